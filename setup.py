@@ -1,0 +1,43 @@
+"""Installs t2t and its commands."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+COMMANDS = ("trainer", "datagen", "decoder", "eval", "bleu", "avg_all")
+
+setup(
+    name="t2t",
+    version=re.search(r'__version__ = "(.+)"', (ROOT / "t2t/__init__.py").read_text()).group(1),
+    description="Sequence models by name, in the manner of Tensor2Tensor, on TensorFlow 2 and Keras 3",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8") if (ROOT / "README.md").exists() else "",
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11,<3.14",
+    packages=find_packages(include=["t2t", "t2t.*"]),
+    package_data={"t2t": ["py.typed"]},
+    install_requires=[
+        "tensorflow>=2.21,<2.22",
+        "keras>=3.12,<3.16",
+        "tensorflow-text>=2.21.1,<2.22",
+        "tensorflow-datasets>=4.9.10",
+        "absl-py>=2.0",
+        "numpy>=1.26",
+        "sacrebleu>=2.5",
+        "safetensors>=0.5",
+        "sentencepiece>=0.2.1",
+        "tensorboard>=2.20",
+        "tqdm>=4.66",
+    ],
+    extras_require={
+        "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
+        "test": ["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff>=0.12"],
+    },
+    entry_points={
+        "console_scripts": [
+            f"t2t-{command.replace('_', '-')}=t2t.cli.{command}:entry_point" for command in COMMANDS
+        ],
+    },
+)

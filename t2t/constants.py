@@ -1,0 +1,18 @@
+"""Numbers and names that every floor agrees on."""
+
+PAD_ID = 0
+"""Id of padding, in every vocabulary. A position that holds it carries no data."""
+
+EOS_ID = 1
+"""Id of the end of a sequence, in every vocabulary. Generated data ends each text with it."""
+
+UNK_ID = 2
+"""Id of the unknown token, in vocabularies that have one."""
+
+TRAIN, DEV, TEST = "train", "dev", "test"
+SPLITS = (TRAIN, DEV, TEST)
+
+INPUTS, TARGETS = "inputs", "targets"
+
+DEFAULT_DATA_DIR = "~/t2t_data"
+DEFAULT_TRAIN_DIR = "~/t2t_train"

@@ -1,0 +1,49 @@
+"""The errors that a user meets.
+
+One grammar: what was asked; what was found; what is allowed; what to do. A mistake of the user is one line and
+exit status 2, a fault of the machine one line and exit status 1; everything else is a bug and keeps its traceback.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class T2TError(Exception):
+    """An error whose message is written for the person at the terminal; commands print it as one line."""
+
+    exit_status = 1
+
+
+class UserError(T2TError):
+    """What was asked for cannot be done as asked; asking differently can mend it."""
+
+    exit_status = 2
+
+
+class MachineError(T2TError):
+    """The request was fine, the machine was not: disk full, no permission, out of memory."""
+
+    exit_status = 1
+
+
+class UnknownNameError(UserError, LookupError):
+    """A name that is not registered, not a field, not a flag."""
+
+
+def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """Returns the names most like `name`, best first, at most `most` of them."""
+    return difflib.get_close_matches(name, sorted(known), n=most, cutoff=0.5)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Returns `did you mean a, b or c?; `, or nothing where nothing is near."""
+    names = nearest(name, known)
+    if not names:
+        return ""
+    listed = names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1]
+    return f"did you mean {listed}?; "
+
+
+def one_line(text: object) -> str:
+    """Returns `text` on a single line, for quoting another error's message."""
+    return " ".join(str(text).split())

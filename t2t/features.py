@@ -1,0 +1,72 @@
+"""What a model must know of a problem: the kinds and sizes of its features, as plain data.
+
+Problems and models never import each other; they meet here. A spec is JSON, so a run directory can hold it.
+"""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from t2t.constants import INPUTS, TARGETS
+
+
+class FeatureKind(enum.StrEnum):
+    """What a feature is made of."""
+
+    TOKENS = "tokens"
+    """A sequence of ids, (length,) int32, ended by EOS_ID and padded with PAD_ID."""
+    LABEL = "label"
+    """One class, () int32."""
+    IMAGE = "image"
+    """Intensities, (height, width, channels) uint8."""
+    AUDIO = "audio"
+    """A waveform, (samples,) float32 in [-1, 1]."""
+    REAL = "real"
+    """A sequence of vectors, (length, channels) float32."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureSpec:
+    """One feature of a problem."""
+
+    kind: FeatureKind
+    vocab_size: int = 0
+    """Number of ids or classes; 0 where the feature has none."""
+    shape: tuple[int, ...] = ()
+    """Fixed part of the shape: (height, width, channels) of an image, (channels,) of real vectors."""
+    sample_rate: int = 0
+    """Samples per second of audio."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemSpec:
+    """The features of a problem and how their vocabularies relate."""
+
+    name: str
+    features: Mapping[str, FeatureSpec] = field(default_factory=dict)
+    """By feature name; `targets` always, `inputs` where the problem has a source side."""
+    shared_vocabulary: bool = False
+    """Whether inputs and targets use one vocabulary, so that their embeddings may be one table."""
+
+    @property
+    def inputs(self) -> FeatureSpec | None:
+        """The source side, or None (language models)."""
+        return self.features.get(INPUTS)
+
+    @property
+    def targets(self) -> FeatureSpec:
+        """What is predicted."""
+        return self.features[TARGETS]
+
+    def to_dict(self) -> dict:
+        """Returns the spec as plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict) -> "ProblemSpec":
+        """Reads what `to_dict` wrote."""
+        features = {
+            name: FeatureSpec(**{**spec, "kind": FeatureKind(spec["kind"]), "shape": tuple(spec["shape"])})
+            for name, spec in data["features"].items()
+        }
+        return cls(**{**data, "features": features})

@@ -1,0 +1,117 @@
+"""What a problem is: data about data.
+
+A problem yields plain samples (strings, numbers, arrays) from a seeded generator and says what its features are. It
+knows no model and no TensorFlow. Where the data goes, how it is cut into batches and who learns it is decided elsewhere.
+"""
+
+import dataclasses
+import random
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from t2t.constants import DEV, TEST, TRAIN
+from t2t.errors import UnknownNameError, UserError, did_you_mean
+from t2t.features import ProblemSpec
+from t2t.text.encoder import TextEncoder
+
+Sample = dict[str, Any]
+"""One example as a person would write it: feature name to string, number or array."""
+
+
+@dataclasses.dataclass
+class Source:
+    """What a generator of samples may draw on."""
+
+    tmp_dir: Path
+    """Folder of raw files and downloads."""
+    rng: random.Random
+    """The only source of chance; seeded by the run's seed and the split."""
+    tally: Counter = dataclasses.field(default_factory=Counter)
+    """Counts of what was mended on the way in, e.g. `invalid UTF-8 replaced`; reported with the generated data."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ProblemOptions:
+    """What a user may set of a problem from the command line; remembered with the data and with the run."""
+
+    def changed(self) -> dict[str, Any]:
+        """Returns the options that differ from their defaults."""
+        defaults = type(self)()
+        return {k: v for k, v in dataclasses.asdict(self).items() if v != getattr(defaults, k)}
+
+
+class Problem(ABC):
+    """One problem. Subclasses declare; they override `generate_samples` and little else."""
+
+    name: str = ""
+    """The registered name; set when the problem is looked up."""
+    splits: ClassVar[tuple[str, ...]] = (TRAIN, DEV)
+    """The splits that `generate_samples` can make."""
+    metrics: tuple[str, ...] = ()
+    """Names of the metrics of its decodes, the first of them choosing `best`; see `t2t.metrics`."""
+    max_length: int = 256
+    """Training examples with a sequence of more ids than this, end of sequence included, are dropped."""
+    options_class: ClassVar[type[ProblemOptions]] = ProblemOptions
+    encoders: Mapping[str, TextEncoder]
+    """By feature name; set by `with_encoders` once the vocabularies exist."""
+
+    def __init__(self, **options: Any):
+        known = [field.name for field in dataclasses.fields(self.options_class)]
+        for key in options:
+            if key not in known:
+                raise UnknownNameError(
+                    f"problem option {key!r}: {type(self).__name__} has no such option; {did_you_mean(key, known)}"
+                    f"it has {', '.join(known) or 'none'}"
+                )
+        self.options = self.options_class(**options)
+        self.encoders = {}
+
+    @abstractmethod
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the samples of a split, one at a time; all chance comes from `source.rng`."""
+
+    @abstractmethod
+    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+        """Returns the vocabulary of each text feature, learnt from the training samples where it has to be.
+
+        Features that share a vocabulary share the object.
+        """
+
+    @abstractmethod
+    def spec(self) -> ProblemSpec:
+        """Returns the features; needs the encoders."""
+
+    @abstractmethod
+    def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
+        """Turns samples into arrays: token features to (length,) int32 ended by EOS_ID, labels to () int32."""
+
+    def with_encoders(self, encoders: Mapping[str, TextEncoder]) -> "Problem":
+        """Gives the problem its vocabularies and returns it."""
+        self.encoders = dict(encoders)
+        return self
+
+    def decode_target(self, ids: Any) -> str:
+        """Returns what a person reads for a model's output."""
+        return self.encoders["targets"].decode(ids)
+
+    @property
+    def data_name(self) -> str:
+        """Name of the generated data; variants of a problem (`_rev`, `_copy`) read their base's."""
+        return self.name
+
+    def requirements(self) -> str:
+        """Returns which raw files a user must provide and where; empty where none."""
+        return ""
+
+    def check_split(self, split: str) -> None:
+        """Raises UserError where the problem has no such split."""
+        if split not in self.splits:
+            raise UserError(f"split {split!r}: {self.name} has {', '.join(self.splits)}; ask for one of these")
+
+
+__all__ = ["DEV", "TEST", "TRAIN", "Problem", "ProblemOptions", "Sample", "Source"]

@@ -1,0 +1,235 @@
+"""Names of problems, models and hparams sets, and what they stand for.
+
+Built-ins are found by folder: every module of a kind's package is read, in sorted order, and an import error is shown,
+never swallowed. Model modules import Keras, so listing models reads their names from the source instead of importing.
+"""
+
+import ast
+import contextlib
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from t2t.errors import UnknownNameError, UserError, did_you_mean
+
+T = TypeVar("T")
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+_WORD_START = re.compile(r"(.)([A-Z][a-z0-9]+)")
+_CAMEL_STEP = re.compile(r"([a-z0-9])([A-Z])")
+
+
+class RegistrationError(UserError):
+    """A registration that cannot stand: bad name, taken name, wrong kind of object."""
+
+
+def snake_case(name: str) -> str:
+    """Returns Tensor2Tensor's default name of a class or function: `SliceNet` -> `slice_net`."""
+    return _CAMEL_STEP.sub(r"\1_\2", _WORD_START.sub(r"\1_\2", name)).lower()
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry(Generic[T]):
+    """One registered name."""
+
+    name: str
+    summary: str
+    """First line of the docstring."""
+    origin: str
+    """`file:line` of the registration."""
+    value: T | None
+    """What the name stands for; None while its module has only been read, not imported."""
+    alias_of: str = ""
+
+
+class Registry(Generic[T]):
+    """Maps names of one kind to objects.
+
+    Args:
+        kind: what the names are called in messages, e.g. `problem`.
+        package: dotted name of the package whose modules register the built-ins.
+        read_source: list built-ins by reading their source, because importing them is slow.
+        reserved_suffixes: endings that a name may not have, since lookup gives them a meaning.
+    """
+
+    def __init__(self, kind: str, package: str, *, read_source: bool = False, reserved_suffixes: tuple[str, ...] = ()):
+        self.kind = kind
+        self._package = package
+        self._read_source = read_source
+        self._reserved_suffixes = reserved_suffixes
+        self._entries: dict[str, Entry[T]] = {}
+        self._built_ins_read = False
+        self._frozen = False
+
+    def register(self, name: str | Callable | type | None = None) -> Any:
+        """Decorates a class or function; bare, or with an explicit name."""
+        if callable(name):
+            self._add(snake_case(name.__name__), name, _caller())
+            return name
+
+        def decorate(value: Any) -> Any:
+            self._add(name or snake_case(value.__name__), value, _caller())
+            return value
+
+        return decorate
+
+    def alias(self, name: str, target: str) -> None:
+        """Makes `name` another name of `target`; listings show it as such."""
+        self._insert(Entry(name, f"alias of {target}", _caller(), None, alias_of=target))
+
+    def get(self, name: str) -> T:
+        """Returns what `name` stands for, importing its module where needed.
+
+        Raises:
+            UnknownNameError: no such name; the message has the nearest ones.
+        """
+        return self.entry(name).value
+
+    def entry(self, name: str) -> Entry[T]:
+        """Returns the entry of `name`, aliases followed, its module imported."""
+        self._read_built_ins()
+        found = self._entries.get(name)
+        if found is None:
+            raise UnknownNameError(self._unknown(name))
+        if found.alias_of:
+            return self.entry(found.alias_of)
+        if found.value is None:
+            importlib.import_module(self._module_of(found))
+            found = self._entries[name]
+        return found
+
+    def entries(self, containing: str = "") -> list[Entry[T]]:
+        """Returns all entries whose name contains the text, sorted by name, without importing slow modules."""
+        self._read_built_ins()
+        return [self._entries[name] for name in sorted(self._entries) if containing in name]
+
+    def names(self) -> list[str]:
+        """Returns all registered names, sorted."""
+        return [entry.name for entry in self.entries()]
+
+    def __contains__(self, name: str) -> bool:
+        self._read_built_ins()
+        return name in self._entries
+
+    def freeze(self) -> None:
+        """Refuses registrations from here on; called once a command has resolved all its names."""
+        self._read_built_ins()
+        self._frozen = True
+
+    @contextlib.contextmanager
+    def temporarily(self, name: str, value: T) -> Iterator[None]:
+        """Registers `value` for the length of a `with` block; for tests."""
+        before, frozen = dict(self._entries), self._frozen
+        self._frozen = False
+        self._add(name, value, _caller())
+        try:
+            yield
+        finally:
+            self._entries, self._frozen = before, frozen
+
+    def _add(self, name: str, value: Any, origin: str) -> None:
+        summary = (inspect.getdoc(value) or "").strip().split("\n")[0]
+        self._insert(Entry(name, summary, origin, value))
+
+    def _insert(self, entry: Entry[T]) -> None:
+        known = self._entries.get(entry.name)
+        if not _NAME.match(entry.name):
+            raise RegistrationError(
+                f"{self.kind} name {entry.name!r} ({entry.origin}): names are lower-case letters, digits and "
+                f"underscores, starting with a letter; pass one to the decorator"
+            )
+        for suffix in self._reserved_suffixes:
+            if entry.name.endswith(suffix):
+                raise RegistrationError(
+                    f"{self.kind} name {entry.name!r} ({entry.origin}) ends in {suffix!r}, which asks for a variant "
+                    f"of a {self.kind}; choose another name"
+                )
+        if known is not None and not _same(known, entry):
+            raise RegistrationError(
+                f"{self.kind} {entry.name!r} is registered twice: {known.origin} and {entry.origin}; rename one"
+            )
+        if self._frozen and known is None:
+            raise RegistrationError(
+                f"{self.kind} {entry.name!r} ({entry.origin}) comes too late: all names are resolved when a run starts; "
+                f"register it on import of a plug-in"
+            )
+        self._entries[entry.name] = entry
+
+    def _unknown(self, name: str) -> str:
+        known = list(self._entries)
+        return (
+            f"{self.kind} {name!r} is not registered; {did_you_mean(name, known)}{len(known)} {self.kind} names exist: "
+            f"list them with --registry_help; to load your own, pass --t2t_usr_dir"
+        )
+
+    def _read_built_ins(self) -> None:
+        if self._built_ins_read:
+            return
+        self._built_ins_read = True
+        package = importlib.import_module(self._package)
+        for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
+            dotted = f"{self._package}.{module}"
+            if not self._read_source or dotted in sys.modules:
+                importlib.import_module(dotted)
+                continue
+            for entry in read_registrations(Path(package.__path__[0]) / f"{module}.py", f"register_{self.kind}"):
+                self._insert(entry)
+
+    def _module_of(self, entry: Entry[T]) -> str:
+        return f"{self._package}.{Path(entry.origin.rpartition(':')[0]).stem}"
+
+
+def read_registrations(path: Path, decorator: str) -> list[Entry]:
+    """Returns the names that a module registers with `@decorator`, read from its source without running it."""
+    found = []
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if not isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            continue
+        for mark in node.decorator_list:
+            call = mark if isinstance(mark, ast.Call) else None
+            target = call.func if call else mark
+            if not (isinstance(target, ast.Name) and target.id == decorator):
+                continue
+            given = call.args[0].value if call and call.args else None
+            summary = (ast.get_docstring(node) or "").split("\n")[0]
+            found.append(Entry(given or snake_case(node.name), summary, f"{path}:{_first_line(node)}", None))
+    return found
+
+
+def _first_line(node: ast.ClassDef | ast.FunctionDef) -> int:
+    return min([node.lineno] + [mark.lineno for mark in node.decorator_list])
+
+
+def _caller() -> str:
+    """Returns `file:line` of the code that called the registry."""
+    frame = sys._getframe(2)
+    while frame.f_code.co_filename in (__file__, contextlib.__file__):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _same(known: Entry, entry: Entry) -> bool:
+    """Tells whether a second registration is the first one over again, read before and imported now."""
+    if known.alias_of or known.value is not None:
+        return known.value is entry.value and known.alias_of == entry.alias_of
+    return known.origin.rpartition(":")[0] == entry.origin.rpartition(":")[0]
+
+
+PROBLEMS: Registry = Registry("problem", "t2t.problems", reserved_suffixes=("_rev", "_copy"))
+MODELS: Registry = Registry("model", "t2t.models", read_source=True)
+HPARAMS: Registry = Registry("hparams", "t2t.hparams")
+
+register_problem = PROBLEMS.register
+register_model = MODELS.register
+register_hparams = HPARAMS.register
+
+__all__ = [
+    "HPARAMS", "MODELS", "PROBLEMS", "Entry", "RegistrationError", "Registry",
+    "register_hparams", "register_model", "register_problem", "snake_case",
+]  # fmt: skip

@@ -1,0 +1,25 @@
+"""Strings to ids and back; one file a kind of vocabulary."""
+
+from t2t.errors import UnknownNameError, did_you_mean
+from t2t.text.byte import ByteEncoder
+from t2t.text.encoder import TextEncoder
+from t2t.text.sentencepiece import SentencePieceEncoder
+from t2t.text.token import TokenEncoder
+
+ENCODER_CLASSES: dict[str, type[TextEncoder]] = {
+    encoder.kind: encoder for encoder in (SentencePieceEncoder, ByteEncoder, TokenEncoder)
+}
+
+
+def encoder_class(kind: str) -> type[TextEncoder]:
+    """Returns the class of a kind of vocabulary.
+
+    Raises:
+        UnknownNameError: no such kind.
+    """
+    if kind not in ENCODER_CLASSES:
+        raise UnknownNameError(
+            f"vocabulary kind {kind!r} does not exist; {did_you_mean(kind, ENCODER_CLASSES)}"
+            f"use one of {', '.join(ENCODER_CLASSES)}"
+        )
+    return ENCODER_CLASSES[kind]

@@ -1,0 +1,86 @@
+"""What every vocabulary does: strings to ids and back.
+
+Ids 0 and 1 are padding and end of sequence in every kind. `encode` adds neither; `decode` stops at the end of
+sequence and skips padding, so that what a model writes can be passed as it is.
+"""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar, Self
+
+from t2t.constants import EOS_ID, PAD_ID
+
+
+class TextEncoder(ABC):
+    """A vocabulary: an invertible map between strings and lists of ids."""
+
+    kind: ClassVar[str]
+    """Name of this kind of vocabulary, as `--vocab_kind` has it."""
+    file_suffix: ClassVar[str]
+    """Ending of the file that holds one, with its dot."""
+
+    @property
+    @abstractmethod
+    def vocab_size(self) -> int:
+        """Number of ids, the reserved ones included."""
+
+    @abstractmethod
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of `text`, without end of sequence."""
+
+    @abstractmethod
+    def decode_ids(self, ids: list[int]) -> str:
+        """Returns the text of ids that hold neither padding nor end of sequence."""
+
+    @abstractmethod
+    def piece(self, token_id: int) -> str:
+        """Returns how a person would read one id."""
+
+    @abstractmethod
+    def to_bytes(self) -> bytes:
+        """Returns the content of the file that holds this vocabulary."""
+
+    @classmethod
+    @abstractmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Reads what `to_bytes` wrote."""
+
+    @classmethod
+    @abstractmethod
+    def build(cls, lines: Iterable[str], size: int) -> Self:
+        """Learns a vocabulary of about `size` ids from text."""
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Encodes many strings; kinds that can do so faster than one by one override it."""
+        return [self.encode(text) for text in texts]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Returns the text of what a model wrote: up to end of sequence, without padding."""
+        return self.decode_ids(until_eos(ids))
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 of the vocabulary's content: two vocabularies with one fingerprint give the same ids."""
+        return hashlib.sha256(self.kind.encode() + b"\0" + self.to_bytes()).hexdigest()
+
+    def save(self, path: Path) -> None:
+        """Writes the vocabulary to a file."""
+        Path(path).write_bytes(self.to_bytes())
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Reads a vocabulary from a file."""
+        return cls.from_bytes(Path(path).read_bytes())
+
+
+def until_eos(ids: Iterable[int]) -> list[int]:
+    """Returns ids up to the first end of sequence, padding removed."""
+    kept = []
+    for token_id in ids:
+        if token_id == EOS_ID:
+            break
+        if token_id != PAD_ID:
+            kept.append(int(token_id))
+    return kept
