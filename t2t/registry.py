@@ -156,7 +156,7 @@ class Registry(Generic[T]):
             )
         if self._frozen and known is None:
             raise RegistrationError(
-                f"{self.kind} {entry.name!r} ({entry.origin}) comes too late: all names are resolved when a run starts; "
+                f"{self.kind} {entry.name!r} ({entry.origin}) comes too late: names are resolved when a run starts; "
                 f"register it on import of a plug-in"
             )
         self._entries[entry.name] = entry

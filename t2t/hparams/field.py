@@ -1,0 +1,60 @@
+"""One tunable value: its type, its bounds, what it means and when it is read."""
+
+import dataclasses
+from typing import Any
+
+from t2t.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class UsedWhen:
+    """A field is read only while another field has one of some values."""
+
+    field: str
+    values: tuple
+
+    def __str__(self) -> str:
+        return f"{self.field}={'|'.join(map(str, self.values))}"
+
+
+def param(
+    default: Any,
+    doc: str,
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: tuple | None = None,
+    used_when: UsedWhen | None = None,
+) -> Any:
+    """Declares a dataclass field with its documentation (one line, unit included), bounds and condition of use."""
+    metadata = {"doc": doc, "minimum": minimum, "maximum": maximum, "choices": choices, "used_when": used_when}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def coerce(field: dataclasses.Field, value: Any) -> Any:
+    """Returns `value` with the type of the field's default; an int may stand for a float, a list for a tuple.
+
+    Raises:
+        UserError: the value has another type.
+    """
+    kind = type(field.default)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind is tuple and isinstance(value, (list, tuple)):
+        return tuple(value)
+    if type(value) is not kind:
+        raise UserError(f"hparam {field.name}={value!r}: it is of type {kind.__name__}; {field.metadata['doc']}")
+    return value
+
+
+def complaint(field: dataclasses.Field, value: Any) -> str:
+    """Returns what is wrong with a value of the right type, or an empty string."""
+    rules = field.metadata
+    asked = f"hparam {field.name}={value!r}: "
+    if rules["choices"] is not None and value not in rules["choices"]:
+        return asked + f"use one of {', '.join(map(str, rules['choices']))}"
+    if rules["minimum"] is not None and value < rules["minimum"]:
+        return asked + f"it is at least {rules['minimum']}; {rules['doc']}"
+    if rules["maximum"] is not None and value > rules["maximum"]:
+        return asked + f"it is at most {rules['maximum']}; {rules['doc']}"
+    return ""

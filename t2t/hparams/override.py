@@ -1,0 +1,88 @@
+"""The grammar of `--hparams`, as Tensor2Tensor has it: `name=value,name=[v1,v2],name[3]=v`.
+
+Values are typed by the field's default: an int takes no `1.0`, a bool takes true/false/True/False/1/0, strings may
+hold `=` and `/` but neither `,` nor `[`. A trailing comma and spaces after commas are allowed.
+"""
+
+import re
+from typing import Any
+
+from t2t.errors import UnknownNameError, UserError, did_you_mean
+
+_ASSIGNMENT = re.compile(
+    r"\s*(?P<name>[A-Za-z][\w.]*)(?:\[\s*(?P<index>\d+)\s*\])?\s*=\s*(?:\[(?P<list>[^\]]*)\]|(?P<value>[^,\[]*))\s*(?:,|$)"
+)
+_BOOLS = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
+
+
+def parse_overrides(text: str, defaults: dict[str, Any], current: dict[str, Any]) -> dict[str, Any]:
+    """Returns name -> typed value.
+
+    Args:
+        text: what `--hparams` was given.
+        defaults: every known name with a value of its type.
+        current: the values that `name[3]=v` changes one element of.
+
+    Raises:
+        UserError: malformed text, unknown name, a name assigned twice, a value of another type.
+    """
+    found: dict[str, Any] = {}
+    assigned: set[tuple[str, str | None]] = set()
+    position = 0
+    while position < len(text.rstrip()):
+        match = _ASSIGNMENT.match(text, position)
+        if not match:
+            raise UserError(f"--hparams={text!r}: cannot read {text[position:]!r}; write name=value,name=[v1,v2]")
+        position = match.end()
+        name, index = match["name"], match["index"]
+        if name not in defaults:
+            raise UnknownNameError(
+                f"hparam {name!r} does not exist; {did_you_mean(name, defaults)}see --registry_help=hparams"
+            )
+        if (name, index) in assigned or (name, None) in assigned:
+            raise UserError(f"--hparams={text!r}: {name} is assigned twice; keep one")
+        assigned.add((name, index))
+        if index is not None:
+            found[name] = _with_element(name, found.get(name, current[name]), int(index), match)
+        else:
+            found[name] = _value(name, defaults[name], match)
+    return found
+
+
+def _value(name: str, default: Any, match: re.Match) -> Any:
+    is_list = isinstance(default, tuple)
+    if is_list and match["list"] is None:
+        raise UserError(f"hparam {name}={match['value']}: it is a list; write {name}=[v1,v2]")
+    if not is_list and match["list"] is not None:
+        raise UserError(f"hparam {name}=[{match['list']}]: it is one value, not a list; write {name}=value")
+    if not is_list:
+        return _scalar(name, type(default), match["value"].strip())
+    kind = type(default[0]) if default else str
+    return tuple(_scalar(name, kind, part.strip()) for part in match["list"].split(",") if part.strip())
+
+
+def _with_element(name: str, values: Any, index: int, match: re.Match) -> tuple:
+    if not isinstance(values, tuple):
+        raise UserError(f"hparam {name}[{index}]: it is one value, not a list; write {name}=value")
+    if match["list"] is not None:
+        raise UserError(f"hparam {name}[{index}]: an element is one value, not a list")
+    if index >= len(values):
+        raise UserError(f"hparam {name}[{index}]: it has {len(values)} elements, counted from 0")
+    element = _scalar(name, type(values[index]), match["value"].strip())
+    return (*values[:index], element, *values[index + 1 :])
+
+
+def _scalar(name: str, kind: type, text: str) -> Any:
+    if kind is str:
+        return text
+    if kind is bool and text in _BOOLS:
+        return _BOOLS[text]
+    try:
+        if kind in (int, float):
+            return kind(text)
+    except ValueError:
+        pass
+    raise UserError(f"hparam {name}={text}: not of type {kind.__name__}; give a value such as {_EXAMPLES[kind]}")
+
+
+_EXAMPLES = {int: "4", float: "0.1", bool: "true or false"}

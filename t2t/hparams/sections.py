@@ -1,0 +1,116 @@
+"""The sections that every run has: how it is optimised, scheduled, batched, trained and decoded.
+
+A model family adds a section of its own (`ModelHParams`). Field names are unique across sections, so that every value
+can be named alone, as in `--hparams=num_heads=4,batch_size=1024`.
+"""
+
+from dataclasses import dataclass
+
+from t2t.hparams.field import UsedWhen, param
+
+SCHEDULES = ("noam", "inverse_sqrt", "constant", "linear", "cosine")
+_DECAYING = UsedWhen("learning_rate_schedule", ("linear", "cosine"))
+_SAMPLING = UsedWhen("decode_method", ("sample",))
+_BEAM = UsedWhen("decode_method", ("beam",))
+
+
+@dataclass(kw_only=True)
+class ModelHParams:
+    """What every model family has."""
+
+    hidden_size: int = param(512, "Width D of the hidden states, in channels.", minimum=1)
+    num_hidden_layers: int = param(6, "Number of layers in each stack.", minimum=1)
+    max_length: int = param(
+        256, "Longest sequence the model takes, in ids with end of sequence; longer training examples are skipped.",
+        minimum=2,
+    )  # fmt: skip
+    label_smoothing: float = param(
+        0.1, "Probability mass e spread evenly over the vocabulary, a fraction.", minimum=0.0, maximum=0.99
+    )
+
+    def complaints(self) -> list[str]:
+        """Returns what is wrong with how the values go together."""
+        return []
+
+
+@dataclass(kw_only=True)
+class OptimizerHParams:
+    """How gradients become updates."""
+
+    optimizer: str = param("adam", "Name of the optimizer.", choices=("adam", "adamw", "sgd", "adafactor", "lamb"))
+    optimizer_adam_beta1: float = param(0.9, "Decay of the first moment, a fraction.", minimum=0.0, maximum=1.0)
+    optimizer_adam_beta2: float = param(0.98, "Decay of the second moment, a fraction.", minimum=0.0, maximum=1.0)
+    optimizer_adam_epsilon: float = param(1e-9, "Added to the root of the second moment.", minimum=0.0)
+    weight_decay: float = param(
+        0.0, "Decoupled decay of the weights, per update and learning rate.", minimum=0.0,
+        used_when=UsedWhen("optimizer", ("adamw", "lamb")),
+    )  # fmt: skip
+    clip_grad_norm: float = param(
+        0.0, "Largest norm of the whole gradient, taken after it is averaged over tokens; 0 = no clipping.", minimum=0.0
+    )
+    ema_decay: float = param(
+        0.0, "Decay per update of the moving average of the weights that is evaluated and decoded; 0 = none.",
+        minimum=0.0, maximum=1.0,
+    )  # fmt: skip
+
+
+@dataclass(kw_only=True)
+class ScheduleHParams:
+    """How the learning rate changes, see `t2t.training.schedules`."""
+
+    learning_rate_schedule: str = param("noam", "Shape of the learning rate over the updates.", choices=SCHEDULES)
+    learning_rate: float = param(1.0, "Factor on the paper's formula (noam), or the peak rate (others).", minimum=0.0)
+    learning_rate_warmup_steps: int = param(4000, "Updates over which the rate rises linearly.", minimum=0)
+    learning_rate_minimum: float = param(0.0, "Rate at the end of the decay.", minimum=0.0, used_when=_DECAYING)
+
+
+@dataclass(kw_only=True)
+class BatchHParams:
+    """How examples become batches, see `t2t.data.batching`."""
+
+    batch_size: int = param(
+        4096, "Padded tokens per side per replica per step (examples, where a problem has no sequence).", minimum=1
+    )
+    effective_batch_size: int = param(
+        0, "Padded tokens per side per update, all replicas together, reached by accumulation; 0 = one step.", minimum=0
+    )
+    shuffle_window: int = param(
+        16384, "Examples that are sorted by length together before they are cut into batches.", minimum=1
+    )
+    length_bucket_step: float = param(
+        1.0, "Padded lengths grow by this factor from one to the next; 1 = every length occurs.", minimum=1.0
+    )
+
+
+@dataclass(kw_only=True)
+class TrainHParams:
+    """How long and how precisely a run trains, and what makes it stop."""
+
+    train_steps: int = param(100_000, "Updates after which training ends.", minimum=0)
+    precision: str = param(
+        "float32", "Type of activations; weights stay float32.", choices=("float32", "mixed_bfloat16", "mixed_float16")
+    )
+    best_metric: str = param("", "Metric of the dev split that picks `best`; empty = the problem's first.")
+    early_stopping_steps: int = param(
+        0, "Updates without a better `best_metric` after which training ends; 0 = never.", minimum=0
+    )
+
+
+@dataclass(kw_only=True)
+class DecodeHParams:
+    """How outputs are searched, see `t2t.decoding`."""
+
+    decode_method: str = param("beam", "Search.", choices=("beam", "greedy", "sample"))
+    beam_size: int = param(4, "Hypotheses kept alive per sentence.", minimum=1, used_when=_BEAM)
+    alpha: float = param(0.6, "Strength of the length penalty.", minimum=0.0, used_when=_BEAM)
+    length_penalty: str = param(
+        "gnmt", "gnmt: ((5+n)/6)^alpha; power: n^alpha.", choices=("gnmt", "power"), used_when=_BEAM
+    )
+    extra_length: int = param(50, "Longest output: ids of the input plus this many.", minimum=0)
+    decode_batch_size: int = param(4096, "Padded source tokens times beams decoded together.", minimum=1)
+    sampling_temperature: float = param(1.0, "Divides the logits.", minimum=1e-6, used_when=_SAMPLING)
+    sampling_top_k: int = param(0, "Samples only from the k likeliest; 0 = all.", minimum=0, used_when=_SAMPLING)
+    sampling_top_p: float = param(
+        1.0, "Samples only from the likeliest that reach this probability.", minimum=0.0, maximum=1.0,
+        used_when=_SAMPLING,
+    )  # fmt: skip

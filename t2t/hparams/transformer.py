@@ -1,0 +1,157 @@
+"""Hparams of the Transformer: the paper's sets and small ones.
+
+Source of the values, unless a line says otherwise: Vaswani et al., *Attention Is All You Need* (2017), sections 3 and
+5, Table 3.
+"""
+
+from dataclasses import dataclass
+
+from t2t.hparams.base import HParams
+from t2t.hparams.field import param
+from t2t.hparams.sections import ModelHParams
+from t2t.registry import register_hparams
+
+
+@dataclass(kw_only=True)
+class TransformerHParams(ModelHParams):
+    """The network; defaults are the paper's base model."""
+
+    num_encoder_layers: int = param(0, "Number N of encoder layers; 0 = num_hidden_layers.", minimum=0)
+    num_decoder_layers: int = param(0, "Number N of decoder layers; 0 = num_hidden_layers.", minimum=0)
+    num_heads: int = param(8, "Number h of attention heads.", minimum=1)
+    attention_key_channels: int = param(0, "Channels of all keys together, h * d_k; 0 = hidden_size.", minimum=0)
+    attention_value_channels: int = param(0, "Channels of all values together, h * d_v; 0 = hidden_size.", minimum=0)
+    filter_size: int = param(2048, "Inner width d_ff of the feed-forward sub-layer, in channels.", minimum=1)
+    activation: str = param("relu", "Non-linearity of the feed-forward sub-layer.", choices=("relu", "gelu", "silu"))
+    norm_position: str = param(
+        "post", "post (the paper's): LayerNorm(x + Sublayer(x)); pre: x + Sublayer(LayerNorm(x)), one norm at the end.",
+        choices=("post", "pre"),
+    )  # fmt: skip
+    norm_epsilon: float = param(1e-6, "Added to the variance in layer normalisation.", minimum=0.0)
+    attention_bias: bool = param(False, "Whether the four projections of attention have biases; the paper's have none.")
+    positions: str = param(
+        "sinusoidal", "How positions are told: the paper's sinusoids, learned vectors, or not at all.",
+        choices=("sinusoidal", "learned", "none"),
+    )  # fmt: skip
+    shared_embedding: bool = param(True, "Whether inputs and targets use one embedding table, vocabularies permitting.")
+    shared_embedding_and_softmax_weights: bool = param(
+        True, "Whether the output layer is the transposed table of the targets."
+    )
+    layer_prepostprocess_dropout: float = param(
+        0.1,
+        "Dropout on sub-layer outputs and on sums of embeddings and positions, a fraction.",
+        minimum=0.0,
+        maximum=0.99,
+    )
+    attention_dropout: float = param(0.0, "Dropout on attention weights, a fraction.", minimum=0.0, maximum=0.99)
+    relu_dropout: float = param(
+        0.0, "Dropout inside the feed-forward sub-layer, a fraction.", minimum=0.0, maximum=0.99
+    )
+
+    @property
+    def key_channels(self) -> int:
+        """Channels of all keys together."""
+        return self.attention_key_channels or self.hidden_size
+
+    @property
+    def value_channels(self) -> int:
+        """Channels of all values together."""
+        return self.attention_value_channels or self.hidden_size
+
+    @property
+    def encoder_layers(self) -> int:
+        """Number of encoder layers."""
+        return self.num_encoder_layers or self.num_hidden_layers
+
+    @property
+    def decoder_layers(self) -> int:
+        """Number of decoder layers."""
+        return self.num_decoder_layers or self.num_hidden_layers
+
+    def complaints(self) -> list[str]:
+        """Heads must divide the channels; sinusoids come in pairs."""
+        found = [
+            f"hparam num_heads={self.num_heads} does not divide the {channels} channels of {what}; choose a divisor"
+            for what, channels in (("keys", self.key_channels), ("values", self.value_channels))
+            if channels % self.num_heads
+        ]
+        if self.positions == "sinusoidal" and self.hidden_size % 2:
+            found.append(f"hparam hidden_size={self.hidden_size} is odd; sinusoidal positions need an even width")
+        return found
+
+
+@register_hparams
+def transformer_base() -> HParams:
+    """The paper's base model: 6 layers, d 512, 8 heads, 100,000 updates of 8 x 4,096 tokens."""
+    return HParams(TransformerHParams())
+
+
+@register_hparams
+def transformer_big() -> HParams:
+    """The paper's big model: d 1024, d_ff 4096, 16 heads, dropout 0.3, 300,000 updates."""
+    return transformer_base().replace(
+        hidden_size=1024, filter_size=4096, num_heads=16, layer_prepostprocess_dropout=0.3, train_steps=300_000
+    )
+
+
+@register_hparams
+def transformer_base_single_gpu() -> HParams:
+    """The base model on one device: the paper's 25,000 tokens an update, accumulated over steps of 4,096."""
+    # Tensor2Tensor's set of this name makes small updates at a lower rate instead, which is another experiment.
+    return transformer_base().replace(effective_batch_size=25_000)
+
+
+@register_hparams
+def transformer_big_single_gpu() -> HParams:
+    """The big model on one device: 25,000 tokens an update, accumulated over steps of 2,048; dropout 0.1."""
+    # Dropout 0.1: the value of Tensor2Tensor's set of this name (and of the paper's English-French model).
+    return transformer_big().replace(batch_size=2048, effective_batch_size=25_000, layer_prepostprocess_dropout=0.1)
+
+
+@register_hparams
+def transformer_small() -> HParams:
+    """2 layers, d 256, d_ff 1024, 4 heads: the sizes of Tensor2Tensor's set of this name."""
+    return transformer_base().replace(num_hidden_layers=2, hidden_size=256, filter_size=1024, num_heads=4)
+
+
+@register_hparams
+def transformer_tiny() -> HParams:
+    """2 layers, d 128, d_ff 512, 4 heads: the sizes of Tensor2Tensor's set of this name."""
+    return transformer_small().replace(hidden_size=128, filter_size=512)
+
+
+@register_hparams
+def transformer_quickstart() -> HParams:
+    """Learns translate_ende_numbers in a few minutes on two processor cores."""
+    return transformer_tiny().replace(
+        filter_size=256,
+        max_length=64,
+        batch_size=2048,
+        layer_prepostprocess_dropout=0.05,
+        learning_rate_schedule="linear",
+        learning_rate=0.002,
+        learning_rate_warmup_steps=300,
+        optimizer_adam_epsilon=1e-8,
+        train_steps=2000,
+        beam_size=1,
+    )
+
+
+@register_hparams
+def transformer_multi30k_tiny() -> HParams:
+    """2.6 million parameters for Multi30k: 4+4 layers, d 128, dropout 0.3 (Wu et al. 2021, section 4)."""
+    return transformer_base().replace(
+        num_hidden_layers=4,
+        hidden_size=128,
+        filter_size=256,
+        num_heads=4,
+        attention_bias=True,
+        layer_prepostprocess_dropout=0.3,
+        optimizer_adam_epsilon=1e-8,
+        learning_rate_schedule="inverse_sqrt",
+        learning_rate=0.005,
+        learning_rate_warmup_steps=2000,
+        batch_size=4096,
+        effective_batch_size=8192,
+        train_steps=1500,
+    )
