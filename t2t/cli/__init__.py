@@ -1,0 +1,1 @@
+"""Commands, one file each: `build_flags()` and `main(argv) -> exit status`."""

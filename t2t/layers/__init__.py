@@ -1,0 +1,1 @@
+"""Building blocks of models, in `keras.ops` alone; they take numbers and tensors, never hparams."""

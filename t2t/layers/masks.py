@@ -1,0 +1,37 @@
+"""Masks, all of one convention: boolean, True = keep, passed as explicit arguments.
+
+Legend: B batch, T length of the queries, S length of the keys.
+"""
+
+from keras import ops
+
+from t2t.constants import PAD_ID
+
+MASKED_SCORE = -1e9
+"""Added to an attention score that must not count; finite, so that a row with nothing to keep stays finite."""
+
+
+def padding_keep(ids_BS):
+    """Returns (B, S) bool, True where `ids_BS` (B, S) int holds data."""
+    return ops.not_equal(ids_BS, PAD_ID)
+
+
+def keys_keep(keep_BS):
+    """Returns (B, 1, 1, S) bool from (B, S) bool: every query may look at the kept keys."""
+    return keep_BS[:, None, None, :]
+
+
+def causal_keep(length):
+    """Returns (1, 1, T, T) bool: query t may look at keys 0..t (section 3.2.3)."""
+    position_T = ops.arange(length)
+    return (position_T[None, :] <= position_T[:, None])[None, None]
+
+
+def up_to_keep(position, length):
+    """Returns (1, 1, 1, S) bool: keys 0..position of a cache of `length` positions may be looked at."""
+    return (ops.arange(length) <= position)[None, None, None, :]
+
+
+def score_bias(keep, dtype="float32"):
+    """Returns what to add to attention scores: 0 where `keep` is True, MASKED_SCORE elsewhere; same shape."""
+    return ops.cast(ops.logical_not(keep), dtype) * MASKED_SCORE

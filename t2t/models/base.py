@@ -1,0 +1,104 @@
+"""What every model of sequences offers to the engines that train and decode it.
+
+Legend: B batch, S source length, T target length, D width, V vocabulary, N rows decoded together (B times beams).
+"""
+
+from typing import Any, ClassVar
+
+import keras
+
+from t2t.errors import UserError
+from t2t.features import FeatureKind, ProblemSpec
+from t2t.hparams.sections import ModelHParams
+
+
+class SequenceModel(keras.Model):
+    """A model built from the model section of the hparams and the spec of a problem.
+
+    Every weight exists after construction, so that a checkpoint can be restored before the first batch. Dropout is on
+    exactly where a seed is given.
+
+    Args:
+        hparams: the model section.
+        spec: the problem's features.
+        dtype: Keras dtype policy, e.g. `mixed_bfloat16`; weights, norms, softmax and losses stay float32.
+    """
+
+    hparams_class: ClassVar[type[ModelHParams]] = ModelHParams
+    """The section that the model reads; a set with another one is refused by name."""
+    accepts_inputs: ClassVar[tuple[FeatureKind | None, ...]] = (FeatureKind.TOKENS, None)
+    """Kinds of inputs that the model takes; None = a problem without inputs."""
+    accepts_targets: ClassVar[tuple[FeatureKind, ...]] = (FeatureKind.TOKENS,)
+    """Kinds of targets that the model predicts."""
+    autoregressive: ClassVar[bool] = True
+    """Whether the model has `encode`, `init_cache` and `decode_step`."""
+
+    def __init__(self, hparams: ModelHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
+        super().__init__(dtype=dtype, name=kwargs.pop("name", type(self).registered_name()), **kwargs)
+        self.check_accepts(spec)
+        self.hparams = hparams
+        self.spec = spec
+
+    @classmethod
+    def registered_name(cls) -> str:
+        """Returns the prefix of all its variables' paths; one word, the same in every process."""
+        return cls.__name__.lower()
+
+    @classmethod
+    def check_accepts(cls, spec: ProblemSpec) -> None:
+        """Raises UserError where the model cannot learn the problem's kinds of features."""
+        inputs = spec.inputs.kind if spec.inputs else None
+        for side, kind, accepted in (
+            ("inputs", inputs, cls.accepts_inputs),
+            ("targets", spec.targets.kind, cls.accepts_targets),
+        ):
+            if kind not in accepted:
+                raise UserError(
+                    f"model {cls.__name__} with problem {spec.name}: its {side} are {kind or 'absent'}, the model takes "
+                    f" {', '.join(str(k or 'none') for k in accepted)}; choose another model or problem"
+                )
+
+    def body(self, features: dict[str, Any], seed=None):
+        """Returns the hidden states before the output layer, (B, T, D).
+
+        Args:
+            features: `targets` (B, T) int32 and, where the problem has them, `inputs` (B, S) int32, zero padded.
+            seed: (2,) integer seed of the dropout masks; None = no dropout.
+        """
+        raise NotImplementedError
+
+    def logits(self, hidden):
+        """Returns (..., V) float32 for hidden states (..., D)."""
+        raise NotImplementedError
+
+    def loss_sum(self, hidden, targets):
+        """Returns the training loss summed over tokens, in nats, and the number of tokens, both float32 scalars.
+
+        Args:
+            hidden: (B, T, D), what `body` returned.
+            targets: (B, T) int32.
+        """
+        raise NotImplementedError
+
+    def call(self, features: dict[str, Any], seed=None):
+        """Returns the logits of every target position, (B, T, V) float32, each seeing the targets before it."""
+        return self.logits(self.body(features, seed=seed))
+
+    def encode(self, features: dict[str, Any]) -> Any:
+        """Returns what is computed once per sentence before decoding: any structure with leading axis B."""
+        raise NotImplementedError
+
+    def init_cache(self, encoded: Any, rows: Any, length: Any) -> Any:
+        """Returns the empty state of decoding `rows` hypotheses of at most `length` ids, leading axis N."""
+        raise NotImplementedError
+
+    def decode_step(self, ids_N, position, cache: Any, encoded: Any) -> tuple[Any, Any]:
+        """Returns the logits (N, V) float32 of the next id, and the new cache.
+
+        Args:
+            ids_N: (N,) int32, the last id of each hypothesis; PAD_ID at position 0, where nothing came before.
+            position: int32 scalar, how many ids came before the one to predict.
+            cache: what `init_cache` or the last step returned.
+            encoded: what `encode` returned; row n belongs to sentence n // (N / B).
+        """
+        raise NotImplementedError

@@ -1,0 +1,326 @@
+"""The Transformer, in the order of section 3 of Vaswani et al., *Attention Is All You Need* (2017).
+
+Sections 3.2 (attention), 3.3 (feed-forward), 3.4 (embeddings) and 3.5 (positions) are layers of their own; this file
+is section 3.1: how they are stacked, and the same stacks one step at a time.
+
+Legend: B batch, S source length, T target length, D width, V vocabulary, L longest output, H heads, K channels of a
+head, N rows decoded together (B times beams).
+"""
+
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from t2t.constants import INPUTS, TARGETS
+from t2t.features import ProblemSpec
+from t2t.hparams.transformer import TransformerHParams
+from t2t.layers.attention import KeysValues, MultiHeadAttention
+from t2t.layers.dropout import Dropout
+from t2t.layers.embedding import Embedding
+from t2t.layers.feed_forward import FeedForward
+from t2t.layers.masks import causal_keep, keys_keep, padding_keep, up_to_keep
+from t2t.layers.positions import build_positions
+from t2t.layers.residual import Residual
+from t2t.losses import smoothed_cross_entropy, token_weights
+from t2t.models.base import SequenceModel
+from t2t.registry import register_model
+
+
+class Encoded(NamedTuple):
+    """What the decoder knows of a source sentence."""
+
+    keys_values: tuple[KeysValues, ...]
+    """Projected encoder output for each decoder layer: (B, H, S, K) each."""
+    keep: Any
+    """(B, S) bool, True at data."""
+
+
+@register_model
+class Transformer(SequenceModel):
+    """Attention Is All You Need: encoder and decoder of attention; a decoder alone where there is no input."""
+
+    hparams_class = TransformerHParams
+
+    def __init__(self, hparams: TransformerHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
+        super().__init__(hparams, spec, dtype, **kwargs)
+        # Embeddings and output layer (section 3.4)
+        self.target_embedding = self._embedding(spec.targets.vocab_size, "target_embedding")
+        self.source_embedding = None
+        if spec.inputs:
+            shared = hparams.shared_embedding and spec.shared_vocabulary
+            self.source_embedding = (
+                self.target_embedding if shared else self._embedding(spec.inputs.vocab_size, "source_embedding")
+            )
+        tied = hparams.shared_embedding_and_softmax_weights
+        self.output_embedding = (
+            self.target_embedding if tied else self._embedding(spec.targets.vocab_size, "output_embedding")
+        )
+        # Positions (section 3.5)
+        self.positions = build_positions(
+            hparams.positions, hparams.max_length, hparams.hidden_size, dtype=self.dtype_policy, name="positions"
+        )
+        # Stacks (section 3.1)
+        rate = hparams.layer_prepostprocess_dropout
+        self.encoder = Encoder(hparams, dtype=self.dtype_policy, name="encoder") if spec.inputs else None
+        self.decoder = Decoder(hparams, bool(spec.inputs), dtype=self.dtype_policy, name="decoder")
+        self.source_dropout = Dropout(rate, dtype=self.dtype_policy, name="source_dropout")
+        self.target_dropout = Dropout(rate, dtype=self.dtype_policy, name="target_dropout")
+        self.build()
+
+    def _embedding(self, vocab_size: int, name: str) -> Embedding:
+        return Embedding(vocab_size, self.hparams.hidden_size, dtype=self.dtype_policy, name=name)
+
+    def build(self, input_shape=None):
+        """Creates every weight."""
+        hidden = (None, None, self.hparams.hidden_size)
+        embeddings = (self.target_embedding, self.source_embedding, self.output_embedding)
+        parts = (self.positions, self.encoder, self.decoder, self.source_dropout, self.target_dropout)
+        for layer in (*embeddings, *parts):
+            if layer is not None and not layer.built:
+                layer.build(hidden)
+
+    def body(self, features: dict[str, Any], seed=None):
+        """Returns the decoder's output, (B, T, D); see the base class."""
+        memory, keep_BS = None, None
+        if self.encoder is not None:
+            memory, keep_BS = self._encode_source(features[INPUTS], seed)
+        shifted_BT = ops.pad(features[TARGETS][:, :-1], ((0, 0), (1, 0)))
+        x_BTD = self.target_dropout(self._embed_targets(shifted_BT, 0), seed=seed)
+        return self.decoder(x_BTD, memory, keep_BS, seed=seed)
+
+    def _encode_source(self, ids_BS, seed=None):
+        keep_BS = padding_keep(ids_BS)
+        x_BSD = self.source_embedding(ids_BS)
+        x_BSD = self.positions(x_BSD) if self.positions is not None else x_BSD
+        return self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed), keep_BS
+
+    def _embed_targets(self, ids_BT, start):
+        # Position 0 has no token before it: its embedding is zero, as in Tensor2Tensor, not that of padding.
+        x_BTD = self.target_embedding(ids_BT)
+        x_BTD = x_BTD * ops.cast(padding_keep(ids_BT), x_BTD.dtype)[..., None]
+        return self.positions(x_BTD, start=start) if self.positions is not None else x_BTD
+
+    def logits(self, hidden):
+        """Returns (..., V) float32; the output layer is a table of embeddings, transposed and unscaled."""
+        kernel_VD = ops.cast(self.output_embedding.output_kernel(), hidden.dtype)
+        return ops.cast(ops.matmul(hidden, ops.transpose(kernel_VD)), "float32")
+
+    def loss_sum(self, hidden, targets):
+        """Returns label-smoothed cross-entropy (section 5.4) summed over tokens, and their number."""
+        losses_BT = smoothed_cross_entropy(self.logits(hidden), targets, self.hparams.label_smoothing)
+        return ops.sum(losses_BT), ops.sum(token_weights(targets))
+
+    def encode(self, features: dict[str, Any]) -> Encoded | None:
+        """Returns the encoder's output, projected once for every decoder layer; None without inputs."""
+        if self.encoder is None:
+            return None
+        memory_BSD, keep_BS = self._encode_source(features[INPUTS])
+        return Encoded(tuple(layer.memory(memory_BSD) for layer in self.decoder.layers_), keep_BS)
+
+    def init_cache(self, encoded: Encoded | None, rows: Any, length: Any) -> tuple[KeysValues, ...]:
+        """Returns empty keys and values (N, H, L, K) for the self-attention of every decoder layer."""
+        return tuple(layer.empty_cache(rows, length) for layer in self.decoder.layers_)
+
+    def decode_step(self, ids_N, position, cache, encoded: Encoded | None):
+        """Returns (N, V) float32 logits and the cache with this position's keys and values in it."""
+        x_N1D = self._embed_targets(ids_N[:, None], position)
+        hidden_N1D, cache = self.decoder.step(x_N1D, position, cache, encoded)
+        return self.logits(hidden_N1D[:, 0]), cache
+
+
+class Encoder(keras.layers.Layer):
+    """N layers of self-attention and feed-forward (section 3.1)."""
+
+    def __init__(self, hparams: TransformerHParams, **kwargs):
+        super().__init__(**kwargs)
+        self.layers_ = [
+            EncoderLayer(hparams, dtype=self.dtype_policy, name=f"layer_{i}") for i in range(hparams.encoder_layers)
+        ]
+        self.final_norm = _final_norm(hparams, self.dtype_policy)
+
+    def build(self, input_shape):
+        """Builds every layer for (B, S, D)."""
+        _build_stack(self, input_shape)
+
+    def call(self, x_BSD, keep_BS, seed=None):
+        """Returns (B, S, D); positions where `keep_BS` (B, S) is False are not looked at."""
+        keep = keys_keep(keep_BS)
+        for layer in self.layers_:
+            x_BSD = layer(x_BSD, keep, seed=seed)
+        return self.final_norm(x_BSD) if self.final_norm is not None else x_BSD
+
+
+class EncoderLayer(keras.layers.Layer):
+    """Self-attention, then feed-forward, each in a residual connection."""
+
+    def __init__(self, hparams: TransformerHParams, **kwargs):
+        super().__init__(**kwargs)
+        self.self_attention, self.self_attention_residual = _attention(self, hparams, "self_attention")
+        self.feed_forward, self.feed_forward_residual = _feed_forward(self, hparams)
+
+    def build(self, input_shape):
+        """Builds every sub-layer for (B, S, D)."""
+        for part in (self.self_attention, self.self_attention_residual, self.feed_forward, self.feed_forward_residual):
+            part.build(input_shape)
+
+    def call(self, x_BSD, keep, seed=None):
+        """Returns (B, S, D)."""
+        x_BSD = self.self_attention_residual(
+            x_BSD, sublayer=lambda x: self.self_attention(x, keep, seed=seed), seed=seed
+        )
+        return self.feed_forward_residual(x_BSD, sublayer=lambda x: self.feed_forward(x, seed=seed), seed=seed)
+
+
+class Decoder(keras.layers.Layer):
+    """N layers of masked self-attention, attention to the encoder's output, and feed-forward (section 3.1)."""
+
+    def __init__(self, hparams: TransformerHParams, has_memory: bool, **kwargs):
+        super().__init__(**kwargs)
+        self.layers_ = [
+            DecoderLayer(hparams, has_memory, dtype=self.dtype_policy, name=f"layer_{i}")
+            for i in range(hparams.decoder_layers)
+        ]
+        self.final_norm = _final_norm(hparams, self.dtype_policy)
+
+    def build(self, input_shape):
+        """Builds every layer for (B, T, D)."""
+        _build_stack(self, input_shape)
+
+    def call(self, x_BTD, memory_BSD, memory_keep_BS, seed=None):
+        """Returns (B, T, D); position t sees positions up to t, and the kept positions of `memory_BSD` (or None)."""
+        keep = causal_keep(ops.shape(x_BTD)[1])
+        memory_keep = None if memory_keep_BS is None else keys_keep(memory_keep_BS)
+        for layer in self.layers_:
+            x_BTD = layer(x_BTD, keep, memory_BSD, memory_keep, seed=seed)
+        return self.final_norm(x_BTD) if self.final_norm is not None else x_BTD
+
+    def step(self, x_N1D, position, cache: tuple[KeysValues, ...], encoded: Encoded | None):
+        """Returns (N, 1, D) for the one position, and the caches with it."""
+        memory_keep = None if encoded is None else keys_keep(encoded.keep)
+        new_cache = []
+        for i, layer in enumerate(self.layers_):
+            memory = None if encoded is None else encoded.keys_values[i]
+            x_N1D, layer_cache = layer.step(x_N1D, position, cache[i], memory, memory_keep)
+            new_cache.append(layer_cache)
+        x_N1D = self.final_norm(x_N1D) if self.final_norm is not None else x_N1D
+        return x_N1D, tuple(new_cache)
+
+
+class DecoderLayer(keras.layers.Layer):
+    """Masked self-attention, attention to the encoder's output where there is one, feed-forward."""
+
+    def __init__(self, hparams: TransformerHParams, has_memory: bool, **kwargs):
+        super().__init__(**kwargs)
+        self.self_attention, self.self_attention_residual = _attention(self, hparams, "self_attention")
+        self.memory_attention, self.memory_attention_residual = (
+            _attention(self, hparams, "encdec_attention") if has_memory else (None, None)
+        )
+        self.feed_forward, self.feed_forward_residual = _feed_forward(self, hparams)
+        self.num_heads = hparams.num_heads
+        self.head_channels = KeysValues(
+            hparams.key_channels // hparams.num_heads, hparams.value_channels // hparams.num_heads
+        )
+
+    def build(self, input_shape):
+        """Builds every sub-layer for (B, T, D)."""
+        attention = (self.self_attention, self.self_attention_residual)
+        memory = (self.memory_attention, self.memory_attention_residual)
+        for part in (*attention, *memory, self.feed_forward, self.feed_forward_residual):
+            if part is not None:
+                part.build(input_shape)
+
+    def call(self, x_BTD, keep, memory_BSD, memory_keep, seed=None):
+        """Returns (B, T, D)."""
+        x_BTD = self.self_attention_residual(
+            x_BTD, sublayer=lambda x: self.self_attention(x, keep, seed=seed), seed=seed
+        )
+        if self.memory_attention is not None:
+            memory = self.memory(memory_BSD)
+            x_BTD = self.memory_attention_residual(
+                x_BTD, sublayer=lambda x: self._attend_to_memory(x, memory, memory_keep, seed), seed=seed
+            )
+        return self.feed_forward_residual(x_BTD, sublayer=lambda x: self.feed_forward(x, seed=seed), seed=seed)
+
+    def step(self, x_N1D, position, cache: KeysValues, memory: KeysValues | None, memory_keep):
+        """Returns (N, 1, D) for the one position, and the cache with its keys and values."""
+        query, new = self.self_attention.query_keys_values(self.self_attention_residual.before(x_N1D))
+        cache = KeysValues(
+            *(ops.slice_update(old, (0, 0, position, 0), one) for old, one in zip(cache, new, strict=True))
+        )
+        keep = up_to_keep(position, ops.shape(cache.keys)[2])
+        x_N1D = self.self_attention_residual.after(x_N1D, self.self_attention.combine(query, cache, keep))
+        if self.memory_attention is not None:
+            x_N1D = self.memory_attention_residual(
+                x_N1D, sublayer=lambda x: self._beams_attend_to_memory(x, memory, memory_keep)
+            )
+        return self.feed_forward_residual(x_N1D, sublayer=self.feed_forward), cache
+
+    def memory(self, memory_BSD) -> KeysValues:
+        """Returns the keys and values (B, H, S, K) of the encoder's output."""
+        return self.memory_attention.keys_values(memory_BSD)
+
+    def empty_cache(self, rows, length) -> KeysValues:
+        """Returns zeros (N, H, L, K) for keys and values."""
+        return KeysValues(
+            *(ops.zeros((rows, self.num_heads, length, k), dtype=self.compute_dtype) for k in self.head_channels)
+        )
+
+    def _attend_to_memory(self, x_BTD, memory: KeysValues, keep, seed=None):
+        return self.memory_attention.combine(self.memory_attention.query(x_BTD), memory, keep, seed)
+
+    def _beams_attend_to_memory(self, x_N1D, memory: KeysValues, keep):
+        # The beams of a sentence are so many queries of it: its keys and values need no copy for each.
+        batch, width = ops.shape(memory.keys)[0], x_N1D.shape[-1]
+        x_BKD = ops.reshape(x_N1D, (batch, -1, width))
+        return ops.reshape(self._attend_to_memory(x_BKD, memory, keep), (-1, 1, width))
+
+
+def _attention(layer: keras.layers.Layer, hparams: TransformerHParams, name: str):
+    attention = MultiHeadAttention(
+        hparams.hidden_size,
+        hparams.num_heads,
+        hparams.key_channels,
+        hparams.value_channels,
+        hparams.attention_dropout,
+        hparams.attention_bias,
+        dtype=layer.dtype_policy,
+        name=name,
+    )
+    return attention, _residual(layer, hparams, name)
+
+
+def _feed_forward(layer: keras.layers.Layer, hparams: TransformerHParams):
+    feed_forward = FeedForward(
+        hparams.hidden_size,
+        hparams.filter_size,
+        hparams.activation,
+        hparams.relu_dropout,
+        dtype=layer.dtype_policy,
+        name="ffn",
+    )
+    return feed_forward, _residual(layer, hparams, "ffn")
+
+
+def _residual(layer: keras.layers.Layer, hparams: TransformerHParams, name: str) -> Residual:
+    return Residual(
+        hparams.norm_position,
+        hparams.norm_epsilon,
+        hparams.layer_prepostprocess_dropout,
+        dtype=layer.dtype_policy,
+        name=f"{name}_residual",
+    )
+
+
+def _final_norm(hparams: TransformerHParams, dtype_policy) -> keras.layers.Layer | None:
+    # With norms inside the residual branches, the sum that leaves the stack has not been normalised.
+    if hparams.norm_position == "post":
+        return None
+    return keras.layers.LayerNormalization(epsilon=hparams.norm_epsilon, dtype=dtype_policy, name="final_norm")
+
+
+def _build_stack(stack: Encoder | Decoder, input_shape) -> None:
+    for layer in stack.layers_:
+        layer.build(input_shape)
+    if stack.final_norm is not None:
+        stack.final_norm.build(input_shape)
