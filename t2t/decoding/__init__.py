@@ -1,0 +1,1 @@
+"""Search: from a function that scores the next token to whole hypotheses. Knows no model."""

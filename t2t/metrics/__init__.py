@@ -1,0 +1,73 @@
+"""Judging models: by what they write (`compute`) and by what they predict (`t2t.metrics.token`).
+
+A name may exist in both worlds (`accuracy_per_sequence`); the teacher-forced one always carries its label.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from t2t.errors import UnknownNameError, UserError, did_you_mean
+from t2t.metrics.base import METRICS, Score, TextMetric, check_lines, lower_is_better, register_metric
+from t2t.metrics.token import FIGURES, LABEL, TokenSums, teacher_forced
+
+
+def metric_names() -> list[str]:
+    """Returns every name that a problem may declare, sorted."""
+    return sorted({*METRICS.names(), *FIGURES})
+
+
+def is_text_metric(name: str) -> bool:
+    """Tells whether a metric can be computed from decoded text.
+
+    Raises:
+        UnknownNameError: no such metric.
+    """
+    _check_name(name)
+    return name in METRICS
+
+
+def higher_is_better(name: str) -> bool:
+    """Tells whether larger values of a metric, labelled `teacher_forced/` or not, are better.
+
+    Raises:
+        UnknownNameError: no such metric.
+    """
+    bare = name.removeprefix(LABEL)
+    if bare != name and bare not in FIGURES:
+        raise UnknownNameError(_unknown(name, [LABEL + figure for figure in FIGURES]))
+    _check_name(bare)
+    if bare in METRICS and bare == name:
+        return getattr(METRICS.get(bare), "higher_is_better", True)
+    return FIGURES[bare].higher_is_better
+
+
+def compute(names: Iterable[str], hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Score]:
+    """Computes text metrics with their default options, by name, in the order asked for.
+
+    Raises:
+        UnknownNameError: no such metric.
+        UserError: a metric that text cannot give, no lines, or unequal numbers of lines.
+    """
+    names = list(names)
+    for name in names:
+        if not is_text_metric(name):
+            raise UserError(
+                f"metric {name!r} of decoded text: it is teacher-forced, so it needs the model's predictions; "
+                f"text has {', '.join(METRICS.names())}"
+            )
+        check_lines(name, hypotheses, references)
+    return {name: METRICS.get(name)(hypotheses, references) for name in names}
+
+
+def _check_name(name: str) -> None:
+    if name not in METRICS and name not in FIGURES:
+        raise UnknownNameError(_unknown(name, metric_names()))
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    return f"metric {name!r} is not known; {did_you_mean(name, known)}there are {', '.join(known)}"
+
+
+__all__ = [
+    "LABEL", "METRICS", "Score", "TextMetric", "TokenSums", "check_lines", "compute", "higher_is_better",
+    "is_text_metric", "lower_is_better", "metric_names", "register_metric", "teacher_forced",
+]  # fmt: skip

@@ -1,0 +1,34 @@
+"""What a search gives back.
+
+Legend: B sentences, K hypotheses of each, T the longest allowed length in tokens.
+"""
+
+from typing import Any, NamedTuple
+
+NO_HYPOTHESIS = -1e9
+"""Log-probability and score of a row that holds no hypothesis; finite, so that arithmetic on it stays defined.
+
+A hypothesis exists where its log-probability is above half of this: sums that start here do not climb that far, and
+real log-probabilities do not fall that far.
+"""
+
+
+class SearchResult(NamedTuple):
+    """Hypotheses of a batch of sentences.
+
+    Beam search sorts them by score, best first; samples stay in the order drawn.
+    """
+
+    ids: Any
+    """(B, K, T) int32: tokens without the start id, with end of sequence where it was reached, zeros after it."""
+    scores: Any
+    """(B, K) float32: log-probability divided by the length penalty of the hypothesis."""
+    log_probs: Any
+    """(B, K) float32: natural logarithm of the probability of the whole hypothesis, end of sequence included."""
+    lengths: Any
+    """(B, K) int32: number of tokens, end of sequence included; 0 where there is no hypothesis."""
+
+
+def exists(log_probs: Any) -> Any:
+    """Tells which log-probabilities belong to a hypothesis that exists; same shape, bool."""
+    return log_probs > NO_HYPOTHESIS / 2

@@ -1,0 +1,228 @@
+"""One token at a time, never looking back: greedy search and sampling.
+
+Legend: B sentences, K samples of each, N = B * K rows, V vocabulary, T longest allowed length.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from t2t.constants import EOS_ID, PAD_ID
+from t2t.decoding.noise import uniform
+from t2t.decoding.penalties import LengthPenalty, gnmt
+from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
+from t2t.decoding.state import as_tensors, with_shapes_of
+from t2t.decoding.step import StepFn, check_sizes, row_start_ids, step_limits, write_column
+from t2t.decoding.topk import keep_top_k, keep_top_p, most_probable
+from t2t.errors import UserError
+
+Chooser = Callable[[Any, Any], Any]
+"""(log_probs (N, V) float32, position () int32) -> tokens (N,) int32."""
+
+
+class _Rows(NamedTuple):
+    """One growing text a row."""
+
+    ids: Any
+    """(N, T) int32."""
+    tokens: Any
+    """(N,) int32: the last token."""
+    log_probs: Any
+    """(N,) float32."""
+    lengths: Any
+    """(N,) int32."""
+    going: Any
+    """(N,) bool: has neither ended nor reached its limit."""
+
+
+def greedy(
+    step_fn: StepFn,
+    state: Any,
+    *,
+    batch_size: Any,
+    vocab_size: int,
+    max_steps: Any,
+    length_penalty: LengthPenalty | None = None,
+    start_ids: Any = PAD_ID,
+    eos_id: int = EOS_ID,
+    buffer_steps: int | None = None,
+) -> SearchResult:
+    """Returns the text that takes the most probable token each time, ties going to the lower id; K = 1.
+
+    Arguments are those of `t2t.decoding.beam_search.beam_search`, with a state of B rows; the penalty only scales
+    the score.
+    """
+    check_sizes(rows_per_sentence=1, vocab_size=vocab_size)
+    limits_B, width = step_limits(max_steps, batch_size, buffer_steps)
+    start_BK = row_start_ids(start_ids, batch_size, 1)
+    first = _Start(state, start_BK, limits_B, width)
+    return _roll_out(
+        step_fn, first, lambda log_probs_NV, position: most_probable(log_probs_NV), vocab_size, eos_id, length_penalty
+    )
+
+
+def sample(
+    step_fn: StepFn,
+    state: Any,
+    *,
+    batch_size: Any,
+    vocab_size: int,
+    max_steps: Any,
+    seed: Any,
+    sentence_seeds: Any = None,
+    samples: int = 1,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    length_penalty: LengthPenalty | None = None,
+    start_ids: Any = PAD_ID,
+    eos_id: int = EOS_ID,
+    buffer_steps: int | None = None,
+) -> SearchResult:
+    """Returns texts drawn from the model, in the order drawn.
+
+    What is drawn depends on (seed, sentence's seed, number of the sample, position) alone, never on what else is in
+    the batch. Temperature applies first, then `top_k`, then `top_p`; the log-probabilities returned are the
+    model's own.
+
+    Args:
+        step_fn: see `t2t.decoding.step.StepFn`.
+        state: its first state; every tensor (N, ...).
+        batch_size: B, int or () int32.
+        vocab_size: V, int.
+        max_steps: most tokens of a text, end of sequence included: int, or (B,) int32.
+        seed: int or () int32.
+        sentence_seeds: (B,) int32 that names each sentence, e.g. its line number; default: its place in the batch.
+        samples: K, texts for each sentence.
+        temperature: above 0; log-probabilities are divided by it.
+        top_k: draw from the k most probable tokens; 0 for all.
+        top_p: draw from the nucleus of this probability; 1 for all.
+        length_penalty: scales the scores; default gnmt(0.6).
+        start_ids: first input: one id, or (B,) int32.
+        eos_id: id that ends a text.
+        buffer_steps: fixed T for compilers that want it, see `step_limits`.
+
+    Raises:
+        UserError: sizes or sampling arguments that make no sense.
+    """
+    check_sizes(rows_per_sentence=samples, vocab_size=vocab_size)
+    check_sampling(temperature, top_k, top_p)
+    limits_B, width = step_limits(max_steps, batch_size, buffer_steps)
+    if sentence_seeds is None:
+        sentence_seeds = ops.arange(batch_size, dtype="int32")
+    row_seeds_N = ops.repeat(ops.convert_to_tensor(sentence_seeds), samples, axis=0)
+    draw_N = ops.tile(ops.arange(samples, dtype="int32"), (batch_size,))
+
+    def drawn(log_probs_NV, position):
+        noise_N = uniform(seed, row_seeds_N, position, draw_N)
+        return draw(distribution(log_probs_NV, temperature, top_k, top_p), noise_N)
+
+    start_BK = row_start_ids(start_ids, batch_size, samples)
+    first = _Start(state, start_BK, limits_B, width)
+    return _roll_out(step_fn, first, drawn, vocab_size, eos_id, length_penalty)
+
+
+def check_sampling(temperature: float, top_k: int, top_p: float) -> None:
+    """Raises UserError for arguments outside their ranges."""
+    if not 0 < temperature < float("inf"):
+        raise UserError(f"temperature {temperature}: it must be above 0; for temperature 0 ask for greedy search")
+    if top_k < 0:
+        raise UserError(f"top_k {top_k}: it must be at least 1, or 0 to draw from all tokens")
+    if not 0 < top_p <= 1:
+        raise UserError(f"top_p {top_p}: it must be above 0 and at most 1; 1 draws from all tokens")
+
+
+def distribution(log_probs: Any, temperature: float, top_k: int, top_p: float) -> Any:
+    """Returns the probabilities (N, V) float32 that tokens are drawn with; forbidden ones have exactly 0."""
+    shaped_NV = log_probs / temperature
+    if top_k:
+        shaped_NV = keep_top_k(shaped_NV, top_k)
+    if top_p < 1:
+        shaped_NV = keep_top_p(shaped_NV, top_p)
+    return ops.softmax(shaped_NV, axis=-1)
+
+
+def draw(probs: Any, noise: Any) -> Any:
+    """Draws a token for each row by inverting the cumulative distribution.
+
+    Args:
+        probs: (N, V) float32.
+        noise: (N,) float32 in [0, 1).
+
+    Returns:
+        (N,) int32: the first token at which the cumulative probability exceeds the noise.
+    """
+    cumulative_NV = ops.cumsum(probs, axis=-1)
+    target_N1 = ops.expand_dims(noise, 1) * cumulative_NV[:, -1:]
+    tokens_N = ops.sum(ops.cast(cumulative_NV <= target_N1, "int32"), axis=-1)
+    tokens_N = ops.minimum(tokens_N, probs.shape[-1] - 1)
+    # Parallel sums need not rise evenly; where rounding lands on a forbidden token, take the most probable one.
+    allowed_N = _at(probs, tokens_N) > 0
+    return ops.where(allowed_N, tokens_N, most_probable(probs))
+
+
+class _Start(NamedTuple):
+    """What a roll-out begins with."""
+
+    state: Any
+    """Nested structure of tensors (N, ...)."""
+    ids: Any
+    """(B, K) int32: start ids."""
+    limits: Any
+    """(B,) int32."""
+    width: Any
+    """T."""
+
+
+def _roll_out(
+    step_fn: StepFn, start: _Start, choose: Chooser, vocab_size: int, eos_id: int, penalty: LengthPenalty | None
+) -> SearchResult:
+    batch_size, rows_per_sentence = ops.shape(start.ids)
+    count = batch_size * rows_per_sentence
+    limits_N = ops.reshape(ops.repeat(start.limits, rows_per_sentence, axis=0), (count,))
+
+    def unfinished(step, rows, state):
+        return ops.logical_and(step < start.width, ops.any(rows.going))
+
+    def advance(step, rows, state):
+        log_probs_NV, new_state = step_fn(rows.tokens, step, state)
+        log_probs_NV = ops.reshape(ops.cast(log_probs_NV, "float32"), (count, vocab_size))
+        rows = _append(rows, step, choose(log_probs_NV, step), log_probs_NV, limits_N, eos_id)
+        return step + 1, rows, with_shapes_of(new_state, like=state)
+
+    rows = _no_tokens(ops.reshape(start.ids, (count,)), start.width)
+    _, rows, _ = ops.while_loop(unfinished, advance, (ops.zeros((), "int32"), rows, as_tensors(start.state)))
+    scores_N = rows.log_probs / (penalty or gnmt(0.6))(ops.cast(rows.lengths, "float32"))
+    results = (rows.ids, scores_N, rows.log_probs, rows.lengths)
+    return SearchResult(*(ops.reshape(x, (batch_size, rows_per_sentence, *ops.shape(x)[1:])) for x in results))
+
+
+def _no_tokens(start_ids: Any, width: Any) -> _Rows:
+    (count,) = ops.shape(start_ids)
+    return _Rows(
+        ids=ops.zeros((count, width), "int32"),
+        tokens=start_ids,
+        log_probs=ops.zeros((count,), "float32"),
+        lengths=ops.zeros((count,), "int32"),
+        going=ops.ones((count,), "bool"),
+    )
+
+
+def _append(rows: _Rows, step: Any, chosen: Any, log_probs: Any, limits: Any, eos_id: int) -> _Rows:
+    """Adds a token to each row that is going; the others get padding at no cost."""
+    tokens_N = ops.where(rows.going, chosen, PAD_ID)
+    gained_N = ops.where(rows.going, _at(log_probs, chosen), 0.0)
+    ended_N = ops.logical_or(ops.equal(tokens_N, eos_id), step + 1 >= limits)
+    return _Rows(
+        ids=write_column(rows.ids, step, tokens_N),
+        tokens=tokens_N,
+        log_probs=ops.maximum(rows.log_probs + gained_N, NO_HYPOTHESIS),
+        lengths=rows.lengths + ops.cast(rows.going, "int32"),
+        going=ops.logical_and(rows.going, ops.logical_not(ended_N)),
+    )
+
+
+def _at(values: Any, indices: Any) -> Any:
+    """(N, V) at (N,) int32 -> (N,)."""
+    return ops.take_along_axis(values, ops.expand_dims(indices, 1), axis=-1)[:, 0]

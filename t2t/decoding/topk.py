@@ -1,0 +1,86 @@
+"""The k best of many, with ties always broken the same way: the lower index wins.
+
+Legend: B sentences, K beams, V vocabulary, C candidates kept, N rows.
+"""
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+
+class Candidates(NamedTuple):
+    """The best continuations of the beams of each sentence, best first; ties: lower beam, then lower token."""
+
+    log_probs: Any
+    """(B, C) float32: log-probability of the continued hypothesis."""
+    beams: Any
+    """(B, C) int32: the beam it continues."""
+    tokens: Any
+    """(B, C) int32: the token it adds."""
+
+
+def top_k(values: Any, k: int) -> tuple[Any, Any]:
+    """Returns the k largest along the last axis, largest first, and their places (int32); ties: lower index first."""
+    best, indices = ops.top_k(values, k, sorted=True)
+    return best, ops.cast(indices, "int32")
+
+
+def most_probable(log_probs: Any) -> Any:
+    """Returns the best token of each row, (N, V) float32 to (N,) int32; ties: lower id."""
+    return top_k(log_probs, 1)[1][:, 0]
+
+
+def top_candidates(log_probs: Any, count: int) -> Candidates:
+    """Picks the best of all continuations in two stages: in each beam, then over the beams of a sentence.
+
+    The first stage sorts short rows in parallel and leaves the second only K * count numbers; the result, ties
+    included, is that of one sort over all K * V.
+
+    Args:
+        log_probs: (B, K, V) float32; V known beforehand.
+        count: C, at most K * V.
+    """
+    _, beam_size, vocab_size = log_probs.shape
+    per_beam = min(count, vocab_size)
+    best_BKC, tokens_BKC = top_k(log_probs, per_beam)
+    flat = (ops.shape(log_probs)[0], beam_size * per_beam)
+    best_BC, places_BC = top_k(ops.reshape(best_BKC, flat), count)
+    tokens_BC = ops.take_along_axis(ops.reshape(tokens_BKC, flat), places_BC, axis=1)
+    return Candidates(best_BC, places_BC // per_beam, tokens_BC)
+
+
+def keep_top_k(log_probs: Any, k: int) -> Any:
+    """Forbids (-inf) all but the k most probable tokens: Fan et al. 2018 (arXiv:1805.04833), section 5.1.
+
+    Args:
+        log_probs: (N, V) float32, up to a constant for each row.
+        k: number of tokens that stay; exactly so many, ties going to lower ids.
+    """
+    k = min(k, log_probs.shape[-1])
+    return _keep_largest(log_probs, top_k(log_probs, k)[0][:, -1:], k)
+
+
+def keep_top_p(log_probs: Any, p: float) -> Any:
+    """Forbids (-inf) all but the nucleus: Holtzman et al. 2020 (arXiv:1904.09751), equation 2.
+
+    The nucleus is the smallest set of most probable tokens whose probabilities sum to at least p; ties go to lower ids.
+
+    Args:
+        log_probs: (N, V) float32, up to a constant for each row.
+        p: in (0, 1].
+    """
+    largest_NV, _ = top_k(log_probs, log_probs.shape[-1])
+    probs_NV = ops.softmax(largest_NV, axis=-1)
+    before_NV = ops.cumsum(probs_NV, axis=-1) - probs_NV
+    # The first token always stays: before it stands nothing, which is less than any p.
+    size_N1 = ops.maximum(ops.sum(ops.cast(before_NV < p, "int32"), axis=-1, keepdims=True), 1)
+    return _keep_largest(log_probs, ops.take_along_axis(largest_NV, size_N1 - 1, axis=-1), size_N1)
+
+
+def _keep_largest(values: Any, smallest_kept: Any, count: Any) -> Any:
+    """Keeps the `count` largest of each row of (N, V), the smallest of which is `smallest_kept`, (N, 1)."""
+    above = values > smallest_kept
+    level = ops.equal(values, smallest_kept)
+    room = count - ops.sum(ops.cast(above, "int32"), axis=-1, keepdims=True)
+    kept = ops.logical_or(above, ops.logical_and(level, ops.cumsum(ops.cast(level, "int32"), axis=-1) <= room))
+    return ops.where(kept, values, -float("inf"))

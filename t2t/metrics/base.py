@@ -1,0 +1,64 @@
+"""What a metric is, and the names of those that judge decoded text.
+
+A text metric is a function of two lists of strings. A new one, built in or in a plug-in:
+
+    @register_metric
+    def letters_per_line(hypotheses, references):
+        \"\"\"Mean number of letters; references are not looked at.\"\"\"
+        return Score("letters_per_line", sum(map(len, hypotheses)) / len(hypotheses))
+
+One whose smaller values are better is marked with `@lower_is_better` under the registration.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from t2t.errors import UserError
+from t2t.registry import Registry
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """One number with everything needed to compare it with another."""
+
+    name: str
+    value: float
+    signature: str = ""
+    """How it was computed, in the tool's own notation; scores compare only where signatures agree."""
+    higher_is_better: bool = True
+    detail: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """The parts it is made of, by name; plain JSON."""
+    text: str = ""
+    """The tool's own line, where it prints one."""
+
+    def __str__(self) -> str:
+        """Returns one line for people: the tool's own and its signature, or name and value."""
+        line = self.text or f"{self.name} = {self.value:.4f}"
+        return f"{line} | {self.signature}" if self.signature else line
+
+
+TextMetric = Callable[..., Score]
+"""`metric(hypotheses, references, **options) -> Score`, over two lists of strings of one length."""
+
+METRICS: Registry[TextMetric] = Registry("metric", "t2t.metrics")
+register_metric = METRICS.register
+
+
+def lower_is_better(metric: TextMetric) -> TextMetric:
+    """Marks a metric whose smaller values are better."""
+    metric.higher_is_better = False
+    return metric
+
+
+def check_lines(name: str, hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """Raises UserError unless there are lines, and as many on both sides."""
+    if len(hypotheses) != len(references):
+        raise UserError(
+            f"{name} of {len(hypotheses)} hypotheses against {len(references)} references: each needs its own; "
+            f"give files with equal numbers of lines"
+        )
+    if not hypotheses:
+        raise UserError(
+            f"{name} of no lines: there is nothing to score; give at least one hypothesis and its reference"
+        )

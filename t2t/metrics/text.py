@@ -1,0 +1,88 @@
+"""Metrics of decoded text: BLEU and chrF by sacreBLEU, and exact match.
+
+sacreBLEU: Post 2018 (arXiv:1804.08771). Texts are compared as they are, detokenised: a metric
+that tokenises does so itself.
+"""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from sacrebleu.metrics import BLEU, CHRF
+
+from t2t.errors import UnknownNameError, UserError, did_you_mean, one_line
+from t2t.metrics.base import Score, check_lines, register_metric
+
+_CHOICES = {"tokenize": BLEU.TOKENIZERS, "smooth_method": BLEU.SMOOTH_DEFAULTS}
+
+
+@register_metric("bleu")
+def bleu(hypotheses: Sequence[str], references: Sequence[str], **options: Any) -> Score:
+    """Corpus BLEU of detokenised text, from 0 to 100: Papineni et al. 2002, as sacreBLEU computes it.
+
+    Args:
+        hypotheses: one string a line.
+        references: as many.
+        **options: sacreBLEU's, e.g. `tokenize="intl"`, `lowercase=True`; default 13a, cased.
+
+    Raises:
+        UserError: no lines, unequal numbers of lines, or an option or value that sacreBLEU does not know.
+    """
+    scored, signature = _sacrebleu("bleu", BLEU, hypotheses, references, options)
+    detail = {
+        "precisions": list(scored.precisions),
+        "brevity_penalty": scored.bp,
+        "hypothesis_tokens": scored.sys_len,
+        "reference_tokens": scored.ref_len,
+    }
+    return Score("bleu", scored.score, signature, detail=detail, text=str(scored))
+
+
+@register_metric("chrf")
+def chrf(hypotheses: Sequence[str], references: Sequence[str], **options: Any) -> Score:
+    """Character n-gram F-score, from 0 to 100: Popovic 2015, as sacreBLEU computes it.
+
+    Arguments and errors are those of `bleu`; `word_order=2` gives chrF++.
+    """
+    scored, signature = _sacrebleu("chrf", CHRF, hypotheses, references, options)
+    return Score("chrf", scored.score, signature, text=str(scored))
+
+
+@register_metric("accuracy_per_sequence")
+def accuracy_per_sequence(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Fraction of lines, from 0 to 1, that equal their reference character for character."""
+    check_lines("accuracy_per_sequence", hypotheses, references)
+    equal = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
+    detail = {"equal": equal, "lines": len(references)}
+    return Score("accuracy_per_sequence", equal / len(references), detail=detail)
+
+
+def _check_options(name: str, metric_class: type, options: dict[str, Any]) -> None:
+    """Raises UnknownNameError for what sacreBLEU does not know, which its own messages do not say in words."""
+    known = [option for option in inspect.signature(metric_class).parameters if option != "references"]
+    for option, value in options.items():
+        if option not in known:
+            raise UnknownNameError(
+                f"option {option!r} of {name}: sacreBLEU has none of that name; {did_you_mean(option, known)}"
+                f"it has {', '.join(known)}"
+            )
+        choices = sorted(_CHOICES.get(option, ()))
+        if choices and value is not None and value not in choices:
+            raise UnknownNameError(
+                f"{option} {value!r} of {name}: sacreBLEU has none of that name; {did_you_mean(str(value), choices)}"
+                f"it has {', '.join(choices)}"
+            )
+
+
+def _sacrebleu(
+    name: str, metric_class: type, hypotheses: Sequence[str], references: Sequence[str], options: dict[str, Any]
+) -> tuple[Any, str]:
+    """Returns sacreBLEU's score object and signature."""
+    check_lines(name, hypotheses, references)
+    _check_options(name, metric_class, options)
+    try:
+        metric = metric_class(**options)
+    except (AssertionError, ImportError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(f"{name} with {options}: sacreBLEU refuses the options: {one_line(error)}") from error
+    scored = metric.corpus_score(list(hypotheses), [list(references)])
+    return scored, str(metric.get_signature())

@@ -1,0 +1,76 @@
+"""Teacher-forced figures: how well a model predicts each token when the reference's tokens before it are given.
+
+They say nothing of what the model writes by itself, so wherever they are shown or stored their names carry a label.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Self
+
+from t2t.errors import UserError
+
+LABEL = "teacher_forced/"
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenSums:
+    """Sums over target tokens, end of sequence included and padding left out; sums of parts add up to the whole."""
+
+    loss_sum: float = 0.0
+    """Sum of -ln p(token), nats, without label smoothing."""
+    tokens: float = 0.0
+    """Number of target tokens."""
+    correct: float = 0.0
+    """Tokens whose most probable prediction is right."""
+    sequences: float = 0.0
+    """Number of target sequences."""
+    sequences_correct: float = 0.0
+    """Sequences all of whose tokens are right."""
+
+    def __add__(self, other: Self) -> Self:
+        mine, others = dataclasses.astuple(self), dataclasses.astuple(other)
+        return type(self)(*(a + b for a, b in zip(mine, others, strict=True)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """One number made of the sums."""
+
+    compute: Callable[[TokenSums], float]
+    higher_is_better: bool
+    summary: str
+
+
+FIGURES = {
+    "loss": Figure(lambda sums: sums.loss_sum / sums.tokens, False, "Mean loss of a token, nats."),
+    "perplexity": Figure(lambda sums: _exp(sums.loss_sum / sums.tokens), False, "exp(loss)."),
+    "neg_log_perplexity": Figure(lambda sums: -sums.loss_sum / sums.tokens, True, "Mean ln p of a token: -loss."),
+    "accuracy": Figure(lambda sums: sums.correct / sums.tokens, True, "Fraction of tokens predicted right."),
+    "accuracy_per_sequence": Figure(
+        lambda sums: sums.sequences_correct / sums.sequences, True, "Fraction of sequences predicted right throughout."
+    ),
+}
+"""By name, without the label."""
+
+
+def teacher_forced(sums: TokenSums) -> dict[str, float]:
+    """Returns every figure by its labelled name, e.g. `teacher_forced/loss`.
+
+    Raises:
+        UserError: there are no tokens or no sequences.
+    """
+    if sums.tokens <= 0 or sums.sequences <= 0:
+        raise UserError(
+            f"teacher-forced figures of {sums.tokens:g} tokens in {sums.sequences:g} sequences: there is nothing to "
+            f"average; evaluate on a split that has examples"
+        )
+    return {LABEL + name: figure.compute(sums) for name, figure in FIGURES.items()}
+
+
+def _exp(loss: float) -> float:
+    """Returns e^loss, infinite where a diverging model leaves the range of floats."""
+    try:
+        return math.exp(loss)
+    except OverflowError:
+        return math.inf
