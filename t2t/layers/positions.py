@@ -55,7 +55,7 @@ class LearnedPositions(keras.layers.Layer):
         )
 
     def call(self, x_BTD, start=0):
-        """Returns (B, T, D): `x_BTD` plus the vectors of positions start..start+T-1; positions past the last share it."""
+        """Returns (B, T, D): `x_BTD` plus the vectors of positions start..start+T-1; later ones repeat the last."""
         position_T = ops.minimum(ops.arange(ops.shape(x_BTD)[1]) + start, self.length - 1)
         return x_BTD + ops.cast(ops.take(self.table, position_T, axis=0), x_BTD.dtype)[None]
 

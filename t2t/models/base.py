@@ -54,8 +54,8 @@ class SequenceModel(keras.Model):
         ):
             if kind not in accepted:
                 raise UserError(
-                    f"model {cls.__name__} with problem {spec.name}: its {side} are {kind or 'absent'}, the model takes "
-                    f" {', '.join(str(k or 'none') for k in accepted)}; choose another model or problem"
+                    f"model {cls.__name__} with problem {spec.name}: its {side} are {kind or 'absent'}, the model "
+                    f"takes {', '.join(str(k or 'none') for k in accepted)}; choose another model or problem"
                 )
 
     def body(self, features: dict[str, Any], seed=None):

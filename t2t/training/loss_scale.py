@@ -1,0 +1,36 @@
+"""Dynamic loss scaling for float16 (Micikevicius et al. 2018, section 3.2).
+
+The loss is multiplied so that small gradients do not underflow; the step divides them again. The factor halves when a
+gradient overflows and doubles after `GROWTH_INTERVAL` updates without one.
+"""
+
+import tensorflow as tf
+
+INITIAL_SCALE = 2.0**15
+GROWTH_INTERVAL = 2000
+
+
+class LossScale:
+    """The factor; constantly 1 where it is not needed."""
+
+    def __init__(self, dynamic: bool):
+        self.dynamic = dynamic
+        self.variables: list[tf.Variable] = []
+        if dynamic:
+            self._scale = tf.Variable(INITIAL_SCALE, trainable=False, name="loss_scale")
+            self._good = tf.Variable(0, trainable=False, dtype=tf.int64, name="loss_scale_good_updates")
+            self.variables = [self._scale, self._good]
+
+    def value(self) -> tf.Tensor:
+        """Returns the factor, () float32."""
+        return tf.convert_to_tensor(self._scale) if self.dynamic else tf.constant(1.0)
+
+    def update(self, finite: tf.Tensor) -> None:
+        """Moves the factor after an update that was applied (`finite`) or not."""
+        if not self.dynamic:
+            return
+        good = tf.where(finite, self._good + 1, tf.zeros_like(self._good))
+        grow = good >= GROWTH_INTERVAL
+        scale = tf.where(finite, tf.where(grow, self._scale * 2.0, self._scale), tf.maximum(self._scale * 0.5, 1.0))
+        self._scale.assign(scale)
+        self._good.assign(tf.where(grow, tf.zeros_like(good), good))

@@ -1,0 +1,233 @@
+"""What one update is.
+
+    update = sum of token losses over all replicas and micro-batches / their global token count;
+    then the gradients are reduced, clipped by global norm, and applied.
+
+`keras.Model.fit` clips before it reduces and averages per-replica means; both are wrong for token batches, so the step
+is written out here. An update whose gradient is not finite changes nothing and is remembered by number.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from t2t.models.base import SequenceModel
+from t2t.training.loss_scale import LossScale
+from t2t.training.seeds import dropout_seed
+
+Features = dict[str, np.ndarray]
+
+
+class UpdateStats(NamedTuple):
+    """What an update did, as tensors on the device: reading them waits for it."""
+
+    loss_sum: Any
+    """() float32: training loss summed over all tokens, nats."""
+    tokens: Any
+    """() float32: number of target tokens (or examples) that the loss is over."""
+    grad_norm: Any
+    """() float32: norm of the gradient before clipping."""
+    finite: Any
+    """() bool: whether the update was applied."""
+
+
+class UpdateStep:
+    """Computes and applies updates under a strategy.
+
+    Args:
+        model: built under the strategy's scope.
+        optimizer: built under the strategy's scope.
+        strategy: the MirroredStrategy.
+        run_seed: seed of the dropout masks.
+        clip_grad_norm: largest global norm; 0 = none.
+        weight_decay: decoupled decay of weights of two or more dimensions.
+        ema_decay: decay of the moving average of the weights; 0 = none.
+        scale_loss: whether to scale the loss dynamically (float16).
+    """
+
+    def __init__(
+        self,
+        model: SequenceModel,
+        optimizer: keras.optimizers.Optimizer,
+        strategy: tf.distribute.Strategy,
+        *,
+        run_seed: int = 0,
+        clip_grad_norm: float = 0.0,
+        weight_decay: float = 0.0,
+        ema_decay: float = 0.0,
+        scale_loss: bool = False,
+    ):
+        self.model, self.optimizer, self.strategy = model, optimizer, strategy
+        self._run_seed = run_seed
+        self._clip, self._weight_decay, self._ema_decay = clip_grad_norm, weight_decay, ema_decay
+        self._weights = [variable.value for variable in model.trainable_variables]
+        with strategy.scope():
+            optimizer.build(model.trainable_variables)
+            self.ema = [_like(w, w.read_value()) for w in self._weights] if ema_decay else []
+            self.loss_scale = LossScale(scale_loss)
+        self._sums: list[tf.Variable] = []
+        self._compiled: dict[str, Any] = {}
+
+    @property
+    def replicas(self) -> int:
+        """Number of replicas."""
+        return self.strategy.num_replicas_in_sync
+
+    def __call__(self, micro_batches: Sequence[Sequence[Features]], update: int, rate: float) -> UpdateStats:
+        """Computes and applies update number `update` (the first is 1).
+
+        Args:
+            micro_batches: for each micro-batch, one dict of features for each replica.
+            update: its number, from which the dropout masks derive.
+            rate: learning rate.
+        """
+        self.optimizer.learning_rate = rate
+        if len(micro_batches) == 1:
+            features, seeds = self._inputs(micro_batches[0], update, 0)
+            return self._function("whole", features)(features, seeds)
+        self._ensure_sums()
+        for index, batches in enumerate(micro_batches):
+            features, seeds = self._inputs(batches, update, index)
+            self._function("accumulate", features)(features, seeds)
+        return self._function("apply", None)()
+
+    def rehearse(self, batches: Sequence[Features]) -> None:
+        """Runs forward and backward on a batch and drops the result: no state changes, memory is what an update needs."""
+        features, seeds = self._inputs(batches, 0, 0)
+        self._function("rehearse", features)(features, seeds)
+
+    def _inputs(self, batches: Sequence[Features], update: int, micro_batch: int):
+        seeds = [tf.constant(dropout_seed(self._run_seed, update, micro_batch, r)) for r in range(self.replicas)]
+        return [{name: tf.constant(array) for name, array in batch.items()} for batch in batches], seeds
+
+    def _function(self, name: str, features: list[dict[str, tf.Tensor]] | None):
+        """Returns the traced function; any batch size and length goes through one trace."""
+        if name not in self._compiled:
+            signature = None
+            if features is not None:
+                signature = [
+                    [{k: tf.TensorSpec([None] * t.ndim, t.dtype) for k, t in one.items()} for one in features],
+                    [tf.TensorSpec([2], tf.int64)] * self.replicas,
+                ]
+            method = {
+                "whole": self._whole,
+                "accumulate": self._accumulate,
+                "apply": self._apply_sums,
+                "rehearse": self._rehearse,
+            }[name]
+            self._compiled[name] = tf.function(method, input_signature=signature, autograph=False)
+        return self._compiled[name]
+
+    def _whole(self, features, seeds) -> UpdateStats:
+        def replica():
+            gradients, loss_sum, tokens = self._gradients(features, seeds)
+            return self._reduce(gradients, loss_sum, tokens)
+
+        return self._apply(*self.strategy.run(replica))
+
+    def _accumulate(self, features, seeds) -> None:
+        def replica():
+            gradients, loss_sum, tokens = self._gradients(features, seeds)
+            for total, value in zip(self._sums, [*gradients, loss_sum, tokens], strict=True):
+                total.assign_add(value)
+
+        self.strategy.run(replica)
+
+    def _apply_sums(self) -> UpdateStats:
+        def replica():
+            totals = [tf.identity(total) for total in self._sums]
+            reduced = self._reduce(totals[:-2], totals[-2], totals[-1])
+            with tf.control_dependencies(tf.nest.flatten(reduced)):
+                for total in self._sums:
+                    total.assign(tf.zeros_like(total))
+            return reduced
+
+        return self._apply(*self.strategy.run(replica))
+
+    def _rehearse(self, features, seeds) -> tf.Tensor:
+        def replica():
+            gradients, loss_sum, _ = self._gradients(features, seeds)
+            return loss_sum + tf.add_n([tf.reduce_sum(g) for g in gradients])
+
+        return self.strategy.experimental_local_results(self.strategy.run(replica))[0]
+
+    def _gradients(self, features, seeds):
+        """On one replica: the gradient of the (scaled) loss sum, the loss sum and the token count of its micro-batch."""
+        replica = tf.get_static_value(
+            tf.convert_to_tensor(tf.distribute.get_replica_context().replica_id_in_sync_group)
+        )
+        batch, seed = features[replica], seeds[replica]
+        with tf.GradientTape() as tape:
+            loss_sum, tokens = self.model.loss_sum(self.model.body(batch, seed=seed), batch["targets"])
+            scaled = loss_sum * self.loss_scale.value()
+        gradients = tape.gradient(scaled, self._weights)
+        dense = [
+            tf.zeros_like(w) if g is None else tf.convert_to_tensor(g)
+            for g, w in zip(gradients, self._weights, strict=True)
+        ]
+        return dense, loss_sum, tokens
+
+    def _reduce(self, gradients, loss_sum, tokens):
+        """On one replica: the same global gradient everywhere, per token, clipped."""
+        context = tf.distribute.get_replica_context()
+        gradients, loss_sum, tokens = context.all_reduce(tf.distribute.ReduceOp.SUM, (gradients, loss_sum, tokens))
+        scale = 1.0 / (tf.maximum(tokens, 1.0) * self.loss_scale.value())
+        gradients = [g * scale for g in gradients]
+        norm = tf.linalg.global_norm(gradients)
+        if self._clip:
+            gradients, _ = tf.clip_by_global_norm(gradients, self._clip, use_norm=norm)
+        return gradients, loss_sum, tokens, norm
+
+    def _apply(self, gradients, loss_sum, tokens, norm) -> UpdateStats:
+        """Across replicas: applies the gradient where it is finite."""
+        loss_sum, tokens, norm = (self.strategy.experimental_local_results(x)[0] for x in (loss_sum, tokens, norm))
+        finite = tf.math.is_finite(norm) & tf.math.is_finite(loss_sum) & (tokens > 0)
+
+        def applied():
+            with self.strategy.scope():
+                self._update_variables(gradients)
+            return tf.constant(True)
+
+        finite = tf.cond(finite, applied, lambda: tf.constant(False))
+        with self.strategy.scope():
+            self.loss_scale.update(finite)
+        return UpdateStats(loss_sum, tokens, norm, finite)
+
+    def _update_variables(self, gradients) -> None:
+        rate = tf.convert_to_tensor(self.optimizer.learning_rate.value)
+        update = self.strategy.extended.update
+
+        def one(weight, gradient):
+            if self._weight_decay and weight.shape.rank >= 2:
+                weight.assign_sub(weight * rate * self._weight_decay)
+            self.optimizer.update_step(gradient, weight, rate)
+
+        def average(mean, weight):
+            mean.assign_add((weight - mean) * (1.0 - self._ema_decay))
+
+        for weight, gradient in zip(self._weights, gradients, strict=True):
+            update(weight, one, args=(gradient,), group=False)
+        self.optimizer.iterations.assign_add(1)
+        for mean, weight in zip(self.ema, self._weights, strict=False):
+            update(mean, average, args=(weight,), group=False)
+
+    def _ensure_sums(self) -> None:
+        if not self._sums:
+            with self.strategy.scope():
+                zeros = [tf.zeros(w.shape) for w in self._weights] + [tf.zeros(()), tf.zeros(())]
+                self._sums = [
+                    tf.Variable(
+                        zero,
+                        trainable=False,
+                        synchronization=tf.VariableSynchronization.ON_READ,
+                        aggregation=tf.VariableAggregation.SUM,
+                    )
+                    for zero in zeros
+                ]
+
+
+def _like(variable: tf.Variable, value) -> tf.Variable:
+    return tf.Variable(value, trainable=False, name=variable.name.split(":")[0] + "_ema")
