@@ -1,0 +1,53 @@
+"""Saves a checkpoint every n updates, at the end, and when the process is asked to stop."""
+
+import keras
+
+from t2t.checkpoints import CheckpointStore
+from t2t.training.trainer import Trainer
+from t2t.training.weights import ema_arrays, model_arrays, optimizer_arrays
+
+
+class SaveCheckpoints(keras.callbacks.Callback):
+    """Saves after every `every` updates, and after the last.
+
+    Args:
+        trainer: whose state is saved.
+        store: where.
+        every: updates between two checkpoints.
+        keep_max: how many to keep, besides the best; 0 = all.
+        state: further JSON to save, e.g. the run's seed.
+    """
+
+    def __init__(self, trainer: Trainer, store: CheckpointStore, every: int, keep_max: int, state: dict | None = None):
+        super().__init__()
+        self._trainer, self._store, self._every, self._keep_max = trainer, store, every, keep_max
+        self._state = dict(state or {})
+        self._saved: int | None = None
+
+    def on_train_begin(self, logs=None):
+        """Notes where the run begins: that state is on the disk, or is no state yet."""
+        self._saved = self._trainer.update
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Saves where it is time."""
+        if batch % self._every == 0:
+            self._save()
+
+    def on_train_end(self, logs=None):
+        """Saves the last update."""
+        self._save()
+
+    def _save(self) -> None:
+        trainer = self._trainer
+        if trainer.update == self._saved:
+            return
+        trainer.check_finite()
+        self._store.save(
+            trainer.update,
+            model=model_arrays(trainer.step),
+            optimizer=optimizer_arrays(trainer.step),
+            ema=ema_arrays(trainer.step),
+            state={**self._state, "data": trainer.data_state},
+        )
+        self._saved = trainer.update
+        self._store.prune(self._keep_max)

@@ -1,0 +1,76 @@
+"""How good a model is on a split: teacher-forced figures, labelled so, and the scores of real decodes.
+
+Legend: B batch, T target length, V vocabulary.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from t2t.constants import TARGETS
+from t2t.losses import smoothed_cross_entropy, token_weights
+from t2t.metrics import compute, is_text_metric
+from t2t.metrics.token import TokenSums, teacher_forced
+from t2t.models.base import SequenceModel
+
+DecodeFn = Callable[[], tuple[Sequence[str], Sequence[str]]]
+"""Returns (hypotheses, references) of the split, in its order."""
+
+
+class Evaluator:
+    """Evaluates the model it was given as it stands; changes no state of training.
+
+    Args:
+        model: the model.
+        batches: iterable many times; yields (places in the split, features).
+        decode: decodes the split for real; None where no text metric is wanted.
+        metrics: names of text metrics and of teacher-forced figures.
+    """
+
+    def __init__(
+        self,
+        model: SequenceModel,
+        batches: Iterable[tuple[np.ndarray, dict[str, np.ndarray]]],
+        decode: DecodeFn | None,
+        metrics: Sequence[str],
+    ):
+        self._model, self._batches, self._decode = model, batches, decode
+        self._text_metrics = [name for name in metrics if is_text_metric(name)]
+        self._sums = None
+
+    def __call__(self) -> dict[str, float]:
+        """Returns every figure by name; teacher-forced ones under `teacher_forced/`."""
+        figures = self.teacher_forced()
+        if self._decode and self._text_metrics:
+            hypotheses, references = self._decode()
+            scores = compute(self._text_metrics, hypotheses, references)
+            figures |= {name: score.value for name, score in scores.items()}
+        return figures
+
+    def teacher_forced(self) -> dict[str, float]:
+        """Returns loss, perplexity and accuracies of the next token given the reference's tokens before it."""
+        total = TokenSums()
+        for _, batch in self._batches:
+            features = {name: tf.constant(array) for name, array in batch.items()}
+            if self._sums is None:
+                signature = {name: tf.TensorSpec([None] * t.ndim, t.dtype) for name, t in features.items()}
+                self._sums = tf.function(self._batch_sums, input_signature=[signature], autograph=False)
+            total += TokenSums(*(float(x) for x in self._sums(features)))
+        return teacher_forced(total)
+
+    def _batch_sums(self, features):
+        targets_BT = features[TARGETS]
+        logits_BTV = self._model(features)
+        weights_BT = token_weights(targets_BT)
+        right_BT = ops.cast(ops.equal(ops.argmax(logits_BTV, axis=-1), ops.cast(targets_BT, "int64")), "float32")
+        missed_B = ops.sum((1.0 - right_BT) * weights_BT, axis=1)
+        has_data_B = ops.cast(ops.sum(weights_BT, axis=1) > 0, "float32")
+        return (
+            ops.sum(smoothed_cross_entropy(logits_BTV, targets_BT, 0.0)),
+            ops.sum(weights_BT),
+            ops.sum(right_BT * weights_BT),
+            ops.sum(has_data_B),
+            ops.sum(ops.cast(missed_B == 0, "float32") * has_data_B),
+        )

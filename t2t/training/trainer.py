@@ -1,0 +1,159 @@
+"""The loop: draw batches, update, and tell the callbacks.
+
+What an update is stands in `step`, where it runs in `distribute`, what happens every n updates in `callbacks`.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from t2t.constants import TARGETS
+from t2t.errors import MachineError, UserError
+from t2t.training.step import UpdateStats, UpdateStep
+
+Batches = Iterator[tuple[dict[str, np.ndarray], dict[str, int]]]
+"""Endless pairs of a batch and the state of the data after it."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How long to train and how often to report."""
+
+    train_steps: int
+    """Number of the last update."""
+    micro_batches: int
+    """Steps accumulated into one update."""
+    rate: Callable[[int], float]
+    """Learning rate of an update."""
+    log_every: int = 50
+    """Updates between two reports; only then do figures leave the device."""
+
+
+class DivergedError(UserError):
+    """Loss or gradient is not finite."""
+
+
+class Trainer:
+    """Trains a model. Everything periodic is a Keras callback; it gets logs at log steps only.
+
+    Args:
+        step: computes and applies updates.
+        batches: endless training batches.
+        data_state: state of the data before the first of them.
+        plan: how long, how often.
+        update: number of updates done before.
+    """
+
+    def __init__(self, step: UpdateStep, batches: Batches, data_state: dict[str, int], plan: Plan, update: int = 0):
+        self.step, self.batches, self.plan = step, batches, plan
+        self.update = update
+        """Updates done."""
+        self.data_state = data_state
+        """State of the data after the last update: where a resumed run goes on."""
+        self._pending: list[tuple[int, UpdateStats]] = []
+        self._padded_tokens = 0
+        self._since = time.monotonic()
+
+    def fit(self, callbacks: list[keras.callbacks.Callback]) -> int:
+        """Trains to the plan's last update, or until a callback sets `model.stop_training`; returns updates done.
+
+        Raises:
+            DivergedError: an update had a loss or gradient that is not finite.
+            MachineError: the device ran out of memory.
+        """
+        model = self.step.model
+        told = keras.callbacks.CallbackList(callbacks, model=model, steps=self.plan.train_steps)
+        model.stop_training = False
+        told.on_train_begin()
+        self._since = time.monotonic()
+        while self.update < self.plan.train_steps and not model.stop_training:
+            told.on_train_batch_begin(self.update)
+            self._one_update()
+            logs = self.report() if self.update % self.plan.log_every == 0 else None
+            told.on_train_batch_end(self.update, logs)
+        told.on_train_end(self.report() if self._pending else None)
+        return self.update
+
+    def rehearse(self, batches: list[dict[str, np.ndarray]]) -> None:
+        """Runs the largest batches once, changing nothing, so that running out of memory happens now."""
+        for batch in batches:
+            with _memory_errors(batch):
+                self.step.rehearse([batch] * self.step.replicas)
+
+    def check_finite(self) -> None:
+        """Raises DivergedError where an update since the last report was not finite; waits for the device.
+
+        With float16, a gradient that overflows is how the loss scale is found: it counts only once the scale is 1.
+        """
+        if self.step.loss_scale.dynamic and float(self.step.loss_scale.value()) > 1.0:
+            return
+        for update, stats in self._pending:
+            if not bool(stats.finite):
+                raise DivergedError(self._diverged(update, stats))
+
+    def report(self) -> dict[str, float]:
+        """Returns the figures since the last report: loss per token, tokens per second, padding, rate, norm."""
+        self.check_finite()
+        loss_sum = sum(float(stats.loss_sum) for _, stats in self._pending)
+        tokens = sum(float(stats.tokens) for _, stats in self._pending)
+        now = time.monotonic()
+        logs = {
+            "loss": loss_sum / max(tokens, 1.0),
+            "tokens_per_second": tokens / max(now - self._since, 1e-9),
+            "tokens_per_update": tokens / max(len(self._pending), 1),
+            "padding": 1.0 - tokens / max(self._padded_tokens, 1),
+            "learning_rate": self.plan.rate(max(self.update, 1)),
+            "grad_norm": float(self._pending[-1][1].grad_norm) if self._pending else 0.0,
+        }
+        self._pending, self._padded_tokens, self._since = [], 0, now
+        return logs
+
+    def _one_update(self) -> None:
+        micro_batches, state = self._draw()
+        self.update += 1
+        with _memory_errors(micro_batches[0][0]):
+            stats = self.step(micro_batches, self.update, self.plan.rate(self.update))
+        self.data_state = state
+        self._pending.append((self.update, stats))
+        self._padded_tokens += sum(batch[TARGETS].size for batches in micro_batches for batch in batches)
+
+    def _draw(self) -> tuple[list[list[dict[str, np.ndarray]]], dict[str, int]]:
+        """Returns the next batches in the global order: replica by replica, then micro-batch by micro-batch."""
+        state: dict[str, int] = {}
+        drawn: list[list[dict[str, np.ndarray]]] = []
+        for _ in range(self.plan.micro_batches):
+            replicas = []
+            for _ in range(self.step.replicas):
+                batch, state = next(self.batches)
+                replicas.append(batch)
+            drawn.append(replicas)
+        return drawn, state
+
+    def _diverged(self, update: int, stats: UpdateStats) -> str:
+        return (
+            f"training diverged at update {update}: loss {float(stats.loss_sum) / max(float(stats.tokens), 1.0):.4g}, "
+            f"gradient norm {float(stats.grad_norm):.4g}; that update was not applied; lower learning_rate, raise "
+            f"learning_rate_warmup_steps or set clip_grad_norm, in a new --output_dir with --warm_start_from"
+        )
+
+
+class _memory_errors:  # noqa: N801
+    """Turns running out of device memory into a line that says what to change."""
+
+    def __init__(self, batch: dict[str, Any]):
+        self._shapes = ", ".join(f"{name} {array.shape}" for name, array in batch.items())
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind, error, trace) -> None:
+        if isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError)):
+            raise MachineError(
+                f"a batch of {self._shapes} does not fit into the device's memory; halve batch_size and keep the update "
+                f"as it is with effective_batch_size, e.g. --hparams=batch_size=2048,effective_batch_size=4096"
+            ) from error
