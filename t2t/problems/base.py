@@ -50,7 +50,7 @@ class Problem(ABC):
 
     name: str = ""
     """The registered name; set when the problem is looked up."""
-    splits: ClassVar[tuple[str, ...]] = (TRAIN, DEV)
+    splits: tuple[str, ...] = (TRAIN, DEV)
     """The splits that `generate_samples` can make."""
     metrics: tuple[str, ...] = ()
     """Names of the metrics of its decodes, the first of them choosing `best`; see `t2t.metrics`."""

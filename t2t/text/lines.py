@@ -1,0 +1,112 @@
+"""Lines of text files as they are found in the world: compressed or not, with damage mended and counted."""
+
+import contextlib
+import gzip
+import io
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from t2t.errors import UserError, one_line
+
+INVALID_UTF8 = "invalid UTF-8 replaced"
+NUL_REMOVED = "NUL characters removed"
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_UTF8_MARK = b"\xef\xbb\xbf"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+def read_lines(path: Path | str, tally: Counter) -> Iterator[str]:
+    r"""Yields the lines of a file, one in memory at a time.
+
+    Lines end at `\n` and nowhere else (not at `\r`, U+0085 or U+2028), so that the two sides of a corpus stay in step
+    and in step with other tools. Invalid UTF-8 is replaced by U+FFFD and NULs are removed, both counted. The `\r` of a
+    `\r\n` and a byte-order mark at the start of the file are taken off uncounted: they are habits and no damage.
+
+    Args:
+        path: the file; whether it is gzip is seen from its content.
+        tally: counts of mended lines are added, under the names above.
+
+    Raises:
+        UserError: the file is missing, unreadable, broken gzip or UTF-16; the message names it.
+    """
+    with _open(Path(path)) as file, _said_by_name(path):
+        for number, raw in enumerate(file):
+            if number == 0:
+                raw = _without_mark(raw, path)
+            yield clean_line(raw.removesuffix(b"\n").removesuffix(b"\r") if raw.endswith(b"\n") else raw, tally)
+
+
+def clean_line(raw: bytes, tally: Counter) -> str:
+    """Returns the text of one line's bytes: invalid UTF-8 replaced by U+FFFD, NULs removed, both counted by line."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        text = raw.decode("utf-8", errors="replace")
+        tally[INVALID_UTF8] += 1
+    if "\0" in text:
+        text = text.replace("\0", "")
+        tally[NUL_REMOVED] += 1
+    return text
+
+
+def read_parallel(source_path: Path | str, target_path: Path | str, tally: Counter) -> Iterator[tuple[str, str]]:
+    """Yields pairs of lines that stand at the same place in two files.
+
+    Raises:
+        UserError: as `read_lines`; or the files have different numbers of lines, found at the end of the shorter one.
+    """
+    sources, targets = read_lines(source_path, tally), read_lines(target_path, tally)
+    count = 0
+    for source in sources:
+        target = next(targets, None)
+        if target is None:
+            raise _unequal(source_path, count + 1 + _rest(sources), target_path, count)
+        yield source, target
+        count += 1
+    more = _rest(targets)
+    if more:
+        raise _unequal(source_path, count, target_path, count + more)
+
+
+def _rest(lines: Iterator[str]) -> int:
+    return sum(1 for _ in lines)
+
+
+def _unequal(source_path: Path | str, sources: int, target_path: Path | str, targets: int) -> UserError:
+    return UserError(
+        f"{source_path} has {sources:,} lines and {target_path} has {targets:,}; line n of one must be the translation "
+        f"of line n of the other; give files of equal length"
+    )
+
+
+def _open(path: Path) -> BinaryIO:
+    """Opens a file for reading bytes, unpacked."""
+    with _said_by_name(path):
+        with path.open("rb") as file:
+            packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        return io.BufferedReader(gzip.open(path)) if packed else path.open("rb")
+
+
+@contextlib.contextmanager
+def _said_by_name(path: Path | str) -> Iterator[None]:
+    """Turns the errors of reading into one line that names the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such file; check the path") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(
+            f"{path}: the gzip file is damaged or cut short ({one_line(error)}); copy or download it again"
+        ) from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or one_line(error)})") from None
+
+
+def _without_mark(raw: bytes, path: Path | str) -> bytes:
+    if raw.startswith(_UTF16_MARKS):
+        raise UserError(f"{path}: the file is UTF-16; text must be UTF-8: convert it, e.g. `iconv -f UTF-16 -t UTF-8`")
+    return raw.removeprefix(_UTF8_MARK)

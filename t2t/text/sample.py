@@ -1,0 +1,52 @@
+"""A bounded part of a corpus that stands for the whole."""
+
+import zlib
+from collections.abc import Iterable, Iterator
+
+
+def spread_sample(lines: Iterable[str], max_bytes: int) -> Iterator[str]:
+    """Yields lines of at most `max_bytes` together, spread evenly over all lines, in their order.
+
+    The corpus is cut into blocks of 2^k consecutive lines, with the smallest k whose sample fits, and one line of each
+    block is kept: which one is a fixed function of the block's number that follows no pattern, so that corpora of
+    alternating lines (source, target, source, ...) are not thinned to one side. Everything is kept where it fits. One
+    pass, nothing read before the first line is asked for, and no more in memory than the sample and one line.
+
+    Args:
+        lines: the corpus, read once.
+        max_bytes: size of the sample in bytes of UTF-8; one line is yielded even if it is longer.
+    """
+    kept: list[str] = []
+    sizes: list[int] = []
+    level = wanted = total = 0
+    for position, line in enumerate(lines):
+        if position != wanted:
+            continue
+        kept.append(line)
+        sizes.append(len(line.encode("utf-8")))
+        total += sizes[-1]
+        while total > max_bytes and len(kept) > 1:
+            level += 1
+            survivors = _survivors(level, len(kept))
+            kept, sizes = [kept[i] for i in survivors], [sizes[i] for i in survivors]
+            total = sum(sizes)
+        wanted = _kept_line(level, len(kept))
+    yield from kept
+
+
+def _survivors(level: int, count: int) -> list[int]:
+    """Returns which blocks of `level - 1`, of `count` read so far, give the kept line of a block of `level`."""
+    chosen = (2 * block + _half(level, block) for block in range((count + 1) // 2))
+    return [position for position in chosen if position < count]
+
+
+def _kept_line(level: int, block: int) -> int:
+    """Returns the position in the corpus of the line that stands for a block of 2^level lines."""
+    for lower in range(level, 0, -1):
+        block = 2 * block + _half(lower, block)
+    return block
+
+
+def _half(level: int, block: int) -> int:
+    """Returns which half of a block is kept, 0 or 1: a coin whose falls never change."""
+    return zlib.crc32(b"%d:%d" % (level, block)) >> 16 & 1

@@ -1,0 +1,195 @@
+"""Pieces of words by byte-pair encoding, with bytes for whatever the pieces do not cover.
+
+Byte-pair encoding of words: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"; the
+trainer and the segmenter are SentencePiece's (Kudo and Richardson 2018). Nothing is normalised and no white space is
+lost: `decode(encode(text)) == text` for every valid Unicode text.
+"""
+
+import io
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Self
+
+import sentencepiece
+
+from t2t.constants import EOS_ID, PAD_ID, UNK_ID
+from t2t.errors import UserError, one_line
+from t2t.text.encoder import TextEncoder
+
+logger = logging.getLogger("t2t")
+
+PIECE_MARKER = "\u2581"
+"""What SentencePiece writes for a space."""
+ESCAPE = "\u241b"
+"""Starts an escaped character."""
+
+_RESERVED_AND_BYTES = 3 + 256
+_TRAINER_RESERVED = ("\0", "\u2585")
+"""The trainer passes over lines with its own mark for unknown text, U+2585, and over NULs."""
+_SENTENCE_CHARACTERS = 16_384
+"""Longer lines are learnt from in parts of this length: the trainer skips lines over a limit and counts places in a
+word with 16 bits."""
+_TRAINER_THREADS = 2
+"""Fixed, since it is written into the model: one corpus gives one file on every machine."""
+_PROBE = f" a  {PIECE_MARKER}{ESCAPE}\t\u00e9\u4e2d "
+
+
+def escape(text: str) -> str:
+    """Writes the piece marker so that it cannot be taken for a space; injective.
+
+    Two replacements of regular expressions, in this order, do the same: U+241B by U+241B `0`, U+2581 by U+241B `1`.
+    """
+    return text.replace(ESCAPE, ESCAPE + "0").replace(PIECE_MARKER, ESCAPE + "1")
+
+
+def unescape(text: str) -> str:
+    """Undoes `escape`; text that `escape` never writes passes as it is.
+
+    Two replacements of regular expressions, in this order, do the same: U+241B `1` by U+2581, U+241B `0` by U+241B.
+    """
+    return text.replace(ESCAPE + "1", PIECE_MARKER).replace(ESCAPE + "0", ESCAPE)
+
+
+class SentencePieceEncoder(TextEncoder):
+    """A SentencePiece model: ids 0 padding, 1 end of sequence, 2 unknown, 3-258 bytes, then pieces.
+
+    Args:
+        model: a SentencePiece model file's content, made by `build`.
+
+    Raises:
+        UserError: the model is damaged, numbers its reserved pieces in another way, or loses text.
+    """
+
+    kind = "sentencepiece"
+    file_suffix = ".spm"
+
+    def __init__(self, model: bytes):
+        self._model = bytes(model)
+        self._processor = _load(self._model)
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of pieces, bytes and reserved ids included."""
+        return self._processor.get_piece_size()
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of the pieces of a valid Unicode text."""
+        return self._processor.encode(escape(text))
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Encodes many strings at once, on all cores."""
+        return self._processor.encode([escape(text) for text in texts])
+
+    def decode_ids(self, ids: list[int]) -> str:
+        """Returns the text; bytes that are not UTF-8 become U+FFFD, since a model may write anything."""
+        return unescape(self._processor.decode(ids))
+
+    def piece(self, token_id: int) -> str:
+        """Returns the piece, with U+2581 for a space; `<0x0A>` for a byte."""
+        return self._processor.id_to_piece(token_id)
+
+    def to_bytes(self) -> bytes:
+        """Returns a SentencePiece model file; its text must pass through `escape` first."""
+        return self._model
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Reads what `to_bytes` wrote.
+
+        Raises:
+            UserError: see the class.
+        """
+        return cls(content)
+
+    @classmethod
+    def build(cls, lines: Iterable[str], size: int) -> Self:
+        """Learns `size` pieces, or as near to it as the text allows, which is then said in the log.
+
+        Args:
+            lines: the text, held in memory while learning.
+            size: number of ids, the reserved ones and the bytes included.
+
+        Raises:
+            UserError: the text is empty.
+        """
+        sentences = list(_sentences(lines))
+        if not sentences:
+            raise UserError("sentencepiece vocabulary: the training text is empty; check the corpus")
+        smallest = _RESERVED_AND_BYTES
+        try:
+            encoder = cls(_train(sentences, max(size, smallest), "bpe"))
+        except RuntimeError:
+            # Too small for the alphabet, or a fault of the trainer, which the second attempt shows again.
+            smallest = _smallest_size(sentences)
+            encoder = cls(_train(sentences, max(size, smallest), "bpe"))
+        if encoder.vocab_size != size:
+            logger.warning(
+                "vocabulary of %d pieces asked for; the text allows %s %d, which is used",
+                size, "no less than" if size < encoder.vocab_size else "no more than", encoder.vocab_size,
+            )  # fmt: skip
+        return encoder
+
+
+def _load(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        if not model:
+            raise RuntimeError("it is empty")
+        processor.load_from_serialized_proto(model)
+    except RuntimeError as error:
+        raise UserError(
+            f"sentencepiece vocabulary: the file of {len(model):,} bytes is damaged or no SentencePiece model "
+            f"({one_line(error)}); generate the data again"
+        ) from None
+    reserved = (processor.pad_id(), processor.eos_id(), processor.unk_id())
+    if reserved != (PAD_ID, EOS_ID, UNK_ID):
+        raise UserError(
+            f"sentencepiece vocabulary: padding, end of sequence and unknown have ids {reserved}; they must have "
+            f"{(PAD_ID, EOS_ID, UNK_ID)}; train the model with these ids, or let the data generator make one"
+        )
+    if unescape(processor.decode(processor.encode(escape(_PROBE)))) != _PROBE:
+        raise UserError(
+            "sentencepiece vocabulary: the model changes text or cannot write all of it; it must have identity "
+            "normalisation, keep white space and fall back to bytes; let the data generator make one"
+        )
+    return processor
+
+
+def _sentences(lines: Iterable[str]) -> Iterator[str]:
+    """Yields what the trainer may read: escaped, of bounded length, without the characters it reserves."""
+    for line in lines:
+        text = escape(line)
+        for reserved in _TRAINER_RESERVED:
+            text = text.replace(reserved, " ")
+        for start in range(0, len(text), _SENTENCE_CHARACTERS):
+            yield text[start : start + _SENTENCE_CHARACTERS]
+
+
+def _train(sentences: list[str], size: int, model_type: str) -> bytes:
+    content = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences),
+        model_writer=content,
+        model_type=model_type,
+        vocab_size=size,
+        hard_vocab_limit=False,
+        byte_fallback=True,
+        pad_id=PAD_ID,
+        eos_id=EOS_ID,
+        unk_id=UNK_ID,
+        bos_id=-1,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        # Where spaces are rare (long lines of Chinese), the space would be left to the bytes and come back as U+2581.
+        required_chars=PIECE_MARKER,
+        max_sentence_length=4 * _SENTENCE_CHARACTERS + 1,
+        num_threads=_TRAINER_THREADS,
+        minloglevel=2,
+    )
+    return content.getvalue()
+
+
+def _smallest_size(sentences: list[str]) -> int:
+    """Returns the number of ids that the alphabet of a text takes: the size of its vocabulary of characters."""
+    every_character = _RESERVED_AND_BYTES + 0x110000
+    return SentencePieceEncoder(_train(sentences, every_character, "char")).vocab_size

@@ -1,0 +1,105 @@
+"""Text as words set apart by white space, for problems whose words are few: digits, trees, tokenised corpora."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Self
+
+from t2t.constants import UNK_ID
+from t2t.errors import UserError
+from t2t.text.encoder import TextEncoder
+
+_RESERVED = ("<pad>", "</s>", "<unk>")
+
+
+class TokenEncoder(TextEncoder):
+    """Words of a fixed list: ids 0 padding, 1 end of sequence, 2 unknown, then the words in the order given.
+
+    Text comes back with single spaces between its words and `<unk>` for words that are not on the list.
+
+    Args:
+        words: the list; every word once, none with white space in it.
+    """
+
+    kind = "token"
+    file_suffix = ".tokens"
+
+    def __init__(self, words: Iterable[str]):
+        words = tuple(words)
+        for word in words:
+            if word.split() != [word]:
+                raise UserError(f"token vocabulary: {word!r} is empty or has white space in it; each word is one token")
+            if word in _RESERVED:
+                raise UserError(
+                    f"token vocabulary: {word!r} is reserved, its id is {_RESERVED.index(word)}; leave it out"
+                )
+        twice = [word for word, count in Counter(words).items() if count > 1]
+        if twice:
+            raise UserError(f"token vocabulary: {twice[0]!r} is listed more than once; list every word once")
+        self._pieces = _RESERVED + words
+        self._ids = {word: position for position, word in enumerate(words, start=len(_RESERVED))}
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of words and the reserved three."""
+        return len(self._pieces)
+
+    def encode(self, text: str) -> list[int]:
+        """Returns one id per word; a word that is not on the list is UNK_ID."""
+        return [self._ids.get(word, UNK_ID) for word in text.split()]
+
+    def decode_ids(self, ids: list[int]) -> str:
+        """Returns the words with a space between each two."""
+        return " ".join(self._pieces[token_id] for token_id in ids)
+
+    def piece(self, token_id: int) -> str:
+        """Returns the word."""
+        return self._pieces[token_id]
+
+    def to_bytes(self) -> bytes:
+        """Returns the pieces in UTF-8, one a line: counted from 0, the number of a line is its id."""
+        return "".join(piece + "\n" for piece in self._pieces).encode("utf-8")
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Reads what `to_bytes` wrote.
+
+        Raises:
+            UserError: the content is damaged or of another kind.
+        """
+        try:
+            pieces = content.decode("utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"token vocabulary: the file is not UTF-8 ({error.reason}); generate the data again"
+            ) from None
+        if tuple(pieces[: len(_RESERVED)]) != _RESERVED:
+            raise UserError(
+                f"token vocabulary: the file starts with {' '.join(pieces[:3])[:60]!r}; its first three lines must be "
+                f"{', '.join(_RESERVED)}; generate the data again"
+            )
+        if pieces[-1]:
+            raise UserError(f"token vocabulary: the file ends within the line {pieces[-1]!r}; generate the data again")
+        return cls(pieces[len(_RESERVED) : -1])
+
+    @classmethod
+    def build(cls, lines: Iterable[str], size: int) -> Self:
+        """Keeps the most frequent words, those of one frequency in the order of their characters.
+
+        Args:
+            lines: the text.
+            size: number of ids at most, the reserved three included.
+
+        Raises:
+            UserError: there is no word in the text, or no room for one.
+        """
+        room = size - len(_RESERVED)
+        if room < 1:
+            raise UserError(f"token vocabulary of {size}: three ids are reserved; ask for a size of 4 or more")
+        counts: Counter[str] = Counter()
+        for line in lines:
+            counts.update(line.split())
+        for reserved in _RESERVED:
+            counts.pop(reserved, None)
+        if not counts:
+            raise UserError("token vocabulary: the training text has no word; check the corpus")
+        return cls(sorted(counts, key=lambda word: (-counts[word], word))[:room])
