@@ -1,0 +1,1 @@
+"""Generated data: written once, read at random, cut into batches; numpy only."""

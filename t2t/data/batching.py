@@ -1,0 +1,94 @@
+"""Cutting examples into batches of about equal work.
+
+With sequences, `batch_size` counts padded tokens on one side, as Tensor2Tensor does: rows times the longest source or
+target, whichever is longer, after rounding. Without sequences it counts examples.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from t2t.constants import TARGETS
+
+LADDER_STEP = 1.1
+"""Default ratio of a width to the next smaller one."""
+
+SHORTEST_WIDTH = 8
+"""The first rung of every ladder but the exact one."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Which examples make a batch, and how wide it is."""
+
+    indices: np.ndarray
+    """(rows,) int64."""
+    widths: dict[str, int]
+    """Padded length of each sequence feature."""
+
+
+class Ladder:
+    """The widths that batches may have, so that a run meets few shapes.
+
+    From `SHORTEST_WIDTH` on, each is `step` times the one before, at least one more; the last is the longest length
+    itself, so that rounding never takes a sequence past the limit it was held to.
+
+    Args:
+        longest: longest length there can be.
+        step: ratio of neighbouring widths; 1.0 for exact widths.
+    """
+
+    def __init__(self, longest: int, step: float = LADDER_STEP):
+        if step < 1.0:
+            raise ValueError(f"a ladder of step {step}; it needs at least 1.0")
+        longest = max(1, longest)
+        if step == 1.0:
+            rungs = list(range(1, longest))
+        else:
+            rungs = [SHORTEST_WIDTH]
+            while rungs[-1] < longest:
+                rungs.append(max(rungs[-1] + 1, int(rungs[-1] * step)))
+        self.rungs = np.array([rung for rung in rungs if rung < longest] + [longest])
+        """Ascending, int64."""
+
+    def round_up(self, lengths: np.ndarray) -> np.ndarray:
+        """Returns, for each length, the smallest rung that is not below it."""
+        return self.rungs[np.searchsorted(self.rungs, lengths)]
+
+
+def cut(indices: np.ndarray, lengths: Mapping[str, np.ndarray], batch_size: int, ladder: Ladder) -> list[Batch]:
+    """Sorts examples by (target length, source length) and cuts them into batches, greedily.
+
+    Args:
+        indices: (N,) examples.
+        lengths: by feature, (N,); empty where no feature is a sequence.
+        batch_size: padded tokens a side, or examples where no feature is a sequence. An example that is longer by
+            itself makes a batch of one.
+        ladder: the widths allowed.
+
+    Returns:
+        Batches, shortest first, that hold each example once.
+    """
+    if not lengths:
+        return [Batch(indices[start : start + batch_size], {}) for start in range(0, len(indices), batch_size)]
+    names = sorted(lengths, key=lambda name: name == TARGETS)  # lexsort takes the weightiest key last
+    order = np.lexsort([lengths[name] for name in names])
+    indices = indices[order]
+    widths = {name: ladder.round_up(lengths[name][order]) for name in lengths}
+    widest = np.maximum.reduce(list(widths.values()))
+    batches, start = [], 0
+    while start < len(indices):
+        stop = start + _rows_that_fit(widest[start:], batch_size)
+        batches.append(
+            Batch(indices[start:stop], {name: int(width[start:stop].max()) for name, width in widths.items()})
+        )
+        start = stop
+    return batches
+
+
+def _rows_that_fit(widest: np.ndarray, batch_size: int) -> int:
+    """Returns how many of the first rows make a batch within its size, at least one."""
+    reach = widest[: max(1, batch_size // int(widest[0]))]
+    cost = np.arange(1, len(reach) + 1) * np.maximum.accumulate(reach)
+    return max(1, int(np.searchsorted(cost, batch_size, side="right")))

@@ -1,0 +1,128 @@
+"""How one feature of many examples lies in memory and on disk: values end to end, and where each example starts.
+
+An item is an id (tokens), a class (label), a sample (audio), a vector (real) or a whole image.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from t2t.constants import EOS_ID, PAD_ID
+from t2t.errors import UserError
+from t2t.features import FeatureKind, FeatureSpec
+
+SEQUENCES = frozenset({FeatureKind.TOKENS, FeatureKind.AUDIO, FeatureKind.REAL})
+"""Kinds whose examples differ in length; the others are one item each."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """One feature of consecutive examples."""
+
+    values: np.ndarray
+    """(items, *item_shape), in the stored dtype."""
+    lengths: np.ndarray
+    """(examples,) int64: items in each."""
+
+
+def stored_dtype(spec: FeatureSpec) -> np.dtype:
+    """Returns the smallest dtype that holds every value of a feature."""
+    if spec.kind in (FeatureKind.AUDIO, FeatureKind.REAL):
+        return np.dtype("<f4")
+    if spec.kind == FeatureKind.IMAGE or spec.vocab_size <= 1 << 8:
+        return np.dtype("u1")
+    return np.dtype("<u2") if spec.vocab_size <= 1 << 16 else np.dtype("<i4")
+
+
+def batch_dtype(spec: FeatureSpec) -> np.dtype:
+    """Returns the dtype in which a feature reaches a model: ids are int32."""
+    return np.dtype("i4") if spec.kind in (FeatureKind.TOKENS, FeatureKind.LABEL) else stored_dtype(spec)
+
+
+def item_shape(spec: FeatureSpec) -> tuple[int, ...]:
+    """Returns the shape of one item."""
+    return spec.shape if spec.kind in (FeatureKind.IMAGE, FeatureKind.REAL) else ()
+
+
+def pack(arrays: list[np.ndarray], spec: FeatureSpec, name: str, problem: str) -> Column:
+    """Lays one feature of encoded examples end to end, checking each.
+
+    Args:
+        arrays: one an example, as `Problem.encode_samples` gives them.
+        spec: what the problem declares of the feature.
+        name: of the feature, for messages.
+        problem: its name, for messages.
+
+    Raises:
+        UserError: a value that the spec does not allow; the fault lies in the problem's code.
+    """
+    where = f"feature {name!r} of problem {problem}"
+    rank = len(item_shape(spec)) + (spec.kind in SEQUENCES)
+    arrays = [np.asarray(array) for array in arrays]
+    for array in arrays:
+        if array.ndim != rank or (rank and array.shape[array.ndim - len(item_shape(spec)) :] != item_shape(spec)):
+            raise UserError(
+                f"{where}: an example of shape {array.shape}; kind {spec.kind.value} has {rank} axes, the last ones "
+                f"{item_shape(spec)}; correct its encode_samples"
+            )
+    if spec.kind in SEQUENCES:
+        lengths = np.array([len(array) for array in arrays], dtype=np.int64)
+        values = np.concatenate(arrays) if arrays else np.zeros((0, *item_shape(spec)))
+    else:
+        lengths = np.ones(len(arrays), dtype=np.int64)
+        values = np.stack(arrays) if arrays else np.zeros((0, *item_shape(spec)))
+    _check_values(values, lengths, spec, where)
+    return Column(values.astype(stored_dtype(spec)), lengths)
+
+
+def _check_values(values: np.ndarray, lengths: np.ndarray, spec: FeatureSpec, where: str) -> None:
+    if not len(lengths) or spec.kind in (FeatureKind.AUDIO, FeatureKind.REAL):
+        return
+    if not np.issubdtype(values.dtype, np.integer):
+        raise UserError(f"{where}: values of dtype {values.dtype}; it needs integers; correct its encode_samples")
+    lowest = PAD_ID + 1 if spec.kind == FeatureKind.TOKENS else 0
+    highest = (256 if spec.kind == FeatureKind.IMAGE else spec.vocab_size) - 1
+    for found in (int(values.min(initial=lowest)), int(values.max(initial=lowest))):
+        if not lowest <= found <= highest:
+            raise UserError(
+                f"{where}: value {found} is outside {lowest}..{highest}; correct its encode_samples or vocabulary"
+            )
+    if spec.kind == FeatureKind.TOKENS:
+        ended = np.zeros(len(lengths), dtype=bool)
+        ends = np.cumsum(lengths) - 1
+        ended[lengths > 0] = values[ends[lengths > 0]] == EOS_ID
+        if not ended.all():
+            raise UserError(
+                f"{where}: an example does not end in the end of sequence (id {EOS_ID}); correct its encode_samples"
+            )
+
+
+def select(column: Column, keep: np.ndarray) -> Column:
+    """Returns the examples of a column where `keep`, (examples,) bool, is true."""
+    if keep.all():
+        return column
+    return Column(column.values[np.repeat(keep, column.lengths)], column.lengths[keep])
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Returns starts[0], starts[0]+1, ... (lengths[0] of them), starts[1], ...: (sum of lengths,) int64."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - lengths), lengths)
+
+
+def pad(values: np.ndarray, lengths: np.ndarray, width: int, dtype: np.dtype) -> np.ndarray:
+    """Spreads items laid end to end over rows that are zero after their end.
+
+    Args:
+        values: (items, *item_shape).
+        lengths: (rows,) items in each row, none above `width`.
+        width: items in a row of the result.
+        dtype: of the result.
+
+    Returns:
+        (rows, width, *item_shape).
+    """
+    padded = np.zeros((len(lengths), width, *values.shape[1:]), dtype=dtype)
+    padded[np.arange(width) < lengths[:, None]] = values
+    return padded

@@ -1,0 +1,215 @@
+"""Samples to checked arrays, chunk by chunk, on all cores and in their order.
+
+The bytes that are written do not depend on the number of workers: a chunk is a pure function of its samples.
+"""
+
+import copy
+import dataclasses
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from t2t.constants import TRAIN
+from t2t.data.columns import Column, pack, select
+from t2t.data.vocabularies import VocabularyFile, read_encoders
+from t2t.errors import MachineError, UserError
+from t2t.features import FeatureKind, FeatureSpec
+from t2t.problems.base import Problem, Sample
+
+CHUNK = 1000
+"""Samples that are encoded together."""
+
+EMPTY = "with an empty side"
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunk:
+    """Consecutive encoded samples, those that training cannot use left out."""
+
+    columns: dict[str, Column]
+    read: int
+    """Samples that came in."""
+    dropped: Counter
+    """Samples left out, by reason."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabularies:
+    """Where a worker finds the vocabularies: paths travel between processes, encoders do not."""
+
+    folder: Path
+    records: dict[str, VocabularyFile]
+
+
+def encode_chunk(problem: Problem, features: Mapping[str, FeatureSpec], split: str, samples: list[Sample]) -> Chunk:
+    """Encodes samples; of the training split, drops those with an empty side or too long a sequence.
+
+    Args:
+        problem: with its encoders.
+        features: those of its spec, by name.
+        split: name of the split; dev and test are kept whole, since scores are over all of them.
+        samples: as the problem yields them.
+
+    Raises:
+        UserError: the problem's code gives what its spec does not allow.
+    """
+    dropped: Counter = Counter()
+    wanted = samples
+    if split == TRAIN:
+        wanted = [sample for sample in samples if not _has_empty_text(sample)]
+        dropped[EMPTY] += len(samples) - len(wanted)
+    encoded = problem.encode_samples(wanted) if wanted else []
+    columns = {}
+    for name, spec in features.items():
+        if any(name not in example for example in encoded):
+            raise UserError(f"problem {problem.name}: an example lacks feature {name!r}; correct its encode_samples")
+        columns[name] = pack([example[name] for example in encoded], spec, name, problem.name)
+    if split == TRAIN:
+        tokens = [columns[name].lengths for name, spec in features.items() if spec.kind == FeatureKind.TOKENS]
+        columns = _drop(columns, tokens, problem.max_length, len(encoded), dropped)
+    return Chunk(columns, len(samples), +dropped)
+
+
+def _has_empty_text(sample: Sample) -> bool:
+    return any(isinstance(value, str) and not value.strip() for value in sample.values())
+
+
+def _drop(
+    columns: dict[str, Column], tokens: list[np.ndarray], max_length: int, rows: int, dropped: Counter
+) -> dict[str, Column]:
+    empty, long = np.zeros((2, rows), dtype=bool)
+    for lengths in tokens:
+        empty |= lengths <= 1  # nothing but the end of sequence
+        long |= lengths > max_length
+    dropped[EMPTY] += int(empty.sum())
+    dropped[f"longer than {max_length} ids"] += int((long & ~empty).sum())
+    return {name: select(column, ~(empty | long)) for name, column in columns.items()}
+
+
+class EncodingPool:
+    """Encodes streams of samples in worker processes.
+
+    The processes are forked here, before vocabularies are built or TensorFlow Datasets loads TensorFlow, whose threads
+    do not survive a fork. For the same reason a process that has threads already encodes by itself. A problem's
+    `encode_samples` sees the problem as it was constructed, plus its encoders.
+
+    Args:
+        problem: whose samples to encode.
+        workers: processes; None for one a core.
+    """
+
+    def __init__(self, problem: Problem, workers: int | None = None):
+        self._problem = copy.copy(problem)
+        self._ahead = 4 * (workers or _cores())
+        self._pool: ProcessPoolExecutor | None = None
+        self._local = _Encoder(self._problem)
+        if (workers or _cores()) > 1 and _may_fork():
+            self._pool = ProcessPoolExecutor(
+                workers or _cores(),
+                multiprocessing.get_context("fork"),
+                initializer=_start_worker,
+                initargs=(self._problem, os.getpid()),
+            )
+            self._pool.submit(_nothing).result()
+
+    def encode(self, samples: Iterable[Sample], split: str, vocabularies: Vocabularies) -> Iterator[Chunk]:
+        """Yields the encoded chunks in the order of the samples, at most a few chunks ahead of the reader.
+
+        Raises:
+            UserError: see `encode_chunk`.
+            MachineError: a worker died.
+        """
+        chunks = _chunks(samples)
+        if self._pool is None:
+            yield from (self._local.encode(vocabularies, split, chunk) for chunk in chunks)
+            return
+        waiting: deque = deque()
+        try:
+            for chunk in chunks:
+                waiting.append(self._pool.submit(_encode_in_worker, vocabularies, split, chunk))
+                if len(waiting) >= self._ahead:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        except BrokenProcessPool as error:
+            raise MachineError(
+                "a process that encodes the data died, most likely for want of memory; free some memory, "
+                "or generate with fewer workers"
+            ) from error
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def close(self) -> None:
+        """Ends the workers."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+
+class _Encoder:
+    """A problem with the vocabularies that it was last used with, read once."""
+
+    def __init__(self, problem: Problem):
+        self._problem = problem
+        self._vocabularies: Vocabularies | None = None
+        self._features: Mapping[str, FeatureSpec] = {}
+
+    def encode(self, vocabularies: Vocabularies, split: str, samples: list[Sample]) -> Chunk:
+        if vocabularies != self._vocabularies:
+            self._problem = self._problem.with_encoders(read_encoders(vocabularies.folder, vocabularies.records))
+            self._features = self._problem.spec().features
+            self._vocabularies = vocabularies
+        return encode_chunk(self._problem, self._features, split, samples)
+
+
+def _chunks(samples: Iterable[Sample]) -> Iterator[list[Sample]]:
+    stream = iter(samples)
+    while chunk := list(islice(stream, CHUNK)):
+        yield chunk
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _may_fork() -> bool:
+    known = "fork" in multiprocessing.get_all_start_methods()
+    return known and threading.active_count() == 1 and "tensorflow" not in sys.modules
+
+
+# What follows runs in a worker, which holds one problem for its life.
+_worker: _Encoder
+
+
+def _start_worker(problem: Problem, parent: int) -> None:
+    global _worker
+    _worker = _Encoder(problem)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """Ends this process once its parent is gone, however it went."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _encode_in_worker(vocabularies: Vocabularies, split: str, samples: list[Sample]) -> Chunk:
+    return _worker.encode(vocabularies, split, samples)

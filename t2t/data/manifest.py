@@ -1,0 +1,228 @@
+"""The manifest: what generated data says of itself. A folder without a valid one is not data."""
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from t2t.data.files import write_bytes
+from t2t.data.vocabularies import VocabularyFile, read_encoders
+from t2t.errors import UserError, one_line
+from t2t.features import ProblemSpec
+from t2t.problems.base import Problem
+from t2t.text.encoder import TextEncoder
+
+MANIFEST_NAME = "manifest.json"
+
+FORMAT = 1
+"""Version of the layout of the files; newer ones are refused."""
+
+_DECLARED = ("vocab_kind", "vocab_size", "vocabulary", "shared_vocabulary", "class_labels", "max_length")
+"""Attributes of a problem on which its data depends."""
+
+_ANEW = "delete that folder and run t2t-datagen again"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FileRecord:
+    """One file of a shard."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShardRecord:
+    """Consecutive examples of a split: for each feature one file of values and one of offsets into it."""
+
+    examples: int
+    values: dict[str, FileRecord]
+    offsets: dict[str, FileRecord]
+
+    def files(self) -> list[FileRecord]:
+        """Returns all files of the shard."""
+        return [*self.values.values(), *self.offsets.values()]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ColumnTotals:
+    """One feature of a split."""
+
+    items: int
+    """Number of ids (samples of audio, vectors, images) in all examples."""
+    longest: int
+    """Most items in one example."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SplitRecord:
+    """One split."""
+
+    examples: int
+    columns: dict[str, ColumnTotals]
+    shards: list[ShardRecord]
+    dropped: dict[str, int]
+    """Examples left out, by reason."""
+    mended: dict[str, int]
+    """What was mended in the raw data, by what was wrong."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a folder of generated data holds and how it came to be."""
+
+    format: int = FORMAT
+    problem: str
+    settings: dict[str, Any]
+    """What the problem declares and what its user set; see `settings_of`."""
+    seed: int
+    spec: ProblemSpec
+    vocabularies: dict[str, VocabularyFile]
+    splits: dict[str, SplitRecord]
+    written_by: str
+    """Version of t2t."""
+
+    def to_json(self) -> str:
+        """Returns the text of the manifest's file."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        plain |= {
+            "spec": self.spec.to_dict(),
+            "vocabularies": {name: dataclasses.asdict(v) for name, v in self.vocabularies.items()},
+            "splits": {name: dataclasses.asdict(split) for name, split in self.splits.items()},
+        }
+        return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> "Manifest":
+        """Reads the JSON that `to_json` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError, AttributeError: it is not the JSON of a manifest.
+        """
+        return cls(
+            **{
+                **plain,
+                "spec": ProblemSpec.from_dict(plain["spec"]),
+                "vocabularies": {name: VocabularyFile(**v) for name, v in plain["vocabularies"].items()},
+                "splits": {name: _split_from_dict(split) for name, split in plain["splits"].items()},
+            }
+        )
+
+    def split(self, name: str) -> SplitRecord:
+        """Returns a split.
+
+        Raises:
+            UserError: the data has no such split.
+        """
+        if name not in self.splits:
+            raise UserError(
+                f"split {name!r}: the data of {self.problem} has {', '.join(self.splits)}; ask for one of these"
+            )
+        return self.splits[name]
+
+
+def _split_from_dict(plain: dict[str, Any]) -> SplitRecord:
+    shards = [
+        ShardRecord(
+            examples=shard["examples"],
+            values={name: FileRecord(**record) for name, record in shard["values"].items()},
+            offsets={name: FileRecord(**record) for name, record in shard["offsets"].items()},
+        )
+        for shard in plain["shards"]
+    ]
+    columns = {name: ColumnTotals(**totals) for name, totals in plain["columns"].items()}
+    return SplitRecord(**{**plain, "columns": columns, "shards": shards})
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Writes the manifest, which makes the folder data.
+
+    Raises:
+        MachineError: the disk is full, or the folder is not writable.
+    """
+    write_bytes(folder / MANIFEST_NAME, manifest.to_json().encode())
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Reads the manifest of a folder of generated data.
+
+    Raises:
+        UserError: there is none, it is damaged, or a newer t2t wrote it.
+    """
+    path = Path(folder) / MANIFEST_NAME
+    try:
+        plain = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError(
+            f"no generated data in {folder}: {MANIFEST_NAME} is not there; "
+            f"generate the data first (t2t-datagen, or t2t-trainer --generate_data) or correct --data_dir"
+        ) from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}; correct --data_dir or its permissions") from error
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({one_line(error)}); {_ANEW}") from error
+    found = plain.get("format") if isinstance(plain, dict) else None
+    if isinstance(found, int) and found > FORMAT:
+        raise UserError(
+            f"{path} has format {found}; this t2t reads up to {FORMAT}: use the t2t that wrote it "
+            f"({plain.get('written_by', 'unknown version')} or newer), or generate into another --data_dir"
+        )
+    try:
+        return Manifest.from_dict(plain)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"{path} is damaged ({type(error).__name__}: {one_line(error)}); {_ANEW}") from error
+
+
+def load_encoders(folder: Path, manifest: Manifest) -> dict[str, TextEncoder]:
+    """Returns the vocabulary of each text feature; features that share one share the object.
+
+    Raises:
+        UserError: a file is missing, or is not the vocabulary that the data was made with.
+    """
+    return read_encoders(folder, manifest.vocabularies)
+
+
+def settings_of(problem: Problem) -> dict[str, Any]:
+    """Returns, as plain JSON, what decides a problem's data: its declarations and the options a user set."""
+    declared = {name: _brief(getattr(problem, name)) for name in _DECLARED if hasattr(problem, name)}
+    return json.loads(json.dumps(declared | problem.options.changed(), default=str))
+
+
+def _brief(value: Any) -> Any:
+    """Stands in for a long list by its digest."""
+    if not isinstance(value, (tuple, list)) or len(value) <= 20:
+        return value
+    digest = hashlib.sha256(json.dumps(value, default=str).encode()).hexdigest()
+    return f"{len(value)} entries, sha256 {digest[:16]}"
+
+
+def check_matches(manifest: Manifest, folder: Path, problem: Problem, seed: int | None = None) -> None:
+    """Refuses data that another problem, vocabulary, option or seed made.
+
+    Args:
+        manifest: what the folder holds.
+        folder: for the message.
+        problem: what is asked for; a variant (`_rev`, `_copy`) matches the data of its base.
+        seed: of the generator; None where any will do.
+
+    Raises:
+        UserError: something differs; the message says what, asked and found.
+    """
+    asked = settings_of(problem) | {"problem": problem.data_name}
+    found = manifest.settings | {"problem": manifest.problem}
+    if seed is not None:
+        asked["seed"], found["seed"] = seed, manifest.seed
+    differing = [key for key in sorted(asked | found) if asked.get(key) != found.get(key)]
+    if not differing:
+        return
+    listed = "; ".join(f"{key}: asked {_shown(asked, key)}, found {_shown(found, key)}" for key in differing)
+    raise UserError(
+        f"{folder} holds data made otherwise than asked ({listed}); "
+        f"choose another --data_dir, delete that folder, or ask for what it holds"
+    )
+
+
+def _shown(settings: dict[str, Any], key: str) -> str:
+    return repr(settings[key]) if key in settings else "none"

@@ -1,0 +1,235 @@
+"""From a split to batches of numpy arrays: endless for training, each example once for evaluation.
+
+Letters: B rows of a batch, L its padded length.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from t2t.constants import EOS_ID
+from t2t.data.batching import LADDER_STEP, Batch, Ladder, cut
+from t2t.data.columns import batch_dtype, pad
+from t2t.data.reader import SplitReader
+from t2t.data.sampler import WindowedOrder
+from t2t.errors import UserError, did_you_mean
+from t2t.features import FeatureKind
+
+WINDOW = 16_384
+"""Examples that are sorted by length together."""
+
+Arrays = dict[str, np.ndarray]
+"""Feature name to (B, L) int32 for tokens, (B,) int32 for labels, (B, height, width, channels) uint8 for images, ..."""
+
+State = dict[str, int]
+"""Where training stands: `epoch`, `window` in it and `batch` in that, all from 0, of the next batch."""
+
+_SCAN = 1 << 20
+"""Examples whose lengths are looked at together when a whole split is scanned."""
+
+
+class TrainingBatches(Iterator[tuple[Arrays, State]]):
+    """Endless batches of a split, epoch after epoch, with the state that follows each.
+
+    The sequence is a pure function of the data and the arguments: going on from a state gives what an uninterrupted
+    run would have given, at once.
+
+    Args:
+        reader: of the split.
+        seed: of the order.
+        batch_size: padded tokens a side, or examples where no feature is a sequence.
+        window: examples that are sorted by length together; it should hold 50 batches or more.
+        columns: feature name to stored feature name, e.g. `{"inputs": "targets", "targets": "inputs"}`; None for all
+            features under their own names.
+        max_length: examples with a longer sequence are skipped; None to skip none.
+        ladder_step: ratio of neighbouring widths, see `Ladder`.
+        state: where to start; None for the beginning.
+
+    Raises:
+        UserError: no such stored feature, every example is too long, or a state that does not fit the data.
+    """
+
+    def __init__(
+        self,
+        reader: SplitReader,
+        *,
+        seed: int,
+        batch_size: int,
+        window: int = WINDOW,
+        columns: Mapping[str, str] | None = None,
+        max_length: int | None = None,
+        ladder_step: float = LADDER_STEP,
+        state: State | None = None,
+    ):
+        self._reader, self._batch_size, self._max_length = reader, batch_size, max_length
+        self._columns = _checked_columns(reader, columns)
+        self._sequences = _sequences(reader, self._columns)
+        self._order = WindowedOrder(len(reader), seed, window)
+        self._ladder = Ladder(_longest(reader, self._sequences, max_length), ladder_step)
+        self.skipped = self._count_skipped()
+        """Examples of each epoch that are longer than `max_length`."""
+        self._plan: tuple[tuple[int, int], list[Batch]] | None = None
+        self.seek(state or {"epoch": 0, "window": 0, "batch": 0})
+
+    def state(self) -> State:
+        """Returns the state of the next batch; through a `Prefetch`, use the state that comes with each batch."""
+        return {"epoch": self._epoch, "window": self._window, "batch": self._batch}
+
+    def seek(self, state: State) -> None:
+        """Continues from a state.
+
+        Raises:
+            UserError: the data has no such window.
+        """
+        if set(state) != {"epoch", "window", "batch"} or min(state.values()) < 0:
+            raise UserError(f"state {state} of the training data: it needs epoch, window and batch, none below 0")
+        if state["window"] >= self._order.windows:
+            raise UserError(
+                f"state {state} of the training data: {self._reader.folder} has {self._order.windows} windows; "
+                f"continue with the data and the hparams that the run was started with"
+            )
+        self._epoch, self._window, self._batch = (int(state[key]) for key in ("epoch", "window", "batch"))
+
+    def __next__(self) -> tuple[Arrays, State]:
+        """Returns a batch and the state after it."""
+        batches = self._batches()
+        while self._batch >= len(batches):
+            self._next_window()
+            batches = self._batches()
+        batch = batches[self._batch]
+        self._batch += 1
+        if self._batch == len(batches):
+            self._next_window()
+        return _read_batch(self._reader, batch, self._columns), self.state()
+
+    def _next_window(self) -> None:
+        self._batch = 0
+        self._window += 1
+        if self._window == self._order.windows:
+            self._epoch, self._window = self._epoch + 1, 0
+
+    def _batches(self) -> list[Batch]:
+        """Returns the batches of the present window, in the order of training."""
+        place = (self._epoch, self._window)
+        if self._plan is None or self._plan[0] != place:
+            indices = self._order.indices(*place)
+            lengths = _lengths(self._reader, self._sequences, indices)
+            if self.skipped:
+                keep = _short_enough(lengths, self._max_length)
+                indices, lengths = indices[keep], {name: counts[keep] for name, counts in lengths.items()}
+            batches = cut(indices, lengths, self._batch_size, self._ladder)
+            self._plan = (place, self._order.shuffled(batches, *place))
+        return self._plan[1]
+
+    def _count_skipped(self) -> int:
+        longest = max((self._reader.longest[stored] for stored in self._sequences.values()), default=0)
+        if self._max_length is None or longest <= self._max_length:
+            return 0
+        count, skipped = len(self._reader), 0
+        for start in range(0, count, _SCAN):
+            lengths = _lengths(self._reader, self._sequences, np.arange(start, min(start + _SCAN, count)))
+            skipped += int((~_short_enough(lengths, self._max_length)).sum())
+        if skipped == count:
+            raise UserError(
+                f"max_length {self._max_length}: all {count:,} {self._reader.split} examples of "
+                f"{self._reader.problem} are longer; set max_length higher (the longest has {longest})"
+            )
+        return skipped
+
+
+class EvalBatches:
+    """Batches that hold each example of a split exactly once, sorted by length; may be iterated many times.
+
+    Args:
+        reader: of the split.
+        batch_size: padded tokens a side, or examples where no feature is a sequence.
+        columns: as of `TrainingBatches`.
+        limit: use the first so many examples; None for all.
+        max_length: longer sequences are cut to it, their end of sequence kept, and counted in `cut`; None to cut none.
+        ladder_step: ratio of neighbouring widths, see `Ladder`.
+    """
+
+    def __init__(
+        self,
+        reader: SplitReader,
+        batch_size: int,
+        *,
+        columns: Mapping[str, str] | None = None,
+        limit: int | None = None,
+        max_length: int | None = None,
+        ladder_step: float = LADDER_STEP,
+    ):
+        self._reader = reader
+        self._columns = _checked_columns(reader, columns)
+        sequences = _sequences(reader, self._columns)
+        indices = np.arange(min(len(reader), len(reader) if limit is None else limit))
+        lengths = _lengths(reader, sequences, indices)
+        self.cut = 0
+        """Examples with a sequence that was cut."""
+        if max_length is not None and lengths:
+            self.cut = int((~_short_enough(lengths, max_length)).sum())
+            lengths = {name: np.minimum(counts, max_length) for name, counts in lengths.items()}
+        ladder = Ladder(_longest(reader, sequences, max_length), ladder_step)
+        self._batches = cut(indices, lengths, batch_size, ladder)
+
+    def __len__(self) -> int:
+        """Number of batches."""
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, Arrays]]:
+        """Yields the examples' places in the split, (B,) int64, and the batch."""
+        for batch in self._batches:
+            yield batch.indices, _read_batch(self._reader, batch, self._columns)
+
+
+def eval_batches(reader: SplitReader, batch_size: int, **options) -> EvalBatches:
+    """Returns `EvalBatches` of a split."""
+    return EvalBatches(reader, batch_size, **options)
+
+
+def _checked_columns(reader: SplitReader, columns: Mapping[str, str] | None) -> dict[str, str]:
+    columns = dict(columns) if columns is not None else {name: name for name in reader.features}
+    for stored in columns.values():
+        if stored not in reader.features:
+            raise UserError(
+                f"feature {stored!r}: the data of {reader.problem} in {reader.folder} has no such feature; "
+                f"{did_you_mean(stored, reader.features)}it has {', '.join(reader.features)}"
+            )
+    return columns
+
+
+def _sequences(reader: SplitReader, columns: Mapping[str, str]) -> dict[str, str]:
+    return {name: stored for name, stored in columns.items() if reader.is_sequence(stored)}
+
+
+def _longest(reader: SplitReader, sequences: Mapping[str, str], max_length: int | None) -> int:
+    longest = max((reader.longest[stored] for stored in sequences.values()), default=1)
+    return longest if max_length is None else min(longest, max_length)
+
+
+def _lengths(reader: SplitReader, sequences: Mapping[str, str], indices: np.ndarray) -> Arrays:
+    return {name: reader.lengths(stored, indices) for name, stored in sequences.items()}
+
+
+def _short_enough(lengths: Arrays, max_length: int) -> np.ndarray:
+    return np.maximum.reduce(list(lengths.values())) <= max_length
+
+
+def _read_batch(reader: SplitReader, batch: Batch, columns: Mapping[str, str]) -> Arrays:
+    arrays = {}
+    for name, stored in columns.items():
+        if name in batch.widths:
+            arrays[name] = _read_rows(reader, batch.indices, stored, batch.widths[name])
+        else:
+            arrays[name] = reader.single(batch.indices, stored)
+    return arrays
+
+
+def _read_rows(reader: SplitReader, indices: np.ndarray, stored: str, width: int) -> np.ndarray:
+    """Reads (B, L, ...) rows; a sequence that is longer than L is cut and, of tokens, ended anew."""
+    values, lengths = reader.read(indices, stored)
+    spec = reader.features[stored]
+    rows = pad(values, lengths, max(width, int(lengths.max())), batch_dtype(spec))[:, :width]
+    if spec.kind == FeatureKind.TOKENS:
+        rows[lengths > width, -1] = EOS_ID
+    return np.ascontiguousarray(rows)

@@ -1,0 +1,154 @@
+"""Reading a split at random: memory maps and gathers, no loop over examples.
+
+Letters: N examples asked for, L items in the longest of them.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from t2t.data.columns import SEQUENCES, batch_dtype, item_shape, pad, ranges
+from t2t.data.files import sha256_of
+from t2t.data.manifest import FileRecord, Manifest, ShardRecord
+from t2t.errors import UserError, one_line
+from t2t.features import FeatureSpec
+
+_ANEW = "delete that folder and run t2t-datagen again"
+
+
+class SplitReader:
+    """One split of generated data. Opening it checks that each file has the size that the manifest says.
+
+    Args:
+        folder: of the generated data.
+        manifest: what `read_manifest` gave for it.
+        split: name of the split.
+
+    Raises:
+        UserError: no such split, or a file is missing, of another size, or no array.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, split: str):
+        record = manifest.split(split)
+        self.folder, self.split, self.problem = Path(folder), split, manifest.problem
+        self.features: dict[str, FeatureSpec] = dict(manifest.spec.features)
+        """Stored feature name to what it is made of."""
+        self.longest: dict[str, int] = {name: totals.longest for name, totals in record.columns.items()}
+        """Most items of a feature in one example."""
+        self._records = record.shards
+        self._first = np.cumsum([0] + [shard.examples for shard in record.shards])
+        self._values = [self._map_all(shard.values) for shard in record.shards]
+        self._offsets = [self._map_all(shard.offsets) for shard in record.shards]
+        for number, shard in enumerate(record.shards):
+            self._check_shapes(number, shard)
+
+    def __len__(self) -> int:
+        return int(self._first[-1])
+
+    def is_sequence(self, feature: str) -> bool:
+        """Tells whether the examples of a feature differ in length."""
+        return self.features[feature].kind in SEQUENCES
+
+    def lengths(self, feature: str, indices: np.ndarray | None = None) -> np.ndarray:
+        """Returns the lengths, (N,) int32, of the examples asked for, or of all."""
+        if indices is None:
+            return np.concatenate([np.diff(offsets[feature]) for offsets in self._offsets]).astype(np.int32)
+        lengths = np.empty(len(indices), np.int32)
+        for shard, rows, local in self._by_shard(np.asarray(indices)):
+            offsets = self._offsets[shard][feature]
+            lengths[rows] = offsets[local + 1] - offsets[local]
+        return lengths
+
+    def read(self, indices: np.ndarray, feature: str) -> tuple[np.ndarray, np.ndarray]:
+        """Reads examples.
+
+        Args:
+            indices: (N,) integers in [0, len(self)), in any order.
+            feature: stored name.
+
+        Returns:
+            Values end to end, (sum of lengths, *item_shape) in the stored dtype, and lengths, (N,) int32.
+        """
+        indices = np.asarray(indices)
+        if len(self._records) == 1:
+            offsets = self._offsets[0][feature]
+            starts = offsets[indices]
+            lengths = offsets[indices + 1] - starts
+            return self._values[0][feature][ranges(starts, lengths)], lengths.astype(np.int32)
+        lengths = self.lengths(feature, indices)
+        ends = np.cumsum(lengths, dtype=np.int64)
+        first = self._values[0][feature]
+        values = np.empty((int(ends[-1]) if len(ends) else 0, *first.shape[1:]), first.dtype)
+        for shard, rows, local in self._by_shard(indices):
+            taken = lengths[rows]
+            source = ranges(self._offsets[shard][feature][local], taken)
+            values[ranges((ends - lengths)[rows], taken)] = self._values[shard][feature][source]
+        return values, lengths
+
+    def padded(self, indices: np.ndarray, feature: str, width: int) -> np.ndarray:
+        """Reads examples of a sequence feature into rows, zero after their end.
+
+        Args:
+            indices: (N,) integers in [0, len(self)).
+            feature: stored name.
+            width: items in a row; none of the examples may be longer.
+
+        Returns:
+            (N, width, *item_shape); ids as int32.
+        """
+        values, lengths = self.read(indices, feature)
+        return pad(values, lengths, width, batch_dtype(self.features[feature]))
+
+    def single(self, indices: np.ndarray, feature: str) -> np.ndarray:
+        """Reads examples of a feature that is one item each (label, image): (N, *item_shape)."""
+        return self.read(indices, feature)[0].astype(batch_dtype(self.features[feature]), copy=False)
+
+    def verify(self) -> None:
+        """Computes the sha256 of every file, about a gigabyte a second.
+
+        Raises:
+            UserError: a file is not what was generated.
+        """
+        for record in (record for shard in self._records for record in shard.files()):
+            if sha256_of(self.folder / record.name) != record.sha256:
+                raise UserError(
+                    f"{self.folder / record.name} is corrupt: its sha256 is not the one in the manifest; {_ANEW}"
+                )
+
+    def _by_shard(self, indices: np.ndarray):
+        """Yields shard number, the rows that lie in it, (n,), and their places in it, (n,)."""
+        if len(self._records) == 1:
+            yield 0, slice(None), indices
+            return
+        shard_of = np.searchsorted(self._first, indices, side="right") - 1
+        for shard in np.unique(shard_of):
+            rows = np.flatnonzero(shard_of == shard)
+            yield int(shard), rows, indices[rows] - self._first[shard]
+
+    def _map_all(self, records: dict[str, FileRecord]) -> dict[str, np.ndarray]:
+        return {name: self._map(records[name]) for name in self.features}
+
+    def _map(self, record: FileRecord) -> np.ndarray:
+        path = self.folder / record.name
+        try:
+            size = path.stat().st_size
+            if size != record.bytes:
+                raise UserError(f"{path} has {size:,} bytes where the manifest says {record.bytes:,}; {_ANEW}")
+            # A plain array over the map: indexing np.memmap itself costs several times as much.
+            return np.asarray(np.load(path, mmap_mode="r")).view(np.ndarray)
+        except FileNotFoundError:
+            raise UserError(f"{path} is missing; {_ANEW}") from None
+        except OSError as error:
+            raise UserError(f"cannot read {path}: {error.strerror}; correct its permissions, or {_ANEW}") from error
+        except ValueError as error:
+            raise UserError(f"{path} is corrupt ({one_line(error)}); {_ANEW}") from error
+
+    def _check_shapes(self, number: int, shard: ShardRecord) -> None:
+        """Offsets must cover the values, or a corrupt header would show as a crash much later."""
+        for name, spec in self.features.items():
+            offsets, values = self._offsets[number][name], self._values[number][name]
+            fits = offsets.shape == (shard.examples + 1,) and values.shape[1:] == item_shape(spec)
+            if not fits or offsets[0] != 0 or offsets[-1] != len(values):
+                raise UserError(
+                    f"{self.folder / shard.offsets[name].name} does not fit {shard.values[name].name}; {_ANEW}"
+                )

@@ -1,0 +1,67 @@
+import logging
+
+import pytest
+
+from t2t.data.generate import generate
+from t2t.data.manifest import read_manifest
+from t2t.data.reader import SplitReader
+from t2t.problems.text_problems import Text2Text
+
+
+class Digits(Text2Text):
+    """Digits to the same digits backwards; 200 training and 30 dev examples of 1 to 20 digits."""
+
+    name = "digits"
+    vocabulary = tuple("0123456789")
+    sizes = {"train": 200, "dev": 30}
+
+    def generate_samples(self, split, source):
+        for _ in range(self.sizes[split]):
+            digits = source.rng.choices(self.vocabulary, k=source.rng.randint(1, 20))
+            yield {"inputs": " ".join(digits), "targets": " ".join(reversed(digits))}
+
+
+class Listed(Digits):
+    """Yields the samples it is given."""
+
+    name = "listed"
+
+    def __init__(self, train, dev=(("1", "1"),), mended=None, **options):
+        super().__init__(**options)
+        self.rows = {"train": train, "dev": dev}
+        self.mended = mended or {}
+
+    def generate_samples(self, split, source):
+        for inputs, targets in self.rows[split]:
+            yield {"inputs": inputs, "targets": targets}
+        if split == "train":
+            source.tally.update(self.mended)
+
+
+@pytest.fixture(scope="session")
+def digits_class():
+    return Digits
+
+
+@pytest.fixture(scope="session")
+def listed_class():
+    return Listed
+
+
+@pytest.fixture(scope="session")
+def digits_folder(tmp_path_factory):
+    """Data of `Digits` in shards of 60 examples; do not write there."""
+    data_dir = tmp_path_factory.mktemp("data")
+    generate(Digits(), data_dir, data_dir / "tmp", seed=7, workers=1, most_examples=60)
+    return data_dir / "digits"
+
+
+@pytest.fixture(scope="session")
+def digits_train(digits_folder):
+    return SplitReader(digits_folder, read_manifest(digits_folder), "train")
+
+
+@pytest.fixture
+def log_lines(caplog):
+    caplog.set_level(logging.INFO, logger="t2t")
+    return caplog

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t2t.data.batching import Ladder, cut
+
+LENGTHS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=80)
+
+
+def by_name(pairs):
+    return {"inputs": np.array([p[0] for p in pairs]), "targets": np.array([p[1] for p in pairs])}
+
+
+def greedy(pairs, batch_size, round_up):
+    """The same rule, one example at a time."""
+    batches, rows, widest = [], [], 0
+    for place in sorted(range(len(pairs)), key=lambda i: (pairs[i][1], pairs[i][0], i)):
+        width = max(round_up(length) for length in pairs[place])
+        if rows and (len(rows) + 1) * max(widest, width) > batch_size:
+            batches.append(rows)
+            rows, widest = [], 0
+        rows, widest = [*rows, place], max(widest, width)
+    return [*batches, rows]
+
+
+@given(LENGTHS, st.integers(1, 300), st.sampled_from([1.0, 1.1, 1.5]))
+def test_cut_is_the_greedy_rule(pairs, batch_size, step):
+    ladder = Ladder(60, step)
+    batches = cut(np.arange(len(pairs)), by_name(pairs), batch_size, ladder)
+    expected = greedy(pairs, batch_size, lambda n: min(rung for rung in ladder.rungs.tolist() if rung >= n))
+    assert [batch.indices.tolist() for batch in batches] == expected
+
+
+@given(LENGTHS, st.integers(60, 400), st.sampled_from([1.0, 1.1, 1.5]))
+def test_batches_keep_their_budget_and_fit_their_examples(pairs, batch_size, step):
+    batches = cut(np.arange(len(pairs)), by_name(pairs), batch_size, Ladder(60, step))
+    assert sorted(np.concatenate([b.indices for b in batches]).tolist()) == list(range(len(pairs)))
+    for batch in batches:
+        assert len(batch.indices) * max(batch.widths.values()) <= batch_size
+        for side, name in enumerate(("inputs", "targets")):
+            longest = max(pairs[i][side] for i in batch.indices)
+            assert longest <= batch.widths[name]
+            assert step != 1.0 or longest == batch.widths[name]
+
+
+def test_an_example_above_the_budget_makes_a_batch_alone():
+    batches = cut(np.array([5, 6, 7]), {"targets": np.array([50, 3, 60])}, 12, Ladder(60, 1.0))
+    assert [b.indices.tolist() for b in batches] == [[6], [5], [7]]
+
+
+def test_indices_are_those_given():
+    (batch,) = cut(np.array([40, 30]), {"targets": np.array([2, 1])}, 100, Ladder(2, 1.0))
+    assert batch.indices.tolist() == [30, 40]
+
+
+def test_without_sequences_batch_size_counts_examples():
+    batches = cut(np.array([4, 2, 9, 1, 0]), {}, 2, Ladder(1))
+    assert [b.indices.tolist() for b in batches] == [[4, 2], [9, 1], [0]]
+    assert batches[0].widths == {}
+
+
+def test_ladder_by_hand():
+    # 8 * 1.5 = 12, 18, 27, 40.5 -> 40, then the longest instead of 60.
+    assert Ladder(50, 1.5).rungs.tolist() == [8, 12, 18, 27, 40, 50]
+    # At least one more each: 8, 9, 10, then 11 (10 * 1.1), 12 (12.1).
+    assert Ladder(12, 1.1).rungs.tolist() == [8, 9, 10, 11, 12]
+    assert Ladder(5, 1.1).rungs.tolist() == [5]
+    assert Ladder(4, 1.0).rungs.tolist() == [1, 2, 3, 4]
+    assert Ladder(50, 1.5).round_up(np.array([1, 8, 9, 41, 50])).tolist() == [8, 8, 12, 50, 50]
+
+
+def test_ladder_of_a_step_below_one_is_refused():
+    with pytest.raises(ValueError, match=r"at least 1\.0"):
+        Ladder(10, 0.9)

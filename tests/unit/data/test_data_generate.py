@@ -1,0 +1,291 @@
+import errno
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import t2t
+from t2t.data.generate import generate, seed_of
+from t2t.data.manifest import load_encoders, read_manifest
+from t2t.data.progress import LineProgress
+from t2t.data.reader import SplitReader
+from t2t.errors import MachineError, UserError
+
+
+def texts(folder, split):
+    """What the data says, as text."""
+    manifest = read_manifest(folder)
+    encoders = load_encoders(folder, manifest)
+    reader = SplitReader(folder, manifest, split)
+    sides = []
+    for name in ("inputs", "targets"):
+        values, lengths = reader.read(np.arange(len(reader)), name)
+        sides.append([encoders[name].decode(ids) for ids in np.split(values, np.cumsum(lengths)[:-1])])
+    return list(zip(*sides, strict=True))
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_data_says_what_the_problem_yields(listed_class, tmp_path):
+    train, dev = [("1 2 3", "3 2 1"), ("7", "7 7")], [("4", "5")]
+    manifest = generate(listed_class(train, dev), tmp_path, tmp_path, workers=1)
+    assert manifest == read_manifest(tmp_path / "listed")
+    assert texts(tmp_path / "listed", "train") == train
+    assert texts(tmp_path / "listed", "dev") == dev
+    assert manifest.split("train").columns["inputs"].items == 6  # 1 2 3 and 7, each with its end of sequence
+
+
+def test_shards_and_chunks_do_not_show(digits_class, digits_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("t2t.data.encoding.CHUNK", 7)
+    generate(digits_class(), tmp_path, tmp_path, seed=7, workers=1, most_bytes=100)
+    assert len(read_manifest(tmp_path / "digits").split("train").shards) > 20
+    for split in ("train", "dev"):
+        assert texts(tmp_path / "digits", split) == texts(digits_folder, split)
+
+
+def test_the_seed_decides_and_splits_differ(digits_class, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        generate(digits_class(), tmp_path / name, tmp_path, seed=seed, workers=1)
+    folders = [tmp_path / name / "digits" for name in "abc"]
+    assert contents(folders[0]) == contents(folders[1])
+    assert texts(folders[0], "train") != texts(folders[2], "train")
+    assert texts(folders[0], "train")[:30] != texts(folders[0], "dev")
+    assert seed_of(1, "train") == 0xED9925A8922C876F  # printf 1/train | sha256sum
+
+
+def test_generating_again_touches_nothing_and_says_so(digits_class, tmp_path, log_lines):
+    generate(digits_class(), tmp_path, tmp_path, workers=1)
+    folder = tmp_path / "digits"
+    before = {path: path.stat().st_mtime_ns for path in [folder, *folder.iterdir()]}
+    log_lines.clear()
+    manifest = generate(digits_class(), tmp_path, tmp_path, workers=1)
+    assert manifest == read_manifest(folder)
+    assert {path: path.stat().st_mtime_ns for path in [folder, *folder.iterdir()]} == before
+    assert log_lines.messages == [f"{folder} is there already: 200 train, 30 dev examples; nothing to do"]
+    assert [path.name for path in tmp_path.iterdir()] == ["digits"]
+
+
+def test_other_data_is_refused_and_kept(digits_class, tmp_path):
+    generate(digits_class(), tmp_path, tmp_path, seed=1, workers=1)
+    before = contents(tmp_path / "digits")
+    with pytest.raises(UserError, match=r"\(seed: asked 2, found 1\); choose another --data_dir, delete that folder"):
+        generate(digits_class(), tmp_path, tmp_path, seed=2, workers=1)
+    with pytest.raises(UserError, match=r"vocab_kind: asked 'byte', found 'token'"):
+        generate(digits_class(vocab_kind="byte"), tmp_path, tmp_path, seed=1, workers=1)
+    assert contents(tmp_path / "digits") == before
+
+
+def test_folder_of_something_else_is_refused_and_kept(digits_class, tmp_path):
+    (tmp_path / "digits").mkdir()
+    (tmp_path / "digits" / "thesis.tex").write_text("years of work")
+    with pytest.raises(UserError, match=r"holds no manifest\.json, so it is not generated data; delete it or choose"):
+        generate(digits_class(), tmp_path, tmp_path, workers=1)
+    assert (tmp_path / "digits" / "thesis.tex").read_text() == "years of work"
+
+
+def test_empty_folder_is_filled(digits_class, tmp_path):
+    (tmp_path / "digits").mkdir()
+    assert generate(digits_class(), tmp_path, tmp_path, workers=1).split("dev").examples == 30
+
+
+def test_unfit_training_examples_are_dropped_and_counted(listed_class, tmp_path, log_lines):
+    good = [("1", "2")] * 6
+    long = " ".join("1" * 10)
+    train = [*good, ("", "1"), ("1", " \t "), (long, "1"), ("1", long), *good]
+    dev = [("", "1"), (long, "1")]
+    problem = listed_class(train, dev, mended={"NUL removed": 2})
+    problem.max_length = 10  # ten digits and the end of sequence are eleven
+    manifest = generate(problem, tmp_path, tmp_path, workers=1)
+    record = manifest.split("train")
+    assert texts(tmp_path / "listed", "train") == good * 2
+    assert record.examples == 12
+    assert record.dropped == {"with an empty side": 2, "longer than 10 ids": 2}
+    assert record.mended == {"NUL removed": 2}
+    assert texts(tmp_path / "listed", "dev") == dev
+    assert manifest.split("dev").dropped == {}
+    assert (
+        "train: 12 examples written; 4 dropped (2 longer than 10 ids, 2 with an empty side); mended: 2 NUL removed"
+        in log_lines.messages
+    )
+    assert "vocabulary of inputs, targets: token, 13 ids" in log_lines.messages
+
+
+def test_a_sequence_of_exactly_the_limit_is_kept(listed_class, tmp_path):
+    problem = listed_class([("1 2 3", "1")])
+    problem.max_length = 4
+    assert generate(problem, tmp_path, tmp_path, workers=1).split("train").examples == 1
+
+
+def test_more_than_half_unfit_stops_the_job(listed_class, tmp_path):
+    half = [("1", "1"), ("", "1")] * 10
+    assert generate(listed_class(half), tmp_path / "half", tmp_path, workers=1).split("train").examples == 10
+    with pytest.raises(
+        UserError,
+        match=r"more than half of the training data of listed is unfit: of 20 examples; 10 dropped "
+        r"\(10 with an empty side\); mended: 1 invalid UTF-8 replaced; check the raw files",
+    ):
+        generate(listed_class(half, mended={"invalid UTF-8 replaced": 1}), tmp_path, tmp_path, workers=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["half"]
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_empty_split_is_an_error(listed_class, tmp_path, split):
+    rows = {"train": [("1", "1")], "dev": [("1", "1")]} | {split: []}
+    with pytest.raises(UserError, match=f"split '{split}' of listed is empty: no example came out of its raw data"):
+        generate(listed_class(**rows), tmp_path, tmp_path, workers=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_crash_leaves_nothing(digits_class, tmp_path):
+    class Crashing(digits_class):
+        def generate_samples(self, split, source):
+            for number, sample in enumerate(super().generate_samples(split, source)):
+                if split == "train" and number == 150:
+                    raise RuntimeError("power cut")
+                yield sample
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        generate(Crashing(), tmp_path, tmp_path, workers=1, most_examples=20)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_processes_do_not_write_the_same_data(digits_class, tmp_path):
+    refusals = []
+
+    class Twice(digits_class):
+        def generate_samples(self, split, source):
+            with pytest.raises(UserError) as refusal:
+                generate(digits_class(), tmp_path, tmp_path, workers=1)
+            refusals.append(str(refusal.value))
+            yield from super().generate_samples(split, source)
+
+    generate(Twice(), tmp_path, tmp_path, workers=1)
+    wanted = f"{tmp_path}/digits is being generated by another process; wait for it, or choose another --data_dir"
+    assert set(refusals) == {wanted}
+    assert len(texts(tmp_path / "digits", "train")) == 200
+
+
+def test_full_disk_is_a_fault_of_the_machine(digits_class, tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(MachineError, match=r"cannot write .*: No space left on device; free some space or choose"):
+        generate(digits_class(), tmp_path, tmp_path, workers=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unwritable_place_is_a_fault_of_the_machine(digits_class, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MachineError, match=r"cannot write .*file/data: Not a directory; choose another --data_dir"):
+        generate(digits_class(), tmp_path / "file" / "data", tmp_path, workers=1)
+
+
+def test_an_example_without_a_declared_feature_is_refused(digits_class, tmp_path):
+    class Half(digits_class):
+        def encode_samples(self, samples):
+            return [{"inputs": example["inputs"]} for example in super().encode_samples(samples)]
+
+    with pytest.raises(UserError, match="problem digits: an example lacks feature 'targets'; correct its encode_samp"):
+        generate(Half(), tmp_path, tmp_path, workers=1)
+
+
+def test_progress_is_told_the_examples_read(digits_class, tmp_path, monkeypatch):
+    monkeypatch.setattr("t2t.data.encoding.CHUNK", 90)
+    told = []
+    generate(digits_class(), tmp_path, tmp_path, workers=1, progress=lambda split, read: told.append((split, read)))
+    assert told == [("dev", 30), ("train", 90), ("train", 180), ("train", 200)]
+
+
+def test_progress_lines_are_rare(log_lines):
+    progress = LineProgress(seconds=3600)
+    for read in range(1000):
+        progress.show("train", read)
+    assert log_lines.messages == []
+    LineProgress(seconds=0).show("train", 12_345)
+    assert log_lines.messages == ["train: 12,345 examples read"]
+
+
+SCRIPT = """
+import os, sys, threading
+from pathlib import Path
+from t2t.data import encoding
+from t2t.data.generate import generate
+from t2t.errors import MachineError
+from t2t.problems.text_problems import Text2Text
+
+encoding.CHUNK = 50
+parent = os.getpid()
+
+class Digits(Text2Text):
+    name = "digits"
+    vocabulary = tuple("0123456789")
+    max_length = 15
+    dies = ""
+
+    def generate_samples(self, split, source):
+        for number in range(3000):
+            if self.dies == "parent" and split == "train" and number == 2000:
+                os._exit(9)
+            digits = source.rng.choices(self.vocabulary, k=source.rng.randint(0, 20))
+            yield {"inputs": " ".join(digits), "targets": " ".join(reversed(digits))}
+
+    def encode_samples(self, samples):
+        (out / f"encoder-{os.getpid() == parent}").touch()
+        if self.dies == "worker":
+            os._exit(9)
+        return super().encode_samples(samples)
+
+out, workers = Path(sys.argv[1]), int(sys.argv[2])
+problem = Digits()
+problem.dies = sys.argv[3]
+try:
+    generate(problem, out, out, seed=5, workers=workers)
+except MachineError as error:
+    sys.exit(str(error))
+assert "tensorflow" not in sys.modules
+assert threading.active_count() == 1
+"""
+
+
+def run_script(out, workers, dies=""):
+    """Runs `SCRIPT` in a fresh process: one that holds TensorFlow or threads does not fork."""
+    out.mkdir(exist_ok=True)
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(SCRIPT), out, str(workers), dies],
+        env={**os.environ, "PYTHONPATH": str(Path(t2t.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_bytes_do_not_depend_on_the_number_of_workers(tmp_path):
+    for workers in (1, 3):
+        done = run_script(tmp_path / str(workers), workers)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert {path.name for path in (tmp_path / "1").iterdir()} == {"digits", "encoder-True"}
+    assert {path.name for path in (tmp_path / "3").iterdir()} == {"digits", "encoder-False"}
+    assert contents(tmp_path / "1" / "digits") == contents(tmp_path / "3" / "digits")
+
+
+def test_killed_process_leaves_no_data_and_the_next_run_cleans_up(tmp_path):
+    assert run_script(tmp_path, 2, dies="parent").returncode == 9
+    assert not (tmp_path / "digits").exists()
+    assert (tmp_path / ".digits.partial").exists()
+    assert run_script(tmp_path, 2).returncode == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"digits", "encoder-False"}
+    SplitReader(tmp_path / "digits", read_manifest(tmp_path / "digits"), "train").verify()
+
+
+def test_dead_worker_is_a_fault_of_the_machine(tmp_path):
+    done = run_script(tmp_path, 2, dies="worker")
+    assert done.returncode == 1
+    assert "a process that encodes the data died, most likely for want of memory; free some memory" in done.stderr
+    assert [path.name for path in tmp_path.iterdir() if "encoder" not in path.name] == []

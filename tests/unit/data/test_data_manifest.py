@@ -1,0 +1,117 @@
+import json
+import shutil
+
+import pytest
+
+from t2t.data.manifest import FORMAT, Manifest, check_matches, load_encoders, read_manifest, settings_of
+from t2t.errors import UserError
+
+
+@pytest.fixture
+def folder(digits_folder, tmp_path):
+    """A copy that a test may damage."""
+    return shutil.copytree(digits_folder, tmp_path / "digits")
+
+
+def test_manifest_says_what_the_folder_holds(digits_folder):
+    manifest = read_manifest(digits_folder)
+    assert (manifest.format, manifest.problem, manifest.seed) == (FORMAT, "digits", 7)
+    assert manifest.spec.targets.vocab_size == 13  # ten digits, padding, end of sequence, unknown
+    train = manifest.split("train")
+    assert (train.examples, [shard.examples for shard in train.shards]) == (200, [60, 60, 60, 20])
+    assert train.shards[3].values["inputs"].name == "train-00003-of-00004.inputs.values.npy"
+    assert train.shards[3].offsets["targets"].name == "train-00003-of-00004.targets.offsets.npy"
+    assert train.columns["inputs"].longest == 21
+    named = {f.name for split in manifest.splits.values() for shard in split.shards for f in shard.files()}
+    named |= {v.file for v in manifest.vocabularies.values()} | {"manifest.json"}
+    assert named == {path.name for path in digits_folder.iterdir()}
+
+
+def test_json_comes_back(digits_folder):
+    manifest = read_manifest(digits_folder)
+    assert Manifest.from_dict(json.loads(manifest.to_json())) == manifest
+
+
+def test_shared_vocabulary_is_one_file_and_one_object(digits_folder):
+    manifest = read_manifest(digits_folder)
+    encoders = load_encoders(digits_folder, manifest)
+    assert encoders["inputs"] is encoders["targets"]
+    assert manifest.vocabularies["inputs"].file == "vocab.shared.token.tokens"
+    assert encoders["inputs"].decode([4, 3, 1]) == "1 0"
+
+
+def test_folder_without_manifest_is_not_data(tmp_path):
+    with pytest.raises(UserError, match=r"no generated data in .*; generate the data first \(t2t-datagen, or"):
+        read_manifest(tmp_path)
+    with pytest.raises(UserError, match="no generated data in"):
+        read_manifest(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"\xff", b"{}", b'{"format": 1, "splits": 3}', b'{"format": "x"}']
+)
+def test_damaged_manifest_is_named(folder, content):
+    (folder / "manifest.json").write_bytes(content)
+    with pytest.raises(UserError, match=r"manifest\.json is damaged \(.+\); delete that folder and run t2t-datagen"):
+        read_manifest(folder)
+
+
+def test_manifest_with_a_missing_part_is_damaged(folder):
+    plain = json.loads((folder / "manifest.json").read_text())
+    del plain["splits"]["train"]["shards"][0]["values"]
+    (folder / "manifest.json").write_text(json.dumps(plain))
+    with pytest.raises(UserError, match=r"is damaged \(KeyError: 'values'\)"):
+        read_manifest(folder)
+
+
+def test_newer_format_is_refused(folder):
+    (folder / "manifest.json").write_text(json.dumps({"format": FORMAT + 1, "written_by": "9.0", "news": 1}))
+    with pytest.raises(
+        UserError, match=rf"has format {FORMAT + 1}; .* up to {FORMAT}: use the t2t that wrote it \(9.0"
+    ):
+        read_manifest(folder)
+
+
+def test_exchanged_vocabulary_is_noticed(folder):
+    path = folder / "vocab.shared.token.tokens"
+    path.write_bytes(path.read_bytes().replace(b"7", b"x"))
+    with pytest.raises(UserError, match=r"vocab\.shared\.token\.tokens is not the one that the data was made with"):
+        load_encoders(folder, read_manifest(folder))
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match="is damaged"):
+        load_encoders(folder, read_manifest(folder))
+    path.unlink()
+    with pytest.raises(UserError, match=r"cannot read vocabulary .*: No such file"):
+        load_encoders(folder, read_manifest(folder))
+
+
+def test_unknown_split_names_the_known(digits_folder):
+    with pytest.raises(UserError, match="split 'test': the data of digits has train, dev; ask for one of these"):
+        read_manifest(digits_folder).split("test")
+
+
+def test_matching_names_every_difference(digits_folder, digits_class):
+    manifest = read_manifest(digits_folder)
+    check_matches(manifest, digits_folder, digits_class())
+    check_matches(manifest, digits_folder, digits_class(), seed=7)
+    with pytest.raises(
+        UserError, match=r"made otherwise than asked \(seed: asked 8, found 7\); choose another --data_"
+    ):
+        check_matches(manifest, digits_folder, digits_class(), seed=8)
+    with pytest.raises(UserError, match=r"\(vocab_size: asked 99, found 8192\)"):
+        check_matches(manifest, digits_folder, digits_class(vocab_size=99))
+    other = digits_class()
+    other.name, other.vocab_kind = "letters", "byte"
+    with pytest.raises(
+        UserError, match=r"\(problem: asked 'letters', found 'digits'; vocab_kind: asked 'byte', found 'token'\)"
+    ):
+        check_matches(manifest, digits_folder, other)
+
+
+def test_another_word_list_is_another_setting(digits_class):
+    problem = digits_class()
+    problem.vocabulary = tuple(str(n) for n in range(50))
+    settings = settings_of(problem)
+    assert settings["vocabulary"].startswith("50 entries, sha256 ")
+    problem.vocabulary = tuple(str(n) for n in range(1, 51))
+    assert settings_of(problem) != settings

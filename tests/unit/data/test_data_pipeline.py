@@ -1,0 +1,233 @@
+import threading
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from t2t.data.batching import SHORTEST_WIDTH
+from t2t.data.generate import generate
+from t2t.data.manifest import read_manifest
+from t2t.data.pipeline import EvalBatches, TrainingBatches, eval_batches
+from t2t.data.prefetch import Prefetch
+from t2t.data.reader import SplitReader
+from t2t.errors import UserError
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def rows_of(batch):
+    """The examples of a batch as tuples without their padding."""
+    return [
+        tuple(tuple(batch[name][row][batch[name][row] > 0].tolist()) for name in sorted(batch))
+        for row in range(len(batch["targets"]))
+    ]
+
+
+def whole_split(reader):
+    indices = np.arange(len(reader))
+    sides = []
+    for name in ("inputs", "targets"):
+        values, lengths = reader.read(indices, name)
+        sides.append([tuple(part.tolist()) for part in np.split(values, np.cumsum(lengths)[:-1])])
+    return sorted(zip(*sides, strict=True))
+
+
+def epoch(batches, number):
+    batches.seek({"epoch": number, "window": 0, "batch": 0})
+    found = []
+    while batches.state()["epoch"] == number:
+        found.append(next(batches)[0])
+    return found
+
+
+@pytest.fixture
+def batches(digits_train):
+    return TrainingBatches(digits_train, seed=3, batch_size=120, window=70)
+
+
+def test_an_epoch_holds_every_example_once(batches, digits_train):
+    first, second = epoch(batches, 0), epoch(batches, 1)
+    for found in (first, second):
+        assert sorted(row for batch in found for row in rows_of(batch)) == whole_split(digits_train)
+    assert not same(first[0], second[0])
+
+
+def test_padding_comes_last_and_the_budget_holds(batches):
+    for batch in epoch(batches, 0):
+        for name, rows in batch.items():
+            assert rows.dtype == np.int32
+            lengths = (rows > 0).sum(axis=1)
+            assert all(
+                (row[:length] > 0).all() and row[length - 1] == 1 for row, length in zip(rows, lengths, strict=True)
+            )
+            assert rows.size <= 120, name
+            assert rows.shape[1] == SHORTEST_WIDTH or lengths.max() * 1.1 + 1 > rows.shape[1]
+        assert len(batch["inputs"]) == len(batch["targets"])
+
+
+def test_batches_are_shuffled_by_length(batches):
+    widths = [batch["targets"].shape[1] for batch in epoch(batches, 0)]
+    assert widths != sorted(widths)
+
+
+def test_resuming_anywhere_gives_the_uninterrupted_sequence(digits_train):
+    def fresh(**kwargs):
+        return TrainingBatches(digits_train, seed=3, batch_size=120, window=70, **kwargs)
+
+    uninterrupted = fresh()
+    states, sequence = [uninterrupted.state()], []
+    while states[-1]["epoch"] < 2:
+        batch, state = next(uninterrupted)
+        sequence.append(batch)
+        states.append(state)
+    assert len({tuple(state.values()) for state in states}) == len(states)
+    assert {state["window"] for state in states} == {0, 1, 2}
+    for position, state in enumerate(states[:-1]):
+        resumed = fresh(state=state)
+        assert resumed.state() == state
+        following = min(len(sequence), position + 3)
+        assert all(same(next(resumed)[0], batch) for batch in sequence[position:following])
+
+
+def test_order_depends_on_the_seed_alone(digits_train):
+    def first(seed):
+        return next(TrainingBatches(digits_train, seed=seed, batch_size=120, window=70))[0]
+
+    assert same(first(3), first(3))
+    assert not same(first(3), first(4))
+
+
+def test_state_that_does_not_fit_is_refused(digits_train):
+    with pytest.raises(UserError, match=r"has 3 windows; continue with the data and the hparams"):
+        TrainingBatches(digits_train, seed=3, batch_size=120, window=70, state={"epoch": 0, "window": 3, "batch": 0})
+    with pytest.raises(UserError, match="needs epoch, window and batch"):
+        TrainingBatches(digits_train, seed=3, batch_size=120, state={"epoch": 0})
+
+
+def test_longer_examples_are_skipped_and_counted(digits_train):
+    short = TrainingBatches(digits_train, seed=3, batch_size=120, window=7, max_length=4)
+    expected = [row for row in whole_split(digits_train) if len(row[0]) <= 4]
+    assert 0 < len(expected) < len(digits_train)
+    assert short.skipped == len(digits_train) - len(expected)
+    # Windows of 7 with three quarters skipped: some windows are empty, and are passed over.
+    assert sorted(row for batch in epoch(short, 0) for row in rows_of(batch)) == expected
+    assert TrainingBatches(digits_train, seed=3, batch_size=120, max_length=21).skipped == 0
+
+
+def test_skipping_everything_is_an_error(digits_train):
+    with pytest.raises(UserError, match=r"max_length 1: all 200 train examples of digits are longer; .*has 21"):
+        TrainingBatches(digits_train, seed=3, batch_size=120, max_length=1)
+
+
+def test_columns_rename_swap_and_copy(digits_train):
+    def first(columns):
+        return next(TrainingBatches(digits_train, seed=3, batch_size=4000, columns=columns, ladder_step=1.0))[0]
+
+    swapped = first({"inputs": "targets", "targets": "inputs"})
+    plain = first(None)
+    assert sorted((b, a) for a, b in rows_of(plain)) == sorted(rows_of(swapped))
+    copied = first({"inputs": "inputs", "targets": "inputs"})
+    assert np.array_equal(copied["inputs"], copied["targets"])
+    with pytest.raises(UserError, match=r"feature 'input': the data of digits in .* did you mean inputs\?; it has"):
+        first({"inputs": "input"})
+
+
+def test_prefetching_changes_nothing_and_keeps_states_exact(digits_train):
+    def fresh(**kwargs):
+        return TrainingBatches(digits_train, seed=3, batch_size=120, window=70, **kwargs)
+
+    plain = list(islice(fresh(), 40))
+    with Prefetch(fresh(), depth=8) as ahead:
+        found = list(islice(ahead, 40))
+    assert all(same(a[0], b[0]) and a[1] == b[1] for a, b in zip(plain, found, strict=True))
+    with Prefetch(fresh(state=found[16][1])) as resumed:
+        assert same(next(resumed)[0], plain[17][0])
+
+
+def test_prefetch_forwards_errors_and_ends_its_thread():
+    def source():
+        yield 1
+        raise OSError("disk gone")
+
+    before = threading.active_count()
+    with Prefetch(source()) as ahead:
+        assert next(ahead) == 1
+        for _ in range(2):
+            with pytest.raises(OSError, match="disk gone"):
+                next(ahead)
+    with Prefetch(iter([1, 2])) as ahead:
+        assert list(ahead) == [1, 2]
+        assert list(ahead) == []
+    endless = Prefetch(iter(int, 1), depth=1)
+    assert next(endless) == 0
+    endless.close()
+    with pytest.raises(StopIteration):
+        next(endless)
+    assert threading.active_count() == before
+
+
+def test_prefetch_never_runs_further_ahead_than_asked():
+    taken = []
+    with Prefetch((taken.append(i) or i for i in range(1000)), depth=3) as ahead:
+        for _ in range(5):
+            next(ahead)
+        threading.Event().wait(0.05)
+        assert len(taken) <= 5 + 3 + 1
+
+
+def test_evaluation_holds_every_example_once_in_a_fixed_order(digits_train):
+    batches = EvalBatches(digits_train, 120)
+    found = {}
+    for indices, batch in batches:
+        assert max(rows.size for rows in batch.values()) <= 120
+        found |= dict(zip(indices.tolist(), rows_of(batch), strict=True))
+    assert sorted(found) == list(range(200))
+    values, _ = digits_train.read(np.array([17]), "targets")
+    assert found[17][1] == tuple(values.tolist())
+    assert all(np.array_equal(a[0], b[0]) for a, b in zip(batches, EvalBatches(digits_train, 120), strict=True))
+    assert batches.cut == 0
+
+
+def test_evaluation_can_be_limited_to_the_first_examples(digits_train):
+    indices = np.concatenate([indices for indices, _ in eval_batches(digits_train, 120, limit=11)])
+    assert sorted(indices.tolist()) == list(range(11))
+
+
+def test_evaluation_cuts_what_is_too_long_and_keeps_its_end(digits_train):
+    batches = EvalBatches(digits_train, 120, max_length=6)
+    assert batches.cut == int((digits_train.lengths("targets") > 6).sum()) > 0
+    seen = 0
+    for indices, batch in batches:
+        for place, row in zip(indices, batch["targets"], strict=True):
+            values, _ = digits_train.read(np.array([place]), "targets")
+            expected = values if len(values) <= 6 else [*values[:5], 1]
+            assert row[row > 0].tolist() == list(expected)
+            seen += 1
+    assert seen == 200
+
+
+def test_labels_are_plain_vectors_and_text_sets_the_batches(tmp_path, digits_class):
+    from t2t.problems.text_problems import Text2Class
+
+    class Parity(Text2Class):
+        name = "parity"
+        vocabulary = tuple("0123456789")
+        class_labels = ("even", "odd")
+
+        def generate_samples(self, split, source):
+            for number in range(50):
+                yield {"inputs": " ".join(str(number)), "targets": self.class_labels[number % 2]}
+
+    generate(Parity(), tmp_path, tmp_path, workers=1)
+    reader = SplitReader(tmp_path / "parity", read_manifest(tmp_path / "parity"), "train")
+    seen = 0
+    for indices, batch in EvalBatches(reader, 64):
+        assert batch["targets"].dtype == np.int32
+        assert batch["targets"].tolist() == [i % 2 for i in indices]
+        assert batch["inputs"].size <= 64
+        seen += len(indices)
+    assert seen == 50
+    labels_alone = TrainingBatches(reader, seed=0, batch_size=20, columns={"targets": "targets"})
+    assert [len(next(labels_alone)[0]["targets"]) for _ in range(4)].count(20) >= 2

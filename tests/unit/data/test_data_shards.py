@@ -1,0 +1,191 @@
+import dataclasses
+import shutil
+
+import numpy as np
+import pytest
+
+from t2t.data.columns import Column, pack, stored_dtype
+from t2t.data.manifest import Manifest, SplitRecord, read_manifest
+from t2t.data.reader import SplitReader
+from t2t.data.shards import ShardWriter
+from t2t.errors import UserError
+from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+
+TOKENS = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=70_000)
+LABEL = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=5)
+AUDIO = FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=16_000)
+REAL = FeatureSpec(kind=FeatureKind.REAL, shape=(3,))
+IMAGE = FeatureSpec(kind=FeatureKind.IMAGE, shape=(2, 4, 3))
+
+
+def examples(count):
+    rng = np.random.default_rng(0)
+    return [
+        {
+            "text": np.append(rng.integers(2, 70_000, rng.integers(0, 9)), 1).astype(np.int32),
+            "label": np.asarray(rng.integers(0, 5), np.int32),
+            "sound": rng.standard_normal(rng.integers(0, 7)).astype(np.float32),
+            "vectors": rng.standard_normal((rng.integers(1, 5), 3)).astype(np.float32),
+            "picture": rng.integers(0, 256, (2, 4, 3)).astype(np.uint8),
+        }
+        for _ in range(count)
+    ]
+
+
+FEATURES = {"text": TOKENS, "label": LABEL, "sound": AUDIO, "vectors": REAL, "picture": IMAGE}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """47 examples of every kind of feature, written in calls of 5 into shards of at most 12."""
+    folder = tmp_path_factory.mktemp("shards")
+    rows = examples(47)
+    writer = ShardWriter(folder, "train", FEATURES, most_examples=12)
+    for start in range(0, 47, 5):
+        part = rows[start : start + 5]
+        writer.write({name: pack([row[name] for row in part], spec, name, "p") for name, spec in FEATURES.items()})
+    columns, shards = writer.finish()
+    manifest = Manifest(
+        problem="p", settings={}, seed=0, vocabularies={}, written_by="", spec=ProblemSpec(name="p", features=FEATURES),
+        splits={"train": SplitRecord(examples=47, columns=columns, shards=shards, dropped={}, mended={})},
+    )  # fmt: skip
+    return folder, manifest, rows
+
+
+def test_every_kind_of_feature_comes_back(written):
+    folder, manifest, rows = written
+    reader = SplitReader(folder, manifest, "train")
+    assert len(reader) == 47
+    assert [shard.examples for shard in manifest.split("train").shards] == [10, 10, 10, 10, 7]
+    indices = np.random.default_rng(1).integers(0, 47, 200)
+    for name in FEATURES:
+        values, lengths = reader.read(indices, name)
+        scalar_or_image = name in ("label", "picture")
+        expected = [rows[i][name][None] if scalar_or_image else rows[i][name] for i in indices]
+        assert lengths.tolist() == [len(e) for e in expected]
+        assert np.array_equal(values, np.concatenate(expected))
+        assert np.array_equal(reader.lengths(name, indices), lengths)
+        assert reader.longest[name] == max(reader.lengths(name))
+
+
+def test_rows_are_padded_with_zeros(written):
+    folder, manifest, rows = written
+    reader = SplitReader(folder, manifest, "train")
+    indices = np.array([46, 0, 13, 13])
+    for name, dtype in (("text", np.int32), ("sound", np.float32), ("vectors", np.float32)):
+        padded = reader.padded(indices, name, 11)
+        assert padded.dtype == dtype
+        for row, i in zip(padded, indices, strict=True):
+            length = len(rows[i][name])
+            assert np.array_equal(row[:length], rows[i][name])
+            assert not row[length:].any()
+    assert reader.single(indices, "label").tolist() == [int(rows[i]["label"]) for i in indices]
+    assert np.array_equal(reader.single(indices, "picture"), [rows[i]["picture"] for i in indices])
+
+
+def test_reading_nothing_gives_nothing(written):
+    folder, manifest, _ = written
+    assert SplitReader(folder, manifest, "train").padded(np.array([], int), "vectors", 4).shape == (0, 4, 3)
+
+
+def test_files_are_plain_numpy(written):
+    folder, manifest, rows = written
+    shard = manifest.split("train").shards[1]
+    values = np.load(folder / shard.values["vectors"].name)
+    assert np.array_equal(values, np.concatenate([row["vectors"] for row in rows[10:20]]))
+    assert np.load(folder / shard.offsets["vectors"].name)[-1] == len(values)
+
+
+def test_a_call_larger_than_a_shard_is_cut(tmp_path):
+    writer = ShardWriter(tmp_path, "dev", {"targets": TOKENS}, most_examples=4)
+    writer.write({"targets": pack([np.array([5, 1])] * 9 + [np.array([9, 9, 1])], TOKENS, "targets", "p")})
+    totals, shards = writer.finish()
+    assert [shard.examples for shard in shards] == [4, 4, 2]
+    assert (totals["targets"].items, totals["targets"].longest) == (21, 3)
+    assert np.load(tmp_path / "dev-00002-of-00003.targets.values.npy").tolist() == [5, 1, 9, 9, 1]
+
+
+def test_a_shard_ends_when_its_bytes_are_full(tmp_path):
+    writer = ShardWriter(tmp_path, "dev", {"targets": LABEL}, most_bytes=10)
+    for _ in range(6):
+        writer.write({"targets": Column(np.zeros(4, np.uint8), np.ones(4, np.int64))})
+    assert [shard.examples for shard in writer.finish()[1]] == [8, 8, 8]
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(256, "u1"), (257, "u2"), (65_536, "u2"), (65_537, "i4")])
+def test_ids_are_stored_in_as_few_bytes_as_hold_them(size, dtype):
+    assert stored_dtype(FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=size)) == np.dtype(dtype)
+
+
+@pytest.fixture
+def folder(digits_folder, tmp_path):
+    return shutil.copytree(digits_folder, tmp_path / "digits")
+
+
+VICTIM = "train-00002-of-00004.targets.values.npy"
+
+
+def test_truncated_file_is_named_on_opening(folder):
+    path = folder / VICTIM
+    path.write_bytes(path.read_bytes()[:-1])
+    size = path.stat().st_size
+    with pytest.raises(UserError, match=rf"{VICTIM} has {size:,} bytes where the manifest says {size + 1:,}; delete"):
+        SplitReader(folder, read_manifest(folder), "train")
+
+
+def test_missing_file_is_named_on_opening(folder):
+    (folder / VICTIM).unlink()
+    with pytest.raises(UserError, match=rf"{VICTIM} is missing; delete that folder and run t2t-datagen again"):
+        SplitReader(folder, read_manifest(folder), "train")
+    SplitReader(folder, read_manifest(folder), "dev").verify()
+
+
+def test_flipped_bit_is_found_by_verifying(folder):
+    content = bytearray((folder / VICTIM).read_bytes())
+    content[-1] ^= 1
+    (folder / VICTIM).write_bytes(content)
+    reader = SplitReader(folder, read_manifest(folder), "train")
+    with pytest.raises(UserError, match=rf"{VICTIM} is corrupt: its sha256 is not the one in the manifest"):
+        reader.verify()
+
+
+def test_damaged_header_is_an_error_not_a_crash(folder):
+    content = bytearray((folder / VICTIM).read_bytes())
+    content[:6] = b"\0" * 6
+    (folder / VICTIM).write_bytes(content)
+    with pytest.raises(UserError, match=rf"{VICTIM} is corrupt"):
+        SplitReader(folder, read_manifest(folder), "train")
+
+
+def test_files_that_do_not_belong_together_are_refused(written):
+    folder, manifest, _ = written
+    split = manifest.split("train")
+    first, second = split.shards[0], split.shards[1]
+    mixed = dataclasses.replace(first, offsets={**first.offsets, "text": second.offsets["text"]})
+    splits = {"train": dataclasses.replace(split, shards=[mixed, *split.shards[1:]])}
+    with pytest.raises(UserError, match=r"does not fit train-00000-of-00005\.text\.values\.npy"):
+        SplitReader(folder, dataclasses.replace(manifest, splits=splits), "train")
+
+
+@pytest.mark.parametrize(
+    ("spec", "value", "message"),
+    [
+        (TOKENS, [70_000, 1], r"feature 'f' of problem p: value 70000 is outside 1\.\.69999"),
+        (TOKENS, [0, 1], r"value 0 is outside 1\.\.69999"),
+        (TOKENS, [-3, 1], "value -3 is outside"),
+        (TOKENS, [5, 6], r"does not end in the end of sequence \(id 1\)"),
+        (TOKENS, [0.5, 1.0], "values of dtype float64; it needs integers"),
+        (TOKENS, [[5, 1]], r"an example of shape \(1, 2\); kind tokens has 1 axes"),
+        (LABEL, 5, r"value 5 is outside 0\.\.4"),
+        (REAL, [[1.0, 2.0]], r"shape \(1, 2\); kind real has 2 axes, the last ones \(3,\)"),
+        (IMAGE, np.full((2, 4, 3), 256), r"value 256 is outside 0\.\.255"),
+    ],
+)
+def test_values_that_the_spec_forbids_name_feature_and_problem(spec, value, message):
+    with pytest.raises(UserError, match=message):
+        pack([np.asarray(value)], spec, "f", "p")
+
+
+def test_empty_tokens_are_refused():
+    with pytest.raises(UserError, match="does not end in the end of sequence"):
+        pack([np.array([5, 1]), np.array([], np.int32)], TOKENS, "f", "p")
