@@ -1,0 +1,83 @@
+"""Translation from files of parallel lines whose names a problem knows and its user provides.
+
+A corpus that people fetch themselves is a few lines:
+
+    @register_problem
+    class TranslateNlsvNews(TranslationFiles):
+        source_language, target_language = "nl", "sv"
+        split_files = {
+            "train": ("news.train.nl.gz", "news.train.sv.gz"),
+            "dev": ("news.dev.nl", "news.dev.sv"),
+        }
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from t2t.constants import INPUTS, SPLITS, TARGETS
+from t2t.errors import UserError
+from t2t.problems.base import Sample, Source
+from t2t.problems.text_problems import Text2Text
+from t2t.text.lines import read_parallel
+
+
+class Translation(Text2Text):
+    """Text in one language to text in another."""
+
+    source_language: str = ""
+    """Code of the language of `inputs`, e.g. `en`; empty where it is not known."""
+    target_language: str = ""
+    """Code of the language of `targets`."""
+
+
+class TranslationFiles(Translation):
+    """Translation whose data are pairs of files in the folder of raw files; line n translates line n."""
+
+    split_files: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """By split, the names of the source and the target file; each is accepted with and without `.gz`."""
+    home: ClassVar[str] = ""
+    """Where the files come from, for those who have to fetch them."""
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        cls.splits = tuple(split for split in SPLITS if split in cls.split_files)
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the pairs of lines of a split, in the files' order.
+
+        Raises:
+            UserError: files of any split are missing; all of them are named. Or see `read_parallel`.
+        """
+        self.check_split(split)
+        self._check_files(source.tmp_dir)
+        paths = [_locate(source.tmp_dir, name) for name in self.split_files[split]]
+        for source_line, target_line in read_parallel(*paths, source.tally):
+            yield {INPUTS: source_line, TARGETS: target_line}
+
+    def requirements(self) -> str:
+        """Returns the names of the files and where they come from."""
+        names = ", ".join(self._names())
+        return f"{names} (with or without .gz) in --tmp_dir" + (f"; from {self.home}" if self.home else "")
+
+    def _names(self) -> list[str]:
+        return [name for split in self.splits for name in self.split_files[split]]
+
+    def _check_files(self, folder: Path) -> None:
+        names = self._names()
+        missing = [name for name in names if _locate(folder, name) is None]
+        if missing:
+            raise UserError(
+                f"{self.name}: {len(missing)} of its {len(names)} raw files are missing from {folder}: "
+                f"{', '.join(missing)}; put them there (with or without .gz) or name their folder with --tmp_dir"
+                + (f"; they come from {self.home}" if self.home else "")
+            )
+
+
+def _locate(folder: Path, name: str) -> Path | None:
+    """Returns the path of a file under its name, or else with `.gz` added or taken off; None where there is neither."""
+    other = name.removesuffix(".gz") if name.endswith(".gz") else name + ".gz"
+    for candidate in (Path(folder) / name, Path(folder) / other):
+        if candidate.is_file():
+            return candidate
+    return None

@@ -1,0 +1,91 @@
+"""WMT 2014 news translation, the corpora of "Attention Is All You Need" (Vaswani et al. 2017, section 5.1).
+
+One instance of English to German:
+    inputs   The committee will meet again on Thursday to vote on the proposal.
+    targets  Der Ausschuss wird am Donnerstag erneut zusammentreten, um über den Vorschlag abzustimmen.
+
+train: Europarl v7, Common Crawl and News Commentary v9, for French also the UN corpus and 10^9 French-English: about
+4.5 million pairs with German, 40 million with French; dev: newstest2013, 3,000 pairs; test: newstest2014, 3,003 pairs.
+Source: Bojar et al. 2014, "Findings of the 2014 Workshop on Statistical Machine Translation",
+https://www.statmt.org/wmt14/translation-task.html, through TensorFlow Datasets (`wmt14_translate`).
+Licence: research use, as the workshop states; each corpus has terms of its own.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.errors import UserError, one_line
+from t2t.problems.base import Sample, Source
+from t2t.problems.translation import Translation
+from t2t.registry import register_problem
+from t2t.text.lines import clean_line
+
+_TFDS_SPLITS = {TRAIN: "train", DEV: "validation", TEST: "test"}
+
+
+class Wmt14(Translation):
+    """What the language pairs of WMT 2014 share: English to another language, one vocabulary for both."""
+
+    splits = (TRAIN, DEV, TEST)
+    source_language = "en"
+    dataset: ClassVar[str] = ""
+    """Name of the data set and its configuration in TensorFlow Datasets."""
+    vocab_size = 32768
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the pairs of a split in the order in which they are stored.
+
+        Raises:
+            UserError: the data are not there and could not be downloaded.
+        """
+        self.check_split(split)
+        for pair in _read(self.name, self.dataset, _TFDS_SPLITS[split], Path(source.tmp_dir) / "tensorflow_datasets"):
+            yield {
+                INPUTS: clean_line(pair[self.source_language], source.tally),
+                TARGETS: clean_line(pair[self.target_language], source.tally),
+            }
+
+    def requirements(self) -> str:
+        """Returns where the prepared data are looked for."""
+        return f"{self.dataset} of TensorFlow Datasets in --tmp_dir/tensorflow_datasets; downloaded where it is missing"
+
+
+@register_problem("wmt_ende_tokens_32k")
+class WmtEnde(Wmt14):
+    """WMT 2014 news translation, English to German (4.5 million pairs, 32k pieces)."""
+
+    target_language = "de"
+    dataset = "wmt14_translate/de-en"
+
+
+@register_problem("wmt_enfr_tokens_32k")
+class WmtEnfr(Wmt14):
+    """WMT 2014 news translation, English to French (40 million pairs, 32k pieces)."""
+
+    target_language = "fr"
+    dataset = "wmt14_translate/fr-en"
+
+
+def _read(problem: str, dataset: str, split: str, folder: Path) -> Iterator[dict[str, bytes]]:
+    """Yields the examples of a TFDS split, downloading and preparing the data set where the folder has none."""
+    # Imported here: it loads TensorFlow, which nobody who only lists or builds other problems should wait for.
+    import tensorflow_datasets as tfds
+
+    try:
+        examples: Any = tfds.load(
+            dataset,
+            split=split,
+            data_dir=folder,
+            shuffle_files=False,
+            # A cache would hold a whole split in memory.
+            read_config=tfds.ReadConfig(try_autocache=False),
+        )
+    except Exception as error:  # TFDS lets through whatever its downloads, checks and extractors raise.
+        raise UserError(
+            f"{problem}: tfds.load({dataset!r}, split={split!r}, data_dir={str(folder)!r}) failed: "
+            f"{type(error).__name__}: {one_line(error)[:200]}; connect this machine to the network, or prepare the "
+            f"data set with TensorFlow Datasets elsewhere and copy its folder to {folder / dataset}"
+        ) from error
+    yield from tfds.as_numpy(examples)
