@@ -63,7 +63,7 @@ class TextEncoder(ABC):
     @property
     def fingerprint(self) -> str:
         """sha256 of the vocabulary's content: two vocabularies with one fingerprint give the same ids."""
-        return hashlib.sha256(self.kind.encode() + b"\0" + self.to_bytes()).hexdigest()
+        return fingerprint_of(self.kind, self.to_bytes())
 
     def save(self, path: Path) -> None:
         """Writes the vocabulary to a file."""
@@ -73,6 +73,11 @@ class TextEncoder(ABC):
     def load(cls, path: Path) -> Self:
         """Reads a vocabulary from a file."""
         return cls.from_bytes(Path(path).read_bytes())
+
+
+def fingerprint_of(kind: str, content: bytes) -> str:
+    """Returns the fingerprint of the vocabulary in a file of this content, without reading it as one."""
+    return hashlib.sha256(kind.encode() + b"\0" + content).hexdigest()
 
 
 def until_eos(ids: Iterable[int]) -> list[int]:

@@ -1,0 +1,141 @@
+"""Files that are there whole or not at all, whatever interrupts their writer.
+
+The order is always the same: write under a temporary name beside the target, fsync the content, rename, fsync the
+folder. A rename within one folder is atomic on POSIX file systems; the fsyncs make it so across a power failure too.
+A lock file keeps two processes from writing at once.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from t2t.errors import MachineError, one_line
+
+TEMPORARY = ".tmp-"
+"""Names that start so are unfinished and never read."""
+
+_REMEDIES = {
+    errno.ENOSPC: "free some space there and run the same command again",
+    errno.EDQUOT: "free some of your quota and run the same command again",
+    errno.EFBIG: "raise the limit on file sizes (ulimit -f) or choose another folder",
+    errno.EACCES: "get write permission there or choose another folder",
+    errno.EPERM: "get write permission there or choose another folder",
+    errno.EROFS: "choose a folder on a file system that can be written",
+    errno.ENOTDIR: "a part of that path is a file; choose another folder",
+}
+
+
+class LockedError(Exception):
+    """Another process holds a lock; the message is its number and machine."""
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replaces the content of a file, or makes it; after a crash it holds either all of the old or all of the new.
+
+    Raises:
+        OSError: the file could not be written; the old one is untouched.
+    """
+    path = Path(path)
+    temporary = path.with_name(TEMPORARY + path.name)
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    fsync_dir(path.parent)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Adds one line to a file of lines; what a crash left of a torn last line is cut off first.
+
+    Raises:
+        OSError: the line could not be written.
+    """
+    with Path(path).open("a+b", buffering=0) as file:
+        _cut_torn_line(file)
+        content = line.encode() + b"\n"
+        if file.write(content) != len(content):  # happens only where the disk is full
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
+def fsync_file(path: Path) -> None:
+    """Waits until the content of a file is on the disk."""
+    with Path(path).open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def fsync_dir(folder: Path) -> None:
+    """Waits until the names in a folder are on the disk, where its file system can promise that."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def os_errors_as_machine_errors(what: str) -> Iterator[None]:
+    """Turns the system's errors into one line for the person at the terminal.
+
+    Args:
+        what: what failed, e.g. `cannot save checkpoint step-00001500`.
+
+    Raises:
+        MachineError: in place of any OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = one_line(error.strerror or error)
+        where = f" ({error.filename})" if error.filename else ""
+        remedy = _REMEDIES.get(error.errno, "mend that and run the same command again")
+        raise MachineError(f"{what}: {reason}{where}; {remedy}") from error
+
+
+@contextlib.contextmanager
+def exclusive_lock(path: Path) -> Iterator[None]:
+    """Holds a lock file for the length of a `with` block; the system frees it when its process ends, however it ends.
+
+    The file stays, since another process may be about to lock it; it holds who has the lock.
+
+    Raises:
+        LockedError: another process holds it.
+        OSError: the file cannot be opened, or its file system has no locks.
+    """
+    with Path(path).open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise LockedError(file.read(200).strip() or "of unknown number") from None
+        file.truncate(0)
+        file.write(f"{os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
+        yield
+
+
+def _cut_torn_line(file) -> None:
+    end = file.seek(0, os.SEEK_END)
+    keep = end
+    while keep:
+        start = max(0, keep - 4096)
+        file.seek(start)
+        newline = file.read(keep - start).rfind(b"\n")
+        if newline >= 0:
+            keep = start + newline + 1
+            break
+        keep = start
+    if keep != end:
+        file.truncate(keep)

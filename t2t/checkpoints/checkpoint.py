@@ -1,0 +1,195 @@
+"""One checkpoint: a folder of arrays by name, a small state, and the checksums of both.
+
+    model.safetensors       weights by variable path
+    optimizer.safetensors   slots by name; absent where the checkpoint is for decoding only
+    ema.safetensors         moving average of the weights, where the run keeps one
+    state.json              format, step, and what the trainer wants back
+    checksums.json          sha256 of every other file; its own form never changes, so that damage is told from
+                            a newer format
+
+Nothing of a file is used before its checksum has been compared.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes  # noqa: F401  (teaches numpy bfloat16)
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from t2t.atomic import fsync_dir, fsync_file, os_errors_as_machine_errors
+from t2t.errors import UserError, one_line
+
+FORMAT = 1
+"""Format of the checkpoints that this version writes; it reads all formats up to it."""
+
+MODEL, OPTIMIZER, EMA = "model", "optimizer", "ema"
+PARTS = (MODEL, OPTIMIZER, EMA)
+STATE_FILE, CHECKSUM_FILE = "state.json", "checksums.json"
+
+_OS_ERROR_NUMBER = re.compile(r"(?:os error |code: )(\d+)")
+
+Arrays = dict[str, np.ndarray]
+
+
+class DamagedCheckpointError(UserError):
+    """A checkpoint whose files are not what was written."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What one checkpoint holds; parts that were not asked for, or do not exist, are None."""
+
+    step: int
+    """Updates done when it was taken."""
+    model: Arrays
+    """By variable path."""
+    optimizer: Arrays | None = None
+    """By slot name."""
+    ema: Arrays | None = None
+    """By variable path; may leave out variables that are not trained."""
+    state: dict[str, Any] = field(default_factory=dict)
+    """JSON that the trainer passed: sampler state, seed, histories."""
+    name: str = ""
+    """Name of the folder it was read from."""
+
+    @property
+    def weights(self) -> Arrays:
+        """The weights to decode with: the moving average where there is one, the model's elsewhere."""
+        return {**self.model, **(self.ema or {})}
+
+
+def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """Fills a new folder and waits until it is on the disk.
+
+    Raises:
+        OSError: the disk is full, or the like; the folder is then unfinished.
+        TypeError: the state is not JSON.
+    """
+    state = _json_bytes({"format": FORMAT, "step": checkpoint.step, "state": checkpoint.state})
+    folder.mkdir()
+    for part in PARTS:
+        arrays = getattr(checkpoint, part)
+        if arrays is not None:
+            _write_arrays(folder / _file(part), arrays)
+    (folder / STATE_FILE).write_bytes(state)
+    checksums = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
+    (folder / CHECKSUM_FILE).write_bytes(_json_bytes(checksums))
+    for path in folder.iterdir():
+        fsync_file(path)
+    fsync_dir(folder)
+
+
+def read_checkpoint(folder: Path, parts: Collection[str] = PARTS) -> Checkpoint:
+    """Reads the state and some parts of a checkpoint, each verified first; other files are not touched.
+
+    Raises:
+        DamagedCheckpointError: a file is missing or not what was written.
+        UserError: a newer version of t2t wrote it.
+        MachineError: the files cannot be read.
+    """
+    with os_errors_as_machine_errors(f"cannot read checkpoint {folder}"):
+        checksums = _read_checksums(folder)
+        _verify(folder, STATE_FILE, checksums)
+        header = json.loads((folder / STATE_FILE).read_bytes())
+        if header["format"] > FORMAT:
+            raise UserError(
+                f"checkpoint {folder}: it has format {header['format']}, this version of t2t reads formats up to "
+                f"{FORMAT}; use the version of t2t that wrote it, or a later one"
+            )
+        if unknown := checksums.keys() - {STATE_FILE, *map(_file, PARTS)}:
+            raise _damaged(folder, f"{CHECKSUM_FILE} lists {min(unknown)!r}, which is no file of a checkpoint")
+        arrays = {part: _read_arrays(folder, part, checksums) for part in PARTS if part in parts}
+    return Checkpoint(step=header["step"], state=header["state"], name=folder.name, **arrays)
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Tells whether a folder looks like a checkpoint, without reading it."""
+    return (folder / CHECKSUM_FILE).is_file()
+
+
+def _file(part: str) -> str:
+    return f"{part}.safetensors"
+
+
+def _json_bytes(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    # safetensors writes the buffer as it lies in memory, so that a transposed view would come back scrambled
+    dense = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    try:
+        save_file(dense, path)
+    except SafetensorError as error:
+        number = _OS_ERROR_NUMBER.search(str(error))
+        if not number:
+            raise
+        code = int(number[1])
+        raise OSError(code, os.strerror(code), str(path)) from error
+    # it also makes its files readable by their owner only; they shall be as readable as the folder is
+    path.chmod(path.parent.stat().st_mode & 0o666)
+
+
+def _read_arrays(folder: Path, part: str, checksums: dict[str, str]) -> Arrays | None:
+    if part != MODEL and _file(part) not in checksums:
+        return None
+    _verify(folder, _file(part), checksums)
+    try:
+        return load_file(folder / _file(part))
+    except SafetensorError as error:
+        raise _damaged(folder, f"{_file(part)} is no safetensors file ({one_line(error)})") from error
+
+
+def _read_checksums(folder: Path) -> dict[str, str]:
+    if not folder.is_dir():
+        raise _damaged(folder, "the folder is missing")
+    try:
+        content = (folder / CHECKSUM_FILE).read_bytes()
+    except FileNotFoundError:
+        raise _damaged(folder, f"{CHECKSUM_FILE} is missing") from None
+    try:
+        checksums = json.loads(content)
+    except ValueError:
+        checksums = None
+    # anything but the exact bytes that would be written for these values is damage
+    if not isinstance(checksums, dict) or _json_bytes(checksums) != content:
+        raise _damaged(folder, f"{CHECKSUM_FILE} is not what was written")
+    return checksums
+
+
+def _verify(folder: Path, file: str, checksums: dict[str, str]) -> None:
+    if file not in checksums:
+        raise _damaged(folder, f"{CHECKSUM_FILE} does not list {file}")
+    try:
+        found = _sha256(folder / file)
+    except FileNotFoundError:
+        raise _damaged(folder, f"{file} is missing") from None
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        raise _damaged(folder, f"{file} cannot be read from the disk (input/output error)") from error
+    if found != checksums[file]:
+        raise _damaged(
+            folder,
+            f"{file} is not what was written (sha256 {found[:12]}, {CHECKSUM_FILE} says {checksums[file]!s:.12})",
+        )
+
+
+def _damaged(folder: Path, wrong: str) -> DamagedCheckpointError:
+    return DamagedCheckpointError(
+        f"checkpoint {folder} is damaged: {wrong}; restore it from a copy or ask for another checkpoint"
+    )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

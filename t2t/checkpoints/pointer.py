@@ -1,0 +1,48 @@
+"""A small file that points to a checkpoint, replaced whole; no symbolic link, so that it survives copying anywhere."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from t2t.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.checkpoints.checkpoint import DamagedCheckpointError
+
+
+class Pointer:
+    """One pointer file.
+
+    Args:
+        path: where it is.
+        types: name -> type of the values that it holds.
+    """
+
+    def __init__(self, path: Path, types: dict[str, type]):
+        self.path = path
+        self._types = types
+
+    def write(self, **values: Any) -> None:
+        """Replaces what it points to.
+
+        Raises:
+            OSError: it could not be written; it then points to what it did before.
+        """
+        write_atomically(self.path, json.dumps(values).encode())
+
+    def read(self) -> dict[str, Any] | None:
+        """Returns its values; None where it was never written.
+
+        Raises:
+            DamagedCheckpointError: it holds something else.
+        """
+        with os_errors_as_machine_errors(f"cannot read {self.path}"):
+            try:
+                content = self.path.read_bytes()
+            except FileNotFoundError:
+                return None
+        try:
+            values = json.loads(content)
+        except ValueError:
+            values = None
+        if not isinstance(values, dict) or {name: type(value) for name, value in values.items()} != self._types:
+            raise DamagedCheckpointError(f"{self.path} is damaged; remove it and name a checkpoint by its step")
+        return values

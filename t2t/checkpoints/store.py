@@ -1,0 +1,346 @@
+"""The checkpoints of a run: `step-00001500` and the like, named ones such as `averaged`, and two pointers.
+
+A checkpoint is written under a temporary name and renamed, so that a folder with a checkpoint's name is complete. The
+pointers `latest.json` and `best.json` are small files replaced the same way. A crash between two renames leaves a state
+that reads as the one before it, and what it left over is removed by the next save.
+"""
+
+import logging
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t.atomic import TEMPORARY, fsync_dir, os_errors_as_machine_errors
+from t2t.checkpoints.checkpoint import (
+    EMA,
+    MODEL,
+    PARTS,
+    Checkpoint,
+    DamagedCheckpointError,
+    is_checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
+from t2t.checkpoints.pointer import Pointer
+from t2t.errors import UserError
+
+LATEST, BEST, AVERAGED = "latest", "best", "averaged"
+
+_STEP_NAME = re.compile(r"step-(\d{8,})\Z")
+_EXTRA_NAME = re.compile(r"averaged(-[A-Za-z0-9]+)*\Z")
+_REPLACED = ".old-"
+"""A checkpoint on its way out while another of the same name moves in; still valid where that never arrived."""
+
+log = logging.getLogger("t2t")
+
+
+@dataclass(frozen=True)
+class Best:
+    """Which checkpoint is the best so far, and by what."""
+
+    step: int
+    metric: str
+    value: float
+
+
+def step_name(step: int) -> str:
+    """Returns the name of the folder of a step's checkpoint."""
+    return f"step-{step:08d}"
+
+
+def _step_of(name: str) -> int | None:
+    match = _STEP_NAME.match(name)
+    return int(match[1]) if match and step_name(int(match[1])) == name else None
+
+
+def _is_name(name: str) -> bool:
+    return _step_of(name) is not None or bool(_EXTRA_NAME.match(name))
+
+
+class CheckpointStore:
+    """The checkpoints in one folder, `<run>/checkpoints`. One process saves, any number may load meanwhile."""
+
+    def __init__(self, folder: Path):
+        self.folder = Path(folder).expanduser()
+        self._latest = Pointer(self.folder / "latest.json", {"step": int})
+        self._best = Pointer(self.folder / "best.json", {"step": int, "metric": str, "value": float})
+
+    # === Saving ===
+
+    def save(
+        self,
+        step: int,
+        *,
+        model: Mapping[str, np.ndarray],
+        optimizer: Mapping[str, np.ndarray] | None = None,
+        ema: Mapping[str, np.ndarray] | None = None,
+        state: Mapping[str, Any] | None = None,
+    ) -> Path:
+        """Saves a step's checkpoint, whole or not at all, and makes it the latest.
+
+        Raises:
+            MachineError: disk full, no permission, or the like; what was there before is untouched.
+            TypeError: the state is not JSON.
+        """
+        name = step_name(step)
+        with os_errors_as_machine_errors(f"cannot save checkpoint {name} in {self.folder}"):
+            self._write(name, "step-*", Checkpoint(step, model, optimizer, ema, dict(state or {})))
+            self._latest.write(step=step)
+        return self.folder / name
+
+    def save_named(
+        self, name: str, step: int, *, model: Mapping[str, np.ndarray], state: Mapping[str, Any] | None = None
+    ) -> Path:
+        """Saves weights for decoding under a name, `averaged` or `averaged-...`; nothing prunes them.
+
+        Raises:
+            UserError: another name.
+            MachineError: as `save`.
+        """
+        if not _EXTRA_NAME.match(name):
+            raise UserError(
+                f"checkpoint name {name!r}: use {AVERAGED} or {AVERAGED}-..., in letters, digits and hyphens"
+            )
+        with os_errors_as_machine_errors(f"cannot save checkpoint {name} in {self.folder}"):
+            self._write(name, name, Checkpoint(step, model, state=dict(state or {})))
+        return self.folder / name
+
+    def mark_best(self, step: int, metric: str, value: float) -> None:
+        """Makes a step's checkpoint the best, which `prune` keeps.
+
+        Raises:
+            UserError: there is no such checkpoint.
+        """
+        if step not in self.steps():
+            raise UserError(self._unknown(str(step)))
+        with os_errors_as_machine_errors(f"cannot mark the best checkpoint in {self.folder}"):
+            self._best.write(step=step, metric=metric, value=float(value))
+
+    def prune(self, keep_max: int) -> list[int]:
+        """Removes old checkpoints but for the newest `keep_max` (0 = all), the latest and the best.
+
+        Returns:
+            the steps that were removed; none where `best.json` cannot be read, since it may point to any of them.
+        """
+        if keep_max < 0:
+            raise UserError(f"keep {keep_max} checkpoints: give a number above 0, or 0 to keep all")
+        steps = self.steps()
+        if not keep_max or len(steps) <= keep_max:
+            return []
+        try:
+            best = self.best()
+        except DamagedCheckpointError as error:
+            log.warning("%s; until then no checkpoint is removed", error)
+            return []
+        kept = {self.latest(), best.step if best else None, *steps[-keep_max:]}
+        removed = [step for step in steps if step not in kept]
+        with os_errors_as_machine_errors(f"cannot remove old checkpoints in {self.folder}"):
+            for step in removed:
+                name = step_name(step)
+                self._discard(self._folder_of(name), name)
+        return removed
+
+    # === Looking ===
+
+    def steps(self) -> list[int]:
+        """Returns the steps that have a checkpoint, in order."""
+        return sorted(step for step in map(_step_of, self._names()) if step is not None)
+
+    def names(self) -> list[str]:
+        """Returns the names of the checkpoints that are not a step's, such as `averaged`."""
+        return sorted(filter(_EXTRA_NAME.match, self._names()))
+
+    def latest(self) -> int | None:
+        """Returns the step that `load("latest")` tries first; None where nothing was ever saved.
+
+        Raises:
+            DamagedCheckpointError: checkpoints were saved, and all are gone.
+        """
+        tried = self._latest_first()
+        return tried[0] if tried else None
+
+    def best(self) -> Best | None:
+        """Returns which checkpoint is the best; None where none was marked.
+
+        Raises:
+            DamagedCheckpointError: the pointer is unreadable.
+        """
+        pointer = self._best.read()
+        return Best(**pointer) if pointer else None
+
+    def find(self, which: int | str) -> Path:
+        """Returns the folder of a checkpoint as a command names it.
+
+        Args:
+            which: `latest`, `best`, a step, the name of a named one, or the path of a checkpoint's or run's folder.
+
+        Raises:
+            UserError: there is no such checkpoint; the message says which there are.
+        """
+        text = str(which)
+        if text == LATEST and (step := self.latest()) is not None:
+            return self._folder_of(step_name(step))
+        if text == BEST and (best := self.best()):
+            return self._folder_of(step_name(best.step))
+        if text in (LATEST, BEST):
+            raise UserError(self._unknown(text))
+        name = step_name(int(text)) if text.isdecimal() else text
+        if name in self._names():
+            return self._folder_of(name)
+        return self._find_path(text)
+
+    # === Loading ===
+
+    def load(self, which: int | str = LATEST, parts: Collection[str] = PARTS) -> Checkpoint:
+        """Reads a checkpoint, every file verified first; see `find` for `which`.
+
+        Where the latest is damaged, the one before it is loaded and a warning logged; one that was asked for by any
+        other name is never replaced by another.
+
+        Raises:
+            UserError: no such checkpoint, or a newer version of t2t wrote it.
+            DamagedCheckpointError: it is damaged, or all are.
+        """
+        if str(which) == LATEST:
+            return self._load_latest(parts)
+        folder = self.find(which)
+        try:
+            return read_checkpoint(folder, parts)
+        except DamagedCheckpointError as error:
+            raise DamagedCheckpointError(f"{error}; {self._have()}") from error
+
+    def load_model(self, which: int | str = LATEST) -> Checkpoint:
+        """Reads only what decoding needs, the weights and their moving average; see `load`."""
+        return self.load(which, (MODEL, EMA))
+
+    def _load_latest(self, parts: Collection[str]) -> Checkpoint:
+        tried = self._latest_first()
+        if not tried:
+            raise UserError(self._unknown(LATEST))
+        errors = []
+        for step in tried:
+            try:
+                loaded = read_checkpoint(self._folder_of(step_name(step)), parts)
+            except DamagedCheckpointError as error:
+                errors.append(error)
+                continue
+            for error in errors:
+                log.warning("%s; going on from step %d instead", error, step)
+            return loaded
+        raise DamagedCheckpointError(
+            f"no checkpoint in {self.folder} can be read: all {len(tried)} are damaged; {errors[0]}; "
+            f"or start again in another --output_dir"
+        )
+
+    def _latest_first(self) -> list[int]:
+        """Returns the step of the pointer, then all others from the newest down."""
+        steps = self.steps()[::-1]
+        try:
+            pointer = self._latest.read()
+        except DamagedCheckpointError as error:
+            if not steps:
+                raise
+            log.warning("%s; taking the highest step", error)
+            return steps
+        if pointer is None or pointer["step"] in steps:
+            return sorted(steps, key=lambda step: pointer is not None and step != pointer["step"])
+        gone = f"checkpoint {step_name(pointer['step'])} is missing from {self.folder}, though it was the latest"
+        if not steps:
+            raise DamagedCheckpointError(f"{gone}, and no other is there; restore it or use another --output_dir")
+        log.warning("%s; the newest of the others is step %d", gone, steps[0])
+        return steps
+
+    # === Names ===
+
+    def _names(self) -> set[str]:
+        """Returns the names of all complete checkpoints."""
+        if not self.folder.is_dir():
+            return set()
+        with os_errors_as_machine_errors(f"cannot list the checkpoints in {self.folder}"):
+            found = {path.name.removeprefix(_REPLACED) for path in self.folder.iterdir() if path.is_dir()}
+        return set(filter(_is_name, found))
+
+    def _folder_of(self, name: str) -> Path:
+        folder, replaced = self.folder / name, self.folder / (_REPLACED + name)
+        return replaced if replaced.is_dir() and not folder.is_dir() else folder
+
+    def _find_path(self, text: str) -> Path:
+        path = Path(text).expanduser()
+        if is_checkpoint(path) or (path.is_dir() and _is_name(path.name)):
+            return path
+        for folder in (path / "checkpoints", path):
+            other = CheckpointStore(folder)
+            if other.steps():
+                return other.find(LATEST)
+        raise UserError(self._unknown(text))
+
+    def _unknown(self, asked: str) -> str:
+        return (
+            f"checkpoint {asked!r}: there is none; {self._have()}; give {LATEST}, {BEST}, {AVERAGED}, a step, "
+            f"or the path of a checkpoint's folder"
+        )
+
+    def _have(self) -> str:
+        steps, names = self.steps(), self.names()
+        shown = [str(step) for step in steps[-10:]]
+        if len(steps) > len(shown):
+            shown.insert(0, f"{len(steps) - len(shown)} older ones")
+        listed = ", ".join(([f"steps {', '.join(shown)}"] if steps else []) + names)
+        return f"{self.folder} holds {listed or 'no checkpoints'}"
+
+    # === Files ===
+
+    def _write(self, name: str, leftovers: str, checkpoint: Checkpoint) -> None:
+        if not self.folder.is_dir():
+            self.folder.mkdir(parents=True)
+            fsync_dir(self.folder.parent)
+        self._clean(leftovers)
+        temporary = self.folder / (TEMPORARY + name)
+        try:
+            write_checkpoint(temporary, checkpoint)
+            self._move_in(temporary, name)
+        except OSError:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+
+    def _move_in(self, temporary: Path, name: str) -> None:
+        target, replaced = self.folder / name, self.folder / (_REPLACED + name)
+        if target.is_dir():
+            os.rename(target, replaced)
+        try:
+            os.rename(temporary, target)
+        except OSError:
+            if replaced.is_dir():
+                os.rename(replaced, target)
+            raise
+        fsync_dir(self.folder)
+        if replaced.is_dir():
+            self._discard(replaced, name)
+
+    def _clean(self, leftovers: str) -> None:
+        """Removes what an interrupted writer left; `leftovers` keeps trainer and averager out of each other's way."""
+        for path in self._glob(TEMPORARY + leftovers):
+            shutil.rmtree(path)
+        for path in self._glob(_REPLACED + leftovers):
+            target = self.folder / path.name.removeprefix(_REPLACED)
+            if target.is_dir():
+                self._discard(path, target.name)
+            else:
+                os.rename(path, target)
+
+    def _glob(self, pattern: str) -> Iterable[Path]:
+        return sorted(path for path in self.folder.glob(pattern) if path.is_dir())
+
+    def _discard(self, folder: Path, name: str) -> None:
+        """Removes a checkpoint so that it is never seen half removed."""
+        temporary = self.folder / (TEMPORARY + name)
+        if temporary.is_dir():
+            shutil.rmtree(temporary)
+        os.rename(folder, temporary)
+        shutil.rmtree(temporary)

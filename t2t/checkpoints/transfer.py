@@ -1,0 +1,107 @@
+"""Which weights of a checkpoint go into which variables of a model, told before any is assigned."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from t2t.errors import UserError
+
+_SHOWN = 8
+"""At most this many names of a kind are listed in a message."""
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TransferReport:
+    """How weights and variables go together by path and shape."""
+
+    taken: tuple[str, ...]
+    """Paths that both have, with one shape."""
+    missing: tuple[str, ...]
+    """Variables of the model that the weights do not have."""
+    unused: tuple[str, ...]
+    """Weights that the model has no variable for."""
+    mismatched: Mapping[str, tuple[Shape, Shape]]
+    """Paths that both have -> (shape of the weights, shape of the variable)."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every weight goes into a variable and every variable gets one."""
+        return not (self.missing or self.unused or self.mismatched)
+
+    def __str__(self) -> str:
+        total = len(self.taken) + len(self.missing) + len(self.mismatched)
+        return "; ".join([f"{len(self.taken)} of {total} variables taken", *self.differences()])
+
+    def differences(self) -> list[str]:
+        """Returns what does not go together, one text a kind, each naming the first few."""
+        shapes = [f"{path} ({found} there, {wanted} here)" for path, (found, wanted) in self.mismatched.items()]
+        kinds = (
+            ("of another shape", shapes),
+            ("missing from the checkpoint", self.missing),
+            ("in the checkpoint only", self.unused),
+        )
+        return [f"{len(names)} {kind}: {_listed(names)}" for kind, names in kinds if names]
+
+
+def match(weights: Mapping[str, Any], variables: Mapping[str, Shape]) -> TransferReport:
+    """Compares weights with the variables of a model.
+
+    Args:
+        weights: arrays by variable path.
+        variables: shapes by variable path.
+    """
+    found = {path: tuple(array.shape) for path, array in weights.items()}
+    wanted = {path: tuple(shape) for path, shape in variables.items()}
+    both = [path for path in wanted if path in found]
+    return TransferReport(
+        taken=tuple(path for path in both if found[path] == wanted[path]),
+        missing=tuple(path for path in wanted if path not in found),
+        unused=tuple(path for path in found if path not in wanted),
+        mismatched={path: (found[path], wanted[path]) for path in both if found[path] != wanted[path]},
+    )
+
+
+def require_exact(weights: Mapping[str, Any], variables: Mapping[str, Shape], source: str) -> None:
+    """Demands that weights and variables are the same by path and shape, as resuming and decoding do.
+
+    Args:
+        weights: arrays by variable path.
+        variables: shapes by variable path.
+        source: where the weights are from, e.g. `checkpoint step-00001500`.
+
+    Raises:
+        UserError: they are not; the message names what is missing, unexpected or of another shape.
+    """
+    report = match(weights, variables)
+    if not report.is_exact:
+        raise UserError(
+            f"{source} does not fit the model: {'; '.join(report.differences())}; use the model, hparams and "
+            f"vocabulary it was trained with, or start a new run from it with --warm_start_from"
+        )
+
+
+def require_some(weights: Mapping[str, Any], variables: Mapping[str, Shape], source: str) -> TransferReport:
+    """Returns what a warm start would take, and demands that it is not nothing.
+
+    Args:
+        weights: arrays by variable path.
+        variables: shapes by variable path.
+        source: where the weights are from, e.g. `--warm_start_from=/runs/base`.
+
+    Raises:
+        UserError: no variable has a weight of its path and shape.
+    """
+    report = match(weights, variables)
+    if not report.taken:
+        raise UserError(
+            f"{source}: none of its weights fits the model: {'; '.join(report.differences())}; "
+            f"choose a checkpoint of a model of this kind and size, or leave the flag out"
+        )
+    return report
+
+
+def _listed(names: list[str] | tuple[str, ...]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

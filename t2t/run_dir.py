@@ -1,0 +1,344 @@
+"""The output directory of a run: everything that decoding, resuming and reporting need, and nothing that is executed.
+
+    run.json        the record: names, every hparam, features, vocabularies, data, plug-ins, versions; written last
+    vocab/          the vocabularies
+    checkpoints/    see `t2t.checkpoints`
+    metrics.jsonl   one line of figures a log step
+    lock            held by the process that trains here
+
+A run directory may come from a stranger: opening one reads no path outside it and imports nothing it names.
+"""
+
+import contextlib
+import dataclasses
+import datetime
+import json
+import logging
+import math
+import re
+import time
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from t2t.atomic import LockedError, append_line, exclusive_lock, os_errors_as_machine_errors, write_atomically
+from t2t.errors import UserError, one_line
+from t2t.features import ProblemSpec
+from t2t.text import encoder_class
+from t2t.text.encoder import TextEncoder, fingerprint_of
+
+FORMAT = 1
+"""Format of the records that this version writes; it reads all formats up to it."""
+
+_RECORD_FILE, _VOCAB_FOLDER, _METRICS_FILE, _LOCK_FILE = "run.json", "vocab", "metrics.jsonl", "lock"
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
+_SHOWN = 8
+
+log = logging.getLogger("t2t")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """The vocabulary of one feature, as the record names it."""
+
+    kind: str
+    """Kind of vocabulary, see `t2t.text`."""
+    file: str
+    """Name of its file in `vocab/`; features that share a vocabulary share the file."""
+    fingerprint: str
+    """Fingerprint of the encoder."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """What a run is: what was asked for and what it came to."""
+
+    problem: str
+    model: str
+    hparams_set: str
+    overrides: str = ""
+    """What `--hparams` was given."""
+    hparams: dict[str, dict[str, Any]]
+    """Every effective value: section -> field -> value."""
+    problem_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Options of the problem that differ from their defaults."""
+    spec: ProblemSpec
+    data_fingerprint: str = ""
+    """sha256 of the manifest of the generated data."""
+    plugins: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    """What `t2t.plugins.Plugin.to_dict` gives, one a plug-in."""
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Of t2t, python, tensorflow, keras."""
+    vocabularies: dict[str, Vocabulary] = dataclasses.field(default_factory=dict)
+    """By feature name, from `describe_vocabularies`."""
+    created: str = ""
+    """When the run began, ISO 8601 in UTC; set by `RunDir.create`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the record as plain JSON."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields["spec"] = self.spec.to_dict()
+        fields["vocabularies"] = {name: dataclasses.asdict(entry) for name, entry in self.vocabularies.items()}
+        return json.loads(json.dumps({"format": FORMAT, **fields}))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Reads what `to_dict` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: the data is something else.
+        """
+        fields = {field.name: data[field.name] for field in dataclasses.fields(cls)}
+        for name, value in fields.items():
+            if type(value) is not _JSON_TYPES[name]:
+                raise TypeError(f"{name} is not of type {_JSON_TYPES[name].__name__}")
+        fields["spec"] = ProblemSpec.from_dict(data["spec"])
+        fields["vocabularies"] = {name: Vocabulary(**entry) for name, entry in data["vocabularies"].items()}
+        for entry in fields["vocabularies"].values():
+            if any(type(value) is not str for value in dataclasses.astuple(entry)):
+                raise TypeError("a vocabulary's kind, file and fingerprint are texts")
+            if not _PLAIN_NAME.match(entry.file):
+                raise ValueError(f"vocabulary file {entry.file!r} is not a plain file name")
+        return cls(**fields)
+
+    def identity(self) -> dict[tuple[str, str], Any]:
+        """Returns (kind, name) -> value of everything that tells one run from another."""
+        data = self.to_dict()
+        found = {(kind, ""): data[kind] for kind in ("problem", "model", "hparams_set")}
+        found |= {("problem option", name): value for name, value in data["problem_options"].items()}
+        found |= {("hparam", name): value for section in data["hparams"].values() for name, value in section.items()}
+        found |= {("vocabulary of", name): entry.fingerprint[:12] for name, entry in self.vocabularies.items()}
+        for feature, spec in data["spec"]["features"].items():
+            found |= {("feature", f"{feature}.{name}"): value for name, value in spec.items()}
+        return found | {("data_fingerprint", ""): self.data_fingerprint[:12]}
+
+
+_JSON_TYPES: dict[str, type] = {field.name: dict for field in dataclasses.fields(RunRecord)} | {
+    "problem": str, "model": str, "hparams_set": str, "overrides": str, "data_fingerprint": str, "created": str,
+    "plugins": list,
+}  # fmt: skip
+
+
+class RunDir:
+    """One run's directory. `create` makes it, `open` reads it; hold `lock_run` while training in it."""
+
+    def __init__(self, path: Path, record: RunRecord):
+        self.path = Path(path)
+        self.record = record
+
+    @property
+    def checkpoints_folder(self) -> Path:
+        """Where the checkpoints are, for `CheckpointStore`."""
+        return self.path / "checkpoints"
+
+    @property
+    def metrics_file(self) -> Path:
+        """The figures of the run as JSON lines."""
+        return self.path / _METRICS_FILE
+
+    @staticmethod
+    def exists(path: str | Path) -> bool:
+        """Tells whether a run has begun in a directory."""
+        return (Path(path).expanduser() / _RECORD_FILE).is_file()
+
+    @classmethod
+    def create(cls, path: str | Path, record: RunRecord, encoders: Mapping[str, TextEncoder]) -> Self:
+        """Begins a run: copies its vocabularies, then writes its record.
+
+        Args:
+            path: the output directory; made where it does not exist.
+            record: what the run is.
+            encoders: the vocabularies that the record describes.
+
+        Raises:
+            UserError: the directory holds a run, or what is left of one.
+            MachineError: the directory cannot be written.
+        """
+        path = Path(path).expanduser()
+        if cls.exists(path):
+            raise UserError(f"--output_dir={path}: a run has begun there; resume it or use another --output_dir")
+        if any((path / "checkpoints").glob("step-*")):
+            raise UserError(
+                f"--output_dir={path}: it holds checkpoints and no {_RECORD_FILE} that says of what; "
+                f"restore that file or use another --output_dir"
+            )
+        created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        run = cls(path, dataclasses.replace(record, created=created))
+        with os_errors_as_machine_errors(f"cannot begin a run in {path}"):
+            (path / _VOCAB_FOLDER).mkdir(parents=True, exist_ok=True)
+            for feature, entry in record.vocabularies.items():
+                write_atomically(path / _VOCAB_FOLDER / entry.file, encoders[feature].to_bytes())
+            run._write_record()
+        return run
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Reads the record of a run.
+
+        Raises:
+            UserError: no run there, a damaged record, or one that a newer version of t2t wrote.
+        """
+        path = Path(path).expanduser()
+        if not cls.exists(path):
+            raise UserError(f"no run in {path}; train one with t2t-trainer --output_dir={path}")
+        file = path / _RECORD_FILE
+        content = _read_inside(path, file)
+        try:
+            data = json.loads(content)
+            if data["format"] <= FORMAT:
+                return cls(path, RunRecord.from_dict(data))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            reason = f"{type(error).__name__}: {one_line(error)}"
+            raise UserError(
+                f"{file} is damaged ({reason}); restore it from a copy or train again in another --output_dir"
+            ) from error
+        raise UserError(
+            f"{file} has format {data['format']}, this version of t2t reads formats up to {FORMAT}; use the version of "
+            f"t2t that wrote it, or a later one"
+        )
+
+    def encoders(self) -> dict[str, TextEncoder]:
+        """Returns the vocabulary of each text feature; features that share a file share the object.
+
+        Raises:
+            UserError: a vocabulary is missing, damaged, or another than the run was trained with.
+        """
+        loaded: dict[str, TextEncoder] = {}
+        for entry in self.record.vocabularies.values():
+            if entry.file not in loaded:
+                loaded[entry.file] = self._load_vocabulary(entry)
+        return {feature: loaded[entry.file] for feature, entry in self.record.vocabularies.items()}
+
+    def check_same(self, record: RunRecord, may_change: Collection[str] = ()) -> None:
+        """Demands that what is asked for is the run that is here.
+
+        An hparam that did not exist when the run began is not compared.
+
+        Args:
+            record: what is asked for.
+            may_change: names of hparams, or `data_fingerprint`, that a resumed run may change.
+
+        Raises:
+            UserError: it is another run; the message names what differs.
+        """
+        found, asked = self.record.identity(), record.identity()
+        wrong = []
+        for kind, name in [*found, *(key for key in asked if key not in found)]:
+            old, new = found.get((kind, name), "none"), asked.get((kind, name), "none")
+            is_new_hparam = kind == "hparam" and (kind, name) not in found
+            if old != new and not is_new_hparam and (name or kind) not in may_change:
+                wrong.append(f"{kind} {name}".strip() + f": asked {_shown(new)}, found {_shown(old)}")
+        if wrong:
+            more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+            raise UserError(
+                f"--output_dir={self.path} belongs to another run: {'; '.join(wrong[:_SHOWN])}{more}; "
+                f"use another --output_dir, or ask for the run that is there"
+            )
+
+    def resume(self, record: RunRecord, may_change: Collection[str] = ()) -> None:
+        """Checks as `check_same`, then records what has changed: the allowed values, versions and plug-ins.
+
+        Raises:
+            UserError: it is another run.
+            MachineError: the record cannot be rewritten; the old one is untouched.
+        """
+        self.check_same(record, may_change)
+        updated = dataclasses.replace(record, created=self.record.created, vocabularies=self.record.vocabularies)
+        if updated.to_dict() == self.record.to_dict():
+            return
+        for name in ("plugins", "versions"):
+            if getattr(updated, name) != getattr(self.record, name):
+                log.warning("%s of the run in %s have changed since it began", name, self.path)
+        before, self.record = self.record, updated
+        try:
+            with os_errors_as_machine_errors(f"cannot rewrite {self.path / _RECORD_FILE}"):
+                self._write_record()
+        except BaseException:
+            self.record = before
+            raise
+
+    def append_metrics(self, step: int, values: Mapping[str, float]) -> None:
+        """Adds one line of figures; NaN and infinities, which JSON does not have, become null.
+
+        A resumed run repeats the steps after its checkpoint; of two lines of one step the later counts.
+        """
+        finite = {name: float(value) if math.isfinite(value) else None for name, value in values.items()}
+        line = json.dumps({"step": step, "time": round(time.time(), 3), **finite})
+        with os_errors_as_machine_errors(f"cannot write {self.metrics_file}"):
+            append_line(self.metrics_file, line)
+
+    def metrics(self) -> Iterator[dict[str, Any]]:
+        """Yields the lines of figures, oldest first, without what a crash has torn."""
+        if not self.metrics_file.is_file():
+            return
+        with self.metrics_file.open("rb") as lines:
+            for line in lines:
+                with contextlib.suppress(ValueError):
+                    if isinstance(values := json.loads(line), dict):
+                        yield values
+
+    def _load_vocabulary(self, entry: Vocabulary) -> TextEncoder:
+        path = self.path / _VOCAB_FOLDER / entry.file
+        if not path.is_file():
+            raise UserError(f"vocabulary {path} is missing; restore it from a copy")
+        content = _read_inside(self.path, path)
+        found = fingerprint_of(entry.kind, content)  # before a parser sees the content
+        if found != entry.fingerprint:
+            raise UserError(
+                f"vocabulary {path} is not the one that the run was trained with (fingerprint {found[:12]}, "
+                f"{_RECORD_FILE} has {entry.fingerprint[:12]}); restore it from a copy"
+            )
+        return encoder_class(entry.kind).from_bytes(content)
+
+    def _write_record(self) -> None:
+        write_atomically(self.path / _RECORD_FILE, json.dumps(self.record.to_dict(), indent=2).encode())
+
+
+def describe_vocabularies(encoders: Mapping[str, TextEncoder]) -> dict[str, Vocabulary]:
+    """Returns what a record says of vocabularies, by feature name; features that share one name the same file."""
+    users: dict[str, list[str]] = {}
+    for feature, encoder in encoders.items():
+        users.setdefault(encoder.fingerprint, []).append(feature)
+    described = {}
+    for feature, encoder in encoders.items():
+        file = f"vocab.{'-'.join(users[encoder.fingerprint])}.{encoder.kind}{encoder.file_suffix}"
+        if not _PLAIN_NAME.match(file):
+            raise UserError(
+                f"feature {feature!r}: its vocabulary's file would be {file!r}; name it in letters and digits"
+            )
+        described[feature] = Vocabulary(kind=encoder.kind, file=file, fingerprint=encoder.fingerprint)
+    return described
+
+
+@contextlib.contextmanager
+def lock_run(path: str | Path) -> Iterator[None]:
+    """Keeps every other process from training in an output directory for the length of a `with` block.
+
+    Raises:
+        UserError: another process trains there.
+        MachineError: the directory cannot be written.
+    """
+    path = Path(path).expanduser()
+    with contextlib.ExitStack() as stack:
+        with os_errors_as_machine_errors(f"cannot lock --output_dir={path}"):
+            path.mkdir(parents=True, exist_ok=True)
+            try:
+                stack.enter_context(exclusive_lock(path / _LOCK_FILE))
+            except LockedError as error:
+                raise UserError(
+                    f"--output_dir={path}: process {error} is training there; "
+                    f"wait for it, stop it or use another --output_dir"
+                ) from None
+        yield
+
+
+def _read_inside(folder: Path, file: Path) -> bytes:
+    if not file.resolve().is_relative_to(folder.resolve()):
+        raise UserError(f"{file} is a link to outside its run directory; put a copy of the file in its place")
+    with os_errors_as_machine_errors(f"cannot read {file}"):
+        return file.read_bytes()
+
+
+def _shown(value: Any) -> str:
+    text = str(value) if value != "" else "none"
+    return text if len(text) <= 60 else text[:57] + "..."

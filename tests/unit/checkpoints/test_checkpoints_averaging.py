@@ -1,0 +1,138 @@
+"""Averages against numpy, and what cannot be averaged."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from t2t.checkpoints.averaging import average, average_checkpoints, last_steps
+from t2t.checkpoints.store import CheckpointStore
+from t2t.errors import UserError
+
+
+def test_the_average_is_numpys_mean_by_name_whatever_the_order():
+    rng = np.random.default_rng(0)
+    runs = [{name: rng.normal(size=(4, 3)).astype(np.float32) for name in "abc"} for _ in range(5)]
+    shuffled = [dict(sorted(run.items(), reverse=index % 2 == 1)) for index, run in enumerate(runs)]
+    result = average((f"step {index}", run) for index, run in enumerate(shuffled))
+    for name in "abc":
+        wanted = np.mean([run[name].astype(np.float64) for run in runs], axis=0).astype(np.float32)
+        assert result[name].dtype == np.float32
+        assert np.array_equal(result[name], wanted)
+
+
+def test_sums_do_not_lose_what_float32_would():
+    # 2^24 + 1 is no float32: summed in float32, the ones vanish
+    arrays = [np.array([2.0**24], np.float32)] + [np.array([1.0], np.float32)] * 3
+    assert average((str(i), {"w": array}) for i, array in enumerate(arrays))["w"] == np.float32((2**24 + 3) / 4)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
+def test_types_are_kept(dtype):
+    result = average([("a", {"w": np.array([1.0, 3.0], dtype)}), ("b", {"w": np.array([2.0, 5.0], dtype)})])["w"]
+    assert result.dtype == dtype
+    assert result.tolist() == [1.5, 4.0]
+
+
+def test_integers_and_booleans_are_the_lasts():
+    first = {"counter": np.int64(3), "flag": np.array([True])}
+    last = {"counter": np.int64(8), "flag": np.array([False])}
+    result = average([("a", first), ("b", last)])
+    assert result["counter"] == 8
+    assert result["counter"].dtype == np.int64
+    assert result["flag"].tolist() == [False]
+
+
+def test_the_checkpoints_are_left_as_they_were():
+    weights = {"w": np.ones(2), "n": np.arange(2)}
+    result = average([("a", weights), ("b", {"w": np.zeros(2), "n": np.arange(2)})])
+    result["n"][0] = 9
+    assert weights["w"].tolist() == [1, 1]
+    assert weights["n"].tolist() == [0, 1]
+
+
+def test_one_checkpoint_at_a_time_is_in_memory():
+    alive = set()
+
+    class Weights(dict):
+        def __init__(self, index):
+            super().__init__(w=np.ones(2))
+            self.index = index
+            alive.add(index)
+
+        def __del__(self):
+            alive.discard(self.index)
+
+    def stream():
+        for index in range(4):
+            assert len(alive) <= 1
+            yield str(index), Weights(index)
+
+    average(stream())
+
+
+def test_differences_are_listed_by_name():
+    first = {"a": np.ones(2, np.float32), "b": np.ones((2, 3), np.float32), "c": np.ones(1), "only1": np.ones(1)}
+    second = {"a": np.ones(2, np.float16), "b": np.ones((3, 2), np.float32), "c": np.ones(1), "only2": np.ones(1)}
+    with pytest.raises(UserError) as caught:
+        average([("step 1", first), ("step 2", second)])
+    assert str(caught.value) == (
+        "cannot average step 1 and step 2: only1 is only in step 1; only2 is only in step 2; "
+        "a is (2,) float32 in step 1 and (2,) float16 in step 2; "
+        "b is (2, 3) float32 in step 1 and (3, 2) float32 in step 2; only checkpoints of one model can be averaged"
+    )
+
+
+def test_a_long_list_of_differences_is_cut():
+    with pytest.raises(UserError, match=r"v07 is only in a; and 12 more; only checkpoints of one model"):
+        average([("a", {f"v{index:02d}": np.ones(1) for index in range(20)}), ("b", {})])
+
+
+def test_nothing_to_average():
+    with pytest.raises(UserError, match="no checkpoint to average: give at least one step"):
+        average([])
+
+
+def test_a_store_is_averaged_by_steps_into_a_named_checkpoint(tmp_path):
+    store = CheckpointStore(tmp_path / "checkpoints")
+    for step in (10, 20, 30):
+        store.save(step, model={"w": np.full(2, step, np.float32)}, optimizer={"m": np.ones(2)})
+    folder = average_checkpoints(store, last_steps(store, 2))
+    assert folder.name == "averaged"
+    loaded = store.load("averaged")
+    assert (loaded.step, loaded.state, loaded.optimizer) == (30, {"averaged_steps": [20, 30]}, None)
+    assert loaded.model["w"].tolist() == [25, 25]
+    average_checkpoints(store, [10, 30, 20], "averaged-all")
+    loaded = store.load("averaged-all")
+    assert (loaded.step, loaded.state, loaded.model["w"][0]) == (30, {"averaged_steps": [10, 30, 20]}, 20)
+    assert store.latest() == 30
+
+
+def test_what_each_would_decode_with_is_averaged(tmp_path):
+    store = CheckpointStore(tmp_path / "checkpoints")
+    for step in (1, 2):
+        model = {"w": np.full(2, 100.0), "statistic": np.full(2, float(step))}
+        store.save(step, model=model, ema={"w": np.full(2, float(step))})
+    average_checkpoints(store, [1, 2])
+    weights = store.load_model("averaged").weights
+    assert weights["w"].tolist() == weights["statistic"].tolist() == [1.5, 1.5]
+
+
+def test_a_damaged_checkpoint_is_not_left_out_of_the_average(tmp_path):
+    store = CheckpointStore(tmp_path / "checkpoints")
+    for step in (1, 2):
+        store.save(step, model={"w": np.ones(2)})
+    (store.folder / "step-00000002" / "model.safetensors").write_bytes(b"")
+    with pytest.raises(UserError, match="step-00000002 is damaged"):
+        average_checkpoints(store, [1, 2])
+    assert store.names() == []
+
+
+def test_the_last_n_must_exist(tmp_path):
+    store = CheckpointStore(tmp_path / "checkpoints")
+    for step in (1, 2, 3):
+        store.save(step, model={})
+    assert last_steps(store, 3) == [1, 2, 3]
+    with pytest.raises(UserError, match=r"average the last 4 checkpoints: .* holds 3 \(1, 2, 3\); ask for fewer, or"):
+        last_steps(store, 4)
+    with pytest.raises(UserError, match=r"average the last 0 checkpoints: give a number of at least 1"):
+        last_steps(store, 0)

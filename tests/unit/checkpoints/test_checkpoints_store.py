@@ -1,0 +1,212 @@
+"""The store: pointers, fallback, names on the command line, pruning."""
+
+import json
+import logging
+import shutil
+
+import numpy as np
+import pytest
+
+from t2t.checkpoints.checkpoint import DamagedCheckpointError
+from t2t.checkpoints.store import Best, CheckpointStore
+from t2t.errors import UserError
+
+
+@pytest.fixture
+def store(tmp_path) -> CheckpointStore:
+    return CheckpointStore(tmp_path / "run" / "checkpoints")
+
+
+def save(store, *steps):
+    for step in steps:
+        store.save(step, model={"w": np.full(3, step, np.float32)}, optimizer={"m": np.zeros(3)}, state={"at": step})
+
+
+def damage(store, step):
+    file = store.folder / f"step-{step:08d}" / "model.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+def test_an_empty_store_has_nothing_and_makes_nothing(store):
+    assert (store.steps(), store.names(), store.latest(), store.best()) == ([], [], None, None)
+    with pytest.raises(UserError, match=r"checkpoint 'latest': there is none; .* holds no checkpoints; give latest"):
+        store.load()
+    assert not store.folder.exists()
+
+
+def test_save_and_load_by_every_name(store):
+    save(store, 500, 1000, 1500)
+    store.mark_best(1000, "bleu", 31)
+    assert store.folder.joinpath("step-00001500", "model.safetensors").is_file()
+    assert store.steps() == [500, 1000, 1500]
+    assert (store.latest(), store.best()) == (1500, Best(1000, "bleu", 31.0))
+    for which, step in {
+        "latest": 1500, "best": 1000, 500: 500, "500": 500, "00500": 500, "step-00000500": 500,
+        str(store.folder / "step-00000500"): 500, str(store.folder.parent): 1500, str(store.folder): 1500,
+    }.items():  # fmt: skip
+        loaded = store.load(which)
+        assert (loaded.step, loaded.state, loaded.model["w"][0]) == (step, {"at": step}, step)
+
+
+def test_the_path_of_another_run_gives_its_latest(store, tmp_path):
+    other = CheckpointStore(tmp_path / "other" / "checkpoints")
+    save(other, 7, 8)
+    assert store.load(str(tmp_path / "other")).step == 8
+
+
+def test_an_unknown_checkpoint_is_answered_with_those_there_are(store):
+    save(store, *range(1, 14))
+    store.save_named("averaged-last-5", 13, model={"w": np.ones(3)})
+    text = (
+        r"checkpoint 'nonsense': there is none; .* holds steps 3 older ones, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, "
+        r"averaged-last-5; give latest, best, averaged, a step, or the path of a checkpoint's folder"
+    )
+    with pytest.raises(UserError, match=text):
+        store.load("nonsense")
+    for which in ("best", "averaged", 14, "../step-00000001", "/nowhere"):
+        with pytest.raises(UserError, match="there is none"):
+            store.load(which)
+
+
+def test_a_damaged_latest_gives_way_to_the_one_before_with_a_warning(store, caplog):
+    save(store, 500, 1000, 1500)
+    damage(store, 1500)
+    with caplog.at_level(logging.WARNING, "t2t"):
+        assert store.load("latest").step == 1000
+    assert "step-00001500 is damaged: model.safetensors is not what was written" in caplog.text
+    assert "going on from step 1000 instead" in caplog.text
+    assert store.load_model().step == 1000
+
+
+def test_a_damaged_checkpoint_asked_for_by_name_is_an_error(store):
+    save(store, 500, 1000)
+    store.mark_best(500, "bleu", 1.0)
+    damage(store, 500)
+    for which in (500, "best"):
+        with pytest.raises(DamagedCheckpointError, match=r"step-00000500 is damaged: .* holds steps 500, 1000$"):
+            store.load(which)
+
+
+def test_all_damaged_is_an_error_and_never_a_fresh_start(store):
+    save(store, 500, 1000)
+    damage(store, 500)
+    damage(store, 1000)
+    with pytest.raises(
+        UserError, match=r"no checkpoint in .* can be read: all 2 are damaged; .*step-00001000.*or start"
+    ):
+        store.load("latest")
+
+
+def test_checkpoints_that_are_gone_are_an_error_and_never_a_fresh_start(store):
+    save(store, 500)
+    shutil.rmtree(store.folder / "step-00000500")
+    with pytest.raises(UserError, match=r"step-00000500 is missing from .*, though it was the latest, and no other is"):
+        store.latest()
+
+
+def test_a_missing_latest_gives_way_to_the_newest_of_the_others(store, caplog):
+    save(store, 500, 1000, 1500)
+    shutil.rmtree(store.folder / "step-00001500")
+    assert store.load().step == 1000
+    assert "though it was the latest; the newest of the others is step 1000" in caplog.text
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"step": "500"}', b"\xff", b'{"step": 500, "x": 1}'])
+def test_a_damaged_latest_pointer_is_replaced_by_looking(store, caplog, content):
+    save(store, 500, 1000)
+    (store.folder / "latest.json").write_bytes(content)
+    assert store.load().step == 1000
+    assert "latest.json is damaged; remove it and name a checkpoint by its step; taking the highest step" in caplog.text
+
+
+def test_a_damaged_best_pointer_is_an_error_and_stops_pruning(store, caplog):
+    save(store, 500, 1000)
+    store.mark_best(500, "bleu", 1.0)
+    (store.folder / "best.json").write_bytes(b'{"step": 5')
+    with pytest.raises(UserError, match=r"best.json is damaged; remove it and name a checkpoint by its step"):
+        store.load("best")
+    assert store.prune(1) == []
+    assert "until then no checkpoint is removed" in caplog.text
+
+
+def test_training_on_after_a_fallback_replaces_the_damaged_one(store):
+    save(store, 500, 1000)
+    damage(store, 1000)
+    save(store, 750)
+    assert store.load().step == 750
+    save(store, 1000)
+    assert store.load().step == 1000
+    assert sorted(path.name for path in store.folder.iterdir()) == [
+        "latest.json", "step-00000500", "step-00000750", "step-00001000",
+    ]  # fmt: skip
+
+
+def test_a_newer_format_is_not_passed_over(store):
+    save(store, 500, 1000)
+    from t2t.checkpoints.checkpoint import _json_bytes, _sha256
+
+    folder = store.folder / "step-00001000"
+    (folder / "state.json").write_bytes(_json_bytes({"format": 9}))
+    checksums = json.loads((folder / "checksums.json").read_bytes())
+    checksums["state.json"] = _sha256(folder / "state.json")
+    (folder / "checksums.json").write_bytes(_json_bytes(checksums))
+    with pytest.raises(UserError, match="it has format 9"):
+        store.load("latest")
+
+
+def test_decoding_does_not_read_the_optimizer(store):
+    save(store, 500)
+    (store.folder / "step-00000500" / "optimizer.safetensors").write_bytes(b"damaged")
+    loaded = store.load_model("latest")
+    assert loaded.optimizer is None
+    assert loaded.weights["w"][0] == 500
+
+
+def test_named_checkpoints_hold_weights_only_and_do_not_become_the_latest(store):
+    save(store, 500)
+    store.save_named("averaged", 500, model={"w": np.ones(3)}, state={"averaged_steps": [500]})
+    store.save_named("averaged", 500, model={"w": np.full(3, 2.0)}, state={"averaged_steps": [1, 2]})
+    assert (store.latest(), store.names()) == (500, ["averaged"])
+    loaded = store.load("averaged")
+    assert (loaded.optimizer, loaded.state, loaded.model["w"][0]) == (None, {"averaged_steps": [1, 2]}, 2.0)
+    for name in ("latest", "step-00000500", "../averaged", "averaged/x", ".tmp-averaged"):
+        with pytest.raises(UserError, match=r"use averaged or averaged-\.\.\., in letters, digits and hyphens"):
+            store.save_named(name, 1, model={})
+
+
+def test_pruning_keeps_the_newest_the_latest_the_best_and_the_named(store):
+    save(store, 100, 200, 300, 400, 500, 600)
+    store.mark_best(200, "bleu", 30.0)
+    store.save_named("averaged", 600, model={"w": np.ones(3)})
+    damage(store, 600)
+    save(store, 350)  # after a fallback, the latest need not be the highest
+    assert store.prune(2) == [100, 300, 400]
+    assert (store.steps(), store.latest(), store.names()) == ([200, 350, 500, 600], 350, ["averaged"])
+    assert store.prune(2) == []
+    assert store.prune(0) == []
+    with pytest.raises(UserError, match=r"keep -1 checkpoints: give a number above 0, or 0 to keep all"):
+        store.prune(-1)
+
+
+def test_the_best_must_exist(store):
+    save(store, 500)
+    with pytest.raises(UserError, match=r"checkpoint '400': there is none; .* holds steps 500"):
+        store.mark_best(400, "bleu", 1.0)
+    assert store.best() is None
+
+
+def test_the_best_may_have_any_number(store):
+    save(store, 1)
+    for value in (-1, 0.1 + 0.2, float("inf")):
+        store.mark_best(1, "loss", value)
+        assert store.best() == Best(1, "loss", float(value))
+
+
+def test_other_files_in_the_folder_are_no_checkpoints(store):
+    save(store, 500)
+    for name in ("step-500", "step-000000501", "step-0000050x", ".tmp-step-00000600", "averaged-", "notes"):
+        (store.folder / name).mkdir()
+    (store.folder / "step-00000700").write_text("a file")
+    assert (store.steps(), store.names()) == ([500], [])

@@ -1,0 +1,114 @@
+"""Files that are there whole or not at all."""
+
+import errno
+import os
+import subprocess
+import sys
+
+import pytest
+
+from t2t.atomic import LockedError, append_line, exclusive_lock, os_errors_as_machine_errors, write_atomically
+from t2t.errors import MachineError
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: no handler of ordinary errors sees it."""
+
+
+@pytest.mark.parametrize("stage", ["fsync", "replace"])
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), Killed()])
+def test_an_interrupted_write_leaves_the_old_content(tmp_path, monkeypatch, stage, error):
+    file = tmp_path / "pointer.json"
+    write_atomically(file, b"old")
+
+    def fail(*_):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, stage, fail)
+        with pytest.raises(type(error)):
+            write_atomically(file, b"new")
+    assert file.read_bytes() == b"old"
+    write_atomically(file, b"newer")
+    assert file.read_bytes() == b"newer"
+    assert os.listdir(tmp_path) == ["pointer.json"]
+
+
+def test_content_is_on_the_disk_before_the_name_and_the_name_before_the_return(tmp_path, monkeypatch):
+    done = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *args, name=name, real=real: (done.append(name), real(*args))[1])
+    write_atomically(tmp_path / "file", b"content")
+    assert done == ["fsync", "replace", "fsync"]
+
+
+def test_appending_cuts_off_a_torn_last_line_and_no_more(tmp_path):
+    file = tmp_path / "lines"
+    append_line(file, "one")
+    append_line(file, "two")
+    with file.open("ab") as torn:
+        torn.write(b"thr" + b"e" * 10_000)  # longer than one block of the search for the last whole line
+    append_line(file, "four")
+    assert file.read_text() == "one\ntwo\nfour\n"
+
+
+def test_appending_to_a_single_torn_line_starts_over(tmp_path):
+    file = tmp_path / "lines"
+    file.write_bytes(b"torn")
+    append_line(file, "whole")
+    assert file.read_text() == "whole\n"
+
+
+def test_appending_to_a_full_disk_says_so():
+    with (
+        pytest.raises(MachineError, match=r"cannot log: No space left on device; free some space"),
+        os_errors_as_machine_errors("cannot log"),
+    ):
+        append_line("/dev/full", "line")
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "free some space there and run the same command again"),
+        (errno.EACCES, "get write permission there or choose another folder"),
+        (errno.EROFS, "choose a folder on a file system that can be written"),
+        (errno.EIO, "mend that and run the same command again"),
+    ],
+)
+def test_a_fault_of_the_machine_is_one_line_with_a_remedy(number, remedy):
+    with pytest.raises(MachineError) as caught, os_errors_as_machine_errors("cannot save X"):
+        raise OSError(number, os.strerror(number), "/runs/a")
+    assert str(caught.value) == f"cannot save X: {os.strerror(number)} (/runs/a); {remedy}"
+    assert caught.value.exit_status == 1
+
+
+def test_a_lock_is_held_against_others_and_free_again_afterwards(tmp_path):
+    file = tmp_path / "lock"
+    with exclusive_lock(file), pytest.raises(LockedError, match=rf"^{os.getpid()} on "), exclusive_lock(file):
+        pass
+    with exclusive_lock(file):
+        pass
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path):
+    file = tmp_path / "lock"
+    holder = subprocess.Popen(
+        [
+            sys.executable, "-c",
+            "import sys, time\nfrom t2t.atomic import exclusive_lock\n"
+            "with exclusive_lock(sys.argv[1]):\n    print('held', flush=True)\n    time.sleep(60)",
+            str(file),
+        ],
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(LockedError, match=rf"^{holder.pid} on "), exclusive_lock(file):
+            pass
+    finally:
+        holder.kill()
+        holder.communicate()
+    with exclusive_lock(file):
+        pass
