@@ -1,0 +1,261 @@
+"""Small algorithms on sequences of symbols: copy, reverse, shift, sort, add, multiply.
+
+    algorithmic_reverse_decimal40   inputs "3 1 4"        targets "4 1 3"
+    algorithmic_addition_decimal40  inputs "3 1 4 + 2 7"  targets "5 8 4"       (413 + 72 = 485)
+
+Numbers are little-endian: the digit of ones comes first, as one adds by hand. Training sequences have at most 40
+symbols, dev sequences up to 400, so that dev shows whether an algorithm was learnt or only its training lengths (Kaiser
+and Sutskever, "Neural GPUs Learn Algorithms", 2016). The samples are drawn, not collected; no licence is needed.
+"""
+
+import random
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from t2t.constants import TRAIN
+from t2t.problems.base import Sample, Source
+from t2t.problems.text_problems import Text2Text
+from t2t.registry import PROBLEMS, register_problem
+
+BINARY = ("0", "1")
+DECIMAL = tuple("0123456789")
+
+
+def lower_endian_to_number(digits: Sequence[int], base: int) -> int:
+    """Returns the number that digits stand for, the ones first: [7, 3, 1, 2] in base 10 is 2137."""
+    return int("".join(map(str, reversed(digits))), base)
+
+
+def number_to_lower_endian(number: int, base: int) -> list[int]:
+    """Returns the digits of a number in base 2 or 10, the ones first: 2137 is [7, 3, 1, 2]."""
+    return [int(digit) for digit in reversed(format(number, {2: "b", 10: "d"}[base]))]
+
+
+class AlgorithmicProblem(Text2Text):
+    """Sequences of symbols and what an algorithm makes of them."""
+
+    symbols: tuple[str, ...]
+    """What the inputs are drawn from, separators aside."""
+    train_length = 40
+    """At most this many symbols in the inputs of a training example, a separator counted."""
+    dev_length = 400
+    train_size = 100_000
+    dev_size = 10_000
+    metrics = ("accuracy_per_sequence", "accuracy")
+
+    def __init_subclass__(cls) -> None:
+        """No example is too long to be kept: the limit is that of dev, end of sequence included."""
+        super().__init_subclass__()
+        cls.max_length = cls.dev_length + 1
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields sequences of 1 to `train_length` or `dev_length` symbols, and the algorithm's answers."""
+        size, longest = (self.train_size, self.train_length) if split == TRAIN else (self.dev_size, self.dev_length)
+        for _ in range(size):
+            inputs = self.draw(source.rng, longest)
+            yield {"inputs": " ".join(inputs), "targets": " ".join(self.solve(inputs))}
+
+    def draw(self, rng: random.Random, longest: int) -> list[str]:
+        """Returns inputs of at most `longest` symbols, every length as likely."""
+        return rng.choices(self.symbols, k=rng.randint(1, longest))
+
+    @abstractmethod
+    def solve(self, inputs: list[str]) -> list[str]:
+        """Returns the answer."""
+
+
+class Identity(AlgorithmicProblem):
+    """The inputs again."""
+
+    def solve(self, inputs: list[str]) -> list[str]:
+        """Returns a copy."""
+        return list(inputs)
+
+
+class Reverse(AlgorithmicProblem):
+    """The inputs from last to first."""
+
+    def solve(self, inputs: list[str]) -> list[str]:
+        """Returns the inputs backwards."""
+        return inputs[::-1]
+
+
+class Sort(AlgorithmicProblem):
+    """The inputs in rising order."""
+
+    def solve(self, inputs: list[str]) -> list[str]:
+        """Returns the inputs sorted as numbers."""
+        return sorted(inputs, key=int)
+
+
+class Arithmetic(AlgorithmicProblem):
+    """Two numbers around a separator, which is a word of its own in the vocabulary."""
+
+    separator: str
+
+    def draw(self, rng: random.Random, longest: int) -> list[str]:
+        """Returns two operands which have `longest` symbols at most together with the separator."""
+        first = rng.randint(1, longest // 2)
+        second = rng.randint(1, longest - first - 1)
+        return [*self._number(rng, first), self.separator, *self._number(rng, second)]
+
+    def solve(self, inputs: list[str]) -> list[str]:
+        """Returns the digits of the result; it is never longer than the inputs."""
+        cut = inputs.index(self.separator)
+        base = len(self.symbols)
+        left, right = (lower_endian_to_number(list(map(int, part)), base) for part in (inputs[:cut], inputs[cut + 1 :]))
+        return list(map(str, number_to_lower_endian(self.combine(left, right), base)))
+
+    @abstractmethod
+    def combine(self, left: int, right: int) -> int:
+        """Returns the result of the operation."""
+
+    def _number(self, rng: random.Random, length: int) -> list[str]:
+        """Draws digits, the last of them, which is the highest, not 0 unless it is the only one."""
+        digits = rng.choices(self.symbols, k=length)
+        if length > 1:
+            digits[-1] = rng.choice(self.symbols[1:])
+        return digits
+
+
+class Addition(Arithmetic):
+    """Sums."""
+
+    separator = "+"
+
+    def combine(self, left: int, right: int) -> int:
+        """Returns the sum."""
+        return left + right
+
+
+class Multiplication(Arithmetic):
+    """Products; operands of m and n digits have a product of at most m + n."""
+
+    separator = "*"
+
+    def combine(self, left: int, right: int) -> int:
+        """Returns the product."""
+        return left * right
+
+
+class NaturalReverse(Reverse):
+    """Reversal of sequences that resemble text: some symbols common, most rare, lengths about the middle."""
+
+    dev_length = 700
+    train_length = 70
+    exponent = 1.25
+    """The symbol of rank r is drawn with a probability proportional to r ** -exponent (Zipf's law)."""
+
+    def __init__(self, **options: object):
+        super().__init__(**options)
+        self._weights = list(accumulate(rank**-self.exponent for rank in range(1, len(self.symbols) + 1)))
+
+    def draw(self, rng: random.Random, longest: int) -> list[str]:
+        """Returns symbols by Zipf's law, their number normal around half of `longest`, a tenth of it wide."""
+        length = min(longest, max(1, round(rng.gauss(longest / 2, longest / 10))))
+        return rng.choices(self.symbols, cum_weights=self._weights, k=length)
+
+
+@register_problem
+class AlgorithmicIdentityBinary40(Identity):
+    """Copy a sequence of 0 and 1."""
+
+    symbols = vocabulary = BINARY
+
+
+@register_problem
+class AlgorithmicIdentityDecimal40(Identity):
+    """Copy a sequence of digits."""
+
+    symbols = vocabulary = DECIMAL
+
+
+@register_problem
+class AlgorithmicReverseBinary40(Reverse):
+    """Reverse a sequence of 0 and 1."""
+
+    symbols = vocabulary = BINARY
+
+
+@register_problem
+class AlgorithmicReverseDecimal40(Reverse):
+    """Reverse a sequence of digits."""
+
+    symbols = vocabulary = DECIMAL
+
+
+@register_problem
+class AlgorithmicSortBinary40(Sort):
+    """Sort a sequence of 0 and 1."""
+
+    symbols = vocabulary = BINARY
+
+
+@register_problem
+class AlgorithmicSortDecimal40(Sort):
+    """Sort a sequence of digits."""
+
+    symbols = vocabulary = DECIMAL
+
+
+@register_problem
+class AlgorithmicAdditionBinary40(Addition):
+    """Add two little-endian binary numbers: `1 1 + 1` -> `0 0 1`."""
+
+    symbols = BINARY
+    vocabulary = (*BINARY, "+")
+
+
+@register_problem
+class AlgorithmicAdditionDecimal40(Addition):
+    """Add two little-endian decimal numbers: `3 1 4 + 2 7` -> `5 8 4`."""
+
+    symbols = DECIMAL
+    vocabulary = (*DECIMAL, "+")
+
+
+@register_problem
+class AlgorithmicMultiplicationBinary40(Multiplication):
+    """Multiply two little-endian binary numbers: `1 1 * 0 1` -> `0 1 1`."""
+
+    symbols = BINARY
+    vocabulary = (*BINARY, "*")
+
+
+@register_problem
+class AlgorithmicMultiplicationDecimal40(Multiplication):
+    """Multiply two little-endian decimal numbers: `3 1 * 2 7` -> `6 3 9`."""
+
+    symbols = DECIMAL
+    vocabulary = (*DECIMAL, "*")
+
+
+@register_problem
+class AlgorithmicShiftDecimal40(AlgorithmicProblem):
+    """Add ten to each symbol: `3 1 4` -> `13 11 14`."""
+
+    symbols = DECIMAL
+    vocabulary = tuple(map(str, range(20)))
+    dev_length = 80
+
+    def solve(self, inputs: list[str]) -> list[str]:
+        """Returns the symbols ten places on."""
+        return [str(int(symbol) + 10) for symbol in inputs]
+
+
+@register_problem
+class AlgorithmicReverseNlplike8k(NaturalReverse):
+    """Reverse sequences of 8,000 symbols that are as unequally frequent as words."""
+
+    symbols = vocabulary = tuple(map(str, range(8_000)))
+
+
+@register_problem
+class AlgorithmicReverseNlplike32k(NaturalReverse):
+    """Reverse sequences of 32,000 symbols that are as unequally frequent as words."""
+
+    symbols = vocabulary = tuple(map(str, range(32_000)))
+
+
+PROBLEMS.alias("algorithmic_sort_problem", "algorithmic_sort_decimal40")
