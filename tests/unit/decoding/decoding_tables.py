@@ -1,0 +1,55 @@
+"""Step functions over tables: what the searches are tested with.
+
+The state of a row is the number of its prefix in the tree of all prefixes, so a search that gave a beam the state of
+another would read the log-probabilities of another prefix.
+"""
+
+import numpy as np
+from keras import ops
+
+
+def tree_step_fn(tables, vocab_size, depth, rows_per_sentence):
+    """A step function over plain tables (see tests/reference/beam_search.py), one for each sentence."""
+    rows = [[table[prefix] for prefix in _prefixes(vocab_size, depth)] for table in tables]
+    nodes_BPV = np.asarray(rows, dtype="float32")
+    count = nodes_BPV.shape[1]
+    flat = nodes_BPV.reshape(-1, vocab_size)
+
+    def step_fn(ids, position, state):
+        node = ops.where(ops.equal(position, 0), state["node"], state["node"] * vocab_size + ids + 1)
+        # The sentence of a row is the same whatever the beams do, so it is no part of the state.
+        sentence = ops.arange(ops.shape(ids)[0], dtype="int32") // rows_per_sentence
+        return ops.take(ops.convert_to_tensor(flat), sentence * count + node, axis=0), {"node": node}
+
+    return step_fn
+
+
+def _prefixes(vocab_size, depth):
+    """All prefixes shorter than `depth`, numbered as a heap: child t of node n is n * V + t + 1."""
+    level, found = [()], []
+    for _ in range(depth):
+        found += level
+        level = [(*prefix, token) for prefix in level for token in range(vocab_size)]
+    return found
+
+
+def tree_state(sentences, rows_per_sentence):
+    return {"node": ops.zeros((sentences * rows_per_sentence,), "int32")}
+
+
+def hypotheses(result, sentence):
+    """The hypotheses of one sentence as (score, log_prob, tokens), those that exist."""
+    found = []
+    for row, length in enumerate(np.asarray(result.lengths)[sentence]):
+        if length:
+            ids = np.asarray(result.ids)[sentence, row]
+            assert not ids[length:].any()
+            tokens = tuple(int(token) for token in ids[:length])
+            found.append((float(result.scores[sentence, row]), float(result.log_probs[sentence, row]), tokens))
+    return found
+
+
+def assert_same_hypotheses(found, expected):
+    assert [tokens for _, _, tokens in found] == [tuple(tokens) for _, _, tokens in expected]
+    for column in (0, 1):
+        np.testing.assert_allclose([h[column] for h in found], [h[column] for h in expected], rtol=1e-5, atol=1e-6)

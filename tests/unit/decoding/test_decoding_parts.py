@@ -1,0 +1,187 @@
+"""Penalties, random numbers, moves of beams, limits, and the door to all searches."""
+
+import numpy as np
+import pytest
+from decoding_tables import hypotheses, tree_state, tree_step_fn
+from keras import ops
+
+from t2t.decoding.beam_search import beam_search
+from t2t.decoding.noise import threefry_2x32, uniform
+from t2t.decoding.penalties import gnmt, length_penalty, power
+from t2t.decoding.sampling import greedy, sample
+from t2t.decoding.search import SearchSettings, decode
+from t2t.decoding.state import gather_beams, reorder_state, repeat_for_beams
+from t2t.decoding.step import step_limits, write_column
+from t2t.errors import UnknownNameError, UserError
+from tests.reference import beam_search as reference
+
+# --- Penalties -----------------------------------------------------------------------------------------------------
+
+
+def test_penalties_by_hand():
+    assert gnmt(1.0)(7) == pytest.approx(2.0)  # (5 + 7) / 6
+    assert gnmt(2.0)(13) == pytest.approx(9.0)  # (18 / 6)^2
+    assert gnmt(0.6)(1) == 1.0
+    assert gnmt(0.5)(19) == pytest.approx(2.0)  # sqrt(24 / 6)
+    assert power(0.5)(16) == pytest.approx(4.0)
+    assert power(1.0)(7) == 7.0
+    for penalty in (gnmt(0.0), power(0.0)):
+        assert penalty(5.0) == 1.0
+
+
+def test_penalties_take_tensors():
+    lengths = np.asarray([1.0, 7.0, 13.0], "float32")
+    np.testing.assert_allclose(gnmt(2.0)(ops.convert_to_tensor(lengths)), [1.0, 4.0, 9.0], rtol=1e-6)
+    np.testing.assert_allclose(power(2.0)(ops.convert_to_tensor(lengths)), [1.0, 49.0, 169.0], rtol=1e-6)
+
+
+def test_penalty_by_name():
+    assert length_penalty("gnmt", 1.0)(7) == pytest.approx(2.0)
+    assert length_penalty("power", 2.0)(7) == pytest.approx(49.0)
+
+
+def test_unknown_penalty_names_the_nearest():
+    with pytest.raises(UnknownNameError, match=r"length penalty 'powr' is not known; did you mean power\?; there are"):
+        length_penalty("powr", 1.0)
+
+
+@pytest.mark.parametrize("name", ["gnmt", "power"])
+@pytest.mark.parametrize("alpha", [-0.1, float("nan"), float("inf")])
+def test_exponents_that_would_break_the_stop_rule(name, alpha):
+    with pytest.raises(UserError, match=rf"alpha {alpha} of length penalty {name}: it must be a number from 0 up"):
+        length_penalty(name, alpha)
+
+
+# --- Random numbers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "counter", "expected"),
+    # The known-answer vectors for threefry2x32, 20 rounds, published with Salmon et al. 2011 (Random123).
+    [
+        ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
+        ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
+        ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
+    ],
+)
+def test_threefry_known_answers(key, counter, expected):
+    words = [ops.convert_to_tensor(word, "uint32") for word in (*key, *counter)]
+    assert tuple(int(word) for word in threefry_2x32(tuple(words[:2]), tuple(words[2:]))) == expected
+
+
+def test_uniform_is_even_and_its_arguments_all_count():
+    rows = np.arange(20_000, dtype="int32")
+    numbers = np.asarray(uniform(1, rows, ops.convert_to_tensor(0), np.zeros_like(rows)))
+    assert numbers.min() >= 0
+    assert numbers.max() < 1
+    # Twenty bins of a thousand each; the 99.9 % point of chi-square with 19 degrees of freedom is 43.8.
+    counts = np.bincount((numbers * 20).astype(int), minlength=20)
+    assert np.sum((counts - 1000.0) ** 2 / 1000.0) < 43.8
+    for other in (
+        uniform(2, rows, ops.convert_to_tensor(0), np.zeros_like(rows)),
+        uniform(1, rows, ops.convert_to_tensor(1), np.zeros_like(rows)),
+        uniform(1, rows, ops.convert_to_tensor(0), np.ones_like(rows)),
+        uniform(1, rows + 1, ops.convert_to_tensor(0), np.zeros_like(rows)),
+    ):
+        assert abs(np.corrcoef(numbers, other)[0, 1]) < 0.03
+
+
+def test_seed_may_be_wide_or_a_tensor():
+    rows = np.arange(4, dtype="int32")
+    first = uniform(7, rows, ops.convert_to_tensor(0), rows)
+    np.testing.assert_array_equal(uniform(ops.convert_to_tensor(7), rows, ops.convert_to_tensor(0), rows), first)
+    np.testing.assert_array_equal(uniform(2**32 + 7, rows, ops.convert_to_tensor(0), rows), first)
+
+
+# --- Beams ---------------------------------------------------------------------------------------------------------
+
+
+def test_gather_beams_equals_numpy():
+    rng = np.random.default_rng(0)
+    beams, chosen = rng.normal(size=(4, 3, 2, 5)), rng.integers(0, 3, size=(4, 6)).astype("int32")
+    expected = np.stack([beams[sentence][chosen[sentence]] for sentence in range(4)])
+    np.testing.assert_array_equal(gather_beams(ops.convert_to_tensor(beams), ops.convert_to_tensor(chosen)), expected)
+
+
+def test_repeat_then_reorder_keeps_rows_of_a_sentence_together():
+    state = {"a": ops.convert_to_tensor([10, 20]), "b": (ops.convert_to_tensor([[1.0, 2.0], [3.0, 4.0]]),)}
+    rows = repeat_for_beams(state, 3)
+    np.testing.assert_array_equal(rows["a"], [10, 10, 10, 20, 20, 20])
+    marked = {"a": rows["a"] + np.asarray([0, 1, 2, 0, 1, 2], "int32"), "b": rows["b"]}
+    moved = reorder_state(marked, ops.convert_to_tensor([[2, 2, 0], [0, 1, 0]], "int32"))
+    np.testing.assert_array_equal(moved["a"], [12, 12, 10, 20, 21, 20])
+    np.testing.assert_array_equal(moved["b"][0], [[1.0, 2.0]] * 3 + [[3.0, 4.0]] * 3)
+
+
+def test_limits_and_width():
+    limits, width = step_limits(5, 2)
+    assert np.asarray(limits).tolist() == [5, 5]
+    assert width == 5
+    limits, width = step_limits(np.asarray([3, 0, 6], "int32"), 3)
+    assert np.asarray(limits).tolist() == [3, 1, 6]
+    assert int(width) == 6
+    limits, width = step_limits(np.asarray([3, 9], "int32"), 2, buffer_steps=4)
+    assert np.asarray(limits).tolist() == [3, 4]
+    assert width == 4
+
+
+def test_write_column_changes_one_position():
+    ids = ops.convert_to_tensor([[1, 2, 3], [4, 5, 6]], "int32")
+    written = write_column(ids, ops.convert_to_tensor(1), ops.convert_to_tensor([8, 9], "int32"))
+    np.testing.assert_array_equal(written, [[1, 8, 3], [4, 9, 6]])
+
+
+# --- The door ------------------------------------------------------------------------------------------------------
+
+
+def run(settings, tables):
+    sizes = dict(batch_size=len(tables), vocab_size=4, max_steps=4)
+    rows = settings.rows_per_sentence
+    return decode(tree_step_fn(tables, 4, 4, rows), tree_state(len(tables), rows), settings, **sizes)
+
+
+def test_decode_searches_as_told():
+    tables = reference.random_tables(3, 4, 4, seed=21)
+    sizes = dict(batch_size=3, vocab_size=4, max_steps=4, length_penalty=power(0.5))
+
+    def same(settings, expected):
+        found = run(SearchSettings(penalty="power", alpha=0.5, **settings), tables)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+    wide = tree_step_fn(tables, 4, 4, 3), tree_state(3, 3)
+    narrow = tree_step_fn(tables, 4, 4, 1), tree_state(3, 1)
+    same({"beam_size": 3, "stop_early": False}, beam_search(*wide, beam_size=3, stop_early=False, **sizes))
+    same({"method": "greedy"}, greedy(*narrow, **sizes))
+    same({"beam_size": 1}, greedy(*narrow, **sizes))
+    chance = dict(seed=9, samples=3, temperature=1.5, top_k=3, top_p=0.8)
+    same({"method": "sample"} | chance, sample(*wide, **sizes, **chance))
+
+
+def test_rows_per_sentence_is_what_the_method_needs():
+    assert SearchSettings(beam_size=5).rows_per_sentence == 5
+    assert SearchSettings(method="greedy", beam_size=5).rows_per_sentence == 1
+    assert SearchSettings(method="sample", samples=3, beam_size=5).rows_per_sentence == 3
+
+
+def test_default_settings_find_the_reference_beam():
+    tables = reference.random_tables(2, 4, 4, seed=22)
+    result = run(SearchSettings(), tables)
+    for sentence, table in enumerate(tables):
+        expected = reference.beam_search(table, 4, 4, 4, gnmt(0.6), True)
+        assert hypotheses(result, sentence)[0][2] == expected[0][2]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"method": "bean"}, r"search method 'bean' is not known; did you mean beam\?; there are beam, greedy, sample"),
+        ({"beam_size": 0}, "beam size or number of samples 0"),
+        ({"alpha": -1.0}, "alpha -1.0 of length penalty gnmt"),
+        ({"penalty": "gmnt"}, r"length penalty 'gmnt' is not known; did you mean gnmt\?"),
+        ({"temperature": -1.0}, "temperature -1.0: it must be above 0"),
+    ],
+)
+def test_settings_are_checked_when_made(settings, message):
+    with pytest.raises(UserError, match=message):
+        SearchSettings(**settings)

@@ -1,0 +1,79 @@
+"""The k best against numpy's stable sort, ties included."""
+
+import numpy as np
+import pytest
+from keras import ops
+
+from t2t.decoding.topk import keep_top_k, keep_top_p, most_probable, top_candidates, top_k
+
+
+def with_ties(*shape, seed=0):
+    """Numbers of which many are equal; quarters, so that sums are exact."""
+    return np.random.default_rng(seed).integers(-8, 0, shape).astype("float32") / 4
+
+
+def test_known_answers():
+    scores = ops.convert_to_tensor([[-0.1, -2.5, 0.0, -1.5], [-100.0, -5.0, -0.00789, -1.34]])
+    np.testing.assert_array_equal(top_k(scores, 3)[1], [[2, 0, 3], [2, 3, 1]])
+
+
+@pytest.mark.parametrize("k", [1, 3, 9])
+def test_top_k_breaks_ties_like_a_stable_sort(k):
+    values = with_ties(20, 9)
+    order = np.argsort(-values, axis=-1, kind="stable")[:, :k]
+    best, indices = top_k(ops.convert_to_tensor(values), k)
+    np.testing.assert_array_equal(indices, order)
+    np.testing.assert_array_equal(best, np.take_along_axis(values, order, -1))
+
+
+def test_most_probable_breaks_ties_to_the_lower_id():
+    values = with_ties(50, 6, seed=1)
+    np.testing.assert_array_equal(most_probable(ops.convert_to_tensor(values)), values.argmax(-1))
+
+
+@pytest.mark.parametrize(("beams", "vocab", "count"), [(3, 7, 6), (4, 2, 8), (2, 50, 4), (5, 3, 10)])
+def test_two_stages_equal_one_sort_over_everything(beams, vocab, count):
+    values = with_ties(25, beams, vocab, seed=2)
+    flat = values.reshape(25, -1)
+    order = np.argsort(-flat, axis=-1, kind="stable")[:, :count]
+    candidates = top_candidates(ops.convert_to_tensor(values), count)
+    np.testing.assert_array_equal(candidates.log_probs, np.take_along_axis(flat, order, -1))
+    np.testing.assert_array_equal(candidates.beams, order // vocab)
+    np.testing.assert_array_equal(candidates.tokens, order % vocab)
+
+
+@pytest.mark.parametrize("k", [1, 4, 10, 99])
+def test_keep_top_k_equals_numpy(k):
+    values = with_ties(20, 10, seed=3)
+    expected = np.full_like(values, -np.inf)
+    for row, kept in enumerate(np.argsort(-values, axis=-1, kind="stable")[:, :k]):
+        expected[row, kept] = values[row, kept]
+    np.testing.assert_array_equal(keep_top_k(ops.convert_to_tensor(values), k), expected)
+
+
+@pytest.mark.parametrize("p", [1e-6, 0.3, 0.55, 0.95])
+@pytest.mark.parametrize("ties", [True, False])
+def test_keep_top_p_equals_a_plain_loop(p, ties):
+    values = with_ties(20, 10, seed=4) if ties else np.random.default_rng(5).normal(size=(20, 10)).astype("float32")
+    expected = np.full_like(values, -np.inf)
+    for row, logits in enumerate(values):
+        probs = np.exp(logits.astype("float64"))
+        probs /= probs.sum()
+        total = 0.0
+        for token in np.argsort(-logits, kind="stable"):
+            expected[row, token] = logits[token]
+            total += probs[token]
+            if total >= p:
+                break
+    np.testing.assert_array_equal(keep_top_p(ops.convert_to_tensor(values), p), expected)
+
+
+def test_nucleus_by_hand():
+    # .5 + .25 = .75 holds .7 and .75 of the probability; .76 needs one more, the lower id of two equals.
+    probs = np.log(np.asarray([[0.125, 0.5, 0.125, 0.25]], "float32"))
+    for p, kept in ((0.4, [1]), (0.7, [1, 3]), (0.76, [0, 1, 3]), (1.0, [0, 1, 2, 3])):
+        assert np.flatnonzero(np.isfinite(keep_top_p(ops.convert_to_tensor(probs), p))[0]).tolist() == kept
+    # Four equals of exactly 1/4: two of them are 1/2, a third is not needed.
+    even = ops.zeros((1, 4))
+    for p, kept in ((0.25, [0]), (0.5, [0, 1]), (0.51, [0, 1, 2])):
+        assert np.flatnonzero(np.isfinite(keep_top_p(even, p))[0]).tolist() == kept

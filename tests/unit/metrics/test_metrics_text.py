@@ -1,0 +1,114 @@
+"""Metrics of text: against hand calculations and against sacreBLEU called directly."""
+
+import math
+
+import pytest
+from sacrebleu.metrics import BLEU, CHRF
+
+from t2t.errors import UnknownNameError, UserError
+from t2t.metrics import text
+from t2t.metrics.text import accuracy_per_sequence, bleu, chrf
+
+HYPOTHESES = ["The cat sat on the mat.", "Er sagte: „Hallo!“", "It costs 3.50 Euros, doesn't it?", ""]
+REFERENCES = ["The cat is sitting on the mat.", "Er sagte: „Hallo Welt!“", "It costs 3.50 euros, does it not?", "Yes."]
+
+
+def test_bleu_by_hand():
+    # Words in the same place as in their reference: a b a | f g d. So 3 + 3 of 4 + 4 words match; of the pairs "a b",
+    # "b a" and "f g", "g d" match, 4 of 6; of the triples "a b a" and "f g d", 2 of 4; of the quadruples none of 2.
+    # The first order without a match counts as 1 / (2 * 2). Geometric mean: (6/8 * 4/6 * 2/4 * 1/4)^(1/4) = 1/2.
+    # 8 words against 11: brevity penalty exp(1 - 11/8) = .6873. Together 34.36.
+    score = bleu(["a b a c", "e f g d"], ["a b a z", "y f g d k l m"], tokenize="none")
+    assert score.value == pytest.approx(100 * 0.5 * math.exp(1 - 11 / 8), abs=1e-9)
+    assert score.detail["precisions"] == pytest.approx([75.0, 100 * 4 / 6, 50.0, 25.0])
+    assert score.detail["brevity_penalty"] == pytest.approx(math.exp(-3 / 8))
+    assert (score.detail["hypothesis_tokens"], score.detail["reference_tokens"]) == (8, 11)
+
+
+def test_more_bleu_by_hand():
+    # 7 of 8 words, 5 of 6 pairs, 3 of 4 triples, 1 of 2 quadruples.
+    expected = 100 * (7 / 8 * 5 / 6 * 3 / 4 * 1 / 2) ** 0.25
+    assert bleu(["1 2 3 4", "5 6 7 0"], ["1 2 3 4", "5 6 7 10"]).value == pytest.approx(expected)
+    # A line separator inside a line is white space, not the end of the line: 5 of 7, 2 of 5, 1 of 3, 0 of 1 (-> 1/2).
+    hypotheses, references = ["a b a c", "e f \u2028 d"], ["a b a z", "y f g d k l m"]
+    # "b a" and "a b" match in the first line; in the second only single words do.
+    expected = 100 * (5 / 7 * 2 / 5 * 1 / 3 * 1 / 2) ** 0.25 * math.exp(1 - 11 / 7)
+    assert bleu(hypotheses, references, tokenize="none").value == pytest.approx(expected)
+    assert bleu(["a b c d e"], ["a b c d e"]).value == pytest.approx(100.0)
+    assert bleu(["1 2 3 4"], ["5 6 7 8"]).value == 0.0
+
+
+@pytest.mark.parametrize(
+    ("options", "signature"),
+    [
+        ({}, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|"),
+        ({"lowercase": True}, "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|"),
+        ({"tokenize": "intl"}, "nrefs:1|case:mixed|eff:no|tok:intl|smooth:exp|"),
+        ({"tokenize": "char", "smooth_method": "floor"}, "nrefs:1|case:mixed|eff:no|tok:char|smooth:floor[0.10]|"),
+    ],
+)
+def test_bleu_is_sacrebleus_with_its_options_and_signature(options, signature):
+    score = bleu(HYPOTHESES, REFERENCES, **options)
+    direct = BLEU(**options).corpus_score(HYPOTHESES, [REFERENCES])
+    assert score.value == direct.score
+    assert score.signature.startswith(signature)
+    assert str(score) == f"{direct} | {score.signature}"
+    assert str(score).startswith("BLEU = ")
+    assert score.higher_is_better
+
+
+@pytest.mark.parametrize("options", [{}, {"word_order": 2}, {"lowercase": True}])
+def test_chrf_is_sacrebleus(options):
+    score = chrf(HYPOTHESES, REFERENCES, **options)
+    assert score.value == CHRF(**options).corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert f"nw:{options.get('word_order', 0)}" in score.signature
+
+
+def test_chrf_by_hand():
+    # Characters only, no words, order 1: "abcd" and "abce" share 3 of 4 characters, precision = recall = F = 3/4.
+    assert chrf(["abcd"], ["abce"], char_order=1).value == pytest.approx(75.0)
+
+
+def test_exact_match_counts_every_character():
+    score = accuracy_per_sequence(["a", "b ", "C", ""], ["a", "b", "c", ""])
+    assert score.value == 0.5
+    assert score.detail == {"equal": 2, "lines": 4}
+    assert str(score) == "accuracy_per_sequence = 0.5000"
+
+
+@pytest.mark.parametrize("metric", [bleu, chrf, accuracy_per_sequence])
+def test_lines_must_pair_up(metric):
+    name = metric.__name__
+    with pytest.raises(UserError, match=f"{name} of 1 hypotheses against 2 references: each needs its own; give files"):
+        metric(["a"], ["a", "b"])
+    with pytest.raises(UserError, match=f"{name} of no lines: there is nothing to score; give at least one"):
+        metric([], [])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lowercse": True}, r"option 'lowercse' of bleu: sacreBLEU has none of that name; did you mean lowercase"),
+        (
+            {"tokenize": "itnl"},
+            r"tokenize 'itnl' of bleu: sacreBLEU has none of that name; did you mean intl\?; it has",
+        ),
+        (
+            {"smooth_method": "flor"},
+            r"smooth_method 'flor' of bleu: .*; did you mean floor\?; it has add-k, exp, floor",
+        ),
+    ],
+)
+def test_unknown_options_name_the_nearest(options, message):
+    with pytest.raises(UnknownNameError, match=message):
+        bleu(["a"], ["a"], **options)
+
+
+def test_options_that_sacrebleu_refuses_are_told_in_one_line(monkeypatch):
+    class Refuses(BLEU):
+        def __init__(self, tokenize=None):
+            raise RuntimeError("Japanese tokenization\nrequires extra dependencies")
+
+    monkeypatch.setattr(text, "BLEU", Refuses)
+    with pytest.raises(UserError, match="sacreBLEU refuses the options: Japanese tokenization requires extra"):
+        bleu(["a"], ["a"], tokenize="ja-mecab")
