@@ -24,6 +24,8 @@ setup(
         "tensorflow-text>=2.21.1,<2.22",
         "tensorflow-datasets>=4.9.10",
         "absl-py>=2.0",
+        "importlib_resources>=6",  # tensorflow-datasets imports it without requiring it
+        "ml_dtypes>=0.5",
         "numpy>=1.26",
         "sacrebleu>=2.5",
         "safetensors>=0.5",

@@ -16,3 +16,6 @@ INPUTS, TARGETS = "inputs", "targets"
 
 DEFAULT_DATA_DIR = "~/t2t_data"
 DEFAULT_TRAIN_DIR = "~/t2t_train"
+
+DATA_SEED = 429459
+"""Seed of generated data, Tensor2Tensor's; apart from a run's seed, so that runs with other seeds share their data."""

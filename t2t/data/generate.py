@@ -169,6 +169,7 @@ def _generate_into(job: _Job) -> Manifest:
     manifest = Manifest(
         problem=problem.data_name,
         settings=settings_of(problem),
+        options=problem.options.changed(),
         seed=job.seed,
         spec=spec,
         vocabularies=records,

@@ -77,6 +77,8 @@ class Manifest:
     problem: str
     settings: dict[str, Any]
     """What the problem declares and what its user set; see `settings_of`."""
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """What its user set alone."""
     seed: int
     spec: ProblemSpec
     vocabularies: dict[str, VocabularyFile]

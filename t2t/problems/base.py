@@ -1,7 +1,7 @@
 """What a problem is: data about data.
 
 A problem yields plain samples (strings, numbers, arrays) from a seeded generator and says what its features are. It
-knows no model and no TensorFlow. Where the data goes, how it is cut into batches and who learns it is decided elsewhere.
+knows no model and no TensorFlow. Where the data goes, how it is batched and who learns it is decided elsewhere.
 """
 
 import dataclasses
@@ -100,9 +100,19 @@ class Problem(ABC):
         return self.encoders["targets"].decode(ids)
 
     @property
+    def stored(self) -> "Problem":
+        """The problem whose data is generated: itself, or the one that a variant (`_rev`, `_copy`) reads."""
+        return self
+
+    @property
+    def columns(self) -> dict[str, str] | None:
+        """Feature name to the name it is stored under; None where they are the same."""
+        return None
+
+    @property
     def data_name(self) -> str:
-        """Name of the generated data; variants of a problem (`_rev`, `_copy`) read their base's."""
-        return self.name
+        """Name of the generated data."""
+        return self.stored.name
 
     def requirements(self) -> str:
         """Returns which raw files a user must provide and where; empty where none."""

@@ -95,7 +95,7 @@ class UpdateStep:
         return self._function("apply", None)()
 
     def rehearse(self, batches: Sequence[Features]) -> None:
-        """Runs forward and backward on a batch and drops the result: no state changes, memory is what an update needs."""
+        """Runs forward and backward on a batch and drops the result: no state changes, memory is an update's."""
         features, seeds = self._inputs(batches, 0, 0)
         self._function("rehearse", features)(features, seeds)
 
@@ -155,7 +155,7 @@ class UpdateStep:
         return self.strategy.experimental_local_results(self.strategy.run(replica))[0]
 
     def _gradients(self, features, seeds):
-        """On one replica: the gradient of the (scaled) loss sum, the loss sum and the token count of its micro-batch."""
+        """On one replica: the gradient of the (scaled) loss sum, the loss sum, and the number of tokens."""
         replica = tf.get_static_value(
             tf.convert_to_tensor(tf.distribute.get_replica_context().replica_id_in_sync_group)
         )

@@ -154,6 +154,6 @@ class _memory_errors:  # noqa: N801
     def __exit__(self, kind, error, trace) -> None:
         if isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError)):
             raise MachineError(
-                f"a batch of {self._shapes} does not fit into the device's memory; halve batch_size and keep the update "
-                f"as it is with effective_batch_size, e.g. --hparams=batch_size=2048,effective_batch_size=4096"
+                f"a batch of {self._shapes} does not fit into the device's memory; halve batch_size and keep the "
+                f"update as it is with effective_batch_size, e.g. --hparams=batch_size=2048,effective_batch_size=4096"
             ) from error

@@ -2,7 +2,7 @@
 
 import keras
 
-from t2t.checkpoints import CheckpointStore
+from t2t.checkpoints.store import CheckpointStore
 from t2t.training.trainer import Trainer
 from t2t.training.weights import ema_arrays, model_arrays, optimizer_arrays
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from t2t.checkpoints import CheckpointStore
+from t2t.checkpoints.store import CheckpointStore
 from t2t.metrics import higher_is_better
 from t2t.training.trainer import Trainer
 from t2t.training.weights import averaged_weights

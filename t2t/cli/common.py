@@ -1,0 +1,149 @@
+"""What all commands share: flags of their own, one-line errors, quiet start.
+
+Flags are absl's, on a `FlagValues` for each command, so that `main(argv)` can run twice in one process; `--flag-name`
+and `--flag_name` are the same. TensorFlow is imported after the flags have been read.
+"""
+
+import contextlib
+import functools
+import importlib
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+
+from absl import flags
+
+from t2t.errors import T2TError, UnknownNameError, UserError, did_you_mean, one_line
+
+Main = Callable[[list[str] | None], int]
+ALL = "*"
+"""Value of `--registry_help` given bare."""
+
+
+def command(main: Main) -> Main:
+    """Wraps `main(argv) -> exit status`: errors of the user and the machine become one line."""
+
+    @functools.wraps(main)
+    def wrapped(argv: list[str] | None = None) -> int:
+        argv = list(sys.argv if argv is None else argv)
+        name = os.path.basename(argv[0]) if argv else "t2t"
+        with logging_to_stderr():
+            try:
+                return main(argv)
+            except T2TError as error:
+                print(f"{name}: error: {one_line(error)}", file=sys.stderr)
+                return error.exit_status
+            except BrokenPipeError:
+                sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has gone; nothing more to say to it
+                return 0
+            except KeyboardInterrupt:
+                print(f"{name}: interrupted", file=sys.stderr)
+                return 130
+
+    return wrapped
+
+
+def parse(values: flags.FlagValues, argv: Sequence[str], usage: str) -> flags.FlagValues | None:
+    """Reads the command line; prints the help and returns None where it asks for that.
+
+    Raises:
+        UserError: an unknown flag, a value of another type, a flag given twice, an argument that is no flag.
+    """
+    flags.DEFINE_boolean("help", False, "Shows this text.", short_name="h", flag_values=values)
+    arguments = [_normalised(argument) for argument in argv[1:]]
+    if "-h" in arguments or "--help" in arguments:
+        print(help_text(values, os.path.basename(argv[0]), usage))
+        return None
+    _check_repeated(values, arguments)
+    try:
+        rest = values([argv[0], *arguments])[1:]
+    except flags.UnrecognizedFlagError as error:
+        known = [name for name in values if len(name) > 1]
+        raise UnknownNameError(
+            f"flag --{error.flagname} does not exist; {did_you_mean(error.flagname, known)}see --help"
+        ) from error
+    except flags.Error as error:
+        raise UserError(f"{one_line(error)}; see --help") from error
+    if rest:
+        raise UserError(f"argument {rest[0]!r}: this command takes flags only, --name=value; see --help")
+    return values
+
+
+def help_text(values: flags.FlagValues, name: str, usage: str) -> str:
+    """Returns the usage and one paragraph a flag, in the order of definition."""
+    lines = [usage.strip().replace("%s", name), "", "Flags:"]
+    aliases = {flag_name for flag_name in values if values[flag_name].name != flag_name}
+    for flag_name in (n for n in values if n not in aliases and n not in ("help", "h")):
+        flag = values[flag_name]
+        default = "" if flag.default in (None, "", [], False) else f" (default: {flag.default})"
+        lines.append(f"  --{flag_name}: {flag.help}{default}")
+    return "\n".join(lines)
+
+
+def _normalised(argument: str) -> str:
+    """Returns `--flag-name=x` as `--flag_name=x`, and a bare `--registry_help` with its value."""
+    if not argument.startswith("--") or argument == "--":
+        return argument
+    name, equals, value = argument[2:].partition("=")
+    name = name.replace("-", "_")
+    if name == "registry_help" and not equals:
+        equals, value = "=", ALL
+    return f"--{name}{equals}{value}"
+
+
+def _check_repeated(values: flags.FlagValues, arguments: list[str]) -> None:
+    given: dict[str, str] = {}
+    for argument in arguments:
+        name = argument[2:].partition("=")[0] if argument.startswith("--") else ""
+        if name not in values or isinstance(values[name], flags.MultiFlag):
+            continue
+        if name in given:
+            raise UserError(f"--{name} is given twice, {given[name]} and {argument}; keep one")
+        given[name] = argument
+
+
+@contextlib.contextmanager
+def logging_to_stderr() -> Iterator[None]:
+    """Shows what the library logs, a line each, for the length of a `with` block."""
+    logger = logging.getLogger("t2t")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Lines())
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+class _Lines(logging.Formatter):
+    """Plain lines; warnings say that they are."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        return text if record.levelno < logging.WARNING else f"{record.levelname.lower()}: {text}"
+
+
+def import_quietly(module: str):
+    """Imports a module that imports TensorFlow, without what TensorFlow's libraries print while they start."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    if module in sys.modules:
+        return sys.modules[module]
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as printed:
+        os.dup2(printed.fileno(), 2)
+        try:
+            return importlib.import_module(module)
+        except BaseException:
+            os.dup2(saved, 2)
+            printed.seek(0)
+            sys.stderr.write(printed.read().decode(errors="replace"))
+            raise
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)

@@ -1,0 +1,101 @@
+"""Groups of flags that several commands have, and what they make of them."""
+
+from typing import Any
+
+from absl import flags
+
+from t2t.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
+from t2t.errors import UserError
+from t2t.runs.names import Request
+
+_OPTION_FLAGS = {
+    "vocab_kind": "Kind of vocabulary: sentencepiece, byte or token; empty for the problem's own.",
+    "train_source": "Training source text, one sentence a line, plain or .gz (problem text2text_files).",
+    "train_target": "Training target text, line by line with --train_source.",
+    "dev_source": "Source text to evaluate on while training.",
+    "dev_target": "Target text to evaluate on while training.",
+    "test_source": "Source text of the test split; optional.",
+    "test_target": "Target text of the test split; optional.",
+    "source_language": "Name of the source language; optional.",
+    "target_language": "Name of the target language; optional.",
+}
+
+
+def define_problem_flags(values: flags.FlagValues) -> None:
+    """Which problem, where its files are, and what a user may set of it."""
+    flags.DEFINE_string("problem", "", "Name of the problem.", flag_values=values)
+    flags.DEFINE_alias("problems", "problem", flag_values=values)
+    flags.DEFINE_string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.", flag_values=values)
+    flags.DEFINE_string(
+        "tmp_dir", "", "Folder of raw files and downloads; empty for tmp/ under --data_dir.", flag_values=values
+    )
+    define_plugin_flags(values)
+    for name, text in _OPTION_FLAGS.items():
+        flags.DEFINE_string(name, "", text, flag_values=values)
+    flags.DEFINE_integer("vocab_size", 0, "Pieces of the vocabulary; 0 for the problem's own.", flag_values=values)
+
+
+def define_plugin_flags(values: flags.FlagValues) -> None:
+    """Other people's code, and what is registered."""
+    flags.DEFINE_string("t2t_usr_dir", "", "Folder of a plug-in: a package that registers names.", flag_values=values)
+    flags.DEFINE_string(
+        "registry_help", None, "Lists all names with one line each; =TEXT for those that contain it, =hparams for the "
+        "fields of hparams sets.", flag_values=values,
+    )  # fmt: skip
+
+
+def define_run_flags(values: flags.FlagValues) -> None:
+    """Which model, with which hparams, where the run lies."""
+    flags.DEFINE_string("model", "", "Name of the model.", flag_values=values)
+    flags.DEFINE_string("hparams_set", "", "Name of the hparams set.", flag_values=values)
+    flags.DEFINE_multi_string("hparams", [], "Changes to the set: name=value,name=[v1,v2].", flag_values=values)
+    flags.DEFINE_string(
+        "output_dir", "", f"Folder of the run; empty for {DEFAULT_TRAIN_DIR}/<problem>/<model>-<hparams_set>.",
+        flag_values=values,
+    )  # fmt: skip
+
+
+def define_search_flags(values: flags.FlagValues) -> None:
+    """How outputs are searched; unset ones keep what the run's hparams say."""
+    flags.DEFINE_integer(
+        "decode_beam_size", None, "Hypotheses kept alive per sentence; 1 is greedy.", flag_values=values
+    )
+    flags.DEFINE_float("decode_alpha", None, "Strength of the length penalty.", flag_values=values)
+    flags.DEFINE_integer(
+        "decode_extra_length", None, "Longest output: ids of the input plus this many.", flag_values=values
+    )
+
+
+def search_overrides(values: flags.FlagValues) -> str:
+    """Returns the search flags that were given, as `--hparams` would have them."""
+    names = {"decode_beam_size": "beam_size", "decode_alpha": "alpha", "decode_extra_length": "extra_length"}
+    given = {field: values[flag].value for flag, field in names.items() if values[flag].value is not None}
+    return ",".join(f"{field}={value}" for field, value in given.items())
+
+
+def problem_options(values: flags.FlagValues) -> dict[str, Any]:
+    """Returns the options of the problem that were given."""
+    return {name: values[name].value for name in (*_OPTION_FLAGS, "vocab_size") if values[name].value}
+
+
+def request_of(values: flags.FlagValues) -> Request:
+    """Returns what was asked for.
+
+    Raises:
+        UserError: no --problem.
+    """
+    if not values["problem"].value:
+        raise UserError("--problem: not given; name one; list what there is with --registry_help")
+    optional = {}
+    if "model" in values:
+        overrides = ",".join(text for text in (*values["hparams"].value, search_overrides(values)) if text)
+        optional = {name: values[name].value for name in ("model", "hparams_set", "output_dir")}
+        optional |= {"overrides": overrides}
+    return Request(
+        problem=values["problem"].value,
+        problem_options=problem_options(values),
+        data_dir=values["data_dir"].value,
+        tmp_dir=values["tmp_dir"].value,
+        usr_dir=values["t2t_usr_dir"].value,
+        **optional,
+    )

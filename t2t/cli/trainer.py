@@ -1,0 +1,141 @@
+"""`t2t-trainer`: generates data, trains, evaluates and decodes, as asked."""
+
+import sys
+
+from absl import flags
+
+from t2t.cli.common import ALL, command, import_quietly, parse
+from t2t.cli.flags import define_problem_flags, define_run_flags, define_search_flags, request_of, search_overrides
+from t2t.constants import DEV
+from t2t.errors import UserError
+from t2t.plugins import load_plugins
+from t2t.runs.data import generate_data
+from t2t.runs.names import Request, check_names, problem_named, registry_listing
+
+SCHEDULES = ("continuous_train_and_eval", "train", "evaluate")
+USAGE = """
+Trains a model on a problem; resumes exactly where --output_dir holds a run that was interrupted.
+
+    %s --generate_data --problem=translate_ende_numbers --model=transformer \\
+      --hparams_set=transformer_quickstart --output_dir=run --decode_interactive
+    %s --registry_help              (all problems, models and hparams sets)
+    %s --registry_help=transformer  (those whose name contains the text)
+"""
+
+
+def build_flags() -> flags.FlagValues:
+    """Returns the flags of the command."""
+    values = flags.FlagValues()
+    define_problem_flags(values)
+    define_run_flags(values)
+    _define_training_flags(values)
+    define_search_flags(values)
+    flags.DEFINE_boolean("decode_interactive", False, "After training, translates what is typed.", flag_values=values)
+    flags.DEFINE_string("decode_from_file", "", "After training, decodes this file.", flag_values=values)
+    flags.DEFINE_string("decode_to_file", "", "Where --decode_from_file writes.", flag_values=values)
+    return values
+
+
+def _define_training_flags(values: flags.FlagValues) -> None:
+    define = {"integer": flags.DEFINE_integer, "string": flags.DEFINE_string, "boolean": flags.DEFINE_boolean}
+    for kind, name, default, text in (
+        ("boolean", "generate_data", False, "Generates the data first; what is there already stays."),
+        ("integer", "train_steps", None, "Number of the last update; unset for the hparams set's."),
+        ("integer", "eval_steps", 100, "Batches of the dev split in an evaluation, at most; 0 = no evaluation."),
+        ("integer", "local_eval_frequency", 1000, "Updates between two checkpoints, each with an evaluation."),
+        ("integer", "keep_checkpoint_max", 20, "Checkpoints kept, besides the best; 0 = all."),
+        ("integer", "log_step_count_steps", 50, "Updates between two reports."),
+        ("integer", "worker_gpu", 0, "GPUs to train on; 0 = all that are visible."),
+        ("integer", "worker_cpu", 0, "Replicas on the processor instead of GPUs; 0 = use GPUs, or one replica."),
+        ("integer", "random_seed", 0, "Seed of weights, order of examples and dropout."),
+        ("string", "warm_start_from", "", "Run or checkpoint whose weights a new run begins with."),
+        ("boolean", "dry_run", False, "Prints what would run, its parameters and its memory, and stops."),
+    ):
+        define[kind](name, default, text, flag_values=values)
+    flags.DEFINE_enum(
+        "schedule", SCHEDULES[0], SCHEDULES, "What to do: train and evaluate in turn, only train, or only evaluate the "
+        "latest checkpoint.", flag_values=values,
+    )  # fmt: skip
+
+
+@command
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    values = parse(build_flags(), argv, USAGE)
+    if values is None:
+        return 0
+    load_plugins(values["t2t_usr_dir"].value or None)
+    if values["registry_help"].value is not None:
+        print(registry_listing(values["registry_help"].value.replace(ALL, "")))
+        return 0
+    request = request_of(values)
+    request = Request(**{**vars(request), "train_steps": values["train_steps"].value})
+    check_names(request)
+    _check_files(values)
+    if values["generate_data"].value:  # before TensorFlow starts, so that worker processes can be forked
+        generate_data(request, problem_named(request.problem, request.problem_options))
+    if values["schedule"].value == "evaluate":
+        return _evaluate(values, request)
+    stopped_by = _train(values, request)
+    if stopped_by:
+        return 128 + stopped_by
+    if not values["dry_run"].value and (values["decode_interactive"].value or values["decode_from_file"].value):
+        return _decode(values, request)
+    return 0
+
+
+def _check_files(values: flags.FlagValues) -> None:
+    if values["decode_to_file"].value and not values["decode_from_file"].value:
+        raise UserError("--decode_to_file: it names where --decode_from_file writes; give that too")
+
+
+def _train(values: flags.FlagValues, request: Request) -> int:
+    """Trains; returns the signal that ended it before its time, or 0."""
+    training = import_quietly("t2t.runs.training")
+    names = import_quietly("t2t.runs.names")
+    data = import_quietly("t2t.runs.data")
+    resolved = names.resolve(request)
+    settings = training.Settings(
+        seed=values["random_seed"].value,
+        worker_gpu=values["worker_gpu"].value,
+        worker_cpu=values["worker_cpu"].value,
+        eval_every=values["local_eval_frequency"].value,
+        eval_steps=values["eval_steps"].value,
+        keep_checkpoint_max=values["keep_checkpoint_max"].value,
+        log_every=values["log_step_count_steps"].value,
+        warm_start_from=values["warm_start_from"].value,
+        evaluates=values["schedule"].value == "continuous_train_and_eval",
+    )
+    run = training.TrainingRun(resolved, data.open_data(request, resolved.problem), settings)
+    for line in run.describe():
+        print(line, file=sys.stderr)
+    if values["dry_run"].value:
+        print(f"memory: {run.memory()}", file=sys.stderr)
+        return 0
+    return run.fit()
+
+
+def _evaluate(values: flags.FlagValues, request: Request) -> int:
+    """Evaluates the latest checkpoint on the dev split, as `t2t-eval` does."""
+    evaluation = import_quietly("t2t.cli.eval")
+    return evaluation.evaluate(request, checkpoint="latest", split=DEV, eval_steps=values["eval_steps"].value)
+
+
+def _decode(values: flags.FlagValues, request: Request) -> int:
+    """Decodes with the latest checkpoint, as `t2t-decoder` does."""
+    decoding = import_quietly("t2t.cli.decoding")
+    translator = (
+        import_quietly("t2t.runs.loading")
+        .load(request.output_folder, usr_dir=request.usr_dir or None, decode_overrides=search_overrides(values))
+        .translator()
+    )
+    if values["decode_from_file"].value:
+        decoding.decode_file(translator, values["decode_from_file"].value, values["decode_to_file"].value)
+    if values["decode_interactive"].value:
+        decoding.decode_interactively(translator)
+    return 0
+
+
+def entry_point() -> None:
+    """Is the console script."""
+    sys.exit(main(sys.argv))

@@ -1,0 +1,233 @@
+"""Load a model once, decode many times: the Python API behind every decoder.
+
+    translator = t2t.load("~/t2t_train/...")             # see t2t.runs
+    translator.translate(["A dog runs."])[0][0].text
+
+Legend: B sentences of a batch, S source length, T target length, P prefix length, V vocabulary, K hypotheses of each
+sentence, N = B * K rows.
+"""
+
+import dataclasses
+import functools
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from t2t.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
+from t2t.data.batching import Ladder, cut
+from t2t.decoding.search import SearchSettings, decode
+from t2t.decoding.state import repeat_for_beams
+from t2t.errors import UserError
+from t2t.hparams.sections import DecodeHParams
+from t2t.losses import smoothed_cross_entropy
+from t2t.models.base import SequenceModel
+from t2t.problems.base import Problem
+
+log = logging.getLogger("t2t")
+
+STREAM_WINDOW = 4096
+"""Lines that `stream` sorts by length together."""
+
+_FORBIDDEN = -1e9
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypothesis:
+    """One output for one input."""
+
+    text: str
+    """What a person reads."""
+    ids: tuple[int, ...]
+    """Its ids, end of sequence included where the model wrote it."""
+    score: float
+    """Log-probability divided by the length penalty."""
+    log_prob: float
+    """Natural logarithm of its probability, end of sequence included."""
+
+
+class Translator:
+    """A model with its vocabularies, ready to decode.
+
+    Args:
+        problem: with its encoders; turns text into ids and back.
+        model: with its weights.
+        hparams: how to search by default; any call may ask otherwise.
+    """
+
+    def __init__(self, problem: Problem, model: SequenceModel, hparams: DecodeHParams):
+        self.problem, self.model, self.hparams = problem, model, hparams
+        self.has_inputs = problem.spec().inputs is not None
+        self.cut = 0
+        """Inputs that were longer than the model takes and have been cut, so far."""
+        self._searches: dict[SearchSettings, Callable] = {}
+        self._losses = tf.function(self._batch_losses, autograph=False, reduce_retracing=True)
+
+    def translate(self, texts: Sequence[str], n_best: int = 1, **changes) -> list[list[Hypothesis]]:
+        """Returns the `n_best` best outputs of each text, best first, in the order of the texts.
+
+        Without inputs (a language model), each text is the beginning of an output that the model goes on writing.
+
+        Args:
+            texts: any strings; one output list each, whatever they hold.
+            n_best: hypotheses for each text, at most the beam.
+            changes: fields of the decode hparams to change, e.g. `beam_size=1`, and `seed` for sampling.
+        """
+        encoder = self.problem.encoders[INPUTS if self.has_inputs else TARGETS]
+        return self.translate_ids(encoder.encode_batch(list(texts)), n_best, **changes)
+
+    def translate_ids(self, sentences: Sequence[Sequence[int]], n_best: int = 1, **changes) -> list[list[Hypothesis]]:
+        """Translates ids (without end of sequence) instead of text; see `translate`."""
+        settings, hparams = self._settings(n_best, changes)
+        if not sentences:
+            return []
+        rows = [self._ended(sentence) for sentence in sentences]
+        results: list[list[Hypothesis]] = [[] for _ in rows]
+        for indices, batch in self._batches(rows, hparams.decode_batch_size // settings.rows_per_sentence):
+            found = self._search(settings, hparams.extra_length)(tf.constant(batch), tf.constant(indices, tf.int32))
+            for row, place in enumerate(indices):
+                results[place] = self._hypotheses(found, row, n_best)
+        return results
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Returns ln p(target | source), end of sequence included, of each (source, target) pair.
+
+        Without inputs the sources are ignored.
+        """
+        targets = [[*ids, EOS_ID] for ids in self.problem.encoders[TARGETS].encode_batch([t for _, t in pairs])]
+        if self.has_inputs:
+            sources = self.problem.encoders[INPUTS].encode_batch([s for s, _ in pairs])
+            sources = [self._ended(ids) for ids in sources]
+        else:
+            sources = targets
+        scores = np.zeros(len(pairs), np.float64)
+        rows = [max(s, t, key=len) for s, t in zip(sources, targets, strict=True)]
+        for indices, _ in self._batches(rows, self.hparams.decode_batch_size):
+            features = {TARGETS: tf.constant(_padded([targets[i] for i in indices]))}
+            if self.has_inputs:
+                features[INPUTS] = tf.constant(_padded([sources[i] for i in indices]))
+            scores[indices] = -self._losses(features).numpy()
+        return scores.tolist()
+
+    def stream(
+        self, lines: Iterable[str], n_best: int = 1, window: int = STREAM_WINDOW, **changes
+    ) -> Iterator[list[Hypothesis]]:
+        """Yields the outputs of each line in order, reading `window` lines at a time."""
+        waiting: list[str] = []
+        for line in lines:
+            waiting.append(line)
+            if len(waiting) == window:
+                yield from self.translate(waiting, n_best, **changes)
+                waiting = []
+        yield from self.translate(waiting, n_best, **changes)
+
+    def _settings(self, n_best: int, changes: dict) -> tuple[SearchSettings, DecodeHParams]:
+        seed = changes.pop("seed", 0)
+        hparams = dataclasses.replace(self.hparams, **changes)
+        settings = SearchSettings(
+            method="greedy" if hparams.decode_method == "beam" and hparams.beam_size == 1 else hparams.decode_method,
+            beam_size=hparams.beam_size,
+            penalty=hparams.length_penalty,
+            alpha=hparams.alpha,
+            stop_early=n_best == 1,
+            samples=n_best if hparams.decode_method == "sample" else 1,
+            temperature=hparams.sampling_temperature,
+            top_k=hparams.sampling_top_k,
+            top_p=hparams.sampling_top_p,
+            seed=seed,
+        )
+        if n_best < 1 or n_best > settings.rows_per_sentence:
+            raise UserError(
+                f"n_best={n_best}: {settings.method} search of width {settings.rows_per_sentence} has from 1 to "
+                f"{settings.rows_per_sentence} hypotheses; raise beam_size"
+            )
+        return settings, hparams
+
+    def _ended(self, ids: Sequence[int]) -> list[int]:
+        """Returns ids with their end of sequence, cut to what the model takes; prefixes of outputs do not end."""
+        longest = self.model.hparams.max_length - 1
+        if len(ids) > longest:
+            self.cut += 1
+            log.warning("an input of %d ids was cut to the %d that the model takes", len(ids) + 1, longest + 1)
+            ids = ids[:longest]
+        return [*ids, EOS_ID] if self.has_inputs else list(ids)
+
+    def _batches(self, rows: list[list[int]], batch_size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        lengths = {INPUTS: np.array([max(len(row), 1) for row in rows])}
+        ladder = Ladder(int(lengths[INPUTS].max()), 1.0)
+        for batch in reversed(cut(np.arange(len(rows)), lengths, max(batch_size, 1), ladder)):
+            yield batch.indices, _padded([rows[i] for i in batch.indices])
+
+    def _search(self, settings: SearchSettings, extra_length: int) -> Callable:
+        key = (settings, extra_length)
+        if key not in self._searches:
+            signature = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)]
+            search = functools.partial(self._search_batch, settings, extra_length)
+            self._searches[key] = tf.function(search, input_signature=signature, autograph=False)
+        return self._searches[key]
+
+    def _search_batch(self, settings: SearchSettings, extra_length: int, ids_BS, places_B):
+        rows = settings.rows_per_sentence
+        batch_size = ops.shape(ids_BS)[0]
+        encoded = self.model.encode({INPUTS: ids_BS}) if self.has_inputs else None
+        limits_B = ops.sum(ops.cast(ops.not_equal(ids_BS, PAD_ID), "int32"), axis=1) + extra_length
+        cache = self.model.init_cache(encoded, batch_size * rows, ops.max(limits_B))
+        prefix_NP = None if self.has_inputs else repeat_for_beams(ids_BS, rows)
+
+        def step(ids_N, position, cache):
+            logits_NV, cache = self.model.decode_step(ids_N, position, cache, encoded)
+            log_probs_NV = _never_padding(ops.log_softmax(logits_NV, axis=-1))
+            return _forced(log_probs_NV, prefix_NP, position), cache
+
+        return decode(
+            step,
+            cache,
+            settings,
+            batch_size=batch_size,
+            vocab_size=self.model.spec.targets.vocab_size,
+            max_steps=ops.maximum(limits_B, 1),
+            sentence_seeds=places_B,
+        )
+
+    def _hypotheses(self, found, row: int, n_best: int) -> list[Hypothesis]:
+        hypotheses = []
+        for k in range(n_best):
+            length = int(found.lengths[row, k])
+            if length == 0:
+                continue
+            ids = tuple(int(i) for i in found.ids[row, k, :length].numpy())
+            text = self.problem.decode_target(ids)
+            hypotheses.append(Hypothesis(text, ids, float(found.scores[row, k]), float(found.log_probs[row, k])))
+        return hypotheses
+
+    def _batch_losses(self, features):
+        targets_BT = features[TARGETS]
+        return ops.sum(smoothed_cross_entropy(self.model(features), targets_BT, 0.0), axis=1)
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    """Returns (B, S) int32 of rows of ids, zero padded, at least one column wide."""
+    padded = np.full((len(rows), max(1, *map(len, rows)) if rows else 1), PAD_ID, np.int32)
+    for row, ids in zip(padded, rows, strict=True):
+        row[: len(ids)] = ids
+    return padded
+
+
+def _never_padding(log_probs_NV):
+    """Padding is no token that a model may write; the little probability it has goes to no other."""
+    is_padding_V = ops.equal(ops.arange(log_probs_NV.shape[-1]), PAD_ID)
+    return ops.where(is_padding_V[None, :], _FORBIDDEN, log_probs_NV)
+
+
+def _forced(log_probs_NV, prefix_NP, position):
+    """Where a prefix still goes on, its next id is certain and costs nothing."""
+    if prefix_NP is None:
+        return log_probs_NV
+    width = ops.shape(prefix_NP)[1]
+    column_N = ops.take(prefix_NP, ops.minimum(position, width - 1), axis=1)
+    wanted_N = ops.where(ops.less(position, width), column_N, PAD_ID)
+    is_wanted_NV = ops.equal(ops.arange(log_probs_NV.shape[-1])[None, :], wanted_N[:, None])
+    forced_NV = ops.where(is_wanted_NV, 0.0, _FORBIDDEN)
+    return ops.where(ops.not_equal(wanted_N, PAD_ID)[:, None], forced_NV, log_probs_NV)

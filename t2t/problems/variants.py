@@ -1,0 +1,89 @@
+"""The variants that every problem has: `<name>_rev` swaps its sides, `<name>_copy` copies its inputs.
+
+They are made when the data is read: the generated data is the problem's own.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from t2t.constants import INPUTS, TARGETS
+from t2t.errors import UserError
+from t2t.features import ProblemSpec
+from t2t.problems.base import Problem, Sample, Source
+from t2t.text.encoder import TextEncoder
+
+_COLUMNS = {
+    "_rev": {INPUTS: TARGETS, TARGETS: INPUTS},
+    "_copy": {INPUTS: INPUTS, TARGETS: INPUTS},
+}
+SUFFIXES = tuple(_COLUMNS)
+
+
+class VariantProblem(Problem):
+    """A problem whose features are another's, under other names.
+
+    Args:
+        base: the problem whose data is read.
+        suffix: `_rev` or `_copy`.
+    """
+
+    def __init__(self, base: Problem, suffix: str):
+        super().__init__()
+        self.base = base
+        self.name = base.name + suffix
+        self.options = base.options
+        self.splits = base.splits
+        self.metrics = base.metrics
+        self.max_length = base.max_length
+        self._own = _COLUMNS[suffix]
+
+    @property
+    def stored(self) -> Problem:
+        """The problem whose data is generated."""
+        return self.base.stored
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Feature name to the name it is stored under."""
+        below = self.base.columns or {name: name for name in self._own}
+        return {name: below[column] for name, column in self._own.items()}
+
+    def with_encoders(self, encoders: Mapping[str, TextEncoder]) -> "VariantProblem":
+        """Takes the vocabularies of the stored features."""
+        self.base.with_encoders(encoders)
+        self._check_sides()
+        self.encoders = {name: self.base.encoders[column] for name, column in self._own.items()}
+        return self
+
+    def spec(self) -> ProblemSpec:
+        """The base's features, renamed."""
+        spec = self.base.spec()
+        features = {name: spec.features[column] for name, column in self._own.items()}
+        shared = spec.shared_vocabulary or len(set(self._own.values())) == 1
+        return ProblemSpec(name=self.name, features=features, shared_vocabulary=shared)
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the base's samples with their sides renamed."""
+        for sample in self.base.generate_samples(split, source):
+            yield {name: sample[column] for name, column in self._own.items()}
+
+    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+        """Builds the base's vocabularies."""
+        return self.base.build_encoders(source)
+
+    def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
+        """Encodes the base's samples."""
+        return self.base.encode_samples(samples)
+
+    def requirements(self) -> str:
+        """What the base needs."""
+        return self.base.requirements()
+
+    def _check_sides(self) -> None:
+        missing = [column for column in self._own.values() if column not in self.base.encoders]
+        if missing:
+            raise UserError(
+                f"problem {self.name}: {self.base.name} has no text feature {missing[0]!r} to swap or copy; "
+                f"use {self.base.name} itself"
+            )

@@ -1,0 +1,167 @@
+"""From what a user typed to objects: problem, model class and hparams."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from t2t.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
+from t2t.errors import UserError
+from t2t.hparams.base import HParams
+from t2t.plugins import Plugin, load_plugins
+from t2t.problems.base import Problem
+from t2t.problems.variants import SUFFIXES, VariantProblem
+from t2t.registry import HPARAMS, MODELS, PROBLEMS
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a user asked for, by name."""
+
+    problem: str
+    model: str = ""
+    hparams_set: str = ""
+    overrides: str = ""
+    """What `--hparams` was given."""
+    train_steps: int | None = None
+    """Changes the hparam of that name; None to leave it."""
+    problem_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    data_dir: str = DEFAULT_DATA_DIR
+    tmp_dir: str = ""
+    """Raw files and downloads; empty for a folder under `data_dir`."""
+    output_dir: str = ""
+    """Empty for `~/t2t_train/<problem>/<model>-<hparams_set>`."""
+    usr_dir: str = ""
+
+    @property
+    def data_folder(self) -> Path:
+        """Where generated data of all problems lies."""
+        return Path(self.data_dir).expanduser()
+
+    @property
+    def tmp_folder(self) -> Path:
+        """Where raw files lie."""
+        return Path(self.tmp_dir).expanduser() if self.tmp_dir else self.data_folder / "tmp"
+
+    @property
+    def output_folder(self) -> Path:
+        """Where the run lies."""
+        default = f"{DEFAULT_TRAIN_DIR}/{self.problem}/{self.model}-{self.hparams_set}"
+        return Path(self.output_dir or default).expanduser()
+
+
+@dataclasses.dataclass(frozen=True)
+class Resolved:
+    """What the names of a request stand for."""
+
+    request: Request
+    problem: Problem
+    model_class: type
+    hparams: HParams
+    named_set: HParams
+    """The set as named, before overrides."""
+    plugins: list[Plugin]
+
+
+def resolve(request: Request) -> Resolved:
+    """Loads plug-ins and looks every name up; nothing can be registered afterwards.
+
+    Raises:
+        UserError: a missing or unknown name, a pair of model and set that do not fit, an override that is wrong.
+    """
+    plugins = load_plugins(request.usr_dir or None)
+    check_names(request)
+    problem = problem_named(request.problem, request.problem_options)
+    named_set = hparams_named(request.hparams_set)
+    hparams = named_set.override(request.overrides)
+    if request.train_steps is not None:
+        hparams = hparams.replace(train_steps=request.train_steps)
+    model_class = MODELS.get(request.model)
+    check_fit(request.model, model_class, request.hparams_set, hparams)
+    for registry in (PROBLEMS, MODELS, HPARAMS):
+        registry.freeze()
+    return Resolved(request, problem, model_class, hparams.freeze(), named_set, plugins)
+
+
+def check_names(request: Request) -> None:
+    """Raises UserError for names that are missing or unknown, without importing a model."""
+    missing = [flag for flag in ("problem", "model", "hparams_set") if not getattr(request, flag)]
+    if missing:
+        flags = ", ".join(f"--{flag}" for flag in missing)
+        raise UserError(f"{flags}: not given; name one each; list what there is with --registry_help")
+    problem_named(request.problem, request.problem_options)
+    hparams_named(request.hparams_set).override(request.overrides)
+    if request.model not in MODELS:
+        MODELS.get(request.model)  # raises, with the nearest names
+
+
+def problem_named(name: str, options: Mapping[str, Any] | None = None) -> Problem:
+    """Returns the problem of a name, variants included.
+
+    Raises:
+        UserError: unknown name or option, or the same variant twice.
+    """
+    base, suffixes = name, []
+    while base.endswith(SUFFIXES) and base not in PROBLEMS:
+        suffix = next(s for s in SUFFIXES if base.endswith(s))
+        if suffix in suffixes:
+            raise UserError(f"problem {name!r}: {suffix!r} stands in it twice; once is enough")
+        suffixes.append(suffix)
+        base = base.removesuffix(suffix)
+    entry = PROBLEMS.entry(base)
+    problem = entry.value(**(options or {}))
+    problem.name = entry.name
+    for suffix in reversed(suffixes):
+        problem = VariantProblem(problem, suffix)
+    return problem
+
+
+def hparams_named(name: str) -> HParams:
+    """Returns a fresh set of a name.
+
+    Raises:
+        UserError: unknown name, or a function that returns no HParams.
+    """
+    hparams = HPARAMS.get(name)()
+    if not isinstance(hparams, HParams):
+        raise UserError(
+            f"hparams set {name!r} returned {type(hparams).__name__}; its function must end with `return hparams`"
+        )
+    return hparams.replace()
+
+
+def check_fit(model: str, model_class: type, hparams_set: str, hparams: HParams) -> None:
+    """Raises UserError where a set lacks the fields that a model reads."""
+    needed = model_class.hparams_class
+    if not isinstance(hparams.model, needed):
+        raise UserError(
+            f"--model={model} --hparams_set={hparams_set}: the model reads {needed.__name__}, the set holds "
+            f"{type(hparams.model).__name__}; choose a set of the model's own family"
+        )
+
+
+def registry_listing(containing: str = "") -> str:
+    """Returns all names with one line each, by kind; only those that contain the text, where one is given.
+
+    `hparams` alone lists the fields that sets have. No model is imported for it.
+    """
+    lines = []
+    kinds = {"Models": MODELS, "HParams": HPARAMS, "Problems": PROBLEMS}
+    for title, registry in kinds.items():
+        entries = registry.entries(containing)
+        if entries:
+            width = max(len(entry.name) for entry in entries)
+            lines += [f"{title}:", *(f"  {entry.name:<{width}}  {entry.summary}".rstrip() for entry in entries), ""]
+    if containing == "hparams":
+        lines += _field_listing()
+    if not lines:
+        return f"no registered name contains {containing!r}; list all with --registry_help"
+    return "\n".join(lines).rstrip()
+
+
+def _field_listing() -> list[str]:
+    lines = ["Fields of the hparams sets, with the values of transformer_base:"]
+    hparams = hparams_named("transformer_base")
+    for name, value in hparams.items():
+        lines.append(f"  {name}={value}  {hparams.document(name)}")
+    return lines

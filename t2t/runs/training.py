@@ -1,0 +1,339 @@
+"""A training run, put together: data, model, step, trainer, callbacks, run directory."""
+
+import contextlib
+import dataclasses
+import functools
+import logging
+import math
+import platform
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import t2t
+from t2t.checkpoints.store import CheckpointStore
+from t2t.checkpoints.transfer import require_some
+from t2t.constants import DEV, TRAIN
+from t2t.data.pipeline import EvalBatches, TrainingBatches
+from t2t.data.prefetch import Prefetch
+from t2t.errors import UserError
+from t2t.inference import Translator
+from t2t.metrics.base import METRICS
+from t2t.metrics.token import FIGURES, LABEL
+from t2t.run_dir import RunDir, RunRecord, lock_run
+from t2t.runs.data import OpenData
+from t2t.runs.names import Resolved
+from t2t.training.callbacks.checkpoints import SaveCheckpoints
+from t2t.training.callbacks.evaluation import Evaluate
+from t2t.training.callbacks.metrics_log import LogMetrics
+from t2t.training.callbacks.progress import ShowProgress
+from t2t.training.callbacks.signals import StopOnSignal
+from t2t.training.distribute import build_strategy
+from t2t.training.evaluator import Evaluator
+from t2t.training.memory import MemoryEstimate, estimate
+from t2t.training.optimizers import build_optimizer
+from t2t.training.schedules import learning_rate
+from t2t.training.step import UpdateStep
+from t2t.training.trainer import Plan, Trainer
+from t2t.training.weights import assign_model, restore
+
+log = logging.getLogger("t2t")
+
+MAY_CHANGE_ON_RESUME = (
+    "train_steps", "best_metric", "early_stopping_steps", "decode_method", "beam_size", "alpha", "length_penalty",
+    "extra_length", "decode_batch_size", "sampling_temperature", "sampling_top_k", "sampling_top_p",
+)  # fmt: skip
+"""Hparams that a resumed run may change: they decide when it ends and how it is decoded, not what it learns."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a run is carried out; nothing here changes what an update computes but the seed and the replicas."""
+
+    seed: int = 0
+    worker_gpu: int = 0
+    worker_cpu: int = 0
+    eval_every: int = 1000
+    """Updates between two evaluations, and between two checkpoints."""
+    eval_steps: int = 100
+    """At most this many batches of the dev split in an evaluation; 0 = no evaluation while training."""
+    keep_checkpoint_max: int = 20
+    log_every: int = 50
+    warm_start_from: str = ""
+    evaluates: bool = True
+    """Whether to evaluate while training (`continuous_train_and_eval`) or not (`train`)."""
+
+
+class TrainingRun:
+    """A model under training, built from a resolved request; `fit` trains it."""
+
+    def __init__(self, resolved: Resolved, data: OpenData, settings: Settings):
+        self.resolved, self.data, self.settings = resolved, data, settings
+        hparams = resolved.hparams
+        self.strategy = build_strategy(settings.worker_gpu, settings.worker_cpu)
+        keras.utils.set_random_seed(settings.seed)
+        with self.strategy.scope():
+            self.model = resolved.model_class(hparams.model, data.problem.spec(), dtype=hparams.precision)
+            optimizer = build_optimizer(hparams.optimization)
+            optimizer.build(self.model.trainable_variables)
+        self.step = UpdateStep(
+            self.model,
+            optimizer,
+            self.strategy,
+            run_seed=settings.seed,
+            clip_grad_norm=hparams.clip_grad_norm,
+            weight_decay=hparams.weight_decay,
+            ema_decay=hparams.ema_decay,
+            scale_loss=hparams.precision == "mixed_float16",
+        )
+        self.batches = TrainingBatches(
+            data.readers[TRAIN],
+            seed=settings.seed,
+            batch_size=hparams.batch_size,
+            window=hparams.shuffle_window,
+            columns=data.problem.columns,
+            max_length=hparams.max_length,
+            ladder_step=hparams.length_bucket_step,
+        )
+        self.plan = Plan(
+            train_steps=hparams.train_steps,
+            micro_batches=self._micro_batches(),
+            rate=functools.partial(
+                learning_rate, hparams.schedule, hidden_size=hparams.hidden_size, train_steps=hparams.train_steps
+            ),
+            log_every=settings.log_every,
+        )
+
+    def _micro_batches(self) -> int:
+        hparams = self.resolved.hparams
+        return max(1, round(hparams.effective_batch_size / (hparams.batch_size * self.step.replicas)))
+
+    # === What it will be ===
+
+    def memory(self) -> MemoryEstimate:
+        """Returns what an update needs."""
+        hparams = self.resolved.hparams
+        slots = len(self.step.optimizer.variables) // max(len(self.model.trainable_variables), 1) + bool(
+            hparams.ema_decay
+        )
+        largest = max(self.largest_batches(), key=lambda batch: sum(array.nbytes for array in batch.values()))
+        return estimate(self.model, largest, slots, self.plan.micro_batches > 1)
+
+    def describe(self) -> list[str]:
+        """Returns what is about to run, a line each."""
+        hparams, request = self.resolved.hparams, self.resolved.request
+        changed = hparams.difference(self.resolved.named_set)
+        unit = "padded tokens per side" if self.data.readers[TRAIN].is_sequence("targets") else "examples"
+        per_update = hparams.batch_size * self.step.replicas * self.plan.micro_batches
+        lines = [
+            f"problem {request.problem}, model {request.model}, hparams set {request.hparams_set}",
+            "changed hparams: " + (", ".join(f"{k}={new} (was {old})" for k, (old, new) in changed.items()) or "none"),
+            f"data: {len(self.data.readers[TRAIN]):,} training examples"
+            + (f", {self.batches.skipped:,} of them longer than max_length={hparams.max_length} and skipped"
+               if self.batches.skipped else ""),
+            f"parameters: {self.model.count_params():,}",
+            f"batch_size={hparams.batch_size} {unit} per replica per step; {self.step.replicas} replica(s) x "
+            f"{self.plan.micro_batches} step(s) = {per_update:,} an update",
+        ]  # fmt: skip
+        return lines + [f"plug-in {p.name} ({p.kind}): {', '.join(p.registered) or 'registered nothing'}"
+                        for p in self.resolved.plugins]  # fmt: skip
+
+    def largest_batches(self) -> list[dict[str, np.ndarray]]:
+        """Returns dummy batches of the most extreme shapes that training can meet: the longest, and the most rows."""
+        reader, columns = self.data.readers[TRAIN], self.data.problem.columns
+        return extreme_batches(reader, columns, self.resolved.hparams.batch_size, self.resolved.hparams.max_length)
+
+    # === Doing it ===
+
+    def fit(self) -> int:
+        """Trains, resuming where the output directory holds a run of the same.
+
+        Returns:
+            the signal that ended training before its time, or 0.
+
+        Raises:
+            UserError: the output directory is another run's, or training diverged.
+            MachineError: out of memory, disk full.
+        """
+        folder = self.resolved.request.output_folder
+        with lock_run(folder), contextlib.ExitStack() as stack:
+            run = self._open_run()
+            store = CheckpointStore(run.checkpoints_folder)
+            update, state = self._restore(store)
+            if update >= self.plan.train_steps:
+                log.info(
+                    "%s is finished: %d updates done of --train_steps=%d; to train longer, pass a larger --train_steps",
+                    folder, update, self.plan.train_steps,
+                )  # fmt: skip
+                return 0
+            if state:
+                self.batches.seek(state)
+                log.info("resuming %s after update %d, going to update %d", folder, update, self.plan.train_steps)
+            data_state = self.batches.state()
+            batches = stack.enter_context(Prefetch(self.batches))
+            trainer = Trainer(self.step, batches, data_state, self.plan, update)
+            trainer.rehearse(self.largest_batches())
+            signals = StopOnSignal()
+            stack.callback(signals.release)
+            trainer.fit(self._callbacks(trainer, run, store, signals))
+            return signals.received or 0
+
+    def _open_run(self) -> RunDir:
+        record = self.record()
+        folder = self.resolved.request.output_folder
+        if not RunDir.exists(folder):
+            return RunDir.create(folder, record, self.data.problem.encoders)
+        run = RunDir.open(folder)
+        run.resume(record.with_vocabularies(self.data.problem.encoders), MAY_CHANGE_ON_RESUME)
+        return run
+
+    def record(self) -> RunRecord:
+        """Returns what the run directory remembers."""
+        request = self.resolved.request
+        return RunRecord(
+            problem=request.problem,
+            model=request.model,
+            hparams_set=request.hparams_set,
+            overrides=request.overrides,
+            hparams=self.resolved.hparams.to_dict(),
+            problem_options=self.data.problem.options.changed(),
+            spec=self.data.problem.spec(),
+            data_fingerprint=self.data.fingerprint,
+            plugins=[plugin.to_dict() for plugin in self.resolved.plugins],
+            versions={
+                "t2t": t2t.__version__,
+                "python": platform.python_version(),
+                "tensorflow": tf.__version__,
+                "keras": keras.__version__,
+            },
+        )
+
+    def _restore(self, store: CheckpointStore) -> tuple[int, dict]:
+        if store.latest() is None:
+            if self.settings.warm_start_from:
+                self._warm_start()
+            return 0, {}
+        checkpoint = store.load()
+        seed = checkpoint.state.get("seed")
+        if seed != self.settings.seed:
+            raise UserError(
+                f"--random_seed={self.settings.seed}: the run in {store.folder.parent} was begun with {seed}; "
+                f"go on with that seed or use another --output_dir"
+            )
+        source = f"checkpoint {checkpoint.name} of {store.folder.parent}"
+        restore(self.step, checkpoint.model, checkpoint.optimizer, checkpoint.ema, source)
+        return checkpoint.step, checkpoint.state["data"]
+
+    def _warm_start(self) -> None:
+        source = self.settings.warm_start_from
+        weights = CheckpointStore(RunDir.open(source).checkpoints_folder if RunDir.exists(source) else source)
+        checkpoint = weights.load_model("latest" if RunDir.exists(source) else source)
+        report = require_some(checkpoint.weights, {v.path: tuple(v.shape) for v in self.model.variables}, source)
+        assign_model(self.model, {name: checkpoint.weights[name] for name in report.taken})
+        for mean, variable in zip(self.step.ema, self.model.trainable_variables, strict=False):
+            mean.assign(variable.value)
+        log.info("warm start from %s (step %d): %s", source, checkpoint.step, report)
+
+    def _callbacks(self, trainer: Trainer, run: RunDir, store: CheckpointStore, signals: StopOnSignal) -> list:
+        settings = self.settings
+        progress = ShowProgress(trainer)
+        metrics = LogMetrics(run.append_metrics, run.path / "events")
+        saving = SaveCheckpoints(
+            trainer, store, settings.eval_every, settings.keep_checkpoint_max, {"seed": settings.seed}
+        )
+        callbacks = [signals, metrics, progress, saving]
+        if settings.evaluates and settings.eval_steps:
+            callbacks.append(
+                self._evaluation(trainer, run, store, [metrics.write_evaluation, progress.show_evaluation])
+            )
+        return callbacks
+
+    def _evaluation(self, trainer: Trainer, run: RunDir, store: CheckpointStore, listeners: list) -> Evaluate:
+        hparams = self.resolved.hparams
+        best_metric = best_metric_of(hparams.best_metric, self.data.problem.metrics)
+        history = [
+            (line["step"], line[f"dev/{best_metric}"])
+            for line in run.metrics()
+            if line.get(f"dev/{best_metric}") is not None
+        ]
+        evaluator = build_evaluator(
+            self.model,
+            self.data,
+            DEV,
+            hparams,
+            self.settings.eval_steps,
+            metrics=(best_metric, *self.data.problem.metrics),
+        )
+        return Evaluate(
+            trainer, evaluator, store, every=self.settings.eval_every, best_metric=best_metric,
+            patience=hparams.early_stopping_steps, history=history, listeners=listeners,
+        )  # fmt: skip
+
+
+def best_metric_of(asked: str, declared: tuple[str, ...]) -> str:
+    """Returns the full name of the figure that picks the best checkpoint.
+
+    Teacher-forced figures may be asked for without their label; where a text metric has the same name, that is meant.
+    """
+    name = asked or (declared[0] if declared else "loss")
+    if name in METRICS or name.startswith(LABEL):
+        return name
+    return LABEL + name if name in FIGURES else name
+
+
+def build_evaluator(model, data: OpenData, split: str, hparams, eval_steps: int, metrics) -> Evaluator:
+    """Returns an evaluator of a split, decoding for real with the run's decode hparams."""
+    data.problem.check_split(split)
+    reader, columns = data.readers[split], data.problem.columns
+    limit = examples_in(reader, columns, eval_steps * hparams.batch_size) if eval_steps else None
+    batches = EvalBatches(
+        reader, hparams.batch_size, columns=columns, limit=limit, max_length=hparams.max_length, ladder_step=1.0
+    )
+    decode = None
+    if model.autoregressive and data.problem.spec().inputs is not None:
+        translator = Translator(data.problem, model, hparams.decode)
+        decode = functools.partial(decode_split, translator, reader, columns, limit)
+    return Evaluator(model, batches, decode, metrics)
+
+
+def decode_split(translator: Translator, reader, columns, limit: int | None) -> tuple[list[str], list[str]]:
+    """Returns (hypotheses, references) of the first `limit` examples of a split, in its order."""
+    names = columns or {"inputs": "inputs", "targets": "targets"}
+    indices = np.arange(min(len(reader), limit or len(reader)))
+    sources = [ids[:-1] for ids in rows_of(reader, indices, names["inputs"])]
+    references = [translator.problem.decode_target(ids) for ids in rows_of(reader, indices, names["targets"])]
+    hypotheses = [found[0].text for found in translator.translate_ids(sources)]
+    return hypotheses, references
+
+
+def rows_of(reader, indices: np.ndarray, stored: str) -> Iterator[list[int]]:
+    """Yields the ids of examples, end of sequence included."""
+    values, lengths = reader.read(indices, stored)
+    for row in np.split(values, np.cumsum(lengths)[:-1]):
+        yield row.tolist()
+
+
+def examples_in(reader, columns, tokens: int) -> int:
+    """Returns how many of a split's first examples have about so many tokens on their longer side; at least one."""
+    stored = list((columns or dict.fromkeys(reader.features)).values()) if columns else list(reader.features)
+    lengths = [reader.lengths(name) for name in stored if reader.is_sequence(name)]
+    if not lengths:
+        return min(len(reader), tokens)
+    return max(1, int(np.searchsorted(np.cumsum(np.maximum.reduce(lengths)), tokens, side="right")))
+
+
+def extreme_batches(reader, columns, batch_size: int, max_length: int) -> list[dict[str, np.ndarray]]:
+    """Returns dummy batches of a split's extreme shapes: its longest sequences, and its shortest with most rows."""
+    names = columns or {name: name for name in reader.features}
+    sequences = [name for name, stored in names.items() if reader.is_sequence(stored)]
+    longest = min(max((reader.longest[names[name]] for name in sequences), default=1), max_length)
+    shortest = min((int(reader.lengths(names[name]).min()) for name in sequences), default=1)
+    batches = []
+    for width in sorted({longest, max(1, shortest)}, reverse=True):
+        rows = max(1, batch_size // width) if sequences else batch_size
+        rows = min(rows, math.ceil(len(reader)))
+        single = {n: reader.single(np.zeros(rows, np.int64), s) for n, s in names.items() if n not in sequences}
+        batches.append({name: np.full((rows, width), 2, np.int32) for name in sequences} | single)
+    return batches

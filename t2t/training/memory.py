@@ -1,0 +1,67 @@
+"""How much memory an update needs, estimated from the graph before anything runs.
+
+Legend: rows and widths are those of the largest batch.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from t2t.models.base import SequenceModel
+
+_FREE = frozenset({"Const", "ReadVariableOp", "Placeholder", "Identity", "Reshape", "NoOp", "StridedSlice", "Shape"})
+"""Operations whose outputs take no memory of their own."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryEstimate:
+    """Bytes on each replica."""
+
+    weights: int
+    optimizer: int
+    gradients: int
+    activations: int
+    """All outputs of the forward pass of the largest batch: what the backward pass may need, an upper bound."""
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.optimizer + self.gradients + self.activations
+
+    def __str__(self) -> str:
+        parts = dataclasses.asdict(self)
+        listed = ", ".join(f"{name} {size / 2**20:,.0f} MiB" for name, size in parts.items())
+        return f"at most {self.total / 2**20:,.0f} MiB on each replica ({listed})"
+
+
+def estimate(model: SequenceModel, batch: dict[str, np.ndarray], slots: int, accumulates: bool) -> MemoryEstimate:
+    """Returns the estimate for a model and its largest batch.
+
+    Args:
+        model: built.
+        batch: features of the largest batch; only shapes and dtypes matter.
+        slots: weight-sized variables that the optimizer keeps, the moving average included.
+        accumulates: whether gradients are summed over micro-batches.
+    """
+    weights = sum(math.prod(v.shape) * 4 for v in model.variables)
+    trained = sum(math.prod(v.shape) * 4 for v in model.trainable_variables)
+    return MemoryEstimate(
+        weights=weights,
+        optimizer=trained * slots,
+        gradients=trained * (2 if accumulates else 1),
+        activations=_forward_bytes(model, batch),
+    )
+
+
+def _forward_bytes(model: SequenceModel, batch: dict[str, np.ndarray]) -> int:
+    signature = {name: tf.TensorSpec(array.shape, array.dtype) for name, array in batch.items()}
+
+    def forward(features):
+        seed = tf.zeros((2,), tf.int64)
+        return model.loss_sum(model.body(features, seed=seed), features["targets"])
+
+    graph = tf.function(forward, input_signature=[signature], autograph=False).get_concrete_function().graph
+    outputs = (tensor for op in graph.get_operations() if op.type not in _FREE for tensor in op.outputs)
+    return sum(math.prod(t.shape) * t.dtype.size for t in outputs if t.shape.is_fully_defined() and t.dtype.size)
