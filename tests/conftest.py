@@ -1,0 +1,37 @@
+"""What every test needs: a quiet TensorFlow with two logical devices, so that one machine holds two replicas."""
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import pytest
+import tensorflow as tf
+
+REPLICAS = 2
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--update-golden", action="store_true", help="rewrite the files under tests/golden/")
+
+
+def pytest_configure(config):
+    # Devices can be split only before TensorFlow starts, which the first operation of any test makes it do.
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * REPLICAS)
+
+
+@pytest.fixture
+def golden(request):
+    """Compares text with the file of a name under tests/golden/, or rewrites the file under --update-golden."""
+
+    def compare(name, text):
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.is_file(), f"{path} is missing; make it with --update-golden and look at what it says"
+        assert text == path.read_text(encoding="utf-8")
+
+    return compare
