@@ -10,6 +10,7 @@ import glob
 import importlib
 import logging
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,9 @@ from absl import flags
 from t2t.errors import T2TError, UnknownNameError, UserError, did_you_mean, one_line
 
 Main = Callable[[list[str] | None], int]
+_STARTING = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl|To enable the following instructions|\s*$")
+"""Lines that TensorFlow writes before anyone can tell it not to."""
+
 ALL = "*"
 """Value of `--registry_help` given bare."""
 
@@ -130,22 +134,29 @@ class _Lines(logging.Formatter):
 
 
 def import_quietly(module: str):
-    """Imports a module that imports TensorFlow, without what TensorFlow's libraries print while they start."""
-    # Where there is no GPU, TensorFlow reports as an error that it found none.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if glob.glob("/dev/nvidia*") else "3")
+    """Imports a module that imports TensorFlow; see `quietly`."""
     if module in sys.modules:
         return sys.modules[module]
+    with quietly():
+        return importlib.import_module(module)
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Holds back what TensorFlow's libraries print while they start; anything else is shown afterwards."""
+    # Where there is no GPU, TensorFlow reports as an error that it found none.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if glob.glob("/dev/nvidia*") else "3")
     sys.stderr.flush()
     saved = os.dup(2)
     with tempfile.TemporaryFile() as printed:
         os.dup2(printed.fileno(), 2)
         try:
-            return importlib.import_module(module)
-        except BaseException:
-            os.dup2(saved, 2)
-            printed.seek(0)
-            sys.stderr.write(printed.read().decode(errors="replace"))
-            raise
+            yield
         finally:
+            sys.stderr.flush()
             os.dup2(saved, 2)
             os.close(saved)
+            printed.seek(0)
+            kept = [line for line in printed.read().decode(errors="replace").splitlines() if not _STARTING.match(line)]
+            if kept:
+                print(*kept, sep="\n", file=sys.stderr)

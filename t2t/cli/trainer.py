@@ -4,7 +4,7 @@ import sys
 
 from absl import flags
 
-from t2t.cli.common import ALL, command, import_quietly, parse
+from t2t.cli.common import ALL, command, import_quietly, parse, quietly
 from t2t.cli.flags import define_problem_flags, define_run_flags, define_search_flags, request_of, search_overrides
 from t2t.constants import DEV
 from t2t.errors import UserError
@@ -64,7 +64,8 @@ def main(argv: list[str] | None = None) -> int:
     values = parse(build_flags(), argv, USAGE)
     if values is None:
         return 0
-    load_plugins(values["t2t_usr_dir"].value or None)
+    with quietly():
+        load_plugins(values["t2t_usr_dir"].value or None)
     if values["registry_help"].value is not None:
         print(registry_listing(values["registry_help"].value.replace(ALL, "")))
         return 0

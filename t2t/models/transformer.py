@@ -16,6 +16,7 @@ from t2t.constants import INPUTS, TARGETS
 from t2t.features import ProblemSpec
 from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.attention import KeysValues, MultiHeadAttention
+from t2t.layers.cache import write_position
 from t2t.layers.dropout import Dropout
 from t2t.layers.embedding import Embedding
 from t2t.layers.feed_forward import FeedForward
@@ -245,9 +246,7 @@ class DecoderLayer(keras.layers.Layer):
     def step(self, x_N1D, position, cache: KeysValues, memory: KeysValues | None, memory_keep):
         """Returns (N, 1, D) for the one position, and the cache with its keys and values."""
         query, new = self.self_attention.query_keys_values(self.self_attention_residual.before(x_N1D))
-        cache = KeysValues(
-            *(ops.slice_update(old, (0, 0, position, 0), one) for old, one in zip(cache, new, strict=True))
-        )
+        cache = write_position(cache, new, position)
         keep = up_to_keep(position, ops.shape(cache.keys)[2])
         x_N1D = self.self_attention_residual.after(x_N1D, self.self_attention.combine(query, cache, keep))
         if self.memory_attention is not None:

@@ -1,0 +1,25 @@
+"""Write the words of a phrase backwards.
+
+    inputs   small red fox sees old dog
+    targets  dog old sees fox red small
+
+Made up by the generator below; no licence needed.
+"""
+
+from t2t.constants import TRAIN
+from t2t.problems.text_problems import Text2Text
+from t2t.registry import register_problem
+
+
+@register_problem  # the name is the class's in snake case: my_reverse_words
+class MyReverseWords(Text2Text):
+    """Phrases of one to eight words, read backwards."""
+
+    vocabulary = ("small", "old", "red", "quick", "fox", "dog", "cat", "bird", "sees", "hears", "follows", "likes")
+    metrics = ("accuracy_per_sequence", "accuracy")
+
+    def generate_samples(self, split, source):
+        """Yields 5,000 phrases to learn from and 200 to evaluate on."""
+        for _ in range(5000 if split == TRAIN else 200):
+            words = source.rng.choices(self.vocabulary, k=source.rng.randint(1, 8))
+            yield {"inputs": " ".join(words), "targets": " ".join(reversed(words))}
