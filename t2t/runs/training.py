@@ -22,7 +22,7 @@ from t2t.errors import UserError
 from t2t.inference import Translator
 from t2t.metrics.base import METRICS
 from t2t.metrics.token import FIGURES, LABEL
-from t2t.run_dir import RunDir, RunRecord, lock_run
+from t2t.run_dir import RunDir, RunRecord, describe_vocabularies, lock_run
 from t2t.runs.data import OpenData
 from t2t.runs.names import Resolved
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
@@ -186,7 +186,7 @@ class TrainingRun:
         if not RunDir.exists(folder):
             return RunDir.create(folder, record, self.data.problem.encoders)
         run = RunDir.open(folder)
-        run.resume(record.with_vocabularies(self.data.problem.encoders), MAY_CHANGE_ON_RESUME)
+        run.resume(record, MAY_CHANGE_ON_RESUME)
         return run
 
     def record(self) -> RunRecord:
@@ -201,6 +201,7 @@ class TrainingRun:
             problem_options=self.data.problem.options.changed(),
             spec=self.data.problem.spec(),
             data_fingerprint=self.data.fingerprint,
+            vocabularies=describe_vocabularies(self.data.problem.encoders),
             plugins=[plugin.to_dict() for plugin in self.resolved.plugins],
             versions={
                 "t2t": t2t.__version__,
