@@ -6,7 +6,6 @@ import functools
 import logging
 import math
 import platform
-from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -16,14 +15,14 @@ import t2t
 from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import require_some
 from t2t.constants import DEV, TRAIN
-from t2t.data.pipeline import EvalBatches, TrainingBatches
+from t2t.data.pipeline import TrainingBatches
 from t2t.data.prefetch import Prefetch
 from t2t.errors import UserError
-from t2t.inference import Translator
 from t2t.metrics.base import METRICS
 from t2t.metrics.token import FIGURES, LABEL
 from t2t.run_dir import RunDir, RunRecord, describe_vocabularies, lock_run
 from t2t.runs.data import OpenData
+from t2t.runs.evaluation import build_evaluator
 from t2t.runs.names import Resolved
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
 from t2t.training.callbacks.evaluation import Evaluate
@@ -31,7 +30,6 @@ from t2t.training.callbacks.metrics_log import LogMetrics
 from t2t.training.callbacks.progress import ShowProgress
 from t2t.training.callbacks.signals import StopOnSignal
 from t2t.training.distribute import build_strategy
-from t2t.training.evaluator import Evaluator
 from t2t.training.memory import MemoryEstimate, estimate
 from t2t.training.optimizers import build_optimizer
 from t2t.training.schedules import learning_rate
@@ -282,47 +280,6 @@ def best_metric_of(asked: str, declared: tuple[str, ...]) -> str:
     if name in METRICS or name.startswith(LABEL):
         return name
     return LABEL + name if name in FIGURES else name
-
-
-def build_evaluator(model, data: OpenData, split: str, hparams, eval_steps: int, metrics) -> Evaluator:
-    """Returns an evaluator of a split, decoding for real with the run's decode hparams."""
-    data.problem.check_split(split)
-    reader, columns = data.readers[split], data.problem.columns
-    limit = examples_in(reader, columns, eval_steps * hparams.batch_size) if eval_steps else None
-    batches = EvalBatches(
-        reader, hparams.batch_size, columns=columns, limit=limit, max_length=hparams.max_length, ladder_step=1.0
-    )
-    decode = None
-    if model.autoregressive and data.problem.spec().inputs is not None:
-        translator = Translator(data.problem, model, hparams.decode)
-        decode = functools.partial(decode_split, translator, reader, columns, limit)
-    return Evaluator(model, batches, decode, metrics)
-
-
-def decode_split(translator: Translator, reader, columns, limit: int | None) -> tuple[list[str], list[str]]:
-    """Returns (hypotheses, references) of the first `limit` examples of a split, in its order."""
-    names = columns or {"inputs": "inputs", "targets": "targets"}
-    indices = np.arange(min(len(reader), limit or len(reader)))
-    sources = [ids[:-1] for ids in rows_of(reader, indices, names["inputs"])]
-    references = [translator.problem.decode_target(ids) for ids in rows_of(reader, indices, names["targets"])]
-    hypotheses = [found[0].text for found in translator.translate_ids(sources)]
-    return hypotheses, references
-
-
-def rows_of(reader, indices: np.ndarray, stored: str) -> Iterator[list[int]]:
-    """Yields the ids of examples, end of sequence included."""
-    values, lengths = reader.read(indices, stored)
-    for row in np.split(values, np.cumsum(lengths)[:-1]):
-        yield row.tolist()
-
-
-def examples_in(reader, columns, tokens: int) -> int:
-    """Returns how many of a split's first examples have about so many tokens on their longer side; at least one."""
-    stored = list((columns or dict.fromkeys(reader.features)).values()) if columns else list(reader.features)
-    lengths = [reader.lengths(name) for name in stored if reader.is_sequence(name)]
-    if not lengths:
-        return min(len(reader), tokens)
-    return max(1, int(np.searchsorted(np.cumsum(np.maximum.reduce(lengths)), tokens, side="right")))
 
 
 def extreme_batches(reader, columns, batch_size: int, max_length: int) -> list[dict[str, np.ndarray]]:

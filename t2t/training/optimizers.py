@@ -12,10 +12,12 @@ def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:
         "beta_2": hparams.optimizer_adam_beta2,
         "epsilon": hparams.optimizer_adam_epsilon,
     }
+    # Keras counts the optimizers of a process in their names, which are the slots' names in checkpoints.
+    common = {"learning_rate": 0.0, "name": hparams.optimizer}
     if hparams.optimizer in ("adam", "adamw"):  # AdamW is Adam with decoupled decay, which the step applies
-        return keras.optimizers.Adam(learning_rate=0.0, **adam)
+        return keras.optimizers.Adam(**common, **adam)
     if hparams.optimizer == "lamb":
-        return keras.optimizers.Lamb(learning_rate=0.0, **adam)
+        return keras.optimizers.Lamb(**common, **adam)
     if hparams.optimizer == "adafactor":
-        return keras.optimizers.Adafactor(learning_rate=0.0, relative_step=False)
-    return keras.optimizers.SGD(learning_rate=0.0)
+        return keras.optimizers.Adafactor(**common, relative_step=False)
+    return keras.optimizers.SGD(**common)

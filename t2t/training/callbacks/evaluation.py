@@ -1,5 +1,6 @@
 """Evaluates every n updates, keeps the best checkpoint, and stops a run that no longer improves."""
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -8,6 +9,7 @@ import keras
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.metrics import higher_is_better
+from t2t.training.callbacks.signals import StopRequestedError
 from t2t.training.trainer import Trainer
 from t2t.training.weights import averaged_weights
 
@@ -29,6 +31,7 @@ class Evaluate(keras.callbacks.Callback):
         patience: updates without a better one after which training stops; 0 = never.
         history: (update, value of `best_metric`) of earlier evaluations of the run.
         listeners: called with (update, figures).
+        interruptible: context in which an evaluation may be broken off by StopRequestedError.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class Evaluate(keras.callbacks.Callback):
         patience: int = 0,
         history: Iterable[tuple[int, float]] = (),
         listeners: Iterable[Callable[[int, dict[str, float]], Any]] = (),
+        interruptible: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext,
     ):
         super().__init__()
         self._trainer, self._evaluate, self._store, self._every = trainer, evaluate, store, every
@@ -49,6 +53,7 @@ class Evaluate(keras.callbacks.Callback):
         self._higher = higher_is_better(best_metric)
         self._history = [(update, value) for update, value in history if update <= trainer.update]
         self._listeners = list(listeners)
+        self._interruptible = interruptible
 
     def on_train_begin(self, logs=None):
         """Makes up for an evaluation that a crash has lost."""
@@ -80,8 +85,12 @@ class Evaluate(keras.callbacks.Callback):
         if any(done == update for done, _ in self._history):
             self._stop_where_stuck()
             return
-        with averaged_weights(self._trainer.step):
-            figures = self._evaluate()
+        try:
+            with averaged_weights(self._trainer.step), self._interruptible():
+                figures = self._evaluate()
+        except StopRequestedError:  # the checkpoint is on the disk; a resumed run makes up for the evaluation
+            self.model.stop_training = True
+            return
         for listener in self._listeners:
             listener(update, figures)
         if self._best_metric in figures:

@@ -1,23 +1,32 @@
 """Stops cleanly when the process is asked to: the update in progress ends, a checkpoint is saved."""
 
+import contextlib
 import signal
+from collections.abc import Iterator
 
 import keras
 
 
+class StopRequestedError(Exception):
+    """The process was asked to stop while it did something that may be left undone."""
+
+
 class StopOnSignal(keras.callbacks.Callback):
-    """Ends training after the present update on SIGTERM or Ctrl-C; a second Ctrl-C interrupts at once."""
+    """Ends training after the present update on SIGTERM or Ctrl-C; a second Ctrl-C interrupts at once.
+
+    It comes last in the list, so that the signals are held until everything is saved.
+    """
 
     def __init__(self):
         super().__init__()
         self.received: int | None = None
         """The signal that came, if any."""
         self._before: dict[int, object] = {}
+        self._raises = False
 
     def on_train_begin(self, logs=None):
         """Takes over the signals."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._before[number] = signal.signal(number, self._note)
+        self.take_over()
 
     def on_train_batch_end(self, batch, logs=None):
         """Ends training where a signal has come."""
@@ -28,6 +37,23 @@ class StopOnSignal(keras.callbacks.Callback):
         """Gives the signals back."""
         self.release()
 
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Lets a signal break off what runs in a `with` block, by StopRequestedError."""
+        if self.received is not None:
+            raise StopRequestedError
+        self._raises = True
+        try:
+            yield
+        finally:
+            self._raises = False
+
+    def take_over(self) -> None:
+        """Handles the signals from here on."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            if number not in self._before:
+                self._before[number] = signal.signal(number, self._note)
+
     def release(self) -> None:
         """Gives the signals back, also where training ended in an error."""
         while self._before:
@@ -37,3 +63,6 @@ class StopOnSignal(keras.callbacks.Callback):
         if self.received is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.received = number
+        if self._raises:
+            self._raises = False
+            raise StopRequestedError
