@@ -9,18 +9,24 @@ sentence, N = B * K rows.
 
 import dataclasses
 import functools
+import hashlib
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
+import t2t
 from t2t.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.data.batching import Ladder, cut
+from t2t.decoding.result import SearchResult
 from t2t.decoding.search import SearchSettings, decode
 from t2t.decoding.state import repeat_for_beams
-from t2t.errors import UserError
+from t2t.errors import UnknownNameError, UserError, did_you_mean
+from t2t.hparams.field import coerce, complaint
 from t2t.hparams.sections import DecodeHParams
 from t2t.losses import smoothed_cross_entropy
 from t2t.models.base import SequenceModel
@@ -45,7 +51,8 @@ class Hypothesis:
     score: float
     """Log-probability divided by the length penalty."""
     log_prob: float
-    """Natural logarithm of its probability, end of sequence included."""
+    """Natural logarithm of its probability, end of sequence included; of what the model wrote, where it went on
+    writing a beginning that it was given."""
 
 
 class Translator:
@@ -55,53 +62,103 @@ class Translator:
         problem: with its encoders; turns text into ids and back.
         model: with its weights.
         hparams: how to search by default; any call may ask otherwise.
+
+    Raises:
+        UserError: the model writes no sequences.
     """
 
     def __init__(self, problem: Problem, model: SequenceModel, hparams: DecodeHParams):
+        if not model.autoregressive:
+            raise UserError(
+                f"decoding {problem.name} with {type(model).__name__}: the model writes no sequences; evaluate it with "
+                f"t2t-eval"
+            )
         self.problem, self.model, self.hparams = problem, model, hparams
-        self.has_inputs = problem.spec().inputs is not None
-        self.cut = 0
-        """Inputs that were longer than the model takes and have been cut, so far."""
-        self._searches: dict[SearchSettings, Callable] = {}
+        self.has_inputs = model.spec.inputs is not None
+        self._searches: dict[tuple[SearchSettings, int], Callable] = {}
         self._losses = tf.function(self._batch_losses, autograph=False, reduce_retracing=True)
+
+    @property
+    def longest_input(self) -> int:
+        """Most ids of an input, without end of sequence; longer ones are cut."""
+        return self.model.hparams.max_length - 1
+
+    def fingerprint(self) -> str:
+        """Returns a sha256 of what decides its outputs: weights, vocabularies, problem, version of t2t."""
+        digest = hashlib.sha256(f"{t2t.__version__} {self.problem.name} {self.model.hparams!r}".encode())
+        for name, encoder in sorted(self.problem.encoders.items()):
+            digest.update(f"\0{name} {encoder.fingerprint}".encode())
+        for variable in sorted(self.model.variables, key=lambda v: v.path):
+            digest.update(f"\0{variable.path} {variable.shape} {variable.dtype}".encode())
+            digest.update(np.ascontiguousarray(ops.convert_to_numpy(variable)).tobytes())
+        return digest.hexdigest()
+
+    def encode(self, texts: Iterable[str]) -> list[list[int]]:
+        """Returns the ids of inputs (of beginnings of outputs, for a language model), without end of sequence."""
+        if isinstance(texts, str):
+            raise TypeError("a list of texts is wanted, not one text")
+        encoder = self.problem.encoders[INPUTS if self.has_inputs else TARGETS]
+        return encoder.encode_batch(list(texts))
 
     def translate(self, texts: Sequence[str], n_best: int = 1, **changes) -> list[list[Hypothesis]]:
         """Returns the `n_best` best outputs of each text, best first, in the order of the texts.
 
-        Without inputs (a language model), each text is the beginning of an output that the model goes on writing.
+        Without inputs (a language model), each text is the beginning of an output that the model goes on writing. A
+        text has fewer than `n_best` outputs where there are no more; samples come in the order drawn.
 
         Args:
             texts: any strings; one output list each, whatever they hold.
             n_best: hypotheses for each text, at most the beam.
             changes: fields of the decode hparams to change, e.g. `beam_size=1`, and `seed` for sampling.
-        """
-        encoder = self.problem.encoders[INPUTS if self.has_inputs else TARGETS]
-        return self.translate_ids(encoder.encode_batch(list(texts)), n_best, **changes)
 
-    def translate_ids(self, sentences: Sequence[Sequence[int]], n_best: int = 1, **changes) -> list[list[Hypothesis]]:
-        """Translates ids (without end of sequence) instead of text; see `translate`."""
-        settings, hparams = self._settings(n_best, changes)
+        Raises:
+            UserError: a change that is unknown or out of bounds, or more hypotheses than the search has.
+        """
+        return self.translate_ids(self.encode(texts), n_best, **changes)
+
+    def translate_ids(
+        self,
+        sentences: Sequence[Sequence[int]],
+        n_best: int = 1,
+        *,
+        places: Sequence[int] | None = None,
+        on_done: Callable[[int], Any] | None = None,
+        **changes,
+    ) -> list[list[Hypothesis]]:
+        """Translates ids (without end of sequence) instead of text; see `translate`.
+
+        Args:
+            sentences: lists of ids; longer ones than `longest_input` are cut, with a warning.
+            n_best: see `translate`.
+            places: what names each sentence when sampling, e.g. its line number; 0, 1, 2, ... by default.
+            on_done: called after each batch with the number of sentences in it.
+            changes: see `translate`.
+        """
+        settings, hparams = self.settings(n_best, **changes)
         if not sentences:
             return []
-        rows = [self._ended(sentence) for sentence in sentences]
+        rows = self._rows(sentences)
+        seeds = np.arange(len(rows)) if places is None else np.asarray(places)
+        search = self._search(settings, hparams.extra_length)
         results: list[list[Hypothesis]] = [[] for _ in rows]
         for indices, batch in self._batches(rows, hparams.decode_batch_size // settings.rows_per_sentence):
-            found = self._search(settings, hparams.extra_length)(tf.constant(batch), tf.constant(indices, tf.int32))
+            found = search(tf.constant(batch), tf.constant(seeds[indices], tf.int32))
+            found = SearchResult(*(tensor.numpy() for tensor in found))
             for row, place in enumerate(indices):
                 results[place] = self._hypotheses(found, row, n_best)
+            if on_done is not None:
+                on_done(len(indices))
         return results
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Returns ln p(target | source), end of sequence included, of each (source, target) pair.
 
-        Without inputs the sources are ignored.
+        Without inputs the sources are ignored. Sources are cut as in `translate`, targets are not.
         """
+        if not pairs:
+            return []
         targets = [[*ids, EOS_ID] for ids in self.problem.encoders[TARGETS].encode_batch([t for _, t in pairs])]
-        if self.has_inputs:
-            sources = self.problem.encoders[INPUTS].encode_batch([s for s, _ in pairs])
-            sources = [self._ended(ids) for ids in sources]
-        else:
-            sources = targets
+        sources = self._rows(self.encode([s for s, _ in pairs])) if self.has_inputs else targets
         scores = np.zeros(len(pairs), np.float64)
         rows = [max(s, t, key=len) for s, t in zip(sources, targets, strict=True)]
         for indices, _ in self._batches(rows, self.hparams.decode_batch_size):
@@ -114,25 +171,35 @@ class Translator:
     def stream(
         self, lines: Iterable[str], n_best: int = 1, window: int = STREAM_WINDOW, **changes
     ) -> Iterator[list[Hypothesis]]:
-        """Yields the outputs of each line in order, reading `window` lines at a time."""
-        waiting: list[str] = []
-        for line in lines:
-            waiting.append(line)
-            if len(waiting) == window:
-                yield from self.translate(waiting, n_best, **changes)
-                waiting = []
-        yield from self.translate(waiting, n_best, **changes)
+        """Returns an iterator over the outputs of each line in order, which reads `window` lines at a time.
 
-    def _settings(self, n_best: int, changes: dict) -> tuple[SearchSettings, DecodeHParams]:
-        seed = changes.pop("seed", 0)
-        hparams = dataclasses.replace(self.hparams, **changes)
+        Raises:
+            UserError: as `translate`, before anything is read.
+        """
+        self.settings(n_best, **changes)
+        return self._stream(iter(lines), n_best, window, changes)
+
+    def _stream(self, lines: Iterator[str], n_best: int, window: int, changes: dict) -> Iterator[list[Hypothesis]]:
+        start = 0
+        while texts := list(itertools.islice(lines, window)):
+            places = range(start, start + len(texts))
+            yield from self.translate_ids(self.encode(texts), n_best, places=places, **changes)
+            start += len(texts)
+
+    def settings(self, n_best: int = 1, *, seed: int = 0, **changes) -> tuple[SearchSettings, DecodeHParams]:
+        """Returns how a call with these arguments searches.
+
+        Raises:
+            UserError: see `translate`.
+        """
+        hparams = dataclasses.replace(self.hparams, **_checked(changes))
         settings = SearchSettings(
             method="greedy" if hparams.decode_method == "beam" and hparams.beam_size == 1 else hparams.decode_method,
             beam_size=hparams.beam_size,
             penalty=hparams.length_penalty,
             alpha=hparams.alpha,
             stop_early=n_best == 1,
-            samples=n_best if hparams.decode_method == "sample" else 1,
+            samples=max(n_best, 1) if hparams.decode_method == "sample" else 1,
             temperature=hparams.sampling_temperature,
             top_k=hparams.sampling_top_k,
             top_p=hparams.sampling_top_p,
@@ -141,20 +208,24 @@ class Translator:
         if n_best < 1 or n_best > settings.rows_per_sentence:
             raise UserError(
                 f"n_best={n_best}: {settings.method} search of width {settings.rows_per_sentence} has from 1 to "
-                f"{settings.rows_per_sentence} hypotheses; raise beam_size"
+                f"{settings.rows_per_sentence} hypotheses; ask for fewer or raise beam_size"
             )
         return settings, hparams
 
-    def _ended(self, ids: Sequence[int]) -> list[int]:
-        """Returns ids with their end of sequence, cut to what the model takes; prefixes of outputs do not end."""
-        longest = self.model.hparams.max_length - 1
-        if len(ids) > longest:
-            self.cut += 1
-            log.warning("an input of %d ids was cut to the %d that the model takes", len(ids) + 1, longest + 1)
-            ids = ids[:longest]
-        return [*ids, EOS_ID] if self.has_inputs else list(ids)
+    def _rows(self, sentences: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Returns ids cut to what the model takes and ended; beginnings of outputs do not end."""
+        longest = self.longest_input
+        too_long = sum(len(ids) > longest for ids in sentences)
+        if too_long:
+            log.warning(
+                "%d of %d inputs were cut to the %d ids that the model takes, end of sequence included",
+                too_long, len(sentences), longest + 1,
+            )  # fmt: skip
+        end = [EOS_ID] if self.has_inputs else []
+        return [[*ids[:longest], *end] for ids in sentences]
 
     def _batches(self, rows: list[list[int]], batch_size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields (numbers of the rows, rows padded to (B, S)), the longest first, so that memory runs out at once."""
         lengths = {INPUTS: np.array([max(len(row), 1) for row in rows])}
         ladder = Ladder(int(lengths[INPUTS].max()), 1.0)
         for batch in reversed(cut(np.arange(len(rows)), lengths, max(batch_size, 1), ladder)):
@@ -172,7 +243,8 @@ class Translator:
         rows = settings.rows_per_sentence
         batch_size = ops.shape(ids_BS)[0]
         encoded = self.model.encode({INPUTS: ids_BS}) if self.has_inputs else None
-        limits_B = ops.sum(ops.cast(ops.not_equal(ids_BS, PAD_ID), "int32"), axis=1) + extra_length
+        lengths_B = ops.sum(ops.cast(ops.not_equal(ids_BS, PAD_ID), "int32"), axis=1)
+        limits_B = ops.maximum(lengths_B + extra_length, 1)  # an empty beginning has no length
         cache = self.model.init_cache(encoded, batch_size * rows, ops.max(limits_B))
         prefix_NP = None if self.has_inputs else repeat_for_beams(ids_BS, rows)
 
@@ -187,24 +259,37 @@ class Translator:
             settings,
             batch_size=batch_size,
             vocab_size=self.model.spec.targets.vocab_size,
-            max_steps=ops.maximum(limits_B, 1),
+            max_steps=limits_B,
             sentence_seeds=places_B,
         )
 
-    def _hypotheses(self, found, row: int, n_best: int) -> list[Hypothesis]:
+    def _hypotheses(self, found: SearchResult, row: int, n_best: int) -> list[Hypothesis]:
         hypotheses = []
         for k in range(n_best):
-            length = int(found.lengths[row, k])
-            if length == 0:
-                continue
-            ids = tuple(int(i) for i in found.ids[row, k, :length].numpy())
-            text = self.problem.decode_target(ids)
-            hypotheses.append(Hypothesis(text, ids, float(found.scores[row, k]), float(found.log_probs[row, k])))
+            ids = tuple(found.ids[row, k, : found.lengths[row, k]].tolist())
+            if ids:
+                text = self.problem.decode_target(ids)
+                hypotheses.append(Hypothesis(text, ids, float(found.scores[row, k]), float(found.log_probs[row, k])))
         return hypotheses
 
     def _batch_losses(self, features):
         targets_BT = features[TARGETS]
         return ops.sum(smoothed_cross_entropy(self.model(features), targets_BT, 0.0), axis=1)
+
+
+def _checked(changes: dict[str, Any]) -> dict[str, Any]:
+    """Returns changes of decode hparams, of the right names, types and bounds."""
+    fields = {field.name: field for field in dataclasses.fields(DecodeHParams)}
+    for name in changes:
+        if name not in fields:
+            raise UnknownNameError(
+                f"decode hparam {name!r} does not exist; {did_you_mean(name, fields)}there are {', '.join(fields)}"
+            )
+    checked = {name: coerce(fields[name], value) for name, value in changes.items()}
+    wrong = [text for name, value in checked.items() if (text := complaint(fields[name], value))]
+    if wrong:
+        raise UserError("; ".join(wrong))
+    return checked
 
 
 def _padded(rows: Sequence[Sequence[int]]) -> np.ndarray:

@@ -1,0 +1,145 @@
+"""Judging a model on a split of generated data, while it trains and afterwards."""
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from t2t.constants import INPUTS, TARGETS
+from t2t.data.generate import data_folder
+from t2t.data.pipeline import EvalBatches
+from t2t.data.reader import SplitReader
+from t2t.errors import UserError
+from t2t.hparams.base import HParams
+from t2t.inference import Hypothesis, Translator
+from t2t.metrics import Score, compute, is_text_metric
+from t2t.models.base import SequenceModel
+from t2t.run_dir import RunDir
+from t2t.runs.data import OpenData, open_data
+from t2t.runs.names import Request, problem_named
+from t2t.training.evaluator import Evaluator
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """How good a model is on a split."""
+
+    examples: int
+    """How many examples were looked at."""
+    of: int
+    """How many the split has."""
+    figures: dict[str, float]
+    """Teacher-forced figures, by labelled name."""
+    scores: list[Score]
+    """Of real decodes, by the problem's metrics."""
+
+
+def open_run_data(run: RunDir, data_dir: str) -> OpenData:
+    """Opens the data of a run's problem, and makes sure that it was encoded with the run's vocabularies.
+
+    Raises:
+        UserError: there is none, it is damaged, or its vocabularies are not the run's.
+    """
+    record = run.record
+    problem = problem_named(record.problem, record.problem_options)
+    request = Request(problem=record.problem, problem_options=record.problem_options, data_dir=data_dir)
+    data = open_data(request, problem)
+    for feature, vocabulary in record.vocabularies.items():
+        stored = data.manifest.vocabularies.get((problem.columns or {}).get(feature, feature))
+        if stored is None or stored.fingerprint != vocabulary.fingerprint:
+            found = f"{stored.kind}, fingerprint {stored.fingerprint[:12]}" if stored else "none"
+            raise UserError(
+                f"the data in {data_folder(request.data_folder, problem)} is of another vocabulary of {feature} than "
+                f"the run in {run.path}: the run has {vocabulary.kind}, fingerprint {vocabulary.fingerprint[:12]}, the "
+                f"data {found}; give the --data_dir that the run was trained from"
+            )
+    return data
+
+
+def evaluate(
+    model: SequenceModel, hparams: HParams, data: OpenData, split: str, eval_steps: int, metrics: Sequence[str]
+) -> Evaluation:
+    """Evaluates a model on the first `eval_steps` batches of a split (0 = all of it), scores with their signatures."""
+    evaluator = build_evaluator(model, data, split, hparams, eval_steps, metrics)
+    reader, limit = data.readers[split], limit_of(data, split, hparams, eval_steps)
+    figures = evaluator.teacher_forced()
+    names = [name for name in metrics if is_text_metric(name)]
+    scores: list[Score] = []
+    if names and decodes(model):
+        translator = Translator(data.problem, model, hparams.decode)
+        scores = list(compute(names, *decode_split(translator, reader, data.problem.columns, limit)).values())
+    return Evaluation(min(len(reader), limit or len(reader)), len(reader), figures, scores)
+
+
+def build_evaluator(
+    model: SequenceModel, data: OpenData, split: str, hparams: HParams, eval_steps: int, metrics: Sequence[str]
+) -> Evaluator:
+    """Returns an evaluator of a split, decoding for real with the run's decode hparams."""
+    check_split(data, split)
+    reader, columns = data.readers[split], data.problem.columns
+    limit = limit_of(data, split, hparams, eval_steps)
+    batches = EvalBatches(
+        reader, hparams.batch_size, columns=columns, limit=limit, max_length=hparams.max_length, ladder_step=1.0
+    )
+    decode = None
+    if decodes(model):
+        translator = Translator(data.problem, model, hparams.decode)
+        decode = functools.partial(decode_split, translator, reader, columns, limit)
+    return Evaluator(model, batches, decode, metrics)
+
+
+def check_split(data: OpenData, split: str) -> None:
+    """Raises UserError where the problem, or its data, has no such split."""
+    data.problem.check_split(split)
+    data.manifest.split(split)
+
+
+def decodes(model: SequenceModel) -> bool:
+    """Tells whether a model answers inputs with sequences, so that its outputs can be held against references."""
+    return model.autoregressive and model.spec.inputs is not None
+
+
+def decode_split(
+    translator: Translator, reader: SplitReader, columns, limit: int | None
+) -> tuple[list[str], list[str]]:
+    """Returns (hypotheses, references) of the first `limit` examples of a split, in its order."""
+    hypotheses = decode_examples(translator, reader, columns, limit)
+    return [found[0].text for found in hypotheses], references_of(translator, reader, columns, limit)
+
+
+def decode_examples(
+    translator: Translator, reader: SplitReader, columns, limit: int | None = None, n_best: int = 1, **changes
+) -> list[list[Hypothesis]]:
+    """Returns the outputs for the first `limit` examples of a split, in its order; see `Translator.translate_ids`."""
+    sources = [ids[:-1] for ids in _rows_of(reader, limit, (columns or {}).get(INPUTS, INPUTS))]
+    return translator.translate_ids(sources, n_best, **changes)
+
+
+def references_of(translator: Translator, reader: SplitReader, columns, limit: int | None = None) -> list[str]:
+    """Returns the targets of the first `limit` examples of a split as text."""
+    rows = _rows_of(reader, limit, (columns or {}).get(TARGETS, TARGETS))
+    return [translator.problem.decode_target(ids) for ids in rows]
+
+
+def limit_of(data: OpenData, split: str, hparams: HParams, eval_steps: int) -> int | None:
+    """Returns how many of a split's first examples make about so many batches; None for 0, which is all."""
+    if not eval_steps:
+        return None
+    return _examples_in(data.readers[split], data.problem.columns, eval_steps * hparams.batch_size)
+
+
+def _rows_of(reader: SplitReader, limit: int | None, stored: str) -> Iterator[list[int]]:
+    """Yields the ids of examples, end of sequence included."""
+    values, lengths = reader.read(np.arange(min(len(reader), limit or len(reader))), stored)
+    for row in np.split(values, np.cumsum(lengths)[:-1]):
+        yield row.tolist()
+
+
+def _examples_in(reader: SplitReader, columns, tokens: int) -> int:
+    """Returns how many of a split's first examples have about so many tokens on their longer side; at least one."""
+    stored = list((columns or dict.fromkeys(reader.features)).values()) if columns else list(reader.features)
+    lengths = [reader.lengths(name) for name in stored if reader.is_sequence(name)]
+    if not lengths:
+        return min(len(reader), tokens)
+    return max(1, int(np.searchsorted(np.cumsum(np.maximum.reduce(lengths)), tokens, side="right")))
