@@ -270,6 +270,10 @@ class Translator:
             if ids:
                 text = self.problem.decode_target(ids)
                 hypotheses.append(Hypothesis(text, ids, float(found.scores[row, k]), float(found.log_probs[row, k])))
+        if not hypotheses:
+            raise UserError(
+                "the model gives no finite probabilities: its weights hold NaN or infinity; use an earlier checkpoint"
+            )
         return hypotheses
 
     def _batch_losses(self, features):

@@ -172,6 +172,15 @@ class RunDir:
         return run
 
     @classmethod
+    def abandon_unstarted(cls, path: str | Path) -> None:
+        """Forgets a run that ended before its first checkpoint, so that the next one may be another."""
+        path = Path(path).expanduser()
+        if cls.exists(path) and not any((path / "checkpoints").glob("*")):
+            with os_errors_as_machine_errors(f"cannot begin a run in {path}"):
+                (path / _METRICS_FILE).unlink(missing_ok=True)
+                (path / _RECORD_FILE).unlink()
+
+    @classmethod
     def open(cls, path: str | Path) -> Self:
         """Reads the record of a run.
 

@@ -175,12 +175,14 @@ class TrainingRun:
             trainer.rehearse(self.largest_batches())
             signals = StopOnSignal()
             stack.callback(signals.release)
+            signals.take_over()
             trainer.fit(self._callbacks(trainer, run, store, signals))
             return signals.received or 0
 
     def _open_run(self) -> RunDir:
         record = self.record()
         folder = self.resolved.request.output_folder
+        RunDir.abandon_unstarted(folder)
         if not RunDir.exists(folder):
             return RunDir.create(folder, record, self.data.problem.encoders)
         run = RunDir.open(folder)
@@ -242,14 +244,13 @@ class TrainingRun:
         saving = SaveCheckpoints(
             trainer, store, settings.eval_every, settings.keep_checkpoint_max, {"seed": settings.seed}
         )
-        callbacks = [signals, metrics, progress, saving]
+        callbacks = [metrics, progress, saving]
         if settings.evaluates and settings.eval_steps:
-            callbacks.append(
-                self._evaluation(trainer, run, store, [metrics.write_evaluation, progress.show_evaluation])
-            )
-        return callbacks
+            listeners = [metrics.write_evaluation, progress.show_evaluation]
+            callbacks.append(self._evaluation(trainer, run, store, listeners, signals))
+        return [*callbacks, signals]
 
-    def _evaluation(self, trainer: Trainer, run: RunDir, store: CheckpointStore, listeners: list) -> Evaluate:
+    def _evaluation(self, trainer, run: RunDir, store: CheckpointStore, listeners: list, signals: StopOnSignal):
         hparams = self.resolved.hparams
         best_metric = best_metric_of(hparams.best_metric, self.data.problem.metrics)
         history = [
@@ -268,6 +269,7 @@ class TrainingRun:
         return Evaluate(
             trainer, evaluator, store, every=self.settings.eval_every, best_metric=best_metric,
             patience=hparams.early_stopping_steps, history=history, listeners=listeners,
+            interruptible=signals.interruptible,
         )  # fmt: skip
 
 
