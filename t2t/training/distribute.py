@@ -1,5 +1,7 @@
 """Where training runs: all visible GPUs, some of them, or replicas on the processor."""
 
+import functools
+
 import tensorflow as tf
 
 from t2t.errors import UserError
@@ -21,9 +23,16 @@ def build_strategy(worker_gpu: int = 0, worker_cpu: int = 0) -> tf.distribute.Mi
             f"--worker_gpu={worker_gpu}: {len(gpus)} GPUs are visible; ask for at most that many, or 0 for all"
         )
     if gpus:
-        names = [gpu.name for gpu in gpus]
-        return tf.distribute.MirroredStrategy(names[: worker_gpu or len(names)])
-    return tf.distribute.MirroredStrategy([cpu.name for cpu in _logical_cpus(max(worker_cpu, 1))[: max(worker_cpu, 1)]])
+        return _mirrored(tuple(gpu.name for gpu in gpus[: worker_gpu or len(gpus)]))
+    count = max(worker_cpu, 1)
+    return _mirrored(tuple(cpu.name for cpu in _logical_cpus(count)[:count]))
+
+
+@functools.cache
+def _mirrored(devices: tuple[str, ...]) -> tf.distribute.MirroredStrategy:
+    # Each new strategy numbers its reductions from the same start, and TensorFlow refuses a number that another model
+    # of the process has used for other shapes; so runs on the same devices share one.
+    return tf.distribute.MirroredStrategy(devices)
 
 
 def _logical_cpus(count: int) -> list:
