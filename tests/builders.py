@@ -1,0 +1,77 @@
+"""Small things that many tests are made of: specs, models, weights, batches.
+
+Legend: B batch, S source length, T target length, V vocabulary.
+"""
+
+import keras
+import numpy as np
+
+from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.hparams.transformer import TransformerHParams
+from t2t.models.transformer import Transformer
+
+VOCABULARY = 13
+
+
+def tokens_spec(inputs=VOCABULARY, targets=VOCABULARY, shared=True):
+    """A problem of tokens; `inputs=0` for one without a source side."""
+    sizes = {"inputs": inputs, "targets": targets} if inputs else {"targets": targets}
+    features = {name: FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=size) for name, size in sizes.items()}
+    return ProblemSpec(name="tokens", features=features, shared_vocabulary=shared and bool(inputs))
+
+
+def tiny_hparams(**changes):
+    """A Transformer of two layers, d 8, two heads, without dropout."""
+    small = {"hidden_size": 8, "filter_size": 12, "num_heads": 2, "num_hidden_layers": 2, "max_length": 32}
+    return TransformerHParams(**{**small, "layer_prepostprocess_dropout": 0.0, **changes})
+
+
+def tiny_transformer(spec=None, dtype="float32", seed=1, **changes):
+    """A Transformer whose every weight, norms and biases too, is random."""
+    model = Transformer(tiny_hparams(**changes), spec or tokens_spec(), dtype=dtype)
+    return randomise(model, seed)
+
+
+def randomise(model, seed=1):
+    """Gives every weight random values of about the size of trained ones."""
+    rng = np.random.default_rng(seed)
+    for variable in model.variables:
+        scale = 1.0 if len(variable.shape) == 1 else variable.shape[0] ** -0.5
+        variable.assign(rng.normal(0.0, scale, variable.shape) + ("gamma" in variable.path))
+    return model
+
+
+def weights_of(model):
+    """Weights by path, without the model's own name in front."""
+    return {v.path.partition("/")[2]: np.asarray(v) for v in model.variables}
+
+
+def rows(rng, lengths, vocab_size=VOCABULARY):
+    """Random sequences of ids from 2 on, ended by 1, as lists."""
+    return [[*rng.integers(2, vocab_size, length - 1).tolist(), 1] for length in lengths]
+
+
+def padded(sequences, width=0):
+    """(B, width) int32, zero padded."""
+    width = max(width, *map(len, sequences))
+    return np.array([[*row, *[0] * (width - len(row))] for row in sequences], np.int32)
+
+
+def batch(seed=0, sources=(5, 3, 7), targets=(4, 6, 2), vocab_size=VOCABULARY, widths=(0, 0)):
+    """Features of random pairs of these lengths, padded at least to `widths`."""
+    rng = np.random.default_rng(seed)
+    return {
+        "inputs": padded(rows(rng, sources, vocab_size), widths[0]),
+        "targets": padded(rows(rng, targets, vocab_size), widths[1]),
+    }
+
+
+def total_loss(model, features, seed=None):
+    """Returns (loss sum, tokens) as floats."""
+    loss_sum, tokens = model.loss_sum(model.body(features, seed=seed), features["targets"])
+    return float(loss_sum), float(tokens)
+
+
+def numpy(x):
+    """A tensor as a float64 array."""
+    return keras.ops.convert_to_numpy(x).astype(np.float64)

@@ -1,0 +1,206 @@
+"""Whole runs that must be equal bit for bit: resumed and uninterrupted, evaluated and not, twice with one seed."""
+
+import os
+import shutil
+import signal
+
+import keras
+import numpy as np
+import pytest
+
+from t2t.errors import UserError
+from t2t.training.trainer import Trainer
+
+ALL_OF_IT = (
+    {"worker_cpu": 2},
+    {"effective_batch_size": 240, "ema_decay": 0.9, "precision": "mixed_bfloat16", "clip_grad_norm": 0.5},
+)
+VARIANTS = {
+    "plain": ({}, {}),
+    "accumulation": ({}, {"effective_batch_size": 180}),
+    "two replicas": ({"worker_cpu": 2}, {}),
+    "two replicas, accumulation": ({"worker_cpu": 2}, {"effective_batch_size": 240}),
+    "moving average": ({}, {"ema_decay": 0.9}),
+    "bfloat16": ({}, {"precision": "mixed_bfloat16"}),
+    "pre-norm, lamb": ({}, {"norm_position": "pre", "optimizer": "lamb", "weight_decay": 0.1}),
+    "adafactor": ({}, {"optimizer": "adafactor"}),
+    "sgd, falling rate": ({}, {"optimizer": "sgd", "learning_rate_schedule": "cosine", "learning_rate": 0.01}),
+}
+
+
+class CopyAfter(keras.callbacks.Callback):
+    """Copies the run directory as it is after an update: what a machine that dies then leaves on its disk."""
+
+    def __init__(self, update, run, copy):
+        super().__init__()
+        self.update, self.run, self.copy = update, run, copy
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == self.update:
+            shutil.copytree(self.run.folder, self.copy)
+
+
+class StopDuring(keras.callbacks.Callback):
+    """Sends this process the signal that a cluster sends before it takes a machine away."""
+
+    def __init__(self, update):
+        super().__init__()
+        self.update = update
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if batch == self.update - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def whole(make_run, tmp_path_factory):
+    """Four updates without a break, with a copy of what was on the disk after two, and the weights before the first."""
+    folder = tmp_path_factory.mktemp("whole")
+    run = make_run(folder / "run", train_steps=4)
+    run.initial = {v.path: np.asarray(v) for v in run.model.variables}
+    run.extra = [CopyAfter(2, run, folder / "copy")]
+    assert run.fit() == 0
+    run.copy = folder / "copy"
+    return run
+
+
+@pytest.fixture
+def no_rehearsal(monkeypatch):
+    """Leaves out the trial of the largest batches, which takes the time of a second compilation."""
+    monkeypatch.setattr(Trainer, "rehearse", lambda self, batches: None)
+
+
+def assert_identical(one, other):
+    """Weights, slots, averages, place in the data: every bit."""
+    assert one.step == other.step
+    assert one.state == other.state
+    for name in ("model", "optimizer", "ema"):
+        mine, theirs = getattr(one, name), getattr(other, name)
+        assert (mine is None) == (theirs is None)
+        assert (mine or {}).keys() == (theirs or {}).keys()
+        for key, value in (mine or {}).items():
+            assert value.tobytes() == theirs[key].tobytes(), key
+
+
+def differing(one, other):
+    return {name for name, value in one.items() if value.tobytes() != other[name].tobytes()}
+
+
+def check_resuming(make_run, folder, settings, changes):
+    run = make_run(folder / "run", settings, train_steps=4, **changes)
+    run.extra = [CopyAfter(2, run, folder / "copy")]
+    run.fit()
+    resumed = make_run(folder / "copy", settings, train_steps=4, **changes)
+    assert resumed.checkpoint().step == 2
+    assert resumed.fit() == 0
+    assert_identical(run.checkpoint(), resumed.checkpoint())
+    return resumed.checkpoint()
+
+
+def test_four_updates_are_two_then_a_resumed_two(make_run, whole, tmp_path):
+    shutil.copytree(whole.copy, tmp_path / "copy")
+    resumed = make_run(tmp_path / "copy", train_steps=4)
+    halfway = resumed.checkpoint()
+    assert halfway.step == 2
+    assert resumed.fit() == 0
+    assert_identical(whole.checkpoint(), resumed.checkpoint())
+    assert len(differing(halfway.model, whole.checkpoint().model)) > 20
+
+
+@pytest.mark.usefixtures("no_rehearsal")
+def test_resuming_two_replicas_accumulation_bfloat16_and_a_moving_average(make_run, tmp_path):
+    checkpoint = check_resuming(make_run, tmp_path, *ALL_OF_IT)
+    assert len(differing(checkpoint.model, checkpoint.ema)) > 20
+
+
+@pytest.mark.usefixtures("no_rehearsal")
+def test_resuming_float16_brings_the_loss_scale_back(make_run, tmp_path):
+    checkpoint = check_resuming(make_run, tmp_path, {}, {"precision": "mixed_float16"})
+    # What the scale starts from is too much for some of the first updates: each of them halves it.
+    overflows = 4 - checkpoint.optimizer["loss_scale_good_updates"]
+    assert 0 < overflows < 4
+    assert checkpoint.optimizer["loss_scale"] == 2.0 ** (15 - overflows)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_rehearsal")
+@pytest.mark.parametrize(("settings", "changes"), VARIANTS.values(), ids=VARIANTS.keys())
+def test_resuming_every_way_to_train(make_run, tmp_path, settings, changes):
+    check_resuming(make_run, tmp_path, settings, changes)
+
+
+@pytest.mark.usefixtures("no_rehearsal")
+def test_a_signal_ends_the_update_saves_it_and_loses_nothing(make_run, whole, tmp_path):
+    stopped = make_run(tmp_path / "run", {"eval_every": 1000}, train_steps=4)
+    stopped.extra = [StopDuring(2)]
+    handler = signal.getsignal(signal.SIGTERM)
+    assert stopped.fit() == signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == handler
+    assert stopped.checkpoint().step == 2
+    resumed = make_run(tmp_path / "run", {"eval_every": 1000}, train_steps=4)
+    assert resumed.fit() == 0
+    assert_identical(whole.checkpoint(), resumed.checkpoint())
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_rehearsal")
+def test_a_finished_run_goes_on_into_later_epochs_as_if_it_had_never_ended(make_run, tmp_path):
+    changes = {"batch_size": 200, "shuffle_window": 50}
+    run = make_run(tmp_path / "whole", {"eval_every": 100}, train_steps=30, **changes)
+    run.fit()
+    make_run(tmp_path / "parts", {"eval_every": 100}, train_steps=13, **changes).fit()
+    longer = make_run(tmp_path / "parts", {"eval_every": 100}, train_steps=30, **changes)
+    assert longer.checkpoint().state["data"]["epoch"] >= 1
+    longer.fit()
+    assert longer.checkpoint().state["data"]["epoch"] >= 3
+    assert_identical(run.checkpoint(), longer.checkpoint())
+
+
+def check_evaluating(make_run, folder, blind, **changes):
+    seeing = make_run(folder / "seeing", {"eval_steps": 2}, train_steps=4, beam_size=2, extra_length=2, **changes)
+    seeing.fit()
+    lines = (seeing.folder / "metrics.jsonl").read_text().splitlines()
+    assert sum("dev/bleu" in line and "dev/teacher_forced/loss" in line for line in lines) == 2
+    assert_identical(blind.checkpoint(), seeing.checkpoint())
+
+
+@pytest.mark.usefixtures("no_rehearsal")
+def test_evaluating_changes_no_bit_of_training(make_run, whole, tmp_path):
+    check_evaluating(make_run, tmp_path, whole)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_rehearsal")
+@pytest.mark.parametrize("changes", [{"ema_decay": 0.5}, {"precision": "mixed_float16"}], ids=["ema", "float16"])
+def test_evaluating_changes_no_bit_of_training_otherwise(make_run, tmp_path, changes):
+    blind = make_run(tmp_path / "blind", train_steps=4, **changes)
+    blind.fit()
+    check_evaluating(make_run, tmp_path, blind, **changes)
+
+
+@pytest.mark.usefixtures("no_rehearsal")
+def test_one_seed_is_one_run_however_often_it_logs_and_saves_and_whether_it_rehearses(make_run, whole, tmp_path):
+    again = make_run(tmp_path / "again", {"eval_every": 1000, "log_every": 1000}, train_steps=4)
+    again.fit()
+    assert_identical(whole.checkpoint(), again.checkpoint())
+
+
+def test_another_seed_is_another_run(make_run, tmp_path):
+    one, other = (make_run(tmp_path / str(seed), {"seed": seed}) for seed in (3, 4))
+    kernels = {v.path for v in one.model.variables if "kernel" in v.path or "table" in v.path}
+    assert len(kernels) > 10
+    assert differing(*({v.path: np.asarray(v) for v in run.model.variables} for run in (one, other))) == kernels
+    ours, theirs = (next(run.batches)[0]["inputs"] for run in (one, other))
+    assert not np.array_equal(ours, theirs)
+
+
+def test_a_run_is_not_resumed_with_another_seed(make_run, whole, tmp_path):
+    shutil.copytree(whole.copy, tmp_path / "copy")
+    with pytest.raises(
+        UserError, match=r"--random_seed=4: the run in .*copy was begun with 3; go on with that seed or"
+    ):
+        make_run(tmp_path / "copy", {"seed": 4}, train_steps=4).fit()
+
+
+def test_training_moves_every_weight(whole):
+    assert differing(whole.initial, whole.checkpoint().model) == set(whole.initial)

@@ -1,0 +1,259 @@
+"""One update, whatever it is cut into: replicas, micro-batches, padding; and what it computes, by hand.
+
+Legend: B batch, S source length, T target length.
+"""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.hparams.sections import OptimizerHParams
+from t2t.models.transformer import Transformer
+from t2t.training.distribute import build_strategy
+from t2t.training.loss_scale import INITIAL_SCALE
+from t2t.training.optimizers import build_optimizer
+from t2t.training.step import UpdateStep
+from tests.builders import batch, padded, randomise, rows, tiny_hparams, tokens_spec, total_loss
+
+
+class Slopes(keras.Model):
+    """A model whose gradient is given: the loss of a batch is w . slopes, over as many tokens as `targets` holds."""
+
+    def __init__(self, start=(0.0, 0.0), dtype="float32"):
+        super().__init__(name="slopes")
+        self.precision = dtype
+        self.w = self.add_weight(name="w", shape=(len(start),), initializer=lambda s, dtype: tf.constant(start, dtype))
+        self.built = True
+
+    def body(self, features, seed=None):
+        return features["slopes"]
+
+    def loss_sum(self, hidden, targets):
+        loss = tf.reduce_sum(tf.cast(hidden, self.precision) * tf.cast(self.w, self.precision))
+        return tf.cast(loss, tf.float32), tf.reduce_sum(tf.cast(targets != 0, tf.float32))
+
+
+def slopes(*rows, tokens=1):
+    """A batch with these gradients and so many tokens."""
+    return {"slopes": np.array(rows, np.float32), "targets": np.array([[2] * tokens + [0]], np.int32)}
+
+
+def slope_step(replicas=1, start=(0.0, 0.0), dtype="float32", **options):
+    strategy = build_strategy(worker_cpu=replicas)
+    with strategy.scope():
+        model = Slopes(start, dtype)
+        optimizer = build_optimizer(OptimizerHParams(optimizer="sgd"))
+    return UpdateStep(model, optimizer, strategy, **options)
+
+
+def weights(step):
+    return np.asarray(step.model.w)
+
+
+# === By hand ===
+
+
+def test_gradient_is_the_sum_over_replicas_divided_by_the_global_tokens():
+    """(6 + 2) / (3 + 1) = 2, where a mean of the replicas' means would be (6/3 + 2/1) / 2 = 2 only by chance:
+    of the second component, (3 + 9) / 4 = 3, and not (3/3 + 9/1) / 2 = 5."""
+    step = slope_step(replicas=2)
+    stats = step([[slopes([6.0, 3.0], tokens=3), slopes([2.0, 9.0], tokens=1)]], 1, 0.1)
+    np.testing.assert_allclose(weights(step), [-0.2, -0.3], rtol=1e-6)
+    assert float(stats.tokens) == 4.0
+    np.testing.assert_allclose(float(stats.grad_norm), np.sqrt(2.0**2 + 3.0**2), rtol=1e-6)
+    assert bool(stats.finite)
+
+
+def test_gradient_is_the_sum_over_micro_batches_divided_by_all_tokens():
+    step = slope_step()
+    stats = step([[slopes([6.0, 3.0], tokens=3)], [slopes([2.0, 9.0], tokens=1)]], 1, 0.1)
+    np.testing.assert_allclose(weights(step), [-0.2, -0.3], rtol=1e-6)
+    assert float(stats.tokens) == 4.0
+    step([[slopes([4.0, 0.0])], [slopes([0.0, 4.0])]], 2, 0.1)  # nothing is left of the sums of the first update
+    np.testing.assert_allclose(weights(step), [-0.4, -0.5], rtol=1e-6)
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_clipping_comes_after_the_reduction(micro_batches):
+    """Replicas have [10, 0] and [0, 10]: together [10, 10] over two tokens = [5, 5], clipped to [.7071, .7071].
+
+    Clipped first, each would have been [1, 0] and [0, 1], together [.5, .5] a token.
+    """
+    step = slope_step(replicas=2, clip_grad_norm=1.0)
+    one = [slopes([10.0, 0.0]), slopes([0.0, 10.0])]
+    stats = step([one] * micro_batches, 1, 1.0)
+    np.testing.assert_allclose(weights(step), [-0.70710678, -0.70710678], rtol=1e-6)
+    np.testing.assert_allclose(float(stats.grad_norm), np.sqrt(50.0), rtol=1e-6)
+
+
+def test_a_gradient_below_the_limit_is_not_clipped():
+    step = slope_step(clip_grad_norm=1.0)
+    step([[slopes([0.6, 0.3])]], 1, 1.0)
+    np.testing.assert_allclose(weights(step), [-0.6, -0.3], rtol=1e-6)
+
+
+def test_moving_average_by_hand():
+    """Decay 0.9, weights 0 -> -1 -> -3: 0.9 * 0 + 0.1 * -1 = -0.1, then 0.9 * -0.1 + 0.1 * -3 = -0.39."""
+    step = slope_step(ema_decay=0.9)
+    step([[slopes([1.0, 0.0])]], 1, 1.0)
+    np.testing.assert_allclose(step.ema[0].numpy(), [-0.1, 0.0], rtol=1e-6)
+    step([[slopes([2.0, 0.0])]], 2, 1.0)
+    np.testing.assert_allclose(step.ema[0].numpy(), [-0.39, 0.0], rtol=1e-6)
+
+
+def test_every_replica_holds_the_same_weights():
+    step = slope_step(replicas=2, ema_decay=0.5)
+    step([[slopes([6.0, 3.0], tokens=3), slopes([2.0, 9.0])]], 1, 0.1)
+    for variable in (step.model.w.value, step.ema[0]):
+        one, other = (value.numpy() for value in variable.values)
+        np.testing.assert_array_equal(one, other)
+
+
+# === What is not finite ===
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_an_update_that_is_not_finite_changes_nothing_and_says_so(bad, replicas):
+    step = slope_step(replicas=replicas, start=(1.0, 2.0), ema_decay=0.5, clip_grad_norm=1.0)
+    batches = [slopes([1.0, 1.0])] * (replicas - 1) + [slopes([1.0, bad])]
+    stats = step([batches], 1, 1.0)
+    assert not bool(stats.finite)
+    np.testing.assert_array_equal(weights(step), [1.0, 2.0])
+    np.testing.assert_array_equal(step.ema[0].numpy(), [1.0, 2.0])
+    assert int(step.optimizer.iterations.numpy()) == 0
+    stats = step([[slopes([0.5, 0.0])] * replicas], 2, 1.0)
+    assert bool(stats.finite)
+    np.testing.assert_allclose(weights(step), [0.5, 2.0], rtol=1e-6)
+
+
+def test_what_is_not_finite_in_one_micro_batch_leaves_no_trace_in_the_next_update():
+    step = slope_step(start=(1.0, 2.0))
+    stats = step([[slopes([np.nan, 0.0])], [slopes([1.0, 0.0])]], 1, 1.0)
+    assert not bool(stats.finite)
+    np.testing.assert_array_equal(weights(step), [1.0, 2.0])
+    assert bool(step([[slopes([1.0, 0.0])], [slopes([1.0, 0.0])]], 2, 1.0).finite)
+    np.testing.assert_allclose(weights(step), [0.0, 2.0])
+
+
+def test_an_update_of_no_tokens_changes_nothing():
+    step = slope_step(start=(1.0, 2.0))
+    assert not bool(step([[slopes([1.0, 1.0], tokens=0)]], 1, 1.0).finite)
+    np.testing.assert_array_equal(weights(step), [1.0, 2.0])
+
+
+def test_loss_scale_halves_on_overflow_keeps_the_weights_and_recovers():
+    """In float16, a slope of 3 times the first scale 2^15 is beyond the largest number 65504; times 2^14 it is not."""
+    step = slope_step(start=(1.0, 0.0), dtype="float16", scale_loss=True)
+    steep = slopes([3.0, 0.0])
+    assert float(step.loss_scale.value()) == INITIAL_SCALE == 2.0**15
+    assert not bool(step([[steep]], 1, 1.0).finite)
+    assert float(step.loss_scale.value()) == 2.0**14
+    np.testing.assert_array_equal(weights(step), [1.0, 0.0])
+    stats = step([[steep]], 2, 1.0)
+    assert bool(stats.finite)
+    np.testing.assert_allclose(weights(step), [-2.0, 0.0])  # the scale has been divided out of the gradient again
+    assert float(stats.grad_norm) == 3.0
+    assert float(step.loss_scale.value()) == 2.0**14
+
+
+# === However it is cut ===
+
+SOURCES, TARGETS = (5, 3, 7, 2, 6, 4), (4, 6, 2, 9, 3, 1)
+
+
+def pairs():
+    rng = np.random.default_rng(11)
+    return list(zip(rows(rng, SOURCES), rows(rng, TARGETS), strict=True))
+
+
+def features(some):
+    sources, targets = zip(*some, strict=True)
+    return {"inputs": padded(sources), "targets": padded(targets)}
+
+
+def transformer_step(replicas, **options):
+    strategy = build_strategy(worker_cpu=replicas)
+    with strategy.scope():
+        model = randomise(Transformer(tiny_hparams(num_hidden_layers=1), tokens_spec()), seed=2)
+        optimizer = build_optimizer(OptimizerHParams(optimizer="sgd"))
+    return UpdateStep(model, optimizer, strategy, **options)
+
+
+def after_one_update(replicas, micro_batches, **options):
+    step = transformer_step(replicas, **options)
+    stats = step([[features(some) for some in batches] for batches in micro_batches], 1, 0.05)
+    return {v.path: np.asarray(v) for v in step.model.variables}, stats
+
+
+@pytest.fixture(scope="module")
+def in_one_piece():
+    return after_one_update(1, [[pairs()]])
+
+
+@pytest.mark.parametrize(
+    ("replicas", "cuts"),
+    [
+        (2, [[slice(0, 2), slice(2, 6)]]),
+        (1, [[slice(0, 5)], [slice(5, 6)]]),
+        (2, [[slice(0, 1), slice(1, 3)], [slice(3, 4), slice(4, 6)]]),
+    ],
+    ids=["two replicas", "two micro-batches", "two of each"],
+)
+def test_one_update_however_it_is_cut(in_one_piece, replicas, cuts):
+    """Pieces of unequal size, unequal padding and unequal numbers of tokens; dropout 0."""
+    whole, expected = in_one_piece
+    cut, stats = after_one_update(replicas, [[pairs()[part] for part in batches] for batches in cuts])
+    assert float(stats.tokens) == float(expected.tokens) == sum(TARGETS)
+    np.testing.assert_allclose(float(stats.loss_sum), float(expected.loss_sum), rtol=1e-5)
+    np.testing.assert_allclose(float(stats.grad_norm), float(expected.grad_norm), rtol=1e-4)
+    start = {v.path: np.asarray(v) for v in transformer_step(1).model.variables}
+    for name, value in whole.items():
+        moved, expected_move = cut[name] - start[name], value - start[name]
+        np.testing.assert_allclose(moved, expected_move, rtol=2e-3, atol=1e-6, err_msg=name)
+    assert max(np.abs(value - start[name]).max() for name, value in whole.items()) > 0.01
+
+
+# === Padding ===
+
+
+@pytest.mark.parametrize("norm_position", ["post", "pre"])
+def test_padding_changes_neither_loss_nor_gradients(norm_position):
+    model = randomise(Transformer(tiny_hparams(norm_position=norm_position), tokens_spec()))
+    narrow, wide = batch(), batch(widths=(13, 11))
+    assert wide["inputs"].shape == (3, 13)
+    results = []
+    for one in (narrow, wide):
+        with tf.GradientTape() as tape:
+            loss_sum, tokens = model.loss_sum(model.body(one), one["targets"])
+        watched = [v.value for v in model.trainable_variables]
+        results.append((loss_sum, tokens, [tf.convert_to_tensor(g) for g in tape.gradient(loss_sum, watched)]))
+    (loss, tokens, gradients), (wide_loss, wide_tokens, wide_gradients) = results
+    assert float(tokens) == float(wide_tokens)
+    np.testing.assert_allclose(float(loss), float(wide_loss), rtol=1e-6)
+    for variable, one, other in zip(model.trainable_variables, gradients, wide_gradients, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5, err_msg=variable.path)
+
+
+def test_loss_of_a_batch_is_the_sum_of_the_losses_of_its_rows():
+    model = randomise(Transformer(tiny_hparams(label_smoothing=0.1), tokens_spec()))
+    whole, tokens = total_loss(model, features(pairs()))
+    singles = [total_loss(model, features([pair])) for pair in pairs()]
+    np.testing.assert_allclose(whole, sum(loss for loss, _ in singles), rtol=1e-5)
+    assert tokens == sum(count for _, count in singles)
+
+
+def test_the_embedding_of_padding_is_never_read():
+    """Its gradient is zero but for the output layer's; with tables of its own, it is zero altogether."""
+    hparams = tiny_hparams(shared_embedding=False, shared_embedding_and_softmax_weights=False)
+    model = randomise(Transformer(hparams, tokens_spec()))
+    tables = {v.path.split("/")[1]: v.value for v in model.variables if v.path.endswith("table")}
+    one = batch(widths=(13, 11))
+    with tf.GradientTape() as tape:
+        loss_sum, _ = model.loss_sum(model.body(one), one["targets"])
+    gradients = tape.gradient(loss_sum, tables)
+    for name in ("source_embedding", "target_embedding"):
+        gradient = tf.convert_to_tensor(gradients[name]).numpy()
+        assert not gradient[0].any()
+        assert np.abs(gradient[2:]).max() > 0.01

@@ -1,0 +1,188 @@
+"""The Transformer of *Attention Is All You Need* in plain numpy, float64, one sentence at a time.
+
+Written from the paper's formulas with loops where the paper has sums, so that it shares no trick with the library: no
+batches, no padding, no masks (a position simply sees a shorter list), no fused projections. Sentences are lists of ids
+without padding. Weights come by name, the names being the library's variable paths after the model's own.
+
+Legend: S source length, T target length, D width, H heads, V vocabulary.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+    """What the weights do not tell."""
+
+    heads: int
+    encoder_layers: int
+    decoder_layers: int
+    norm: str = "post"
+    epsilon: float = 1e-6
+    positions: str = "sinusoidal"
+    activation: str = "relu"
+    shared_embedding: bool = True
+    tied_softmax: bool = True
+
+
+def sinusoid(position, width):
+    """Section 3.5, as the real and imaginary parts of one rotating number for each pair of channels."""
+    encoding = np.zeros(width)
+    for pair in range(width // 2):
+        wavelength = 2 * math.pi * 10000 ** (2 * pair / width)
+        turned = np.exp(2j * math.pi * position / wavelength)
+        encoding[2 * pair] = turned.imag
+        encoding[2 * pair + 1] = turned.real
+    return encoding
+
+
+def softmax(x):
+    """exp(x_i) / sum_j exp(x_j)."""
+    powers = np.exp(x - x.max())
+    return powers / powers.sum()
+
+
+def attend(query, keys, values):
+    """Equation 1 for one query of one head: a mean of the values, weighted by how well query and keys agree."""
+    weights = softmax(np.array([query @ key for key in keys]) / math.sqrt(len(query)))
+    return sum(weight * value for weight, value in zip(weights, values, strict=True))
+
+
+def layer_norm(x, gamma, beta, epsilon):
+    """Ba et al. 2016, equation 4: mean 0 and variance 1 over the channels, then gain and bias."""
+    return gamma * (x - x.mean()) / math.sqrt(((x - x.mean()) ** 2).mean() + epsilon) + beta
+
+
+def activate(kind, x):
+    """Non-linearity of the feed-forward sub-layer."""
+    if kind == "relu":
+        return np.maximum(x, 0.0)
+    if kind == "silu":
+        return x / (1.0 + np.exp(-x))
+    return np.array([0.5 * value * (1.0 + math.erf(value / math.sqrt(2.0))) for value in x])
+
+
+class Transformer:
+    """The model for one set of weights."""
+
+    def __init__(self, weights, architecture):
+        self.weights = {name: np.asarray(value, np.float64) for name, value in weights.items()}
+        self.shape = architecture
+
+    # === Section 3.1: the stacks ===
+
+    def logits(self, source, target):
+        """Returns (T, V): row t is about target[t], given target[:t] and, unless it is None, the whole source."""
+        memory = None if source is None else self.encode(source)
+        return np.array([self.output_table() @ x for x in self.decode(target, memory)])
+
+    def encode(self, source):
+        """Returns the encoder's output, a list of S vectors."""
+        table = "target_embedding" if self.shape.shared_embedding else "source_embedding"
+        states = [self.place(self.embed(table, token), position) for position, token in enumerate(source)]
+        for layer in range(self.shape.encoder_layers):
+            name = f"encoder/layer_{layer}"
+            states = self.sublayer(f"{name}/self_attention", states, lambda xs, n=name: self.attention(n, xs))
+            states = self.sublayer(f"{name}/ffn", states, lambda xs, n=name: self.feed_forward(n, xs))
+        return self.finish("encoder", states)
+
+    def decode(self, target, memory):
+        """Returns the decoder's output, a list of T vectors."""
+        width = self.weights["target_embedding/table"].shape[1]
+        before = [np.zeros(width)] + [self.embed("target_embedding", token) for token in target[:-1]]
+        states = [self.place(x, position) for position, x in enumerate(before)]
+        for layer in range(self.shape.decoder_layers):
+            name = f"decoder/layer_{layer}"
+            states = self.sublayer(
+                f"{name}/self_attention", states, lambda xs, n=name: self.attention(n, xs, causal=True)
+            )
+            if memory is not None:
+                states = self.sublayer(
+                    f"{name}/encdec_attention", states, lambda xs, n=name: self.attention(n, xs, memory=memory)
+                )
+            states = self.sublayer(f"{name}/ffn", states, lambda xs, n=name: self.feed_forward(n, xs))
+        return self.finish("decoder", states)
+
+    def sublayer(self, name, states, function):
+        """LayerNorm(x + Sublayer(x)), or x + Sublayer(LayerNorm(x)) with the norm in front."""
+        if self.shape.norm == "pre":
+            added = function([self.norm(f"{name}_residual/norm", x) for x in states])
+            return [x + y for x, y in zip(states, added, strict=True)]
+        return [self.norm(f"{name}_residual/norm", x + y) for x, y in zip(states, function(states), strict=True)]
+
+    def finish(self, stack, states):
+        """With the norm in front of the sub-layers, what leaves a stack is normalised once more."""
+        return [self.norm(f"{stack}/final_norm", x) for x in states] if self.shape.norm == "pre" else states
+
+    def norm(self, name, x):
+        return layer_norm(x, self.weights[f"{name}/gamma"], self.weights[f"{name}/beta"], self.shape.epsilon)
+
+    # === Section 3.2: attention ===
+
+    def attention(self, layer, states, memory=None, causal=False):
+        """Section 3.2.2: the heads side by side, projected by W^O."""
+        name = f"{layer}/{'self_attention' if memory is None else 'encdec_attention'}"
+        seen = states if memory is None else memory
+        queries = [self.linear(f"{name}/project/query_", x) for x in states]
+        keys = [self.linear(f"{name}/project/key_", x) for x in seen]
+        values = [self.linear(f"{name}/project/value_", x) for x in seen]
+        outputs = []
+        for position, query in enumerate(queries):
+            reach = position + 1 if causal else len(seen)
+            heads = [
+                attend(
+                    self.head(query, head),
+                    [self.head(key, head) for key in keys[:reach]],
+                    [self.head(value, head) for value in values[:reach]],
+                )
+                for head in range(self.shape.heads)
+            ]
+            outputs.append(self.linear(f"{name}/output/", np.concatenate(heads)))
+        return outputs
+
+    def head(self, channels, head):
+        size = len(channels) // self.shape.heads
+        return channels[head * size : (head + 1) * size]
+
+    def linear(self, prefix, x):
+        bias = self.weights.get(f"{prefix}bias", 0.0)
+        return self.weights[f"{prefix}kernel"].T @ x + bias
+
+    # === Sections 3.3, 3.4 and 3.5 ===
+
+    def feed_forward(self, layer, states):
+        """Equation 2."""
+        return [
+            self.linear(f"{layer}/ffn/outer/", activate(self.shape.activation, self.linear(f"{layer}/ffn/inner/", x)))
+            for x in states
+        ]
+
+    def embed(self, table, token):
+        vector = self.weights[f"{table}/table"][token]
+        return vector * math.sqrt(len(vector))
+
+    def place(self, x, position):
+        if self.shape.positions == "sinusoidal":
+            return x + sinusoid(position, len(x))
+        if self.shape.positions == "learned":
+            return x + self.weights["positions/table"][position]
+        return x
+
+    def output_table(self):
+        return self.weights["target_embedding/table" if self.shape.tied_softmax else "output_embedding/table"]
+
+
+def smoothed_loss(logits, target, smoothing):
+    """Returns the cross-entropy in nats, summed over positions, with the smoothed distribution written out in full.
+
+    Szegedy et al. 2016, section 7: q'(k) = (1 - e) [k = y] + e / K.
+    """
+    total = 0.0
+    for row, token in zip(np.asarray(logits, np.float64), target, strict=True):
+        wanted = np.full(len(row), smoothing / len(row))
+        wanted[token] += 1.0 - smoothing
+        total -= float(wanted @ np.log(softmax(row)))
+    return total

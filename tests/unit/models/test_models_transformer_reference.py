@@ -1,0 +1,169 @@
+"""The Transformer against an independent one in numpy (tests/reference/transformer.py)."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.models.transformer import Transformer
+from tests.builders import batch, numpy, padded, rows, tiny_hparams, tiny_transformer, tokens_spec, weights_of
+from tests.reference import transformer as reference
+
+CASES = {
+    "paper": {},
+    "pre-norm": {"norm_position": "pre"},
+    "biases": {"attention_bias": True},
+    "pre-norm with biases, learned positions": {
+        "norm_position": "pre", "attention_bias": True, "positions": "learned",
+    },
+    "no positions": {"positions": "none"},
+    "other channels of keys and values": {
+        "attention_key_channels": 4, "attention_value_channels": 12, "attention_bias": True,
+    },
+    "all tables separate": {"shared_embedding": False, "shared_embedding_and_softmax_weights": False},
+    "tables separate, softmax tied": {"shared_embedding": False},
+    "softmax separate": {"shared_embedding_and_softmax_weights": False},
+    "stacks of different depth": {"num_encoder_layers": 3, "num_decoder_layers": 1},
+    "four heads, large epsilon": {"num_heads": 4, "norm_epsilon": 0.3},
+    "gelu": {"activation": "gelu"},
+    "silu": {"activation": "silu", "norm_position": "pre"},
+}  # fmt: skip
+
+SOURCES = (5, 3, 7)
+TARGETS = (4, 6, 2)
+
+
+def reference_of(model):
+    hparams = model.hparams
+    return reference.Transformer(
+        weights_of(model),
+        reference.Architecture(
+            heads=hparams.num_heads,
+            encoder_layers=hparams.encoder_layers,
+            decoder_layers=hparams.decoder_layers,
+            norm=hparams.norm_position,
+            epsilon=hparams.norm_epsilon,
+            positions=hparams.positions,
+            activation=hparams.activation,
+            shared_embedding=hparams.shared_embedding and model.spec.shared_vocabulary,
+            tied_softmax=hparams.shared_embedding_and_softmax_weights,
+        ),
+    )
+
+
+def unpadded(matrix):
+    return [row[row != 0].tolist() for row in matrix]
+
+
+def assert_same_logits(model, features):
+    """Every position that holds data has the reference's logits, whatever stands beside it in the batch."""
+    found = numpy(model(features))
+    plain = reference_of(model)
+    sources = unpadded(features["inputs"]) if "inputs" in features else [None] * len(found)
+    for row, (source, target) in enumerate(zip(sources, unpadded(features["targets"]), strict=True)):
+        expected = plain.logits(source, target)
+        assert expected.std() > 0.1
+        np.testing.assert_allclose(found[row, : len(target)], expected, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("changes", CASES.values(), ids=CASES.keys())
+def test_logits_are_those_of_the_reference(changes):
+    assert_same_logits(tiny_transformer(**changes), batch(widths=(9, 8)))
+
+
+def test_logits_with_different_vocabularies():
+    model = tiny_transformer(tokens_spec(inputs=11, targets=17, shared=False))
+    rng = np.random.default_rng(5)
+    features = {"inputs": padded(rows(rng, SOURCES, 11), 9), "targets": padded(rows(rng, TARGETS, 17), 8)}
+    assert {name: value.shape[0] for name, value in weights_of(model).items() if "embedding" in name} == {
+        "source_embedding/table": 11, "target_embedding/table": 17,
+    }  # fmt: skip
+    assert_same_logits(model, features)
+
+
+@pytest.mark.parametrize("norm_position", ["post", "pre"])
+def test_logits_without_inputs(norm_position):
+    model = tiny_transformer(tokens_spec(inputs=0), norm_position=norm_position)
+    assert_same_logits(model, {"targets": batch(widths=(0, 8))["targets"]})
+
+
+def test_sinusoids_beyond_the_longest_training_length():
+    assert_same_logits(tiny_transformer(max_length=4), batch(sources=(40,), targets=(45,)))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
+@pytest.mark.parametrize("changes", [{}, CASES["pre-norm with biases, learned positions"]], ids=["paper", "other"])
+def test_loss_is_that_of_the_distribution_written_out(smoothing, changes):
+    model = tiny_transformer(label_smoothing=smoothing, **changes)
+    features = batch(widths=(9, 8))
+    plain = reference_of(model)
+    expected = sum(
+        reference.smoothed_loss(plain.logits(source, target), target, smoothing)
+        for source, target in zip(unpadded(features["inputs"]), unpadded(features["targets"]), strict=True)
+    )
+    loss_sum, tokens = model.loss_sum(model.body(features), features["targets"])
+    assert float(tokens) == sum(TARGETS)
+    np.testing.assert_allclose(float(loss_sum), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("changes", [{}, {**CASES["pre-norm"], "attention_bias": True}], ids=["post", "pre"])
+def test_gradients_are_the_slopes_of_the_reference(changes):
+    """Central differences of the numpy loss, at the steepest element of each weight."""
+    model = tiny_transformer(label_smoothing=0.1, num_hidden_layers=1, activation="gelu", **changes)
+    features = batch(sources=(4, 2), targets=(3, 4))
+    with tf.GradientTape() as tape:
+        loss_sum, _ = model.loss_sum(model.body(features), features["targets"])
+    variables = model.trainable_variables
+    gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss_sum, [v.value for v in variables])]
+    plain = reference_of(model)
+
+    def loss():
+        pairs = zip(unpadded(features["inputs"]), unpadded(features["targets"]), strict=True)
+        return sum(reference.smoothed_loss(plain.logits(source, target), target, 0.1) for source, target in pairs)
+
+    for variable, gradient in zip(variables, gradients, strict=True):
+        place = np.unravel_index(np.abs(gradient).argmax(), gradient.shape)
+        weight = plain.weights[variable.path.partition("/")[2]]
+        middle, step = weight[place], 1e-5
+        weight[place] = middle + step
+        above = loss()
+        weight[place] = middle - step
+        below = loss()
+        weight[place] = middle
+        # A bias on all keys adds the same to every score of a query, which softmax ignores.
+        expected = (above - below) / (2 * step)
+        assert abs(expected) > 1e-3 or "key_bias" in variable.path, variable.path
+        np.testing.assert_allclose(float(gradient[place]), expected, rtol=1e-3, atol=1e-4, err_msg=variable.path)
+
+
+@pytest.mark.parametrize(
+    ("policy", "tolerance"), [("mixed_bfloat16", 0.15), ("mixed_float16", 0.02)], ids=["bfloat16", "float16"]
+)
+def test_mixed_precision_is_near_and_its_logits_are_float32(policy, tolerance):
+    features = batch(widths=(9, 8))
+    exact, mixed = (tiny_transformer(dtype=dtype) for dtype in ("float32", policy))
+    assert {v.dtype for v in mixed.variables} == {"float32"}
+    logits = mixed(features)
+    assert keras.backend.standardize_dtype(logits.dtype) == "float32"
+    keep = features["targets"] != 0
+    assert 0 < np.abs(numpy(logits) - numpy(exact(features)))[keep].max() < tolerance
+
+
+def test_base_and_big_have_the_sizes_that_the_paper_prints():
+    """Table 3: 65 and 213 million parameters with 37,000 pieces (section 5.1); counted by hand as below."""
+    for d, d_ff, printed in ((512, 2048, 65e6), (1024, 4096, 213e6)):
+        attention, feed_forward, norm = 4 * d * d, 2 * d * d_ff + d_ff + d, 2 * d
+        encoder = 6 * (attention + feed_forward + 2 * norm)
+        decoder = 6 * (2 * attention + feed_forward + 3 * norm)
+        total = encoder + decoder + 37_000 * d
+        assert abs(total - printed) / printed < 0.04
+        assert total == _count_of(d, d_ff)
+
+
+def _count_of(d, d_ff):
+    """Parameters of one layer each, scaled up: six layers of the big model would take seconds to make."""
+    hparams = tiny_hparams(hidden_size=d, filter_size=d_ff, num_heads=8, num_hidden_layers=1)
+    model = Transformer(hparams, tokens_spec())
+    layers = sum(int(np.prod(v.shape)) for v in model.variables if "/layer_0/" in v.path)
+    assert layers + 13 * d == model.count_params()
+    return 6 * layers + 37_000 * d
