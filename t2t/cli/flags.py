@@ -6,6 +6,7 @@ from absl import flags
 
 from t2t.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
 from t2t.errors import UserError
+from t2t.run_dir import RunDir
 from t2t.runs.names import Request
 
 _OPTION_FLAGS = {
@@ -37,11 +38,15 @@ def define_problem_flags(values: flags.FlagValues) -> None:
 
 def define_plugin_flags(values: flags.FlagValues) -> None:
     """Other people's code, and what is registered."""
-    flags.DEFINE_string("t2t_usr_dir", "", "Folder of a plug-in: a package that registers names.", flag_values=values)
+    _define_usr_dir_flag(values)
     flags.DEFINE_string(
         "registry_help", None, "Lists all names with one line each; =TEXT for those that contain it, =hparams for the "
         "fields of hparams sets.", flag_values=values,
     )  # fmt: skip
+
+
+def _define_usr_dir_flag(values: flags.FlagValues) -> None:
+    flags.DEFINE_string("t2t_usr_dir", "", "Folder of a plug-in: a package that registers names.", flag_values=values)
 
 
 def define_run_flags(values: flags.FlagValues) -> None:
@@ -66,11 +71,79 @@ def define_search_flags(values: flags.FlagValues) -> None:
     )
 
 
+def define_more_search_flags(values: flags.FlagValues) -> None:
+    """The search flags of commands that do nothing but decode; unset ones keep what the run's hparams say."""
+    define_search_flags(values)
+    flags.DEFINE_string("decode_method", None, "Search: beam, greedy or sample.", flag_values=values)
+    flags.DEFINE_string(
+        "decode_length_penalty", None, "gnmt: ((5+n)/6)^alpha; power: n^alpha, n being the length of the output.",
+        flag_values=values,
+    )  # fmt: skip
+    flags.DEFINE_integer(
+        "decode_batch_size", None, "Padded source ids times hypotheses decoded together.", flag_values=values
+    )
+    flags.DEFINE_float("sampling_temperature", None, "Divides the logits (sample).", flag_values=values)
+    flags.DEFINE_integer("sampling_top_k", None, "Draws from the k likeliest (sample); 0 = all.", flag_values=values)
+    flags.DEFINE_float(
+        "sampling_top_p", None, "Draws from the likeliest that reach this probability (sample).", flag_values=values
+    )
+
+
+_SEARCH_FLAGS = {
+    "decode_beam_size": "beam_size",
+    "decode_alpha": "alpha",
+    "decode_extra_length": "extra_length",
+    "decode_method": "decode_method",
+    "decode_length_penalty": "length_penalty",
+    "decode_batch_size": "decode_batch_size",
+    "sampling_temperature": "sampling_temperature",
+    "sampling_top_k": "sampling_top_k",
+    "sampling_top_p": "sampling_top_p",
+}
+"""Flag to hparam."""
+
+
 def search_overrides(values: flags.FlagValues) -> str:
     """Returns the search flags that were given, as `--hparams` would have them."""
-    names = {"decode_beam_size": "beam_size", "decode_alpha": "alpha", "decode_extra_length": "extra_length"}
-    given = {field: values[flag].value for flag, field in names.items() if values[flag].value is not None}
-    return ",".join(f"{field}={value}" for field, value in given.items())
+    given = {field: values[flag].value for flag, field in _SEARCH_FLAGS.items() if flag in values}
+    return ",".join(f"{field}={value}" for field, value in given.items() if value is not None)
+
+
+def define_trained_flags(values: flags.FlagValues) -> None:
+    """Which run, and which of its checkpoints. Names of what it was trained as are optional, and checked."""
+    flags.DEFINE_string("output_dir", "", "Folder of the run, as t2t-trainer was given it.", flag_values=values)
+    flags.DEFINE_string(
+        "checkpoint", "latest", "latest, best, averaged, a step, or the path of a checkpoint or run.",
+        flag_values=values,
+    )  # fmt: skip
+    flags.DEFINE_alias("checkpoint_path", "checkpoint", flag_values=values)
+    _define_usr_dir_flag(values)
+    flags.DEFINE_string("problem", "", "Problem of the run; optional, and checked.", flag_values=values)
+    flags.DEFINE_alias("problems", "problem", flag_values=values)
+    flags.DEFINE_string("model", "", "Model of the run; optional, as --problem.", flag_values=values)
+    flags.DEFINE_string("hparams_set", "", "Hparams set of the run; optional, as --problem.", flag_values=values)
+
+
+def open_asked_run(output_dir: str, problem: str = "", model: str = "", hparams_set: str = "") -> RunDir:
+    """Opens a run; of the names that are given, none may be another than the run's.
+
+    Raises:
+        UserError: no output directory was named, there is no run, or it is of another problem, model or set.
+    """
+    if not output_dir:
+        raise UserError("--output_dir: not given; name the folder of a run, as t2t-trainer was given it")
+    run = RunDir.open(output_dir)
+    asked = {"problem": problem, "model": model, "hparams_set": hparams_set}
+    wrong = [
+        f"--{name}={value} asked, {getattr(run.record, name)} found"
+        for name, value in asked.items()
+        if value and value != getattr(run.record, name)
+    ]
+    if wrong:
+        raise UserError(
+            f"the run in {run.path} is another: {'; '.join(wrong)}; leave these flags out, they are optional"
+        )
+    return run
 
 
 def problem_options(values: flags.FlagValues) -> dict[str, Any]:

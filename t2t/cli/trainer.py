@@ -5,6 +5,8 @@ import sys
 from absl import flags
 
 from t2t.cli.common import ALL, command, import_quietly, parse, quietly
+from t2t.cli.decoding import check_files, decode_file, decode_interactively
+from t2t.cli.eval import evaluate
 from t2t.cli.flags import define_problem_flags, define_run_flags, define_search_flags, request_of, search_overrides
 from t2t.constants import DEV
 from t2t.errors import UserError
@@ -88,6 +90,8 @@ def main(argv: list[str] | None = None) -> int:
 def _check_files(values: flags.FlagValues) -> None:
     if values["decode_to_file"].value and not values["decode_from_file"].value:
         raise UserError("--decode_to_file: it names where --decode_from_file writes; give that too")
+    if values["decode_from_file"].value:  # before the hours that training can take
+        check_files(values["decode_from_file"].value, values["decode_to_file"].value)
 
 
 def _train(values: flags.FlagValues, request: Request) -> int:
@@ -118,22 +122,24 @@ def _train(values: flags.FlagValues, request: Request) -> int:
 
 def _evaluate(values: flags.FlagValues, request: Request) -> int:
     """Evaluates the latest checkpoint on the dev split, as `t2t-eval` does."""
-    evaluation = import_quietly("t2t.cli.eval")
-    return evaluation.evaluate(request, checkpoint="latest", split=DEV, eval_steps=values["eval_steps"].value)
+    return evaluate(
+        request,
+        checkpoint="latest",
+        split=DEV,
+        eval_steps=values["eval_steps"].value,
+        decode_overrides=search_overrides(values),
+    )
 
 
 def _decode(values: flags.FlagValues, request: Request) -> int:
     """Decodes with the latest checkpoint, as `t2t-decoder` does."""
-    decoding = import_quietly("t2t.cli.decoding")
-    translator = (
-        import_quietly("t2t.runs.loading")
-        .load(request.output_folder, usr_dir=request.usr_dir or None, decode_overrides=search_overrides(values))
-        .translator()
+    loaded = import_quietly("t2t.runs.loading").load(
+        request.output_folder, usr_dir=request.usr_dir or None, decode_overrides=search_overrides(values)
     )
     if values["decode_from_file"].value:
-        decoding.decode_file(translator, values["decode_from_file"].value, values["decode_to_file"].value)
+        decode_file(loaded, values["decode_from_file"].value, values["decode_to_file"].value)
     if values["decode_interactive"].value:
-        decoding.decode_interactively(translator)
+        decode_interactively(loaded.translator())
     return 0
 
 

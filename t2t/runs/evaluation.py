@@ -35,6 +35,16 @@ class Evaluation:
     """Of real decodes, by the problem's metrics."""
 
 
+@dataclasses.dataclass(frozen=True)
+class DecodedSplit:
+    """What a model wrote for a split."""
+
+    outputs: list[list[Hypothesis]]
+    """In the split's order; of each example as many as were asked for, best first."""
+    scores: list[Score]
+    """Of the best outputs, by the problem's metrics."""
+
+
 def open_run_data(run: RunDir, data_dir: str) -> OpenData:
     """Opens the data of a run's problem, and makes sure that it was encoded with the run's vocabularies.
 
@@ -120,6 +130,26 @@ def references_of(translator: Translator, reader: SplitReader, columns, limit: i
     """Returns the targets of the first `limit` examples of a split as text."""
     rows = _rows_of(reader, limit, (columns or {}).get(TARGETS, TARGETS))
     return [translator.problem.decode_target(ids) for ids in rows]
+
+
+def decode_and_score(translator: Translator, data: OpenData, split: str, n_best: int = 1, **changes) -> DecodedSplit:
+    """Decodes all of a split and scores the best outputs by the problem's metrics of text.
+
+    Raises:
+        UserError: no such split, or the problem has no inputs to decode.
+    """
+    check_split(data, split)
+    if not translator.has_inputs:
+        raise UserError(
+            f"decoding the {split} split of {data.problem.name}: it has no inputs to answer; evaluate it with t2t-eval"
+        )
+    translator.settings(n_best, **changes)
+    reader, columns = data.readers[split], data.problem.columns
+    outputs = decode_examples(translator, reader, columns, None, n_best, **changes)
+    names = [name for name in data.problem.metrics if is_text_metric(name)]
+    hypotheses = [found[0].text for found in outputs]
+    scores = compute(names, hypotheses, references_of(translator, reader, columns)).values()
+    return DecodedSplit(outputs, list(scores))
 
 
 def limit_of(data: OpenData, split: str, hparams: HParams, eval_steps: int) -> int | None:

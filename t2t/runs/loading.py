@@ -10,6 +10,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import require_exact
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
+from t2t.hparams.sections import DecodeHParams
 from t2t.inference import Translator
 from t2t.models.base import SequenceModel
 from t2t.plugins import Plugin, load_plugins
@@ -58,7 +59,7 @@ def load(
     record = run.record
     problem = problem_named(record.problem, record.problem_options).with_encoders(stored_encoders(run))
     model_class = MODELS.get(record.model)
-    hparams = HParams.from_dict(record.hparams, model_class.hparams_class).override(decode_overrides).freeze()
+    hparams = decode_differently(HParams.from_dict(record.hparams, model_class.hparams_class), decode_overrides)
     read = CheckpointStore(run.checkpoints_folder).load_model(checkpoint)
     keras.utils.set_random_seed(0)
     model = model_class(hparams.model, record.spec)
@@ -67,6 +68,27 @@ def load(
     assign_model(model, weights)
     log.info("loaded %s, checkpoint %s (%d updates)", run.path, read.name, read.step)
     return LoadedRun(run, problem, model, hparams, read)
+
+
+def decode_differently(hparams: HParams, overrides: str) -> HParams:
+    """Returns hparams with overrides of the decode section; values that nothing then reads fall back to their defaults.
+
+    So a run that was trained with `beam_size=8` can be asked for samples; asking for both at once is an error.
+
+    Raises:
+        UserError: an override that is wrong, or of another section.
+    """
+    changed = hparams.override(overrides)
+    for section, values in hparams.to_dict().items():
+        others = [name for name in values if section != "decode" and getattr(changed, name) != getattr(hparams, name)]
+        if others:
+            raise UserError(f"hparam {others[0]} is no part of decoding; a trained run's can no longer be changed")
+    for field in dataclasses.fields(DecodeHParams):
+        condition = field.metadata["used_when"]
+        unread = condition and getattr(changed, condition.field) not in condition.values
+        if unread and getattr(changed, field.name) == getattr(hparams, field.name):
+            changed = changed.replace(**{field.name: field.default})
+    return changed.freeze()
 
 
 def stored_encoders(run: RunDir) -> dict:

@@ -1,0 +1,91 @@
+"""`t2t-bleu`: scores a file of translations against a file of references, as sacreBLEU does."""
+
+import logging
+import sys
+from collections import Counter
+from typing import Any
+
+from absl import flags
+
+from t2t.cli.common import command, parse
+from t2t.errors import UserError
+from t2t.file_decoding.source import LineSource
+from t2t.metrics.text import bleu, chrf
+
+USAGE = """
+Prints sacreBLEU's score with its signature. Line n of one file belongs to line n of the other; lines end at \\n only.
+
+    %s --translation=test.decodes --reference=test.de
+    %s --translation=test.decodes --reference=test.de --tokenize=intl --lowercase --chrf
+"""
+
+_BLEU_FLAGS = ("tokenize", "smooth_method", "smooth_value", "lowercase", "force")
+_CHRF_FLAGS = ("char_order", "word_order", "beta", "whitespace", "lowercase", "eps_smoothing")
+
+log = logging.getLogger("t2t")
+
+
+def build_flags() -> flags.FlagValues:
+    """Returns the flags of the command; those of sacreBLEU have its names."""
+    values = flags.FlagValues()
+    flags.DEFINE_string(
+        "translation", "", "File of translations, plain or gzip; - for standard input.", flag_values=values
+    )
+    flags.DEFINE_string("reference", "", "File of references, plain or .gz.", flag_values=values)
+    flags.DEFINE_string("tokenize", None, "sacreBLEU's tokenizer: 13a, intl, char, zh, none, ...", flag_values=values)
+    flags.DEFINE_string("smooth_method", None, "Smoothing: exp, floor, add-k or none.", flag_values=values)
+    flags.DEFINE_float("smooth_value", None, "Value of floor and add-k smoothing.", flag_values=values)
+    flags.DEFINE_boolean("lowercase", None, "Ignores case in BLEU.", flag_values=values)
+    flags.DEFINE_boolean("force", None, "Says that tokenized translations are meant so.", flag_values=values)
+    flags.DEFINE_boolean("chrf", False, "Prints chrF too.", flag_values=values)
+    flags.DEFINE_integer("chrf_char_order", None, "Longest character n-gram of chrF.", flag_values=values)
+    flags.DEFINE_integer("chrf_word_order", None, "Longest word n-gram of chrF; 2 = chrF++.", flag_values=values)
+    flags.DEFINE_integer("chrf_beta", None, "Weight of recall in chrF.", flag_values=values)
+    flags.DEFINE_boolean("chrf_whitespace", None, "Counts white space in chrF.", flag_values=values)
+    flags.DEFINE_boolean("chrf_lowercase", None, "Ignores case in chrF.", flag_values=values)
+    flags.DEFINE_boolean("chrf_eps_smoothing", None, "Epsilon smoothing in chrF.", flag_values=values)
+    return values
+
+
+@command
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    values = parse(build_flags(), argv, USAGE)
+    if values is None:
+        return 0
+    missing = [f"--{name}" for name in ("translation", "reference") if not values[name].value]
+    if missing:
+        raise UserError(f"{' and '.join(missing)} not given; name the file of translations and that of references")
+    chrf_options = _options(values, _CHRF_FLAGS, "chrf_")
+    if chrf_options and not values["chrf"].value:
+        raise UserError(f"--chrf_{next(iter(chrf_options))} is given without --chrf; add --chrf")
+    translations, references = _lines(values["translation"].value), _lines(values["reference"].value)
+    if len(translations) != len(references):
+        raise UserError(
+            f"{values['translation'].value} has {len(translations):,} lines and {values['reference'].value} has "
+            f"{len(references):,}; line n of one must be the translation of line n of the other"
+        )
+    print(bleu(translations, references, **_options(values, _BLEU_FLAGS)))
+    if values["chrf"].value:
+        print(chrf(translations, references, **chrf_options))
+    return 0
+
+
+def _options(values: flags.FlagValues, names: tuple[str, ...], prefix: str = "") -> dict[str, Any]:
+    """Returns the options that were given, as sacreBLEU's classes call them."""
+    given = {name: values[prefix + name].value for name in names}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _lines(path: str) -> list[str]:
+    mended: Counter = Counter()
+    source = LineSource(path)
+    lines = list(source.lines(mended))
+    for what, count in sorted(mended.items()):
+        log.warning("%s: %s in %s lines", source, what, f"{count:,}")
+    return lines
+
+
+def entry_point() -> None:
+    """Is the console script."""
+    sys.exit(main(sys.argv))

@@ -1,0 +1,98 @@
+"""`t2t-decoder`: decodes a file, a split of generated data, or what is typed, with a trained run."""
+
+import sys
+
+from absl import flags
+
+from t2t.cli.common import command, import_quietly, parse
+from t2t.cli.decoding import (
+    check_files,
+    decode_file,
+    decode_interactively,
+    decode_split,
+    define_output_flags,
+    wanted_of,
+)
+from t2t.cli.flags import define_more_search_flags, define_trained_flags, open_asked_run, search_overrides
+from t2t.constants import DEFAULT_DATA_DIR, DEV, TEST
+from t2t.errors import UserError
+from t2t.file_decoding.output import check_output
+
+USAGE = """
+Decodes with a trained run; --output_dir is all it needs. Without a mode it translates what is typed.
+
+    %s --output_dir=run                                          (what is typed; end with Ctrl-D)
+    %s --output_dir=run --decode_from_file=a.en --decode_to_file=a.de
+    %s --output_dir=run --decode_from_file=- < a.en > a.de
+    %s --output_dir=run --decode_split=test --data_dir=data      (with its score)
+
+A file gets one output line for each input line, in order; lines end at \\n only, and an empty line stays empty. While
+it grows, the output is <decode_to_file>.partial; after a crash, the same command goes on where it was.
+"""
+
+
+def build_flags() -> flags.FlagValues:
+    """Returns the flags of the command."""
+    values = flags.FlagValues()
+    define_trained_flags(values)
+    flags.DEFINE_boolean("decode_interactive", False, "Translates what is typed.", flag_values=values)
+    flags.DEFINE_string(
+        "decode_from_file", "", "Decodes this file, plain or gzip; - for standard input.", flag_values=values
+    )
+    flags.DEFINE_string(
+        "decode_to_file", "", "Where to write; - for standard output; empty for "
+        "<decode_from_file>.<model>.<hparams_set>.<problem>.beam4.alpha0.6.decodes.", flag_values=values,
+    )  # fmt: skip
+    flags.DEFINE_enum(
+        "decode_split", None, (DEV, TEST), "Decodes a split of the run's problem and prints its score.",
+        flag_values=values,
+    )  # fmt: skip
+    flags.DEFINE_string(
+        "data_dir", DEFAULT_DATA_DIR, "Folder of generated data, for --decode_split.", flag_values=values
+    )
+    define_output_flags(values)
+    define_more_search_flags(values)
+    return values
+
+
+@command
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    values = parse(build_flags(), argv, USAGE)
+    if values is None:
+        return 0
+    _check(values)
+    names = [values[name].value for name in ("output_dir", "problem", "model", "hparams_set")]
+    run = open_asked_run(*names)
+    loaded = import_quietly("t2t.runs.loading").load(
+        run.path, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values)
+    )
+    wanted, target = wanted_of(values), values["decode_to_file"].value
+    if values["decode_from_file"].value:
+        decode_file(loaded, values["decode_from_file"].value, target, wanted)
+    elif values["decode_split"].value:
+        decode_split(loaded, values["data_dir"].value, values["decode_split"].value, target, wanted)
+    else:
+        decode_interactively(loaded.translator(), wanted)
+    return 0
+
+
+def _check(values: flags.FlagValues) -> None:
+    """Finds what is wrong with the command line before a model is loaded."""
+    modes = ("decode_from_file", "decode_split", "decode_interactive")
+    given = [f"--{name}" for name in modes if values[name].value]
+    if len(given) > 1:
+        raise UserError(f"{' and '.join(given)} are given; the command does one thing at a time: keep one of them")
+    if values["decode_to_file"].value and given in ([], ["--decode_interactive"]):
+        raise UserError(
+            "--decode_to_file: it names where --decode_from_file or --decode_split writes; give one of them too"
+        )
+    if values["decode_from_file"].value:
+        check_files(values["decode_from_file"].value, values["decode_to_file"].value)
+    elif values["decode_to_file"].value:
+        check_output(values["decode_to_file"].value)
+
+
+def entry_point() -> None:
+    """Is the console script."""
+    sys.exit(main(sys.argv))

@@ -1,0 +1,184 @@
+"""What the decoder and the trainer do with a model: decode a file, a split of generated data, or what is typed."""
+
+import contextlib
+import dataclasses
+import logging
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from absl import flags
+
+from t2t.cli.common import import_quietly
+from t2t.file_decoding.formats import FORMATS, renderer
+from t2t.file_decoding.output import check_output, open_output
+from t2t.file_decoding.source import STANDARD, WINDOW, LineSource, stream_lines
+from t2t.hparams.sections import DecodeHParams
+from t2t.run_dir import RunRecord
+from t2t.text.lines import clean_line
+
+PROMPT = "> "
+
+log = logging.getLogger("t2t")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What to write of each output."""
+
+    n_best: int = 1
+    output_format: str = "text"
+    window: int = WINDOW
+    seed: int = 0
+
+    @property
+    def changes(self) -> Mapping[str, Any]:
+        """What a translator is told."""
+        return {"seed": self.seed}
+
+
+AS_USUAL = Wanted()
+
+
+def define_output_flags(values: flags.FlagValues) -> None:
+    """How outputs are written."""
+    flags.DEFINE_integer("n_best", 1, "Outputs for each input, best first; at most the beam.", flag_values=values)
+    flags.DEFINE_enum(
+        "output_format", "text", list(FORMATS), "text: outputs, with --n_best separated by TAB; tsv: text, score and "
+        "log-probability of each output in turn; jsonl: one object a line.", flag_values=values,
+    )  # fmt: skip
+    flags.DEFINE_integer(
+        "decode_window", WINDOW, "Lines of a file decoded together, sorted by length, and lost at most in a crash.",
+        flag_values=values,
+    )  # fmt: skip
+    flags.DEFINE_integer("random_seed", 0, "Seed of --decode_method=sample.", flag_values=values)
+
+
+def wanted_of(values: flags.FlagValues) -> Wanted:
+    """Returns what the flags of `define_output_flags` say."""
+    return Wanted(
+        n_best=values["n_best"].value,
+        output_format=values["output_format"].value,
+        window=values["decode_window"].value,
+        seed=values["random_seed"].value,
+    )
+
+
+def check_files(source: str, target: str) -> None:
+    """Raises UserError or MachineError where a file to decode cannot be read, or its output not written."""
+    LineSource(source)
+    if target:
+        check_output(target)
+
+
+def default_target(source: str, record: RunRecord, hparams: DecodeHParams, output_format: str = "text") -> str:
+    """Returns where a file's output goes where nothing else is said: a name as Tensor2Tensor gives it."""
+    if source == STANDARD:
+        return STANDARD
+    search = {
+        "beam": f"beam{hparams.beam_size}.alpha{hparams.alpha:g}",
+        "greedy": "greedy",
+        "sample": f"sample.temperature{hparams.sampling_temperature:g}",
+    }[hparams.decode_method]
+    ending = "" if output_format == "text" else f".{output_format}"
+    return f"{source}.{record.model}.{record.hparams_set}.{record.problem}.{search}.decodes{ending}"
+
+
+def decode_file(loaded, source: str, target: str = "", wanted: Wanted = AS_USUAL) -> None:
+    """Decodes a file with a `t2t.runs.loading.LoadedRun`, and says how it went.
+
+    Raises:
+        UserError: settings that make no sense, no such file.
+        MachineError: the output cannot be written.
+    """
+    job = import_quietly("t2t.file_decoding.job")
+    target = target or default_target(source, loaded.run.record, loaded.hparams.decode, wanted.output_format)
+    asked = job.Job(
+        source=source,
+        target=target,
+        output_format=wanted.output_format,
+        n_best=wanted.n_best,
+        window=wanted.window,
+        changes=wanted.changes,
+    )
+    translator = loaded.translator()
+    report = job.decode_file(translator, asked)
+    for complaint in report.complaints(translator.longest_input + 1):
+        log.warning("%s", complaint)
+    log.info("%s; written to %s", report.speed(), "standard output" if target == STANDARD else target)
+
+
+def decode_split(loaded, data_dir: str, split: str, target: str = "", wanted: Wanted = AS_USUAL) -> None:
+    """Decodes a split of the run's problem and prints the scores of its metrics; writes the outputs where asked.
+
+    Raises:
+        UserError: no such data or split, data of another vocabulary, a problem without inputs.
+        MachineError: the output cannot be written.
+    """
+    evaluation = import_quietly("t2t.runs.evaluation")
+    data = evaluation.open_run_data(loaded.run, data_dir)
+    decoded = evaluation.decode_and_score(loaded.translator(), data, split, wanted.n_best, **wanted.changes)
+    if target:
+        render = renderer(wanted.output_format)
+        lines = [render(n, found, wanted.n_best)[0] for n, found in enumerate(decoded.outputs, start=1)]
+        with open_output(target, None) as output:
+            output.write("".join(line + "\n" for line in lines).encode(), len(lines), {})
+            output.finish()
+    about = f"{len(decoded.outputs):,} {split} examples of {loaded.run.record.problem}, {loaded.checkpoint.name}"
+    for line in (about, *map(str, decoded.scores)):
+        print(line, file=sys.stderr if target == STANDARD else sys.stdout)
+
+
+def decode_interactively(translator, wanted: Wanted = AS_USUAL) -> None:
+    """Translates each line that is typed, until the input ends (Ctrl-D).
+
+    On a terminal with a prompt, and with `n_best` above 1 each output has a line with its score; elsewhere each input
+    gets one line. Every text can be translated: there is no word that ends it.
+    """
+    translator.settings(wanted.n_best, **wanted.changes)
+    on_terminal = sys.stdin.isatty()
+    if on_terminal:
+        print("type a text and press Enter; end with Ctrl-D", file=sys.stderr)
+    for number, text in enumerate(_typed() if on_terminal else stream_lines(sys.stdin.buffer, Counter())):
+        _print(_shown(number + 1, _answer(translator, number, text, wanted), wanted, on_terminal))
+
+
+def _answer(translator, number: int, text: str, wanted: Wanted) -> list:
+    if translator.has_inputs and not text.strip():
+        return [import_quietly("t2t.file_decoding.job").NOTHING]
+    ids = translator.encode([text])
+    return translator.translate_ids(ids, wanted.n_best, places=[number], **wanted.changes)[0]
+
+
+def _typed():
+    """Yields what is typed at the prompt."""
+    _import_line_editing()
+    if hasattr(sys.stdin, "reconfigure"):
+        sys.stdin.reconfigure(errors="surrogateescape")  # bytes that are no UTF-8 reach clean_line as they came
+    while True:
+        try:
+            text = input(PROMPT)
+        except EOFError:
+            print()
+            return
+        yield clean_line(text.encode("utf-8", "surrogateescape"), Counter())
+
+
+def _import_line_editing() -> None:
+    with contextlib.suppress(ImportError):  # some builds of Python have none
+        import readline  # noqa: F401 - gives input() its history and arrow keys
+
+
+def _shown(number: int, found: list, wanted: Wanted, on_terminal: bool) -> str:
+    if not on_terminal or wanted.output_format != "text" or wanted.n_best == 1:
+        return renderer(wanted.output_format)(number, found, wanted.n_best)[0]
+    one_line = renderer("text")
+    return "\n".join(f"{one.score:10.4f}  {one_line(number, [one], 1)[0]}" for one in found)
+
+
+def _print(text: str) -> None:
+    """Writes UTF-8, whatever the terminal's encoding is said to be: no output may end the conversation."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode() + b"\n")
+    sys.stdout.buffer.flush()

@@ -1,0 +1,82 @@
+"""`t2t-eval`: judges a trained run on a split of generated data."""
+
+import sys
+
+from absl import flags
+
+from t2t.cli.common import command, import_quietly, parse
+from t2t.cli.flags import define_more_search_flags, define_trained_flags, open_asked_run, search_overrides
+from t2t.constants import DEFAULT_DATA_DIR, DEV, SPLITS
+from t2t.runs.names import Request
+
+USAGE = """
+Evaluates a trained run: teacher-forced figures (the model predicts each token given the reference before it), and
+scores of what it writes by itself, with the signatures that make them comparable.
+
+    %s --output_dir=run --data_dir=data
+    %s --output_dir=run --data_dir=data --split=test --checkpoint=best
+"""
+
+
+def build_flags() -> flags.FlagValues:
+    """Returns the flags of the command."""
+    values = flags.FlagValues()
+    define_trained_flags(values)
+    flags.DEFINE_string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.", flag_values=values)
+    flags.DEFINE_enum("split", DEV, SPLITS, "Which split to evaluate on.", flag_values=values)
+    flags.DEFINE_integer(
+        "eval_steps", 0, "Batches of the split to look at, its first ones; 0 = all.", lower_bound=0, flag_values=values
+    )
+    define_more_search_flags(values)
+    return values
+
+
+@command
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    values = parse(build_flags(), argv, USAGE)
+    if values is None:
+        return 0
+    names = {name: values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "data_dir")}
+    open_asked_run(*list(names.values())[:4])
+    return evaluate(
+        Request(**names, usr_dir=values["t2t_usr_dir"].value),
+        checkpoint=values["checkpoint"].value,
+        split=values["split"].value,
+        eval_steps=values["eval_steps"].value,
+        decode_overrides=search_overrides(values),
+    )
+
+
+def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, decode_overrides: str = "") -> int:
+    """Evaluates a checkpoint and prints what comes out, a line each; returns the exit status.
+
+    Args:
+        request: says where run and data are; names of problem, model and set are checked where they are given.
+        checkpoint: see `t2t.runs.loading.load`.
+        split: train, dev or test.
+        eval_steps: batches to look at, 0 for all.
+        decode_overrides: decode hparams to change.
+
+    Raises:
+        UserError: no run, no data, another problem, model or vocabulary.
+    """
+    run = open_asked_run(request.output_folder, request.problem, request.model, request.hparams_set)
+    loading, evaluation = import_quietly("t2t.runs.loading"), import_quietly("t2t.runs.evaluation")
+    loaded = loading.load(run.path, checkpoint, request.usr_dir or None, decode_overrides)
+    data = evaluation.open_run_data(run, request.data_dir)
+    found = evaluation.evaluate(loaded.model, loaded.hparams, data, split, eval_steps, data.problem.metrics)
+    print(
+        f"{found.examples:,} of {found.of:,} {split} examples of {run.record.problem}, {loaded.checkpoint.name} "
+        f"({loaded.checkpoint.step:,} updates)"
+    )
+    for name, value in found.figures.items():
+        print(f"{name} = {value:.4f}")
+    for score in found.scores:
+        print(score)
+    return 0
+
+
+def entry_point() -> None:
+    """Is the console script."""
+    sys.exit(main(sys.argv))

@@ -1,0 +1,60 @@
+"""A small trained run that the tests of commands share."""
+
+import dataclasses
+import random
+from pathlib import Path
+
+import pytest
+
+from t2t.cli import datagen, trainer
+
+TINY = (
+    "hidden_size=16,filter_size=32,num_heads=2,batch_size=256,max_length=24,learning_rate_schedule=constant,"
+    "learning_rate=0.01,learning_rate_warmup_steps=5,extra_length=4,beam_size=2,layer_prepostprocess_dropout=0.0"
+)
+SIZES = {"train": 300, "dev": 12, "test": 8}
+
+
+@dataclasses.dataclass(frozen=True)
+class TinyRun:
+    """A run of forty updates on digits to the same digits backwards, in words; do not write there."""
+
+    data_dir: Path
+    output_dir: Path
+    raw_dir: Path
+    """Holds `{train,dev,test}.{source,target}`."""
+    train_flags: tuple[str, ...]
+    """What `t2t-trainer` was given, but for `--output_dir` and `--train_steps`."""
+
+    @property
+    def flags(self) -> list[str]:
+        """What a command that needs run and data is given."""
+        return [f"--output_dir={self.output_dir}", f"--data_dir={self.data_dir}"]
+
+
+def write_digits(folder: Path, seed: int = 0) -> list[str]:
+    """Writes the raw files; returns the flags that name them."""
+    rng, flags = random.Random(seed), []
+    for split, size in SIZES.items():
+        rows = [rng.choices("0123456789", k=rng.randint(1, 9)) for _ in range(size)]
+        for side, lines in (("source", rows), ("target", [row[::-1] for row in rows])):
+            path = folder / f"{split}.{side}"
+            path.write_text("".join(" ".join(line) + "\n" for line in lines))
+            flags.append(f"--{split}_{side}={path}")
+    return [*flags, "--problem=text2text_files", "--vocab_kind=token"]
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory) -> TinyRun:
+    """Trains for forty updates with a checkpoint after every twentieth, through the commands a user types."""
+    folder = tmp_path_factory.mktemp("tiny_run")
+    data_dir, output_dir, raw_dir = folder / "data", folder / "run", folder / "raw"
+    raw_dir.mkdir()
+    flags = [*write_digits(raw_dir), f"--data_dir={data_dir}"]
+    assert datagen.main(["t2t-datagen", *flags]) == 0
+    train_flags = (
+        *flags, "--model=transformer", "--hparams_set=transformer_tiny", f"--hparams={TINY}",
+        "--local_eval_frequency=20", "--eval_steps=1", "--worker_cpu=1",
+    )  # fmt: skip
+    assert trainer.main(["t2t-trainer", *train_flags, f"--output_dir={output_dir}", "--train_steps=40"]) == 0
+    return TinyRun(data_dir, output_dir, raw_dir, train_flags)
