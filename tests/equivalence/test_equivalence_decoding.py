@@ -1,0 +1,171 @@
+"""Decoding step by step = the full forward pass; a batch of n = n batches of 1.
+
+Legend: B sentences, K rows of a sentence, N = B * K, T target length, V vocabulary.
+"""
+
+import numpy as np
+import pytest
+from keras import ops
+
+from t2t.hparams.sections import DecodeHParams
+from t2t.inference import Translator
+from t2t.problems.text_problems import Text2Self, Text2Text
+from t2t.text.token import TokenEncoder
+from tests.builders import batch, numpy, padded, rows, tiny_transformer, tokens_spec
+
+CONFIGURATIONS = {
+    "paper": {},
+    "pre-norm, biases, learned positions": {"norm_position": "pre", "attention_bias": True, "positions": "learned"},
+    "other channels": {"attention_key_channels": 4, "attention_value_channels": 12},
+    "no positions": {"positions": "none"},
+}
+
+
+def stepwise(model, features, targets_NT, length):
+    """(N, T, V) logits from `decode_step`, fed the reference's ids."""
+    encoded = model.encode(features)
+    cache = model.init_cache(encoded, len(targets_NT), length)
+    found, last_N = [], np.zeros(len(targets_NT), np.int32)
+    for position in range(targets_NT.shape[1]):
+        logits_NV, cache = model.decode_step(last_N, position, cache, encoded)
+        found.append(numpy(logits_NV))
+        last_N = targets_NT[:, position]
+    return np.stack(found, axis=1)
+
+
+@pytest.mark.parametrize("changes", CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
+def test_cached_decoding_is_the_full_forward_pass(changes):
+    """Three sources of different lengths with two different targets each; the cache is longer than they are."""
+    model = tiny_transformer(**changes)
+    features = batch(widths=(9, 0))
+    targets = padded(rows(np.random.default_rng(3), (6, 4, 5, 6, 2, 6)))
+    full = numpy(model({"inputs": np.repeat(features["inputs"], 2, axis=0), "targets": targets}))
+    found = stepwise(model, features, targets, length=8)
+    keep = targets != 0
+    np.testing.assert_allclose(found[keep], full[keep], rtol=1e-4, atol=1e-5)
+
+
+def test_cached_decoding_without_inputs():
+    model = tiny_transformer(tokens_spec(inputs=0))
+    targets = padded(rows(np.random.default_rng(3), (6, 6)))
+    np.testing.assert_allclose(
+        stepwise(model, {}, targets, length=6), numpy(model({"targets": targets})), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_a_later_target_changes_nothing_before_it():
+    model = tiny_transformer()
+    features = batch(sources=(5, 5), targets=(7, 7))
+    full = numpy(model(features))
+    for position in range(7):
+        changed = {**features, "targets": features["targets"].copy()}
+        changed["targets"][:, position] = 12
+        found = numpy(model(changed))
+        np.testing.assert_allclose(found[:, : position + 1], full[:, : position + 1], rtol=1e-5, atol=1e-6)
+        if position < 6:
+            assert np.abs(found[:, position + 1] - full[:, position + 1]).max() > 1e-3
+
+
+def test_every_source_position_reaches_every_target_position():
+    model = tiny_transformer()
+    features = batch(sources=(5,), targets=(4,))
+    full = numpy(model(features))
+    for position in range(4):
+        changed = {**features, "inputs": features["inputs"].copy()}
+        changed["inputs"][0, position] = 2 + (changed["inputs"][0, position] - 1) % 11
+        assert (np.abs(numpy(model(changed)) - full).max(axis=-1) > 1e-4).all()
+
+
+# === Through the Python API ===
+
+WORDS = [f"w{i}" for i in range(10)]
+TEXTS = ["w1 w2 w3", "w4", "w5 w6 w7 w8 w9 w1 w2", "", "w3 w3", "w9 w8 w7 w6 w5"]
+
+
+def translator(problem, **decode):
+    encoder = TokenEncoder(tuple(WORDS))
+    problem = problem.with_encoders(dict.fromkeys(problem.text_features, encoder))
+    # Of the random models, one whose outputs have many lengths.
+    separate = {"norm_position": "pre", "shared_embedding_and_softmax_weights": False}
+    model = tiny_transformer(problem.spec(), seed=6, hidden_size=16, **separate)
+    return Translator(problem, model, DecodeHParams(extra_length=4, **decode))
+
+
+class Words(Text2Text):
+    name = "words"
+    vocabulary = tuple(WORDS)
+
+    def generate_samples(self, split, source):
+        raise NotImplementedError
+
+
+class Continuations(Text2Self):
+    name = "continuations"
+    vocabulary = tuple(WORDS)
+
+    def generate_samples(self, split, source):
+        raise NotImplementedError
+
+
+@pytest.fixture(scope="module")
+def words():
+    return translator(Words())
+
+
+def assert_same_hypotheses(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        assert [h.ids for h in one] == [h.ids for h in other]
+        np.testing.assert_allclose([h.score for h in one], [h.score for h in other], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose([h.log_prob for h in one], [h.log_prob for h in other], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("changes", [{"beam_size": 3}, {"decode_method": "greedy"}], ids=["beam", "greedy"])
+def test_translating_a_batch_is_translating_one_by_one(words, changes):
+    n_best = changes.get("beam_size", 1)
+    together = words.translate(TEXTS, n_best, **changes)
+    assert_same_hypotheses(together, [words.translate([text], n_best, **changes)[0] for text in TEXTS])
+    assert len({hypothesis.text for found in together for hypothesis in found}) == len(TEXTS) * n_best
+    assert len({len(hypothesis.ids) for found in together for hypothesis in found}) > 4
+
+
+def test_small_decoding_batches_find_what_large_ones_find(words):
+    assert_same_hypotheses(
+        words.translate(TEXTS, 2, decode_batch_size=20), words.translate(TEXTS, 2, decode_batch_size=10_000)
+    )
+
+
+def test_scoring_a_batch_is_scoring_one_by_one(words):
+    pairs = list(zip(TEXTS, reversed(TEXTS), strict=True))
+    np.testing.assert_allclose(words.score(pairs), [words.score([pair])[0] for pair in pairs], rtol=1e-5)
+
+
+def test_a_hypothesis_has_the_log_probability_that_scoring_gives_it(words):
+    """Search takes it from the cached steps, scoring from one full forward pass."""
+    checked = 0
+    for text, hypotheses in zip(TEXTS, words.translate(TEXTS, 10, beam_size=10), strict=True):
+        for hypothesis in hypotheses:
+            if hypothesis.ids[-1] == 1 and 0 not in hypothesis.ids and 2 not in hypothesis.ids:
+                np.testing.assert_allclose(words.score([(text, hypothesis.text)])[0], hypothesis.log_prob, rtol=1e-4)
+                checked += 1
+    assert checked > 5
+
+
+def test_continuing_a_batch_of_beginnings_is_continuing_each():
+    writer = translator(Continuations())
+    beginnings = [text for text in TEXTS if text]
+    together = writer.translate(beginnings, 2, beam_size=2)
+    assert_same_hypotheses(together, [writer.translate([text], 2, beam_size=2)[0] for text in beginnings])
+    for beginning, found in zip(beginnings, together, strict=True):
+        assert all(f"{hypothesis.text} ".startswith(f"{beginning} ") for hypothesis in found)
+
+
+def test_greedy_is_the_likeliest_id_of_the_full_forward_pass_each_time(words):
+    for text, (hypothesis,) in zip(TEXTS, words.translate(TEXTS, decode_method="greedy"), strict=True):
+        source = [*words.problem.encoders["inputs"].encode(text), 1]
+        written = []
+        while len(written) < len(source) + 4 and 1 not in written:
+            features = {"inputs": padded([source]), "targets": np.array([[*written, 2]], np.int32)}
+            logits = numpy(ops.log_softmax(words.model(features)))[0, -1]
+            logits[0] = -np.inf  # padding is nothing that a model may write
+            written.append(int(logits.argmax()))
+        assert hypothesis.ids == tuple(written)

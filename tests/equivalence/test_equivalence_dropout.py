@@ -1,0 +1,157 @@
+"""Dropout masks are a function of (run seed, update, micro-batch, replica, layer), and of nothing else.
+
+Legend: P places, L layers, N values of a mask.
+"""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.hparams.sections import OptimizerHParams
+from t2t.layers.dropout import Dropout
+from t2t.models.transformer import Transformer
+from t2t.training.distribute import build_strategy
+from t2t.training.optimizers import build_optimizer
+from t2t.training.step import UpdateStep
+from tests.builders import batch, numpy, randomise, tiny_hparams, tokens_spec
+
+RATE, VALUES, REPLICAS, MICRO_BATCHES = 0.4, 500, 2, 2
+
+
+class Masks(keras.Model):
+    """Two layers of dropout on ones. Each batch names its place, and the gradient at that place is its masks."""
+
+    def __init__(self):
+        super().__init__(name="masks")
+        self.dropouts = [Dropout(RATE, name=name) for name in ("one", "other")]
+        self.w = self.add_weight(name="w", shape=(REPLICAS * MICRO_BATCHES, 2, VALUES), initializer="zeros")
+        for layer in self.dropouts:
+            layer.build()
+        self.built = True
+
+    def body(self, features, seed=None):
+        masks = tf.stack([layer(tf.ones((VALUES,)), seed=seed) for layer in self.dropouts])
+        return tf.reduce_sum(tf.gather(self.w, features["place"][0]) * masks)
+
+    def loss_sum(self, hidden, targets):
+        return hidden, tf.constant(1.0)
+
+
+class Updates:
+    """Draws the masks of any update of a run."""
+
+    def __init__(self, seed):
+        strategy = build_strategy(worker_cpu=REPLICAS)
+        with strategy.scope():
+            self.model = Masks()
+            self.step = UpdateStep(
+                self.model, build_optimizer(OptimizerHParams(optimizer="sgd")), strategy, run_seed=seed
+            )
+
+    def masks(self, update):
+        """(P, L, N), the values by which an update multiplied."""
+        self.model.w.assign(tf.zeros(self.model.w.shape))
+        place = itertools.count()
+        one = [
+            [
+                {"place": np.array([next(place)], np.int32), "targets": np.ones((1, 1), np.int32)}
+                for _ in range(REPLICAS)
+            ]
+            for _ in range(MICRO_BATCHES)
+        ]
+        self.step(one, update, 1.0)
+        return -np.asarray(self.model.w) * REPLICAS * MICRO_BATCHES  # a token each
+
+
+@pytest.fixture(scope="module")
+def run():
+    return Updates(seed=5)
+
+
+def test_masks_zero_a_fraction_and_scale_the_rest(run):
+    masks = run.masks(update=1)
+    kept = masks > 0
+    np.testing.assert_allclose(masks[kept], 1.0 / (1.0 - RATE), rtol=1e-6)
+    # 4,000 draws: one standard deviation of the fraction is 0.0077.
+    assert abs((1.0 - kept.mean()) - RATE) < 0.035
+    assert abs(masks.mean() - 1.0) < 0.06
+
+
+def test_masks_differ_by_replica_micro_batch_layer_and_update(run):
+    """Of two independent masks, 0.6^2 + 0.4^2 = 52 % of the values agree, 2.2 % one standard deviation."""
+    masks = np.concatenate([run.masks(update).reshape(-1, VALUES) for update in (1, 2)]) > 0
+    assert len(masks) == REPLICAS * MICRO_BATCHES * 2 * 2
+    agreement = [(one == other).mean() for one, other in itertools.combinations(masks, 2)]
+    assert min(agreement) > 0.52 - 0.11
+    assert max(agreement) < 0.52 + 0.11
+
+
+def test_masks_of_an_update_do_not_depend_on_those_before_it_nor_on_the_process(run):
+    run.masks(update=1)
+    third = run.masks(update=3)
+    np.testing.assert_array_equal(run.masks(update=3), third)
+    np.testing.assert_array_equal(Updates(seed=5).masks(update=3), third)
+    assert (run.masks(update=3) == third).all()
+
+
+def test_another_run_seed_gives_other_masks(run):
+    assert 0.4 < (Updates(seed=6).masks(update=1) == run.masks(update=1)).mean() < 0.64
+
+
+# === In the Transformer ===
+
+
+@pytest.fixture(scope="module")
+def model():
+    dropouts = {"layer_prepostprocess_dropout": 0.3, "attention_dropout": 0.2, "relu_dropout": 0.25}
+    return randomise(Transformer(tiny_hparams(**dropouts), tokens_spec()))
+
+
+def layers_of(model):
+    return [layer for layer in model._flatten_layers() if isinstance(layer, Dropout)]
+
+
+def test_every_dropout_layer_has_a_number_of_its_own_that_is_the_same_in_every_model(model):
+    numbers = [layer.salt for layer in layers_of(model)]
+    # Two sums of embeddings; in two layers each, two dropouts for every attention and every feed-forward.
+    assert len(numbers) == 2 + 2 * (2 + 2) + 2 * (2 + 2 + 2)
+    assert len(set(numbers)) == len(numbers)
+    again = Transformer(model.hparams, tokens_spec())
+    assert [layer.salt for layer in layers_of(again)] == numbers
+
+
+def test_a_seed_is_one_output_another_seed_another_and_none_is_no_dropout(model):
+    features = batch()
+    first, again, other, none, still_none = (
+        numpy(model(features, seed=seed))
+        for seed in (
+            tf.constant([1, 2], tf.int64),
+            tf.constant([1, 2], tf.int64),
+            tf.constant([3, 4], tf.int64),
+            None,
+            None,
+        )
+    )
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(none, still_none)
+    assert not np.allclose(first, other)
+    assert not np.allclose(first, none)
+
+
+@pytest.mark.parametrize(
+    ("hparam", "layers"),
+    [
+        ("layer_prepostprocess_dropout", {"source_dropout", "target_dropout", "_residual/dropout"}),
+        ("attention_dropout", {"attention/dropout"}),
+        ("relu_dropout", {"ffn/dropout"}),
+    ],
+)
+def test_where_each_rate_applies(hparam, layers):
+    rates = {"layer_prepostprocess_dropout": 0.0, hparam: 0.5}
+    model = Transformer(tiny_hparams(**rates), tokens_spec())
+    active = {layer.path for layer in layers_of(model) if layer.rate == 0.5}
+    assert active == {layer.path for layer in layers_of(model) if any(layer.path.endswith(name) for name in layers)}
+    assert active
