@@ -90,7 +90,7 @@ class Translator:
             digest.update(f"\0{name} {encoder.fingerprint}".encode())
         for variable in sorted(self.model.variables, key=lambda v: v.path):
             digest.update(f"\0{variable.path} {variable.shape} {variable.dtype}".encode())
-            digest.update(np.ascontiguousarray(ops.convert_to_numpy(variable)).tobytes())
+            digest.update(np.ascontiguousarray(np.asarray(variable)).tobytes())
         return digest.hexdigest()
 
     def encode(self, texts: Iterable[str]) -> list[list[int]]:

@@ -1,0 +1,289 @@
+"""Translating, scoring and streaming with a small Transformer of random weights.
+
+Legend: S source length, T target length, V vocabulary.
+"""
+
+import numpy as np
+import pytest
+
+from t2t.constants import EOS_ID, INPUTS, TARGETS
+from t2t.errors import UnknownNameError, UserError
+from t2t.hparams.sections import DecodeHParams
+from t2t.hparams.transformer import TransformerHParams
+from t2t.inference import Translator
+from t2t.models.transformer import Transformer
+from t2t.problems.text_problems import Text2Self, Text2Text
+from t2t.text.token import TokenEncoder
+
+WORDS = TokenEncoder("abcdefgh")
+TEXTS = ["a b c", "d", "", "h g f e d c b a", "a b c d", "e e e"]
+
+
+class Letters(Text2Text):
+    """Letters to letters."""
+
+    name = "letters"
+
+    def generate_samples(self, split, source):
+        raise NotImplementedError
+
+
+class LettersAlone(Text2Self):
+    """Letters alone."""
+
+    name = "letters_alone"
+
+    def generate_samples(self, split, source):
+        raise NotImplementedError
+
+
+def build(problem_class, seed=7, words=WORDS, **decoding):
+    problem = problem_class()
+    problem.with_encoders(dict.fromkeys(problem.text_features, words))
+    hparams = TransformerHParams(
+        hidden_size=8, filter_size=12, num_heads=2, num_hidden_layers=1, max_length=12, layer_prepostprocess_dropout=0.0
+    )
+    model = Transformer(hparams, problem.spec())
+    rng = np.random.default_rng(seed)
+    for variable in model.variables:
+        if len(variable.shape) > 1:  # steep enough that no two outputs are as good as each other
+            variable.assign(rng.normal(0.0, 0.9, variable.shape))
+    return Translator(problem, model, DecodeHParams(**{"extra_length": 5, "beam_size": 3, **decoding}))
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return build(Letters)
+
+
+@pytest.fixture(scope="module")
+def continuer():
+    return build(LettersAlone)
+
+
+def log_probs_by_hand(translator, target_ids, source_ids=None):
+    """Returns ln p of each target id given those before it: one forward pass, softmax in numpy."""
+    features = {TARGETS: np.array([target_ids], np.int32)}
+    if source_ids is not None:
+        features[INPUTS] = np.array([source_ids], np.int32)
+    logits_TV = np.asarray(translator.model(features))[0].astype(np.float64)
+    log_probs_TV = logits_TV - np.log(np.exp(logits_TV).sum(axis=-1, keepdims=True))
+    return log_probs_TV[np.arange(len(target_ids)), target_ids]
+
+
+def as_ids(found):
+    return [[hypothesis.ids for hypothesis in one] for one in found]
+
+
+def all_scores(found):
+    return [hypothesis.score for one in found for hypothesis in one]
+
+
+# === Translating ===
+
+
+@pytest.mark.parametrize(("n_best", "changes"), [(3, {}), (1, {"decode_method": "greedy"})])
+def test_a_batch_of_n_is_n_batches_of_one(translator, n_best, changes):
+    together = translator.translate(TEXTS, n_best, **changes)
+    alone = [translator.translate([text], n_best, **changes)[0] for text in TEXTS]
+    in_small_batches = translator.translate(TEXTS, n_best, decode_batch_size=9, **changes)
+    assert as_ids(together) == as_ids(alone) == as_ids(in_small_batches)
+    assert all_scores(together) == pytest.approx(all_scores(alone), abs=1e-4)
+    assert len(set(map(tuple, as_ids(together)))) > 3, "the texts have different outputs, or this shows nothing"
+
+
+def test_the_n_best_come_best_first_and_begin_with_the_best(translator):
+    three = translator.translate(TEXTS, 3)
+    one = translator.translate(TEXTS)
+    assert len(one) == len(three) == len(TEXTS)
+    for best, listed in zip(one, three, strict=True):
+        assert [len(best), len(listed)] == [1, 3]
+        assert listed[0].ids == best[0].ids
+        assert listed[0].score > listed[1].score > listed[2].score
+        assert len({hypothesis.ids for hypothesis in listed}) == 3
+
+
+def test_a_hypothesis_says_what_the_model_says_of_it(translator):
+    for text, found in zip(TEXTS, translator.translate(TEXTS, 3), strict=True):
+        for hypothesis in found:
+            by_hand = log_probs_by_hand(translator, list(hypothesis.ids), [*WORDS.encode(text), EOS_ID]).sum()
+            assert hypothesis.log_prob == pytest.approx(by_hand, abs=1e-4)
+            assert hypothesis.score == pytest.approx(by_hand / ((5 + len(hypothesis.ids)) / 6) ** 0.6, abs=1e-4)
+            assert hypothesis.text == WORDS.decode(hypothesis.ids)
+
+
+def test_greedy_takes_the_likeliest_id_each_time_and_is_the_beam_of_one(translator):
+    greedy = translator.translate(TEXTS, decode_method="greedy")
+    assert as_ids(translator.translate(TEXTS, beam_size=1)) == as_ids(greedy)
+    for text, (found,) in zip(TEXTS, greedy, strict=True):
+        features = {
+            INPUTS: np.array([[*WORDS.encode(text), EOS_ID]], np.int32),
+            TARGETS: np.array([found.ids], np.int32),
+        }
+        logits_TV = np.asarray(translator.model(features))[0]
+        assert tuple((logits_TV[:, 1:].argmax(axis=-1) + 1).tolist()) == found.ids  # padding is never written
+
+
+def test_an_output_is_at_most_as_long_as_asked(translator):
+    for text, found in zip(TEXTS, translator.translate(TEXTS, 3, extra_length=1, alpha=9.0), strict=True):
+        limit = len(WORDS.encode(text)) + 1 + 1
+        assert all(len(hypothesis.ids) <= limit for hypothesis in found)
+        assert any(len(hypothesis.ids) == limit for hypothesis in found)
+
+
+def test_too_long_an_input_is_cut_and_said_to_be(translator, caplog):
+    assert translator.longest_input == 11
+    letters = list("abcdefghabcdefgh")
+    long, fitting = translator.translate([" ".join(letters), " ".join(letters[:11])])
+    assert [h.ids for h in long] == [h.ids for h in fitting]
+    assert "1 of 2 inputs were cut to the 12 ids that the model takes, end of sequence included" in caplog.text
+
+
+def test_progress_adds_up_to_the_sentences(translator):
+    done = []
+    translator.translate_ids([WORDS.encode(text) for text in TEXTS], on_done=done.append, decode_batch_size=9)
+    assert len(done) > 1
+    assert sum(done) == len(TEXTS)
+
+
+def test_nothing_in_nothing_out(translator):
+    assert translator.translate([]) == []
+    assert translator.score([]) == []
+    assert list(translator.stream([])) == []
+
+
+# === Scoring ===
+
+
+def test_the_score_of_a_pair_is_the_log_prob_of_that_hypothesis(translator):
+    found = translator.translate(TEXTS, 3)
+    ended = [(text, h) for text, one in zip(TEXTS, found, strict=True) for h in one if h.ids[-1] == EOS_ID]
+    assert len(ended) > 3
+    scores = translator.score([(text, hypothesis.text) for text, hypothesis in ended])
+    assert scores == pytest.approx([hypothesis.log_prob for _, hypothesis in ended], abs=1e-4)
+
+
+def test_scores_by_hand_one_by_one_and_together(translator):
+    pairs = [("a b", "c d e"), ("", "a"), ("h h h h h", ""), ("c", "a b c d e f g h a b c d e f")]
+    by_hand = [
+        log_probs_by_hand(translator, [*WORDS.encode(target), EOS_ID], [*WORDS.encode(source), EOS_ID]).sum()
+        for source, target in pairs
+    ]
+    assert translator.score(pairs) == pytest.approx(by_hand, abs=1e-4)
+    assert [translator.score([pair])[0] for pair in pairs] == pytest.approx(by_hand, abs=1e-4)
+
+
+# === Language models ===
+
+
+def test_a_beginning_is_gone_on_with_and_costs_nothing(continuer):
+    beginnings = ["a b c", "", "d", "h g f e d c b a"]
+    together = continuer.translate(beginnings, 3)
+    for text, found in zip(beginnings, together, strict=True):
+        given = WORDS.encode(text)
+        assert as_ids([found]) == as_ids(continuer.translate([text], 3))
+        for hypothesis in found:
+            assert list(hypothesis.ids[: len(given)]) == given
+            assert hypothesis.text.startswith(text)
+            by_hand = log_probs_by_hand(continuer, list(hypothesis.ids))[len(given) :].sum()
+            assert hypothesis.log_prob == pytest.approx(by_hand, abs=1e-4)
+
+
+def test_a_language_model_scores_whole_texts(continuer):
+    by_hand = [log_probs_by_hand(continuer, [*WORDS.encode(text), EOS_ID]).sum() for text in TEXTS]
+    assert continuer.score([("ignored", text) for text in TEXTS]) == pytest.approx(by_hand, abs=1e-4)
+
+
+def test_nothing_to_begin_with_and_nothing_to_add_still_gives_one_id(continuer):
+    ((hypothesis,),) = continuer.translate([""], extra_length=0)
+    assert len(hypothesis.ids) == 1
+
+
+# === Sampling and streaming ===
+
+
+def test_samples_depend_on_seed_and_place_alone(translator):
+    sentences = [WORDS.encode(text) for text in TEXTS]
+    sampling = {"decode_method": "sample", "seed": 7}
+    drawn = translator.translate_ids(sentences, 2, **sampling)
+    assert as_ids(drawn) == as_ids(translator.translate_ids(sentences, 2, decode_batch_size=9, **sampling))
+    assert as_ids(drawn)[2:] == as_ids(translator.translate_ids(sentences[2:], 2, places=[2, 3, 4, 5], **sampling))
+    assert as_ids(drawn) != as_ids(translator.translate_ids(sentences, 2, decode_method="sample", seed=8))
+    same = translator.translate(["a b c"] * 4, **sampling)
+    assert len({found[0].ids for found in same}) > 1, "equal lines at other places draw anew"
+
+
+@pytest.mark.parametrize("changes", [{}, {"decode_method": "sample", "seed": 1}])
+def test_a_stream_gives_what_a_list_gives_whatever_the_window(translator, changes):
+    expected = as_ids(translator.translate(TEXTS, **changes))
+    assert as_ids(translator.stream(TEXTS, window=4, **changes)) == expected
+    assert as_ids(translator.stream(iter(TEXTS), window=100, **changes)) == expected
+
+
+def test_a_stream_reads_one_window_at_a_time(translator):
+    read = []
+
+    def lines():
+        for text in TEXTS:
+            read.append(text)
+            yield text
+
+    outputs = translator.stream(lines(), window=2)
+    assert read == []
+    next(outputs)
+    assert len(read) == 2
+
+
+# === Mistakes ===
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"beam_sise": 2}, "decode hparam 'beam_sise' does not exist; did you mean beam_size"),
+        ({"beam_size": 0}, "hparam beam_size=0: it is at least 1"),
+        ({"alpha": "high"}, "hparam alpha='high': it is of type float"),
+        ({"decode_method": "bean"}, "use one of beam, greedy, sample"),
+        (
+            {"n_best": 4},
+            "n_best=4: beam search of width 3 has from 1 to 3 hypotheses; ask for fewer or raise beam_size",
+        ),
+        ({"n_best": 2, "decode_method": "greedy"}, "n_best=2: greedy search of width 1 has from 1 to 1"),
+        ({"n_best": 0}, "n_best=0"),
+        ({"n_best": 0, "decode_method": "sample"}, "n_best=0"),
+        ({"decode_method": "sample", "sampling_top_p": 0.0}, "top_p 0.0: it must be above 0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_before_anything_is_read(translator, arguments, message):
+    for call in (translator.translate, translator.stream):
+        with pytest.raises(UserError) as error:
+            call(TEXTS, **arguments)
+        assert message in str(error.value)
+
+
+def test_an_unknown_setting_is_an_unknown_name(translator):
+    with pytest.raises(UnknownNameError):
+        translator.translate(TEXTS, beams=3)
+
+
+def test_one_text_is_no_list_of_letters(translator):
+    with pytest.raises(TypeError, match="a list of texts is wanted, not one text"):
+        translator.translate("a b c")
+
+
+def test_a_model_that_writes_no_sequences_does_not_decode(translator):
+    class Classifier:
+        autoregressive = False
+
+    with pytest.raises(UserError, match="decoding letters with Classifier: the model writes no sequences; evaluate it"):
+        Translator(translator.problem, Classifier(), DecodeHParams())
+
+
+def test_the_fingerprint_is_that_of_weights_and_words(translator):
+    assert translator.fingerprint() == build(Letters, beam_size=5).fingerprint()
+    others = [build(Letters, seed=4), build(Letters, words=TokenEncoder("abcdefgx")), build(LettersAlone)]
+    assert len({translator.fingerprint(), *(other.fingerprint() for other in others)}) == 4
+    changed = build(Letters)
+    kernel = changed.model.variables[0]
+    kernel.assign(np.asarray(kernel) + 1e-6 * (np.arange(kernel.shape[-1]) == 0))
+    assert changed.fingerprint() != translator.fingerprint()
