@@ -87,9 +87,7 @@ def may_use(here, there):
 def cycle(modules):
     """Returns modules that import each other in a circle, or an empty list."""
     graph = {
-        module: {
-            target for _, name in imports(source) for target in (name, name.rpartition(".")[0]) if target in modules
-        }
+        module: {name if name in modules else name.rpartition(".")[0] for _, name in imports(source)} & set(modules)
         for module, source in modules.items()
         if module != EXEMPT
     }
