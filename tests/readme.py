@@ -1,18 +1,91 @@
-"""Finds the marked commands of the README. `python tests/readme.py NAME` prints the block marked `<!-- run: NAME -->`."""
+"""The marked blocks of README.md and docs/; `python tests/readme.py NAME` prints the README's `run: NAME`.
 
+A mark is an HTML comment on the line before a fenced block:
+
+    run: NAME      is executed: bash by a shell, python as a file; pycon must show what it says
+    write: PATH    is written to that path of the folder in which the page's blocks are executed
+    file: PATH     is that file of the project, without its comments and the docstring at its head
+    excerpt: PATH  stands in that file of the project word for word
+"""
+
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+PAGES = (README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
+
+_BLOCK = re.compile(
+    r"^(?:<!-- (?P<kind>\w+): (?P<name>\S+) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S
+)
+_LENGTH = re.compile(r" --(train_steps|local_eval_frequency)=\S+")
+_SHORT = (
+    "--train_steps=6 --local_eval_frequency=2 --eval_steps=1 --hparams=batch_size=256,extra_length=5,hidden_size=16"
+)
+_NARROW = ",num_hidden_layers=1,filter_size=16,num_heads=2,effective_batch_size=0"
 
 
-def block(name: str, kind: str = "run") -> str:
-    """Returns the fenced block that follows a mark."""
-    found = re.search(rf"<!-- {kind}: {re.escape(name)} -->\n```\w+\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
-    if not found:
-        raise LookupError(f"README.md has no block marked <!-- {kind}: {name} -->")
-    return found.group(1)
+class Block(NamedTuple):
+    """A fenced block and the mark before it."""
+
+    kind: str
+    """`run`, `write`, ...; empty where the block has no mark."""
+    name: str
+    language: str
+    text: str
+
+
+def blocks(page: Path = README) -> list[Block]:
+    """Returns the fenced blocks of a page, in its order."""
+    found = _BLOCK.finditer(page.read_text(encoding="utf-8"))
+    return [Block(one["kind"] or "", one["name"] or "", one["language"], one["text"]) for one in found]
+
+
+def block(name: str, kind: str = "run", page: Path = README) -> str:
+    """Returns the text of the block with a mark.
+
+    Raises:
+        LookupError: the page has none, or more than one.
+    """
+    found = [one.text for one in blocks(page) if (one.kind, one.name) == (kind, name)]
+    if len(found) != 1:
+        raise LookupError(f"{page.name} has {len(found)} blocks marked <!-- {kind}: {name} -->, not one")
+    return found[0]
+
+
+def shortened(commands: str) -> str:
+    """Returns commands in which every training is six updates of a very small model, with three checkpoints."""
+    lines = []
+    for line in commands.splitlines():
+        if "t2t-trainer" in line and "--model=" in line:
+            small = _SHORT + (_NARROW if "--model=transformer" in line else "")
+            line = _LENGTH.sub("", line).replace("t2t-trainer", f"t2t-trainer {small}", 1)
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def execute(language: str, text: str, folder: Path) -> subprocess.CompletedProcess:
+    """Runs a block as a newcomer would: a home of one's own, the commands of this interpreter's environment on PATH.
+
+    Args:
+        language: bash, python or pycon.
+        text: of the block.
+        folder: where; it is the home, too.
+    """
+    command = {
+        "bash": ["bash", "-euo", "pipefail"],
+        "python": [sys.executable, "-"],
+        "pycon": [sys.executable, "-c", "import doctest, sys; doctest.run_docstring_examples(sys.stdin.read(), {})"],
+    }[language]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8"}
+    return subprocess.run(
+        command, input=text, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,246 @@
+"""The documents keep their word: examples run, links lead on, flags exist, the floors are those of the code."""
+
+import ast
+import gzip
+import importlib
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from t2t.cli.common import parse
+from tests.readme import PAGES, ROOT, blocks, execute, shortened
+
+DOCS = [page for page in PAGES if page.parent.name == "docs"]
+LONG = ("--model=", "t2t-decoder", "t2t-eval")
+"""What only the slow tests run: it imports TensorFlow once a line."""
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+
+
+# === Examples ===
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """What the pages find where their reader is: the examples of a checkout, and small corpora under their names."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "raw").mkdir()
+    for name in ("train.nl.gz", "train.sv.gz", "dev.nl", "dev.sv"):
+        text = "".join(f"{word} {n}\n" for n in range(50) for word in ("goed", "god")).encode()
+        (tmp_path / f"raw/news.{name}").write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    for name in ("train.src", "train.tgt", "dev.src", "dev.tgt"):
+        (tmp_path / name).write_text("".join(f"line {n} of {n % 7}\n" for n in range(100)))
+    return tmp_path
+
+
+def write_files(page, folder):
+    for one in blocks(page):
+        if one.kind == "write":
+            (folder / one.name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / one.name).write_text(one.text, encoding="utf-8")
+
+
+def run_blocks(page, folder, is_long):
+    """Runs the long or the other blocks in their order, those of pycon as one; returns how many."""
+    wanted = [one for one in blocks(page) if one.kind == "run" and any(mark in one.text for mark in LONG) == is_long]
+    shown = "\n".join(one.text for one in wanted if one.language == "pycon")
+    parts = [(one.name, one.language, one.text) for one in wanted if one.language != "pycon"]
+    for name, language, text in [*parts, ("what it shows", "pycon", shown)] if shown else parts:
+        done = execute(language, shortened(text) if language == "bash" else text, folder)
+        failed = done.returncode != 0 or (language == "pycon" and done.stdout)
+        assert not failed, f"{page.name}, {name}:\n{done.stdout}\n{done.stderr}"
+    return len(wanted)
+
+
+@pytest.mark.parametrize("name", ["new_problem", "new_model", "numerics"])
+def test_examples_that_train_nothing(name, folder):
+    page = ROOT / f"docs/{name}.md"
+    write_files(page, folder)
+    assert run_blocks(page, folder, is_long=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["new_problem", "new_model"])
+def test_examples_that_train(name, folder):
+    """Six updates of a model of width 16 stand for each training; data and decoding are as they are."""
+    page = ROOT / f"docs/{name}.md"
+    write_files(page, folder)
+    run_blocks(page, folder, is_long=False)
+    assert run_blocks(page, folder, is_long=True)
+
+
+def test_every_marked_block_has_a_kind_that_is_checked():
+    for page in PAGES:
+        kinds = {"run", "file"} if page.parent == ROOT else {"run", "write", "excerpt"}
+        assert {one.kind for one in blocks(page)} <= kinds | {""}, page.name
+    pages_with_runs = {page.stem for page in DOCS if any(one.kind == "run" for one in blocks(page))}
+    assert pages_with_runs == {"new_problem", "new_model", "numerics"}
+
+
+def test_every_problem_of_the_page_generates(folder):
+    """Those whose command the page does not show, too; and a problem of classes is refused as the page says."""
+    write_files(ROOT / "docs/new_problem.md", folder)
+    for name in ("my_sorted_colours", "my_reviews", "my_sums", "my_rhymes"):
+        command = f"t2t-datagen --t2t_usr_dir=my_problems --problem={name} --data_dir=data"
+        done = execute("bash", command, folder)
+        assert done.returncode == 0, done.stderr
+        assert (folder / f"data/{name}/manifest.json").is_file()
+        again = execute("bash", command, folder)
+        assert "is there already" in again.stderr
+    refused = execute("bash", f"{command} --vocab_size=100", folder)
+    assert refused.returncode == 2
+    assert "made otherwise than asked (vocab_size: asked 100, found 300)" in refused.stderr
+
+
+def test_entry_point_of_the_page_is_found(folder):
+    """The page's pyproject.toml, as an installer would record it, registers the page's problems without any flag."""
+    import tomllib
+
+    write_files(ROOT / "docs/new_problem.md", folder)
+    project = tomllib.loads((folder / "pyproject.toml").read_text())
+    points = "\n".join(f"{name} = {value}" for name, value in project["project"]["entry-points"]["t2t.plugins"].items())
+    info = folder / "my_problems-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-problems\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[t2t.plugins]\n{points}\n")
+    listed = execute("bash", f"export PYTHONPATH={folder}\nt2t-trainer --registry_help=my_", folder)
+    assert listed.returncode == 0, listed.stderr
+    for name in ("my_dates", "my_news", "my_reviews", "my_rhymes", "my_sorted_colours", "my_sums"):
+        assert name in listed.stdout
+    both = execute("bash", f"export PYTHONPATH={folder}\nt2t-trainer --t2t_usr_dir=my_problems --registry_help", folder)
+    assert both.returncode == 2
+    assert "is registered twice" in both.stderr
+
+
+def test_excerpts_stand_in_their_files():
+    shown = [one for page in DOCS for one in blocks(page) if one.kind == "excerpt"]
+    assert shown
+    for one in shown:
+        assert one.text in (ROOT / one.name).read_text(encoding="utf-8"), one.text
+
+
+# === Links and names ===
+
+
+def anchors(page):
+    """Returns the anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pages
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if target.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), f"{page.name} links to {target}"
+        assert not anchor or anchor in anchors(found), f"{page.name} links to {target}"
+
+
+@pages
+def test_files_that_are_named_exist(page):
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for name in re.findall(r"`((?:t2t|tests|docs|bin|examples|\.ci)/[\w./-]*)`", text):
+        assert (ROOT / name).exists(), f"{page.name} names {name}"
+
+
+@pages
+def test_dotted_names_exist(page):
+    for name in set(re.findall(r"`(t2t(?:\.\w+)+)`", page.read_text(encoding="utf-8"))):
+        if name == "t2t.plugins":  # also the name of the entry-point group
+            continue
+        module, _, attribute = name.rpartition(".")
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError:
+            assert hasattr(importlib.import_module(module), attribute), f"{page.name} names {name}"
+
+
+# === Commands ===
+
+
+def commands_of(page):
+    """Yields the words of every t2t command in the page's shell blocks, marked or not."""
+    for one in blocks(page):
+        if one.language != "bash":
+            continue
+        for line in one.text.splitlines():
+            for part in re.split(r"&&|\||;", re.sub(r"'[^']*'", "''", line)):
+                words = shlex.split(part, comments=True)
+                if words and Path(words[0]).name.startswith("t2t-"):
+                    yield [Path(words[0]).name, *words[1:]]
+
+
+@pages
+def test_flags_exist(page):
+    for words in commands_of(page):
+        module = importlib.import_module(f"t2t.cli.{words[0].removeprefix('t2t-').replace('-', '_')}")
+        parse(module.build_flags(), words, "")
+
+
+def test_flags_that_are_named_exist():
+    known = {name for page in PAGES for name in flags_of_all_commands()} | {"flag_name", "no-deps"}
+    for page in PAGES:
+        text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        for name in re.findall(r"`--([a-z][\w-]*)", text):
+            assert name.replace("-", "_") in known, f"{page.name} names --{name}"
+
+
+def flags_of_all_commands():
+    names = set()
+    for path in (ROOT / "bin").iterdir():
+        module = importlib.import_module(f"t2t.cli.{path.name.removeprefix('t2t-').replace('-', '_')}")
+        names |= set(module.build_flags()) | {"help"}
+    return names
+
+
+# === Floors ===
+
+
+def floors():
+    """Returns the rows of the table in docs/architecture.md: (packages, libraries) from the lowest floor up."""
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \d \w+ \| (.+?) \| ?(.*?) ?\|$", text, re.M)
+    return [(re.findall(r"`(\w+)`", packages), set(libraries.split())) for packages, libraries in rows]
+
+
+def imports_of(package):
+    """Returns (packages of t2t, libraries) that the files of a package import, inside functions too."""
+    path = ROOT / "t2t" / package
+    own, libraries = set(), set()
+    for file in sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) else []
+            for top, *rest in (name.split(".") for name in names):
+                if top == "t2t":
+                    own |= set(rest[:1])
+                elif top not in sys.stdlib_module_names:
+                    libraries.add(top)
+    return own - {package}, libraries
+
+
+def test_every_package_has_a_floor():
+    listed = [package for packages, _ in floors() for package in packages]
+    found = {path.stem for path in (ROOT / "t2t").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert sorted(listed) == sorted(found - {"__init__"})
+
+
+def test_nothing_is_imported_from_above_or_beside():
+    below = set()
+    for floor, (packages, libraries) in enumerate(floors()):
+        used = set()
+        for place, package in enumerate(packages):
+            allowed = below | (set(packages[:place]) if floor in (0, 4, 7) else set())
+            own, theirs = imports_of(package)
+            assert own <= allowed, f"{package} imports {sorted(own - allowed)}"
+            used |= theirs
+        assert used == libraries, f"floor {floor}"
+        below |= set(packages)

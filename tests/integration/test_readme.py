@@ -1,0 +1,172 @@
+"""The README keeps its word: its commands run, its table is complete, its code is the project's, its links lead on."""
+
+import ast
+import gzip
+import importlib.metadata
+import io
+import os
+import random
+import re
+import shutil
+import tokenize
+from pathlib import Path
+
+import pytest
+
+from tests.readme import README, ROOT, block, blocks, execute, shortened
+
+ENGLISH = ("a", "man", "woman", "dog", "runs", "sits", "in", "the", "red", "house", "street", "with", "two")
+GERMAN = ("ein", "Mann", "Frau", "Hund", "rennt", "sitzt", "in", "das", "rote", "Haus", "Straße", "mit", "zwei")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """What the commands find in a checkout, and small corpora under the names that they ask for."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "raw").mkdir()
+    for stem, lines in (("train", 300), ("val", 12), ("test_2016_flickr", 9)):
+        write_corpus(tmp_path / "raw" / f"{stem}.en.gz", tmp_path / "raw" / f"{stem}.de.gz", lines)
+    for stem, lines in (("train", 300), ("dev", 12)):
+        write_corpus(tmp_path / f"{stem}.src", tmp_path / f"{stem}.tgt", lines)
+    return tmp_path
+
+
+def write_corpus(source, target, lines):
+    rng = random.Random(str(source.name))
+    rows = [rng.choices(range(len(ENGLISH)), k=rng.randint(3, 12)) for _ in range(lines)]
+    for path, words in ((source, ENGLISH), (target, GERMAN)):
+        text = "".join(" ".join(words[i] for i in row) + ".\n" for row in rows).encode()
+        path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+
+
+def run(folder, name, short=False):
+    """Executes the block of a name; returns what it wrote to stdout."""
+    language = next(one.language for one in blocks() if (one.kind, one.name) == ("run", name))
+    done = execute(language, shortened(block(name)) if short else block(name), folder)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def lines_of(path):
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return text.decode().splitlines()
+
+
+# === The commands ===
+
+
+def test_every_marked_block_is_run_somewhere():
+    here = Path(__file__).read_text(encoding="utf-8")
+    checks = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    for one in (one for one in blocks() if one.kind == "run"):
+        assert f'run(folder, "{one.name}"' in here or f"tests/readme.py {one.name} " in checks, one.name
+
+
+def test_listing(folder):
+    listed = run(folder, "listing")
+    for name in ("translate_ende_numbers", "transformer_base", "wmt_ende_tokens_32k", "hidden_size=512"):
+        assert name in listed
+
+
+@pytest.mark.slow
+def test_multi30k(folder):
+    """Six updates of a model of width 16 on 300 made-up pairs stand for the long training; the rest is as it is."""
+    printed = run(folder, "multi30k", short=True)
+    assert re.search(r"averaged steps 2, 4, 6 into", printed)
+    assert re.search(r"BLEU = [\d.]+ .*\| nrefs:1\|case:mixed\|eff:no\|tok:13a\|smooth:exp\|version:", printed)
+    assert len(lines_of(folder / "test.de")) == 9
+    assert (folder / "data/translate_ende_multi30k/manifest.json").is_file()
+
+
+@pytest.mark.slow
+def test_own_files(folder):
+    """Six updates of a model of width 16 on 300 made-up pairs stand for the long training; the rest is as it is."""
+    run(folder, "own-files", short=True)
+    assert len(lines_of(folder / "dev.out")) == 12
+
+
+@pytest.mark.slow
+def test_own_problem_and_python(folder):
+    """As it is, training included: the small model learns to read phrases backwards."""
+    printed = run(folder, "own-problem")
+    assert float(re.search(r"accuracy_per_sequence = ([\d.]+)", printed)[1]) >= 0.9
+    translated, score = run(folder, "python").splitlines()
+    text, _, log_prob = translated.rpartition(" ")
+    assert text == "dog old sees fox red small"
+    assert float(log_prob) <= 0.0
+    assert -2.0 < float(score.strip("[]")) <= 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_quickstart_learns_what_it_promises(split, quickstart):
+    """On a thousand phrases that training never saw, at least 98 of 100 are right to the last character."""
+    done = execute(
+        "bash", f"t2t-decoder --output_dir=run --data_dir=data --decode_split={split} --decode_to_file={split}.out",
+        quickstart,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert re.search(rf"1,000 {split} examples of translate_ende_numbers", done.stdout)
+    assert float(re.search(r"accuracy_per_sequence = ([\d.]+)", done.stdout)[1]) >= 0.98
+    assert len(lines_of(quickstart / f"{split}.out")) == 1000
+
+
+@pytest.fixture(scope="module")
+def quickstart(tmp_path_factory):
+    """What the README's first line leaves behind: of a run that was just made, or of one made here."""
+    folder = tmp_path_factory.mktemp("quickstart")
+    if made := os.environ.get("T2T_QUICKSTART"):
+        for name in ("run", "data"):
+            (folder / name).symlink_to(Path(made, name).resolve(), target_is_directory=True)
+        return folder
+    training = block("quickstart").rpartition("&& ")[2].replace(".venv/bin/", "").replace("quickstart/", "")
+    done = execute("bash", training, folder)
+    assert done.returncode == 0, done.stderr
+    cats, train = done.stdout.splitlines()
+    assert cats == "einundzwanzig Katzen"
+    assert train == "der Zug fährt um halb sieben ab"
+    return folder
+
+
+# === The text ===
+
+
+def test_table_of_commands_is_complete():
+    listed = re.findall(r"^\| `(t2t-[a-z-]+)` \|", README.read_text(encoding="utf-8"), re.M)
+    scripts = importlib.metadata.entry_points(group="console_scripts")
+    installed = [point.name for point in scripts if point.value.startswith("t2t.cli.")]
+    assert sorted(listed) == sorted(installed) == sorted(path.name for path in (ROOT / "bin").iterdir())
+
+
+def test_doors_are_those_of_the_console_scripts():
+    for point in importlib.metadata.entry_points(group="console_scripts"):
+        if point.value.startswith("t2t.cli."):
+            door = ROOT / "bin" / point.name
+            assert f"from {point.module} import {point.attr}\n" in door.read_text(encoding="utf-8")
+            assert os.access(door, os.X_OK)
+
+
+def test_files_shown_are_the_projects():
+    shown = [one for one in blocks() if one.kind == "file"]
+    assert shown
+    for one in shown:
+        assert one.text == without_comments((ROOT / one.name).read_text(encoding="utf-8")), one.name
+
+
+def without_comments(source):
+    """Returns Python source without comments and without the docstring at its head."""
+    comments = [t for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type == tokenize.COMMENT]
+    lines = source.splitlines()
+    for token in comments:
+        row, column = token.start
+        lines[row - 1] = lines[row - 1][:column].rstrip()
+    head = ast.parse(source).body[0]
+    has_docstring = isinstance(head, ast.Expr) and isinstance(head.value, ast.Constant)
+    return "\n".join(lines[head.end_lineno if has_docstring else 0 :]).strip() + "\n"
+
+
+def test_the_check_of_the_project_runs_both_lines():
+    checks = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    for name in ("quickstart", "tests"):
+        assert f"python3 tests/readme.py {name} " in checks
+    assert "T2T_QUICKSTART=quickstart" in checks
