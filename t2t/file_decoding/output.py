@@ -58,6 +58,12 @@ def _may_replace(path: str, folder: str) -> bool:
     return os.access(path, os.W_OK) if is_device else os.access(folder, os.W_OK | os.X_OK)
 
 
+def _close(file: BinaryIO) -> None:
+    """Closes a file that has been flushed; where that failed it has been said, and closing it would say it again."""
+    with contextlib.suppress(OSError):
+        file.close()
+
+
 class StreamOutput:
     """Standard output, or a device: written as it comes, never resumed."""
 
@@ -75,7 +81,7 @@ class StreamOutput:
 
     def __exit__(self, *error: object) -> None:
         if self._path != STANDARD:
-            self._file.close()
+            _close(self._file)
 
     def write(self, content: bytes, lines: int, notes: dict[str, Any]) -> None:
         """Writes some lines."""
@@ -128,7 +134,7 @@ class PartialFile:
             for leftover in (self._partial, self._state):
                 with contextlib.suppress(OSError):
                     leftover.unlink()
-        self._file.close()
+        _close(self._file)
 
     def write(self, content: bytes, lines: int, notes: dict[str, Any]) -> None:
         """Adds some lines and waits until they are on the disk.

@@ -60,12 +60,14 @@ class Report:
         said = []
         if self.cut:
             numbers = ", ".join(map(str, self.first_cut)) + (", ..." if self.cut > len(self.first_cut) else "")
-            said.append(f"cut to the {longest} ids that the model takes: {_lines(self.cut)} (number {numbers})")
-        said += [f"{what} in {_lines(count)}" for what, count in sorted(self.mended.items())]
+            said.append(
+                f"cut to the {longest} ids that the model takes: {_counted(self.cut, 'line')} (number {numbers})"
+            )
+        said += [f"{what} in {_counted(count, 'line')}" for what, count in sorted(self.mended.items())]
         if self.replaced:
-            said.append(f"line breaks or tabs inside outputs replaced by spaces: {self.replaced:,} outputs")
+            said.append(f"line breaks or tabs inside outputs replaced by spaces: {_counted(self.replaced, 'output')}")
         return said
 
 
-def _lines(count: int) -> str:
-    return f"{count:,} line" + "s" * (count != 1)
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" + "s" * (count != 1)

@@ -1,0 +1,181 @@
+"""The decoder's command line and its conversation, without a model."""
+
+import io
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from t2t.cli import avg_all, bleu, decoder, decoding, eval
+from t2t.cli.decoding import Wanted, decode_interactively, default_target
+from t2t.decoding.search import SearchSettings
+from t2t.errors import UserError
+from t2t.hparams.sections import DecodeHParams
+from t2t.inference import Hypothesis
+
+
+class Echo:
+    """Writes each text in capitals, with its place and how often it was asked."""
+
+    longest_input, has_inputs = 100, True
+
+    def settings(self, n_best=1, **changes):
+        if n_best > 3:
+            raise UserError("too many")
+        return SearchSettings(), DecodeHParams()
+
+    def encode(self, texts):
+        return [list(text) for text in texts]
+
+    def translate_ids(self, sentences, n_best=1, *, places, **changes):
+        (letters,), (place,) = sentences, places
+        text = f"{''.join(letters).upper()}@{place}"
+        return [[Hypothesis(text + "\n!" * rank, (), -0.5 - rank, -1.0 - rank) for rank in range(n_best)]]
+
+
+def typed(monkeypatch, content: bytes, terminal=False):
+    stdin = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
+    stdin.isatty = lambda: terminal
+    monkeypatch.setattr(sys, "stdin", stdin)
+
+
+# === Conversation ===
+
+
+def test_without_a_terminal_there_is_one_line_for_each_line_and_no_prompt(monkeypatch, capfdbinary):
+    typed(monkeypatch, "a dog\r\n\nq\nüb\u2028er\nÿ".encode() + b"\xff\nlast")
+    decode_interactively(Echo())
+    out, err = capfdbinary.readouterr()
+    assert out.decode().split("\n") == ["A DOG@0", "", "Q@2", "ÜB\u2028ER@3", "Ÿ\ufffd@4", "LAST@5", ""]
+    assert err == b""
+
+
+def test_on_a_terminal_there_is_a_prompt_until_the_input_ends(monkeypatch, capsys):
+    typed(monkeypatch, b"a dog\nq\n\xff\n", terminal=True)
+    decode_interactively(Echo())
+    out, err = capsys.readouterr()
+    assert out == "> A DOG@0\n> Q@1\n> \ufffd@2\n> \n"
+    assert err == "type a text and press Enter; end with Ctrl-D\n"
+
+
+def test_several_outputs_are_shown_with_their_scores(monkeypatch, capsys):
+    typed(monkeypatch, b"x\n", terminal=True)
+    decode_interactively(Echo(), Wanted(n_best=2))
+    assert capsys.readouterr().out == ">    -0.5000  X@0\n   -1.5000  X@0 !\n> \n"
+
+
+def test_other_formats_are_those_of_files(monkeypatch, capfdbinary):
+    typed(monkeypatch, b"x\n\n")
+    decode_interactively(Echo(), Wanted(n_best=2, output_format="tsv"))
+    assert capfdbinary.readouterr().out.decode().split("\n") == [
+        "X@0\t-0.500000\t-1.000000\tX@0 !\t-1.500000\t-2.000000",
+        "\t0.000000\t0.000000\t\t\t",
+        "",
+    ]
+
+
+def test_a_language_model_begins_with_nothing(monkeypatch, capfdbinary):
+    typed(monkeypatch, b"\n")
+    continuer = Echo()
+    continuer.has_inputs = False
+    decode_interactively(continuer)
+    assert capfdbinary.readouterr().out == b"@0\n"
+
+
+def test_settings_are_checked_before_the_first_prompt(monkeypatch, capsys):
+    typed(monkeypatch, b"x\n", terminal=True)
+    with pytest.raises(UserError, match="too many"):
+        decode_interactively(Echo(), Wanted(n_best=4))
+    assert capsys.readouterr().out == ""
+
+
+# === Names of outputs ===
+
+
+@pytest.mark.parametrize(
+    ("source", "hparams", "output_format", "expected"),
+    [
+        ("a.en", DecodeHParams(), "text", "a.en.transformer.transformer_base.wmt.beam4.alpha0.6.decodes"),
+        ("x/a.gz", DecodeHParams(beam_size=8, alpha=1.0), "tsv",
+         "x/a.gz.transformer.transformer_base.wmt.beam8.alpha1.decodes.tsv"),
+        ("a", DecodeHParams(decode_method="greedy"), "jsonl",
+         "a.transformer.transformer_base.wmt.greedy.decodes.jsonl"),
+        ("a", DecodeHParams(decode_method="sample", sampling_temperature=0.5), "text",
+         "a.transformer.transformer_base.wmt.sample.temperature0.5.decodes"),
+        ("-", DecodeHParams(), "text", "-"),
+    ],
+)  # fmt: skip
+def test_the_default_name_is_tensor2tensors(source, hparams, output_format, expected):
+    record = SimpleNamespace(model="transformer", hparams_set="transformer_base", problem="wmt")
+    assert default_target(source, record, hparams, output_format) == expected
+
+
+# === Command lines ===
+
+
+@pytest.mark.parametrize("module", [decoder, eval, avg_all, bleu])
+def test_help_names_every_flag(module, capsys):
+    assert module.main(["t2t-x", "--help"]) == 0
+    out = capsys.readouterr().out
+    values = module.build_flags()
+    assert out.startswith(module.USAGE.strip().replace("%s", "t2t-x"))
+    for name in values:
+        if values[name].name == name:
+            assert f"\n  --{name}: " in out
+
+
+@pytest.mark.parametrize(
+    ("module", "flags", "message"),
+    [
+        (decoder, [], "--output_dir: not given; name the folder of a run, as t2t-trainer was given it"),
+        (eval, [], "--output_dir: not given; name the folder of a run"),
+        (avg_all, [], "--output_dir: not given; name the folder of a run"),
+        (decoder, ["--output_dir=/nowhere"], "no run in /nowhere; train one with t2t-trainer --output_dir=/nowhere"),
+        (eval, ["--output_dir=/nowhere"], "no run in /nowhere"),
+        (avg_all, ["--model_dir=/nowhere"], "no run in /nowhere"),
+        (decoder, ["--output_dir=/nowhere", "--decode_from_file=/gone"], "/gone: there is no such file; check"),
+        (decoder, ["--decode_from_file=-", "--decode_to_file=/gone/out"],
+         "cannot write /gone/out: there is no folder /gone; make it or write elsewhere"),
+        (decoder, ["--decode_split=dev", "--decode_to_file=/gone/out"], "cannot write /gone/out: there is no folder"),
+        (decoder, ["--decode_from_file=-", "--decode_split=dev"],
+         "--decode_from_file and --decode_split are given; the command does one thing at a time: keep one of them"),
+        (decoder, ["--decode_to_file=out"],
+         "--decode_to_file: it names where --decode_from_file or --decode_split writes; give one of them too"),
+        (decoder, ["--decode_interactive", "--decode_to_file=out"], "--decode_to_file: it names where"),
+        (decoder, ["--output_format=xml"], "value should be one of <text|tsv|jsonl>"),
+        (decoder, ["--decode_split=train"], "value should be one of <dev|test>"),
+        (decoder, ["--decode_beam=4"], "flag --decode_beam does not exist; did you mean decode_beam_size"),
+        (eval, ["--split=devel"], "value should be one of <train|dev|test>"),
+        (eval, ["--eval_steps=-1"], "flag --eval_steps=-1: -1 is not a non-negative integer"),
+        (avg_all, ["--n=2", "--checkpoints=1,2"], "--n and --checkpoints are given; keep one of them"),
+    ],
+)  # fmt: skip
+def test_mistakes_of_the_command_line(module, flags, message, capsys):
+    assert module.main(["t2t-x", *flags]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.startswith("t2t-x: error: ")
+    assert err.count("\n") == 1
+
+
+def test_help_and_mistakes_do_not_start_tensorflow():
+    code = """
+import sys
+from t2t.cli import avg_all, bleu, decoder, eval
+for module in (avg_all, bleu, decoder, eval):
+    assert module.main(["t2t-x", "--help"]) == 0
+    flags = ["--translation=/gone", "--reference=/gone"] if module is bleu else ["--output_dir=/gone"]
+    assert module.main(["t2t-x", *flags]) == 2
+assert "tensorflow" not in sys.modules and "keras" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_flags_become_what_is_wanted():
+    values = decoder.build_flags()
+    values(["t2t-decoder", "--n_best=3", "--output_format=jsonl", "--decode_window=9", "--random_seed=5"])
+    wanted = decoding.wanted_of(values)
+    assert wanted == Wanted(n_best=3, output_format="jsonl", window=9, seed=5)
+    assert wanted.changes == {"seed": 5}
