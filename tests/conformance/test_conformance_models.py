@@ -1,0 +1,177 @@
+"""What every registered model must keep, found through the registry, on every kind of problem that it accepts.
+
+Legend: B batch, S source length, T target length, N rows decoded together.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.checkpoints.store import CheckpointStore
+from t2t.checkpoints.transfer import require_exact
+from t2t.errors import UserError
+from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.models.base import SequenceModel
+from t2t.registry import MODELS
+from t2t.training.weights import assign_model
+from tests.builders import batch, numpy, randomise, tokens_spec, total_loss
+
+SMALL = {
+    "hidden_size": 8, "filter_size": 12, "num_hidden_layers": 2, "num_heads": 2, "max_length": 16,
+    "label_smoothing": 0.1,
+}  # fmt: skip
+"""What makes a model small; a family has the fields that it has."""
+VARIANTS = {
+    "default": {},
+    "other norms and positions": {"norm_position": "pre", "positions": "learned", "attention_bias": True},
+    "tables of their own": {"shared_embedding": False, "shared_embedding_and_softmax_weights": False},
+}
+SPECS = {"inputs": tokens_spec(), "no inputs": tokens_spec(inputs=0)}
+OFFSET_OF_ALL_SCORES = "key_bias"
+"""Softmax ignores what is added to all keys alike, so a bias of keys has no gradient but rounding."""
+
+
+def small_hparams(model_class, variant):
+    """The model's section made small, without dropout; None where the family lacks what the variant changes."""
+    fields = {field.name for field in dataclasses.fields(model_class.hparams_class)}
+    if not set(variant) <= fields:
+        return None
+    values = {name: value for name, value in SMALL.items() if name in fields}
+    return model_class.hparams_class(**values, **{name: 0.0 for name in fields if name.endswith("dropout")}, **variant)
+
+
+def cases():
+    for name in MODELS.names():
+        model_class = MODELS.get(name)
+        for variant_name, variant in VARIANTS.items():
+            hparams = small_hparams(model_class, variant)
+            for spec_name, spec in SPECS.items():
+                kind = spec.inputs.kind if spec.inputs else None
+                if hparams is not None and kind in model_class.accepts_inputs:
+                    yield pytest.param((model_class, hparams, spec), id=f"{name}, {variant_name}, {spec_name}")
+
+
+@pytest.fixture(params=cases(), scope="module")
+def case(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(case):
+    model_class, hparams, spec = case
+    return randomise(model_class(hparams, spec), seed=3)
+
+
+def features_of(model, **changes):
+    features = batch(**changes)
+    return features if model.spec.inputs else {"targets": features["targets"]}
+
+
+def test_every_weight_exists_from_the_start_under_a_path_of_its_own_that_is_always_the_same(case, model):
+    model_class, hparams, spec = case
+    fresh = model_class(hparams, spec)
+    paths = [v.path for v in fresh.variables]
+    assert len(set(paths)) == len(paths) > 5
+    assert all(path.startswith(f"{model_class.registered_name()}/") for path in paths)
+    fresh(features_of(fresh))
+    assert [v.path for v in fresh.variables] == paths == [v.path for v in model.variables]
+
+
+def test_gradients_reach_every_weight(model):
+    features = features_of(model)
+    with tf.GradientTape() as tape:
+        loss_sum, tokens = model.loss_sum(model.body(features), features["targets"])
+    assert float(tokens) == 12.0
+    gradients = tape.gradient(loss_sum, [v.value for v in model.trainable_variables])
+    for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
+        assert gradient is not None, variable.path
+        steepest = np.abs(tf.convert_to_tensor(gradient)).max()
+        assert np.isfinite(steepest)
+        assert steepest > 1e-4 or OFFSET_OF_ALL_SCORES in variable.path, variable.path
+
+
+def test_a_loaded_model_gives_the_output_of_the_saved_one(case, model, tmp_path):
+    model_class, hparams, spec = case
+    store = CheckpointStore(tmp_path)
+    store.save(7, model={v.path: np.asarray(v) for v in model.variables}, optimizer={}, state={})
+    loaded = model_class(hparams, spec)
+    features = features_of(model)
+    assert not np.allclose(numpy(loaded(features)), numpy(model(features)))
+    weights = store.load_model("latest").weights
+    require_exact(weights, {v.path: tuple(v.shape) for v in loaded.variables}, "test")
+    assign_model(loaded, weights)
+    np.testing.assert_array_equal(numpy(loaded(features)), numpy(model(features)))
+
+
+def test_logits_are_float32_and_finite_at_every_position(model):
+    features = features_of(model, widths=(9, 8))
+    logits = model(features)
+    assert logits.dtype == tf.float32
+    assert logits.shape == (3, 8, model.spec.targets.vocab_size)
+    assert np.isfinite(numpy(logits)).all()
+
+
+def test_the_loss_is_finite_where_a_row_is_all_padding(model):
+    features = features_of(model)
+    empty = {name: np.concatenate([ids, np.zeros_like(ids[:1])]) for name, ids in features.items()}
+    loss, tokens = total_loss(model, features)
+    padded_loss, padded_tokens = total_loss(model, empty)
+    assert tokens == padded_tokens
+    np.testing.assert_allclose(padded_loss, loss, rtol=1e-5)
+
+
+def test_padding_changes_no_logits(model):
+    narrow, wide = features_of(model), features_of(model, widths=(13, 11))
+    keep = narrow["targets"] != 0
+    np.testing.assert_allclose(
+        numpy(model(wide))[:, : keep.shape[1]][keep], numpy(model(narrow))[keep], rtol=1e-4, atol=1e-5
+    )
+
+
+def test_a_batch_is_its_rows_one_by_one(model):
+    features = features_of(model, widths=(9, 8))
+    together = numpy(model(features))
+    for row in range(3):
+        alone = numpy(model({name: ids[row : row + 1] for name, ids in features.items()}))
+        keep = features["targets"][row] != 0
+        np.testing.assert_allclose(together[row][keep], alone[0][keep], rtol=1e-4, atol=1e-5)
+
+
+def test_a_later_target_changes_nothing_up_to_it(model):
+    features = features_of(model, targets=(6, 6, 6))
+    full = numpy(model(features))
+    for position in range(6):
+        changed = {**features, "targets": features["targets"].copy()}
+        changed["targets"][:, position] = 2 + (changed["targets"][:, position] - 1) % 11
+        found = numpy(model(changed))
+        np.testing.assert_allclose(found[:, : position + 1], full[:, : position + 1], rtol=1e-5, atol=1e-5)
+
+
+def test_cached_decoding_is_the_full_forward_pass(model):
+    assert model.autoregressive
+    features = features_of(model, targets=(6, 4, 5))
+    full = numpy(model(features))
+    targets = features["targets"]
+    encoded = model.encode(features)
+    cache, last = model.init_cache(encoded, 3, 8), np.zeros(3, np.int32)
+    for position in range(targets.shape[1]):
+        logits, cache = model.decode_step(last, position, cache, encoded)
+        last = targets[:, position]
+        keep = last != 0
+        np.testing.assert_allclose(numpy(logits)[keep], full[:, position][keep], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS.names())
+def test_features_that_a_model_cannot_take_are_refused_by_name(name):
+    model_class = MODELS.get(name)
+    assert issubclass(model_class, SequenceModel)
+    kinds = {kind for kind in FeatureKind if kind not in model_class.accepts_inputs}
+    for kind in kinds:
+        targets = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=9)
+        spec = ProblemSpec(name="strange", features={"inputs": FeatureSpec(kind=kind), "targets": targets})
+        with pytest.raises(
+            UserError, match=rf"with problem strange: its inputs are {kind}, the model takes .*; choose"
+        ):
+            model_class(small_hparams(model_class, {}), spec)

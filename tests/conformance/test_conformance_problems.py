@@ -1,0 +1,155 @@
+"""What every registered problem must keep, found through the registry: a new one is tested by being registered."""
+
+import inspect
+import itertools
+import json
+import random
+import re
+
+import numpy as np
+import pytest
+
+from t2t.constants import DEV, EOS_ID, INPUTS, PAD_ID, SPLITS, TARGETS, TRAIN
+from t2t.errors import UserError
+from t2t.features import FeatureKind, ProblemSpec
+from t2t.metrics import metric_names
+from t2t.problems.base import Problem, Source
+from t2t.problems.variants import SUFFIXES
+from t2t.registry import PROBLEMS
+from t2t.runs.names import problem_named
+from t2t.text import ENCODER_CLASSES
+from t2t.text.token import TokenEncoder
+
+NAMES = PROBLEMS.names()
+SELF_MADE = [name for name in NAMES if not problem_named(name).requirements()]
+"""Problems that need no files."""
+FROM_FILES = [name for name in NAMES if name not in SELF_MADE and "Datasets" not in problem_named(name).requirements()]
+"""Problems that need files which they do not fetch themselves."""
+SAMPLES = 200
+VOCABULARY_SAMPLES = 2000
+
+
+def draw(problem, split, tmp_path, seed=1, count=SAMPLES):
+    return list(itertools.islice(problem.generate_samples(split, Source(tmp_path, random.Random(seed))), count))
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """Returns a problem with a vocabulary learnt from its first samples; each is prepared once."""
+    found = {}
+
+    def prepare(name):
+        if name not in found:
+            problem, sampling = problem_named(name), problem_named(name)
+            sampling.generate_samples = lambda split, source: itertools.islice(
+                problem.generate_samples(split, source), VOCABULARY_SAMPLES
+            )
+            encoders = sampling.build_encoders(Source(tmp_path_factory.mktemp("raw"), random.Random(1)))
+            found[name] = problem.with_encoders(encoders)
+        return found[name]
+
+    return prepare
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_declares_what_exists(name):
+    problem = problem_named(name)
+    assert isinstance(problem, Problem)
+    assert problem.name == PROBLEMS.entry(name).name
+    assert {TRAIN, DEV} <= set(problem.splits) <= set(SPLITS)
+    assert problem.metrics
+    assert set(problem.metrics) <= set(metric_names())
+    assert problem.max_length > 1
+    assert problem.vocab_kind in ENCODER_CLASSES
+    assert PROBLEMS.entry(name).summary.endswith(".")
+    assert problem.options.changed() == {}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_file_opens_with_an_instance_its_source_and_its_licence(name):
+    documentation = inspect.getmodule(PROBLEMS.get(name)).__doc__
+    for word in ("inputs", "targets", "licence"):
+        assert word in documentation.lower()
+
+
+@pytest.mark.parametrize("name", FROM_FILES)
+def test_says_which_files_it_needs_and_refuses_to_go_on_without(name, tmp_path):
+    problem = problem_named(name)
+    assert re.search(r"--\w+", problem.requirements())
+    with pytest.raises(UserError, match=r"missing|not given"):
+        draw(problem, TRAIN, tmp_path)
+
+
+@pytest.mark.parametrize("name", SELF_MADE)
+def test_samples_are_a_function_of_seed_and_split(name, tmp_path):
+    problem = problem_named(name)
+    for split in problem.splits:
+        first = draw(problem, split, tmp_path)
+        assert len(first) == SAMPLES
+        assert draw(problem_named(name), split, tmp_path) == first
+        assert draw(problem, split, tmp_path, seed=2) != first
+    assert draw(problem, TRAIN, tmp_path) != draw(problem, DEV, tmp_path)
+
+
+@pytest.mark.parametrize("name", SELF_MADE)
+def test_samples_hold_the_declared_features_and_some_text(name, tmp_path):
+    problem = problem_named(name)
+    for split in problem.splits:
+        for sample in draw(problem, split, tmp_path):
+            assert set(sample) == set(problem.text_features)
+            for text in sample.values():
+                assert isinstance(text, str)
+                assert text
+                assert text == text.strip()
+                assert "\n" not in text
+
+
+@pytest.mark.parametrize("name", SELF_MADE)
+def test_encoding_gives_ids_of_the_vocabulary_that_decode_to_the_text(name, prepared, tmp_path):
+    problem = prepared(name)
+    spec = problem.spec()
+    for split in problem.splits:
+        samples = draw(problem, split, tmp_path)
+        for sample, encoded in zip(samples, problem.encode_samples(samples), strict=True):
+            assert set(encoded) == set(spec.features)
+            for feature, ids in encoded.items():
+                assert spec.features[feature].kind == FeatureKind.TOKENS
+                assert ids.dtype == np.int32
+                assert ids[-1] == EOS_ID
+                assert ids.min() > PAD_ID
+                assert ids.max() < spec.features[feature].vocab_size
+                assert EOS_ID not in ids[:-1]
+                assert problem.encoders[feature].decode(ids) == sample[feature]
+            assert problem.decode_target(encoded[TARGETS]) == sample[TARGETS]
+            if split == TRAIN:
+                assert max(map(len, encoded.values())) <= problem.max_length
+
+
+@pytest.mark.parametrize("name", SELF_MADE)
+def test_spec_is_plain_json(name, prepared):
+    spec = prepared(name).spec()
+    assert spec.name == PROBLEMS.entry(name).name
+    assert ProblemSpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+    assert spec.targets.vocab_size > 2
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("name", NAMES)
+def test_variants_rename_the_sides(name, suffix):
+    base = problem_named(name)
+    encoders = {INPUTS: TokenEncoder(("a",)), TARGETS: TokenEncoder(("b", "c"))}
+    varied = problem_named(name + suffix).with_encoders(encoders)
+    base.with_encoders(encoders)
+    assert varied.name == base.name + suffix
+    assert varied.stored.name == base.name
+    assert varied.data_name == base.data_name
+    assert varied.spec().inputs == (base.spec().targets if suffix == "_rev" else base.spec().inputs)
+    assert varied.spec().targets == base.spec().inputs
+    assert varied.spec().shared_vocabulary == (suffix == "_copy")
+
+
+def test_the_problems_that_tensor2tensor_users_ask_for_are_there():
+    assert {
+        "algorithmic_reverse_decimal40", "algorithmic_addition_binary40", "wmt_ende_tokens_32k", "wmt_enfr_tokens_32k",
+        "translate_ende_multi30k", "text2text_files", "translate_ende_numbers",
+    } <= set(NAMES)  # fmt: skip

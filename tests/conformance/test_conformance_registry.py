@@ -1,0 +1,48 @@
+"""Names and summaries that are read from the source are those that the loaded registry has."""
+
+import importlib
+import inspect
+from pathlib import Path
+
+import pytest
+
+from t2t.registry import HPARAMS, MODELS, PROBLEMS, read_registrations
+
+KINDS = {registry.kind: (registry, package) for registry, package in (
+    (PROBLEMS, "t2t.problems"), (MODELS, "t2t.models"), (HPARAMS, "t2t.hparams")
+)}  # fmt: skip
+
+
+def read(kind, package):
+    folder = Path(importlib.import_module(package).__file__).parent
+    found = [entry for path in sorted(folder.glob("*.py")) for entry in read_registrations(path, f"register_{kind}")]
+    assert len({entry.name for entry in found}) == len(found)
+    return {entry.name: entry for entry in found}
+
+
+@pytest.mark.parametrize(("registry", "package"), KINDS.values(), ids=KINDS.keys())
+def test_the_source_says_what_the_registry_loads(registry, package):
+    names = [entry.name for entry in registry.entries() if not entry.alias_of]
+    loaded = {name: registry.entry(name) for name in names}
+    from_source = read(registry.kind, package)
+    assert from_source.keys() == loaded.keys()
+    for name, entry in from_source.items():
+        assert entry.value is None
+        assert entry.summary == loaded[name].summary
+        assert entry.origin.rpartition(":")[0] == loaded[name].origin.rpartition(":")[0]
+        # One says where the decorator stands, the other where Python runs it.
+        first, last = _lines_of(loaded[name].value)
+        assert first <= int(entry.origin.rpartition(":")[2]) <= last
+        assert first <= int(loaded[name].origin.rpartition(":")[2]) <= last
+
+
+def _lines_of(value):
+    lines, first = inspect.getsourcelines(value)
+    return first, first + len(lines)
+
+
+@pytest.mark.parametrize(("registry", "package"), KINDS.values(), ids=KINDS.keys())
+def test_every_registered_thing_has_a_summary_of_one_sentence(registry, package):
+    for entry in registry.entries():
+        assert entry.summary, entry.name
+        assert len(entry.summary) <= 118, entry.name
