@@ -8,6 +8,7 @@ A lock file keeps two processes from writing at once.
 import contextlib
 import errno
 import fcntl
+import hashlib
 import os
 import socket
 from collections.abc import Iterator
@@ -83,6 +84,12 @@ def fsync_dir(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def sha256_of(path: Path) -> str:
+    """Returns the hexadecimal sha256 of a file's content."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

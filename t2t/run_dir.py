@@ -15,7 +15,6 @@ import datetime
 import json
 import logging
 import math
-import re
 import time
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -24,29 +23,16 @@ from typing import Any, Self
 from t2t.atomic import LockedError, append_line, exclusive_lock, os_errors_as_machine_errors, write_atomically
 from t2t.errors import UserError, one_line
 from t2t.features import ProblemSpec
-from t2t.text import encoder_class
-from t2t.text.encoder import TextEncoder, fingerprint_of
+from t2t.text.encoder import TextEncoder
+from t2t.text.files import PLAIN_NAME, VocabularyFile, read_encoders, save_encoders
 
 FORMAT = 1
 """Format of the records that this version writes; it reads all formats up to it."""
 
 _RECORD_FILE, _VOCAB_FOLDER, _METRICS_FILE, _LOCK_FILE = "run.json", "vocab", "metrics.jsonl", "lock"
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
 _SHOWN = 8
 
 log = logging.getLogger("t2t")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Vocabulary:
-    """The vocabulary of one feature, as the record names it."""
-
-    kind: str
-    """Kind of vocabulary, see `t2t.text`."""
-    file: str
-    """Name of its file in `vocab/`; features that share a vocabulary share the file."""
-    fingerprint: str
-    """Fingerprint of the encoder."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,8 +55,8 @@ class RunRecord:
     """What `t2t.plugins.Plugin.to_dict` gives, one a plug-in."""
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
     """Of t2t, python, tensorflow, keras."""
-    vocabularies: dict[str, Vocabulary] = dataclasses.field(default_factory=dict)
-    """By feature name, from `describe_vocabularies`."""
+    vocabularies: dict[str, VocabularyFile] = dataclasses.field(default_factory=dict)
+    """By feature name, from `t2t.text.files.describe_encoders`."""
     created: str = ""
     """When the run began, ISO 8601 in UTC; set by `RunDir.create`."""
 
@@ -93,11 +79,11 @@ class RunRecord:
             if type(value) is not _JSON_TYPES[name]:
                 raise TypeError(f"{name} is not of type {_JSON_TYPES[name].__name__}")
         fields["spec"] = ProblemSpec.from_dict(data["spec"])
-        fields["vocabularies"] = {name: Vocabulary(**entry) for name, entry in data["vocabularies"].items()}
+        fields["vocabularies"] = {name: VocabularyFile(**entry) for name, entry in data["vocabularies"].items()}
         for entry in fields["vocabularies"].values():
-            if any(type(value) is not str for value in dataclasses.astuple(entry)):
-                raise TypeError("a vocabulary's kind, file and fingerprint are texts")
-            if not _PLAIN_NAME.match(entry.file):
+            if [type(value) for value in dataclasses.astuple(entry)] != [str, str, int, str]:
+                raise TypeError("a vocabulary's kind, file and fingerprint are texts, its size is a number")
+            if not PLAIN_NAME.match(entry.file):
                 raise ValueError(f"vocabulary file {entry.file!r} is not a plain file name")
         return cls(**fields)
 
@@ -166,8 +152,7 @@ class RunDir:
         run = cls(path, dataclasses.replace(record, created=created))
         with os_errors_as_machine_errors(f"cannot begin a run in {path}"):
             (path / _VOCAB_FOLDER).mkdir(parents=True, exist_ok=True)
-            for feature, entry in record.vocabularies.items():
-                write_atomically(path / _VOCAB_FOLDER / entry.file, encoders[feature].to_bytes())
+            save_encoders(path / _VOCAB_FOLDER, encoders)
             run._write_record()
         return run
 
@@ -191,7 +176,9 @@ class RunDir:
         if not cls.exists(path):
             raise UserError(f"no run in {path}; train one with t2t-trainer --output_dir={path}")
         file = path / _RECORD_FILE
-        content = _read_inside(path, file)
+        _check_inside(path, file)
+        with os_errors_as_machine_errors(f"cannot read {file}"):
+            content = file.read_bytes()
         try:
             data = json.loads(content)
             if data["format"] <= FORMAT:
@@ -212,11 +199,10 @@ class RunDir:
         Raises:
             UserError: a vocabulary is missing, damaged, or another than the run was trained with.
         """
-        loaded: dict[str, TextEncoder] = {}
+        folder = self.path / _VOCAB_FOLDER
         for entry in self.record.vocabularies.values():
-            if entry.file not in loaded:
-                loaded[entry.file] = self._load_vocabulary(entry)
-        return {feature: loaded[entry.file] for feature, entry in self.record.vocabularies.items()}
+            _check_inside(self.path, folder / entry.file)
+        return read_encoders(folder, self.record.vocabularies, "restore it from a copy")
 
     def check_same(self, record: RunRecord, may_change: Collection[str] = ()) -> None:
         """Demands that what is asked for is the run that is here.
@@ -286,37 +272,8 @@ class RunDir:
                     if isinstance(values := json.loads(line), dict):
                         yield values
 
-    def _load_vocabulary(self, entry: Vocabulary) -> TextEncoder:
-        path = self.path / _VOCAB_FOLDER / entry.file
-        if not path.is_file():
-            raise UserError(f"vocabulary {path} is missing; restore it from a copy")
-        content = _read_inside(self.path, path)
-        found = fingerprint_of(entry.kind, content)  # before a parser sees the content
-        if found != entry.fingerprint:
-            raise UserError(
-                f"vocabulary {path} is not the one that the run was trained with (fingerprint {found[:12]}, "
-                f"{_RECORD_FILE} has {entry.fingerprint[:12]}); restore it from a copy"
-            )
-        return encoder_class(entry.kind).from_bytes(content)
-
     def _write_record(self) -> None:
         write_atomically(self.path / _RECORD_FILE, json.dumps(self.record.to_dict(), indent=2).encode())
-
-
-def describe_vocabularies(encoders: Mapping[str, TextEncoder]) -> dict[str, Vocabulary]:
-    """Returns what a record says of vocabularies, by feature name; features that share one name the same file."""
-    users: dict[str, list[str]] = {}
-    for feature, encoder in encoders.items():
-        users.setdefault(encoder.fingerprint, []).append(feature)
-    described = {}
-    for feature, encoder in encoders.items():
-        file = f"vocab.{'-'.join(users[encoder.fingerprint])}.{encoder.kind}{encoder.file_suffix}"
-        if not _PLAIN_NAME.match(file):
-            raise UserError(
-                f"feature {feature!r}: its vocabulary's file would be {file!r}; name it in letters and digits"
-            )
-        described[feature] = Vocabulary(kind=encoder.kind, file=file, fingerprint=encoder.fingerprint)
-    return described
 
 
 @contextlib.contextmanager
@@ -341,11 +298,9 @@ def lock_run(path: str | Path) -> Iterator[None]:
         yield
 
 
-def _read_inside(folder: Path, file: Path) -> bytes:
+def _check_inside(folder: Path, file: Path) -> None:
     if not file.resolve().is_relative_to(folder.resolve()):
         raise UserError(f"{file} is a link to outside its run directory; put a copy of the file in its place")
-    with os_errors_as_machine_errors(f"cannot read {file}"):
-        return file.read_bytes()
 
 
 def _shown(value: Any) -> str:

@@ -11,7 +11,6 @@ Nothing of a file is used before its checksum has been compared.
 """
 
 import errno
-import hashlib
 import json
 import os
 import re
@@ -25,7 +24,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from t2t.atomic import fsync_dir, fsync_file, os_errors_as_machine_errors
+from t2t.atomic import fsync_dir, fsync_file, os_errors_as_machine_errors, sha256_of
 from t2t.errors import UserError, one_line
 
 FORMAT = 1
@@ -81,7 +80,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         if arrays is not None:
             _write_arrays(folder / _file(part), arrays)
     (folder / STATE_FILE).write_bytes(state)
-    checksums = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
+    checksums = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
     (folder / CHECKSUM_FILE).write_bytes(_json_bytes(checksums))
     for path in folder.iterdir():
         fsync_file(path)
@@ -170,7 +169,7 @@ def _verify(folder: Path, file: str, checksums: dict[str, str]) -> None:
     if file not in checksums:
         raise _damaged(folder, f"{CHECKSUM_FILE} does not list {file}")
     try:
-        found = _sha256(folder / file)
+        found = sha256_of(folder / file)
     except FileNotFoundError:
         raise _damaged(folder, f"{file} is missing") from None
     except OSError as error:
@@ -188,8 +187,3 @@ def _damaged(folder: Path, wrong: str) -> DamagedCheckpointError:
     return DamagedCheckpointError(
         f"checkpoint {folder} is damaged: {wrong}; restore it from a copy or ask for another checkpoint"
     )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

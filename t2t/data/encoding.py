@@ -22,10 +22,11 @@ import numpy as np
 
 from t2t.constants import TRAIN
 from t2t.data.columns import Column, pack, select
-from t2t.data.vocabularies import VocabularyFile, read_encoders
+from t2t.data.manifest import ANEW
 from t2t.errors import MachineError, UserError
 from t2t.features import FeatureKind, FeatureSpec
 from t2t.problems.base import Problem, Sample
+from t2t.text.files import VocabularyFile, read_encoders
 
 CHUNK = 1000
 """Samples that are encoded together."""
@@ -167,7 +168,7 @@ class _Encoder:
 
     def encode(self, vocabularies: Vocabularies, split: str, samples: list[Sample]) -> Chunk:
         if vocabularies != self._vocabularies:
-            self._problem = self._problem.with_encoders(read_encoders(vocabularies.folder, vocabularies.records))
+            self._problem = self._problem.with_encoders(read_encoders(vocabularies.folder, vocabularies.records, ANEW))
             self._features = self._problem.spec().features
             self._vocabularies = vocabularies
         return encode_chunk(self._problem, self._features, split, samples)

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from t2t.data.files import write_bytes
-from t2t.data.vocabularies import VocabularyFile, read_encoders
+from t2t.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.errors import UserError, one_line
 from t2t.features import ProblemSpec
 from t2t.problems.base import Problem
 from t2t.text.encoder import TextEncoder
+from t2t.text.files import VocabularyFile, read_encoders
 
 MANIFEST_NAME = "manifest.json"
 
@@ -21,7 +21,8 @@ FORMAT = 1
 _DECLARED = ("vocab_kind", "vocab_size", "vocabulary", "shared_vocabulary", "class_labels", "max_length")
 """Attributes of a problem on which its data depends."""
 
-_ANEW = "delete that folder and run t2t-datagen again"
+ANEW = "delete that folder and run t2t-datagen again"
+"""What to do about generated data that is not what was written."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -144,7 +145,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     Raises:
         MachineError: the disk is full, or the folder is not writable.
     """
-    write_bytes(folder / MANIFEST_NAME, manifest.to_json().encode())
+    with os_errors_as_machine_errors(f"cannot write {folder}"):
+        write_atomically(folder / MANIFEST_NAME, manifest.to_json().encode())
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -164,7 +166,7 @@ def read_manifest(folder: Path) -> Manifest:
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}; correct --data_dir or its permissions") from error
     except ValueError as error:
-        raise UserError(f"{path} is damaged ({one_line(error)}); {_ANEW}") from error
+        raise UserError(f"{path} is damaged ({one_line(error)}); {ANEW}") from error
     found = plain.get("format") if isinstance(plain, dict) else None
     if isinstance(found, int) and found > FORMAT:
         raise UserError(
@@ -174,7 +176,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         return Manifest.from_dict(plain)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"{path} is damaged ({type(error).__name__}: {one_line(error)}); {_ANEW}") from error
+        raise UserError(f"{path} is damaged ({type(error).__name__}: {one_line(error)}); {ANEW}") from error
 
 
 def load_encoders(folder: Path, manifest: Manifest) -> dict[str, TextEncoder]:
@@ -183,7 +185,7 @@ def load_encoders(folder: Path, manifest: Manifest) -> dict[str, TextEncoder]:
     Raises:
         UserError: a file is missing, or is not the vocabulary that the data was made with.
     """
-    return read_encoders(folder, manifest.vocabularies)
+    return read_encoders(folder, manifest.vocabularies, ANEW)
 
 
 def settings_of(problem: Problem) -> dict[str, Any]:

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from t2t.atomic import sha256_of
 from t2t.data.columns import SEQUENCES, batch_dtype, item_shape, pad, ranges
-from t2t.data.files import sha256_of
-from t2t.data.manifest import FileRecord, Manifest, ShardRecord
+from t2t.data.manifest import ANEW, FileRecord, Manifest, ShardRecord
 from t2t.errors import UserError, one_line
 from t2t.features import FeatureSpec
-
-_ANEW = "delete that folder and run t2t-datagen again"
 
 
 class SplitReader:
@@ -112,7 +110,7 @@ class SplitReader:
         for record in (record for shard in self._records for record in shard.files()):
             if sha256_of(self.folder / record.name) != record.sha256:
                 raise UserError(
-                    f"{self.folder / record.name} is corrupt: its sha256 is not the one in the manifest; {_ANEW}"
+                    f"{self.folder / record.name} is corrupt: its sha256 is not the one in the manifest; {ANEW}"
                 )
 
     def _by_shard(self, indices: np.ndarray):
@@ -133,15 +131,15 @@ class SplitReader:
         try:
             size = path.stat().st_size
             if size != record.bytes:
-                raise UserError(f"{path} has {size:,} bytes where the manifest says {record.bytes:,}; {_ANEW}")
+                raise UserError(f"{path} has {size:,} bytes where the manifest says {record.bytes:,}; {ANEW}")
             # A plain array over the map: indexing np.memmap itself costs several times as much.
             return np.asarray(np.load(path, mmap_mode="r")).view(np.ndarray)
         except FileNotFoundError:
-            raise UserError(f"{path} is missing; {_ANEW}") from None
+            raise UserError(f"{path} is missing; {ANEW}") from None
         except OSError as error:
-            raise UserError(f"cannot read {path}: {error.strerror}; correct its permissions, or {_ANEW}") from error
+            raise UserError(f"cannot read {path}: {error.strerror}; correct its permissions, or {ANEW}") from error
         except ValueError as error:
-            raise UserError(f"{path} is corrupt ({one_line(error)}); {_ANEW}") from error
+            raise UserError(f"{path} is corrupt ({one_line(error)}); {ANEW}") from error
 
     def _check_shapes(self, number: int, shard: ShardRecord) -> None:
         """Offsets must cover the values, or a corrupt header would show as a crash much later."""
@@ -150,5 +148,5 @@ class SplitReader:
             fits = offsets.shape == (shard.examples + 1,) and values.shape[1:] == item_shape(spec)
             if not fits or offsets[0] != 0 or offsets[-1] != len(values):
                 raise UserError(
-                    f"{self.folder / shard.offsets[name].name} does not fit {shard.values[name].name}; {_ANEW}"
+                    f"{self.folder / shard.offsets[name].name} does not fit {shard.values[name].name}; {ANEW}"
                 )

@@ -10,8 +10,8 @@ from typing import BinaryIO
 
 import numpy as np
 
+from t2t.atomic import os_errors_as_machine_errors, sha256_of
 from t2t.data.columns import Column, item_shape, stored_dtype
-from t2t.data.files import sha256_of, writing
 from t2t.data.manifest import ColumnTotals, FileRecord, ShardRecord
 from t2t.features import FeatureSpec
 
@@ -65,7 +65,7 @@ class ShardWriter:
         shard = self._open
         if shard and (shard.examples + rows > self._most_examples or shard.bytes + size > self._most_bytes):
             self._close_shard()
-        with writing(self._folder):
+        with os_errors_as_machine_errors(f"cannot write {self._folder}"):
             if self._open is None:
                 self._open = _OpenShard(self._folder, f"{self._split}-{len(self._shards):05d}", self._features)
             self._open.write(columns)
@@ -95,7 +95,7 @@ class ShardWriter:
             self._open = None
 
     def _close_shard(self) -> None:
-        with writing(self._folder):
+        with os_errors_as_machine_errors(f"cannot write {self._folder}"):
             self._shards.append(self._open.close())
         self._open = None
 
@@ -105,7 +105,7 @@ class ShardWriter:
 
         def moved(record: FileRecord) -> FileRecord:
             name = after + record.name.removeprefix(before)
-            with writing(self._folder / name):
+            with os_errors_as_machine_errors(f"cannot write {self._folder / name}"):
                 os.replace(self._folder / record.name, self._folder / name)
             return FileRecord(name=name, bytes=record.bytes, sha256=record.sha256)
 

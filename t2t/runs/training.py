@@ -20,10 +20,11 @@ from t2t.data.prefetch import Prefetch
 from t2t.errors import UserError
 from t2t.metrics.base import METRICS
 from t2t.metrics.token import FIGURES, LABEL
-from t2t.run_dir import RunDir, RunRecord, describe_vocabularies, lock_run
+from t2t.run_dir import RunDir, RunRecord, lock_run
 from t2t.runs.data import OpenData
 from t2t.runs.evaluation import build_evaluator
 from t2t.runs.names import Resolved
+from t2t.text.files import describe_encoders
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
@@ -201,7 +202,7 @@ class TrainingRun:
             problem_options=self.data.problem.options.changed(),
             spec=self.data.problem.spec(),
             data_fingerprint=self.data.fingerprint,
-            vocabularies=describe_vocabularies(self.data.problem.encoders),
+            vocabularies=describe_encoders(self.data.problem.encoders),
             plugins=[plugin.to_dict() for plugin in self.resolved.plugins],
             versions={
                 "t2t": t2t.__version__,

@@ -7,13 +7,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from t2t.atomic import sha256_of
 from t2t.checkpoints.checkpoint import (
     FORMAT,
     MODEL,
     Checkpoint,
     DamagedCheckpointError,
     _json_bytes,
-    _sha256,
     read_checkpoint,
     write_checkpoint,
 )
@@ -141,7 +141,7 @@ def test_a_file_that_is_no_container_is_damage_even_if_its_checksum_holds(tmp_pa
     write_checkpoint(tmp_path / "c", sample())
     (tmp_path / "c" / "model.safetensors").write_bytes(b"\xff" * 100)
     checksums = json.loads((tmp_path / "c" / "checksums.json").read_bytes())
-    checksums["model.safetensors"] = _sha256(tmp_path / "c" / "model.safetensors")
+    checksums["model.safetensors"] = sha256_of(tmp_path / "c" / "model.safetensors")
     (tmp_path / "c" / "checksums.json").write_bytes(_json_bytes(checksums))
     with pytest.raises(DamagedCheckpointError, match=r"model.safetensors is no safetensors file"):
         read_checkpoint(tmp_path / "c")
@@ -151,7 +151,7 @@ def test_a_newer_format_is_told_from_damage(tmp_path):
     write_checkpoint(tmp_path / "c", sample())
     state, checksums = tmp_path / "c" / "state.json", tmp_path / "c" / "checksums.json"
     state.write_bytes(_json_bytes({"format": FORMAT + 1, "something": "else"}))
-    checksums.write_bytes(_json_bytes({**json.loads(checksums.read_bytes()), "state.json": _sha256(state)}))
+    checksums.write_bytes(_json_bytes({**json.loads(checksums.read_bytes()), "state.json": sha256_of(state)}))
     with pytest.raises(
         UserError, match=r"it has format 2, this version of t2t reads formats up to 1; use the"
     ) as caught:

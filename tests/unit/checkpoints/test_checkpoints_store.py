@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
+from t2t.atomic import sha256_of
 from t2t.checkpoints.checkpoint import DamagedCheckpointError
 from t2t.checkpoints.store import Best, CheckpointStore
 from t2t.errors import UserError
@@ -145,12 +146,12 @@ def test_training_on_after_a_fallback_replaces_the_damaged_one(store):
 
 def test_a_newer_format_is_not_passed_over(store):
     save(store, 500, 1000)
-    from t2t.checkpoints.checkpoint import _json_bytes, _sha256
+    from t2t.checkpoints.checkpoint import _json_bytes
 
     folder = store.folder / "step-00001000"
     (folder / "state.json").write_bytes(_json_bytes({"format": 9}))
     checksums = json.loads((folder / "checksums.json").read_bytes())
-    checksums["state.json"] = _sha256(folder / "state.json")
+    checksums["state.json"] = sha256_of(folder / "state.json")
     (folder / "checksums.json").write_bytes(_json_bytes(checksums))
     with pytest.raises(UserError, match="it has format 9"):
         store.load("latest")

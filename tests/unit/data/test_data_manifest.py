@@ -75,13 +75,13 @@ def test_newer_format_is_refused(folder):
 def test_exchanged_vocabulary_is_noticed(folder):
     path = folder / "vocab.shared.token.tokens"
     path.write_bytes(path.read_bytes().replace(b"7", b"x"))
-    with pytest.raises(UserError, match=r"vocab\.shared\.token\.tokens is not the one that the data was made with"):
+    with pytest.raises(UserError, match=r"vocab\.shared\.token\.tokens is not what was written"):
         load_encoders(folder, read_manifest(folder))
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(UserError, match="is damaged"):
+    with pytest.raises(UserError, match="is not what was written"):
         load_encoders(folder, read_manifest(folder))
     path.unlink()
-    with pytest.raises(UserError, match=r"cannot read vocabulary .*: No such file"):
+    with pytest.raises(UserError, match=r"vocabulary .* is missing; delete that folder"):
         load_encoders(folder, read_manifest(folder))
 
 

@@ -1,0 +1,99 @@
+"""Vocabularies in a folder: one file for each, shared by the features that share the vocabulary."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from t2t.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.errors import UserError, one_line
+from t2t.text import encoder_class
+from t2t.text.encoder import TextEncoder, fingerprint_of
+
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
+"""What the file names in a folder's description look like: none leads out of the folder."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VocabularyFile:
+    """The vocabulary of one feature."""
+
+    kind: str
+    """Name of the kind, see `t2t.text`."""
+    file: str
+    """Name of its file in the folder."""
+    size: int
+    """Number of ids."""
+    fingerprint: str
+    """Of the encoder, see `TextEncoder.fingerprint`."""
+
+
+def describe_encoders(encoders: Mapping[str, TextEncoder]) -> dict[str, VocabularyFile]:
+    """Returns, by feature name, what a folder says of vocabularies; equal ones name the same file.
+
+    Raises:
+        UserError: the name of a feature makes no file name.
+    """
+    prints = {name: encoder.fingerprint for name, encoder in encoders.items()}
+    records = {}
+    for name, encoder in encoders.items():
+        users = [other for other in encoders if prints[other] == prints[name]]
+        owner = users[0] if len(users) == 1 else "shared" if len(users) == len(encoders) else "-".join(users)
+        file = f"vocab.{owner}.{encoder.kind}{encoder.file_suffix}"
+        if not PLAIN_NAME.match(file):
+            raise UserError(f"feature {name!r}: its vocabulary's file would be {file!r}; name it in letters and digits")
+        records[name] = VocabularyFile(kind=encoder.kind, file=file, size=encoder.vocab_size, fingerprint=prints[name])
+    return records
+
+
+def save_encoders(folder: Path, encoders: Mapping[str, TextEncoder]) -> dict[str, VocabularyFile]:
+    """Writes each vocabulary once, as `vocab.<feature, or shared>.<kind><suffix>`, and returns their description.
+
+    Raises:
+        MachineError: the disk is full, or the folder is not writable.
+    """
+    records = describe_encoders(encoders)
+    written = set()
+    for name, record in records.items():
+        if record.file not in written:
+            with os_errors_as_machine_errors(f"cannot write {Path(folder) / record.file}"):
+                write_atomically(Path(folder) / record.file, encoders[name].to_bytes())
+            written.add(record.file)
+    return records
+
+
+def read_encoders(folder: Path, records: Mapping[str, VocabularyFile], cure: str) -> dict[str, TextEncoder]:
+    """Reads the vocabulary of each text feature; features that share a file share the object.
+
+    Args:
+        folder: where the files are.
+        records: what they are, by feature name.
+        cure: what to do about a file that is missing, damaged or another; ends each message.
+
+    Raises:
+        UserError: a file is missing, damaged, or another vocabulary than described.
+    """
+    loaded: dict[str, TextEncoder] = {}
+    for record in records.values():
+        if record.file not in loaded:
+            loaded[record.file] = _read(Path(folder) / record.file, record, cure)
+    return {name: loaded[record.file] for name, record in records.items()}
+
+
+def _read(path: Path, record: VocabularyFile, cure: str) -> TextEncoder:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"vocabulary {path} is missing; {cure}") from None
+    except OSError as error:
+        raise UserError(f"cannot read vocabulary {path}: {error.strerror}; {cure}") from error
+    found = fingerprint_of(record.kind, content)
+    if found != record.fingerprint:
+        raise UserError(
+            f"vocabulary {path} is not what was written (fingerprint {found[:12]}, expected "
+            f"{record.fingerprint[:12]}); {cure}"
+        )
+    try:
+        return encoder_class(record.kind).from_bytes(content)
+    except Exception as error:  # whatever a parser says of bytes that it does not know
+        raise UserError(f"vocabulary {path} is damaged ({type(error).__name__}: {one_line(error)}); {cure}") from error
