@@ -7,6 +7,7 @@ from typing import TextIO
 import keras
 from tqdm import tqdm
 
+from t2t.metrics.token import LABEL
 from t2t.training.trainer import Trainer
 
 
@@ -54,10 +55,15 @@ class ShowProgress(keras.callbacks.Callback):
             print(text, file=self._out, flush=True)
 
     def show_evaluation(self, update: int, figures: dict[str, float]) -> None:
-        """Writes the figures of an evaluation."""
-        self.line(
-            f"evaluation at update {update}: " + "  ".join(f"{name} {value:.4g}" for name, value in figures.items())
-        )
+        """Writes the figures of an evaluation: of real decodes first, then the teacher-forced ones, labelled so."""
+        decoded = [f"{name} {value:.4g}" for name, value in figures.items() if not name.startswith(LABEL)]
+        forced = [
+            f"{name.removeprefix(LABEL)} {value:.4g}" for name, value in figures.items() if name.startswith(LABEL)
+        ]
+        parts = ([f"{', '.join(decoded)} (real decodes)"] if decoded else []) + [
+            f"{', '.join(forced)} (teacher-forced)"
+        ]
+        self.line(f"dev at update {update}: {'; '.join(parts)}")
 
     def _time_left(self, update: int) -> str:
         rate = (time.monotonic() - self._began_at) / max(update - self._began, 1)
