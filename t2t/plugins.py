@@ -3,6 +3,7 @@
 A plug-in registers problems, models and hparams sets when it is imported. One that fails to import ends the command.
 """
 
+import contextlib
 import hashlib
 import importlib.util
 import sys
@@ -15,6 +16,9 @@ from t2t.registry import HPARAMS, MODELS, PROBLEMS
 
 ENTRY_POINT_GROUP = "t2t.plugins"
 _USR_PACKAGE = "t2t_usr_dir_"
+_REGISTRIES = (PROBLEMS, MODELS, HPARAMS)
+_INSTALLED: dict[tuple[str, str], tuple[str, ...]] = {}
+"""What installed plug-ins have registered in this process, by name and value of their entry points."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,14 @@ def load_plugins(usr_dir: str | None = None) -> list[Plugin]:
     Raises:
         UserError: a plug-in failed to import, or the folder is not a package.
     """
-    loaded = [_load_installed(point) for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda p: p.name)]
-    if usr_dir:
-        loaded.append(_load_usr_dir(Path(usr_dir).expanduser()))
-    return loaded
+    with contextlib.ExitStack() as stack:
+        for registry in _REGISTRIES:  # which an earlier run of this process may have closed
+            stack.enter_context(registry.open())
+        points = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)
+        loaded = [_load_installed(point) for point in points]
+        if usr_dir:
+            loaded.append(_load_usr_dir(Path(usr_dir).expanduser()))
+        return loaded
 
 
 def _load_installed(point) -> Plugin:
@@ -53,8 +61,9 @@ def _load_installed(point) -> Plugin:
         point.load()
     except Exception as error:
         raise UserError(_broken(f"installed plug-in {point.name!r} ({point.value})", error)) from error
-    version = point.dist.version if point.dist else ""
-    return Plugin(point.name, "installed", version, _new_since(before))
+    # Only the first load registers anything; a later one gives the same answer.
+    registered = _INSTALLED.setdefault((point.name, point.value), _new_since(before))
+    return Plugin(point.name, "installed", point.dist.version if point.dist else "", registered)
 
 
 def _load_usr_dir(folder: Path) -> Plugin:
@@ -87,7 +96,8 @@ def _broken(what: str, error: Exception) -> str:
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        if not code.co_filename.startswith("<") and Path(code.co_filename) != Path(__file__):
+        is_ours = Path(code.co_filename).is_relative_to(Path(__file__).parent)
+        if not code.co_filename.startswith("<") and not is_ours:
             where = f" at {code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
     return f"{what} failed to import{where}: {type(error).__name__}: {one_line(error)}; mend it or leave it out"
@@ -101,7 +111,7 @@ def _fingerprint(folder: Path) -> str:
 
 
 def _registered() -> set[str]:
-    return {f"{registry.kind}:{entry.name}" for registry in (PROBLEMS, MODELS, HPARAMS) for entry in registry.entries()}
+    return {f"{registry.kind}:{entry.name}" for registry in _REGISTRIES for entry in registry.entries()}
 
 
 def _new_since(before: set[str]) -> tuple[str, ...]:

@@ -124,14 +124,33 @@ class Registry(Generic[T]):
 
     @contextlib.contextmanager
     def temporarily(self, name: str, value: T) -> Iterator[None]:
-        """Registers `value` for the length of a `with` block; for tests."""
-        before, frozen = dict(self._entries), self._frozen
-        self._frozen = False
-        self._add(name, value, _caller())
+        """Registers `value` for the length of a `with` block, at whose end all names that are new go; for tests."""
+        before = set(self.names())
         try:
+            with self.open():
+                self._add(name, value, _caller())
             yield
         finally:
-            self._entries, self._frozen = before, frozen
+            self._forget_all_but(before)
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[None]:
+        """Takes registrations for the length of a `with` block, frozen or not; for loading a plug-in.
+
+        Where the block fails, what it has registered is forgotten.
+        """
+        before = set(self.names())
+        frozen, self._frozen = self._frozen, False
+        try:
+            yield
+        except BaseException:
+            self._forget_all_but(before)
+            raise
+        finally:
+            self._frozen = frozen
+
+    def _forget_all_but(self, names: set[str]) -> None:
+        self._entries = {name: entry for name, entry in self._entries.items() if name in names}
 
     def _add(self, name: str, value: Any, origin: str) -> None:
         summary = (inspect.getdoc(value) or "").strip().split("\n")[0]
@@ -171,7 +190,14 @@ class Registry(Generic[T]):
     def _read_built_ins(self) -> None:
         if self._built_ins_read:
             return
-        self._built_ins_read = True
+        self._built_ins_read = True  # before the modules run, which may look names up
+        try:
+            self._read_package()
+        except BaseException:
+            self._built_ins_read = False  # asked again, it fails again, instead of answering with half of the names
+            raise
+
+    def _read_package(self) -> None:
         package = importlib.import_module(self._package)
         for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
             dotted = f"{self._package}.{module}"

@@ -1,0 +1,287 @@
+import sys
+
+import pytest
+
+from t2t.errors import UnknownNameError, UserError
+from t2t.registry import MODELS, PROBLEMS, RegistrationError, Registry, read_registrations, snake_case
+
+PACKAGES = iter(range(1_000_000))
+SLOW = '''
+LOADED = True
+
+@register_thing
+class SliceNet:
+    """Slices."""
+
+@register_thing("by_name")
+def build():
+    """Builds."""
+
+class Helper:
+    """Not registered."""
+'''
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    """Returns a maker of registries whose built-ins are modules of these sources."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def build(modules=None, **options):
+        package = f"built_ins_{next(PACKAGES)}"
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").touch()
+        registry = Registry("thing", package, **options)
+        (tmp_path / package / "_made.py").write_text("")
+        for name, source in (modules or {}).items():
+            (tmp_path / package / f"{name}.py").write_text(f"from {package} import register_thing\n{source}")
+        __import__(package).register_thing = registry.register
+        return registry
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        # tensor2tensor's own table
+        ("TypicalCamelCase", "typical_camel_case"),
+        ("NumbersFuse2gether", "numbers_fuse2gether"),
+        ("NumbersFuse2Gether", "numbers_fuse2_gether"),
+        ("LSTMSeq2Seq", "lstm_seq2_seq"),
+        ("startsLower", "starts_lower"),
+        ("startsLowerCAPS", "starts_lower_caps"),
+        ("CapsFUSETogether", "caps_fuse_together"),
+        ("Startscap", "startscap"),
+        ("STartscap", "s_tartscap"),
+        # names that its users know
+        ("NeuralGPU", "neural_gpu"),
+        ("SliceNet", "slice_net"),
+        ("ByteNet", "byte_net"),
+        ("MultiModel", "multi_model"),
+        ("TranslateEndeWmt32k", "translate_ende_wmt32k"),
+        ("MtfResNet", "mtf_res_net"),
+        ("transformer_base", "transformer_base"),
+    ],
+)
+def test_default_names_are_tensor2tensors(written, name):
+    assert snake_case(written) == name
+
+
+def test_the_decorator_works_bare_and_with_a_name(make):
+    registry = make()
+
+    @registry.register
+    class SliceNet:
+        """Slices.
+
+        More of it.
+        """
+
+    @registry.register("other_name")
+    def function():
+        """Does it."""
+
+    @registry.register()
+    def bare_call():
+        pass
+
+    assert registry.names() == ["bare_call", "other_name", "slice_net"]
+    assert registry.get("slice_net") is SliceNet
+    assert registry.get("other_name") is function
+    assert [entry.summary for entry in registry.entries()] == ["", "Does it.", "Slices."]
+    assert "slice_net" in registry
+    assert "SliceNet" not in registry
+    file, _, line = registry.entry("slice_net").origin.rpartition(":")
+    assert file == __file__
+    assert int(line) > 1
+
+
+def test_entries_can_be_narrowed(make):
+    registry = make()
+    for name in ("net_a", "net_b", "other"):
+        registry.register(name)(object())
+    assert [entry.name for entry in registry.entries("net")] == ["net_a", "net_b"]
+    assert registry.entries("zzz") == []
+
+
+def test_an_unknown_name_answers_with_the_nearest_and_what_to_do(make):
+    registry = make()
+    for name in ("transformer", "transformer_big", "lstm"):
+        registry.register(name)(object())
+    with pytest.raises(UnknownNameError) as error:
+        registry.get("transfomer")
+    assert str(error.value) == (
+        "thing 'transfomer' is not registered; did you mean transformer or transformer_big?; 3 thing names exist: "
+        "list them with --registry_help; to load your own, pass --t2t_usr_dir"
+    )
+
+
+def test_names_are_looked_up_as_they_are_written(make):
+    registry = make()
+    registry.register("slice_net")(object())
+    with pytest.raises(UnknownNameError, match="did you mean slice_net"):
+        registry.get("Slice_net")
+
+
+def test_a_name_taken_twice_names_both_places(make):
+    registry = make()
+    registry.register("net")(object())
+    with pytest.raises(RegistrationError) as error:
+        registry.register("net")(object())
+    text = str(error.value)
+    first, second = registry.entry("net").origin, text.rpartition(" and ")[2].partition(";")[0]
+    assert text == f"thing 'net' is registered twice: {first} and {second}; rename one"
+    assert second.startswith(f"{__file__}:")
+    assert first != second
+
+
+def test_the_same_object_may_be_registered_again(make):
+    registry = make()
+    value = object()
+    registry.register("net")(value)
+    registry.register("net")(value)
+    assert registry.names() == ["net"]
+
+
+@pytest.mark.parametrize("name", ["Net", "2net", "net-a", "net a", "_net", "nét", "net\n"])
+def test_names_of_other_letters_are_refused(make, name):
+    with pytest.raises(RegistrationError, match=r"names are lower-case letters, digits and underscores, starting with"):
+        make().register(name)(object())
+
+
+@pytest.mark.parametrize("name", ["reverse_rev", "x_copy"])
+def test_the_suffixes_of_variants_are_reserved(make, name):
+    registry = make(reserved_suffixes=("_rev", "_copy"))
+    with pytest.raises(RegistrationError, match=r"ends in '_(rev|copy)', which asks for a variant of a thing; choose"):
+        registry.register(name)(object())
+    registry.register(f"{name}s")(object())
+    with pytest.raises(RegistrationError, match="_rev"):
+        PROBLEMS.register("some_rev")(object)
+
+
+def test_errors_of_registration_are_the_users():
+    assert issubclass(RegistrationError, UserError)
+
+
+def test_aliases_lead_to_their_target_and_say_so(make):
+    registry = make()
+    value = object()
+    registry.register("long_name")(value)
+    registry.alias("short", "long_name")
+    assert registry.get("short") is value
+    assert registry.entry("short").name == "long_name"
+    (alias,) = registry.entries("short")
+    assert alias.summary == "alias of long_name"
+    with pytest.raises(RegistrationError, match="'short' is registered twice"):
+        registry.register("short")(object())
+    registry.alias("lost", "nothing")
+    with pytest.raises(UnknownNameError, match="'nothing' is not registered"):
+        registry.get("lost")
+
+
+def test_a_frozen_registry_takes_nothing_more(make):
+    registry = make()
+    value = registry.register("early")(object())
+    registry.freeze()
+    with pytest.raises(RegistrationError, match=r"'late' \(.*test_registry.py:\d+\) comes too late: names are"):
+        registry.register("late")(object())
+    registry.register("early")(value)
+    with registry.open():
+        registry.register("plugged_in")(value)
+    with pytest.raises(RegistrationError, match="too late"):
+        registry.register("late")(object())
+    assert registry.names() == ["early", "plugged_in"]
+
+
+def test_what_an_open_registry_was_given_goes_where_the_block_fails(make):
+    registry = make({"slow": SLOW}, read_source=True)
+
+    def plug_in():
+        with registry.open():
+            registry.register("half")(object())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        plug_in()
+    assert registry.names() == ["by_name", "slice_net"]
+
+
+def test_temporarily(make):
+    registry = make()
+    registry.register("net")(object())
+    registry.freeze()
+    with registry.temporarily("other", 7):
+        assert registry.get("other") == 7
+        with pytest.raises(RegistrationError, match="too late"):
+            registry.register("late")(object())
+    assert registry.names() == ["net"]
+    with pytest.raises(RegistrationError, match="twice"), registry.temporarily("net", 7):
+        pass
+    with pytest.raises(RegistrationError, match="too late"):
+        registry.register("late")(object())
+
+
+def test_temporarily_leaves_what_was_loaded_meanwhile(make):
+    registry = make({"slow": SLOW}, read_source=True)
+    with registry.temporarily("other", 7):
+        value = registry.get("slice_net")
+        registry.register("more")(object())
+    assert registry.get("slice_net") is value
+    assert registry.names() == ["by_name", "slice_net"]
+
+
+# === Built-ins ===
+
+
+def test_built_ins_are_found_by_folder(make):
+    registry = make({"b": "@register_thing\ndef second(): pass", "a": "@register_thing\ndef first(): pass"})
+    assert registry.names() == ["first", "second"]
+
+
+def test_an_import_error_of_a_built_in_is_shown_each_time(make):
+    registry = make({"a": "@register_thing\ndef first(): pass", "b": "import no_such_library"})
+    for _ in range(2):
+        with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+            registry.names()
+        with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+            registry.get("first")
+
+
+def test_source_is_read_without_running_it_until_a_name_is_looked_up(make):
+    registry = make({"slow": SLOW, "broken": "raise RuntimeError('was run')"}, read_source=True)
+    assert [(entry.name, entry.summary, entry.value) for entry in registry.entries()] == [
+        ("by_name", "Builds.", None), ("slice_net", "Slices.", None),
+    ]  # fmt: skip
+    module = f"{registry._package}.slow"
+    assert module not in sys.modules
+    value = registry.get("slice_net")
+    assert value is sys.modules[module].SliceNet
+    assert registry.get("by_name") is sys.modules[module].build
+    assert registry.names() == ["by_name", "slice_net"]
+
+
+def test_a_name_that_was_only_read_is_taken_too(make):
+    registry = make({"slow": SLOW}, read_source=True)
+    registry.names()
+    with pytest.raises(RegistrationError, match=r"'slice_net' is registered twice: .*slow.py:5 and .*test_registry"):
+        registry.register("slice_net")(object())
+
+
+def test_a_built_in_that_was_imported_first_is_not_registered_twice(make):
+    registry = make({"slow": SLOW}, read_source=True)
+    __import__(f"{registry._package}.slow")
+    assert registry.names() == ["by_name", "slice_net"]
+    assert registry.entry("slice_net").value is not None
+
+
+def test_reading_a_source_gives_file_and_line(tmp_path):
+    path = tmp_path / "m.py"
+    path.write_text("\n\n@register_thing\nclass NetA:\n    pass\n\n@other\n@register_thing('x')\ndef f(): ...\n")
+    assert [(entry.name, entry.origin) for entry in read_registrations(path, "register_thing")] == [
+        ("net_a", f"{path}:3"), ("x", f"{path}:7"),
+    ]  # fmt: skip
+
+
+def test_the_transformer_is_a_model():
+    assert "transformer" in MODELS
