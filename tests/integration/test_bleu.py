@@ -1,0 +1,124 @@
+"""`t2t-bleu`: sacreBLEU's numbers for files as they are."""
+
+import gzip
+import io
+import math
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from sacrebleu.metrics import BLEU
+
+from t2t.cli import bleu
+
+HYPOTHESES = ["The cat sat on the mat.", "Er sagte: „Hallo!“", "It costs 3.50 Euros, doesn't it?", ""]
+REFERENCES = ["The cat is sitting on the mat.", "Er sagte: „Hallo Welt!“", "It costs 3.50 euros, does it not?", "Yes."]
+
+
+@pytest.fixture
+def score(tmp_path, capsys):
+    """Writes two files, runs the command, and returns (status, stdout, stderr)."""
+
+    def run(hypotheses, references, *flags):
+        files = {"translation": hypotheses, "reference": references}
+        for name, content in files.items():
+            content = content if isinstance(content, bytes) else "".join(line + "\n" for line in content).encode()
+            (tmp_path / name).write_bytes(content)
+        named = [f"--{name}={tmp_path / name}" for name in files]
+        status = bleu.main(["t2t-bleu", *named, *flags])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def test_a_score_by_hand(score):
+    # a b a | f g d: 6 of 8 words, 4 of 6 pairs, 2 of 4 triples, none of 2 quadruples, which counts as half a match:
+    # (6/8 * 4/6 * 2/4 * 1/4)^(1/4) = 1/2; 8 words against 11: exp(1 - 11/8). Together 34.36.
+    status, out, _ = score(["a b a c", "e f g d"], ["a b a z", "y f g d k l m"], "--tokenize=none")
+    assert status == 0
+    assert out.startswith(f"BLEU = {100 * 0.5 * math.exp(1 - 11 / 8):.2f} 75.0/66.7/50.0/25.0 (BP = 0.687")
+    assert " | nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:" in out
+    assert out.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "theirs"),
+    [
+        ([], []),
+        (["--tokenize=intl", "--lowercase"], ["--tokenize", "intl", "--lowercase"]),
+        (["--smooth_method=floor", "--smooth-value=0.5"], ["--smooth-method", "floor", "--smooth-value", "0.5"]),
+        (["--chrf", "--chrf-word-order=2", "--chrf_lowercase"], ["-m", "bleu", "chrf", "--chrf-word-order", "2",
+                                                                  "--chrf-lowercase"]),
+    ],
+)  # fmt: skip
+def test_the_numbers_and_signatures_are_those_of_the_sacrebleu_command(score, tmp_path, flags, theirs):
+    status, out, _ = score(HYPOTHESES, REFERENCES, *flags)
+    assert status == 0
+    command = [sys.executable, "-m", "sacrebleu", str(tmp_path / "reference"), "-i", str(tmp_path / "translation")]
+    plain = [*command, *theirs, "-f", "text", "-w", "2"]
+    their_lines = subprocess.run(plain, capture_output=True, text=True, check=True).stdout.splitlines()
+    their_lines = [line.strip() for line in their_lines if "|" in line]
+    our_lines = out.splitlines()
+    assert len(our_lines) == len(their_lines) == 1 + ("--chrf" in flags)
+    for ours, line in zip(our_lines, their_lines, strict=True):
+        named, value = line.split(" = ", 1)
+        name, signature = named.split("|", 1)
+        assert ours == f"{name} = {value} | {signature}"
+
+
+def test_lines_end_at_newlines_only(score):
+    hypotheses = ["one\u2028two\x85three\x0bfour\rfive", "six seven eight nine"]
+    status, out, err = score(hypotheses, hypotheses)
+    assert status == 0
+    assert out.startswith("BLEU = 100.00")
+    assert err == ""
+
+
+def test_dirty_bytes_are_scored_and_reported(score):
+    status, out, err = score(b"a b c d\xff\n", b"a b c d\n")
+    assert status == 0
+    assert f"BLEU = {BLEU().corpus_score(['a b c d' + chr(0xFFFD)], [['a b c d']]).score:.2f}" in out
+    assert "translation: invalid UTF-8 replaced in 1 lines" in err
+
+
+def test_packed_files_and_standard_input(score, tmp_path, monkeypatch, capsys):
+    lines = "".join(line + "\n" for line in REFERENCES).encode()
+    status, out, _ = score(gzip.compress(lines), REFERENCES)
+    assert (status, out[:13]) == (0, "BLEU = 100.00")
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(lines)))
+    assert bleu.main(["t2t-bleu", "--translation=-", f"--reference={tmp_path / 'reference'}"]) == 0
+    assert capsys.readouterr().out == out
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "flags", "message"),
+    [
+        (["a", "b", "c"], ["a", "b"], [], "translation has 3 lines and "),
+        (
+            ["a", "b", "c"],
+            ["a", "b"],
+            [],
+            "reference has 2; line n of one must be the translation of line n of the other",
+        ),
+        ([], [], [], "bleu of no lines: there is nothing to score"),
+        (["a"], ["a"], ["--tokenize=13b"], "tokenize '13b' of bleu: sacreBLEU has none of that name; did you mean 13a"),
+        (["a"], ["a"], ["--chrf_beta=3"], "--chrf_beta is given without --chrf; add --chrf"),
+        (["a"], ["a"], ["--smooth_value=x"], "smooth_value"),
+    ],
+)
+def test_mistakes(score, hypotheses, references, flags, message):
+    status, out, err = score(hypotheses, references, *flags)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.startswith("t2t-bleu: error: ")
+    assert err.count("\n") == 1
+
+
+def test_files_that_are_not_named_or_not_there(tmp_path, capsys):
+    assert bleu.main(["t2t-bleu", "--reference=x"]) == 2
+    assert "--translation not given; name the file of translations and that of references" in capsys.readouterr().err
+    assert bleu.main(["t2t-bleu"]) == 2
+    assert "--translation and --reference not given" in capsys.readouterr().err
+    assert bleu.main(["t2t-bleu", f"--translation={tmp_path}/gone", f"--reference={tmp_path}/gone"]) == 2
+    assert "gone: there is no such file; check the path" in capsys.readouterr().err

@@ -1,0 +1,267 @@
+"""`t2t-decoder` with a trained run: files, standard input, a split, conversation, interruption."""
+
+import gzip
+import io
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+from sacrebleu.metrics import BLEU
+
+import t2t
+from t2t.cli import decoder, trainer
+from t2t.inference import Translator
+
+DIRTY = [
+    b"1 2 3", b"", b"4 5 6 7\r", b"\xff\xfe 8 9", b" \xe2\x80\xa8 ", b"1 \x00 2", b"3 \xe2\x80\xa8 4\x85\x0b", b"\r",
+    b"1 2 3 4 5 6 7 8 9 0 " * 400, b"not in the vocabulary", b"\xef\xbb\xbf", b"\x1b[31m 5", b"9 9",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def translator(tiny_run):
+    return t2t.load(tiny_run.output_dir)
+
+
+@pytest.fixture
+def decode(tiny_run):
+    """Runs the command on the run."""
+
+    def run(*flags, output_dir=tiny_run.output_dir):
+        return decoder.main(["t2t-decoder", f"--output_dir={output_dir}", *map(str, flags)])
+
+    return run
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    """A file of 30 lines."""
+    rng = random.Random(5)
+    lines = [" ".join(rng.choices("0123456789", k=rng.randint(1, 9))) for _ in range(30)]
+    path = tmp_path / "numbers"
+    path.write_text("".join(line + "\n" for line in lines))
+    return path
+
+
+# === Files ===
+
+
+def test_one_line_for_each_line_whatever_it_holds(decode, translator, tmp_path, capsys):
+    source = tmp_path / "dirty"
+    source.write_bytes(b"\n".join(DIRTY))
+    assert decode(f"--decode_from_file={source}") == 0
+    target = tmp_path / "dirty.transformer.transformer_tiny.text2text_files.beam2.alpha0.6.decodes"
+    written = target.read_bytes().decode().split("\n")
+    assert len(written) == len(DIRTY) + 1
+    asked = ["1 2 3", "", "4 5 6 7", "\ufffd\ufffd 8 9", "", "1 2", "3 4\ufffd", "", "1 2 3 4 5 6 7 8 9 0 " * 3,
+             "not in the vocabulary", "", "\x1b[31m 5", "9 9"]  # fmt: skip
+    empty = [not text for text in asked]
+    asked[10] = "\ufeff"  # a mark that is not at the start of the file is a character like any other
+    empty[10] = False
+    expected = [best.text for (best,) in translator.translate(asked)]
+    for line, text, is_empty in zip(written, expected, empty, strict=False):
+        assert line == ("" if is_empty else text)
+    err = capsys.readouterr().err
+    assert "warning: cut to the 24 ids that the model takes: 1 line (number 9)" in err
+    assert "warning: NUL characters removed in 1 line" in err
+    assert "warning: invalid UTF-8 replaced in 2 lines" in err
+    assert "decoded 13 lines in " in err
+    assert f" tokens/s; written to {target}" in err
+
+
+def test_a_packed_file_gives_the_same(decode, numbers, tmp_path):
+    packed = tmp_path / "numbers.gz"
+    packed.write_bytes(gzip.compress(numbers.read_bytes()))
+    for source, target in ((numbers, "a"), (packed, "b")):
+        flags = [f"--decode_to_file={tmp_path / target}", "--decode_beam_size=1"]
+        assert decode(f"--decode_from_file={source}", *flags) == 0
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_standard_input_and_output_and_several_outputs(decode, translator, monkeypatch, capfdbinary):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"1 2 3\n\n4\n")))
+    assert decode("--decode_from_file=-", "--n_best=2", "--output_format=jsonl") == 0
+    out, err = capfdbinary.readouterr()
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [one["line"] for one in found] == [1, 2, 3]
+    assert found[1]["hypotheses"] == [{"text": "", "score": 0.0, "log_prob": 0.0}]
+    for line, expected in zip((found[0], found[2]), translator.translate(["1 2 3", "4"], 2), strict=True):
+        assert [one["text"] for one in line["hypotheses"]] == [one.text for one in expected]
+        for key in ("score", "log_prob"):
+            assert [one[key] for one in line["hypotheses"]] == pytest.approx(
+                [getattr(e, key) for e in expected], abs=1e-4
+            )
+    assert b"written to standard output" in err
+
+
+def test_samples_do_not_depend_on_the_window(decode, numbers, tmp_path):
+    flags = ["--decode_method=sample", "--sampling_temperature=0.9", "--sampling_top_k=5", "--random_seed=1"]
+    for window in (4096, 7):
+        target = f"--decode_to_file={tmp_path / str(window)}"
+        assert decode(f"--decode_from_file={numbers}", target, *flags, f"--decode_window={window}") == 0
+    assert (tmp_path / "4096").read_bytes() == (tmp_path / "7").read_bytes()
+
+
+def test_the_trainer_decodes_what_the_decoder_does(decode, tiny_run, numbers, tmp_path, capsys):
+    assert decode(f"--decode_from_file={numbers}", f"--decode_to_file={tmp_path / 'a'}") == 0
+    flags = [*tiny_run.train_flags, f"--output_dir={tiny_run.output_dir}", "--train_steps=40"]
+    flags += [f"--decode_from_file={numbers}", f"--decode_to_file={tmp_path / 'b'}"]
+    assert trainer.main(["t2t-trainer", *flags]) == 0
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    capsys.readouterr()
+    missing = [*tiny_run.train_flags, f"--output_dir={tmp_path / 'new'}", "--decode_from_file=/gone"]
+    assert trainer.main(["t2t-trainer", *missing]) == 2
+    assert "/gone: there is no such file" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists(), "nothing was trained first"
+
+
+# === Interruption ===
+
+
+def test_a_killed_decoder_is_gone_on_from(decode, tiny_run, numbers, tmp_path, capsys):
+    undisturbed, target = tmp_path / "undisturbed", tmp_path / "out"
+    flags = [f"--decode_from_file={numbers}", "--decode_window=2", "--n_best=2", "--output_format=tsv"]
+    assert decode(*flags, f"--decode_to_file={undisturbed}") == 0
+    command = [sys.executable, "-m", "t2t.cli.decoder", f"--output_dir={tiny_run.output_dir}", *flags]
+    code = "import sys; from t2t.cli.decoder import entry_point; entry_point()"
+    process = subprocess.Popen([sys.executable, "-c", code, *command[3:], f"--decode_to_file={target}"])
+    state = tmp_path / "out.partial.json"
+    while process.poll() is None and not state.exists():
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    assert not target.exists(), "it was killed before the end"
+    assert 0 < (tmp_path / "out.partial").read_bytes().count(b"\n") < 30
+    capsys.readouterr()
+    assert decode(*flags, f"--decode_to_file={target}") == 0
+    assert "going on after line " in capsys.readouterr().err
+    assert target.read_bytes() == undisturbed.read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["numbers", "out", "undisturbed"]
+
+
+def test_another_checkpoint_starts_again(decode, numbers, tmp_path, monkeypatch, capsys):
+    flags = [f"--decode_from_file={numbers}", "--decode_window=10", "--decode_beam_size=1"]
+    assert decode(*flags, f"--decode_to_file={tmp_path / 'alone'}", "--checkpoint=20") == 0
+    calls, translate_ids = [], Translator.translate_ids
+
+    def breaking(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == 2:
+            raise ConnectionError
+        return translate_ids(*args, **kwargs)
+
+    monkeypatch.setattr(Translator, "translate_ids", breaking)
+    with pytest.raises(ConnectionError):
+        decode(*flags, f"--decode_to_file={tmp_path / 'out'}")
+    monkeypatch.undo()
+    assert (tmp_path / "out.partial").exists()
+    capsys.readouterr()
+    assert decode(*flags, f"--decode_to_file={tmp_path / 'out'}", "--checkpoint=20") == 0
+    assert "going on" not in capsys.readouterr().err
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "alone").read_bytes()
+
+
+# === Splits ===
+
+
+def test_a_split_is_decoded_written_and_scored(decode, tiny_run, translator, tmp_path, capsys):
+    target = tmp_path / "out"
+    flags = ["--decode_split=test", f"--data_dir={tiny_run.data_dir}", f"--decode_to_file={target}"]
+    assert decode(*flags) == 0
+    sources, references = (
+        (tiny_run.raw_dir / f"test.{side}").read_text().splitlines() for side in ("source", "target")
+    )
+    hypotheses = target.read_text().split("\n")[:-1]
+    assert hypotheses == [best.text for (best,) in translator.translate(sources)]
+    bleu = BLEU()
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "8 test examples of text2text_files, step-00000040"
+    assert out[1] == f"{bleu.corpus_score(hypotheses, [references])} | {bleu.get_signature()}"
+    assert out[2].startswith("accuracy_per_sequence = ")
+    assert len(out) == 3
+
+
+def test_a_split_to_standard_output_has_its_score_elsewhere(decode, tiny_run, capsys):
+    flags = ["--decode_split=dev", f"--data_dir={tiny_run.data_dir}", "--decode_to_file=-", "--output_format=tsv"]
+    assert decode(*flags) == 0
+    out, err = capsys.readouterr()
+    assert [line.count("\t") for line in out.splitlines()] == [2] * 12
+    assert "\nBLEU = " in err
+
+
+# === Conversation ===
+
+
+def test_without_a_mode_it_translates_what_is_typed(decode, translator, monkeypatch, capfdbinary):
+    typed = io.TextIOWrapper(io.BytesIO(b"1 2 3\n\nq\n"))
+    monkeypatch.setattr(sys, "stdin", typed)
+    assert decode("--decode_beam_size=1") == 0
+    expected = [best.text for (best,) in translator.translate(["1 2 3", "q"], beam_size=1)]
+    assert capfdbinary.readouterr().out.decode() == f"{expected[0]}\n\n{expected[1]}\n"
+
+
+# === Checkpoints and runs ===
+
+
+def test_checkpoints_by_name_and_path(decode, tiny_run, numbers, tmp_path, capsys):
+    for name, asked in (
+        ("step-00000020", "20"),
+        ("step-00000020", tiny_run.output_dir / "checkpoints" / "step-00000020"),
+        ("step-00000040", tiny_run.output_dir),
+        ("step-00000040", "latest"),
+    ):
+        target = f"--decode_to_file={tmp_path / 'out'}"
+        assert decode(f"--decode_from_file={numbers}", target, "--decode_beam_size=1", f"--checkpoint={asked}") == 0
+        assert f"checkpoint {name} (" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--checkpoint=30"], "checkpoint '30': there is none"),
+        (
+            ["--n_best=3"],
+            "n_best=3: beam search of width 2 has from 1 to 2 hypotheses; ask for fewer or raise beam_size",
+        ),
+        (["--problem=other"], "is another: --problem=other asked, text2text_files found; leave these flags out"),
+        (["--decode_method=bean"], "hparam decode_method='bean': use one of beam, greedy, sample"),
+        (["--sampling_top_k=2"], "hparam sampling_top_k=2: nothing reads it while decode_method=beam"),
+        (["--decode_window=0"], "a window of 0 lines: give a number of at least 1"),
+    ],
+)
+def test_mistakes_write_nothing(decode, numbers, tmp_path, flags, message, capsys):
+    assert decode(f"--decode_from_file={numbers}", *flags) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert os.listdir(tmp_path) == ["numbers"]
+
+
+def test_a_split_without_its_data(decode, capsys):
+    assert decode("--decode_split=dev", "--data_dir=/nowhere") == 2
+    assert "no data of text2text_files in /nowhere; make it with t2t-datagen" in capsys.readouterr().err
+
+
+def test_a_run_of_a_plugin_asks_for_it_and_runs_no_strangers_code(decode, tiny_run, tmp_path, capsys):
+    run = shutil.copytree(tiny_run.output_dir, tmp_path / "run")
+    record = json.loads((run / "run.json").read_text())
+    plugin = {"name": "mine", "kind": "usr_dir", "fingerprint": "f", "registered": ["problem:text2text_files"]}
+    (run / "run.json").write_text(json.dumps(record | {"plugins": [plugin]}))
+    assert decode(output_dir=run) == 2
+    assert (
+        "was trained with the plug-in 'mine', which has not been loaded; pass its folder as --t2t_usr_dir"
+        in capsys.readouterr().err
+    )
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    source = tmp_path / "in"
+    source.write_text("1\n")
+    flags = [f"--decode_from_file={source}", f"--decode_to_file={tmp_path / 'out'}", "--decode_beam_size=1"]
+    assert decode(*flags, f"--t2t_usr_dir={folder}", output_dir=run) == 0
+    assert "plug-in mine has changed since" in capsys.readouterr().err

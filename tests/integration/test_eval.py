@@ -1,0 +1,100 @@
+"""`t2t-eval`: figures of a trained run, held to scores of single pairs and to sacreBLEU."""
+
+import json
+import math
+import re
+import shutil
+
+import pytest
+from sacrebleu.metrics import BLEU
+
+import t2t
+from t2t.cli import eval as eval_command
+from t2t.cli import trainer
+from t2t.text.token import TokenEncoder
+
+
+def lines(path):
+    return path.read_text().splitlines()
+
+
+@pytest.fixture(scope="module")
+def translator(tiny_run):
+    return t2t.load(tiny_run.output_dir)
+
+
+def evaluated(capsys, *flags):
+    assert eval_command.main(["t2t-eval", *flags]) == 0
+    out = capsys.readouterr().out
+    return out, dict(re.findall(r"^(\S+) = ([-\d.]+)", out, re.MULTILINE))
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_teacher_forced_figures_and_scores_of_decodes(tiny_run, translator, capsys, split):
+    out, found = evaluated(capsys, *tiny_run.flags, f"--split={split}")
+    sources, targets = (lines(tiny_run.raw_dir / f"{split}.{side}") for side in ("source", "target"))
+    assert out.startswith(
+        f"{len(sources)} of {len(sources)} {split} examples of text2text_files, step-00000040 (40 updates)\n"
+    )
+
+    tokens = sum(len(target.split()) + 1 for target in targets)
+    loss = -sum(translator.score(list(zip(sources, targets, strict=True)))) / tokens
+    assert float(found["teacher_forced/loss"]) == pytest.approx(loss, abs=1e-4)
+    assert float(found["teacher_forced/perplexity"]) == pytest.approx(math.exp(loss), abs=1e-3)
+
+    hypotheses = [best.text for (best,) in translator.translate(sources)]
+    bleu = BLEU()
+    assert f"\n{bleu.corpus_score(hypotheses, [targets])} | {bleu.get_signature()}\n" in out
+    right = sum(hypothesis == target for hypothesis, target in zip(hypotheses, targets, strict=True))
+    assert float(found["accuracy_per_sequence"]) == pytest.approx(right / len(targets), abs=1e-4)
+    labelled = {"loss", "perplexity", "neg_log_perplexity", "accuracy", "accuracy_per_sequence"}
+    assert found.keys() == {f"teacher_forced/{name}" for name in labelled} | {"BLEU", "accuracy_per_sequence"}
+
+
+def test_the_trainers_schedule_evaluate_says_the_same(tiny_run, capsys):
+    out, _ = evaluated(capsys, *tiny_run.flags)
+    flags = [*tiny_run.train_flags, f"--output_dir={tiny_run.output_dir}", "--schedule=evaluate"]
+    assert trainer.main(["t2t-trainer", *flags]) == 0
+    assert capsys.readouterr().out == out
+
+
+def test_another_checkpoint_and_another_search(tiny_run, capsys):
+    out, first = evaluated(capsys, *tiny_run.flags, "--checkpoint=20", "--decode_beam_size=1")
+    assert "step-00000020 (20 updates)" in out
+    _, last = evaluated(capsys, *tiny_run.flags)
+    assert float(first["teacher_forced/loss"]) > float(last["teacher_forced/loss"]), "twenty updates have helped"
+
+
+def test_data_of_another_vocabulary_is_refused_by_name(tiny_run, tmp_path, capsys):
+    data_dir = shutil.copytree(tiny_run.data_dir, tmp_path / "data")
+    folder = data_dir / "text2text_files"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    vocabulary = manifest["vocabularies"]["inputs"]
+    content = lines(folder / vocabulary["file"])
+    other = TokenEncoder([*content[4:], content[3]])  # the words in another order
+    other.save(folder / vocabulary["file"])
+    for entry in manifest["vocabularies"].values():
+        entry["fingerprint"] = other.fingerprint
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert eval_command.main(["t2t-eval", f"--output_dir={tiny_run.output_dir}", f"--data_dir={data_dir}"]) == 2
+    err = capsys.readouterr().err
+    assert f"the data in {folder} is of another vocabulary of inputs than the run in {tiny_run.output_dir}" in err
+    assert f"the data token, fingerprint {other.fingerprint[:12]}; give the --data_dir that the run was" in err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--data_dir=/nowhere"], "no data of text2text_files in /nowhere; make it with t2t-datagen"),
+        (["--problem=translate_ende_numbers", "--model=transformer", "--hparams_set=transformer_base"],
+         "is another: --problem=translate_ende_numbers asked, text2text_files found; "
+         "--hparams_set=transformer_base asked, transformer_tiny found; leave these flags out"),
+        (["--checkpoint=30"], "checkpoint '30': there is none"),
+        (["--decode_beam_size=0"], "hparam beam_size=0: it is at least 1"),
+        (["--t2t_usr_dir=/nowhere"], "--t2t_usr_dir=/nowhere: no such folder"),
+    ],
+)  # fmt: skip
+def test_mistakes(tiny_run, flags, message, capsys):
+    data = [] if flags[0].startswith("--data_dir") else [f"--data_dir={tiny_run.data_dir}"]
+    assert eval_command.main(["t2t-eval", f"--output_dir={tiny_run.output_dir}", *data, *flags]) == 2
+    assert message in capsys.readouterr().err
