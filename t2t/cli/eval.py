@@ -10,8 +10,8 @@ from t2t.constants import DEFAULT_DATA_DIR, DEV, SPLITS
 from t2t.runs.names import Request
 
 USAGE = """
-Evaluates a trained run: teacher-forced figures (the model predicts each token given the reference before it), and
-scores of what it writes by itself, with the signatures that make them comparable.
+Evaluates a trained run: scores of what it writes by itself, with the signatures that make them comparable, and
+teacher-forced figures (the model predicts each token given the reference before it).
 
     %s --output_dir=run --data_dir=data
     %s --output_dir=run --data_dir=data --split=test --checkpoint=best
@@ -70,10 +70,10 @@ def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, dec
         f"{found.examples:,} of {found.of:,} {split} examples of {run.record.problem}, {loaded.checkpoint.name} "
         f"({loaded.checkpoint.step:,} updates)"
     )
-    for name, value in found.figures.items():
-        print(f"{name} = {value:.4f}")
     for score in found.scores:
         print(score)
+    for name, value in found.figures.items():
+        print(f"{name} = {value:.4f}")
     return 0
 
 

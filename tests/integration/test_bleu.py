@@ -8,7 +8,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF
 
 from t2t.cli import bleu
 
@@ -65,6 +65,24 @@ def test_the_numbers_and_signatures_are_those_of_the_sacrebleu_command(score, tm
         named, value = line.split(" = ", 1)
         name, signature = named.split("|", 1)
         assert ours == f"{name} = {value} | {signature}"
+
+
+@pytest.mark.parametrize(
+    ("flag", "metric", "option"),
+    [
+        ("--smooth_method=add-k", BLEU, {"smooth_method": "add-k"}),
+        ("--force", BLEU, {"force": True}),
+        ("--chrf_char_order=3", CHRF, {"char_order": 3}),
+        ("--chrf_beta=3", CHRF, {"beta": 3}),
+        ("--chrf_whitespace", CHRF, {"whitespace": True}),
+        ("--chrf_eps_smoothing", CHRF, {"eps_smoothing": True}),
+    ],
+)
+def test_every_option_reaches_sacrebleu(score, flag, metric, option):
+    _, out, _ = score(HYPOTHESES, REFERENCES, "--chrf", flag)
+    direct = metric(**option)
+    scored = direct.corpus_score(HYPOTHESES, [REFERENCES])
+    assert f"{scored} | {direct.get_signature()}" in out.splitlines()
 
 
 def test_lines_end_at_newlines_only(score):

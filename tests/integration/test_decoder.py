@@ -215,6 +215,7 @@ def test_checkpoints_by_name_and_path(decode, tiny_run, numbers, tmp_path, capsy
         ("step-00000020", tiny_run.output_dir / "checkpoints" / "step-00000020"),
         ("step-00000040", tiny_run.output_dir),
         ("step-00000040", "latest"),
+        ("step-00000040", "best"),
     ):
         target = f"--decode_to_file={tmp_path / 'out'}"
         assert decode(f"--decode_from_file={numbers}", target, "--decode_beam_size=1", f"--checkpoint={asked}") == 0
