@@ -75,10 +75,19 @@ class HParams:
         return changed
 
     def override(self, text: str) -> "HParams":
-        """Returns a copy changed as `--hparams` says, e.g. `num_heads=4,batch_size=1024`."""
+        """Returns a copy changed as `--hparams` says, e.g. `num_heads=4,batch_size=1024`.
+
+        Where that leaves a value of the set that nothing reads any more, e.g. `beam_size` after `decode_method=greedy`,
+        the value goes back to its default.
+        """
         types = {name: field.default for name, (_, field) in self._fields.items()}
-        current = {name: getattr(self, name) for name in types}
-        return self.replace(**parse_overrides(text, types, current))
+        found = parse_overrides(text, types, dict(self.items()))
+        changed = self.replace(**found)
+        for name, (_, field) in self._fields.items():
+            condition = field.metadata["used_when"]
+            if condition and condition.field in found and name not in found and not condition.holds(changed):
+                setattr(changed, name, field.default)
+        return changed
 
     def freeze(self) -> "HParams":
         """Validates everything, refuses changes from here on, and returns itself.
@@ -141,7 +150,7 @@ class HParams:
     def _complaint(self, name: str) -> str:
         field, value = self._fields[name][1], getattr(self, name)
         condition = field.metadata["used_when"]
-        if condition and value != field.default and getattr(self, condition.field) not in condition.values:
+        if condition and value != field.default and not condition.holds(self):
             return (
                 f"hparam {name}={value!r}: nothing reads it while {condition.field}={getattr(self, condition.field)}; "
                 f"it is read with {condition}"

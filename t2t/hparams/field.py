@@ -1,6 +1,7 @@
 """One tunable value: its type, its bounds, what it means and when it is read."""
 
 import dataclasses
+import math
 from typing import Any
 
 from t2t.errors import UserError
@@ -12,6 +13,10 @@ class UsedWhen:
 
     field: str
     values: tuple
+
+    def holds(self, hparams: Any) -> bool:
+        """Tells whether the other field has one of the values."""
+        return getattr(hparams, self.field) in self.values
 
     def __str__(self) -> str:
         return f"{self.field}={'|'.join(map(str, self.values))}"
@@ -53,6 +58,8 @@ def complaint(field: dataclasses.Field, value: Any) -> str:
     asked = f"hparam {field.name}={value!r}: "
     if rules["choices"] is not None and value not in rules["choices"]:
         return asked + f"use one of {', '.join(map(str, rules['choices']))}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return asked + f"it is a finite number; {rules['doc']}"
     if rules["minimum"] is not None and value < rules["minimum"]:
         return asked + f"it is at least {rules['minimum']}; {rules['doc']}"
     if rules["maximum"] is not None and value > rules["maximum"]:

@@ -4,6 +4,7 @@ Values are typed by the field's default: an int takes no `1.0`, a bool takes tru
 hold `=` and `/` but neither `,` nor `[`. A trailing comma and spaces after commas are allowed.
 """
 
+import math
 import re
 from typing import Any
 
@@ -27,7 +28,7 @@ def parse_overrides(text: str, defaults: dict[str, Any], current: dict[str, Any]
         UserError: malformed text, unknown name, a name assigned twice, a value of another type.
     """
     found: dict[str, Any] = {}
-    assigned: set[tuple[str, str | None]] = set()
+    assigned: dict[str, set[int | None]] = {}
     position = 0
     while position < len(text.rstrip()):
         match = _ASSIGNMENT.match(text, position)
@@ -39,11 +40,13 @@ def parse_overrides(text: str, defaults: dict[str, Any], current: dict[str, Any]
             raise UnknownNameError(
                 f"hparam {name!r} does not exist; {did_you_mean(name, defaults)}see --registry_help=hparams"
             )
-        if (name, index) in assigned or (name, None) in assigned:
+        element = None if index is None else int(index)
+        before = assigned.setdefault(name, set())
+        if element in before or None in before or (element is None and before):
             raise UserError(f"--hparams={text!r}: {name} is assigned twice; keep one")
-        assigned.add((name, index))
-        if index is not None:
-            found[name] = _with_element(name, found.get(name, current[name]), int(index), match)
+        before.add(element)
+        if element is not None:
+            found[name] = _with_element(name, found.get(name, current[name]), element, match)
         else:
             found[name] = _value(name, defaults[name], match)
     return found
@@ -78,8 +81,8 @@ def _scalar(name: str, kind: type, text: str) -> Any:
     if kind is bool and text in _BOOLS:
         return _BOOLS[text]
     try:
-        if kind in (int, float):
-            return kind(text)
+        if kind in (int, float) and math.isfinite(number := kind(text)):
+            return number
     except ValueError:
         pass
     raise UserError(f"hparam {name}={text}: not of type {kind.__name__}; give a value such as {_EXAMPLES[kind]}")

@@ -1,0 +1,272 @@
+import copy
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from t2t.errors import UnknownNameError, UserError
+from t2t.hparams.base import HParams
+from t2t.hparams.field import UsedWhen, param
+from t2t.hparams.sections import ModelHParams
+from t2t.hparams.transformer import TransformerHParams, transformer_base
+
+
+@dataclass(kw_only=True)
+class Family(ModelHParams):
+    kernel_sizes: tuple = param((3, 5), "Widths of the kernels, in positions.")
+    gate: bool = param(False, "Whether there is a gate.")
+    gate_bias: float = param(0.0, "Bias of the gate.", minimum=-1.0, maximum=1.0, used_when=UsedWhen("gate", (True,)))
+
+    def complaints(self):
+        return ["gate and width do not fit"] if self.gate and self.hidden_size == 7 else []
+
+
+@pytest.fixture
+def hparams():
+    return HParams(Family())
+
+
+def test_one_flat_set_of_names_over_sections(hparams):
+    assert hparams.hidden_size == hparams.model.hidden_size == 512
+    assert hparams.batch_size == hparams.batch.batch_size == 4096
+    hparams.hidden_size = 64
+    hparams.batch_size = 100
+    assert (hparams.model.hidden_size, hparams.batch.batch_size) == (64, 100)
+    assert {"model", "hidden_size", "batch_size", "replace"} <= set(dir(hparams))
+
+
+def test_the_habit_of_tensor2tensors_users():
+    def my_set():
+        hparams = transformer_base()
+        hparams.hidden_size = 1024
+        return hparams
+
+    assert my_set().freeze().hidden_size == 1024
+    assert transformer_base().hidden_size == 512
+
+
+def test_replace_returns_a_copy(hparams):
+    changed = hparams.replace(hidden_size=64, batch_size=100)
+    assert (changed.hidden_size, changed.batch_size) == (64, 100)
+    assert (hparams.hidden_size, hparams.batch_size) == (512, 4096)
+    changed.num_hidden_layers = 3
+    assert hparams.num_hidden_layers == 6
+
+
+def test_override_reads_the_command_line(hparams):
+    changed = hparams.override(
+        "hidden_size=64,kernel_sizes=[7],gate=true,kernel_sizes[0]=9".replace(",kernel_sizes[0]=9", "")
+    )
+    assert (changed.hidden_size, changed.kernel_sizes, changed.gate) == (64, (7,), True)
+    assert changed.override("kernel_sizes[0]=9").kernel_sizes == (9,)
+    assert hparams.override("") == hparams
+
+
+def test_what_an_override_leaves_unread_falls_back_and_what_it_says_itself_does_not(hparams):
+    beam = hparams.replace(beam_size=8, alpha=1.0)
+    greedy = beam.override("decode_method=greedy").freeze()
+    assert (greedy.beam_size, greedy.alpha) == (4, 0.6)
+    with pytest.raises(
+        UserError, match=r"^hparam beam_size=7: nothing reads it while decode_method=greedy; it is read"
+    ):
+        beam.override("decode_method=greedy,beam_size=7").freeze()
+    with pytest.raises(UserError, match=r"^hparam weight_decay=0.1: nothing reads it"):
+        hparams.replace(weight_decay=0.1).override("hidden_size=64").freeze()  # a mistake of the set's author
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, HParams.replace])
+def test_copies_stand_alone_and_are_open(hparams, copied):
+    other = copied(hparams.freeze())
+    other.hidden_size = 2
+    assert hparams.hidden_size == 512
+    assert other != hparams
+    assert copied(hparams) == hparams
+
+
+def test_frozen_sets_do_not_change(hparams):
+    assert hparams.freeze() is hparams
+    with pytest.raises(UserError) as error:
+        hparams.hidden_size = 64
+    assert str(error.value) == (
+        "hparam hidden_size=64: the run has been resolved; use replace(hidden_size=...) for a copy"
+    )
+    assert hparams.replace(hidden_size=64).hidden_size == 64
+
+
+# === Names and types ===
+
+
+def test_unknown_names_are_answered_with_the_nearest(hparams):
+    for use in (
+        lambda: hparams.hiden_size,
+        lambda: setattr(hparams, "hiden_size", 3),
+        lambda: hparams.replace(hiden_size=3),
+        lambda: hparams.document("hiden_size"),
+    ):
+        with pytest.raises(UnknownNameError, match=r"^hparam 'hiden_size' does not exist; did you mean hidden_size"):
+            use()
+    assert not hasattr(hparams, "hiden_size")
+    assert getattr(hparams, "hiden_size", 5) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind"),
+    [
+        ("hidden_size", 64.0, "int"),
+        ("hidden_size", "64", "int"),
+        ("hidden_size", True, "int"),
+        ("hidden_size", None, "int"),
+        ("gate", 1, "bool"),
+        ("learning_rate", "0.1", "float"),
+        ("learning_rate", False, "float"),
+        ("optimizer", 3, "str"),
+        ("kernel_sizes", 3, "tuple"),
+    ],
+)
+def test_types_are_those_of_the_defaults(hparams, name, value, kind):
+    with pytest.raises(UserError) as error:
+        hparams.replace(**{name: value})
+    assert str(error.value) == f"hparam {name}={value!r}: it is of type {kind}; {hparams.document(name)}"
+
+
+def test_an_int_may_stand_for_a_float_and_a_list_for_a_tuple(hparams):
+    changed = hparams.replace(learning_rate=1, kernel_sizes=[1, 2])
+    assert type(changed.learning_rate) is float
+    assert changed.kernel_sizes == (1, 2)
+
+
+def test_a_name_in_two_sections_is_refused():
+    @dataclass(kw_only=True)
+    class Twice(ModelHParams):
+        batch_size: int = param(3, "Taken.")
+
+    with pytest.raises(UserError, match=r"hparam 'batch_size' is in two sections, model and batch; rename one"):
+        HParams(Twice())
+
+
+def test_a_name_of_a_section_is_refused():
+    @dataclass(kw_only=True)
+    class Section(ModelHParams):
+        decode: int = param(3, "Taken.")
+
+    with pytest.raises(UserError, match=r"hparam 'decode' has the name of a section; rename it"):
+        HParams(Section())
+
+
+# === Values ===
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"hidden_size": 0}, "hparam hidden_size=0: it is at least 1; Width D of the hidden states, in channels."),
+        ({"label_smoothing": 1.0}, "hparam label_smoothing=1.0: it is at most 0.99; Probability mass e spread evenly "
+         "over the vocabulary, a fraction."),
+        ({"optimizer": "adem"}, "hparam optimizer='adem': use one of adam, adamw, sgd, adafactor, lamb"),
+        ({"gate_bias": 0.5}, "hparam gate_bias=0.5: nothing reads it while gate=False; it is read with gate=True"),
+        ({"gate": True, "gate_bias": 1.5}, "hparam gate_bias=1.5: it is at most 1.0; Bias of the gate."),
+        ({"gate": True, "hidden_size": 7}, "gate and width do not fit"),
+        ({"learning_rate_minimum": 1e-5}, "hparam learning_rate_minimum=1e-05: nothing reads it while "
+         "learning_rate_schedule=noam; it is read with learning_rate_schedule=linear|cosine"),
+        ({"weight_decay": 0.1}, "hparam weight_decay=0.1: nothing reads it while optimizer=adam; it is read with "
+         "optimizer=adamw|lamb"),
+        ({"sampling_top_k": 5}, "hparam sampling_top_k=5: nothing reads it while decode_method=beam; it is read with "
+         "decode_method=sample"),
+        ({"learning_rate": float("nan")}, "hparam learning_rate=nan: it is a finite number; Factor on the paper's "
+         "formula (noam), or the peak rate (others)."),
+        ({"learning_rate": float("inf")}, "hparam learning_rate=inf: it is a finite number; Factor on the paper's "
+         "formula (noam), or the peak rate (others)."),
+    ],
+)  # fmt: skip
+def test_what_freezing_refuses(hparams, changes, complaint):
+    with pytest.raises(UserError) as error:
+        hparams.replace(**changes).freeze()
+    assert str(error.value) == complaint
+
+
+def test_a_value_is_allowed_where_it_is_read(hparams):
+    hparams.replace(gate=True, gate_bias=-1.0).freeze()
+    hparams.replace(learning_rate_schedule="cosine", learning_rate_minimum=1e-5).freeze()
+    hparams.replace(optimizer="adamw", weight_decay=0.1).freeze()
+
+
+def test_freezing_reports_everything_at_once(hparams):
+    with pytest.raises(UserError) as error:
+        hparams.replace(hidden_size=0, batch_size=0, gate_bias=0.5).freeze()
+    assert [part.partition("=")[0] for part in str(error.value).split("; hparam ")] == [
+        "hparam hidden_size", "gate_bias", "batch_size",
+    ]  # fmt: skip
+    hparams.hidden_size = 3  # one that was refused is not frozen
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"num_heads": 3}, "hparam num_heads=3 does not divide the 512 channels of keys; choose a divisor; "
+         "hparam num_heads=3 does not divide the 512 channels of values; choose a divisor"),
+        ({"attention_value_channels": 9}, "hparam num_heads=8 does not divide the 9 channels of values; choose a "
+         "divisor"),
+        ({"hidden_size": 15, "attention_key_channels": 16, "attention_value_channels": 16},
+         "hparam hidden_size=15 is odd; sinusoidal positions need an even width"),
+    ],
+)  # fmt: skip
+def test_what_the_transformer_refuses(changes, complaint):
+    with pytest.raises(UserError) as error:
+        transformer_base().replace(**changes).freeze()
+    assert str(error.value) == complaint
+
+
+def test_an_odd_width_is_fine_without_sinusoids():
+    odd = {"hidden_size": 15, "attention_key_channels": 16, "attention_value_channels": 16}
+    transformer_base().replace(positions="learned", **odd).freeze()
+
+
+def test_layers_and_channels_of_the_transformer_follow_from_one_number_each():
+    plain = TransformerHParams(num_hidden_layers=3, hidden_size=24)
+    assert (plain.encoder_layers, plain.decoder_layers, plain.key_channels, plain.value_channels) == (3, 3, 24, 24)
+    own = TransformerHParams(
+        num_encoder_layers=1, num_decoder_layers=2, attention_key_channels=8, attention_value_channels=16
+    )
+    assert (own.encoder_layers, own.decoder_layers, own.key_channels, own.value_channels) == (1, 2, 8, 16)
+
+
+# === Out and in ===
+
+
+def test_difference_is_what_changed(hparams):
+    changed = hparams.replace(hidden_size=64, gate=True)
+    assert changed.difference(hparams) == {"hidden_size": (512, 64), "gate": (False, True)}
+    assert hparams.difference(hparams) == {}
+    assert changed.difference(transformer_base())["gate"] == (None, True)
+
+
+def test_comes_back_from_json(hparams):
+    changed = hparams.replace(hidden_size=64, kernel_sizes=(1, 2, 3), learning_rate=0.1)
+    read = HParams.from_dict(json.loads(json.dumps(changed.to_dict())), Family)
+    assert read == changed
+    assert read.kernel_sizes == (1, 2, 3)
+
+
+def test_data_of_an_older_version_has_defaults_where_it_is_silent(hparams):
+    data = hparams.replace(hidden_size=64).to_dict()
+    del data["model"]["gate"], data["decode"]
+    read = HParams.from_dict(data, Family)
+    assert (read.hidden_size, read.gate, read.beam_size) == (64, False, 4)
+
+
+def test_data_with_an_unknown_field_is_refused(hparams):
+    data = hparams.to_dict()
+    data["model"]["wings"] = 2
+    with pytest.raises(UnknownNameError, match="hparam 'wings' does not exist"):
+        HParams.from_dict(data, Family)
+
+
+def test_a_set_is_not_hashed_and_not_equal_to_other_things(hparams):
+    assert hparams != hparams.to_dict()
+    with pytest.raises(TypeError):
+        hash(hparams)
+
+
+def test_fields_say_what_they_mean(hparams):
+    assert hparams.document("hidden_size") == "Width D of the hidden states, in channels."
+    assert "padded tokens per side per replica" in hparams.document("batch_size").lower()
