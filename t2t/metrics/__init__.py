@@ -21,6 +21,9 @@ def is_text_metric(name: str) -> bool:
     Raises:
         UnknownNameError: no such metric.
     """
+    if name.startswith(LABEL):
+        higher_is_better(name)
+        return False
     _check_name(name)
     return name in METRICS
 

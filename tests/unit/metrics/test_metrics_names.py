@@ -129,3 +129,9 @@ def test_figures_of_nothing():
         UserError, match="teacher-forced figures of 0 tokens in 0 sequences: there is nothing to average"
     ):
         metrics.teacher_forced(TokenSums())
+
+
+def test_teacher_forced_figures_are_no_text_metrics():
+    assert not metrics.is_text_metric("teacher_forced/loss")
+    with pytest.raises(UnknownNameError, match="lss"):
+        metrics.is_text_metric("teacher_forced/lss")
