@@ -74,4 +74,4 @@ def total_loss(model, features, seed=None):
 
 def numpy(x):
     """A tensor as a float64 array."""
-    return keras.ops.convert_to_numpy(x).astype(np.float64)
+    return keras.ops.convert_to_numpy(keras.ops.cast(x, "float32")).astype(np.float64)

@@ -1,0 +1,161 @@
+"""Attention by hand: section 3.2 of *Attention Is All You Need*."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.layers.attention import KeysValues, MultiHeadAttention, attention_weights
+from t2t.layers.cache import write_position
+from t2t.layers.masks import causal_keep, keys_keep, padding_keep, score_bias, up_to_keep
+from t2t.layers.projection import HeadProjection
+from tests.builders import numpy, randomise
+
+EVERYTHING = np.ones((1, 1, 1, 1), bool)
+
+
+def one_head(*vectors):
+    """(1, 1, length, channels)."""
+    return np.array(vectors, np.float32)[None, None]
+
+
+def attention(width=4, heads=2, keys=4, values=4, dropout=0.0, bias=False, **kwargs):
+    layer = MultiHeadAttention(width, heads, keys, values, dropout, bias, name="attention", **kwargs)
+    layer.build((None, None, width))
+    return layer
+
+
+# === Masks ===
+
+
+def test_padding_is_what_is_not_kept():
+    np.testing.assert_array_equal(padding_keep(np.array([[5, 1, 0], [1, 0, 0]])), [[1, 1, 0], [1, 0, 0]])
+
+
+def test_keys_are_kept_for_every_head_and_query():
+    keep = keys_keep(np.array([[True, False], [True, True]]))
+    assert keep.shape == (2, 1, 1, 2)
+
+
+def test_a_query_sees_itself_and_what_came_before():
+    np.testing.assert_array_equal(causal_keep(3)[0, 0], [[1, 0, 0], [1, 1, 0], [1, 1, 1]])
+
+
+def test_a_cache_is_seen_up_to_the_present_position():
+    np.testing.assert_array_equal(up_to_keep(1, 4), [[[[True, True, False, False]]]])
+
+
+def test_bias_is_nothing_where_kept_and_large_elsewhere():
+    np.testing.assert_array_equal(score_bias(np.array([True, False])), [0.0, -1e9])
+
+
+# === Weights ===
+
+
+def test_weights_by_hand():
+    """Scores are q . k / sqrt(2). With q = (sqrt 2, 0) and keys that begin with 0 and ln 3, softmax is 1/4, 3/4."""
+    weights = attention_weights(one_head([math.sqrt(2), 0.0]), one_head([0.0, 9.0], [math.log(3), -9.0]), EVERYTHING)
+    np.testing.assert_allclose(numpy(weights)[0, 0], [[0.25, 0.75]], rtol=1e-6)
+
+
+def test_what_is_masked_has_no_weight_and_the_rest_share_all():
+    keys = one_head([1.0], [1.0], [50.0])
+    keep = np.array([True, True, False])[None, None, None]
+    np.testing.assert_allclose(numpy(attention_weights(one_head([3.0]), keys, keep))[0, 0], [[0.5, 0.5, 0.0]])
+
+
+def test_a_query_with_nothing_to_see_stays_finite():
+    keys = one_head([1.0], [5.0])
+    weights = numpy(attention_weights(one_head([1.0]), keys, np.zeros((1, 1, 1, 2), bool)))
+    assert np.isfinite(weights).all()
+
+
+def test_weights_are_float32_in_half_precision_and_masking_does_not_overflow():
+    keys = tf.constant(one_head([1.0], [1.0]), tf.float16)
+    keep = np.array([True, False])[None, None, None]
+    weights = attention_weights(tf.constant(one_head([1.0]), tf.float16), keys, keep)
+    assert weights.dtype == tf.float32
+    np.testing.assert_array_equal(numpy(weights)[0, 0], [[1.0, 0.0]])
+
+
+# === The layer ===
+
+
+def test_heads_are_neighbouring_channels():
+    layer = HeadProjection(2, {"query": 4}, use_bias=False)
+    layer.build((None, None, 4))
+    layer.kernels["query"].assign(np.eye(4))
+    (heads,) = layer(np.array([[[1.0, 2.0, 3.0, 4.0]]], np.float32), names=("query",))
+    np.testing.assert_array_equal(heads, [[[[1.0, 2.0]], [[3.0, 4.0]]]])
+
+
+@pytest.mark.parametrize("use_bias", [False, True])
+def test_projecting_together_is_projecting_one_by_one(use_bias):
+    layer = HeadProjection(2, {"query": 4, "key": 4, "value": 6}, use_bias)
+    layer.build((None, None, 5))
+    randomise(layer)
+    x = np.random.default_rng(0).normal(size=(2, 3, 5)).astype(np.float32)
+    together = layer(x, names=("query", "key", "value"))
+    for name, found in zip(("query", "key", "value"), together, strict=True):
+        (alone,) = layer(x, names=(name,))
+        np.testing.assert_allclose(found, alone, rtol=1e-5, atol=1e-6)
+        plain = x @ np.asarray(layer.kernels[name]) + (np.asarray(layer.biases[name]) if use_bias else 0.0)
+        for head in range(2):
+            size = plain.shape[-1] // 2
+            np.testing.assert_allclose(
+                found[:, head], plain[..., head * size : (head + 1) * size], rtol=1e-4, atol=1e-5
+            )
+
+
+@pytest.mark.parametrize(("use_bias", "count"), [(False, 4), (True, 8)])
+def test_biases_are_four_or_none(use_bias, count):
+    layer = attention(bias=use_bias)
+    assert len(layer.weights) == count
+    for variable in layer.weights:
+        assert ("bias" in variable.path) == (not np.asarray(variable).any())
+
+
+def test_kernels_begin_as_glorot_has_it_each_for_itself():
+    """Uniform to sqrt(6 / (in + out)), so of variance 2 / (in + out); as one matrix they would begin smaller."""
+    layer = attention(width=256, heads=4, keys=256, values=128)
+    expected = {"query": 512, "key": 512, "value": 384}
+    for name, fan in expected.items():
+        kernel = np.asarray(layer.project.kernels[name])
+        assert abs(kernel).max() <= math.sqrt(6 / fan)
+        assert abs(kernel).max() > 0.99 * math.sqrt(6 / fan)
+        np.testing.assert_allclose(kernel.var(), 2 / fan, rtol=0.03)
+    np.testing.assert_allclose(np.asarray(layer.output_layer.kernel).var(), 2 / 384, rtol=0.03)
+
+
+def test_self_attention_is_queries_keys_and_values_of_one_sequence():
+    layer = randomise(attention(keys=6, values=8, bias=True))
+    x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+    keep = causal_keep(3)
+    q, memory = layer.query(x), layer.keys_values(x)
+    assert (memory.keys.shape, memory.values.shape) == ((2, 2, 3, 3), (2, 2, 3, 4))
+    np.testing.assert_allclose(layer(x, keep), layer.combine(q, memory, keep), rtol=1e-4, atol=1e-5)
+    q, memory = layer.query_keys_values(x)
+    np.testing.assert_allclose(layer(x, keep), layer.combine(q, memory, keep), rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_is_on_the_weights_and_only_under_a_seed():
+    """All values are 1 and W^O is the identity: outputs are sums of weights, which are 1 but for dropout."""
+    layer = attention(dropout=0.5)
+    x = np.random.default_rng(0).normal(size=(1, 6, 4)).astype(np.float32)
+    ones = KeysValues(layer.keys_values(x).keys, np.ones((1, 2, 6, 2), np.float32))
+    layer.output_layer.kernel.assign(np.eye(4))
+    np.testing.assert_allclose(layer.combine(layer.query(x), ones, EVERYTHING), np.ones((1, 6, 4)), rtol=1e-5)
+    seeded = numpy(layer.combine(layer.query(x), ones, EVERYTHING, seed=tf.constant([1, 2], tf.int64)))
+    assert np.abs(seeded - 1.0).max() > 0.1
+
+
+# === The cache ===
+
+
+def test_a_position_is_written_and_the_others_stay():
+    old = KeysValues(np.zeros((2, 1, 3, 2), np.float32), np.ones((2, 1, 3, 4), np.float32))
+    new = KeysValues(np.full((2, 1, 1, 2), 7.0, np.float32), np.full((2, 1, 1, 4), 8.0, np.float32))
+    found = write_position(old, new, 1)
+    np.testing.assert_array_equal(found.keys[0, 0], [[0, 0], [7, 7], [0, 0]])
+    np.testing.assert_array_equal(found.values[1, 0], [[1] * 4, [8] * 4, [1] * 4])

@@ -1,0 +1,211 @@
+"""Embeddings, positions, feed-forward, residuals and dropout, by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.layers.dropout import Dropout
+from t2t.layers.embedding import Embedding
+from t2t.layers.feed_forward import FeedForward
+from t2t.layers.positions import LearnedPositions, SinusoidalPositions, build_positions, sinusoids
+from t2t.layers.residual import Residual
+from tests.builders import numpy, randomise
+from tests.reference.transformer import layer_norm, sinusoid
+
+SEED = tf.constant([1, 2], tf.int64)
+
+
+# === Embeddings ===
+
+
+def test_embeddings_are_scaled_by_the_root_of_the_width_and_the_output_layer_is_not():
+    layer = Embedding(3, 4)
+    layer.build()
+    layer.table.assign([[1.0] * 4, [2.0] * 4, [0.5] * 4])
+    np.testing.assert_allclose(layer(np.array([[2, 0]])), [[[1.0] * 4, [2.0] * 4]])
+    np.testing.assert_allclose(layer.output_kernel(), layer.table)
+
+
+@pytest.mark.parametrize("layer", [Embedding(2000, 64), LearnedPositions(2000, 64)], ids=["embedding", "positions"])
+def test_tables_begin_normal_with_a_variance_of_one_over_the_width(layer):
+    layer.build()
+    table = np.asarray(layer.table)
+    assert table.shape == (2000, 64)
+    np.testing.assert_allclose(table.std(), 64**-0.5, rtol=0.02)
+    assert abs(table.mean()) < 0.002
+    # Of a normal distribution, 31.7 % lie beyond one standard deviation and 0.27 % beyond three.
+    np.testing.assert_allclose((np.abs(table) > 64**-0.5).mean(), 0.317, atol=0.01)
+    assert (np.abs(table) > 3 * 64**-0.5).mean() > 0.001
+
+
+# === Positions ===
+
+
+def test_sinusoids_by_hand():
+    """Width 4: pairs turn by 1 and by 1/100 a position."""
+    expected = [[0, 1, 0, 1], [math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)],
+                [math.sin(2), math.cos(2), math.sin(0.02), math.cos(0.02)]]  # fmt: skip
+    np.testing.assert_allclose(sinusoids(3, 4), expected, atol=1e-6)
+    np.testing.assert_allclose(SinusoidalPositions(4)(np.zeros((1, 3, 4), np.float32))[0], expected, atol=1e-6)
+
+
+def test_sinusoids_of_far_positions():
+    expected = np.array([sinusoid(position, 32) for position in (5000, 5001)])
+    np.testing.assert_allclose(sinusoids(5002, 32)[5000:], expected, atol=1e-6)
+    found = SinusoidalPositions(32)(np.ones((1, 2, 32), np.float32), start=5000)
+    np.testing.assert_allclose(found[0] - 1.0, expected, atol=2e-3)  # float32 angles
+
+
+@pytest.mark.parametrize("layer", [SinusoidalPositions(6), LearnedPositions(9, 6)], ids=["sinusoidal", "learned"])
+def test_a_start_is_an_offset(layer):
+    layer.build((None, None, 6))
+    randomise(layer)
+    x = np.zeros((1, 7, 6), np.float32)
+    np.testing.assert_allclose(layer(x[:, :3], start=4), layer(x)[:, 4:], atol=1e-6)
+
+
+def test_learned_positions_repeat_the_last_one():
+    layer = LearnedPositions(2, 1)
+    layer.build()
+    layer.table.assign([[1.0], [2.0]])
+    np.testing.assert_array_equal(layer(np.zeros((1, 4, 1), np.float32))[0, :, 0], [1.0, 2.0, 2.0, 2.0])
+
+
+def test_positions_by_kind():
+    assert isinstance(build_positions("sinusoidal", 9, 4), SinusoidalPositions)
+    assert isinstance(build_positions("learned", 9, 4), LearnedPositions)
+    assert build_positions("none", 9, 4) is None
+
+
+# === Feed-forward ===
+
+
+def test_feed_forward_by_hand():
+    """max(0, x W1 + b1) W2 + b2 with x = 1: hidden max(0, (2, -3) + (1, 1)) = (3, 0); out 3 * 5 + 0 * 7 + 0.5."""
+    layer = FeedForward(1, 2, "relu", 0.0)
+    layer.build((None, None, 1))
+    for variable, value in zip(
+        layer.trainable_variables, ([[2.0, -3.0]], [1.0, 1.0], [[5.0], [7.0]], [0.5]), strict=True
+    ):
+        variable.assign(value)
+    np.testing.assert_allclose(layer(np.ones((1, 1, 1), np.float32)), [[[15.5]]])
+
+
+def test_dropout_of_the_feed_forward_is_inside():
+    """With W2 = 1 over 64 inner channels that are all 1, half of them dropped and doubled: near 64, never all of it."""
+    layer = FeedForward(1, 64, "relu", 0.5)
+    layer.build((None, None, 1))
+    layer.inner.kernel.assign(np.ones((1, 64)))
+    layer.outer.kernel.assign(np.ones((64, 1)))
+    x = np.ones((1, 200, 1), np.float32)
+    np.testing.assert_allclose(layer(x), np.full((1, 200, 1), 64.0), rtol=1e-5)
+    found = numpy(layer(x, seed=SEED)).ravel()
+    np.testing.assert_allclose(found.mean(), 64.0, rtol=0.03)
+    np.testing.assert_allclose(found.std(), 8.0, rtol=0.2)  # sqrt(64 * 0.5 * 0.5) * 2
+    np.testing.assert_allclose(found % 2.0, 0.0, atol=1e-4)
+
+
+# === Residuals ===
+
+X = np.array([[[1.0, 2.0, 4.0]]], np.float32)
+
+
+def residual(norm_position, dropout=0.0, epsilon=1e-6, **kwargs):
+    layer = Residual(norm_position, epsilon, dropout, name="residual", **kwargs)
+    layer.build((None, None, 3))
+    return layer
+
+
+def plain_norm(x):
+    return layer_norm(np.asarray(x, np.float64), 1.0, 0.0, 1e-6)
+
+
+def test_post_norm_is_the_norm_of_the_sum():
+    found = residual("post")(X, sublayer=lambda x: 3.0 * x)
+    np.testing.assert_allclose(found[0, 0], plain_norm(4.0 * X[0, 0]), rtol=1e-5)
+
+
+def test_pre_norm_is_the_sum_with_a_normed_input():
+    found = residual("pre")(X, sublayer=lambda x: 3.0 * x)
+    np.testing.assert_allclose(found[0, 0], X[0, 0] + 3.0 * plain_norm(X[0, 0]), rtol=1e-5)
+
+
+def test_dropout_of_a_residual_is_on_the_sub_layers_output_alone():
+    layer = residual("pre", dropout=0.5)
+    x = np.full((1, 500, 3), 7.0, np.float32)
+    found = numpy(layer(x, sublayer=lambda y: 0.0 * y + 1.0, seed=SEED))
+    assert set(np.unique(found)) == {7.0, 9.0}
+    np.testing.assert_allclose(layer(x, sublayer=lambda y: 0.0 * y + 1.0), np.full((1, 500, 3), 8.0))
+
+
+def test_epsilon_is_added_to_the_variance():
+    """Variance of (0, 2) is 1: with epsilon 3, (x - 1) / 2."""
+    layer = Residual("post", 3.0, 0.0)
+    layer.build((None, None, 2))
+    np.testing.assert_allclose(layer.after(np.array([[[0.0, 2.0]]], np.float32), np.zeros((1, 1, 2))), [[[-0.5, 0.5]]])
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_norms_compute_in_float32(policy):
+    """Squares of 300 overflow float16; a mean over 3,000 ones stalls in bfloat16 at 256."""
+    layer = Residual("post", 1e-6, 0.0, dtype=policy)
+    layer.build((None, None, 3000))
+    x = np.where(np.arange(3000) % 2, 300.0, -100.0)[None, None]
+    found = numpy(layer.after(x.astype(np.float32), np.zeros_like(x, np.float32)))
+    np.testing.assert_allclose(found, np.where(np.arange(3000) % 2, 1.0, -1.0)[None, None], atol=0.01)
+
+
+# === Dropout ===
+
+
+def dropout(rate, name="dropout"):
+    layer = Dropout(rate, name=name)
+    layer.build()
+    return layer
+
+
+def test_dropout_zeroes_a_fraction_and_scales_the_rest():
+    x = np.full((100, 100), 3.0, np.float32)
+    found = numpy(dropout(0.25)(x, seed=SEED))
+    np.testing.assert_allclose(np.unique(found), [0.0, 4.0])
+    assert abs((found == 0.0).mean() - 0.25) < 0.02  # one standard deviation is 0.0043
+    # No pattern along rows or columns: their fractions scatter as independent draws do, by 0.043.
+    for axis in (0, 1):
+        np.testing.assert_allclose((found == 0.0).mean(axis=axis).std(), 0.043, rtol=0.3)
+
+
+def test_no_seed_or_no_rate_is_no_dropout():
+    x = np.ones((4, 4), np.float32)
+    np.testing.assert_array_equal(dropout(0.5)(x), x)
+    np.testing.assert_array_equal(dropout(0.0)(x, seed=SEED), x)
+
+
+def test_a_mask_depends_on_seed_and_name_alone():
+    x = np.ones((50, 50), np.float32)
+    first = numpy(dropout(0.5)(x, seed=SEED))
+    np.testing.assert_array_equal(numpy(dropout(0.5)(x, seed=SEED)), first)
+    np.testing.assert_array_equal(numpy(tf.function(dropout(0.5))(x, seed=SEED)), first)
+    for other in (
+        dropout(0.5, "another")(x, seed=SEED),
+        dropout(0.5)(x, seed=SEED + 1),
+        dropout(0.5)(x, seed=SEED[::-1]),
+    ):
+        assert 0.4 < (numpy(other) == first).mean() < 0.6
+
+
+def test_the_largest_seed_has_room_for_every_layers_number():
+    largest = tf.constant([2**62 - 1, 2**62 - 1], tf.int64)
+    found = numpy(dropout(0.5)(np.ones((50, 50), np.float32), seed=largest))
+    assert 0.4 < (found == 0.0).mean() < 0.6
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_stays_half_precision(dtype):
+    x = tf.cast(np.ones((100, 100)), dtype)
+    found = Dropout(0.1, dtype=f"mixed_{dtype}", name="half")
+    found.build()
+    dropped = found(x, seed=SEED)
+    assert dropped.dtype == x.dtype
+    assert abs((numpy(tf.cast(dropped, tf.float32)) == 0.0).mean() - 0.1) < 0.02
