@@ -39,7 +39,7 @@ setup(
     },
     entry_points={
         "console_scripts": [
-            f"t2t-{command.replace('_', '-')}=t2t.cli.{command}:entry_point" for command in COMMANDS
+            f"t2t-{command.replace('_', '-')}=t2t.cli.{command}:main" for command in COMMANDS
         ],
     },
 )

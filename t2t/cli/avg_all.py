@@ -1,12 +1,10 @@
 """`t2t-avg-all`: averages checkpoints of a run into one."""
 
-import sys
-
 from absl import flags
 
 from t2t.checkpoints.averaging import average_checkpoints, last_steps
 from t2t.checkpoints.store import AVERAGED, CheckpointStore
-from t2t.cli.common import command, parse
+from t2t.cli.common import command
 from t2t.cli.flags import open_asked_run
 from t2t.errors import UserError
 
@@ -35,12 +33,9 @@ def build_flags() -> flags.FlagValues:
     return values
 
 
-@command
-def main(argv: list[str] | None = None) -> int:
+@command(build_flags, USAGE)
+def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
-    values = parse(build_flags(), argv, USAGE)
-    if values is None:
-        return 0
     count, asked = values["n"].value, values["checkpoints"].value
     if asked and count is not None:
         raise UserError("--n and --checkpoints are given; keep one of them")
@@ -59,8 +54,3 @@ def _steps(asked: list[str]) -> list[int]:
     if len(set(steps)) < len(steps):
         raise UserError(f"--checkpoints={','.join(asked)}: a step stands in it twice; name each once")
     return steps
-
-
-def entry_point() -> None:
-    """Is the console script."""
-    sys.exit(main(sys.argv))

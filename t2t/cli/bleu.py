@@ -1,13 +1,12 @@
 """`t2t-bleu`: scores a file of translations against a file of references, as sacreBLEU does."""
 
 import logging
-import sys
 from collections import Counter
 from typing import Any
 
 from absl import flags
 
-from t2t.cli.common import command, parse
+from t2t.cli.common import command
 from t2t.errors import UserError
 from t2t.file_decoding.source import LineSource
 from t2t.metrics.text import bleu, chrf
@@ -47,12 +46,9 @@ def build_flags() -> flags.FlagValues:
     return values
 
 
-@command
-def main(argv: list[str] | None = None) -> int:
+@command(build_flags, USAGE)
+def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
-    values = parse(build_flags(), argv, USAGE)
-    if values is None:
-        return 0
     missing = [f"--{name}" for name in ("translation", "reference") if not values[name].value]
     if missing:
         raise UserError(f"{' and '.join(missing)} not given; name the file of translations and that of references")
@@ -84,8 +80,3 @@ def _lines(path: str) -> list[str]:
     for what, count in sorted(mended.items()):
         log.warning("%s: %s in %s lines", source, what, f"{count:,}")
     return lines
-
-
-def entry_point() -> None:
-    """Is the console script."""
-    sys.exit(main(sys.argv))

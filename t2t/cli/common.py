@@ -19,7 +19,8 @@ from absl import flags
 
 from t2t.errors import T2TError, UnknownNameError, UserError, did_you_mean, one_line
 
-Main = Callable[[list[str] | None], int]
+Main = Callable[..., int]
+Body = Callable[[flags.FlagValues], int]
 _STARTING = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl|To enable the following instructions|\s*$")
 """Lines that TensorFlow writes before anyone can tell it not to."""
 
@@ -27,27 +28,42 @@ ALL = "*"
 """Value of `--registry_help` given bare."""
 
 
-def command(main: Main) -> Main:
-    """Wraps `main(argv) -> exit status`: errors of the user and the machine become one line."""
+def command(build_flags: Callable[[], flags.FlagValues], usage: str) -> Callable[[Body], Main]:
+    """Makes `main(argv=None) -> exit status` of a function that is given the flags, read.
 
-    @functools.wraps(main)
-    def wrapped(argv: list[str] | None = None) -> int:
-        argv = list(sys.argv if argv is None else argv)
-        name = os.path.basename(argv[0]) if argv else "t2t"
-        with logging_to_stderr():
-            try:
-                return main(argv)
-            except T2TError as error:
-                print(f"{name}: error: {one_line(error)}", file=sys.stderr)
-                return error.exit_status
-            except BrokenPipeError:
-                sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has gone; nothing more to say to it
-                return 0
-            except KeyboardInterrupt:
-                print(f"{name}: interrupted", file=sys.stderr)
-                return 130
+    Errors of the user and of the machine become one line; `--help` is answered here.
+    """
 
-    return wrapped
+    def decorate(body: Body) -> Main:
+        @functools.wraps(body)
+        def main(argv: list[str] | None = None) -> int:
+            argv = list(sys.argv if argv is None else argv)
+            return _guarded(os.path.basename(argv[0]), lambda: _read_and_run(body, build_flags(), argv, usage))
+
+        return main
+
+    return decorate
+
+
+def _read_and_run(body: Body, values: flags.FlagValues, argv: list[str], usage: str) -> int:
+    read = parse(values, argv, usage)
+    return 0 if read is None else body(read)
+
+
+def _guarded(name: str, run: Callable[[], int]) -> int:
+    """Runs a command; returns its exit status."""
+    with logging_to_stderr():
+        try:
+            return run()
+        except T2TError as error:
+            print(f"{name}: error: {one_line(error)}", file=sys.stderr)
+            return error.exit_status
+        except BrokenPipeError:
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has gone; nothing more to say to it
+            return 0
+        except KeyboardInterrupt:
+            print(f"{name}: interrupted", file=sys.stderr)
+            return 130
 
 
 def parse(values: flags.FlagValues, argv: Sequence[str], usage: str) -> flags.FlagValues | None:

@@ -1,15 +1,12 @@
 """`t2t-datagen`: generates the data of a problem."""
 
-import sys
-
 from absl import flags
 
-from t2t.cli.common import ALL, command, parse, quietly
-from t2t.cli.flags import define_problem_flags, request_of
+from t2t.cli.common import command
+from t2t.cli.flags import define_problem_flags, lists_registry, request_of
 from t2t.constants import DATA_SEED
-from t2t.plugins import load_plugins
 from t2t.runs.data import generate_data
-from t2t.runs.names import problem_named, registry_listing
+from t2t.runs.names import problem_named
 
 USAGE = """
 Generates the data of a problem: learns its vocabulary, encodes its splits, writes them with checksums.
@@ -28,22 +25,11 @@ def build_flags() -> flags.FlagValues:
     return values
 
 
-@command
-def main(argv: list[str] | None = None) -> int:
+@command(build_flags, USAGE)
+def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
-    values = parse(build_flags(), argv, USAGE)
-    if values is None:
-        return 0
-    with quietly():
-        load_plugins(values["t2t_usr_dir"].value or None)
-    if values["registry_help"].value is not None:
-        print(registry_listing(values["registry_help"].value.replace(ALL, "")))
+    if lists_registry(values):
         return 0
     request = request_of(values)
     generate_data(request, problem_named(request.problem, request.problem_options), values["random_seed"].value)
     return 0
-
-
-def entry_point() -> None:
-    """Is the console script."""
-    sys.exit(main(sys.argv))

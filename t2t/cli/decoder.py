@@ -1,10 +1,8 @@
 """`t2t-decoder`: decodes a file, a split of generated data, or what is typed, with a trained run."""
 
-import sys
-
 from absl import flags
 
-from t2t.cli.common import command, import_quietly, parse
+from t2t.cli.common import command, import_quietly
 from t2t.cli.decoding import (
     check_files,
     decode_file,
@@ -55,12 +53,9 @@ def build_flags() -> flags.FlagValues:
     return values
 
 
-@command
-def main(argv: list[str] | None = None) -> int:
+@command(build_flags, USAGE)
+def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
-    values = parse(build_flags(), argv, USAGE)
-    if values is None:
-        return 0
     _check(values)
     names = [values[name].value for name in ("output_dir", "problem", "model", "hparams_set")]
     run = open_asked_run(*names)
@@ -91,8 +86,3 @@ def _check(values: flags.FlagValues) -> None:
         check_files(values["decode_from_file"].value, values["decode_to_file"].value)
     elif values["decode_to_file"].value:
         check_output(values["decode_to_file"].value)
-
-
-def entry_point() -> None:
-    """Is the console script."""
-    sys.exit(main(sys.argv))

@@ -1,10 +1,8 @@
 """`t2t-eval`: judges a trained run on a split of generated data."""
 
-import sys
-
 from absl import flags
 
-from t2t.cli.common import command, import_quietly, parse
+from t2t.cli.common import command, import_quietly
 from t2t.cli.flags import define_more_search_flags, define_trained_flags, open_asked_run, search_overrides
 from t2t.constants import DEFAULT_DATA_DIR, DEV, SPLITS
 from t2t.runs.names import Request
@@ -31,12 +29,9 @@ def build_flags() -> flags.FlagValues:
     return values
 
 
-@command
-def main(argv: list[str] | None = None) -> int:
+@command(build_flags, USAGE)
+def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
-    values = parse(build_flags(), argv, USAGE)
-    if values is None:
-        return 0
     names = {name: values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "data_dir")}
     open_asked_run(*list(names.values())[:4])
     return evaluate(
@@ -75,8 +70,3 @@ def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, dec
     for name, value in found.figures.items():
         print(f"{name} = {value:.4f}")
     return 0
-
-
-def entry_point() -> None:
-    """Is the console script."""
-    sys.exit(main(sys.argv))

@@ -4,10 +4,12 @@ from typing import Any
 
 from absl import flags
 
+from t2t.cli.common import ALL, quietly
 from t2t.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
 from t2t.errors import UserError
+from t2t.plugins import load_plugins
 from t2t.run_dir import RunDir
-from t2t.runs.names import Request
+from t2t.runs.names import Request, registry_listing
 
 _OPTION_FLAGS = {
     "vocab_kind": "Kind of vocabulary: sentencepiece, byte or token; empty for the problem's own.",
@@ -47,6 +49,16 @@ def define_plugin_flags(values: flags.FlagValues) -> None:
 
 def _define_usr_dir_flag(values: flags.FlagValues) -> None:
     flags.DEFINE_string("t2t_usr_dir", "", "Folder of a plug-in: a package that registers names.", flag_values=values)
+
+
+def lists_registry(values: flags.FlagValues) -> bool:
+    """Loads the plug-ins; where --registry_help asks for the names, prints them and returns True."""
+    with quietly():
+        load_plugins(values["t2t_usr_dir"].value or None)
+    if values["registry_help"].value is None:
+        return False
+    print(registry_listing(values["registry_help"].value.replace(ALL, "")))
+    return True
 
 
 def define_run_flags(values: flags.FlagValues) -> None:

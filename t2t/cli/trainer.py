@@ -4,15 +4,21 @@ import sys
 
 from absl import flags
 
-from t2t.cli.common import ALL, command, import_quietly, parse, quietly
+from t2t.cli.common import command, import_quietly
 from t2t.cli.decoding import check_files, decode_file, decode_interactively
 from t2t.cli.eval import evaluate
-from t2t.cli.flags import define_problem_flags, define_run_flags, define_search_flags, request_of, search_overrides
+from t2t.cli.flags import (
+    define_problem_flags,
+    define_run_flags,
+    define_search_flags,
+    lists_registry,
+    request_of,
+    search_overrides,
+)
 from t2t.constants import DEV
 from t2t.errors import UserError
-from t2t.plugins import load_plugins
 from t2t.runs.data import generate_data
-from t2t.runs.names import Request, check_names, problem_named, registry_listing
+from t2t.runs.names import Request, check_names, problem_named
 
 SCHEDULES = ("continuous_train_and_eval", "train", "evaluate")
 USAGE = """
@@ -60,16 +66,10 @@ def _define_training_flags(values: flags.FlagValues) -> None:
     )  # fmt: skip
 
 
-@command
-def main(argv: list[str] | None = None) -> int:
+@command(build_flags, USAGE)
+def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
-    values = parse(build_flags(), argv, USAGE)
-    if values is None:
-        return 0
-    with quietly():
-        load_plugins(values["t2t_usr_dir"].value or None)
-    if values["registry_help"].value is not None:
-        print(registry_listing(values["registry_help"].value.replace(ALL, "")))
+    if lists_registry(values):
         return 0
     request = request_of(values)
     request = Request(**{**vars(request), "train_steps": values["train_steps"].value})
@@ -141,8 +141,3 @@ def _decode(values: flags.FlagValues, request: Request) -> int:
     if values["decode_interactive"].value:
         decode_interactively(loaded.translator())
     return 0
-
-
-def entry_point() -> None:
-    """Is the console script."""
-    sys.exit(main(sys.argv))

@@ -138,7 +138,7 @@ def transformer_quickstart() -> HParams:
 
 @register_hparams
 def transformer_multi30k_tiny() -> HParams:
-    """2.6 million parameters for Multi30k: 4+4 layers, d 128, dropout 0.3 (Wu et al. 2021, section 4)."""
+    """For Multi30k: 4+4 layers, d 128, d_ff 256, 4 heads, dropout 0.3 (Wu et al. 2021, section 4)."""
     return transformer_base().replace(
         num_hidden_layers=4,
         hidden_size=128,

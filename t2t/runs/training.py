@@ -35,7 +35,7 @@ from t2t.training.memory import MemoryEstimate, estimate
 from t2t.training.optimizers import build_optimizer
 from t2t.training.schedules import learning_rate
 from t2t.training.step import UpdateStep
-from t2t.training.trainer import Plan, Trainer
+from t2t.training.trainer import DivergedError, Plan, Trainer
 from t2t.training.weights import assign_model, restore
 
 log = logging.getLogger("t2t")
@@ -177,7 +177,8 @@ class TrainingRun:
             signals = StopOnSignal()
             stack.callback(signals.release)
             signals.take_over()
-            trainer.fit(self._callbacks(trainer, run, store, signals))
+            with _naming_the_last_checkpoint(store):
+                trainer.fit(self._callbacks(trainer, run, store, signals))
             return signals.received or 0
 
     def _open_run(self) -> RunDir:
@@ -283,6 +284,17 @@ def best_metric_of(asked: str, declared: tuple[str, ...]) -> str:
     if name in METRICS or name.startswith(LABEL):
         return name
     return LABEL + name if name in FIGURES else name
+
+
+@contextlib.contextmanager
+def _naming_the_last_checkpoint(store: CheckpointStore) -> Iterator[None]:
+    """Adds to the news that training diverged what there is to go back to."""
+    try:
+        yield
+    except DivergedError as error:
+        latest = store.latest()
+        good = f"the last good checkpoint is step {latest}" if latest is not None else "no checkpoint was saved before"
+        raise DivergedError(f"{error}; {good}") from error
 
 
 def extreme_batches(reader, columns, batch_size: int, max_length: int) -> list[dict[str, np.ndarray]]:

@@ -129,7 +129,7 @@ def test_a_killed_decoder_is_gone_on_from(decode, tiny_run, numbers, tmp_path, c
     flags = [f"--decode_from_file={numbers}", "--decode_window=2", "--n_best=2", "--output_format=tsv"]
     assert decode(*flags, f"--decode_to_file={undisturbed}") == 0
     command = [sys.executable, "-m", "t2t.cli.decoder", f"--output_dir={tiny_run.output_dir}", *flags]
-    code = "import sys; from t2t.cli.decoder import entry_point; entry_point()"
+    code = "import sys; from t2t.cli.decoder import main; sys.exit(main())"
     process = subprocess.Popen([sys.executable, "-c", code, *command[3:], f"--decode_to_file={target}"])
     state = tmp_path / "out.partial.json"
     while process.poll() is None and not state.exists():
