@@ -6,6 +6,7 @@ import functools
 import logging
 import math
 import platform
+from collections.abc import Iterator
 
 import keras
 import numpy as np

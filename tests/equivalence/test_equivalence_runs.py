@@ -1,6 +1,7 @@
 """Whole runs that must be equal bit for bit: resumed and uninterrupted, evaluated and not, twice with one seed."""
 
 import os
+import re
 import shutil
 import signal
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from t2t.errors import UserError
-from t2t.training.trainer import Trainer
+from t2t.training.trainer import DivergedError, Trainer
 
 ALL_OF_IT = (
     {"worker_cpu": 2},
@@ -204,3 +205,22 @@ def test_a_run_is_not_resumed_with_another_seed(make_run, whole, tmp_path):
 
 def test_training_moves_every_weight(whole):
     assert differing(whole.initial, whole.checkpoint().model) == set(whole.initial)
+
+
+@pytest.mark.usefixtures("no_rehearsal")
+def test_a_run_that_diverges_stops_and_names_the_update_and_what_to_go_back_to(make_run, tmp_path):
+    run = make_run(
+        tmp_path / "run", {"eval_every": 1}, train_steps=20, optimizer="sgd", learning_rate_schedule="constant",
+        learning_rate=1e25, learning_rate_warmup_steps=0,
+    )  # fmt: skip
+    with pytest.raises(DivergedError) as error:
+        run.fit()
+    good = run.checkpoint()
+    assert re.fullmatch(
+        rf"training diverged at update {good.step + 1}: loss \S+, gradient norm \S+; that update was not applied; "
+        rf"lower learning_rate, raise learning_rate_warmup_steps or set clip_grad_norm, in a new --output_dir with "
+        rf"--warm_start_from; the last good checkpoint is step {good.step}",
+        str(error.value),
+    )
+    for variable in run.model.variables:
+        np.testing.assert_array_equal(np.asarray(variable), good.model[variable.path])
