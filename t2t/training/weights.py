@@ -1,8 +1,11 @@
 """Everything that training changes, out of the device's memory and back into it, by name."""
 
 import contextlib
+import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
+import keras
 import numpy as np
 
 from t2t.checkpoints.transfer import require_exact
@@ -18,9 +21,19 @@ def model_arrays(step: UpdateStep) -> Arrays:
 
 def optimizer_arrays(step: UpdateStep) -> Arrays:
     """Returns the optimizer's slots and the loss scale by name."""
-    rate = step.optimizer.learning_rate.path  # a function of the update, assigned before each
-    slots = {v.path: np.asarray(v) for v in step.optimizer.variables if v.path != rate}
+    slots = {name: np.asarray(v) for name, v in _slots(step.optimizer).items()}
     return slots | {v.name.split(":")[0]: v.numpy() for v in step.loss_scale.variables}
+
+
+def _slots(optimizer: keras.optimizers.Optimizer) -> dict[str, keras.Variable]:
+    """Returns the optimizer's variables by name, without the learning rate, which is assigned before each update.
+
+    Keras's Adafactor calls the slots of all weights of one name alike, so equal names are numbered in their order.
+    """
+    variables = [v for v in optimizer.variables if v.path != optimizer.learning_rate.path]
+    times = Counter(v.path for v in variables)
+    numbers: dict[str, Iterator[int]] = {path: itertools.count() for path in times}
+    return {v.path if times[v.path] == 1 else f"{v.path}/{next(numbers[v.path])}": v for v in variables}
 
 
 def ema_arrays(step: UpdateStep) -> Arrays | None:
@@ -42,9 +55,8 @@ def restore(step: UpdateStep, model: Arrays, optimizer: Arrays | None, ema: Arra
         require_exact(optimizer, {name: value.shape for name, value in current.items()}, f"{source} (optimizer)")
     assign_model(step.model, model)
     if optimizer is not None:
-        for variable in step.optimizer.variables:
-            if variable.path in optimizer:
-                variable.assign(optimizer[variable.path])
+        for name, variable in _slots(step.optimizer).items():
+            variable.assign(optimizer[name])
         for variable in step.loss_scale.variables:
             variable.assign(optimizer[variable.name.split(":")[0]])
     for mean, variable in zip(step.ema, step.model.trainable_variables, strict=False):

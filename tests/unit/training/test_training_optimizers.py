@@ -1,0 +1,110 @@
+"""First updates by hand, through the step that applies them."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.hparams.sections import OptimizerHParams
+from t2t.models.transformer import Transformer
+from t2t.training.distribute import build_strategy
+from t2t.training.optimizers import build_optimizer
+from t2t.training.step import UpdateStep
+from t2t.training.weights import optimizer_arrays
+from tests.builders import tiny_hparams, tokens_spec
+
+
+class Given(keras.Model):
+    """A vector and a matrix, both 1, whose gradients are what a batch says."""
+
+    def __init__(self):
+        super().__init__(name="given")
+        self.vector = self.add_weight(name="vector", shape=(2,), initializer="ones")
+        self.matrix = self.add_weight(name="matrix", shape=(1, 2), initializer="ones")
+        self.built = True
+
+    def body(self, features, seed=None):
+        return features["slopes"]
+
+    def loss_sum(self, hidden, targets):
+        return tf.reduce_sum(hidden * self.vector) + tf.reduce_sum(hidden * self.matrix[0]), tf.constant(1.0)
+
+
+def updated(gradients, rate, weight_decay=0.0, **hparams):
+    """Returns (vector, matrix) after one update for each of `gradients`."""
+    strategy = build_strategy(worker_cpu=1)
+    with strategy.scope():
+        model = Given()
+        optimizer = build_optimizer(OptimizerHParams(**hparams))
+    step = UpdateStep(model, optimizer, strategy, weight_decay=weight_decay)
+    for number, gradient in enumerate(gradients, start=1):
+        batch = {"slopes": np.array(gradient, np.float32), "targets": np.ones((1, 1), np.int32)}
+        assert bool(step([[batch]], number, rate).finite)
+    assert int(step.optimizer.iterations.numpy()) == len(gradients)
+    return np.asarray(model.vector), np.asarray(model.matrix)[0]
+
+
+def test_sgd():
+    vector, matrix = updated([[0.5, -1.0], [1.0, 0.0]], 0.1, optimizer="sgd")
+    np.testing.assert_allclose(vector, [1 - 0.15, 1 + 0.1], rtol=1e-6)
+    np.testing.assert_allclose(matrix, vector)
+
+
+def test_adams_first_step_is_the_rate_whatever_the_gradient():
+    """m / (1 - b1) = g and v / (1 - b2) = g^2, so rate * g / |g| (Kingma and Ba 2015, algorithm 1)."""
+    vector, _ = updated([[1e-3, -50.0]], 0.1, optimizer="adam")
+    np.testing.assert_allclose(vector, [0.9, 1.1], rtol=1e-5)
+
+
+def test_adams_first_two_steps_with_a_large_epsilon():
+    """b1 0.9, b2 0.98, epsilon 0.1 beside the root of the moment (their section 2); gradients 0.5, then -0.25.
+
+    1: m 0.05, v 0.005, rate * sqrt(0.02) / 0.1 * m / (sqrt(v) + 0.1) = rate * 0.0707107 / 0.1707107 = rate * 0.414214.
+    2: m 0.02, v 0.00615, rate * sqrt(0.0396) / 0.19 * 0.02 / (0.0784219 + 0.1) = rate * 0.117402.
+    """
+    vector, _ = updated([[0.5, 0.0], [-0.25, 0.0]], 0.1, optimizer="adam", optimizer_adam_epsilon=0.1)
+    np.testing.assert_allclose(vector, [1 - 0.1 * (0.414214 + 0.117402), 1.0], rtol=1e-5)
+
+
+def test_the_betas_are_those_of_the_hparams():
+    """b1 = 0 forgets: the second step, of gradient 0, moves nothing. With b1 = 0.9 it would go on."""
+    vector, _ = updated([[0.5, 0.5], [0.0, 0.0]], 0.1, optimizer_adam_beta1=0.0)
+    np.testing.assert_allclose(vector, [0.9, 0.9], rtol=1e-5)
+    vector, _ = updated([[0.5, 0.5], [0.0, 0.0]], 0.1)
+    assert (vector < 0.85).all()
+
+
+def test_adamw_decays_matrices_by_rate_times_decay_and_leaves_vectors():
+    """Loshchilov and Hutter 2019, algorithm 2: 1 - 0.1 * 0.2 * 1 - 0.1 * 1; biases and gains are vectors."""
+    vector, matrix = updated([[0.5, -1.0]], 0.1, weight_decay=0.2, optimizer="adamw")
+    np.testing.assert_allclose(vector, [0.9, 1.1], rtol=1e-5)
+    np.testing.assert_allclose(matrix, [0.98 - 0.1, 0.98 + 0.1], rtol=1e-5)
+
+
+def test_lamb_scales_adams_step_to_the_norm_of_the_weights():
+    """You et al. 2020, algorithm 2: Adam's first step is (1, -1), of norm sqrt 2 like the weights (1, 1): ratio 1."""
+    vector, _ = updated([[0.5, -2.0]], 0.1, optimizer="lamb")
+    np.testing.assert_allclose(vector, [0.9, 1.1], rtol=1e-4)
+
+
+def test_adafactors_first_step():
+    """Shazeer and Stern 2018, section 6 and algorithm 4: the first step is g / |g|, its mean square 1, not clipped.
+
+    It is scaled by the root mean square of the weights, here 1, times the rate.
+    """
+    vector, _ = updated([[0.5, -2.0]], 0.1, optimizer="adafactor")
+    np.testing.assert_allclose(vector, [0.9, 1.1], rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "adafactor", "lamb"])
+def test_every_slot_has_a_name_of_its_own_that_is_the_same_for_every_optimizer_of_a_process(name):
+    found = []
+    for _ in range(2):
+        strategy = build_strategy(worker_cpu=1)
+        with strategy.scope():
+            model = Transformer(tiny_hparams(num_hidden_layers=1), tokens_spec())
+            step = UpdateStep(model, build_optimizer(OptimizerHParams(optimizer=name)), strategy)
+        found.append(optimizer_arrays(step))
+    one, other = found
+    assert list(one) == list(other)
+    assert len(one) == len(step.optimizer.variables) - 1  # all but the learning rate
