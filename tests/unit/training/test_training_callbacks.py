@@ -1,0 +1,262 @@
+import contextlib
+import io
+import json
+import os
+import signal
+
+import pytest
+from training_fakes import Step, trainer
+
+from t2t.training.callbacks.checkpoints import SaveCheckpoints
+from t2t.training.callbacks.evaluation import Evaluate
+from t2t.training.callbacks.metrics_log import LogMetrics
+from t2t.training.callbacks.progress import ShowProgress
+from t2t.training.callbacks.signals import StopOnSignal, StopRequestedError
+from t2t.training.trainer import DivergedError
+
+
+class Store:
+    """Remembers what was saved and which was best."""
+
+    def __init__(self):
+        self.saved, self.pruned, self.best = {}, [], []
+
+    def save(self, step, **arrays):
+        self.saved[step] = arrays
+
+    def prune(self, keep):
+        self.pruned.append(keep)
+
+    def steps(self):
+        return list(self.saved)
+
+    def mark_best(self, step, metric, value):
+        self.best.append((step, metric, value))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_to_save(monkeypatch):
+    for name in ("model_arrays", "optimizer_arrays", "ema_arrays"):
+        monkeypatch.setattr(f"t2t.training.callbacks.checkpoints.{name}", lambda step, name=name: name)
+
+
+# === Checkpoints ===
+
+
+def test_saves_every_so_often_and_at_the_end():
+    store, run = Store(), trainer(train_steps=5)
+    run.fit([SaveCheckpoints(run, store, every=2, keep_max=3, state={"seed": 7})])
+    assert list(store.saved) == [2, 4, 5]
+    assert store.pruned == [3, 3, 3]
+    assert store.saved[4] == {
+        "model": "model_arrays", "optimizer": "optimizer_arrays", "ema": "ema_arrays",
+        "state": {"seed": 7, "data": {"batch": 4}},
+    }  # fmt: skip
+
+
+def test_the_last_update_is_saved_once():
+    store, run = Store(), trainer(train_steps=4)
+    run.fit([SaveCheckpoints(run, store, every=2, keep_max=0)])
+    assert store.pruned == [0, 0]
+
+
+def test_where_a_run_begins_is_saved_already():
+    store, run = Store(), trainer(train_steps=4, update=4)
+    run.fit([SaveCheckpoints(run, store, every=2, keep_max=0)])
+    assert store.saved == {}
+
+
+def test_what_diverged_is_not_saved():
+    store, run = Store(), trainer(Step(bad=(4,)), train_steps=9, log_every=100)
+    with pytest.raises(DivergedError, match="at update 4"):
+        run.fit([SaveCheckpoints(run, store, every=2, keep_max=0)])
+    assert list(store.saved) == [2]
+
+
+# === Evaluation ===
+
+
+def evaluated(scores, metric="bleu", train_steps=None, store=None, update=0, **options):
+    """Fits with an evaluation after each update that gives `scores` in turn; returns (callback, trainer, store)."""
+    store = store or Store()
+    run = trainer(train_steps=train_steps or len(scores), update=update)
+    figures = iter(scores)
+    callback = Evaluate(
+        run, lambda: {metric: next(figures)}, store, **{"every": 1, "best_metric": metric, **options}
+    )  # fmt: skip
+    run.fit([SaveCheckpoints(run, store, every=1, keep_max=0), callback])
+    return callback, run, store
+
+
+def test_the_best_is_marked_whenever_there_is_a_better_one():
+    callback, _, store = evaluated([3.0, 5.0, 4.0, 6.0])
+    assert store.best == [(1, "bleu", 3.0), (2, "bleu", 5.0), (4, "bleu", 6.0)]
+    assert callback.best() == (4, 6.0)
+
+
+def test_lower_is_better_where_the_metric_says_so():
+    _, _, store = evaluated([3.0, 5.0, 2.0], metric="teacher_forced/loss")
+    assert [step for step, _, _ in store.best] == [1, 3]
+
+
+def test_of_equals_the_earliest_is_the_best():
+    callback, _, store = evaluated([3.0, 3.0])
+    assert callback.best() == (1, 3.0)
+    assert len(store.best) == 1
+
+
+def test_without_an_evaluation_there_is_no_best():
+    assert Evaluate(trainer(), dict, Store(), every=1, best_metric="bleu").best() is None
+
+
+def test_a_run_that_no_longer_improves_stops():
+    _, run, _ = evaluated([3.0, 5.0, 4.0, 4.0, 9.0, 9.0], patience=2)
+    assert run.update == 4
+
+
+def test_history_of_an_earlier_process_counts_for_best_and_patience():
+    _, run, store = evaluated([4.0] * 9, update=2, train_steps=9, history=[(1, 8.0), (2, 5.0)], patience=4)
+    assert store.best == []
+    assert run.update == 5
+
+
+def test_history_after_where_a_run_goes_on_is_forgotten():
+    callback, _, _ = evaluated([4.0], update=2, train_steps=3, history=[(2, 5.0), (3, 99.0)])
+    assert callback.best() == (2, 5.0)
+
+
+def test_an_evaluation_that_a_crash_has_lost_is_made_up_for():
+    store = Store()
+    store.saved[2] = {}
+    callback, _, store = evaluated([7.0, 4.0], update=2, train_steps=3, store=store, history=[(1, 3.0)])
+    assert callback.best() == (2, 7.0)
+    assert store.best == [(2, "bleu", 7.0)]
+
+
+def test_an_evaluation_that_is_there_is_not_repeated():
+    evaluated([4.0], update=2, train_steps=3, history=[(2, 5.0)])  # a second evaluation would run out of scores
+
+
+def test_an_interrupted_run_is_not_evaluated_at_its_end():
+    class Stopped(Step):
+        def __call__(self, *args):
+            self.model.stop_training = True
+            return super().__call__(*args)
+
+    run = trainer(Stopped(), train_steps=9)
+    run.fit([Evaluate(run, lambda: pytest.fail("evaluated"), Store(), every=5, best_metric="bleu")])
+    assert run.update == 1
+
+
+def test_a_signal_breaks_an_evaluation_off():
+    @contextlib.contextmanager
+    def interrupted():
+        raise StopRequestedError
+        yield
+
+    run = trainer(train_steps=9)
+    heard = []
+    run.fit([
+        Evaluate(run, dict, Store(), every=2, best_metric="bleu", interruptible=interrupted,
+                 listeners=[lambda *figures: heard.append(figures)])
+    ])  # fmt: skip
+    assert (run.update, heard) == (2, [])
+
+
+def test_listeners_hear_every_figure():
+    heard = []
+    evaluated([3.0, 5.0], listeners=[lambda update, figures: heard.append((update, figures))])
+    assert heard == [(1, {"bleu": 3.0}), (2, {"bleu": 5.0})]
+
+
+# === What is shown and written ===
+
+
+def test_lines_where_there_is_no_terminal():
+    out, run = io.StringIO(), trainer(train_steps=2)
+    shown = ShowProgress(run, out)
+    run.fit([shown])
+    shown.show_evaluation(2, {"teacher_forced/loss": 1.25, "bleu": 30.126})
+    update, evaluation = out.getvalue().splitlines()
+    assert update.startswith("update 2/2  loss 2.000  ")
+    assert update.endswith(" target tokens/s  lr 2.00e-02  3 target tokens/update  0:00:00 left")
+    assert evaluation == "dev at update 2: bleu 30.13 (real decodes); loss 1.25 (teacher-forced)"
+
+
+def test_a_bar_on_a_terminal():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    out, run = Terminal(), trainer(train_steps=4, update=2)
+    shown = ShowProgress(run, out)
+    run.fit([shown])
+    assert "training" in out.getvalue()
+    assert "4/4" in out.getvalue()
+    assert "loss 2.000" in out.getvalue()
+    shown.line("a line after it")
+    assert out.getvalue().endswith("a line after it\n")
+
+
+def test_figures_are_kept_as_lines_and_as_events(tmp_path):
+    lines, run = [], trainer(train_steps=4)
+    metrics = LogMetrics(lambda update, figures: lines.append((update, figures)), tmp_path)
+    run.fit([metrics])
+    metrics.write_evaluation(4, {"bleu": 3.0})
+    assert [update for update, _ in lines] == [2, 4, 4]
+    assert {"train/loss", "train/learning_rate", "train/tokens_per_second"} <= set(lines[0][1])
+    assert lines[2][1] == {"dev/bleu": 3.0}
+    assert json.dumps(lines[0][1])
+    for group, tag in (("train", b"grad_norm"), ("dev", b"bleu")):
+        (events,) = (tmp_path / group).iterdir()
+        assert tag in events.read_bytes()
+
+
+# === Signals ===
+
+
+class SendSignal(Step):
+    """Sends this process a signal during an update."""
+
+    def __init__(self, number, update):
+        super().__init__()
+        self.number, self.update = number, update
+
+    def __call__(self, micro_batches, update, rate):
+        if update == self.update:
+            os.kill(os.getpid(), self.number)
+        return super().__call__(micro_batches, update, rate)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_training_after_the_update_and_is_given_back(number):
+    before = signal.getsignal(number)
+    signals, run = StopOnSignal(), trainer(SendSignal(number, 2), train_steps=9)
+    run.fit([signals])
+    assert (run.update, signals.received) == (2, number)
+    assert signal.getsignal(number) is before
+
+
+def test_a_second_interrupt_interrupts_at_once():
+    before = signal.getsignal(signal.SIGINT)
+    signals = StopOnSignal()
+    signals.take_over()
+    os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+    signals.release()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_signal_breaks_off_what_is_interruptible_and_only_that():
+    signals = StopOnSignal()
+    signals.take_over()
+    try:
+        with pytest.raises(StopRequestedError), signals.interruptible():
+            os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(StopRequestedError), signals.interruptible():
+            pytest.fail("begun although a signal had come")
+    finally:
+        signals.release()
+    assert signals.received == signal.SIGTERM

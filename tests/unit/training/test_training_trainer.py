@@ -1,0 +1,142 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from training_fakes import Step, trainer
+
+from t2t.errors import MachineError, UserError
+from t2t.training.trainer import DivergedError
+
+
+class Recorder(keras.callbacks.Callback):
+    def __init__(self, stop_at=None):
+        super().__init__()
+        self.heard, self.stop_at = [], stop_at
+
+    def on_train_begin(self, logs=None):
+        self.heard.append(("begin", None))
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.heard.append((f"before {batch}", None))
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.heard.append((f"after {batch}", logs))
+        if batch == self.stop_at:
+            self.model.stop_training = True
+
+    def on_train_end(self, logs=None):
+        self.heard.append(("end", logs))
+
+
+def test_callbacks_hear_every_update_and_get_figures_at_log_steps_only():
+    recorder = Recorder()
+    assert trainer(train_steps=3).fit([recorder]) == 3
+    assert [name for name, _ in recorder.heard] == [
+        "begin", "before 0", "after 1", "before 1", "after 2", "before 2", "after 3", "end",
+    ]  # fmt: skip
+    with_figures = {name for name, logs in recorder.heard if logs}
+    assert with_figures == {"after 2", "end"}  # the third update is reported at the end
+
+
+def test_the_third_party_callbacks_of_keras_work():
+    seen = []
+    callback = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: seen.append(batch))
+    trainer(train_steps=2).fit([callback])
+    assert seen == [1, 2]
+
+
+def test_batches_go_to_replicas_then_to_micro_batches_in_the_global_order():
+    step = Step(replicas=2)
+    run = trainer(step, train_steps=2, micro_batches=2)
+    run.fit([])
+    assert step.given == [(1, 0.01, [[1, 2], [3, 4]]), (2, 0.02, [[5, 6], [7, 8]])]
+    assert run.data_state == {"batch": 8}
+
+
+def test_a_resumed_trainer_goes_on_with_the_next_update():
+    step = Step()
+    assert trainer(step, train_steps=4, update=2).fit([]) == 4
+    assert [update for update, _, _ in step.given] == [3, 4]
+
+
+def test_a_callback_ends_training():
+    step = Step()
+    assert trainer(step, train_steps=9).fit([Recorder(stop_at=2)]) == 2
+    assert len(step.given) == 2
+
+
+def test_a_report_by_hand():
+    """Two updates of loss 6 over 3 tokens in batches of 2 x 3 padded target tokens."""
+    run = trainer(train_steps=2, log_every=10)
+    recorder = Recorder()
+    run.fit([recorder])
+    logs = recorder.heard[-1][1]
+    assert logs.pop("tokens_per_second") > 0
+    assert logs == {"loss": 2.0, "tokens_per_update": 3.0, "padding": 0.5, "learning_rate": 0.02, "grad_norm": 1.0}
+
+
+def test_a_report_is_of_what_came_since_the_last():
+    run = trainer(train_steps=5, log_every=2)
+    recorder = Recorder()
+    run.fit([recorder])
+    reports = [logs for _, logs in recorder.heard if logs]
+    assert [report["padding"] for report in reports] == [0.5, 0.5, 0.5]
+    assert [report["grad_norm"] for report in reports] == [1.0, 2.0, 2.5]
+
+
+# === What ends a run ===
+
+
+def test_what_is_not_finite_is_named_at_the_next_log_step():
+    run = trainer(Step(bad=(3, 4)), train_steps=9, log_every=5)
+    with pytest.raises(DivergedError) as error:
+        run.fit([])
+    assert run.update == 5
+    assert str(error.value) == (
+        "training diverged at update 3: loss nan, gradient norm 1.5; that update was not applied; lower learning_rate, "
+        "raise learning_rate_warmup_steps or set clip_grad_norm, in a new --output_dir with --warm_start_from"
+    )
+    assert issubclass(DivergedError, UserError)
+
+
+def test_with_float16_an_overflow_is_news_only_at_the_smallest_scale():
+    assert trainer(Step(bad=(3,), scale=2.0)).fit([]) == 4
+    with pytest.raises(DivergedError, match="at update 3"):
+        trainer(Step(bad=(3,), scale=1.0)).fit([])
+
+
+@pytest.mark.parametrize("error", [tf.errors.ResourceExhaustedError(None, None, "OOM"), MemoryError()])
+@pytest.mark.parametrize("where", ["update", "rehearsal"])
+def test_running_out_of_memory_says_of_what_and_what_to_do(error, where):
+    class Full(Step):
+        def __call__(self, *args):
+            raise error
+
+        rehearse = __call__
+
+    run = trainer(Full())
+    batch = {"inputs": np.ones((2, 4), np.int32), "targets": np.ones((2, 3), np.int32)}
+    with pytest.raises(MachineError) as raised:
+        run.fit([]) if where == "update" else run.rehearse([batch])
+    assert str(raised.value) == (
+        "a batch of inputs (2, 4), targets (2, 3) does not fit into the device's memory; halve batch_size and keep the "
+        "update as it is with effective_batch_size, e.g. --hparams=batch_size=2048,effective_batch_size=4096"
+    )
+
+
+def test_other_errors_pass_as_they_are():
+    class Broken(Step):
+        def __call__(self, *args):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        trainer(Broken()).fit([])
+
+
+def test_rehearsal_runs_every_batch_on_every_replica_and_counts_for_nothing():
+    step = Step(replicas=2)
+    run = trainer(step)
+    batch = {"targets": np.ones((2, 3), np.int32)}
+    run.rehearse([batch, batch])
+    assert step.rehearsed == [[batch, batch], [batch, batch]]
+    assert (run.update, run.data_state, step.given) == (0, {"batch": 0}, [])

@@ -1,0 +1,46 @@
+"""Stand-ins for the parts around a trainer, so that the loop and its callbacks are tested without a model."""
+
+import types
+
+import numpy as np
+
+from t2t.training.step import UpdateStats
+from t2t.training.trainer import Plan, Trainer
+
+
+class Model:
+    """What callbacks are told about."""
+
+    stop_training = False
+
+
+class Step:
+    """Remembers what it was given; every update has loss 6 over 3 tokens, unless `bad` names it."""
+
+    def __init__(self, replicas=1, bad=(), scale=None):
+        self.model, self.replicas, self.ema, self.given, self._bad = Model(), replicas, [], [], bad
+        self.rehearsed = []
+        self.loss_scale = types.SimpleNamespace(dynamic=scale is not None, value=lambda: scale or 1.0)
+
+    def __call__(self, micro_batches, update, rate):
+        self.given.append((update, rate, [[int(b["targets"][0, 0]) for b in replicas] for replicas in micro_batches]))
+        finite = update not in self._bad
+        return UpdateStats(6.0 if finite else float("nan"), 3.0, 0.5 * update, finite)
+
+    def rehearse(self, batches):
+        self.rehearsed.append(batches)
+
+
+def batches():
+    """Endless (2, 3) batches filled with 1, 2, 3, ..., with the number of the next as state."""
+    number = 0
+    while True:
+        number += 1
+        yield {"inputs": np.ones((2, 4), np.int32), "targets": np.full((2, 3), number, np.int32)}, {"batch": number}
+
+
+def trainer(step=None, train_steps=4, micro_batches=1, log_every=2, update=0):
+    plan = Plan(
+        train_steps=train_steps, micro_batches=micro_batches, rate=lambda number: number / 100, log_every=log_every
+    )
+    return Trainer(step or Step(), batches(), {"batch": 0}, plan, update)
