@@ -83,7 +83,7 @@ def test_the_decorator_works_bare_and_with_a_name(make):
         """Does it."""
 
     @registry.register()
-    def bare_call():
+    class BareCall:
         pass
 
     assert registry.names() == ["bare_call", "other_name", "slice_net"]
