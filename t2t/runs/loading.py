@@ -10,14 +10,13 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import require_exact
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
-from t2t.hparams.sections import DecodeHParams
 from t2t.inference import Translator
 from t2t.models.base import SequenceModel
 from t2t.plugins import Plugin, load_plugins
 from t2t.problems.base import Problem
 from t2t.registry import MODELS
 from t2t.run_dir import RunDir
-from t2t.runs.names import problem_named
+from t2t.runs.names import problem_named, split_variants
 from t2t.training.weights import assign_model
 
 log = logging.getLogger("t2t")
@@ -71,9 +70,7 @@ def load(
 
 
 def decode_differently(hparams: HParams, overrides: str) -> HParams:
-    """Returns hparams with overrides of the decode section; values that nothing then reads fall back to their defaults.
-
-    So a run that was trained with `beam_size=8` can be asked for samples; asking for both at once is an error.
+    """Returns hparams with overrides of the decode section.
 
     Raises:
         UserError: an override that is wrong, or of another section.
@@ -83,11 +80,6 @@ def decode_differently(hparams: HParams, overrides: str) -> HParams:
         others = [name for name in values if section != "decode" and getattr(changed, name) != getattr(hparams, name)]
         if others:
             raise UserError(f"hparam {others[0]} is no part of decoding; a trained run's can no longer be changed")
-    for field in dataclasses.fields(DecodeHParams):
-        condition = field.metadata["used_when"]
-        unread = condition and getattr(changed, condition.field) not in condition.values
-        if unread and getattr(changed, field.name) == getattr(hparams, field.name):
-            changed = changed.replace(**{field.name: field.default})
     return changed.freeze()
 
 
@@ -105,7 +97,7 @@ def check_plugins(run: RunDir, plugins: list[Plugin]) -> None:
         UserError: one has not been loaded; a run directory never loads a stranger's code by itself.
     """
     loaded = {(plugin.kind, plugin.name): plugin for plugin in plugins}
-    needed = {f"problem:{run.record.problem}", f"model:{run.record.model}"}
+    needed = {f"problem:{split_variants(run.record.problem)[0]}", f"model:{run.record.model}"}
     for recorded in run.record.plugins:
         found = loaded.get((recorded["kind"], recorded["name"]))
         if found is not None:

@@ -101,6 +101,21 @@ def problem_named(name: str, options: Mapping[str, Any] | None = None) -> Proble
     Raises:
         UserError: unknown name or option, or the same variant twice.
     """
+    base, suffixes = split_variants(name)
+    entry = PROBLEMS.entry(base)
+    problem = entry.value(**(options or {}))
+    problem.name = entry.name
+    for suffix in reversed(suffixes):
+        problem = VariantProblem(problem, suffix)
+    return problem
+
+
+def split_variants(name: str) -> tuple[str, list[str]]:
+    """Returns the name of the problem that a variant is of, and the suffixes, the last one first.
+
+    Raises:
+        UserError: the same suffix twice.
+    """
     base, suffixes = name, []
     while base.endswith(SUFFIXES) and base not in PROBLEMS:
         suffix = next(s for s in SUFFIXES if base.endswith(s))
@@ -108,12 +123,7 @@ def problem_named(name: str, options: Mapping[str, Any] | None = None) -> Proble
             raise UserError(f"problem {name!r}: {suffix!r} stands in it twice; once is enough")
         suffixes.append(suffix)
         base = base.removesuffix(suffix)
-    entry = PROBLEMS.entry(base)
-    problem = entry.value(**(options or {}))
-    problem.name = entry.name
-    for suffix in reversed(suffixes):
-        problem = VariantProblem(problem, suffix)
-    return problem
+    return base, suffixes
 
 
 def hparams_named(name: str) -> HParams:
