@@ -25,12 +25,12 @@ class LossScale:
         """Returns the factor, () float32."""
         return tf.convert_to_tensor(self._scale) if self.dynamic else tf.constant(1.0)
 
-    def update(self, finite: tf.Tensor) -> None:
-        """Moves the factor after an update that was applied (`finite`) or not."""
+    def update(self, finite: tf.Tensor, applies: tf.Tensor | bool = True) -> None:
+        """Moves the factor after an update whose gradient was `finite` or not; not after a rehearsal (`applies`)."""
         if not self.dynamic:
             return
         good = tf.where(finite, self._good + 1, tf.zeros_like(self._good))
         grow = good >= GROWTH_INTERVAL
         scale = tf.where(finite, tf.where(grow, self._scale * 2.0, self._scale), tf.maximum(self._scale * 0.5, 1.0))
-        self._scale.assign(scale)
-        self._good.assign(tf.where(grow, tf.zeros_like(good), good))
+        self._scale.assign(tf.where(applies, scale, self._scale))
+        self._good.assign(tf.where(applies, tf.where(grow, tf.zeros_like(good), good), self._good))

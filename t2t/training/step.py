@@ -84,20 +84,23 @@ class UpdateStep:
             update: its number, from which the dropout masks derive.
             rate: learning rate.
         """
+        return self._run(micro_batches, update, rate, applies=True)
+
+    def rehearse(self, micro_batches: Sequence[Sequence[Features]]) -> None:
+        """Runs an update and does not apply it: no state changes, but it is traced and its memory has been had."""
+        self._run(micro_batches, 0, 0.0, applies=False)
+
+    def _run(self, micro_batches, update: int, rate: float, applies: bool) -> UpdateStats:
         self.optimizer.learning_rate = rate
+        applies = tf.constant(applies)
         if len(micro_batches) == 1:
             features, seeds = self._inputs(micro_batches[0], update, 0)
-            return self._function("whole", features)(features, seeds)
+            return self._function("whole", features)(applies, features, seeds)
         self._ensure_sums()
         for index, batches in enumerate(micro_batches):
             features, seeds = self._inputs(batches, update, index)
             self._function("accumulate", features)(features, seeds)
-        return self._function("apply", None)()
-
-    def rehearse(self, batches: Sequence[Features]) -> None:
-        """Runs forward and backward on a batch and drops the result: no state changes, memory is an update's."""
-        features, seeds = self._inputs(batches, 0, 0)
-        self._function("rehearse", features)(features, seeds)
+        return self._function("apply", None)(applies)
 
     def _inputs(self, batches: Sequence[Features], update: int, micro_batch: int):
         seeds = [tf.constant(dropout_seed(self._run_seed, update, micro_batch, r)) for r in range(self.replicas)]
@@ -106,27 +109,22 @@ class UpdateStep:
     def _function(self, name: str, features: list[dict[str, tf.Tensor]] | None):
         """Returns the traced function; any batch size and length goes through one trace."""
         if name not in self._compiled:
-            signature = None
+            signature = [] if name == "accumulate" else [tf.TensorSpec([], tf.bool)]
             if features is not None:
-                signature = [
+                signature += [
                     [{k: tf.TensorSpec([None] * t.ndim, t.dtype) for k, t in one.items()} for one in features],
                     [tf.TensorSpec([2], tf.int64)] * self.replicas,
                 ]
-            method = {
-                "whole": self._whole,
-                "accumulate": self._accumulate,
-                "apply": self._apply_sums,
-                "rehearse": self._rehearse,
-            }[name]
+            method = {"whole": self._whole, "accumulate": self._accumulate, "apply": self._apply_sums}[name]
             self._compiled[name] = tf.function(method, input_signature=signature, autograph=False)
         return self._compiled[name]
 
-    def _whole(self, features, seeds) -> UpdateStats:
+    def _whole(self, applies, features, seeds) -> UpdateStats:
         def replica():
             gradients, loss_sum, tokens = self._gradients(features, seeds)
             return self._reduce(gradients, loss_sum, tokens)
 
-        return self._apply(*self.strategy.run(replica))
+        return self._apply(applies, *self.strategy.run(replica))
 
     def _accumulate(self, features, seeds) -> None:
         def replica():
@@ -136,7 +134,7 @@ class UpdateStep:
 
         self.strategy.run(replica)
 
-    def _apply_sums(self) -> UpdateStats:
+    def _apply_sums(self, applies) -> UpdateStats:
         def replica():
             totals = [tf.identity(total) for total in self._sums]
             reduced = self._reduce(totals[:-2], totals[-2], totals[-1])
@@ -145,14 +143,7 @@ class UpdateStep:
                     total.assign(tf.zeros_like(total))
             return reduced
 
-        return self._apply(*self.strategy.run(replica))
-
-    def _rehearse(self, features, seeds) -> tf.Tensor:
-        def replica():
-            gradients, loss_sum, _ = self._gradients(features, seeds)
-            return loss_sum + tf.add_n([tf.reduce_sum(g) for g in gradients])
-
-        return self.strategy.experimental_local_results(self.strategy.run(replica))[0]
+        return self._apply(applies, *self.strategy.run(replica))
 
     def _gradients(self, features, seeds):
         """On one replica: the gradient of the (scaled) loss sum, the loss sum, and the number of tokens."""
@@ -181,8 +172,8 @@ class UpdateStep:
             gradients, _ = tf.clip_by_global_norm(gradients, self._clip, use_norm=norm)
         return gradients, loss_sum, tokens, norm
 
-    def _apply(self, gradients, loss_sum, tokens, norm) -> UpdateStats:
-        """Across replicas: applies the gradient where it is finite."""
+    def _apply(self, applies, gradients, loss_sum, tokens, norm) -> UpdateStats:
+        """Across replicas: applies the gradient where it is finite, and this is no rehearsal."""
         loss_sum, tokens, norm = (self.strategy.experimental_local_results(x)[0] for x in (loss_sum, tokens, norm))
         finite = tf.math.is_finite(norm) & tf.math.is_finite(loss_sum) & (tokens > 0)
 
@@ -191,9 +182,9 @@ class UpdateStep:
                 self._update_variables(gradients)
             return tf.constant(True)
 
-        finite = tf.cond(finite, applied, lambda: tf.constant(False))
+        tf.cond(finite & applies, applied, lambda: tf.constant(False))
         with self.strategy.scope():
-            self.loss_scale.update(finite)
+            self.loss_scale.update(finite, applies)
         return UpdateStats(loss_sum, tokens, norm, finite)
 
     def _update_variables(self, gradients) -> None:

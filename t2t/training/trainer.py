@@ -83,7 +83,8 @@ class Trainer:
         """Runs the largest batches once, changing nothing, so that running out of memory happens now."""
         for batch in batches:
             with _memory_errors(batch):
-                self.step.rehearse([batch] * self.step.replicas)
+                # Two micro-batches need as much memory as any more.
+                self.step.rehearse([[batch] * self.step.replicas] * min(self.plan.micro_batches, 2))
 
     def check_finite(self) -> None:
         """Raises DivergedError where an update since the last report was not finite; waits for the device.

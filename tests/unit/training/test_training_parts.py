@@ -174,3 +174,9 @@ def test_memory_is_told_in_one_line():
     text = str(estimate(model, batch(), slots=2, accumulates=False))
     assert text.startswith("at most ")
     assert "MiB on each replica (weights 0 MiB, optimizer 0 MiB, gradients 0 MiB, activations" in text
+
+
+def test_scale_does_not_move_in_a_rehearsal():
+    scale = LossScale(dynamic=True)
+    scale.update(tf.constant(False), applies=tf.constant(False))
+    assert [float(v) for v in scale.variables] == [loss_scale.INITIAL_SCALE, 0]

@@ -138,5 +138,5 @@ def test_rehearsal_runs_every_batch_on_every_replica_and_counts_for_nothing():
     run = trainer(step)
     batch = {"targets": np.ones((2, 3), np.int32)}
     run.rehearse([batch, batch])
-    assert step.rehearsed == [[batch, batch], [batch, batch]]
+    assert step.rehearsed == [[[batch, batch]] * min(run.plan.micro_batches, 2)] * 2
     assert (run.update, run.data_state, step.given) == (0, {"batch": 0}, [])

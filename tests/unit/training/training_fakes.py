@@ -27,8 +27,8 @@ class Step:
         finite = update not in self._bad
         return UpdateStats(6.0 if finite else float("nan"), 3.0, 0.5 * update, finite)
 
-    def rehearse(self, batches):
-        self.rehearsed.append(batches)
+    def rehearse(self, micro_batches):
+        self.rehearsed.append(micro_batches)
 
 
 def batches():
