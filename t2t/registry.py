@@ -104,6 +104,11 @@ class Registry(Generic[T]):
             found = self._entries[name]
         return found
 
+    def loaded(self, name: str) -> T | None:
+        """Returns what `name` stands for where its module has been imported already, else None."""
+        self._read_built_ins()
+        return self._entries[name].value if name in self._entries else None
+
     def entries(self, containing: str = "") -> list[Entry[T]]:
         """Returns all entries whose name contains the text, sorted by name, without importing slow modules."""
         self._read_built_ins()

@@ -5,7 +5,7 @@ import hashlib
 
 from t2t.constants import DATA_SEED
 from t2t.data.generate import data_folder, generate
-from t2t.data.manifest import Manifest, check_matches, load_encoders, read_manifest
+from t2t.data.manifest import MANIFEST_NAME, Manifest, check_matches, load_encoders, read_manifest
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
 from t2t.problems.base import Problem
@@ -20,12 +20,22 @@ class OpenData:
     manifest: Manifest
     readers: dict[str, SplitReader]
     fingerprint: str
-    """sha256 of the manifest."""
+    """sha256 of what the manifest says of the data."""
 
 
 def generate_data(request: Request, problem: Problem, seed: int = DATA_SEED) -> Manifest:
     """Generates what a problem reads, or finds it there already."""
+    problem = _as_generated(request, problem)
     return generate(problem.stored, request.data_folder, request.tmp_folder, seed=seed)
+
+
+def _as_generated(request: Request, problem: Problem) -> Problem:
+    """Returns the problem with the options that its data was made with, those of the request over them."""
+    folder = data_folder(request.data_folder, problem)
+    if not (folder / MANIFEST_NAME).is_file():
+        return problem
+    remembered = read_manifest(folder).options
+    return problem_named(request.problem, {**remembered, **request.problem_options}) if remembered else problem
 
 
 def open_data(request: Request, problem: Problem, verify: bool = True) -> OpenData:
@@ -46,12 +56,17 @@ def open_data(request: Request, problem: Problem, verify: bool = True) -> OpenDa
             f"t2t-datagen --problem={problem.stored.name} --data_dir={request.data_dir}, or pass --generate_data"
         )
     manifest = read_manifest(folder)
-    if not request.problem_options and manifest.options:
-        problem = problem_named(request.problem, manifest.options)  # the data remembers what it was made with
+    problem = _as_generated(request, problem)
     check_matches(manifest, folder, problem.stored)
     problem.with_encoders(load_encoders(folder, manifest))
     readers = {split: SplitReader(folder, manifest, split) for split in manifest.splits}
     if verify:
         for reader in readers.values():
             reader.verify()
-    return OpenData(problem, manifest, readers, hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest())
+    return OpenData(problem, manifest, readers, _fingerprint(manifest))
+
+
+def _fingerprint(manifest: Manifest) -> str:
+    """Returns the sha256 of what decides the data; which version of the program wrote it does not."""
+    same = dataclasses.replace(manifest, written_by="")
+    return hashlib.sha256(same.to_json().encode()).hexdigest()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import logging
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -19,6 +20,8 @@ from t2t.run_dir import RunDir
 from t2t.runs.data import OpenData, open_data
 from t2t.runs.names import Request, problem_named
 from t2t.training.evaluator import Evaluator
+
+log = logging.getLogger("t2t")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +95,11 @@ def build_evaluator(
     batches = EvalBatches(
         reader, hparams.batch_size, columns=columns, limit=limit, max_length=hparams.max_length, ladder_step=1.0
     )
+    if batches.cut:
+        log.warning(
+            "%s: %d examples are longer than max_length=%d and are cut for evaluation; raise it with "
+            "--hparams=max_length=...", split, batches.cut, hparams.max_length,
+        )  # fmt: skip
     decode = None
     if decodes(model):
         translator = Translator(data.problem, model, hparams.decode)

@@ -11,7 +11,7 @@ from t2t.hparams.base import HParams
 from t2t.plugins import Plugin, load_plugins
 from t2t.problems.base import Problem
 from t2t.problems.variants import SUFFIXES, VariantProblem
-from t2t.registry import HPARAMS, MODELS, PROBLEMS
+from t2t.registry import HPARAMS, MODELS, PROBLEMS, Entry
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,9 +90,12 @@ def check_names(request: Request) -> None:
         flags = ", ".join(f"--{flag}" for flag in missing)
         raise UserError(f"{flags}: not given; name one each; list what there is with --registry_help")
     problem_named(request.problem, request.problem_options)
-    hparams_named(request.hparams_set).override(request.overrides)
+    hparams = hparams_named(request.hparams_set).override(request.overrides).freeze()
     if request.model not in MODELS:
         MODELS.get(request.model)  # raises, with the nearest names
+    loaded = MODELS.loaded(request.model)
+    if loaded is not None:
+        check_fit(request.model, loaded, request.hparams_set, hparams)
 
 
 def problem_named(name: str, options: Mapping[str, Any] | None = None) -> Problem:
@@ -159,6 +162,11 @@ def registry_listing(containing: str = "") -> str:
     kinds = {"Models": MODELS, "HParams": HPARAMS, "Problems": PROBLEMS}
     for title, registry in kinds.items():
         entries = registry.entries(containing)
+        if entries and title == "Problems":
+            entries = [
+                *entries,
+                Entry("<name>_rev, <name>_copy", "of every problem: sides swapped; inputs as targets", "", None),
+            ]
         if entries:
             width = max(len(entry.name) for entry in entries)
             lines += [f"{title}:", *(f"  {entry.name:<{width}}  {entry.summary}".rstrip() for entry in entries), ""]

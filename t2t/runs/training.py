@@ -4,9 +4,10 @@ import contextlib
 import dataclasses
 import functools
 import logging
-import math
 import platform
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -19,11 +20,12 @@ from t2t.constants import DEV, TRAIN
 from t2t.data.pipeline import TrainingBatches
 from t2t.data.prefetch import Prefetch
 from t2t.errors import UserError
+from t2t.metrics import higher_is_better, is_text_metric
 from t2t.metrics.base import METRICS
 from t2t.metrics.token import FIGURES, LABEL
 from t2t.run_dir import RunDir, RunRecord, lock_run
 from t2t.runs.data import OpenData
-from t2t.runs.evaluation import build_evaluator
+from t2t.runs.evaluation import build_evaluator, decodes
 from t2t.runs.names import Resolved
 from t2t.text.files import describe_encoders
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
@@ -45,7 +47,10 @@ MAY_CHANGE_ON_RESUME = (
     "train_steps", "best_metric", "early_stopping_steps", "decode_method", "beam_size", "alpha", "length_penalty",
     "extra_length", "decode_batch_size", "sampling_temperature", "sampling_top_k", "sampling_top_p",
 )  # fmt: skip
-"""Hparams that a resumed run may change: they decide when it ends and how it is decoded, not what it learns."""
+"""Hparams that a resumed run may change: when it ends and how it is decoded.
+
+Of these, `train_steps` also shapes the rate of the schedules that fall to an end, `linear` and `cosine`.
+"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,6 +102,7 @@ class TrainingRun:
             max_length=hparams.max_length,
             ladder_step=hparams.length_bucket_step,
         )
+        self.best_metric = self._checked_best_metric()
         self.plan = Plan(
             train_steps=hparams.train_steps,
             micro_batches=self._micro_batches(),
@@ -108,7 +114,30 @@ class TrainingRun:
 
     def _micro_batches(self) -> int:
         hparams = self.resolved.hparams
-        return max(1, round(hparams.effective_batch_size / (hparams.batch_size * self.step.replicas)))
+        step = hparams.batch_size * self.step.replicas
+        count = max(1, round(hparams.effective_batch_size / step))
+        if hparams.effective_batch_size and abs(count * step / hparams.effective_batch_size - 1) > 0.1:
+            log.warning(
+                "effective_batch_size=%d is no multiple of %d replica(s) x batch_size=%d padded tokens per side: an "
+                "update has %d", hparams.effective_batch_size, self.step.replicas, hparams.batch_size, count * step,
+            )  # fmt: skip
+        return count
+
+    def _checked_best_metric(self) -> str:
+        hparams, settings = self.resolved.hparams, self.settings
+        name = best_metric_of(hparams.best_metric, self.data.problem.metrics)
+        higher_is_better(name)
+        if is_text_metric(name) and not decodes(self.model):
+            raise UserError(
+                f"hparam best_metric={name}: {self.data.problem.name} has no inputs to decode; choose a teacher-forced "
+                f"figure, e.g. {LABEL}loss"
+            )
+        if hparams.early_stopping_steps and not (settings.evaluates and settings.eval_steps):
+            raise UserError(
+                f"hparam early_stopping_steps={hparams.early_stopping_steps}: this run does not evaluate; leave it out "
+                f"or train with --schedule=continuous_train_and_eval and --eval_steps above 0"
+            )
+        return name
 
     # === What it will be ===
 
@@ -125,20 +154,32 @@ class TrainingRun:
         """Returns what is about to run, a line each."""
         hparams, request = self.resolved.hparams, self.resolved.request
         changed = hparams.difference(self.resolved.named_set)
-        unit = "padded tokens per side" if self.data.readers[TRAIN].is_sequence("targets") else "examples"
+        reader = self.data.readers[TRAIN]
+        unit = "padded tokens per side" if any(map(reader.is_sequence, reader.features)) else "examples"
         per_update = hparams.batch_size * self.step.replicas * self.plan.micro_batches
         lines = [
             f"problem {request.problem}, model {request.model}, hparams set {request.hparams_set}",
             "changed hparams: " + (", ".join(f"{k}={new} (was {old})" for k, (old, new) in changed.items()) or "none"),
-            f"data: {len(self.data.readers[TRAIN]):,} training examples"
+            f"data_dir {request.data_folder}, output_dir {request.output_folder}, random_seed {self.settings.seed}",
+            f"data: {len(reader):,} training examples"
             + (f", {self.batches.skipped:,} of them longer than max_length={hparams.max_length} and skipped"
                if self.batches.skipped else ""),
-            f"parameters: {self.model.count_params():,}",
+            f"parameters: {self.model.count_params():,}; {hparams.precision} on {self._devices()}",
+            f"{self.plan.train_steps:,} updates, {hparams.learning_rate_schedule} schedule, learning rate "
+            f"{max(map(self.plan.rate, self._landmarks())):.3g} at most; best checkpoint by {self.best_metric}",
             f"batch_size={hparams.batch_size} {unit} per replica per step; {self.step.replicas} replica(s) x "
             f"{self.plan.micro_batches} step(s) = {per_update:,} an update",
         ]  # fmt: skip
         return lines + [f"plug-in {p.name} ({p.kind}): {', '.join(p.registered) or 'registered nothing'}"
                         for p in self.resolved.plugins]  # fmt: skip
+
+    def _devices(self) -> str:
+        return ", ".join(device.split("/device:")[-1] for device in self.strategy.extended.worker_devices)
+
+    def _landmarks(self) -> set[int]:
+        """Updates among which the learning rate is largest."""
+        last = max(self.plan.train_steps, 1)
+        return {1, last, min(last, max(self.resolved.hparams.learning_rate_warmup_steps, 1))}
 
     def largest_batches(self) -> list[dict[str, np.ndarray]]:
         """Returns dummy batches of the most extreme shapes that training can meet: the longest, and the most rows."""
@@ -159,37 +200,46 @@ class TrainingRun:
         """
         folder = self.resolved.request.output_folder
         with lock_run(folder), contextlib.ExitStack() as stack:
-            run = self._open_run()
-            store = CheckpointStore(run.checkpoints_folder)
+            RunDir.abandon_unstarted(folder)
+            if RunDir.exists(folder):
+                RunDir.open(folder).check_same(self.record(), MAY_CHANGE_ON_RESUME)
+            store = CheckpointStore(RunDir(folder, self.record()).checkpoints_folder)
             update, state = self._restore(store)
-            if update >= self.plan.train_steps:
-                log.info(
-                    "%s is finished: %d updates done of --train_steps=%d; to train longer, pass a larger --train_steps",
-                    folder, update, self.plan.train_steps,
-                )  # fmt: skip
-                return 0
             if state:
                 self.batches.seek(state)
-                log.info("resuming %s after update %d, going to update %d", folder, update, self.plan.train_steps)
             data_state = self.batches.state()
             batches = stack.enter_context(Prefetch(self.batches))
             trainer = Trainer(self.step, batches, data_state, self.plan, update)
-            trainer.rehearse(self.largest_batches())
+            self._say_where(folder, update)
+            if update < self.plan.train_steps:
+                trainer.rehearse(self.largest_batches())
+            run = self._open_run(folder)
             signals = StopOnSignal()
             stack.callback(signals.release)
             signals.take_over()
             with _naming_the_last_checkpoint(store):
                 trainer.fit(self._callbacks(trainer, run, store, signals))
+            if signals.received:
+                name = signal.Signals(signals.received).name
+                log.info("stopped by %s; update %d is saved; the same command goes on from there", name, trainer.update)
             return signals.received or 0
 
-    def _open_run(self) -> RunDir:
-        record = self.record()
-        folder = self.resolved.request.output_folder
-        RunDir.abandon_unstarted(folder)
+    def _say_where(self, folder: Path, update: int) -> None:
+        last = self.plan.train_steps
+        if update >= last:
+            log.info(
+                "%s is finished: %d updates done of --train_steps=%d; to train longer, pass a larger --train_steps",
+                folder, update, last,
+            )  # fmt: skip
+        elif update:
+            log.info("resuming %s after update %d, going to update %d", folder, update, last)
+
+    def _open_run(self, folder: Path) -> RunDir:
+        """Begins the run, or records what a resumed one may change; the run is known to be good by now."""
         if not RunDir.exists(folder):
-            return RunDir.create(folder, record, self.data.problem.encoders)
+            return RunDir.create(folder, self.record(), self.data.problem.encoders)
         run = RunDir.open(folder)
-        run.resume(record, MAY_CHANGE_ON_RESUME)
+        run.resume(self.record(), MAY_CHANGE_ON_RESUME)
         return run
 
     def record(self) -> RunRecord:
@@ -255,7 +305,7 @@ class TrainingRun:
 
     def _evaluation(self, trainer, run: RunDir, store: CheckpointStore, listeners: list, signals: StopOnSignal):
         hparams = self.resolved.hparams
-        best_metric = best_metric_of(hparams.best_metric, self.data.problem.metrics)
+        best_metric = self.best_metric
         history = [
             (line["step"], line[f"dev/{best_metric}"])
             for line in run.metrics()
@@ -307,7 +357,7 @@ def extreme_batches(reader, columns, batch_size: int, max_length: int) -> list[d
     batches = []
     for width in sorted({longest, max(1, shortest)}, reverse=True):
         rows = max(1, batch_size // width) if sequences else batch_size
-        rows = min(rows, math.ceil(len(reader)))
+        rows = min(rows, len(reader))
         single = {n: reader.single(np.zeros(rows, np.int64), s) for n, s in names.items() if n not in sequences}
         batches.append({name: np.full((rows, width), 2, np.int32) for name in sequences} | single)
     return batches

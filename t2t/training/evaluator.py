@@ -3,6 +3,7 @@
 Legend: B batch, T target length, V vocabulary.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -11,9 +12,11 @@ from keras import ops
 
 from t2t.constants import TARGETS
 from t2t.losses import smoothed_cross_entropy, token_weights
-from t2t.metrics import compute, is_text_metric
+from t2t.metrics import Score, compute, is_text_metric
 from t2t.metrics.token import TokenSums, teacher_forced
 from t2t.models.base import SequenceModel
+
+log = logging.getLogger("t2t")
 
 DecodeFn = Callable[[], tuple[Sequence[str], Sequence[str]]]
 """Returns (hypotheses, references) of the split, in its order."""
@@ -39,6 +42,7 @@ class Evaluator:
         self._model, self._batches, self._decode = model, batches, decode
         self._text_metrics = [name for name in metrics if is_text_metric(name)]
         self._sums = None
+        self._signatures_said = False
 
     def __call__(self) -> dict[str, float]:
         """Returns every figure by name; teacher-forced ones under `teacher_forced/`."""
@@ -47,7 +51,16 @@ class Evaluator:
             hypotheses, references = self._decode()
             scores = compute(self._text_metrics, hypotheses, references)
             figures |= {name: score.value for name, score in scores.items()}
+            self._say_signatures(scores.values())
         return figures
+
+    def _say_signatures(self, scores: Iterable[Score]) -> None:
+        """Logs once how scores are computed: without that they cannot be compared with anyone's."""
+        if not self._signatures_said:
+            for score in scores:
+                if score.signature:
+                    log.info("%s of real decodes, signature %s", score.name, score.signature)
+        self._signatures_said = True
 
     def teacher_forced(self) -> dict[str, float]:
         """Returns loss, perplexity and accuracies of the next token given the reference's tokens before it."""

@@ -23,7 +23,7 @@ class MemoryEstimate:
     optimizer: int
     gradients: int
     activations: int
-    """All outputs of the forward pass of the largest batch: what the backward pass may need, an upper bound."""
+    """All outputs of the forward pass of the largest batch: more than the backward pass keeps of them."""
 
     @property
     def total(self) -> int:
@@ -33,7 +33,7 @@ class MemoryEstimate:
     def __str__(self) -> str:
         parts = dataclasses.asdict(self)
         listed = ", ".join(f"{name} {size / 2**20:,.0f} MiB" for name, size in parts.items())
-        return f"at most {self.total / 2**20:,.0f} MiB on each replica ({listed})"
+        return f"about {self.total / 2**20:,.0f} MiB on each replica ({listed})"
 
 
 def estimate(model: SequenceModel, batch: dict[str, np.ndarray], slots: int, accumulates: bool) -> MemoryEstimate:

@@ -75,7 +75,9 @@ class Trainer:
             told.on_train_batch_begin(self.update)
             self._one_update()
             logs = self.report() if self.update % self.plan.log_every == 0 else None
+            began = time.monotonic()
             told.on_train_batch_end(self.update, logs)
+            self._since += time.monotonic() - began  # evaluating and saving is no training time
         told.on_train_end(self.report() if self._pending else None)
         return self.update
 

@@ -56,9 +56,10 @@ class Evaluate(keras.callbacks.Callback):
         self._interruptible = interruptible
 
     def on_train_begin(self, logs=None):
-        """Makes up for an evaluation that a crash has lost."""
-        update = self._trainer.update
-        if update and update % self._every == 0:
+        """Makes up for what a crash has lost: the evaluation of the checkpoint, or the mark of the best one."""
+        update, last = self._trainer.update, self._trainer.plan.train_steps
+        self._mark_best()
+        if update and (update % self._every == 0 or update >= last):
             self._run()
         else:
             self._stop_where_stuck()
@@ -95,15 +96,23 @@ class Evaluate(keras.callbacks.Callback):
             listener(update, figures)
         if self._best_metric in figures:
             self._history.append((update, figures[self._best_metric]))
-            if self.best()[0] == update and update in self._store.steps():
-                self._store.mark_best(update, self._best_metric, figures[self._best_metric])
+            self._mark_best()
         self._stop_where_stuck()
+
+    def _mark_best(self) -> None:
+        best, marked = self.best(), self._store.best()
+        is_marked = best and marked and (marked.step, marked.metric) == (best[0], self._best_metric)
+        if best and not is_marked and best[0] in self._store.steps():
+            self._store.mark_best(best[0], self._best_metric, best[1])
 
     def _stop_where_stuck(self) -> None:
         best = self.best()
-        if self._patience and best and self._trainer.update - best[0] >= self._patience:
+        if not self._patience or not best:
+            return
+        stuck = max(update for update, _ in self._history) - best[0]
+        if stuck >= self._patience:
             log.info(
                 "early stopping at update %d: %s has not improved on %.4f for %d updates",
-                self._trainer.update, self._best_metric, best[1], self._trainer.update - best[0],
+                self._trainer.update, self._best_metric, best[1], stuck,
             )  # fmt: skip
             self.model.stop_training = True

@@ -1,10 +1,13 @@
 """Keeps every figure: JSON lines in the run directory, and TensorBoard events."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import keras
 import tensorflow as tf
+
+from t2t.errors import MachineError, one_line
 
 
 class LogMetrics(keras.callbacks.Callback):
@@ -19,29 +22,51 @@ class LogMetrics(keras.callbacks.Callback):
         super().__init__()
         self._append = append
         self._folder = Path(events_folder)
+        self._update = 0
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
 
     def on_train_batch_end(self, batch, logs=None):
         """Writes what the trainer reports."""
+        self._update = batch
         if logs:
             self.write("train", batch, logs)
 
     def on_train_end(self, logs=None):
-        """Waits for the events to be on the disk."""
-        for writer in self._writers.values():
-            writer.flush()
+        """Writes what came after the last log step, and waits for the events to be on the disk."""
+        if logs:
+            self.write("train", self._update, logs)
+        with _events_on_disk(self._folder):
+            for writer in self._writers.values():
+                writer.flush()
 
     def write(self, group: str, update: int, figures: dict[str, float]) -> None:
         """Writes figures of a group, `train` or a split."""
         self._append(update, {f"{group}/{name}": value for name, value in figures.items()})
         if group not in self._writers:
             self._writers[group] = tf.summary.create_file_writer(str(self._folder / group))
-        with self._writers[group].as_default(step=update):
+        with _events_on_disk(self._folder), self._writers[group].as_default(step=update):
             for name, value in figures.items():
                 tf.summary.scalar(name, value)
 
     def write_evaluation(self, update: int, figures: dict[str, float]) -> None:
         """Writes the figures of an evaluation of the dev split."""
         self.write("dev", update, figures)
-        for writer in self._writers.values():
-            writer.flush()
+        with _events_on_disk(self._folder):
+            for writer in self._writers.values():
+                writer.flush()
+
+
+@contextlib.contextmanager
+def _events_on_disk(folder: Path) -> Iterator[None]:
+    """Turns TensorFlow's errors about writing events into one line.
+
+    Raises:
+        MachineError: in place of any of them.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise MachineError(
+            f"cannot write TensorBoard events in {folder}: {one_line(error.message)}; free some space there or get "
+            f"write permission, and run the same command again"
+        ) from error

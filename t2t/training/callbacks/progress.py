@@ -24,7 +24,7 @@ class ShowProgress(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         """Begins to count."""
         self._began, self._began_at = self._trainer.update, time.monotonic()
-        if self._out.isatty():
+        if self._out.isatty() and self._trainer.update < self._trainer.plan.train_steps:
             self._bar = tqdm(
                 total=self._trainer.plan.train_steps, initial=self._trainer.update, unit=" updates", file=self._out,
                 dynamic_ncols=True, smoothing=0.05, desc="training",
@@ -37,13 +37,15 @@ class ShowProgress(keras.callbacks.Callback):
             if logs:
                 self._bar.set_postfix_str(_figures(logs), refresh=False)
         elif logs:
-            self.line(
-                f"update {batch}/{self._trainer.plan.train_steps}  {_figures(logs)}  {self._time_left(batch)} left"
-            )
+            self._line_of(batch, logs)
 
     def on_train_end(self, logs=None):
-        """Closes the bar."""
+        """Shows what came after the last log step, and closes the bar."""
+        if logs and self._bar is None:
+            self._line_of(self._trainer.update, logs)
         if self._bar is not None:
+            if logs:
+                self._bar.set_postfix_str(_figures(logs))
             self._bar.close()
             self._bar = None
 
@@ -64,6 +66,10 @@ class ShowProgress(keras.callbacks.Callback):
             f"{', '.join(forced)} (teacher-forced)"
         ]
         self.line(f"dev at update {update}: {'; '.join(parts)}")
+
+    def _line_of(self, update: int, logs: dict[str, float]) -> None:
+        last = self._trainer.plan.train_steps
+        self.line(f"update {update}/{last}  {_figures(logs)}  {self._time_left(update)} left")
 
     def _time_left(self, update: int) -> str:
         rate = (time.monotonic() - self._began_at) / max(update - self._began, 1)

@@ -7,6 +7,7 @@ import signal
 import pytest
 from training_fakes import Step, trainer
 
+from t2t.checkpoints.store import Best
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
@@ -19,7 +20,7 @@ class Store:
     """Remembers what was saved and which was best."""
 
     def __init__(self):
-        self.saved, self.pruned, self.best = {}, [], []
+        self.saved, self.pruned, self.marked = {}, [], []
 
     def save(self, step, **arrays):
         self.saved[step] = arrays
@@ -31,7 +32,10 @@ class Store:
         return list(self.saved)
 
     def mark_best(self, step, metric, value):
-        self.best.append((step, metric, value))
+        self.marked.append((step, metric, value))
+
+    def best(self):
+        return Best(*self.marked[-1]) if self.marked else None
 
 
 @pytest.fixture(autouse=True)
@@ -90,19 +94,19 @@ def evaluated(scores, metric="bleu", train_steps=None, store=None, update=0, **o
 
 def test_the_best_is_marked_whenever_there_is_a_better_one():
     callback, _, store = evaluated([3.0, 5.0, 4.0, 6.0])
-    assert store.best == [(1, "bleu", 3.0), (2, "bleu", 5.0), (4, "bleu", 6.0)]
+    assert store.marked == [(1, "bleu", 3.0), (2, "bleu", 5.0), (4, "bleu", 6.0)]
     assert callback.best() == (4, 6.0)
 
 
 def test_lower_is_better_where_the_metric_says_so():
     _, _, store = evaluated([3.0, 5.0, 2.0], metric="teacher_forced/loss")
-    assert [step for step, _, _ in store.best] == [1, 3]
+    assert [step for step, _, _ in store.marked] == [1, 3]
 
 
 def test_of_equals_the_earliest_is_the_best():
     callback, _, store = evaluated([3.0, 3.0])
     assert callback.best() == (1, 3.0)
-    assert len(store.best) == 1
+    assert len(store.marked) == 1
 
 
 def test_without_an_evaluation_there_is_no_best():
@@ -116,7 +120,7 @@ def test_a_run_that_no_longer_improves_stops():
 
 def test_history_of_an_earlier_process_counts_for_best_and_patience():
     _, run, store = evaluated([4.0] * 9, update=2, train_steps=9, history=[(1, 8.0), (2, 5.0)], patience=4)
-    assert store.best == []
+    assert store.marked == []
     assert run.update == 5
 
 
@@ -130,7 +134,30 @@ def test_an_evaluation_that_a_crash_has_lost_is_made_up_for():
     store.saved[2] = {}
     callback, _, store = evaluated([7.0, 4.0], update=2, train_steps=3, store=store, history=[(1, 3.0)])
     assert callback.best() == (2, 7.0)
-    assert store.best == [(2, "bleu", 7.0)]
+    assert store.marked == [(2, "bleu", 7.0)]
+
+
+def test_the_last_evaluation_that_a_crash_has_lost_is_made_up_for():
+    store = Store()
+    store.saved[3] = {}
+    callback, run, store = evaluated([7.0], update=3, train_steps=3, store=store, history=[(1, 3.0)])
+    assert (run.update, callback.best(), store.marked) == (3, (3, 7.0), [(3, "bleu", 7.0)])
+
+
+def test_a_mark_of_the_best_that_a_crash_has_lost_is_made_again():
+    store = Store()
+    store.saved[2] = {}
+    _, _, store = evaluated([1.0], update=2, train_steps=3, store=store, history=[(1, 3.0), (2, 5.0)])
+    assert store.marked == [(2, "bleu", 5.0)]
+
+
+def test_patience_is_counted_to_the_last_evaluation_wherever_a_run_goes_on():
+    store = Store()
+    run = trainer(update=260, train_steps=263)
+    history = [(100, 0.5), (200, 0.4)]
+    again = lambda: {"bleu": 0.1}  # noqa: E731
+    run.fit([Evaluate(run, again, store, every=100, best_metric="bleu", patience=150, history=history)])
+    assert run.update == 263
 
 
 def test_an_evaluation_that_is_there_is_not_repeated():

@@ -172,7 +172,7 @@ def test_memory_counts_what_there_is():
 def test_memory_is_told_in_one_line():
     model = Transformer(tiny_hparams(), tokens_spec())
     text = str(estimate(model, batch(), slots=2, accumulates=False))
-    assert text.startswith("at most ")
+    assert text.startswith("about ")
     assert "MiB on each replica (weights 0 MiB, optimizer 0 MiB, gradients 0 MiB, activations" in text
 
 
