@@ -131,7 +131,7 @@ def transformer_quickstart() -> HParams:
         learning_rate=0.003,
         learning_rate_warmup_steps=300,
         optimizer_adam_epsilon=1e-8,
-        train_steps=1300,
+        train_steps=1600,
         beam_size=1,
     )
 
