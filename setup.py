@@ -38,8 +38,6 @@ setup(
         "test": ["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff>=0.12"],
     },
     entry_points={
-        "console_scripts": [
-            f"t2t-{command.replace('_', '-')}=t2t.cli.{command}:main" for command in COMMANDS
-        ],
+        "console_scripts": [f"t2t-{command.replace('_', '-')}=t2t.cli.{command}:main" for command in COMMANDS],
     },
 )

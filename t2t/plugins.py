@@ -59,7 +59,7 @@ def _load_installed(point) -> Plugin:
     before = _registered()
     try:
         point.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(_broken(f"installed plug-in {point.name!r} ({point.value})", error)) from error
     # Only the first load registers anything; a later one gives the same answer.
     registered = _INSTALLED.setdefault((point.name, point.value), _new_since(before))
@@ -83,7 +83,7 @@ def _load_usr_dir(folder: Path) -> Plugin:
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             for loaded in [m for m in sys.modules if m == name or m.startswith(name + ".")]:
                 del sys.modules[loaded]
             raise UserError(_broken(f"plug-in --t2t_usr_dir={folder}", error)) from error
@@ -91,7 +91,7 @@ def _load_usr_dir(folder: Path) -> Plugin:
     return Plugin(folder.resolve().name, "usr_dir", fingerprint, sys.modules[name].__t2t_registered__)
 
 
-def _broken(what: str, error: Exception) -> str:
+def _broken(what: str, error: BaseException) -> str:
     where = ""
     trace = error.__traceback__
     while trace is not None:

@@ -242,7 +242,7 @@ class RunDir:
         if updated.to_dict() == self.record.to_dict():
             return
         for name in ("plugins", "versions"):
-            if getattr(updated, name) != getattr(self.record, name):
+            if updated.to_dict()[name] != self.record.to_dict()[name]:
                 log.warning("%s of the run in %s have changed since it began", name, self.path)
         before, self.record = self.record, updated
         try:

@@ -120,6 +120,9 @@ def _check_repeated(values: flags.FlagValues, arguments: list[str]) -> None:
         name = argument[2:].partition("=")[0] if argument.startswith("--") else ""
         if name not in values or isinstance(values[name], flags.MultiFlag):
             continue
+        # an alias is a flag of another name whose help says of which it is one
+        same = values[name].help.removeprefix("Alias for --").removesuffix(".")
+        name = same if same in values else name
         if name in given:
             raise UserError(f"--{name} is given twice, {given[name]} and {argument}; keep one")
         given[name] = argument

@@ -21,7 +21,9 @@ def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
     define_problem_flags(values)
-    flags.DEFINE_integer("random_seed", DATA_SEED, "Seed of everything that chance decides.", flag_values=values)
+    flags.DEFINE_integer(
+        "random_seed", DATA_SEED, "Seed of everything that chance decides.", lower_bound=0, flag_values=values
+    )
     return values
 
 

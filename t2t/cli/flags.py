@@ -35,7 +35,9 @@ def define_problem_flags(values: flags.FlagValues) -> None:
     define_plugin_flags(values)
     for name, text in _OPTION_FLAGS.items():
         flags.DEFINE_string(name, "", text, flag_values=values)
-    flags.DEFINE_integer("vocab_size", 0, "Pieces of the vocabulary; 0 for the problem's own.", flag_values=values)
+    flags.DEFINE_integer(
+        "vocab_size", 0, "Pieces of the vocabulary; 0 for the problem's own.", lower_bound=0, flag_values=values
+    )
 
 
 def define_plugin_flags(values: flags.FlagValues) -> None:
@@ -75,11 +77,15 @@ def define_run_flags(values: flags.FlagValues) -> None:
 def define_search_flags(values: flags.FlagValues) -> None:
     """How outputs are searched; unset ones keep what the run's hparams say."""
     flags.DEFINE_integer(
-        "decode_beam_size", None, "Hypotheses kept alive per sentence; 1 is greedy.", flag_values=values
+        "decode_beam_size", None, "Hypotheses kept alive per sentence; 1 is greedy.", lower_bound=1, flag_values=values
     )
-    flags.DEFINE_float("decode_alpha", None, "Strength of the length penalty.", flag_values=values)
+    flags.DEFINE_float("decode_alpha", None, "Strength of the length penalty.", lower_bound=0.0, flag_values=values)
     flags.DEFINE_integer(
-        "decode_extra_length", None, "Longest output: ids of the input plus this many.", flag_values=values
+        "decode_extra_length",
+        None,
+        "Longest output: ids of the input plus this many.",
+        lower_bound=0,
+        flag_values=values,
     )
 
 
@@ -92,7 +98,11 @@ def define_more_search_flags(values: flags.FlagValues) -> None:
         flag_values=values,
     )  # fmt: skip
     flags.DEFINE_integer(
-        "decode_batch_size", None, "Padded source ids times hypotheses decoded together.", flag_values=values
+        "decode_batch_size",
+        None,
+        "Padded source ids times hypotheses decoded together.",
+        lower_bound=1,
+        flag_values=values,
     )
     flags.DEFINE_float("sampling_temperature", None, "Divides the logits (sample).", flag_values=values)
     flags.DEFINE_integer("sampling_top_k", None, "Draws from the k likeliest (sample); 0 = all.", flag_values=values)

@@ -45,21 +45,26 @@ def build_flags() -> flags.FlagValues:
 
 
 def _define_training_flags(values: flags.FlagValues) -> None:
-    define = {"integer": flags.DEFINE_integer, "string": flags.DEFINE_string, "boolean": flags.DEFINE_boolean}
-    for kind, name, default, text in (
-        ("boolean", "generate_data", False, "Generates the data first; what is there already stays."),
-        ("integer", "train_steps", None, "Number of the last update; unset for the hparams set's."),
-        ("integer", "eval_steps", 100, "Batches of the dev split in an evaluation, at most; 0 = no evaluation."),
-        ("integer", "local_eval_frequency", 1000, "Updates between two checkpoints, each with an evaluation."),
-        ("integer", "keep_checkpoint_max", 20, "Checkpoints kept, besides the best; 0 = all."),
-        ("integer", "log_step_count_steps", 50, "Updates between two reports."),
-        ("integer", "worker_gpu", 0, "GPUs to train on; 0 = all that are visible."),
-        ("integer", "worker_cpu", 0, "Replicas on the processor instead of GPUs; 0 = use GPUs, or one replica."),
-        ("integer", "random_seed", 0, "Seed of weights, order of examples and dropout."),
-        ("string", "warm_start_from", "", "Run or checkpoint whose weights a new run begins with."),
-        ("boolean", "dry_run", False, "Prints what would run, its parameters and its memory, and stops."),
+    for name, default, lowest, text in (
+        ("train_steps", None, 0, "Number of the last update; unset for the hparams set's."),
+        ("eval_steps", 100, 0, "Batches of the dev split in an evaluation, at most; 0 = no evaluation while training, "
+         "all of it with --schedule=evaluate."),
+        ("local_eval_frequency", 1000, 1, "Updates between two checkpoints, each with an evaluation."),
+        ("keep_checkpoint_max", 20, 0, "Checkpoints kept, besides the best; 0 = all."),
+        ("log_step_count_steps", 50, 1, "Updates between two reports."),
+        ("worker_gpu", 0, 0, "GPUs to train on; 0 = all that are visible."),
+        ("worker_cpu", 0, 0, "Replicas on the processor instead of GPUs; 0 = use GPUs, or one replica."),
+        ("random_seed", 0, 0, "Seed of weights, order of examples and dropout."),
+    ):  # fmt: skip
+        flags.DEFINE_integer(name, default, text, lower_bound=lowest, flag_values=values)
+    for name, text in (
+        ("generate_data", "Generates the data first; what is there already stays."),
+        ("dry_run", "Prints what would run, its parameters and its memory, and stops."),
     ):
-        define[kind](name, default, text, flag_values=values)
+        flags.DEFINE_boolean(name, False, text, flag_values=values)
+    flags.DEFINE_string(
+        "warm_start_from", "", "Run or checkpoint whose weights a new run begins with.", flag_values=values
+    )
     flags.DEFINE_enum(
         "schedule", SCHEDULES[0], SCHEDULES, "What to do: train and evaluate in turn, only train, or only evaluate the "
         "latest checkpoint.", flag_values=values,
@@ -74,7 +79,7 @@ def main(values: flags.FlagValues) -> int:
     request = request_of(values)
     request = Request(**{**vars(request), "train_steps": values["train_steps"].value})
     check_names(request)
-    _check_files(values)
+    _check_files(values, request)
     if values["generate_data"].value:  # before TensorFlow starts, so that worker processes can be forked
         generate_data(request, problem_named(request.problem, request.problem_options))
     if values["schedule"].value == "evaluate":
@@ -87,10 +92,16 @@ def main(values: flags.FlagValues) -> int:
     return 0
 
 
-def _check_files(values: flags.FlagValues) -> None:
+def _check_files(values: flags.FlagValues, request: Request) -> None:
+    """Finds, before the hours that generating and training can take, what would end them."""
+    if request.output_folder.exists() and not request.output_folder.is_dir():
+        raise UserError(f"--output_dir={request.output_folder}: that is a file; name a folder")
+    unread = [name for name in ("hparams", "train_steps") if values[name].value]
+    if values["schedule"].value == "evaluate" and unread:
+        raise UserError(f"--{unread[0]}: --schedule=evaluate judges a run as it was trained; leave the flag out")
     if values["decode_to_file"].value and not values["decode_from_file"].value:
         raise UserError("--decode_to_file: it names where --decode_from_file writes; give that too")
-    if values["decode_from_file"].value:  # before the hours that training can take
+    if values["decode_from_file"].value:
         check_files(values["decode_from_file"].value, values["decode_to_file"].value)
 
 

@@ -1,0 +1,78 @@
+"""Mistakes on the command line: one line on standard error, exit status 2, nothing made."""
+
+import pytest
+
+from t2t.cli import datagen, trainer
+
+RUN = ("--problem=algorithmic_reverse_binary40", "--model=transformer", "--hparams_set=transformer_tiny")
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "said"),
+    [
+        (
+            trainer,
+            ["--local_eval_frequency=0"],
+            "flag --local_eval_frequency=0: 0 is not a positive integer; see --help",
+        ),
+        (trainer, ["--log-step-count-steps=0"], "flag --log_step_count_steps=0: 0 is not a positive integer"),
+        (trainer, ["--random_seed=-1"], "flag --random_seed=-1: -1 is not a non-negative integer"),
+        (trainer, ["--keep_checkpoint_max=-1"], "flag --keep_checkpoint_max=-1: -1 is not a non-negative integer"),
+        (trainer, ["--train_steps=-1"], "flag --train_steps=-1: -1 is not a non-negative integer"),
+        (trainer, ["--eval_steps=-1"], "flag --eval_steps=-1: -1 is not a non-negative integer"),
+        (trainer, ["--worker_gpu=-1"], "flag --worker_gpu=-1: -1 is not a non-negative integer"),
+        (trainer, ["--decode_beam_size=0"], "flag --decode_beam_size=0: 0 is not a positive integer"),
+        (trainer, ["--train_steps=many"], "flag --train_steps=many: invalid literal"),
+        (trainer, ["--schedule=sometimes"], "flag --schedule=sometimes: value should be one of"),
+        (datagen, ["--vocab_size=-4"], "flag --vocab_size=-4: -4 is not a non-negative integer"),
+        (trainer, ["--problem=a", "--problems=b"], "--problem is given twice, --problem=a and --problems=b; keep one"),
+        (trainer, ["--model=a", "--model=b"], "--model is given twice, --model=a and --model=b; keep one"),
+        (trainer, ["--trian_steps=4"], "flag --trian_steps does not exist; did you mean train_steps"),
+        (trainer, ["somewhere"], "argument 'somewhere': this command takes flags only, --name=value"),
+        (trainer, ["--model=transformer"], "--problem: not given; name one; list what there is with --registry_help"),
+        (trainer, [*RUN[:1]], "--model, --hparams_set: not given; name one each"),
+        (
+            trainer,
+            [*RUN[:2], "--hparams_set=transformer_bse"],
+            "hparams 'transformer_bse' is not registered; did you mean",
+        ),
+        (trainer, [*RUN[::2], "--model=transfomer"], "model 'transfomer' is not registered; did you mean transformer?"),
+        (trainer, [*RUN, "--hparams=num_head=2"], "hparam 'num_head' does not exist; did you mean num_heads?"),
+        (trainer, [*RUN, "--hparams=num_heads=3"], "hparam num_heads=3 does not divide the 128 channels of keys"),
+        (trainer, [*RUN, "--hparams=num_heads=2", "--hparams=num_heads=4"], "num_heads is assigned twice; keep one"),
+        (trainer, [*RUN, "--schedule=evaluate", "--train_steps=5"], "--train_steps: --schedule=evaluate judges a run"),
+        (trainer, [*RUN, "--decode_to_file=x"], "--decode_to_file: it names where --decode_from_file writes"),
+        (datagen, ["--problem=wmt"], "problem 'wmt' is not registered"),
+    ],
+)
+def test_a_mistake_is_one_line_with_status_2(command, arguments, said, tmp_path, capsys):
+    folders = [f"--data_dir={tmp_path}/data"]
+    if command is trainer:
+        folders.append(f"--output_dir={tmp_path}/run")
+    assert command.main(["t2t-command", *arguments, *folders]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("t2t-command: error: ")
+    assert said in lines[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_directory_that_is_a_file(tmp_path, capsys):
+    (tmp_path / "run").write_text("mine")
+    assert trainer.main(["t2t-trainer", *RUN, f"--output_dir={tmp_path}/run", f"--data_dir={tmp_path}"]) == 2
+    assert f"--output_dir={tmp_path}/run: that is a file; name a folder" in capsys.readouterr().err
+    assert (tmp_path / "run").read_text() == "mine"
+
+
+def test_a_plugin_that_ends_the_process_is_broken(tmp_path, capsys):
+    (tmp_path / "__init__.py").write_text("import sys\n\nsys.exit(0)\n")
+    assert datagen.main(["t2t-datagen", f"--t2t_usr_dir={tmp_path}", "--problem=x"]) == 2
+    assert f"plug-in --t2t_usr_dir={tmp_path} failed to import" in capsys.readouterr().err
+
+
+def test_listing_names_needs_nothing_else(capsys):
+    assert trainer.main(["t2t-trainer", "--registry_help=reverse_decimal"]) == 0
+    shown = capsys.readouterr().out
+    assert "algorithmic_reverse_decimal40" in shown
+    assert "<name>_rev, <name>_copy" in shown
+    assert "transformer_base" not in shown
