@@ -35,7 +35,7 @@ setup(
     ],
     extras_require={
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
-        "test": ["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff>=0.12"],
+        "test": ["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5"],
     },
     entry_points={
         "console_scripts": [f"t2t-{command.replace('_', '-')}=t2t.cli.{command}:main" for command in COMMANDS],
