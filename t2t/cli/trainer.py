@@ -96,9 +96,6 @@ def _check_files(values: flags.FlagValues, request: Request) -> None:
     """Finds, before the hours that generating and training can take, what would end them."""
     if request.output_folder.exists() and not request.output_folder.is_dir():
         raise UserError(f"--output_dir={request.output_folder}: that is a file; name a folder")
-    unread = [name for name in ("hparams", "train_steps") if values[name].value]
-    if values["schedule"].value == "evaluate" and unread:
-        raise UserError(f"--{unread[0]}: --schedule=evaluate judges a run as it was trained; leave the flag out")
     if values["decode_to_file"].value and not values["decode_from_file"].value:
         raise UserError("--decode_to_file: it names where --decode_from_file writes; give that too")
     if values["decode_from_file"].value:

@@ -169,4 +169,4 @@ def test_the_check_of_the_project_runs_both_lines():
     checks = (ROOT / ".ci/run").read_text(encoding="utf-8")
     for name in ("quickstart", "tests"):
         assert f"python3 tests/readme.py {name} " in checks
-    assert "T2T_QUICKSTART=quickstart" in checks
+    assert 'T2T_QUICKSTART="$PWD/quickstart"' in checks
