@@ -159,7 +159,7 @@ class TrainingRun:
         per_update = hparams.batch_size * self.step.replicas * self.plan.micro_batches
         lines = [
             f"problem {request.problem}, model {request.model}, hparams set {request.hparams_set}",
-            "changed hparams: " + (", ".join(f"{k}={new} (was {old})" for k, (old, new) in changed.items()) or "none"),
+            "changed hparams: " + (", ".join(self._change(k, *values) for k, values in changed.items()) or "none"),
             f"data_dir {request.data_folder}, output_dir {request.output_folder}, random_seed {self.settings.seed}",
             f"data: {len(reader):,} training examples"
             + (f", {self.batches.skipped:,} of them longer than max_length={hparams.max_length} and skipped"
@@ -172,6 +172,10 @@ class TrainingRun:
         ]  # fmt: skip
         return lines + [f"plug-in {p.name} ({p.kind}): {', '.join(p.registered) or 'registered nothing'}"
                         for p in self.resolved.plugins]  # fmt: skip
+
+    def _change(self, name: str, old, new) -> str:
+        unit = " padded tokens per side" if name.endswith("batch_size") else ""
+        return f"{name}={new}{unit} (was {old})"
 
     def _devices(self) -> str:
         return ", ".join(device.split("/device:")[-1] for device in self.strategy.extended.worker_devices)
