@@ -100,6 +100,8 @@ def _broken(what: str, error: BaseException) -> str:
         if not code.co_filename.startswith("<") and not is_ours:
             where = f" at {code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename:
+        where = f" at {error.filename}:{error.lineno}"
     return f"{what} failed to import{where}: {type(error).__name__}: {one_line(error)}; mend it or leave it out"
 
 

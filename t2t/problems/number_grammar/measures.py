@@ -59,12 +59,6 @@ _WHOLES = (("the city", "der Stadt"), ("the book", "des Buches"), ("the money", 
            ("the water", "des Wassers"), ("the people", "der Leute"), ("the houses", "der Häuser"))  # fmt: skip
 _PARTS = {3: "Drittel", 4: "Viertel", 5: "Fünftel", 6: "Sechstel", 7: "Siebtel", 8: "Achtel", 9: "Neuntel",
           10: "Zehntel", 11: "Elftel", 12: "Zwölftel", 20: "Zwanzigstel", 100: "Hundertstel"}  # fmt: skip
-_DEGREE_FRAMES = (
-    ("{}", "{}"),
-    ("it is {}", "es sind {}"),
-    ("at {}", "bei {}"),
-    ("tomorrow it will be {}", "morgen werden es {}"),
-)
 _OFTEN_FRAMES = (
     ("{}", "{}"),
     ("{} a day", "{} am Tag"),

@@ -75,3 +75,10 @@ def test_listing_names_needs_nothing_else(capsys):
     assert "algorithmic_reverse_decimal40" in shown
     assert "<name>_rev, <name>_copy" in shown
     assert "transformer_base" not in shown
+
+
+def test_a_plugin_that_is_no_python_is_named_with_its_line(tmp_path, capsys):
+    (tmp_path / "__init__.py").write_text("from . import inner\n")
+    (tmp_path / "inner.py").write_text("a = 1\nb = = 2\n")
+    assert datagen.main(["t2t-datagen", f"--t2t_usr_dir={tmp_path}", "--problem=x"]) == 2
+    assert f"failed to import at {tmp_path}/inner.py:2: SyntaxError" in capsys.readouterr().err
