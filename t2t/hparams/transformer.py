@@ -153,4 +153,8 @@ def transformer_multi30k_tiny() -> HParams:
         batch_size=4900,
         effective_batch_size=9800,  # padded tokens of the longer side: about 8,192 target tokens, as in the paper
         train_steps=1500,
+        ema_decay=0.99,  # evens out the last hundred updates, as averaging checkpoints does
+        beam_size=5,  # search as published: beam 5, log-probability by token
+        alpha=1.0,
+        length_penalty="power",
     )
