@@ -33,6 +33,9 @@ class TransformerHParams(ModelHParams):
         "sinusoidal", "How positions are told: the paper's sinusoids, learned vectors, or not at all.",
         choices=("sinusoidal", "learned", "none"),
     )  # fmt: skip
+    target_space_embedding: bool = param(
+        False, "Whether a learned vector is added to every source position, as Tensor2Tensor does to name the target."
+    )
     shared_embedding: bool = param(True, "Whether inputs and targets use one embedding table, vocabularies permitting.")
     shared_embedding_and_softmax_weights: bool = param(
         True, "Whether the output layer is the transposed table of the targets."

@@ -69,6 +69,15 @@ class Transformer(SequenceModel):
         self.target_dropout = Dropout(rate, dtype=self.dtype_policy, name="target_dropout")
         self.build()
 
+    def _target_space(self):
+        # Tensor2Tensor has a row of a Glorot-uniform table for each of 32 targets; a model of one target uses one row.
+        limit = (6.0 / (32 + self.hparams.hidden_size)) ** 0.5
+        return self.add_weight(
+            name="target_space",
+            shape=(self.hparams.hidden_size,),
+            initializer=keras.initializers.RandomUniform(-limit, limit),
+        )
+
     def _embedding(self, vocab_size: int, name: str) -> Embedding:
         return Embedding(vocab_size, self.hparams.hidden_size, dtype=self.dtype_policy, name=name)
 
@@ -80,6 +89,9 @@ class Transformer(SequenceModel):
         for layer in (*embeddings, *parts):
             if layer is not None and not layer.built:
                 layer.build(hidden)
+        self.target_space = None
+        if self.encoder is not None and self.hparams.target_space_embedding:
+            self.target_space = self._target_space()
 
     def body(self, features: dict[str, Any], seed=None):
         """Returns the decoder's output, (B, T, D); see the base class."""
@@ -93,6 +105,8 @@ class Transformer(SequenceModel):
     def _encode_source(self, ids_BS, seed=None):
         keep_BS = padding_keep(ids_BS)
         x_BSD = self.source_embedding(ids_BS)
+        if self.target_space is not None:
+            x_BSD = x_BSD + ops.cast(self.target_space, x_BSD.dtype)
         x_BSD = self.positions(x_BSD) if self.positions is not None else x_BSD
         return self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed), keep_BS
 
