@@ -173,13 +173,18 @@ def problem_options(values: flags.FlagValues) -> dict[str, Any]:
     return {name: values[name].value for name in (*_OPTION_FLAGS, "vocab_size") if values[name].value}
 
 
+def _names_a_run(values: flags.FlagValues) -> bool:
+    folder = values["output_dir"].value if "output_dir" in values else ""
+    return bool(folder) and RunDir.exists(folder)
+
+
 def request_of(values: flags.FlagValues) -> Request:
-    """Returns what was asked for.
+    """Returns what was asked for; without a problem where the output directory that is named can tell it.
 
     Raises:
         UserError: no --problem.
     """
-    if not values["problem"].value:
+    if not values["problem"].value and not _names_a_run(values):
         raise UserError("--problem: not given; name one; list what there is with --registry_help")
     optional = {}
     if "model" in values:

@@ -1,5 +1,6 @@
 """`t2t-trainer`: generates data, trains, evaluates and decodes, as asked."""
 
+import dataclasses
 import sys
 
 from absl import flags
@@ -19,6 +20,7 @@ from t2t.constants import DEV
 from t2t.errors import UserError
 from t2t.runs.data import generate_data
 from t2t.runs.names import Request, check_names, problem_named
+from t2t.runs.resuming import remembered
 
 SCHEDULES = ("continuous_train_and_eval", "train", "evaluate")
 USAGE = """
@@ -26,6 +28,7 @@ Trains a model on a problem; resumes exactly where --output_dir holds a run that
 
     %s --generate_data --problem=translate_ende_numbers --model=transformer \\
       --hparams_set=transformer_quickstart --output_dir=run --decode_interactive
+    %s --output_dir=run             (goes on with the run that is there)
     %s --registry_help              (all problems, models and hparams sets)
     %s --registry_help=transformer  (those whose name contains the text)
 """
@@ -76,8 +79,7 @@ def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
     if lists_registry(values):
         return 0
-    request = request_of(values)
-    request = Request(**{**vars(request), "train_steps": values["train_steps"].value})
+    request = remembered(dataclasses.replace(request_of(values), train_steps=values["train_steps"].value))
     check_names(request)
     _check_files(values, request)
     if values["generate_data"].value:  # before TensorFlow starts, so that worker processes can be forked

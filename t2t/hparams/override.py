@@ -52,6 +52,16 @@ def parse_overrides(text: str, defaults: dict[str, Any], current: dict[str, Any]
     return found
 
 
+def merge_overrides(earlier: str, later: str) -> str:
+    """Returns one text of two: what the later one assigns takes the place of what the earlier one does.
+
+    Both are in the grammar; what is malformed stays as it is, for `parse_overrides` to name.
+    """
+    assigned = {match["name"] for match in _ASSIGNMENT.finditer(later)}
+    kept = [match[0].strip().rstrip(",") for match in _ASSIGNMENT.finditer(earlier) if match["name"] not in assigned]
+    return ",".join([*kept, later] if later else kept)
+
+
 def _value(name: str, default: Any, match: re.Match) -> Any:
     is_list = isinstance(default, tuple)
     if is_list and match["list"] is None:

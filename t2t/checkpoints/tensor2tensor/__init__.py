@@ -1,1 +1,1 @@
-"""Checkpoints of Tensor2Tensor: `files` reads them, `names` tells what their variables are, `weights` converts."""
+"""Checkpoints of Tensor2Tensor: `names` tells what their variables are, `weights` converts."""

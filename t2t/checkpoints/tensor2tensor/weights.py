@@ -50,7 +50,7 @@ def convert(variables: Mapping[str, np.ndarray], layout: Layout) -> Converted:
     """Sorts every variable of a checkpoint into weights, moments of Adam, and counters.
 
     Args:
-        variables: arrays by their names, from `files.read_variables`.
+        variables: arrays by their names, from a checkpoint.
         layout: of the network.
 
     Raises:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from t2t.errors import UnknownNameError, UserError
-from t2t.hparams.override import parse_overrides
+from t2t.hparams.override import merge_overrides, parse_overrides
 
 DEFAULTS = {
     "steps": 10, "rate": 0.5, "flag": True, "name": "adam", "relu.size": 3,
@@ -127,3 +127,17 @@ def test_no_new_names():
 def test_not_a_number_is_no_number(name):
     with pytest.raises(UserError, match=rf"hparam {re.escape(name)}=nan"):
         parse(f"{name}=nan")
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "merged"),
+    [
+        ("", "", ""),
+        ("num_heads=4,", "", "num_heads=4"),
+        ("", "num_heads=8", "num_heads=8"),
+        ("num_heads=4, batch_size=10,sizes=[1,2]", "batch_size=20", "num_heads=4,sizes=[1,2],batch_size=20"),
+        ("sizes=[1,2],alpha=0.5", "sizes[1]=3", "alpha=0.5,sizes[1]=3"),
+    ],
+)
+def test_later_overrides_take_the_place_of_earlier_ones(earlier, later, merged):
+    assert merge_overrides(earlier, later) == merged

@@ -1,0 +1,28 @@
+"""What a user need not say again: the names of a run that is there."""
+
+import dataclasses
+
+from t2t.hparams.override import merge_overrides
+from t2t.run_dir import RunDir
+from t2t.runs.names import Request
+
+
+def remembered(request: Request) -> Request:
+    """Returns a request whose names that were not given are those of the run in its output directory, if one is there.
+
+    Where the hparams set is not named, the run's own overrides hold, those of the request over them, and its number of
+    updates; where the problem is not named, the run's own options hold in the same way.
+    """
+    if not request.output_dir or not RunDir.exists(request.output_folder):
+        return request
+    record = RunDir.open(request.output_folder).record
+    changes = {
+        name: getattr(record, name) for name in ("problem", "model", "hparams_set") if not getattr(request, name)
+    }
+    if "hparams_set" in changes:
+        changes["overrides"] = merge_overrides(record.overrides, request.overrides)
+        if request.train_steps is None:
+            changes["train_steps"] = record.hparams["train"]["train_steps"]
+    if "problem" in changes:
+        changes["problem_options"] = {**record.problem_options, **request.problem_options}
+    return dataclasses.replace(request, **changes)

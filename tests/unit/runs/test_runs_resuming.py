@@ -1,0 +1,48 @@
+"""What a request leaves open, the run that is there tells."""
+
+import pytest
+
+from t2t.features import ProblemSpec
+from t2t.hparams.transformer import transformer_tiny
+from t2t.run_dir import RunDir, RunRecord
+from t2t.runs.names import Request, resolve
+from t2t.runs.resuming import remembered
+
+
+@pytest.fixture
+def folder(tmp_path):
+    hparams = transformer_tiny().replace(num_heads=2, batch_size=100, train_steps=70)
+    record = RunRecord(
+        problem="translate_ende_numbers", model="transformer", hparams_set="transformer_tiny",
+        overrides="num_heads=2,batch_size=100", hparams=hparams.to_dict(), problem_options={"vocab_kind": "byte"},
+        spec=ProblemSpec(name="translate_ende_numbers"),
+    )  # fmt: skip
+    return str(RunDir.create(tmp_path / "run", record, {}).path)
+
+
+def test_the_output_directory_alone_names_the_run(folder):
+    request = remembered(Request(problem="", output_dir=folder))
+    assert (request.problem, request.model, request.hparams_set) == (
+        "translate_ende_numbers", "transformer", "transformer_tiny",
+    )  # fmt: skip
+    assert request.problem_options == {"vocab_kind": "byte"}
+    hparams = resolve(request).hparams
+    assert (hparams.num_heads, hparams.batch_size, hparams.train_steps) == (2, 100, 70)
+
+
+def test_what_is_given_stands_over_what_is_remembered(folder):
+    request = remembered(Request(problem="", output_dir=folder, overrides="beam_size=2,batch_size=50", train_steps=90))
+    hparams = resolve(request).hparams
+    assert (hparams.num_heads, hparams.batch_size, hparams.beam_size, hparams.train_steps) == (2, 50, 2, 90)
+
+
+def test_a_set_that_is_named_brings_no_old_overrides(folder):
+    request = remembered(Request(problem="", output_dir=folder, hparams_set="transformer_tiny"))
+    assert (request.overrides, request.train_steps) == ("", None)
+    assert remembered(Request(problem="p", output_dir=folder)).problem_options == {}
+
+
+@pytest.mark.parametrize("where", ["", "nowhere"])
+def test_without_a_run_nothing_is_remembered(tmp_path, where):
+    request = Request(problem="p", output_dir=where and str(tmp_path / where))
+    assert remembered(request) is request
