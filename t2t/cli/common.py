@@ -28,25 +28,36 @@ ALL = "*"
 """Value of `--registry_help` given bare."""
 
 
-def command(build_flags: Callable[[], flags.FlagValues], usage: str) -> Callable[[Body], Main]:
+def command(
+    build_flags: Callable[[], flags.FlagValues], usage: str, positional: tuple[str, ...] = ()
+) -> Callable[[Body], Main]:
     """Makes `main(argv=None) -> exit status` of a function that is given the flags, read.
 
     Errors of the user and of the machine become one line; `--help` is answered here.
+
+    Args:
+        build_flags: makes the flags.
+        usage: text above them in the help; %s is the command's name.
+        positional: names of flags that may be given as plain arguments, in this order, too.
     """
 
     def decorate(body: Body) -> Main:
         @functools.wraps(body)
         def main(argv: list[str] | None = None) -> int:
             argv = list(sys.argv if argv is None else argv)
-            return _guarded(os.path.basename(argv[0]), lambda: _read_and_run(body, build_flags(), argv, usage))
+            return _guarded(
+                os.path.basename(argv[0]), lambda: _read_and_run(body, build_flags(), argv, usage, positional)
+            )
 
         return main
 
     return decorate
 
 
-def _read_and_run(body: Body, values: flags.FlagValues, argv: list[str], usage: str) -> int:
-    read = parse(values, argv, usage)
+def _read_and_run(
+    body: Body, values: flags.FlagValues, argv: list[str], usage: str, positional: tuple[str, ...]
+) -> int:
+    read = parse(values, argv, usage, positional)
     return 0 if read is None else body(read)
 
 
@@ -66,11 +77,14 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
             return 130
 
 
-def parse(values: flags.FlagValues, argv: Sequence[str], usage: str) -> flags.FlagValues | None:
+def parse(
+    values: flags.FlagValues, argv: Sequence[str], usage: str, positional: tuple[str, ...] = ()
+) -> flags.FlagValues | None:
     """Reads the command line; prints the help and returns None where it asks for that.
 
     Raises:
-        UserError: an unknown flag, a value of another type, a flag given twice, an argument that is no flag.
+        UserError: an unknown flag, a value of another type, a flag given twice, an argument that is no flag where the
+            command takes none or no more.
     """
     flags.DEFINE_boolean("help", False, "Shows this text.", short_name="h", flag_values=values)
     arguments = [_normalised(argument) for argument in argv[1:]]
@@ -78,6 +92,7 @@ def parse(values: flags.FlagValues, argv: Sequence[str], usage: str) -> flags.Fl
         print(help_text(values, os.path.basename(argv[0]), usage))
         return None
     _check_repeated(values, arguments)
+    values.set_gnu_getopt(bool(positional))  # flags may follow plain arguments
     try:
         rest = values([argv[0], *arguments])[1:]
     except flags.UnrecognizedFlagError as error:
@@ -87,9 +102,19 @@ def parse(values: flags.FlagValues, argv: Sequence[str], usage: str) -> flags.Fl
         ) from error
     except flags.Error as error:
         raise UserError(f"{one_line(error)}; see --help") from error
-    if rest:
-        raise UserError(f"argument {rest[0]!r}: this command takes flags only, --name=value; see --help")
+    _take_positional(values, rest, positional)
     return values
+
+
+def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: tuple[str, ...]) -> None:
+    """Gives plain arguments to the flags they stand for."""
+    for name, argument in zip(positional, rest, strict=False):
+        if values[name].present:
+            raise UserError(f"argument {argument!r}: it stands for --{name}, which is given as well; keep one")
+        values[name].value = argument
+    if len(rest) > len(positional):
+        takes = f"{' '.join(positional).upper()} and flags" if positional else "flags only"
+        raise UserError(f"argument {rest[len(positional)]!r}: this command takes {takes}, --name=value; see --help")
 
 
 def help_text(values: flags.FlagValues, name: str, usage: str) -> str:

@@ -1,0 +1,70 @@
+"""`t2t-evalb`: scores a file of parse trees against a treebank, and prints what EVALB prints."""
+
+import logging
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from absl import flags
+
+from t2t.cli.common import command
+from t2t.errors import UserError
+from t2t.metrics.brackets import BUILT_IN, evalb_report, parameters_named
+from t2t.text.lines import read_lines
+
+USAGE = """
+Prints EVALB's report on bracketed trees: labelled bracketing, crossing brackets and tags, for each sentence and in all.
+A tree stands on one line, and line n of one file belongs to line n of the other; an empty line stands for no tree.
+
+    %s GOLD TEST
+    %s --param_file=COLLINS.prm GOLD TEST
+
+Built-in settings: COLLINS (the default, those of published figures), new (those of new.prm), none (EVALB without a
+parameter file, which deletes no label). Errors of sentences go to standard error, as EVALB writes them.
+"""
+
+log = logging.getLogger("t2t")
+
+
+def build_flags() -> flags.FlagValues:
+    """Returns the flags of the command; -p is EVALB's."""
+    values = flags.FlagValues()
+    flags.DEFINE_string(
+        "param_file", "COLLINS", f"EVALB's parameter file, or built-in settings: {', '.join(BUILT_IN)}.",
+        short_name="p", flag_values=values,
+    )  # fmt: skip
+    flags.DEFINE_string("gold", "", "File of gold trees, plain or gzip; the first plain argument.", flag_values=values)
+    flags.DEFINE_string("test", "", "File of trees to score; the second plain argument.", flag_values=values)
+    return values
+
+
+@command(build_flags, USAGE, positional=("gold", "test"))
+def main(values: flags.FlagValues) -> int:
+    """Runs the command; returns its exit status, 1 where MAX_ERROR stops the report."""
+    missing = [name.upper() for name in ("gold", "test") if not values[name].value]
+    if missing:
+        raise UserError(f"{' and '.join(missing)} not given; name the file of gold trees, then that of trees to score")
+    parameters = parameters_named(values["param_file"].value)
+    mended: Counter = Counter()
+    try:
+        lines = evalb_report(_lines(values["gold"].value, mended), _lines(values["test"].value, mended), parameters)
+        for line in lines:
+            if line.is_error:
+                sys.stdout.flush()  # so that both together are in order
+                print(line.text, file=sys.stderr)
+            else:
+                print(line.text)
+    finally:
+        sys.stdout.flush()
+        for what, count in sorted(mended.items()):
+            log.warning("%s in %s lines", what, f"{count:,}")
+    return 0
+
+
+def _lines(path: str, mended: Counter) -> Iterator[str]:
+    """Opens a file at once, so that a missing one is told before the report begins."""
+    if not Path(path).is_file():
+        found = "this is no plain file" if Path(path).exists() else "there is no such file"
+        raise UserError(f"{path}: {found}; check the path")
+    return read_lines(path, mended)

@@ -1,0 +1,144 @@
+"""Scores of parse trees as EVALB computes them: labelled bracketing, exact match, crossing brackets, tags.
+
+A hypothesis and its reference are a tree in Penn brackets each, `(TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs))))`, over
+the same words. PARSEVAL: Black et al. 1991, "A procedure for quantitatively comparing the syntactic coverage of English
+grammars"; in the form of S. Sekine and M. Collins, EVALB, 1997, with the settings of Collins 1997 unless others are
+given. As in EVALB, sentences that are in error (brackets or words do not fit) or skipped (no words) count in no other
+figure; each score says how many there are.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import math
+import operator
+from collections.abc import Callable, Sequence
+
+from t2t.metrics.base import Score, check_lines, lower_is_better, register_metric
+from t2t.metrics.brackets.compare import compare
+from t2t.metrics.brackets.parameters import BUILT_IN, COLLINS, NEW, Parameters, parameters_named, read_parameters
+from t2t.metrics.brackets.report import ReportLine, TooManyErrorsError, evalb_report
+from t2t.metrics.brackets.totals import Totals
+
+_LOWER_IS_BETTER = ("bracket_crossing", "bracket_errors")
+
+
+@register_metric
+def bracket_f1(hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters = COLLINS) -> Score:
+    """Harmonic mean of labelled bracketing precision and recall, from 0 to 100; 0 where EVALB has no number.
+
+    Args:
+        hypotheses: a bracketed tree each.
+        references: as many; the gold trees.
+        parameters: which labels count and which are alike, see `t2t.metrics.brackets.parameters`.
+
+    Raises:
+        UserError: no lines, or unequal numbers of lines.
+    """
+    return _score("bracket_f1", _f1_or_zero, hypotheses, references, parameters)
+
+
+@register_metric
+def bracket_precision(hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters = COLLINS) -> Score:
+    """Percentage of the hypotheses' brackets whose span and label are gold; arguments as `bracket_f1`."""
+    return _score("bracket_precision", operator.attrgetter("precision"), hypotheses, references, parameters)
+
+
+@register_metric
+def bracket_recall(hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters = COLLINS) -> Score:
+    """Percentage of the gold brackets that the hypotheses have; arguments as `bracket_f1`."""
+    return _score("bracket_recall", operator.attrgetter("recall"), hypotheses, references, parameters)
+
+
+@register_metric
+def bracket_exact_match(
+    hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters = COLLINS
+) -> Score:
+    """Percentage of sentences all of whose brackets are right; arguments as `bracket_f1`."""
+    return _score("bracket_exact_match", operator.attrgetter("exact_match"), hypotheses, references, parameters)
+
+
+@register_metric
+def bracket_tagging_accuracy(
+    hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters = COLLINS
+) -> Score:
+    """Percentage of words, punctuation left out, whose part of speech is right; arguments as `bracket_f1`."""
+    return _score(
+        "bracket_tagging_accuracy", operator.attrgetter("tagging_accuracy"), hypotheses, references, parameters
+    )
+
+
+@register_metric
+@lower_is_better
+def bracket_crossing(hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters = COLLINS) -> Score:
+    """Brackets of a hypothesis, on average, that cross a gold one; arguments as `bracket_f1`."""
+    return _score("bracket_crossing", operator.attrgetter("average_crossing"), hypotheses, references, parameters)
+
+
+@register_metric
+@lower_is_better
+def bracket_errors(hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters = COLLINS) -> Score:
+    """Percentage of sentences, in error or skipped, that no other bracket figure counts; arguments as `bracket_f1`."""
+    return _score("bracket_errors", _share_of_errors, hypotheses, references, parameters)
+
+
+def bracket_totals(
+    hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters = COLLINS, *, name: str = "brackets"
+) -> Totals:
+    """Returns the sums that all figures are made of.
+
+    Args:
+        hypotheses: a bracketed tree each.
+        references: as many; the gold trees.
+        parameters: which labels count and which are alike.
+        name: of the score, for the error.
+
+    Raises:
+        UserError: no lines, or unequal numbers of lines.
+    """
+    check_lines(name, hypotheses, references)
+    return _totals(tuple(hypotheses), tuple(references), parameters)
+
+
+@functools.lru_cache(maxsize=1)  # a problem names several of the metrics, one after the other
+def _totals(hypotheses: tuple[str, ...], references: tuple[str, ...], parameters: Parameters) -> Totals:
+    totals = Totals()
+    for hypothesis, reference in zip(hypotheses, references, strict=True):
+        comparison = compare(reference, hypothesis, parameters)
+        totals.add(comparison.status, comparison.counts)
+    return totals
+
+
+def _f1_or_zero(totals: Totals) -> float:
+    return 0.0 if math.isnan(totals.f1) else totals.f1
+
+
+def _share_of_errors(totals: Totals) -> float:
+    return 100.0 * (totals.errors + totals.skipped) / totals.sentences
+
+
+def _score(
+    name: str,
+    figure: Callable[[Totals], float],
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    parameters: Parameters,
+) -> Score:
+    totals = bracket_totals(hypotheses, references, parameters, name=name)
+    value = figure(totals)
+    known = next((key for key, settings in BUILT_IN.items() if settings == parameters), "")
+    settings = known or hashlib.sha256(repr(parameters).encode()).hexdigest()[:8]
+    parts = f"precision {totals.precision:.2f}, recall {totals.recall:.2f}; " if name == "bracket_f1" else ""
+    counts = (
+        f"{totals.valid:,} of {totals.sentences:,} sentences, {totals.errors:,} in error, {totals.skipped:,} skipped"
+    )
+    text = f"{name} = {value:.2f} ({parts}{counts})"
+    higher = name not in _LOWER_IS_BETTER
+    return Score(name, value, f"evalb|prm:{settings}", higher, dataclasses.asdict(totals), text)
+
+
+__all__ = [
+    "BUILT_IN", "COLLINS", "NEW", "Parameters", "ReportLine", "TooManyErrorsError", "Totals", "bracket_crossing",
+    "bracket_errors", "bracket_exact_match", "bracket_f1", "bracket_precision", "bracket_recall",
+    "bracket_tagging_accuracy", "bracket_totals", "compare", "evalb_report", "parameters_named", "read_parameters",
+]  # fmt: skip

@@ -1,0 +1,175 @@
+"""One test sentence against its gold sentence, counted as EVALB counts.
+
+Labelled bracketing: Black et al. 1991 (PARSEVAL), in the form of S. Sekine and M. Collins, EVALB, 1997.
+"""
+
+import dataclasses
+import enum
+from collections import defaultdict
+
+from t2t.metrics.brackets.parameters import Parameters
+from t2t.metrics.brackets.quotes import put_back_quotes
+from t2t.metrics.brackets.sentence import Bracket, Result, Sentence, read_sentence
+
+
+class Status(enum.IntEnum):
+    """EVALB's numbers in the column `Stat.`."""
+
+    VALID = 0
+    ERROR = 1
+    """A line is broken, or words differ; it counts as an error and in no figure."""
+    SKIPPED = 2
+    """The test sentence has no words that count: the parser found no tree."""
+
+
+class Mismatch(enum.StrEnum):
+    """Why a bracket is worth a line of debug output."""
+
+    LABEL = "LABEL"
+    """The test has this bracket with another label."""
+    BRACKET = "BRACKET"
+    """Only the gold sentence has it."""
+    EXTRA = "EXTRA"
+    """Only the test sentence has it."""
+    CROSSING = "CROSSING"
+    """A gold bracket that one of the test crosses."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """What one sentence adds to the totals; zeros where it is skipped or its words differ."""
+
+    matched: int = 0
+    """Brackets of the test with a gold bracket of the same span and label."""
+    gold_brackets: int = 0
+    test_brackets: int = 0
+    crossing: int = 0
+    """Brackets of the test that cross a gold bracket."""
+    words: int = 0
+    correct_tags: int = 0
+
+
+@dataclasses.dataclass
+class Comparison:
+    """The result for one pair of lines."""
+
+    gold: Sentence
+    test: Sentence
+    status: Status
+    counts: Counts
+    faults: list[str]
+    """EVALB's words for what is wrong, in the order found."""
+    mismatches: list[tuple[Mismatch, Sentence, Bracket]] = dataclasses.field(default_factory=list)
+
+
+def compare(gold_line: str, test_line: str, parameters: Parameters) -> Comparison:
+    """Scores one bracketed line against another; broken lines make an error, not an exception."""
+    gold, test = read_sentence(gold_line, parameters), read_sentence(test_line, parameters)
+    return compare_sentences(gold, test, parameters)
+
+
+def compare_sentences(gold: Sentence, test: Sentence, parameters: Parameters) -> Comparison:
+    """Scores one sentence against another; both are changed: labels lose function tags, results are noted."""
+    faults = gold.faults + test.faults
+    if not test.words:
+        return Comparison(gold, test, Status.SKIPPED, Counts(), faults)
+    if len(gold.words) != len(test.words):
+        put_back_quotes(gold, test, parameters)
+    unequal = _difference_of_words(gold, test, parameters)
+    if unequal:
+        return Comparison(gold, test, Status.ERROR, Counts(), [*faults, unequal])
+    comparison = Comparison(gold, test, Status.ERROR if faults else Status.VALID, Counts(), faults)
+    for sentence in (gold, test):
+        _prepare(sentence.brackets, parameters)
+    comparison.counts = Counts(
+        matched=_match(comparison, parameters),
+        gold_brackets=_that_count(gold),
+        test_brackets=_that_count(test),
+        crossing=_crossing(comparison),
+        words=len(gold.words),
+        correct_tags=_correct_tags(gold, test, parameters),
+    )
+    return comparison
+
+
+def _difference_of_words(gold: Sentence, test: Sentence, parameters: Parameters) -> str:
+    """Says where the words differ, in EVALB's words, or nothing."""
+    if len(gold.words) != len(test.words):
+        return f"Length unmatch ({len(gold.words)}|{len(test.words)})"
+    for one, other in zip(gold.words, test.words, strict=True):
+        if not parameters.same_word(one.word, other.word):
+            return f"Words unmatch ({one.word}|{other.word})"
+    return ""
+
+
+def _prepare(brackets: list[Bracket], parameters: Parameters) -> None:
+    """Takes function tags and indices off labels; marks what does not count."""
+    for bracket in brackets:
+        bracket.result = Result.WRONG
+        if bracket.start == bracket.end:
+            bracket.result = Result.DELETED
+            continue
+        bracket.label = bracket.label.partition("-")[0].partition("=")[0]
+        if parameters.deletes_bracket(bracket.label):
+            bracket.result = Result.DELETED
+
+
+def _that_count(sentence: Sentence) -> int:
+    return sum(bracket.result != Result.DELETED for bracket in sentence.brackets)
+
+
+def _match(comparison: Comparison, parameters: Parameters) -> int:
+    """Pairs each gold bracket, in order, with the first free one of the test of its span and label."""
+    gold, test = comparison.gold, comparison.test
+    by_span: dict[tuple[int, int], list[Bracket]] = defaultdict(list)
+    for bracket in test.brackets:
+        by_span[bracket.start, bracket.end].append(bracket)
+    matched, labelled_otherwise = 0, set()
+    for bracket in gold.brackets:
+        if bracket.result == Result.DELETED:
+            continue
+        same_span = [one for one in by_span[bracket.start, bracket.end] if one.result == Result.WRONG]
+        for one in same_span:
+            if not parameters.labeled or parameters.same_label(bracket.label, one.label):
+                bracket.result = one.result = Result.RIGHT
+                matched += 1
+                break
+            comparison.mismatches.append((Mismatch.LABEL, gold, bracket))
+            labelled_otherwise.add(id(one))
+        if not same_span:
+            comparison.mismatches.append((Mismatch.BRACKET, gold, bracket))
+    for bracket in test.brackets:
+        if bracket.result == Result.WRONG and id(bracket) not in labelled_otherwise:
+            comparison.mismatches.append((Mismatch.EXTRA, test, bracket))
+    return matched
+
+
+def _crossing(comparison: Comparison) -> int:
+    """Counts brackets of the test that overlap a gold bracket, neither lying in the other."""
+    gold = [bracket for bracket in comparison.gold.brackets if bracket.result != Result.DELETED]
+    crossing, last = 0, None
+    for bracket in comparison.test.brackets:
+        if bracket.result == Result.DELETED:
+            continue
+        crossed = next((one for one in gold if _overlap(one, bracket) or _overlap(bracket, one)), None)
+        if crossed is None:
+            continue
+        crossing += 1
+        if crossed is not last:
+            comparison.mismatches.append((Mismatch.CROSSING, comparison.gold, crossed))
+            last = crossed
+    return crossing
+
+
+def _overlap(one: Bracket, other: Bracket) -> bool:
+    """Tells whether `one` begins before `other` and ends in the midst of it."""
+    return one.start < other.start < one.end < other.end
+
+
+def _correct_tags(gold: Sentence, test: Sentence, parameters: Parameters) -> int:
+    correct = 0
+    for one, other in zip(gold.words, test.words, strict=True):
+        right = parameters.same_label(one.tag, other.tag)
+        one.result = other.result = Result.RIGHT if right else Result.WRONG
+        correct += right
+    return correct
