@@ -86,15 +86,15 @@ class _Report:
         for fault in sentence.faults:
             yield from self._error(fault)
         while sentence.stuck:
-            yield from self._error(sentence.faults[-1])
+            yield from self._error(sentence.faults[-1], can_go_on=False)
 
-    def _error(self, fault: str) -> Iterator[ReportLine]:
+    def _error(self, fault: str, can_go_on: bool = True) -> Iterator[ReportLine]:
         yield ReportLine(f"{self._number} : {fault}", is_error=True)
         if self._errors > self._parameters.max_error:
             raise TooManyErrorsError(
                 f"line {self._number}: this is error {self._errors + 1}, and MAX_ERROR is "
-                f"{self._parameters.max_error}: scoring stops here, without a summary; mend the lines named above, "
-                f"or raise MAX_ERROR in the parameter file"
+                f"{self._parameters.max_error}: scoring stops here, without a summary; mend the lines named above"
+                + (", or raise MAX_ERROR in the parameter file" if can_go_on else "")
             )
         self._errors += 1
 

@@ -14,6 +14,13 @@ def test_every_name_that_problems_declare_exists():
         "accuracy",
         "accuracy_per_sequence",
         "bleu",
+        "bracket_crossing",
+        "bracket_errors",
+        "bracket_exact_match",
+        "bracket_f1",
+        "bracket_precision",
+        "bracket_recall",
+        "bracket_tagging_accuracy",
         "chrf",
         "loss",
         "neg_log_perplexity",
@@ -25,6 +32,13 @@ def test_text_metrics_are_those_that_decodes_can_have():
     assert [name for name in metrics.metric_names() if metrics.is_text_metric(name)] == [
         "accuracy_per_sequence",
         "bleu",
+        "bracket_crossing",
+        "bracket_errors",
+        "bracket_exact_match",
+        "bracket_f1",
+        "bracket_precision",
+        "bracket_recall",
+        "bracket_tagging_accuracy",
         "chrf",
     ]
 
@@ -68,6 +82,9 @@ def test_compute_refuses_lines_that_do_not_pair_up(hypotheses):
     [
         ("bleu", True),
         ("chrf", True),
+        ("bracket_f1", True),
+        ("bracket_crossing", False),
+        ("bracket_errors", False),
         ("accuracy", True),
         ("accuracy_per_sequence", True),
         ("neg_log_perplexity", True),

@@ -1,0 +1,138 @@
+"""`t2t-evalb`: EVALB's report for files as they are, and one line for what is no file of trees."""
+
+import gzip
+import subprocess
+import sys
+
+import pytest
+
+from t2t.cli import evalb
+
+GOLD = "(TOP (S (NP (NN x)) (VP (VB y) (NP (NN z)))))\n"
+TEST = "(TOP (S (NP (NN x) (VB y)) (NP (NN z))))\n"
+ROW = "   1    3    0   50.00  66.67     2      4    3      1      3     3   100.00\n"
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write(**contents):
+        for name, content in contents.items():
+            (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    return write
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*arguments):
+        status = evalb.main(["t2t-evalb", *arguments])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["gold", "test"],
+        ["--param_file=COLLINS", "gold", "test"],
+        ["gold", "test", "--param-file=own"],
+        ["-p", "own", "gold", "test"],
+        ["--gold=gold", "--test=test"],
+        ["packed", "test"],
+    ],
+)
+def test_a_report(files, run, arguments):
+    files(gold=GOLD, test=TEST, packed=gzip.compress(GOLD.encode()), own="DELETE_LABEL TOP\n")
+    status, out, err = run(*arguments)
+    assert (status, err) == (0, "")
+    assert out.startswith("  Sent.  ")
+    assert ROW in out
+    assert out.endswith("Tagging accuracy          = 100.00\n")
+    assert out.count("\n") == 35
+
+
+def test_without_settings_nothing_is_deleted(files, run):
+    files(gold=GOLD, test=TEST)
+    # TOP counts: 3 of 5 and of 4
+    assert (
+        "   1    3    0   60.00  75.00     3      5    4      1      3     3   100.00\n"
+        in run("-p=none", "gold", "test")[1]
+    )
+
+
+def test_errors_of_sentences_go_to_standard_error(files, run):
+    files(gold=GOLD * 3, test=TEST + "\n" + TEST.replace("y", "w"))
+    status, out, err = run("gold", "test")
+    assert status == 0
+    assert err == "3 : Words unmatch (y|w)\n"
+    assert "Number of Error sentence  =      1\nNumber of Skip  sentence  =      1\n" in out
+
+
+def test_unequal_numbers_of_lines_are_told_as_evalb_does(files, run):
+    files(gold=GOLD * 2, test=TEST)
+    status, out, err = run("gold", "test")
+    assert (status, err) == (0, "2 : Number of lines unmatch (too many lines in gold file)\n")
+    assert "Number of sentence        =      1\n" in out
+
+
+def test_too_many_errors_end_the_report_with_status_1(files, run):
+    files(gold=GOLD * 20, test="(A b)\n" * 20)
+    status, out, err = run("gold", "test")
+    assert status == 1
+    assert out.count("\n") == 3 + 11
+    assert "Summary" not in out
+    lines = err.splitlines()
+    assert lines[:12] == [f"{number} : Length unmatch (3|1)" for number in range(1, 13)]
+    assert lines[12].startswith("t2t-evalb: error: line 12: this is error 12, and MAX_ERROR is 10: scoring stops here")
+    assert len(lines) == 13
+
+
+def test_both_streams_together_are_in_order(files):
+    files(gold=GOLD * 2, test=TEST.replace("y", "w") + TEST)
+    command = [sys.executable, "-c", "from t2t.cli.evalb import main; main(['t2t-evalb', 'gold', 'test'])"]
+    both = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+    lines = both.splitlines()
+    assert lines[3] == "1 : Words unmatch (y|w)"
+    assert lines[4].startswith("   1    3    1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "GOLD and TEST not given; name the file of gold trees, then that of trees to score"),
+        (["gold"], "TEST not given; name the file of gold trees, then that of trees to score"),
+        (["gold", "nothing"], "nothing: there is no such file; check the path"),
+        (["nothing", "gold"], "nothing: there is no such file; check the path"),
+        (["gold", "."], ".: this is no plain file; check the path"),
+        (["gold", "gold", "gold"], "argument 'gold': this command takes GOLD TEST and flags, --name=value; see --help"),
+        (["gold", "gold", "--gold=gold"], "argument 'gold': it stands for --gold, which is given as well; keep one"),
+        (["gold", "gold", "-p", "bad"], "bad:1: 'DELTE X' has no keyword that is known; did you mean DELETE_LABEL"),
+        (["gold", "gold", "-p", "nothing"], "parameter file nothing: there is no such file"),
+    ],
+)
+def test_mistakes_are_one_line_before_anything_is_printed(files, run, arguments, message):
+    files(gold=GOLD, bad="DELTE X\n")
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"t2t-evalb: error: {message}")
+    assert err.count("\n") == 1
+
+
+def test_damaged_text_is_scored_and_counted(files, run):
+    files(gold=GOLD.replace("x", "caf\xe9").encode("latin-1"), test=TEST.replace("x", "caf\xe9").encode("latin-1"))
+    status, out, err = run("gold", "test")
+    assert (status, err) == (0, "warning: invalid UTF-8 replaced in 2 lines\n")
+    assert ROW in out
+
+
+def test_the_command_starts_without_tensorflow_and_sacrebleu(files):
+    files(gold=GOLD, test=TEST)
+    code = (
+        "import sys; from t2t.cli.evalb import main; main(['t2t-evalb', 'gold', 'test']); "
+        "print(*sorted({'tensorflow', 'keras', 'numpy', 'sacrebleu'} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.endswith("= 100.00\n\n")

@@ -1,0 +1,232 @@
+"""Scores of parse trees: by hand, and against PARSEVAL counted by brute force."""
+
+import math
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t2t import metrics
+from t2t.errors import UserError
+from t2t.metrics.brackets import COLLINS, NEW, Parameters, bracket_f1, bracket_totals, compare
+from t2t.metrics.brackets.compare import Counts, Status
+from t2t.text.trees import Part, parse_tree
+
+GOLD = "(TOP (S (NP (PRP I)) (VP (VBD saw) (NP (NP (DT a) (NN man)) (PP (IN with) (NP (NNS eyes)))))))"
+TEST = "(TOP (S (NP (PRP I)) (VP (VBD saw) (NP (DT a) (NN man)) (PP (IN with) (NP (NNS eyes))))))"
+NOTHING_DELETED = Parameters()
+
+
+def counts(gold, test, parameters=COLLINS):
+    found = compare(gold, test, parameters)
+    assert found.status == Status.VALID, found.faults
+    return found.counts
+
+
+def test_a_sentence_by_hand():
+    # I saw a man with eyes. Gold: S 0-6, NP 0-1, VP 1-6, NP 2-6, NP 2-4, PP 4-6, NP 5-6; the test lacks NP 2-6.
+    assert counts(GOLD, TEST) == Counts(
+        matched=6, gold_brackets=7, test_brackets=6, crossing=0, words=6, correct_tags=6
+    )
+    assert counts(TEST, GOLD) == Counts(
+        matched=6, gold_brackets=6, test_brackets=7, crossing=0, words=6, correct_tags=6
+    )
+
+
+@pytest.mark.parametrize(
+    ("gold", "test", "parameters", "expected"),
+    [
+        # function tags and indices do not count in labels of phrases, but in tags of words
+        ("(S (NP-SBJ=2 (NN-X a)) (VP-1 (V b)))", "(S (NP (NN a)) (VP (V b)))", COLLINS, Counts(3, 3, 3, 0, 2, 1)),
+        # traces go, and the brackets over nothing but traces with them
+        ("(S (NP (-NONE- *)) (VP (V b) (SBAR (-NONE- 0) (S (-NONE- *T*)))))", "(S (VP (V b)))", COLLINS,
+         Counts(2, 2, 2, 0, 1, 1)),
+        # punctuation goes from words, lengths of spans and tags
+        ("(S (NP (N a) (, ,)) (VP (V b)) (. .))", "(S (NP (N a)) (, ,) (VP (V b) (. .)))", COLLINS,
+         Counts(3, 3, 3, 0, 2, 2)),
+        ("(S (NP (N a) (, ,)) (VP (V b)))", "(S (NP (N a)) (, ,) (VP (V b)))", NOTHING_DELETED,
+         Counts(2, 3, 3, 0, 3, 3)),
+        # ADVP and PRT are one label
+        ("(S (V a) (PRT (R b)))", "(S (V a) (ADVP (R b)))", COLLINS, Counts(2, 2, 2, 0, 2, 2)),
+        ("(S (V a) (PRT (R b)))", "(S (V a) (ADVP (R b)))", NOTHING_DELETED, Counts(1, 2, 2, 0, 2, 2)),
+        # a deleted label stands for its equals too
+        ("(S (A (X a)) (B (X b)))", "(S (X a) (X b))", Parameters(delete_labels=("A",), equal_labels=(("B", "A"),)),
+         Counts(1, 1, 1, 0, 2, 2)),
+        # each bracket matches once
+        ("(S (NP (NP (NP (N a)))))", "(S (NP (N a)))", COLLINS, Counts(2, 4, 2, 0, 1, 1)),
+        ("(S (NP (N a)))", "(S (NP (NP (NP (N a)))))", COLLINS, Counts(2, 2, 4, 0, 1, 1)),
+        # without labels, spans alone
+        ("(S (A (X a)) (B (X b)))", "(T (C (X a)) (D (X b)))", COLLINS, Counts(0, 3, 3, 0, 2, 2)),
+        ("(S (A (X a)) (B (X b)))", "(T (C (X a)) (D (X b)))", Parameters(labeled=False), Counts(3, 3, 3, 0, 2, 2)),
+        # words that count as equal
+        ("(S (A this))", "(S (A This))", Parameters(equal_words=(("This", "this"),)), Counts(1, 1, 1, 0, 1, 1)),
+        # a bracket that crosses two counts once; one that is crossed by two counts twice
+        ("(S (A (X a) (X b)) (B (X c) (X d)))", "(S (X a) (C (X b) (X c)) (X d))", COLLINS, Counts(1, 3, 2, 1, 4, 4)),
+        ("(S (X a) (C (X b) (X c)) (X d))", "(S (A (X a) (X b)) (B (X c) (X d)))", COLLINS, Counts(1, 2, 3, 2, 4, 4)),
+        # the outer bracket without a label counts like any other
+        ("((S (X a)))", "( (S (X a)))", COLLINS, Counts(2, 2, 2, 0, 1, 1)),
+    ],
+)  # fmt: skip
+def test_what_counts(gold, test, parameters, expected):
+    assert counts(gold, test, parameters) == expected
+
+
+def test_a_quotation_mark_that_one_side_deletes_is_put_back():
+    # The test takes the possessive for a closing quote: put back at place 1, it lengthens S but not NP, which ends
+    # before it. S 0-3 matches, NP 0-2 against NP 0-1 does not; of three tags two are right.
+    gold, test = "(S (NP (NNS dogs) (POS ')) (NN food))", "(S (NP (NNS dogs)) ('' ') (NN food))"
+    assert counts(gold, test, NEW) == Counts(1, 2, 2, 0, 3, 2)
+    assert compare(gold, test, COLLINS).faults == ["Length unmatch (3|2)"]
+    # The other way round; brackets that open later move along.
+    gold, test = "(S (NP (NNS dogs)) ('' ') (VP (VB eat)))", "(S (NP (NNS dogs)) (POS ') (VP (VB eat)))"
+    assert counts(gold, test, NEW) == Counts(3, 3, 3, 0, 3, 2)
+    # Two of them, side by side. Where the numbers of words agree by themselves, nothing is put back.
+    gold, test = "(S (`` ') (A a) (POS ') (B (C b) (C c)))", "(S (NN ') (A a) ('' ') (B (C b)) (C c))"
+    assert compare(gold, test, NEW).status == Status.ERROR  # equal numbers of words, so EVALB mends nothing
+    gold, test = "(S (`` ') (`` ') (A a))", "(S (NN ') (NN ') (A a))"
+    assert counts(gold, test, NEW) == Counts(1, 1, 1, 0, 3, 1)
+    gold, test = "(S (`` ') (A a) (POS '))", "(S (NN ') (A a) ('' '))"
+    assert compare(gold, test, NEW).faults == ["Words unmatch (a|')"]
+
+
+@pytest.mark.parametrize(
+    ("gold", "test", "status", "faults"),
+    [
+        ("(S (A a))", "", Status.SKIPPED, []),
+        ("(S (A a))", "(S (. .))", Status.SKIPPED, []),
+        ("(S (A a))", "(S (A b))", Status.ERROR, ["Words unmatch (a|b)"]),
+        ("(S (A a))", "(S (A a) (A b))", Status.ERROR, ["Length unmatch (1|2)"]),
+        ("", "(S (A a))", Status.ERROR, ["Length unmatch (0|1)"]),
+        ("(S (A a)", "(S (A a))", Status.ERROR, ["Bracketing is unbalanced (too many open bracket)"]),
+        ("(S (A a))", "(S (A a)))", Status.ERROR, ["Bracketing is unbalanced (too many open bracket)"]),
+        ("(S (A a))", "(S (A a))))", Status.ERROR, ["Bracketing unbalance (too many close bracket)",
+                                                    "Bracketing is unbalanced (too many open bracket)"]),
+        ("(S (A a))", "(S (A a b))", Status.ERROR, ["More than two elements in a bracket", "Reading sentence"]),
+        ("words", "", Status.ERROR, ["Reading sentence"]),
+        ("(S (A a)", "(S (A b)", Status.ERROR, ["Bracketing is unbalanced (too many open bracket)"] * 2
+                                               + ["Words unmatch (a|b)"]),
+    ],
+)  # fmt: skip
+def test_sentences_that_cannot_be_scored(gold, test, status, faults):
+    found = compare(gold, test, COLLINS)
+    assert (found.status, found.faults) == (status, faults)
+    assert (found.gold.stuck or found.test.stuck) == ("Reading sentence" in faults)
+
+
+labels = st.sampled_from("ABC")
+
+
+def tree_over(draw, words):
+    """A random tree over words that are written with their tags."""
+    label = draw(labels)
+    if len(words) == 1:
+        return f"({label} {words[0]})" if draw(st.booleans()) else words[0]
+    cuts = sorted(draw(st.sets(st.integers(1, len(words) - 1), max_size=len(words) - 1)))
+    if not cuts:
+        return f"({label} {' '.join(words)})"
+    parts = [words[start:end] for start, end in zip([0, *cuts], [*cuts, len(words)], strict=True)]
+    return f"({label} {' '.join(tree_over(draw, part) for part in parts)})"
+
+
+@st.composite
+def pairs_of_trees(draw):
+    length = draw(st.integers(2, 8))
+    gold, test = ([f"({draw(st.sampled_from('xyz'))} w{n})" for n in range(length)] for _ in range(2))
+    return tree_over(draw, gold), tree_over(draw, test)
+
+
+def spans(line):
+    """(label, start, end) of each phrase."""
+    found, open_nodes, words = [], [], 0
+    for part, text in parse_tree(line).walk():
+        if part is Part.OPEN:
+            open_nodes.append((text, words))
+        elif part is Part.WORD:
+            words += 1
+            open_nodes[-1] = None  # a tag
+        elif (node := open_nodes.pop()) is not None:
+            found.append((*node, words))
+    return found
+
+
+def crosses(one, other):
+    mine, theirs = (set(range(start, end)) for _, start, end in (one, other))
+    return bool(mine & theirs) and not mine <= theirs and not theirs <= mine
+
+
+@given(pairs_of_trees())
+def test_counts_are_those_of_parseval_by_brute_force(pair):
+    gold, test = map(spans, pair)
+    both = parse_tree(pair[0]).tagged_words(), parse_tree(pair[1]).tagged_words()
+    assert counts(*pair, NOTHING_DELETED) == Counts(
+        matched=(Counter(gold) & Counter(test)).total(),
+        gold_brackets=len(gold),
+        test_brackets=len(test),
+        crossing=sum(any(crosses(one, other) for other in gold) for one in test),
+        words=len(both[0]),
+        correct_tags=sum(one == other for one, other in zip(*both, strict=True)),
+    )
+
+
+def test_the_metrics_by_hand():
+    # GOLD against TEST: 6 of 7 and 6 of 6. The second: S 0-3 and NP 2-3 of 4 and 3, NP 0-2 crosses VP 1-3, one tag of
+    # three wrong. The third is skipped, the fourth in error. Together 8 of 11 and 8 of 9: F = 16/20.
+    gold = [GOLD, "(S (NP (N x)) (VP (V y) (NP (N z))))", "(S (A a))", "(S (A a))"]
+    test = [TEST, "(S (NP (N x) (N y)) (NP (N z)))", "", "(S (A b))"]
+    names = [name for name in metrics.metric_names() if name.startswith("bracket_")]
+    scores = metrics.compute(names, test, gold)
+    assert {name: score.value for name, score in scores.items()} == pytest.approx(
+        {
+            "bracket_f1": 80.0,
+            "bracket_precision": 100 * 8 / 9,
+            "bracket_recall": 100 * 8 / 11,
+            "bracket_exact_match": 0.0,
+            "bracket_crossing": 0.5,
+            "bracket_errors": 50.0,
+            "bracket_tagging_accuracy": 100 * 8 / 9,
+        }
+    )
+    assert str(scores["bracket_f1"]) == (
+        "bracket_f1 = 80.00 (precision 88.89, recall 72.73; 2 of 4 sentences, 1 in error, 1 skipped) | "
+        "evalb|prm:COLLINS"
+    )
+    assert str(scores["bracket_crossing"]) == (
+        "bracket_crossing = 0.50 (2 of 4 sentences, 1 in error, 1 skipped) | evalb|prm:COLLINS"
+    )
+    assert {name: score.higher_is_better for name, score in scores.items()} == {
+        name: metrics.higher_is_better(name) for name in names
+    }
+    detail = scores["bracket_recall"].detail
+    assert (detail["errors"], detail["skipped"], detail["sentences"], detail["gold_brackets"]) == (1, 1, 4, 11)
+
+
+def test_settings_show_in_the_signature():
+    assert bracket_f1([TEST], [GOLD], parameters=NEW).signature == "evalb|prm:new"
+    own = bracket_f1([TEST], [GOLD], parameters=Parameters(labeled=False)).signature
+    assert own not in ("evalb|prm:none", "evalb|prm:COLLINS")
+    assert own == bracket_f1(["(S (A a))"], ["(S (A a))"], parameters=Parameters(labeled=False)).signature
+
+
+def test_no_valid_sentence_gives_zeros():
+    assert math.isnan(bracket_totals([""], [GOLD]).f1)
+    scores = metrics.compute([name for name in metrics.metric_names() if name.startswith("bracket_")], [""], [GOLD])
+    assert {name: score.value for name, score in scores.items() if score.value} == {"bracket_errors": 100.0}
+
+
+def test_the_metrics_keep_nothing_of_other_trees():
+    assert bracket_f1([GOLD], [GOLD]).value == 100.0
+    assert bracket_f1([TEST], [GOLD]).value == pytest.approx(100 * 12 / 13)
+    assert bracket_f1([GOLD], [GOLD]).value == 100.0
+
+
+def test_lines_must_pair_up():
+    with pytest.raises(UserError, match="bracket_f1 of 1 hypotheses against 2 references: each needs its own"):
+        bracket_f1([GOLD], [GOLD, GOLD])
+    with pytest.raises(UserError, match="bracket_recall of no lines: there is nothing to score"):
+        metrics.METRICS.get("bracket_recall")([], [])
+
+
+def test_a_deep_tree_is_scored():
+    deep = "(X " * 10_000 + "(A a)" + ")" * 10_000
+    assert counts("(S (A a))", deep) == Counts(0, 1, 10_000, 0, 1, 1)

@@ -1,0 +1,99 @@
+"""EVALB's parameter files: every keyword, and one line for each mistake."""
+
+import pytest
+
+from t2t.errors import UserError
+from t2t.metrics.brackets import COLLINS, NEW, Parameters, parameters_named, read_parameters
+
+ALL = """\
+## a comment of EVALB's kind ##
+DEBUG 1
+MAX_ERROR\t7
+CUTOFF_LEN 25   \r
+
+LABELED 0
+ x
+DELETE_LABEL TOP
+DELETE_LABEL ''
+DELETE_LABEL_FOR_LENGTH -NONE-
+QUOTE_LABEL POS
+EQ_LABEL ADVP   PRT
+EQ_WORD  Example example
+EQ_WORD a\tb
+#DELETE_LABEL NP
+"""
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(text):
+        (tmp_path / "own.prm").write_text(text, encoding="utf-8", newline="")
+        return tmp_path / "own.prm"
+
+    return write
+
+
+def test_every_keyword(written):
+    assert read_parameters(written(ALL)) == Parameters(
+        debug=1,
+        max_error=7,
+        cutoff_length=25,
+        labeled=False,
+        delete_labels=("TOP", "''"),
+        delete_labels_for_length=("-NONE-",),
+        quote_labels=("POS",),
+        equal_labels=(("ADVP", "PRT"),),
+        equal_words=(("Example", "example"), ("a", "b")),
+    )
+
+
+def test_an_empty_file_is_evalb_without_one(written):
+    assert read_parameters(written("")) == Parameters() == parameters_named("none")
+    assert (Parameters().max_error, Parameters().cutoff_length, Parameters().delete_labels) == (10, 40, ())
+
+
+def test_built_in_settings_go_by_name_unless_a_file_has_it(written, monkeypatch, tmp_path):
+    assert parameters_named("COLLINS") is COLLINS
+    assert parameters_named("new") is NEW
+    assert parameters_named(str(written("LABELED 0"))) == Parameters(labeled=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "new").write_text("CUTOFF_LEN 9\n")
+    assert parameters_named("new") == Parameters(cutoff_length=9)
+
+
+def test_equality_goes_both_ways():
+    for one, other in (("ADVP", "PRT"), ("PRT", "ADVP"), ("X", "X")):
+        assert COLLINS.same_label(one, other)
+    assert not COLLINS.same_label("ADVP", "NP")
+    assert COLLINS.deletes_bracket("TOP")
+    assert not COLLINS.deletes_bracket("S1")
+    assert NEW.deletes_bracket("S1")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("DEBUG 0\nDELET_LABEL TOP", r"own\.prm:2: 'DELET_LABEL TOP' has no keyword that is known; did you mean "
+         r"DELETE_LABEL.*\?; there are DEBUG, MAX_ERROR, CUTOFF_LEN, .*EQ_WORD; each stands at the start of its line"),
+        ("  DEBUG 0", r"own\.prm:1: '  DEBUG 0' has no keyword that is known"),
+        ("\nDELETE_LABEL  \n", r"own\.prm:2: DELETE_LABEL has no value; write `DELETE_LABEL VALUE`, or delete"),
+        ("MAX_ERROR ten", r"own\.prm:1: MAX_ERROR is 'ten'; it must be a whole number, e\.g\. `MAX_ERROR 1`"),
+        ("EQ_LABEL ADVP", r"own\.prm:1: EQ_LABEL has 1 value \(ADVP\); it needs two, which then count as equal"),
+        ("EQ_WORD a b c", r"own\.prm:1: EQ_WORD has 3 values \(a b c\); it needs two"),
+    ],
+)  # fmt: skip
+def test_a_line_that_says_nothing_known(written, text, message):
+    with pytest.raises(UserError, match=message):
+        read_parameters(written(text))
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    message = (
+        r"COLLIN\.prm: there is no such file; did you mean COLLINS, which is built in\? give a file, or one of COLL"
+    )
+    with pytest.raises(UserError, match=message):
+        parameters_named("COLLIN.prm")
+    with pytest.raises(UserError, match=r"own\.prm: there is no such file; give a file, or one of COLLINS, new, none"):
+        parameters_named(str(tmp_path / "own.prm"))
+    with pytest.raises(UserError, match="cannot be read"):
+        parameters_named(str(tmp_path))
