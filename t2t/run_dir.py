@@ -57,6 +57,8 @@ class RunRecord:
     """Of t2t, python, tensorflow, keras."""
     vocabularies: dict[str, VocabularyFile] = dataclasses.field(default_factory=dict)
     """By feature name, from `t2t.text.files.describe_encoders`."""
+    warm_start: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Checkpoint whose weights the run began with, `{"from": path, "step": updates}`; empty for none."""
     created: str = ""
     """When the run began, ISO 8601 in UTC; set by `RunDir.create`."""
 
@@ -74,6 +76,7 @@ class RunRecord:
         Raises:
             KeyError, TypeError, ValueError: the data is something else.
         """
+        data = {"warm_start": {}, **data}  # the first records had none
         fields = {field.name: data[field.name] for field in dataclasses.fields(cls)}
         for name, value in fields.items():
             if type(value) is not _JSON_TYPES[name]:
@@ -91,7 +94,9 @@ class RunRecord:
         """Returns (kind, name) -> value of everything that tells one run from another."""
         data = self.to_dict()
         found = {(kind, ""): data[kind] for kind in ("problem", "model", "hparams_set")}
-        found |= {("problem option", name): value for name, value in data["problem_options"].items()}
+        # Where a vocabulary was taken from does not matter: what it holds is compared.
+        options = {name: value for name, value in data["problem_options"].items() if name != "vocab_file"}
+        found |= {("problem option", name): value for name, value in options.items()}
         found |= {("hparam", name): value for section in data["hparams"].values() for name, value in section.items()}
         found |= {("vocabulary of", name): entry.fingerprint[:12] for name, entry in self.vocabularies.items()}
         for feature, spec in data["spec"]["features"].items():
@@ -221,7 +226,8 @@ class RunDir:
         for kind, name in [*found, *(key for key in asked if key not in found)]:
             old, new = found.get((kind, name), "none"), asked.get((kind, name), "none")
             is_new_hparam = kind == "hparam" and (kind, name) not in found
-            if old != new and not is_new_hparam and (name or kind) not in may_change:
+            is_unknown = kind == "data_fingerprint" and not old  # an imported run has seen no data yet
+            if old != new and not is_new_hparam and not is_unknown and (name or kind) not in may_change:
                 wrong.append(f"{kind} {name}".strip() + f": asked {_shown(new)}, found {_shown(old)}")
         if wrong:
             more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
@@ -238,7 +244,8 @@ class RunDir:
             MachineError: the record cannot be rewritten; the old one is untouched.
         """
         self.check_same(record, may_change)
-        updated = dataclasses.replace(record, created=self.record.created, vocabularies=self.record.vocabularies)
+        kept = {name: getattr(self.record, name) for name in ("created", "vocabularies", "warm_start")}
+        updated = dataclasses.replace(record, **kept)
         if updated.to_dict() == self.record.to_dict():
             return
         for name in ("plugins", "versions"):

@@ -57,8 +57,13 @@ class Checkpoint:
     """By variable path; may leave out variables that are not trained."""
     state: dict[str, Any] = field(default_factory=dict)
     """JSON that the trainer passed: sampler state, seed, histories."""
-    name: str = ""
-    """Name of the folder it was read from."""
+    folder: Path | None = None
+    """Where it was read from."""
+
+    @property
+    def name(self) -> str:
+        """Name of the folder it was read from."""
+        return self.folder.name if self.folder else ""
 
     @property
     def weights(self) -> Arrays:
@@ -107,7 +112,7 @@ def read_checkpoint(folder: Path, parts: Collection[str] = PARTS) -> Checkpoint:
         if unknown := checksums.keys() - {STATE_FILE, *map(_file, PARTS)}:
             raise _damaged(folder, f"{CHECKSUM_FILE} lists {min(unknown)!r}, which is no file of a checkpoint")
         arrays = {part: _read_arrays(folder, part, checksums) for part in PARTS if part in parts}
-    return Checkpoint(step=header["step"], state=header["state"], name=folder.name, **arrays)
+    return Checkpoint(step=header["step"], state=header["state"], folder=folder, **arrays)
 
 
 def is_checkpoint(folder: Path) -> bool:

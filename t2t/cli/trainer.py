@@ -122,10 +122,11 @@ def _train(values: flags.FlagValues, request: Request) -> int:
         evaluates=values["schedule"].value == "continuous_train_and_eval",
     )
     run = training.TrainingRun(resolved, data.open_data(request, resolved.problem), settings)
-    for line in run.describe():
+    describing = import_quietly("t2t.runs.describing")
+    for line in describing.describe(run):
         print(line, file=sys.stderr)
     if values["dry_run"].value:
-        print(f"memory: {run.memory()}", file=sys.stderr)
+        print(f"memory: {describing.memory(run)}", file=sys.stderr)
         return 0
     return run.fit()
 

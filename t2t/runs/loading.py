@@ -17,6 +17,7 @@ from t2t.problems.base import Problem
 from t2t.registry import MODELS
 from t2t.run_dir import RunDir
 from t2t.runs.names import problem_named, split_variants
+from t2t.runs.vocabularies import check_same_vocabularies
 from t2t.training.weights import assign_model
 
 log = logging.getLogger("t2t")
@@ -60,12 +61,14 @@ def load(
     model_class = MODELS.get(record.model)
     hparams = decode_differently(HParams.from_dict(record.hparams, model_class.hparams_class), decode_overrides)
     read = CheckpointStore(run.checkpoints_folder).load_model(checkpoint)
+    if read.folder.resolve().parent != run.checkpoints_folder.resolve():
+        check_same_vocabularies(read.folder, record.vocabularies, f"--checkpoint={checkpoint}")
     keras.utils.set_random_seed(0)
     model = model_class(hparams.model, record.spec)
     weights = read.weights
-    require_exact(weights, {v.path: tuple(v.shape) for v in model.variables}, f"checkpoint {read.name} of {run.path}")
+    require_exact(weights, {v.path: tuple(v.shape) for v in model.variables}, f"checkpoint {read.folder}")
     assign_model(model, weights)
-    log.info("loaded %s, checkpoint %s (%d updates)", run.path, read.name, read.step)
+    log.info("loaded checkpoint %s (%d updates)", read.folder, read.step)
     return LoadedRun(run, problem, model, hparams, read)
 
 

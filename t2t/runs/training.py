@@ -8,6 +8,7 @@ import platform
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,8 +16,8 @@ import tensorflow as tf
 
 import t2t
 from t2t.checkpoints.store import CheckpointStore
-from t2t.checkpoints.transfer import require_some
 from t2t.constants import DEV, TRAIN
+from t2t.data.extremes import extreme_batches
 from t2t.data.pipeline import TrainingBatches
 from t2t.data.prefetch import Prefetch
 from t2t.errors import UserError
@@ -27,6 +28,7 @@ from t2t.run_dir import RunDir, RunRecord, lock_run
 from t2t.runs.data import OpenData
 from t2t.runs.evaluation import build_evaluator, decodes
 from t2t.runs.names import Resolved
+from t2t.runs.starting import check_same_start, restore_latest, warm_start, warn_of_another_end
 from t2t.text.files import describe_encoders
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
 from t2t.training.callbacks.evaluation import Evaluate
@@ -34,12 +36,10 @@ from t2t.training.callbacks.metrics_log import LogMetrics
 from t2t.training.callbacks.progress import ShowProgress
 from t2t.training.callbacks.signals import StopOnSignal
 from t2t.training.distribute import build_strategy
-from t2t.training.memory import MemoryEstimate, estimate
 from t2t.training.optimizers import build_optimizer
 from t2t.training.schedules import learning_rate
 from t2t.training.step import UpdateStep
 from t2t.training.trainer import DivergedError, Plan, Trainer
-from t2t.training.weights import assign_model, restore
 
 log = logging.getLogger("t2t")
 
@@ -76,6 +76,7 @@ class TrainingRun:
 
     def __init__(self, resolved: Resolved, data: OpenData, settings: Settings):
         self.resolved, self.data, self.settings = resolved, data, settings
+        self.warm_start: dict[str, Any] = {}
         hparams = resolved.hparams
         self.strategy = build_strategy(settings.worker_gpu, settings.worker_cpu)
         keras.utils.set_random_seed(settings.seed)
@@ -139,58 +140,12 @@ class TrainingRun:
             )
         return name
 
-    # === What it will be ===
-
-    def memory(self) -> MemoryEstimate:
-        """Returns what an update needs."""
-        hparams = self.resolved.hparams
-        slots = len(self.step.optimizer.variables) // max(len(self.model.trainable_variables), 1) + bool(
-            hparams.ema_decay
-        )
-        largest = max(self.largest_batches(), key=lambda batch: sum(array.nbytes for array in batch.values()))
-        return estimate(self.model, largest, slots, self.plan.micro_batches > 1)
-
-    def describe(self) -> list[str]:
-        """Returns what is about to run, a line each."""
-        hparams, request = self.resolved.hparams, self.resolved.request
-        changed = hparams.difference(self.resolved.named_set)
-        reader = self.data.readers[TRAIN]
-        unit = "padded tokens per side" if any(map(reader.is_sequence, reader.features)) else "examples"
-        per_update = hparams.batch_size * self.step.replicas * self.plan.micro_batches
-        lines = [
-            f"problem {request.problem}, model {request.model}, hparams set {request.hparams_set}",
-            "changed hparams: " + (", ".join(self._change(k, *values) for k, values in changed.items()) or "none"),
-            f"data_dir {request.data_folder}, output_dir {request.output_folder}, random_seed {self.settings.seed}",
-            f"data: {len(reader):,} training examples"
-            + (f", {self.batches.skipped:,} of them longer than max_length={hparams.max_length} and skipped"
-               if self.batches.skipped else ""),
-            f"parameters: {self.model.count_params():,}; {hparams.precision} on {self._devices()}",
-            f"{self.plan.train_steps:,} updates, {hparams.learning_rate_schedule} schedule, learning rate "
-            f"{max(map(self.plan.rate, self._landmarks())):.3g} at most; best checkpoint by {self.best_metric}",
-            f"batch_size={hparams.batch_size} {unit} per replica per step; {self.step.replicas} replica(s) x "
-            f"{self.plan.micro_batches} step(s) = {per_update:,} an update",
-        ]  # fmt: skip
-        return lines + [f"plug-in {p.name} ({p.kind}): {', '.join(p.registered) or 'registered nothing'}"
-                        for p in self.resolved.plugins]  # fmt: skip
-
-    def _change(self, name: str, old, new) -> str:
-        unit = " padded tokens per side" if name.endswith("batch_size") else ""
-        return f"{name}={new}{unit} (was {old})"
-
-    def _devices(self) -> str:
-        return ", ".join(device.split("/device:")[-1] for device in self.strategy.extended.worker_devices)
-
-    def _landmarks(self) -> set[int]:
-        """Updates among which the learning rate is largest."""
-        last = max(self.plan.train_steps, 1)
-        return {1, last, min(last, max(self.resolved.hparams.learning_rate_warmup_steps, 1))}
-
     def largest_batches(self) -> list[dict[str, np.ndarray]]:
         """Returns dummy batches of the most extreme shapes that training can meet: the longest, and the most rows."""
-        reader, columns = self.data.readers[TRAIN], self.data.problem.columns
-        return extreme_batches(reader, columns, self.resolved.hparams.batch_size, self.resolved.hparams.max_length)
-
-    # === Doing it ===
+        hparams = self.resolved.hparams
+        return extreme_batches(
+            self.data.readers[TRAIN], self.data.problem.columns, hparams.batch_size, hparams.max_length
+        )
 
     def fit(self) -> int:
         """Trains, resuming where the output directory holds a run of the same.
@@ -206,9 +161,12 @@ class TrainingRun:
         with lock_run(folder), contextlib.ExitStack() as stack:
             RunDir.abandon_unstarted(folder)
             if RunDir.exists(folder):
-                RunDir.open(folder).check_same(self.record(), MAY_CHANGE_ON_RESUME)
+                begun = RunDir.open(folder)
+                begun.check_same(self.record(), MAY_CHANGE_ON_RESUME)
+                check_same_start(begun, self.settings.warm_start_from)
+                warn_of_another_end(begun, self.resolved.hparams)
             store = CheckpointStore(RunDir(folder, self.record()).checkpoints_folder)
-            update, state = self._restore(store)
+            update, state = self._begin(store)
             if state:
                 self.batches.seek(state)
             data_state = self.batches.state()
@@ -227,6 +185,15 @@ class TrainingRun:
                 name = signal.Signals(signals.received).name
                 log.info("stopped by %s; update %d is saved; the same command goes on from there", name, trainer.update)
             return signals.received or 0
+
+    def _begin(self, store: CheckpointStore) -> tuple[int, dict]:
+        """Returns the update that the run goes on after, and the state of its data: 0 and nothing for a new one."""
+        if store.latest() is not None:
+            return restore_latest(self.step, store, self.settings.seed)
+        if self.settings.warm_start_from:
+            vocabularies = describe_encoders(self.data.problem.encoders)
+            self.warm_start = warm_start(self.step, self.settings.warm_start_from, vocabularies)
+        return 0, {}
 
     def _say_where(self, folder: Path, update: int) -> None:
         last = self.plan.train_steps
@@ -260,6 +227,7 @@ class TrainingRun:
             data_fingerprint=self.data.fingerprint,
             vocabularies=describe_encoders(self.data.problem.encoders),
             plugins=[plugin.to_dict() for plugin in self.resolved.plugins],
+            warm_start=self.warm_start,
             versions={
                 "t2t": t2t.__version__,
                 "python": platform.python_version(),
@@ -267,32 +235,6 @@ class TrainingRun:
                 "keras": keras.__version__,
             },
         )
-
-    def _restore(self, store: CheckpointStore) -> tuple[int, dict]:
-        if store.latest() is None:
-            if self.settings.warm_start_from:
-                self._warm_start()
-            return 0, {}
-        checkpoint = store.load()
-        seed = checkpoint.state.get("seed")
-        if seed != self.settings.seed:
-            raise UserError(
-                f"--random_seed={self.settings.seed}: the run in {store.folder.parent} was begun with {seed}; "
-                f"go on with that seed or use another --output_dir"
-            )
-        source = f"checkpoint {checkpoint.name} of {store.folder.parent}"
-        restore(self.step, checkpoint.model, checkpoint.optimizer, checkpoint.ema, source)
-        return checkpoint.step, checkpoint.state["data"]
-
-    def _warm_start(self) -> None:
-        source = self.settings.warm_start_from
-        weights = CheckpointStore(RunDir.open(source).checkpoints_folder if RunDir.exists(source) else source)
-        checkpoint = weights.load_model("latest" if RunDir.exists(source) else source)
-        report = require_some(checkpoint.weights, {v.path: tuple(v.shape) for v in self.model.variables}, source)
-        assign_model(self.model, {name: checkpoint.weights[name] for name in report.taken})
-        for mean, variable in zip(self.step.ema, self.model.trainable_variables, strict=False):
-            mean.assign(variable.value)
-        log.info("warm start from %s (step %d): %s", source, checkpoint.step, report)
 
     def _callbacks(self, trainer: Trainer, run: RunDir, store: CheckpointStore, signals: StopOnSignal) -> list:
         settings = self.settings
@@ -350,18 +292,3 @@ def _naming_the_last_checkpoint(store: CheckpointStore) -> Iterator[None]:
         latest = store.latest()
         good = f"the last good checkpoint is step {latest}" if latest is not None else "no checkpoint was saved before"
         raise DivergedError(f"{error}; {good}") from error
-
-
-def extreme_batches(reader, columns, batch_size: int, max_length: int) -> list[dict[str, np.ndarray]]:
-    """Returns dummy batches of a split's extreme shapes: its longest sequences, and its shortest with most rows."""
-    names = columns or {name: name for name in reader.features}
-    sequences = [name for name, stored in names.items() if reader.is_sequence(stored)]
-    longest = min(max((reader.longest[names[name]] for name in sequences), default=1), max_length)
-    shortest = min((int(reader.lengths(names[name]).min()) for name in sequences), default=1)
-    batches = []
-    for width in sorted({longest, max(1, shortest)}, reverse=True):
-        rows = max(1, batch_size // width) if sequences else batch_size
-        rows = min(rows, len(reader))
-        single = {n: reader.single(np.zeros(rows, np.int64), s) for n, s in names.items() if n not in sequences}
-        batches.append({name: np.full((rows, width), 2, np.int32) for name in sequences} | single)
-    return batches

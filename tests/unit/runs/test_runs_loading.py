@@ -1,5 +1,7 @@
 """From a run directory back to a translator, without any training."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,8 @@ HPARAMS = transformer_tiny().replace(
 )
 STORED = {"inputs": TokenEncoder(["one", "two", "three"]), "targets": TokenEncoder(["eins", "zwei"])}
 
+OTHERS = STORED | {"targets": TokenEncoder(["zwei", "eins"])}
+
 
 class Counting(Text2Text):
     """English to German, a vocabulary each."""
@@ -33,7 +37,7 @@ class Counting(Text2Text):
 
 @pytest.fixture(autouse=True)
 def _registered():
-    with PROBLEMS.temporarily("counting", Counting):
+    with PROBLEMS.temporarily("counting", Counting), PROBLEMS.temporarily("counting_again", Counting):
         yield
 
 
@@ -42,7 +46,7 @@ def make_run(tmp_path):
     """Writes the run of a problem, with random weights, as training would; returns its folder and its model."""
 
     def make(name, steps=(5,)):
-        problem = problem_named(name).with_encoders(STORED)
+        problem = problem_named(name).with_encoders(OTHERS if name == "counting_again" else STORED)
         record = RunRecord(
             problem=name, model="transformer", hparams_set="transformer_tiny", hparams=HPARAMS.to_dict(),
             spec=problem.spec(), vocabularies=describe_encoders(problem.encoders),
@@ -94,8 +98,31 @@ def test_weights_of_another_model_are_refused_by_name(make_run):
     arrays = {v.path: np.asarray(v) for v in model.variables}
     name = next(iter(arrays))
     CheckpointStore(path / "checkpoints").save(6, model={**arrays, name: np.zeros((2, 2), np.float32)})
-    with pytest.raises(UserError, match=rf"checkpoint step-00000006 of {path}.*{name}"):
+    with pytest.raises(
+        UserError, match=rf"checkpoint {path}/checkpoints/step-00000006 does not fit the model: .*{name}"
+    ):
         load(path)
+
+
+def test_a_checkpoint_of_another_run_must_have_the_same_vocabularies(make_run, tmp_path, caplog):
+    path, _ = make_run("counting")
+    shutil.copytree(path, tmp_path / "same")
+    assert load(path, str(tmp_path / "same")).checkpoint.folder == tmp_path / "same/checkpoints/step-00000005"
+    other, _ = make_run("counting_again")
+    for asked in (other, other / "checkpoints/step-00000005"):
+        with pytest.raises(UserError) as error:
+            load(path, str(asked))
+        assert str(error.value).startswith(
+            f"--checkpoint={asked}: the run in {other} has another vocabulary: of targets token of 5 ids, fingerprint "
+        )
+    assert "inputs" not in str(error.value)
+
+
+def test_a_checkpoint_outside_of_any_run_is_taken_with_a_warning(make_run, tmp_path, caplog):
+    path, _ = make_run("counting")
+    shutil.copytree(path / "checkpoints/step-00000005", tmp_path / "alone")
+    assert load(path, str(tmp_path / "alone")).checkpoint.step == 5
+    assert "it lies in no run directory, so that its vocabulary cannot be checked" in caplog.text
 
 
 def test_no_run_and_no_checkpoint(make_run, tmp_path):
