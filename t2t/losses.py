@@ -8,7 +8,7 @@ from keras import ops
 from t2t.constants import PAD_ID
 
 
-def smoothed_cross_entropy(logits_NV, targets_N, smoothing: float):
+def smoothed_cross_entropy(logits_NV, targets_N, smoothing: float, kind: str = "all"):
     """Returns the cross-entropy of each position with smoothed targets, (N,) float32 nats; 0 at padding.
 
     The target distribution is (1 - e) * one-hot + e / K over the K = V entries (Szegedy et al. 2016, section 7, which
@@ -18,8 +18,13 @@ def smoothed_cross_entropy(logits_NV, targets_N, smoothing: float):
         logits_NV: (..., V), any float type.
         targets_N: (...) int32.
         smoothing: e.
+        kind: `all`, as above; `others`: 1 - e for the target and e / (K - 1) for every other entry, as in
+            Tensor2Tensor, whose reported loss is this one less its least value, a constant.
     """
     logits = ops.cast(logits_NV, "float32")
+    if kind == "others":
+        # The same as giving all entries a little more: e' / K = e / (K - 1).
+        smoothing *= logits.shape[-1] / (logits.shape[-1] - 1)
     gold_N = ops.squeeze(ops.take_along_axis(logits, ops.cast(targets_N, "int32")[..., None], axis=-1), axis=-1)
     loss_N = ops.logsumexp(logits, axis=-1) - (1.0 - smoothing) * gold_N
     if smoothing:

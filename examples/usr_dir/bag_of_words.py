@@ -68,7 +68,8 @@ class MyBagOfWords(SequenceModel):
 
     def loss_sum(self, hidden, targets):
         """Returns the smoothed cross-entropy summed over tokens, and their number."""
-        losses_BT = smoothed_cross_entropy(self.logits(hidden), targets, self.hparams.label_smoothing)
+        smoothing, kind = self.hparams.label_smoothing, self.hparams.label_smoothing_kind
+        losses_BT = smoothed_cross_entropy(self.logits(hidden), targets, smoothing, kind)
         return ops.sum(losses_BT), ops.sum(token_weights(targets))
 
     def init_cache(self, encoded, rows, length):

@@ -27,6 +27,10 @@ class ModelHParams:
     label_smoothing: float = param(
         0.1, "Probability mass e spread evenly over the vocabulary, a fraction.", minimum=0.0, maximum=0.99
     )
+    label_smoothing_kind: str = param(
+        "all", "Who gets e: all K tokens e/K each, as the paper's reference; others: e/(K-1), as in Tensor2Tensor.",
+        choices=("all", "others"),
+    )  # fmt: skip
 
     def complaints(self) -> list[str]:
         """Returns what is wrong with how the values go together."""

@@ -7,7 +7,7 @@ Source of the values, unless a line says otherwise: Vaswani et al., *Attention I
 from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
-from t2t.hparams.field import param
+from t2t.hparams.field import UsedWhen, param
 from t2t.hparams.sections import ModelHParams
 from t2t.registry import register_hparams
 
@@ -32,6 +32,11 @@ class TransformerHParams(ModelHParams):
     positions: str = param(
         "sinusoidal", "How positions are told: the paper's sinusoids, learned vectors, or not at all.",
         choices=("sinusoidal", "learned", "none"),
+    )  # fmt: skip
+    sinusoid_layout: str = param(
+        "interleaved",
+        "Order of sines and cosines: in turn, the paper's (interleaved), or sines first, as Tensor2Tensor's (split).",
+        choices=("interleaved", "split"), used_when=UsedWhen("positions", ("sinusoidal",)),
     )  # fmt: skip
     target_space_embedding: bool = param(
         False, "Whether a learned vector is added to every source position, as Tensor2Tensor does to name the target."

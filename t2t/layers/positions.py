@@ -8,33 +8,48 @@ import numpy as np
 from keras import ops
 
 
-def sinusoids(length: int, width: int) -> np.ndarray:
-    """Returns the paper's position encoding, (length, width) float32.
+def sinusoids(length: int, width: int, layout: str = "interleaved") -> np.ndarray:
+    """Returns sines and cosines of each position, (length, width) float32.
 
-    Section 3.5: PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d)).
+    Args:
+        length: number of positions, from 0.
+        width: number of channels D, even.
+        layout: `interleaved`, section 3.5 of the paper: PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) the cosine
+            of the same. `split`, Tensor2Tensor's: PE(pos, i) = sin(pos / 10000^(i/(D/2-1))) for i < D/2, PE(pos, D/2+i)
+            the cosine, whose slowest waves are 10000 times as long as the fastest; the paper's are a little shorter.
     """
-    exponents = np.arange(0, width, 2, dtype=np.float64) / width
-    angles = np.arange(length, dtype=np.float64)[:, None] / np.power(10000.0, exponents)[None, :]
-    table = np.empty((length, width), dtype=np.float32)
-    table[:, 0::2] = np.sin(angles)
-    table[:, 1::2] = np.cos(angles)
-    return table
+    angles = np.arange(length, dtype=np.float64)[:, None] * _frequencies(width, layout)[None, :]
+    waves = [np.sin(angles), np.cos(angles)]
+    table = np.stack(waves, axis=-1) if layout == "interleaved" else np.stack(waves, axis=-2)
+    return table.reshape(length, width).astype(np.float32)
+
+
+def _frequencies(width: int, layout: str) -> np.ndarray:
+    """Returns by how much each of D/2 angles grows from one position to the next, float64."""
+    pairs = width // 2
+    steps = pairs if layout == "interleaved" else max(pairs - 1, 1)
+    return np.power(10000.0, -np.arange(pairs, dtype=np.float64) / steps)
 
 
 class SinusoidalPositions(keras.layers.Layer):
-    """Adds the sinusoids to embeddings; sequences may be longer than any seen in training."""
+    """Adds the sinusoids to embeddings; sequences may be longer than any seen in training.
 
-    def __init__(self, width: int, **kwargs):
+    Args:
+        width: D.
+        layout: see `sinusoids`.
+    """
+
+    def __init__(self, width: int, layout: str = "interleaved", **kwargs):
         super().__init__(**kwargs)
         self.width = width
+        self.layout = layout
 
     def call(self, x_BTD, start=0):
         """Returns (B, T, D): `x_BTD` plus the encodings of positions start..start+T-1; `start` is an int32 scalar."""
         position_T = ops.cast(ops.arange(ops.shape(x_BTD)[1]) + start, "float32")
-        exponents = np.arange(0, self.width, 2, dtype=np.float64) / self.width
-        inverse = np.power(10000.0, -exponents).astype(np.float32)
-        angles = position_T[:, None] * inverse[None, :]
-        encoding = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)
+        angles = position_T[:, None] * _frequencies(self.width, self.layout).astype(np.float32)[None, :]
+        waves = [ops.sin(angles), ops.cos(angles)]
+        encoding = ops.stack(waves, axis=-1 if self.layout == "interleaved" else -2)
         return x_BTD + ops.cast(ops.reshape(encoding, (-1, self.width)), x_BTD.dtype)[None]
 
 
@@ -60,10 +75,12 @@ class LearnedPositions(keras.layers.Layer):
         return x_BTD + ops.cast(ops.take(self.table, position_T, axis=0), x_BTD.dtype)[None]
 
 
-def build_positions(kind: str, length: int, width: int, **kwargs) -> keras.layers.Layer | None:
-    """Returns the layer of a kind: `sinusoidal`, `learned`, or None for `none`."""
+def build_positions(
+    kind: str, length: int, width: int, layout: str = "interleaved", **kwargs
+) -> keras.layers.Layer | None:
+    """Returns the layer of a kind: `sinusoidal` (in a layout, see `sinusoids`), `learned`, or None for `none`."""
     if kind == "sinusoidal":
-        return SinusoidalPositions(width, **kwargs)
+        return SinusoidalPositions(width, layout, **kwargs)
     if kind == "learned":
         return LearnedPositions(length, width, **kwargs)
     return None

@@ -59,7 +59,12 @@ class Transformer(SequenceModel):
         )
         # Positions (section 3.5)
         self.positions = build_positions(
-            hparams.positions, hparams.max_length, hparams.hidden_size, dtype=self.dtype_policy, name="positions"
+            hparams.positions,
+            hparams.max_length,
+            hparams.hidden_size,
+            hparams.sinusoid_layout,
+            dtype=self.dtype_policy,
+            name="positions",
         )
         # Stacks (section 3.1)
         rate = hparams.layer_prepostprocess_dropout
@@ -123,7 +128,8 @@ class Transformer(SequenceModel):
 
     def loss_sum(self, hidden, targets):
         """Returns label-smoothed cross-entropy (section 5.4) summed over tokens, and their number."""
-        losses_BT = smoothed_cross_entropy(self.logits(hidden), targets, self.hparams.label_smoothing)
+        smoothing, kind = self.hparams.label_smoothing, self.hparams.label_smoothing_kind
+        losses_BT = smoothed_cross_entropy(self.logits(hidden), targets, smoothing, kind)
         return ops.sum(losses_BT), ops.sum(token_weights(targets))
 
     def encode(self, features: dict[str, Any]) -> Encoded | None:

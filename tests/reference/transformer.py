@@ -23,6 +23,7 @@ class Architecture:
     norm: str = "post"
     epsilon: float = 1e-6
     positions: str = "sinusoidal"
+    layout: str = "interleaved"
     activation: str = "relu"
     shared_embedding: bool = True
     tied_softmax: bool = True
@@ -37,6 +38,12 @@ def sinusoid(position, width):
         encoding[2 * pair] = turned.imag
         encoding[2 * pair + 1] = turned.real
     return encoding
+
+
+def split_sinusoid(position, width):
+    """Tensor2Tensor's: time scales from 1 to 10000 in equal ratios, both ends included; all sines, then all cosines."""
+    scales = np.geomspace(1.0, 10000.0, width // 2)
+    return np.array([math.sin(position / s) for s in scales] + [math.cos(position / s) for s in scales])
 
 
 def softmax(x):
@@ -166,7 +173,7 @@ class Transformer:
 
     def place(self, x, position):
         if self.shape.positions == "sinusoidal":
-            return x + sinusoid(position, len(x))
+            return x + (sinusoid if self.shape.layout == "interleaved" else split_sinusoid)(position, len(x))
         if self.shape.positions == "learned":
             return x + self.weights["positions/table"][position]
         return x
@@ -175,14 +182,18 @@ class Transformer:
         return self.weights["target_embedding/table" if self.shape.tied_softmax else "output_embedding/table"]
 
 
-def smoothed_loss(logits, target, smoothing):
+def smoothed_loss(logits, target, smoothing, kind="all"):
     """Returns the cross-entropy in nats, summed over positions, with the smoothed distribution written out in full.
 
-    Szegedy et al. 2016, section 7: q'(k) = (1 - e) [k = y] + e / K.
+    Szegedy et al. 2016, section 7: q'(k) = (1 - e) [k = y] + e / K; or, `others`, 1 - e for y and e / (K - 1) elsewhere.
     """
     total = 0.0
     for row, token in zip(np.asarray(logits, np.float64), target, strict=True):
-        wanted = np.full(len(row), smoothing / len(row))
-        wanted[token] += 1.0 - smoothing
+        if kind == "all":
+            wanted = np.full(len(row), smoothing / len(row))
+            wanted[token] += 1.0 - smoothing
+        else:
+            wanted = np.full(len(row), smoothing / (len(row) - 1))
+            wanted[token] = 1.0 - smoothing
         total -= float(wanted @ np.log(softmax(row)))
     return total

@@ -22,12 +22,19 @@ def test_knowing_nothing_costs_the_logarithm_of_the_vocabulary(smoothing):
     np.testing.assert_allclose(loss, np.full((2, 3), math.log(50)), rtol=1e-6)
 
 
+def test_others_by_hand():
+    """Logits (0, ln 2, 0): p = (1/4, 1/2, 1/4). The others share 0.2: -0.2 ln(1/4) - 0.8 ln(1/2) = 0.831777."""
+    logits = np.array([[0.0, math.log(2.0), 0.0]], np.float32)
+    np.testing.assert_allclose(smoothed_cross_entropy(logits, np.array([1]), 0.2, "others"), [0.831777], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["all", "others"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
-def test_against_the_distribution_written_out(smoothing):
+def test_against_the_distribution_written_out(smoothing, kind):
     rng = np.random.default_rng(0)
     logits, targets = rng.normal(0.0, 3.0, (20, 11)), rng.integers(1, 11, 20)
-    found = smoothed_cross_entropy(logits.astype(np.float32), targets, smoothing)
-    expected = [smoothed_loss([row], [target], smoothing) for row, target in zip(logits, targets, strict=True)]
+    found = smoothed_cross_entropy(logits.astype(np.float32), targets, smoothing, kind)
+    expected = [smoothed_loss([row], [target], smoothing, kind) for row, target in zip(logits, targets, strict=True)]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 

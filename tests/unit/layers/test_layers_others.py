@@ -51,6 +51,15 @@ def test_sinusoids_by_hand():
     np.testing.assert_allclose(SinusoidalPositions(4)(np.zeros((1, 3, 4), np.float32))[0], expected, atol=1e-6)
 
 
+def test_sinusoids_in_tensor2tensors_layout_by_hand():
+    """D 6: time scales 1, 100 and 10000, where the paper has 1, 21.5 and 464; sines first."""
+    expected = [[math.sin(p / s) for s in (1, 100, 10000)] + [math.cos(p / s) for s in (1, 100, 10000)] for p in (0, 7)]
+    np.testing.assert_allclose(sinusoids(8, 6, "split")[[0, 7]], expected, atol=1e-6)
+    found = SinusoidalPositions(6, "split")(np.zeros((1, 8, 6), np.float32))
+    np.testing.assert_allclose(found[0], sinusoids(8, 6, "split"), atol=1e-6)
+    np.testing.assert_allclose(sinusoids(2, 2, "split")[1], [math.sin(1), math.cos(1)], atol=1e-6)
+
+
 def test_sinusoids_of_far_positions():
     expected = np.array([sinusoid(position, 32) for position in (5000, 5001)])
     np.testing.assert_allclose(sinusoids(5002, 32)[5000:], expected, atol=1e-6)

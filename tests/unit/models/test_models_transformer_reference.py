@@ -17,6 +17,7 @@ CASES = {
         "norm_position": "pre", "attention_bias": True, "positions": "learned",
     },
     "no positions": {"positions": "none"},
+    "sines before cosines": {"sinusoid_layout": "split"},
     "other channels of keys and values": {
         "attention_key_channels": 4, "attention_value_channels": 12, "attention_bias": True,
     },
@@ -44,6 +45,7 @@ def reference_of(model):
             norm=hparams.norm_position,
             epsilon=hparams.norm_epsilon,
             positions=hparams.positions,
+            layout=hparams.sinusoid_layout,
             activation=hparams.activation,
             shared_embedding=hparams.shared_embedding and model.spec.shared_vocabulary,
             tied_softmax=hparams.shared_embedding_and_softmax_weights,
@@ -91,14 +93,14 @@ def test_sinusoids_beyond_the_longest_training_length():
     assert_same_logits(tiny_transformer(max_length=4), batch(sources=(40,), targets=(45,)))
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
+@pytest.mark.parametrize(("smoothing", "kind"), [(0.0, "all"), (0.1, "all"), (0.9, "all"), (0.1, "others")])
 @pytest.mark.parametrize("changes", [{}, CASES["pre-norm with biases, learned positions"]], ids=["paper", "other"])
-def test_loss_is_that_of_the_distribution_written_out(smoothing, changes):
-    model = tiny_transformer(label_smoothing=smoothing, **changes)
+def test_loss_is_that_of_the_distribution_written_out(smoothing, kind, changes):
+    model = tiny_transformer(label_smoothing=smoothing, label_smoothing_kind=kind, **changes)
     features = batch(widths=(9, 8))
     plain = reference_of(model)
     expected = sum(
-        reference.smoothed_loss(plain.logits(source, target), target, smoothing)
+        reference.smoothed_loss(plain.logits(source, target), target, smoothing, kind)
         for source, target in zip(unpadded(features["inputs"]), unpadded(features["targets"]), strict=True)
     )
     loss_sum, tokens = model.loss_sum(model.body(features), features["targets"])
