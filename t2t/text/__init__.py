@@ -4,10 +4,13 @@ from t2t.errors import UnknownNameError, did_you_mean
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
+from t2t.text.subword import SubwordEncoder
 from t2t.text.token import TokenEncoder
+from t2t.text.word_list import WordListEncoder
 
 ENCODER_CLASSES: dict[str, type[TextEncoder]] = {
-    encoder.kind: encoder for encoder in (SentencePieceEncoder, ByteEncoder, TokenEncoder)
+    encoder.kind: encoder
+    for encoder in (SentencePieceEncoder, ByteEncoder, TokenEncoder, SubwordEncoder, WordListEncoder)
 }
 
 

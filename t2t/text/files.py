@@ -1,7 +1,9 @@
 """Vocabularies in a folder: one file for each, shared by the features that share the vocabulary."""
 
 import dataclasses
+import gzip
 import re
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,9 +11,15 @@ from t2t.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.errors import UserError, one_line
 from t2t.text import encoder_class
 from t2t.text.encoder import TextEncoder, fingerprint_of
+from t2t.text.subword_tokens import ESCAPE_CHARACTERS
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
 """What the file names in a folder's description look like: none leads out of the folder."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_KIND_OF_SUFFIX = {
+    ".spm": "sentencepiece", ".model": "sentencepiece", ".subwords": "subword", ".tokens": "token", ".bytes": "byte",
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,6 +86,56 @@ def read_encoders(folder: Path, records: Mapping[str, VocabularyFile], cure: str
         if record.file not in loaded:
             loaded[record.file] = _read(Path(folder) / record.file, record, cure)
     return {name: loaded[record.file] for name, record in records.items()}
+
+
+def read_vocabulary(path: Path | str) -> TextEncoder:
+    """Reads a vocabulary of any kind from a file, plain or gzip; its kind is seen from its content, else its name.
+
+    Raises:
+        UserError: the file is missing, cannot be read, or is a vocabulary of no known kind; the message names it.
+    """
+    path = Path(path).expanduser()
+    try:
+        content = path.read_bytes()
+        if content.startswith(_GZIP_MAGIC):
+            content = gzip.decompress(content)
+    except FileNotFoundError:
+        raise UserError(f"vocabulary {path}: there is no such file; check the path") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(f"vocabulary {path}: the gzip file is damaged ({one_line(error)}); copy it again") from None
+    except OSError as error:
+        raise UserError(f"vocabulary {path}: cannot be read ({error.strerror or one_line(error)})") from None
+    kind = _kind_of(content) or _KIND_OF_SUFFIX.get(Path(path.name.removesuffix(".gz")).suffix)
+    if kind is None:
+        raise UserError(
+            f"vocabulary {path}: it starts with {content[:40]!r}, as no known kind does; give a SentencePiece model, "
+            f"a vocabulary that t2t-datagen made, or one of Tensor2Tensor (.subwords, or words after <pad> and <EOS>)"
+        )
+    try:
+        return encoder_class(kind).from_bytes(content)
+    except UserError as error:
+        raise UserError(f"vocabulary {path}: {error}") from None
+
+
+def _kind_of(content: bytes) -> str | None:
+    """Returns the kind that the content says, if any."""
+    lines = [line.strip() for line in content.split(b"\n")]
+    if lines[0].startswith(b"bytes: "):
+        return "byte"
+    if lines[:3] == [b"<pad>", b"</s>", b"<unk>"]:
+        return "token"
+    if lines[0] == b"<pad>_" or all(re.fullmatch(rb"'.*'|\".*\"", line) for line in lines[:2]) or _has_pieces(lines):
+        return "subword"
+    if lines[:2] == [b"<pad>", b"<EOS>"]:
+        return "word_list"
+    # A SentencePiece model is a list of messages, each with a text first: field 1 and a length, field 1 again.
+    return "sentencepiece" if content[:1] == content[2:3] == b"\n" else None
+
+
+def _has_pieces(lines: list[bytes]) -> bool:
+    """Returns whether lines without quotes are subword pieces: those of escapes, and more than a few ends of tokens."""
+    escapes = {character.encode() for character in ESCAPE_CHARACTERS}
+    return escapes <= set(lines) and 50 * sum(line.endswith(b"_") for line in lines) > len(lines)
 
 
 def _read(path: Path, record: VocabularyFile, cure: str) -> TextEncoder:

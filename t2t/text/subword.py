@@ -1,0 +1,187 @@
+r"""Pieces of words in Tensor2Tensor's `.subwords` format, with the ids of its `SubwordTextEncoder`.
+
+    encoder = SubwordEncoder.load("vocab.translate_ende_wmt8k.8192.subwords")
+    encoder.encode("Hello world.")
+
+A text becomes tokens, each spelt so that only its last character is `_` (`t2t.text.subword_tokens`), and each spelling
+is cut greedily from left to right, the longest piece first. How pieces are learnt: `t2t.text.subword_build`.
+
+`decode(encode(text)) == text` for every valid Unicode text, white space of any kind included.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+from t2t.errors import UserError
+from t2t.text.encoder import TextEncoder
+from t2t.text.subword_build import learn_pieces
+from t2t.text.subword_tokens import ESCAPE_CHARACTERS, RESERVED, Spelling, detokenize, tokenize, unspell
+
+logger = logging.getLogger("t2t")
+
+_RESERVED_FORMS = (("<pad>_", "<pad>", ""), ("<EOS>_", "<EOS>", ""))
+"""How files of Tensor2Tensor's versions name ids 0 and 1."""
+_CACHED_TOKENS = 1 << 18
+_CACHED_LENGTH = 64
+"""Longer tokens seldom come again."""
+
+
+class SubwordEncoder(TextEncoder):
+    """Tensor2Tensor's subword vocabulary: ids 0 padding, 1 end of sequence, then pieces; no unknown id.
+
+    Every text can be encoded: a character outside the alphabet is spelt by its number. Where two ids have one piece,
+    the later one is used, and an empty piece is never used, as in the original.
+
+    Args:
+        pieces: by id; the first two are the reserved ones.
+
+    Raises:
+        UserError: ids 0 and 1 are other pieces, or a character that escapes are written in is none.
+    """
+
+    kind = "subword"
+    file_suffix = ".subwords"
+
+    def __init__(self, pieces: Sequence[str]):
+        self._pieces = tuple(pieces)
+        _check_reserved(self._pieces)
+        self._ids = {piece: token_id for token_id, piece in enumerate(self._pieces) if piece}
+        missing = sorted(ESCAPE_CHARACTERS - self._ids.keys())
+        if missing:
+            raise UserError(
+                f"subword vocabulary: {' '.join(missing)} must be pieces, so that any text can be written, and are "
+                f"not; give a file that Tensor2Tensor or t2t-datagen built"
+            )
+        self._longest = max(map(len, self._ids))
+        self._spelling = Spelling({character for piece in self._pieces for character in piece} | ESCAPE_CHARACTERS)
+        self._cache: dict[str, tuple[int, ...]] = {}
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of pieces, the reserved ones included."""
+        return len(self._pieces)
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of the pieces of a valid Unicode text."""
+        ids: list[int] = []
+        for token in tokenize(text):
+            ids.extend(self._cache.get(token) or self._token_ids(token))
+        return ids
+
+    def decode_ids(self, ids: list[int]) -> str:
+        """Returns the text; escapes that stand for no character become U+3013, since a model may write anything."""
+        spelt = "".join(self._pieces[token_id] for token_id in ids)
+        return detokenize(filter(None, map(unspell, spelt.split("_"))))
+
+    def piece(self, token_id: int) -> str:
+        r"""Returns the piece as the file has it: `_` ends a token, `\u` is an underscore."""
+        return self._pieces[token_id]
+
+    def to_bytes(self) -> bytes:
+        """Returns the file: UTF-8, a piece a line in single quotes; counted from 0, the number of a line is its id."""
+        return "".join(f"'{piece}'\n" for piece in self._pieces).encode("utf-8")
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Reads a file of Tensor2Tensor's or one of `to_bytes`: pieces in single or double quotes, or without.
+
+        White space around a piece without quotes is lost, as in the original.
+
+        Raises:
+            UserError: it is not UTF-8; and see the class.
+        """
+        try:
+            lines = content.decode("utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"subword vocabulary: the file is not UTF-8 ({error.reason}); give a text file of one piece a line"
+            ) from None
+        if not lines[-1]:
+            lines.pop()
+        return cls([_unquoted(line.strip()) for line in lines])
+
+    @classmethod
+    def build(cls, lines: Iterable[str], size: int) -> Self:
+        """Learns about `size` pieces by Tensor2Tensor's algorithm and says in the log how many they are.
+
+        Args:
+            lines: the text, read once; the distinct tokens are held in memory.
+            size: number of ids wished for, the reserved two included.
+
+        Raises:
+            UserError: the text is empty.
+        """
+        counts: Counter[str] = Counter()
+        for line in lines:
+            counts.update(tokenize(line))
+        if not counts:
+            raise UserError("subword vocabulary: the training text is empty; check the corpus")
+        learnt = learn_pieces(counts, size)
+        encoder = cls([*RESERVED, *learnt.pieces])
+        near = abs(encoder.vocab_size - size) * 100 < size
+        logger.log(
+            logging.INFO if near else logging.WARNING,
+            "subword vocabulary of %s pieces for %s asked: pieces seen %s times or more, and %s characters%s",
+            f"{encoder.vocab_size:,}", f"{size:,}", f"{learnt.min_count:,}", f"{learnt.alphabet_size:,}",
+            "" if near else "; the text allows no nearer",
+        )  # fmt: skip
+        return encoder
+
+    def _token_ids(self, token: str) -> tuple[int, ...]:
+        ids = self._segment(token)
+        if len(token) <= _CACHED_LENGTH:
+            if len(self._cache) >= _CACHED_TOKENS:
+                self._cache.clear()
+            self._cache[token] = ids
+        return ids
+
+    def _segment(self, token: str) -> tuple[int, ...]:
+        """Returns the ids of one token.
+
+        In a file without quotes a character may be part of pieces and no piece itself; where a token then cannot be
+        cut, which the original answers with an error, that character is spelt by its number.
+        """
+        spelling = self._spelling
+        while True:
+            spelt = spelling.spell(token)
+            ids, stuck = self._cut(spelt)
+            if not stuck:
+                return ids
+            spelling = Spelling(chr(code) for code in spelling.keys() - {ord(stuck)})
+
+    def _cut(self, spelt: str) -> tuple[tuple[int, ...], str]:
+        """Returns the ids of the longest pieces from left to right, and the character at which none fits, if any."""
+        ids = []
+        start = 0
+        while start < len(spelt):
+            for end in range(min(len(spelt), start + self._longest), start, -1):
+                token_id = self._ids.get(spelt[start:end])
+                if token_id is not None:
+                    ids.append(token_id)
+                    start = end
+                    break
+            else:
+                return (), spelt[start]
+        return tuple(ids), ""
+
+    def __getstate__(self) -> tuple[str, ...]:
+        return self._pieces
+
+    def __setstate__(self, pieces: tuple[str, ...]) -> None:
+        self.__init__(pieces)
+
+
+def _check_reserved(pieces: tuple[str, ...]) -> None:
+    found = pieces[:2]
+    if len(found) < 2 or any(piece not in forms for piece, forms in zip(found, _RESERVED_FORMS, strict=True)):
+        raise UserError(
+            f"subword vocabulary: the file starts with {' '.join(found)[:60]!r}; its first two lines must be '<pad>_' "
+            f"and '<EOS>_', as Tensor2Tensor writes them; give a file that Tensor2Tensor or t2t-datagen built"
+        )
+
+
+def _unquoted(line: str) -> str:
+    quoted = any(line.startswith(quote) and line.endswith(quote) for quote in "'\"")
+    return line[1:-1] if quoted else line

@@ -1,0 +1,213 @@
+r"""Learns the pieces of a `subword` vocabulary by Tensor2Tensor's algorithm, which gives the same pieces in that order.
+
+For a least count m: the pieces are at first the characters of all tokens. Four times, every spelt token is cut into
+pieces; from the start of each piece, every string that begins there and stays in the token is counted, as often as the
+token occurs. Of the strings with m or more, from the longest to the shortest, those whose count is still m or more are
+kept, and a kept string's count is taken off all its prefixes. The new pieces are these and all characters, by count and
+then by string, both descending. The m for a wished size is searched by halving 1..1000.
+
+What that implies, and is kept:
+
+- The size is seldom the one asked for: within 1% the search stops, and it ends at m = 1 or 1000 at the latest.
+- It is never less than the alphabet: thousands of characters in Chinese text.
+- A count of 1000 is the highest: a small vocabulary from a large corpus comes out larger than asked.
+- The search takes sizes to fall as m grows; where they do not, it may pass the nearest one by.
+- A piece is at most 199 characters long, one less than `max_subtoken_length`.
+- Characters that the reserved pieces and escapes are written in are pieces, occur they or not.
+- Counts are taken before segmentation settles, so that some pieces are never used: a greedy cut passes them by.
+
+One thing differs: a line break, always spelt `\10;`, is no piece. In the original one in the text becomes one, and as
+the file has a piece a line, the file is then read back with other ids.
+
+The strings are counted by length: those of n + 1 characters only where their first n are frequent, since a string is
+never more frequent than its prefix. That gives the same counts in memory that grows with the text, not with the
+square of its longest token.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from t2t.text.subword_tokens import ESCAPE_CHARACTERS, RESERVED, Spelling
+
+LEAST_COUNT, GREATEST_COUNT = 1, 1000
+MAX_SUBTOKEN_LENGTH = 200
+"""Tensor2Tensor's bound; its pieces are shorter than that."""
+ITERATIONS = 4
+
+_DENSE = 2
+"""Up to so many possible strings for each place in the text are counted in a table, more of them by sorting."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LearntPieces:
+    """The pieces for one least count."""
+
+    pieces: tuple[str, ...]
+    """Without the reserved ones, in the order of their ids."""
+    min_count: int
+    """Least count of a piece that is no single character."""
+    alphabet_size: int
+    """How many of the pieces are single characters."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of pieces, the reserved ones included."""
+        return len(self.pieces) + len(RESERVED)
+
+
+def learn_pieces(
+    counts: Mapping[str, int],
+    size: int,
+    least: int = LEAST_COUNT,
+    greatest: int = GREATEST_COUNT,
+    max_subtoken_length: int = MAX_SUBTOKEN_LENGTH,
+) -> LearntPieces:
+    """Returns the pieces whose number comes nearest to `size` among the least counts that halving an interval tries.
+
+    Args:
+        counts: how often each token occurs; no token is spelt like a reserved piece.
+        size: number of pieces wished for, the reserved ones included.
+        least: lower end of the interval, 1 or more.
+        greatest: upper end of the interval.
+        max_subtoken_length: pieces are shorter than this.
+    """
+    text = SpeltTokens(counts)
+    best: LearntPieces | None = None
+    while True:
+        min_count = (least + greatest) // 2
+        found = pieces_at(text, min_count, max_subtoken_length)
+        # Of two equally near ones the first found is kept, as the recursion of the original has it.
+        if best is None or abs(found.vocab_size - size) < abs(best.vocab_size - size):
+            best = found
+        near = abs(found.vocab_size - size) * 100 < size
+        if near or least >= greatest or min_count < 2:
+            return best
+        if found.vocab_size > size:
+            least = min_count + 1
+        else:
+            greatest = min_count - 1
+
+
+class SpeltTokens:
+    """All distinct tokens as they are spelt, end to end, in arrays.
+
+    Legend: N characters of all spelt tokens, A characters of the alphabet.
+
+    Args:
+        counts: how often each token occurs.
+    """
+
+    def __init__(self, counts: Mapping[str, int]):
+        alphabet = set().union(ESCAPE_CHARACTERS, *RESERVED, *counts) - {"\n"}
+        self.alphabet = sorted(alphabet)
+        spelling = Spelling(alphabet)
+        spelt = [spelling.spell(token) for token in counts]
+        lengths = np.fromiter(map(len, spelt), dtype=np.int64, count=len(spelt))
+        codes_N = np.frombuffer("".join(spelt).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        alphabet_codes_A = np.array([ord(character) for character in self.alphabet], dtype=np.uint32)
+        self.symbols_N = np.searchsorted(alphabet_codes_A, codes_N)
+        """int64, positions in the alphabet."""
+        self.left_N = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(codes_N))
+        """int64, characters from here to the end of the token."""
+        self.weights_N = np.repeat(np.fromiter(counts.values(), dtype=np.float64, count=len(spelt)), lengths)
+        """float64, occurrences of the token; whole numbers, whose sums are exact up to 2^53."""
+
+
+@dataclasses.dataclass
+class Strings:
+    """The frequent strings of one length, in the order of their keys; those of length 1 are the whole alphabet."""
+
+    keys: np.ndarray
+    """int64, place of the string without its last character among those one shorter, times A, plus that character."""
+    counts: np.ndarray
+    """float64, occurrences, less those of longer pieces once `_keep` has been through."""
+    kept: np.ndarray
+    """bool, whether the string is a piece."""
+
+
+def pieces_at(text: SpeltTokens, min_count: int, max_subtoken_length: int = MAX_SUBTOKEN_LENGTH) -> LearntPieces:
+    """Returns the pieces for one least count."""
+    starts = np.arange(len(text.symbols_N))
+    for iteration in range(ITERATIONS):
+        by_length = _frequent_strings(text, starts, min_count, max_subtoken_length - 1)
+        _keep(by_length, len(text.alphabet), min_count)
+        if iteration < ITERATIONS - 1:
+            starts = _piece_starts(text, by_length)
+    ranked = sorted(_spelt_out(by_length, text.alphabet), reverse=True)
+    return LearntPieces(tuple(piece for _, piece in ranked), min_count, len(text.alphabet))
+
+
+def _frequent_strings(text: SpeltTokens, starts: np.ndarray, min_count: int, longest: int) -> list[Strings]:
+    """Counts the strings that begin at `starts`; returns the frequent ones, by length from 1."""
+    size = len(text.alphabet)
+    inverse = text.symbols_N[starts]
+    keys = np.arange(size)
+    by_length: list[Strings] = []
+    while True:
+        counts = np.bincount(inverse, weights=text.weights_N[starts], minlength=len(keys))
+        frequent = counts >= min_count
+        if by_length and not frequent.any():
+            return by_length
+        recorded = frequent if by_length else np.ones(size, dtype=bool)
+        by_length.append(Strings(keys[recorded], counts[recorded], np.zeros(recorded.sum(), dtype=bool)))
+        length = len(by_length)
+        going_on = frequent[inverse] & (text.left_N[starts] > length)
+        if length == longest or not going_on.any():
+            return by_length
+        places = np.cumsum(recorded) - 1
+        starts, inverse = starts[going_on], inverse[going_on]
+        joined = places[inverse] * size + text.symbols_N[starts + length]
+        possible = len(by_length[-1].keys) * size
+        dense = possible <= _DENSE * len(joined)
+        keys, inverse = (np.arange(possible), joined) if dense else np.unique(joined, return_inverse=True)
+
+
+def _keep(by_length: list[Strings], size: int, min_count: int) -> None:
+    """Marks the pieces, longest first, and takes the count of each off its prefixes."""
+    taken = np.zeros(len(by_length[-1].keys))
+    for length in range(len(by_length), 0, -1):
+        strings = by_length[length - 1]
+        strings.counts = strings.counts - taken
+        strings.kept = strings.counts >= min_count
+        if length > 1:
+            passed_on = taken + np.where(strings.kept, strings.counts, 0)
+            taken = np.bincount(strings.keys // size, weights=passed_on, minlength=len(by_length[length - 2].keys))
+    by_length[0].kept[:] = True
+
+
+def _piece_starts(text: SpeltTokens, by_length: list[Strings]) -> np.ndarray:
+    """Returns where the pieces begin when each token is cut into the longest ones from left to right."""
+    lengths = np.ones(len(text.symbols_N), dtype=np.int64)
+    positions = np.arange(len(text.symbols_N))
+    places = text.symbols_N
+    for length, strings in enumerate(by_length[1:], start=2):
+        inside = text.left_N[positions] >= length
+        positions, places = positions[inside], places[inside]
+        wanted = places * len(text.alphabet) + text.symbols_N[positions + length - 1]
+        places = np.searchsorted(strings.keys, wanted)
+        found = strings.keys[np.minimum(places, len(strings.keys) - 1)] == wanted
+        positions, places = positions[found], places[found]
+        lengths[positions[strings.kept[places]]] = length
+    steps = lengths.tolist()
+    starts = []
+    position = 0
+    while position < len(steps):
+        starts.append(position)
+        position += steps[position]
+    return np.array(starts, dtype=np.int64)
+
+
+def _spelt_out(by_length: list[Strings], alphabet: list[str]) -> list[tuple[float, str]]:
+    """Returns the count and the text of each piece."""
+    found = []
+    for length, strings in enumerate(by_length, start=1):
+        for place in np.flatnonzero(strings.kept).tolist():
+            characters = []
+            here = place
+            for shorter in range(length - 1, -1, -1):
+                here, symbol = divmod(int(by_length[shorter].keys[here]), len(alphabet))
+                characters.append(alphabet[symbol])
+            found.append((float(strings.counts[place]), "".join(reversed(characters))))
+    return found
