@@ -104,6 +104,12 @@ class Registry(Generic[T]):
             found = self._entries[name]
         return found
 
+    def canonical(self, name: str) -> str:
+        """Returns the name that `name` is an alias of; `name` itself where it is none, or is not registered."""
+        self._read_built_ins()
+        found = self._entries.get(name)
+        return self.canonical(found.alias_of) if found is not None and found.alias_of else name
+
     def loaded(self, name: str) -> T | None:
         """Returns what `name` stands for where its module has been imported already, else None."""
         self._read_built_ins()

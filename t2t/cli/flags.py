@@ -9,10 +9,10 @@ from t2t.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
 from t2t.errors import UserError
 from t2t.plugins import load_plugins
 from t2t.run_dir import RunDir
-from t2t.runs.names import Request, registry_listing
+from t2t.runs.names import Request, canonical, registry_listing, without_aliases
 
 _OPTION_FLAGS = {
-    "vocab_kind": "Kind of vocabulary: sentencepiece, byte or token; empty for the problem's own.",
+    "vocab_kind": "Kind of vocabulary: sentencepiece, subword, byte, token or word_list; empty for the problem's own.",
     "train_source": "Training source text, one sentence a line, plain or .gz (problem text2text_files).",
     "train_target": "Training target text, line by line with --train_source.",
     "dev_source": "Source text to evaluate on while training.",
@@ -104,6 +104,10 @@ def define_more_search_flags(values: flags.FlagValues) -> None:
         lower_bound=1,
         flag_values=values,
     )
+    flags.DEFINE_integer(
+        "max_input_length", None, "Longest input, in ids with end of sequence; the rest is cut and reported.",
+        lower_bound=2, flag_values=values,
+    )  # fmt: skip
     flags.DEFINE_float("sampling_temperature", None, "Divides the logits (sample).", flag_values=values)
     flags.DEFINE_integer("sampling_top_k", None, "Draws from the k likeliest (sample); 0 = all.", flag_values=values)
     flags.DEFINE_float(
@@ -118,6 +122,7 @@ _SEARCH_FLAGS = {
     "decode_method": "decode_method",
     "decode_length_penalty": "length_penalty",
     "decode_batch_size": "decode_batch_size",
+    "max_input_length": "max_input_length",
     "sampling_temperature": "sampling_temperature",
     "sampling_top_k": "sampling_top_k",
     "sampling_top_p": "sampling_top_p",
@@ -159,7 +164,7 @@ def open_asked_run(output_dir: str, problem: str = "", model: str = "", hparams_
     wrong = [
         f"--{name}={value} asked, {getattr(run.record, name)} found"
         for name, value in asked.items()
-        if value and value != getattr(run.record, name)
+        if value and canonical(name, value) != canonical(name, getattr(run.record, name))
     ]
     if wrong:
         raise UserError(
@@ -191,7 +196,7 @@ def request_of(values: flags.FlagValues) -> Request:
         overrides = ",".join(text for text in (*values["hparams"].value, search_overrides(values)) if text)
         optional = {name: values[name].value for name in ("model", "hparams_set", "output_dir")}
         optional |= {"overrides": overrides}
-    return Request(
+    request = Request(
         problem=values["problem"].value,
         problem_options=problem_options(values),
         data_dir=values["data_dir"].value,
@@ -199,3 +204,4 @@ def request_of(values: flags.FlagValues) -> Request:
         usr_dir=values["t2t_usr_dir"].value,
         **optional,
     )
+    return without_aliases(request)

@@ -14,7 +14,8 @@ A new one is a short subclass that says which vocabulary it wants and yields str
 """
 
 import dataclasses
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,10 @@ from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.problems.base import Problem, ProblemOptions, Sample, Source
 from t2t.text import encoder_class
 from t2t.text.encoder import TextEncoder
-from t2t.text.sample import spread_sample
+from t2t.text.sample import SampleSize, spread_sample
 from t2t.text.token import TokenEncoder
+
+log = logging.getLogger("t2t")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,7 +37,7 @@ class TextOptions(ProblemOptions):
     """Options of every text problem; unset ones keep what the problem declares."""
 
     vocab_kind: str = ""
-    """Kind of vocabulary: sentencepiece, byte or token."""
+    """Kind of vocabulary: sentencepiece, subword, byte, token or word_list."""
     vocab_size: int = 0
     """Number of pieces to learn."""
 
@@ -71,9 +74,13 @@ class TextProblem(Problem):
         encoders: dict[str, TextEncoder] = {}
         for names in groups:
             fresh = Source(source.tmp_dir, type(source.rng)(source.rng.random()))
-            lines = spread_sample(self._training_text(names, fresh), self.vocab_sample_bytes)
+            lines = spread_sample(self._training_text(names, fresh), self.vocab_sample_bytes, self._log_sample(names))
             encoders |= dict.fromkeys(names, encoder_class(self.vocab_kind).build(lines, self.vocab_size))
         return encoders
+
+    def _log_sample(self, names: tuple[str, ...]) -> Callable[[SampleSize], None]:
+        text = f"{self.name}: the vocabulary of {' and '.join(names)} is learnt from"
+        return lambda size: log.info("%s %s of the training text", text, size)
 
     def _training_text(self, names: tuple[str, ...], source: Source) -> Iterator[str]:
         for sample in self.generate_samples(TRAIN, source):

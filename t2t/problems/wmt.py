@@ -19,10 +19,11 @@ from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.errors import UserError, one_line
 from t2t.problems.base import Sample, Source
 from t2t.problems.translation import Translation
-from t2t.registry import register_problem
+from t2t.registry import PROBLEMS, register_problem
 from t2t.text.lines import clean_line
 
 _TFDS_SPLITS = {TRAIN: "train", DEV: "validation", TEST: "test"}
+_MAX_BYTES = 1024  # about what 256 pieces of the 32k vocabularies stand for
 
 
 class Wmt14(Translation):
@@ -32,7 +33,6 @@ class Wmt14(Translation):
     source_language = "en"
     dataset: ClassVar[str] = ""
     """Name of the data set and its configuration in TensorFlow Datasets."""
-    vocab_size = 32768
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the pairs of a split in the order in which they are stored.
@@ -52,20 +52,85 @@ class Wmt14(Translation):
         return f"{self.dataset} of TensorFlow Datasets in --tmp_dir/tensorflow_datasets; downloaded where it is missing"
 
 
-@register_problem("wmt_ende_tokens_32k")
 class WmtEnde(Wmt14):
-    """WMT 2014 news translation, English to German (4.5 million pairs, 32k pieces)."""
+    """English to German."""
 
     target_language = "de"
     dataset = "wmt14_translate/de-en"
 
 
-@register_problem("wmt_enfr_tokens_32k")
 class WmtEnfr(Wmt14):
-    """WMT 2014 news translation, English to French (40 million pairs, 32k pieces)."""
+    """English to French."""
 
     target_language = "fr"
     dataset = "wmt14_translate/fr-en"
+
+
+@register_problem("wmt_ende_tokens_8k")
+class WmtEnde8k(WmtEnde):
+    """WMT 2014 news translation, English to German (4.5 million pairs, 8k pieces)."""
+
+    vocab_size = 2**13
+
+
+@register_problem("wmt_ende_tokens_32k")
+class WmtEnde32k(WmtEnde):
+    """WMT 2014 news translation, English to German (4.5 million pairs, 32k pieces)."""
+
+    vocab_size = 2**15
+
+
+@register_problem("wmt_ende_tokens_128k")
+class WmtEnde128k(WmtEnde):
+    """WMT 2014 news translation, English to German (4.5 million pairs, 128k pieces)."""
+
+    vocab_size = 2**17
+
+
+@register_problem("wmt_ende_characters")
+class WmtEndeCharacters(WmtEnde):
+    """WMT 2014 news translation, English to German (4.5 million pairs, bytes)."""
+
+    vocab_kind, max_length = "byte", _MAX_BYTES  # sets say `max_length` too: --hparams=max_length=1024
+
+
+@register_problem("wmt_enfr_tokens_8k")
+class WmtEnfr8k(WmtEnfr):
+    """WMT 2014 news translation, English to French (40 million pairs, 8k pieces)."""
+
+    vocab_size = 2**13
+
+
+@register_problem("wmt_enfr_tokens_32k")
+class WmtEnfr32k(WmtEnfr):
+    """WMT 2014 news translation, English to French (40 million pairs, 32k pieces)."""
+
+    vocab_size = 2**15
+
+
+@register_problem("wmt_enfr_tokens_128k")
+class WmtEnfr128k(WmtEnfr):
+    """WMT 2014 news translation, English to French (40 million pairs, 128k pieces)."""
+
+    vocab_size = 2**17
+
+
+@register_problem("wmt_enfr_characters")
+class WmtEnfrCharacters(WmtEnfr):
+    """WMT 2014 news translation, English to French (40 million pairs, bytes)."""
+
+    vocab_kind, max_length = "byte", _MAX_BYTES
+
+
+# Tensor2Tensor's names from version 1.2 on, and such names for those of 128k, which it dropped.
+PROBLEMS.alias("translate_ende_wmt8k", "wmt_ende_tokens_8k")
+PROBLEMS.alias("translate_ende_wmt32k", "wmt_ende_tokens_32k")
+PROBLEMS.alias("translate_ende_wmt128k", "wmt_ende_tokens_128k")
+PROBLEMS.alias("translate_ende_wmt_characters", "wmt_ende_characters")
+PROBLEMS.alias("translate_enfr_wmt8k", "wmt_enfr_tokens_8k")
+PROBLEMS.alias("translate_enfr_wmt32k", "wmt_enfr_tokens_32k")
+PROBLEMS.alias("translate_enfr_wmt128k", "wmt_enfr_tokens_128k")
+PROBLEMS.alias("translate_enfr_wmt_characters", "wmt_enfr_characters")
 
 
 def _read(problem: str, dataset: str, split: str, folder: Path) -> Iterator[dict[str, bytes]]:

@@ -70,6 +70,7 @@ def resolve(request: Request) -> Resolved:
         UserError: a missing or unknown name, a pair of model and set that do not fit, an override that is wrong.
     """
     plugins = load_plugins(request.usr_dir or None)
+    request = without_aliases(request)
     check_names(request)
     problem = problem_named(request.problem, request.problem_options)
     named_set = hparams_named(request.hparams_set)
@@ -81,6 +82,28 @@ def resolve(request: Request) -> Resolved:
     for registry in (PROBLEMS, MODELS, HPARAMS):
         registry.freeze()
     return Resolved(request, problem, model_class, hparams.freeze(), named_set, plugins)
+
+
+def without_aliases(request: Request) -> Request:
+    """Returns a request in which names stand for themselves; those that are not registered stay as they are."""
+    return dataclasses.replace(
+        request,
+        problem=canonical("problem", request.problem),
+        model=canonical("model", request.model),
+        hparams_set=canonical("hparams_set", request.hparams_set),
+    )
+
+
+def canonical(kind: str, name: str) -> str:
+    """Returns what a `problem`, `model` or `hparams_set` is called where `name` may be an alias of it.
+
+    Raises:
+        UserError: a variant is named twice.
+    """
+    if kind != "problem":
+        return {"model": MODELS, "hparams_set": HPARAMS}[kind].canonical(name)
+    base, suffixes = split_variants(name)
+    return PROBLEMS.canonical(base) + "".join(reversed(suffixes))
 
 
 def check_names(request: Request) -> None:

@@ -1,10 +1,32 @@
 """A bounded part of a corpus that stands for the whole."""
 
+import dataclasses
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 
-def spread_sample(lines: Iterable[str], max_bytes: int) -> Iterator[str]:
+@dataclasses.dataclass(frozen=True)
+class SampleSize:
+    """How large a sample is, and of how much it is one."""
+
+    lines: int
+    bytes: int
+    """Bytes of UTF-8 of the sample's lines."""
+    of_lines: int
+    """Lines of the corpus."""
+    block: int
+    """One line was kept of every so many."""
+
+    def __str__(self) -> str:
+        size = f"{self.bytes / 1e6:.1f} MB"
+        if self.lines == self.of_lines:
+            return f"all {self.lines:,} lines ({size})"
+        return f"{self.lines:,} of {self.of_lines:,} lines ({size}), one of every {self.block:,}"
+
+
+def spread_sample(
+    lines: Iterable[str], max_bytes: int, report: Callable[[SampleSize], None] | None = None
+) -> Iterator[str]:
     """Yields lines of at most `max_bytes` together, spread evenly over all lines, in their order.
 
     The corpus is cut into blocks of 2^k consecutive lines, with the smallest k whose sample fits, and one line of each
@@ -15,11 +37,13 @@ def spread_sample(lines: Iterable[str], max_bytes: int) -> Iterator[str]:
     Args:
         lines: the corpus, read once.
         max_bytes: size of the sample in bytes of UTF-8; one line is yielded even if it is longer.
+        report: told the size of the sample once it is known, before the first line is yielded.
     """
     kept: list[str] = []
     sizes: list[int] = []
-    level = wanted = total = 0
+    level = wanted = total = read = 0
     for position, line in enumerate(lines):
+        read = position + 1
         if position != wanted:
             continue
         kept.append(line)
@@ -31,6 +55,8 @@ def spread_sample(lines: Iterable[str], max_bytes: int) -> Iterator[str]:
             kept, sizes = [kept[i] for i in survivors], [sizes[i] for i in survivors]
             total = sum(sizes)
         wanted = _kept_line(level, len(kept))
+    if report is not None:
+        report(SampleSize(len(kept), total, read, 2**level))
     yield from kept
 
 

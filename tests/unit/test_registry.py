@@ -175,6 +175,10 @@ def test_aliases_lead_to_their_target_and_say_so(make):
     assert alias.summary == "alias of long_name"
     with pytest.raises(RegistrationError, match="'short' is registered twice"):
         registry.register("short")(object())
+    names = ("short", "long_name", "unknown")
+    assert [registry.canonical(name) for name in names] == ["long_name", "long_name", "unknown"]
+    registry.alias("shorter", "short")
+    assert registry.canonical("shorter") == registry.entry("shorter").name == "long_name"
     registry.alias("lost", "nothing")
     with pytest.raises(UnknownNameError, match="'nothing' is not registered"):
         registry.get("lost")

@@ -1,3 +1,5 @@
+import dataclasses
+import json
 import random
 import subprocess
 import sys
@@ -5,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from t2t.cli import datagen
 from t2t.errors import UserError
 from t2t.problems.base import Source
-from t2t.problems.wmt import WmtEnde, WmtEnfr
+from t2t.problems.wmt import WmtEnde32k, WmtEnfr32k
+from t2t.registry import PROBLEMS
+from t2t.runs.names import Request, problem_named, without_aliases
 from t2t.text.lines import INVALID_UTF8, NUL_REMOVED
 
 COUNTS = {"train": 40, "validation": 3, "test": 2}
@@ -39,7 +44,7 @@ def folder(tmp_path_factory):
 
 
 def ende():
-    problem = WmtEnde()
+    problem = WmtEnde32k()
     problem.name = "wmt_ende_tokens_32k"
     return problem
 
@@ -75,6 +80,50 @@ def test_one_vocabulary_for_both_sides(folder):
     assert len(encoders["inputs"].encode("läuft.")) < 4
 
 
+TOKENS = {"8k": 8192, "32k": 32768, "128k": 131072}
+
+
+@pytest.mark.parametrize("pair", ["ende", "enfr"])
+def test_the_names_of_both_eras(pair):
+    """June 2017's, and the later ones as other names of the same."""
+    german_or_french = {"ende": "wmt14_translate/de-en", "enfr": "wmt14_translate/fr-en"}[pair]
+    names = {f"wmt_{pair}_tokens_{size}": f"translate_{pair}_wmt{size}" for size in TOKENS}
+    for own, later in {**names, f"wmt_{pair}_characters": f"translate_{pair}_wmt_characters"}.items():
+        (entry,) = (entry for entry in PROBLEMS.entries(later) if entry.name == later)
+        assert entry.summary == f"alias of {own}"
+        for problem in (problem_named(own), problem_named(later)):
+            assert (problem.name, problem.data_name, problem.dataset) == (own, own, german_or_french)
+            kind, size = ("sentencepiece", TOKENS[own.rpartition("_")[2]]) if "tokens" in own else ("byte", None)
+            assert (problem.vocab_kind, size or problem.vocab_size) == (kind, problem.vocab_size)
+        assert problem_named(f"{later}_rev").data_name == own
+
+
+def test_data_under_either_name_are_the_same(folder, tmp_path, capfd):
+    flags = [f"--data_dir={tmp_path}", f"--tmp_dir={folder}"]
+    assert datagen.main(["t2t-datagen", "--problem=translate_ende_wmt8k", *flags]) == 0
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["wmt_ende_tokens_8k"]
+    manifest = json.loads((tmp_path / "wmt_ende_tokens_8k" / "manifest.json").read_text())
+    assert manifest["problem"] == "wmt_ende_tokens_8k"
+    said = capfd.readouterr().err
+    assert "the vocabulary of inputs and targets is learnt from all 80 lines (0.0 MB) of the training text" in said
+    assert datagen.main(["t2t-datagen", "--problem=wmt_ende_tokens_8k", *flags]) == 0
+    assert "learnt" not in capfd.readouterr().err
+
+
+def test_a_request_knows_the_problem_by_its_own_name():
+    request = Request(problem="translate_ende_wmt32k_rev", model="transformer", hparams_set="transformer_tiny")
+    assert without_aliases(request) == dataclasses.replace(request, problem="wmt_ende_tokens_32k_rev")
+    assert without_aliases(dataclasses.replace(request, problem="nothing_rev")).problem == "nothing_rev"
+
+
+def test_characters_keep_sentences_of_ordinary_length(folder):
+    problem = problem_named("wmt_ende_characters")
+    encoders = problem.build_encoders(Source(folder, random.Random(0)))
+    assert encoders["inputs"] is encoders["targets"]
+    assert encoders["inputs"].encode("é") == [0xC3 + 2, 0xA9 + 2]
+    assert problem.max_length == 1024
+
+
 def test_a_download_that_fails_says_what_to_do(tmp_path, monkeypatch):
     import tensorflow_datasets as tfds
 
@@ -82,7 +131,7 @@ def test_a_download_that_fails_says_what_to_do(tmp_path, monkeypatch):
         raise ConnectionError("no route to\nhost")
 
     monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", offline)
-    problem = WmtEnfr()
+    problem = WmtEnfr32k()
     problem.name = "wmt_enfr_tokens_32k"
     place = tmp_path / "tensorflow_datasets"
     with pytest.raises(UserError) as raised:

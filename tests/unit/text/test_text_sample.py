@@ -47,6 +47,19 @@ def test_the_sample_is_the_same_every_time_and_counts_bytes():
     assert sum(len(line.encode()) for line in sample(["ää"] * 64, 64)) == 64
 
 
+def test_the_report_says_how_much_of_how_much():
+    reports = []
+    kept = list(spread_sample((f"{i:06d}" for i in range(100_000)), 6000, reports.append))
+    (report,) = reports
+    assert (report.lines, report.of_lines, report.bytes) == (len(kept), 100_000, 6 * len(kept))
+    assert report.lines * report.block >= 100_000 > (report.lines - 1) * report.block
+    assert str(report) == f"{len(kept)} of 100,000 lines (0.0 MB), one of every {report.block}"
+    list(spread_sample(["ä" * 500_000, "b"], 2_000_000, reports.append))
+    assert str(reports[1]) == "all 2 lines (1.0 MB)"
+    list(spread_sample([], 9, reports.append))
+    assert str(reports[2]) == "all 0 lines (0.0 MB)"
+
+
 def test_nothing_is_read_before_the_first_line_is_asked_for():
     read = []
     lines = (read.append(i) or str(i) for i in range(3))
