@@ -198,16 +198,20 @@ class RunDir:
             f"t2t that wrote it, or a later one"
         )
 
+    @property
+    def vocab_folder(self) -> Path:
+        """Where the vocabularies are, in files that the record names."""
+        return self.path / _VOCAB_FOLDER
+
     def encoders(self) -> dict[str, TextEncoder]:
         """Returns the vocabulary of each text feature; features that share a file share the object.
 
         Raises:
             UserError: a vocabulary is missing, damaged, or another than the run was trained with.
         """
-        folder = self.path / _VOCAB_FOLDER
         for entry in self.record.vocabularies.values():
-            _check_inside(self.path, folder / entry.file)
-        return read_encoders(folder, self.record.vocabularies, "restore it from a copy")
+            _check_inside(self.path, self.vocab_folder / entry.file)
+        return read_encoders(self.vocab_folder, self.record.vocabularies, "restore it from a copy")
 
     def check_same(self, record: RunRecord, may_change: Collection[str] = ()) -> None:
         """Demands that what is asked for is the run that is here.

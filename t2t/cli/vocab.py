@@ -1,0 +1,165 @@
+"""`t2t-vocab`: shows a vocabulary, and applies it to lines of text or ids."""
+
+import logging
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from absl import flags
+
+from t2t.cli.common import command
+from t2t.constants import EOS_ID, PAD_ID
+from t2t.errors import UserError
+from t2t.file_decoding.source import STANDARD, LineSource
+from t2t.run_dir import RunDir
+from t2t.text.encoder import TextEncoder
+from t2t.text.files import read_vocabulary
+
+USAGE = """
+Shows a vocabulary, or applies it to standard input, line by line. Files are read of every kind that t2t-datagen makes,
+and of Tensor2Tensor: .subwords, and words one a line after <pad> and <EOS>; plain or gzip.
+
+    %s --vocab_file=vocab.translate_ende_wmt8k.8192.subwords
+    echo "Hello world." | %s --vocab_file=F --encode
+    echo "4928 4071 220 4" | %s --output_dir=run --decode
+"""
+
+_SHOWN = 8
+_NAMED = re.compile(r"<[A-Za-z/]+>_?")
+_BREAKS = re.compile(r"[\n\r]")
+_OPERATIONS = ("encode", "pieces", "decode")
+
+log = logging.getLogger("t2t")
+
+
+def build_flags() -> flags.FlagValues:
+    """Returns the flags of the command."""
+    values = flags.FlagValues()
+    flags.DEFINE_string("vocab_file", "", "File of the vocabulary.", flag_values=values)
+    flags.DEFINE_string("output_dir", "", "Folder of a run whose vocabulary to take instead.", flag_values=values)
+    for name, text in (
+        ("encode", "Writes the ids of each line, without end of sequence, whatever the kind; separated by spaces."),
+        ("pieces", "Writes the pieces of each line, separated by spaces; a space within one is shown as U+2581."),
+        ("decode", "Writes the text of each line of ids, up to end of sequence; line breaks in it become spaces."),
+    ):
+        flags.DEFINE_boolean(name, False, text, flag_values=values)
+    return values
+
+
+@command(build_flags, USAGE)
+def main(values: flags.FlagValues) -> int:
+    """Runs the command; returns its exit status."""
+    asked = [name for name in _OPERATIONS if values[name].value]
+    if len(asked) > 1:
+        raise UserError(f"{' and '.join('--' + name for name in asked)} are given; one at a time")
+    vocabularies = _vocabularies(values["vocab_file"].value, values["output_dir"].value)
+    if not asked:
+        print("\n\n".join("\n".join(summary(path, encoder)) for path, encoder in vocabularies.items()))
+        return 0
+    if len(vocabularies) > 1:
+        raise UserError(
+            f"--{asked[0]}: the run has several vocabularies; name one with --vocab_file: "
+            f"{', '.join(map(str, vocabularies))}"
+        )
+    _apply(asked[0], *vocabularies.values())
+    return 0
+
+
+def _vocabularies(vocab_file: str, output_dir: str) -> dict[Path, TextEncoder]:
+    """Returns the vocabularies that are asked for, by file."""
+    if bool(vocab_file) == bool(output_dir):
+        found = "both are given" if vocab_file else "neither is given"
+        raise UserError(f"--vocab_file, --output_dir: {found}; name the file of a vocabulary, or the folder of a run")
+    if vocab_file:
+        return {Path(vocab_file).expanduser(): read_vocabulary(vocab_file)}
+    run = RunDir.open(Path(output_dir).expanduser())
+    encoders = run.encoders()
+    if not encoders:
+        raise UserError(f"--output_dir={output_dir}: the run has no vocabulary; its problem is none of text")
+    return {run.vocab_folder / entry.file: encoders[name] for name, entry in run.record.vocabularies.items()}
+
+
+def summary(path: Path, encoder: TextEncoder) -> list[str]:
+    """Returns what there is to say of a vocabulary, a line each."""
+    size = encoder.vocab_size
+    reserved = [PAD_ID, EOS_ID]
+    while len(reserved) < size and _NAMED.fullmatch(encoder.piece(len(reserved))):
+        reserved.append(len(reserved))
+    longest = max(range(size), key=lambda token_id: len(encoder.piece(token_id)))
+    first = range(len(reserved), min(size, len(reserved) + _SHOWN))
+    last = range(max(first.stop, size - _SHOWN), size)
+    return [
+        f"file         {path}",
+        f"kind         {encoder.kind}",
+        f"size         {size:,} ids",
+        f"reserved     {_listed(encoder, reserved)}",
+        f"fingerprint  {encoder.fingerprint}",
+        f"longest      {_listed(encoder, [longest])}, {len(encoder.piece(longest))} characters",
+        f"first        {_listed(encoder, first)}",
+        f"last         {_listed(encoder, last) or 'the same'}",
+    ]
+
+
+def _listed(encoder: TextEncoder, ids) -> str:
+    return ", ".join(f"{token_id} {shown(encoder.piece(token_id)) or 'empty'}" for token_id in ids)
+
+
+def shown(piece: str) -> str:
+    r"""Returns a piece without white space: U+2581 for a space, `<U+0009>` for what cannot be seen."""
+    return "".join(
+        "\u2581" if character == " " else character if character.isprintable() else f"<U+{ord(character):04X}>"
+        for character in piece
+    )
+
+
+def _apply(operation: str, encoder: TextEncoder) -> None:
+    """Writes a line for each line of standard input."""
+    mended: Counter = Counter()
+    write = _WRITERS[operation]
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8")  # what is written is data, whatever the terminal's language
+    try:
+        for number, line in enumerate(LineSource(STANDARD).lines(mended), start=1):
+            print(write(encoder, line, number, mended))
+    finally:
+        sys.stdout.flush()
+        for what, count in sorted(mended.items()):
+            log.warning("standard input: %s in %s lines", what, f"{count:,}")
+
+
+def _encoded(encoder: TextEncoder, line: str, number: int, mended: Counter) -> str:
+    return " ".join(map(str, _ids(encoder, line, number)))
+
+
+def _pieces(encoder: TextEncoder, line: str, number: int, mended: Counter) -> str:
+    return " ".join(shown(encoder.piece(token_id)) for token_id in _ids(encoder, line, number))
+
+
+def _ids(encoder: TextEncoder, line: str, number: int) -> list[int]:
+    try:
+        return encoder.encode(line)
+    except UserError as error:
+        raise UserError(f"standard input, line {number}: {error}") from None
+
+
+def _decoded(encoder: TextEncoder, line: str, number: int, mended: Counter) -> str:
+    text = encoder.decode(list(_read_ids(line, number, encoder.vocab_size)))
+    kept = _BREAKS.sub(" ", text)
+    mended["line breaks replaced by spaces in the text"] += kept != text
+    return kept
+
+
+def _read_ids(line: str, number: int, size: int) -> Iterator[int]:
+    for word in line.split():
+        if not re.fullmatch("[0-9]{1,9}", word) or int(word) >= size:
+            raise UserError(f"standard input, line {number}: {word[:40]!r} is no id; ids are 0 to {size - 1}")
+        yield int(word)
+
+
+_WRITERS: dict[str, Callable[[TextEncoder, str, int, Counter], str]] = {
+    "encode": _encoded,
+    "pieces": _pieces,
+    "decode": _decoded,
+}
