@@ -4,8 +4,9 @@ One grammar: what was asked; what was found; what is allowed; what to do. A mist
 exit status 2, a fault of the machine one line and exit status 1; everything else is a bug and keeps its traceback.
 """
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 class T2TError(Exception):
@@ -47,3 +48,20 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def one_line(text: object) -> str:
     """Returns `text` on a single line, for quoting another error's message."""
     return " ".join(str(text).split())
+
+
+@contextlib.contextmanager
+def memory_errors_as_machine_errors(what: str, cure: str) -> Iterator[None]:
+    """Turns running out of memory, the processor's or the device's, into a line that says what to change."""
+    try:
+        yield
+    except Exception as error:
+        # TensorFlow's class is known by its name here: this floor has no TensorFlow.
+        if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
+            raise MachineError(f"{what} does not fit into the device's memory; {cure}") from error
+        raise
+
+
+def shapes_of(batch: dict) -> str:
+    """Returns what kind of batch it is, for a message: `a batch of inputs (64, 20), targets (64, 22)`."""
+    return "a batch of " + ", ".join(f"{name} {array.shape}" for name, array in batch.items())

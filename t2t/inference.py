@@ -25,7 +25,7 @@ from t2t.data.batching import Ladder, cut
 from t2t.decoding.result import SearchResult
 from t2t.decoding.search import SearchSettings, decode
 from t2t.decoding.state import repeat_for_beams
-from t2t.errors import UnknownNameError, UserError, did_you_mean
+from t2t.errors import UnknownNameError, UserError, did_you_mean, memory_errors_as_machine_errors
 from t2t.hparams.field import coerce, complaint
 from t2t.hparams.sections import DecodeHParams
 from t2t.losses import smoothed_cross_entropy
@@ -38,6 +38,9 @@ STREAM_WINDOW = 4096
 """Lines that `stream` sorts by length together."""
 
 _FORBIDDEN = -1e9
+
+_OUTPUT_SHARE = 8
+"""So many positions of outputs count as one id of an input, in the size of a batch."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +84,7 @@ class Translator:
     @property
     def longest_input(self) -> int:
         """Most ids of an input, without end of sequence; longer ones are cut."""
-        return self.model.hparams.max_length - 1
+        return longest_taken(self.model, self.hparams) - 1
 
     def fingerprint(self) -> str:
         """Returns a sha256 of what decides its outputs: weights, vocabularies, problem, version of t2t."""
@@ -137,13 +140,15 @@ class Translator:
         settings, hparams = self.settings(n_best, **changes)
         if not sentences:
             return []
-        rows = self._rows(sentences)
+        rows = self._rows(sentences, hparams)
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
         search = self._search(settings, hparams.extra_length)
         results: list[list[Hypothesis]] = [[] for _ in rows]
-        for indices, batch in self._batches(rows, hparams.decode_batch_size // settings.rows_per_sentence):
-            found = search(tf.constant(batch), tf.constant(seeds[indices], tf.int32))
-            found = SearchResult(*(tensor.numpy() for tensor in found))
+        size = hparams.decode_batch_size // settings.rows_per_sentence
+        for indices, batch in self._batches(rows, size, hparams.extra_length):
+            with _memory_errors(batch, settings.rows_per_sentence):
+                found = search(tf.constant(batch), tf.constant(seeds[indices], tf.int32))
+                found = SearchResult(*(tensor.numpy() for tensor in found))
             for row, place in enumerate(indices):
                 results[place] = self._hypotheses(found, row, n_best)
             if on_done is not None:
@@ -158,14 +163,15 @@ class Translator:
         if not pairs:
             return []
         targets = [[*ids, EOS_ID] for ids in self.problem.encoders[TARGETS].encode_batch([t for _, t in pairs])]
-        sources = self._rows(self.encode([s for s, _ in pairs])) if self.has_inputs else targets
+        sources = self._rows(self.encode([s for s, _ in pairs]), self.hparams) if self.has_inputs else targets
         scores = np.zeros(len(pairs), np.float64)
         rows = [max(s, t, key=len) for s, t in zip(sources, targets, strict=True)]
         for indices, _ in self._batches(rows, self.hparams.decode_batch_size):
             features = {TARGETS: tf.constant(_padded([targets[i] for i in indices]))}
             if self.has_inputs:
                 features[INPUTS] = tf.constant(_padded([sources[i] for i in indices]))
-            scores[indices] = -self._losses(features).numpy()
+            with _memory_errors(features[TARGETS], 1):
+                scores[indices] = -self._losses(features).numpy()
         return scores.tolist()
 
     def stream(
@@ -212,21 +218,27 @@ class Translator:
             )
         return settings, hparams
 
-    def _rows(self, sentences: Sequence[Sequence[int]]) -> list[list[int]]:
+    def _rows(self, sentences: Sequence[Sequence[int]], hparams: DecodeHParams) -> list[list[int]]:
         """Returns ids cut to what the model takes and ended; beginnings of outputs do not end."""
-        longest = self.longest_input
+        longest = longest_taken(self.model, hparams) - 1
         too_long = sum(len(ids) > longest for ids in sentences)
         if too_long:
             log.warning(
-                "%d of %d inputs were cut to the %d ids that the model takes, end of sequence included",
+                "%d of %d inputs were cut to the %d ids that are taken (max_input_length), end of sequence included",
                 too_long, len(sentences), longest + 1,
             )  # fmt: skip
         end = [EOS_ID] if self.has_inputs else []
         return [[*ids[:longest], *end] for ids in sentences]
 
-    def _batches(self, rows: list[list[int]], batch_size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields (numbers of the rows, rows padded to (B, S)), the longest first, so that memory runs out at once."""
-        lengths = {INPUTS: np.array([max(len(row), 1) for row in rows])}
+    def _batches(
+        self, rows: list[list[int]], batch_size: int, extra_length: int = 0
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields (numbers of the rows, rows padded to (B, S)), the longest first, so that memory runs out at once.
+
+        A row counts by its ids, or by an eighth of the outputs it may have where that is more: with short inputs and
+        long outputs it is the caches that fill the memory.
+        """
+        lengths = {INPUTS: np.array([max(len(row), (len(row) + extra_length) // _OUTPUT_SHARE, 1) for row in rows])}
         ladder = Ladder(int(lengths[INPUTS].max()), 1.0)
         for batch in reversed(cut(np.arange(len(rows)), lengths, max(batch_size, 1), ladder)):
             yield batch.indices, _padded([rows[i] for i in batch.indices])
@@ -245,6 +257,8 @@ class Translator:
         encoded = self.model.encode({INPUTS: ids_BS}) if self.has_inputs else None
         lengths_B = ops.sum(ops.cast(ops.not_equal(ids_BS, PAD_ID), "int32"), axis=1)
         limits_B = ops.maximum(lengths_B + extra_length, 1)  # an empty beginning has no length
+        if self.model.longest_sequence is not None:
+            limits_B = ops.minimum(limits_B, self.model.longest_sequence)
         cache = self.model.init_cache(encoded, batch_size * rows, ops.max(limits_B))
         prefix_NP = None if self.has_inputs else repeat_for_beams(ids_BS, rows)
 
@@ -279,6 +293,18 @@ class Translator:
     def _batch_losses(self, features):
         targets_BT = features[TARGETS]
         return ops.sum(smoothed_cross_entropy(self.model(features), targets_BT, 0.0), axis=1)
+
+
+def longest_taken(model: SequenceModel, hparams: DecodeHParams) -> int:
+    """Returns the most ids of a sequence, end of sequence included, that is decoded or evaluated whole."""
+    return min(model.longest_sequence or hparams.max_input_length, hparams.max_input_length)
+
+
+def _memory_errors(batch_BS, hypotheses: int):
+    return memory_errors_as_machine_errors(
+        f"a batch of {batch_BS.shape[0]} x {batch_BS.shape[1]} ids with {hypotheses} hypotheses each",
+        "make decode_batch_size (--decode_batch_size), beam_size or extra_length smaller",
+    )
 
 
 def _checked(changes: dict[str, Any]) -> dict[str, Any]:

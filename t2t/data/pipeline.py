@@ -182,11 +182,6 @@ class EvalBatches:
             yield batch.indices, _read_batch(self._reader, batch, self._columns)
 
 
-def eval_batches(reader: SplitReader, batch_size: int, **options) -> EvalBatches:
-    """Returns `EvalBatches` of a split."""
-    return EvalBatches(reader, batch_size, **options)
-
-
 def _checked_columns(reader: SplitReader, columns: Mapping[str, str] | None) -> dict[str, str]:
     columns = dict(columns) if columns is not None else {name: name for name in reader.features}
     for stored in columns.values():

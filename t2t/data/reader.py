@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from t2t.atomic import sha256_of
-from t2t.data.columns import SEQUENCES, batch_dtype, item_shape, pad, ranges
+from t2t.data.columns import SEQUENCES, batch_dtype, item_shape, ranges
 from t2t.data.manifest import ANEW, FileRecord, Manifest, ShardRecord
 from t2t.errors import UserError, one_line
 from t2t.features import FeatureSpec
@@ -82,20 +82,6 @@ class SplitReader:
             source = ranges(self._offsets[shard][feature][local], taken)
             values[ranges((ends - lengths)[rows], taken)] = self._values[shard][feature][source]
         return values, lengths
-
-    def padded(self, indices: np.ndarray, feature: str, width: int) -> np.ndarray:
-        """Reads examples of a sequence feature into rows, zero after their end.
-
-        Args:
-            indices: (N,) integers in [0, len(self)).
-            feature: stored name.
-            width: items in a row; none of the examples may be longer.
-
-        Returns:
-            (N, width, *item_shape); ids as int32.
-        """
-        values, lengths = self.read(indices, feature)
-        return pad(values, lengths, width, batch_dtype(self.features[feature]))
 
     def single(self, indices: np.ndarray, feature: str) -> np.ndarray:
         """Reads examples of a feature that is one item each (label, image): (N, *item_shape)."""

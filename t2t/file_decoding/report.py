@@ -60,9 +60,8 @@ class Report:
         said = []
         if self.cut:
             numbers = ", ".join(map(str, self.first_cut)) + (", ..." if self.cut > len(self.first_cut) else "")
-            said.append(
-                f"cut to the {longest} ids that the model takes: {_counted(self.cut, 'line')} (number {numbers})"
-            )
+            lines = f"{_counted(self.cut, 'line')} (number {numbers})"
+            said.append(f"cut to the {longest} ids that are taken (max_input_length): {lines}")
         said += [f"{what} in {_counted(count, 'line')}" for what, count in sorted(self.mended.items())]
         if self.replaced:
             said.append(f"line breaks or tabs inside outputs replaced by spaces: {_counted(self.replaced, 'output')}")

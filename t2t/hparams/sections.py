@@ -21,8 +21,8 @@ class ModelHParams:
     hidden_size: int = param(512, "Width D of the hidden states, in channels.", minimum=1)
     num_hidden_layers: int = param(6, "Number of layers in each stack.", minimum=1)
     max_length: int = param(
-        256, "Longest sequence the model takes, in ids with end of sequence; longer training examples are skipped.",
-        minimum=2,
+        256, "Longest training example, in ids with end of sequence: longer ones are skipped; learned positions go no "
+        "further.", minimum=2,
     )  # fmt: skip
     label_smoothing: float = param(
         0.1, "Probability mass e spread evenly over the vocabulary, a fraction.", minimum=0.0, maximum=0.99
@@ -111,7 +111,13 @@ class DecodeHParams:
         "gnmt", "gnmt: ((5+n)/6)^alpha; power: n^alpha.", choices=("gnmt", "power"), used_when=_BEAM
     )
     extra_length: int = param(50, "Longest output: ids of the input plus this many.", minimum=0)
-    decode_batch_size: int = param(4096, "Padded source tokens times beams decoded together.", minimum=1)
+    max_input_length: int = param(
+        1024, "Longest input that is decoded or evaluated, in ids with end of sequence; the rest is cut and reported.",
+        minimum=2,
+    )  # fmt: skip
+    decode_batch_size: int = param(
+        4096, "Padded source ids times hypotheses decoded together, and an eighth of the output positions.", minimum=1
+    )
     sampling_temperature: float = param(1.0, "Divides the logits.", minimum=1e-6, used_when=_SAMPLING)
     sampling_top_k: int = param(0, "Samples only from the k likeliest; 0 = all.", minimum=0, used_when=_SAMPLING)
     sampling_top_p: float = param(

@@ -58,6 +58,11 @@ class SequenceModel(keras.Model):
                     f"takes {', '.join(str(k or 'none') for k in accepted)}; choose another model or problem"
                 )
 
+    @property
+    def longest_sequence(self) -> int | None:
+        """Most ids of a sequence, end of sequence included, that the network can tell apart; None for any number."""
+        return None
+
     def body(self, features: dict[str, Any], seed=None):
         """Returns the hidden states before the output layer, (B, T, D).
 

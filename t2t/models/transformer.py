@@ -98,6 +98,11 @@ class Transformer(SequenceModel):
         if self.encoder is not None and self.hparams.target_space_embedding:
             self.target_space = self._target_space()
 
+    @property
+    def longest_sequence(self) -> int | None:
+        """The length of the table of learned positions; sinusoids go on."""
+        return self.hparams.max_length if self.hparams.positions == "learned" else None
+
     def body(self, features: dict[str, Any], seed=None):
         """Returns the decoder's output, (B, T, D); see the base class."""
         memory, keep_BS = None, None

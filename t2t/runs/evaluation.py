@@ -13,7 +13,7 @@ from t2t.data.pipeline import EvalBatches
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
-from t2t.inference import Hypothesis, Translator
+from t2t.inference import Hypothesis, Translator, longest_taken
 from t2t.metrics import Score, compute, is_text_metric
 from t2t.models.base import SequenceModel
 from t2t.run_dir import RunDir
@@ -92,13 +92,12 @@ def build_evaluator(
     check_split(data, split)
     reader, columns = data.readers[split], data.problem.columns
     limit = limit_of(data, split, hparams, eval_steps)
-    batches = EvalBatches(
-        reader, hparams.batch_size, columns=columns, limit=limit, max_length=hparams.max_length, ladder_step=1.0
-    )
+    longest = longest_taken(model, hparams.decode)
+    batches = EvalBatches(reader, hparams.batch_size, columns=columns, limit=limit, max_length=longest, ladder_step=1.0)
     if batches.cut:
         log.warning(
-            "%s: %d examples are longer than max_length=%d and are cut for evaluation; raise it with "
-            "--hparams=max_length=...", split, batches.cut, hparams.max_length,
+            "%s: %d examples are longer than the %d ids that are taken (max_input_length) and are cut for evaluation",
+            split, batches.cut, longest,
         )  # fmt: skip
     decode = None
     if decodes(model):

@@ -45,7 +45,7 @@ log = logging.getLogger("t2t")
 
 MAY_CHANGE_ON_RESUME = (
     "train_steps", "best_metric", "early_stopping_steps", "decode_method", "beam_size", "alpha", "length_penalty",
-    "extra_length", "decode_batch_size", "sampling_temperature", "sampling_top_k", "sampling_top_p",
+    "extra_length", "max_input_length", "decode_batch_size", "sampling_temperature", "sampling_top_k", "sampling_top_p",
 )  # fmt: skip
 """Hparams that a resumed run may change: when it ends and how it is decoded.
 

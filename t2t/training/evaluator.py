@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras import ops
 
 from t2t.constants import TARGETS
+from t2t.errors import memory_errors_as_machine_errors, shapes_of
 from t2t.losses import smoothed_cross_entropy, token_weights
 from t2t.metrics import Score, compute, is_text_metric
 from t2t.metrics.token import TokenSums, teacher_forced
@@ -70,7 +71,8 @@ class Evaluator:
             if self._sums is None:
                 signature = {name: tf.TensorSpec([None] * t.ndim, t.dtype) for name, t in features.items()}
                 self._sums = tf.function(self._batch_sums, input_signature=[signature], autograph=False)
-            total += TokenSums(*(float(x) for x in self._sums(features)))
+            with memory_errors_as_machine_errors(shapes_of(batch), "make batch_size smaller"):
+                total += TokenSums(*(float(x) for x in self._sums(features)))
         return teacher_forced(total)
 
     def _batch_sums(self, features):

@@ -10,10 +10,9 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from t2t.constants import TARGETS
-from t2t.errors import MachineError, UserError
+from t2t.errors import UserError, memory_errors_as_machine_errors, shapes_of
 from t2t.training.step import UpdateStats, UpdateStep
 
 Batches = Iterator[tuple[dict[str, np.ndarray], dict[str, int]]]
@@ -145,18 +144,9 @@ class Trainer:
         )
 
 
-class _memory_errors:  # noqa: N801
-    """Turns running out of device memory into a line that says what to change."""
-
-    def __init__(self, batch: dict[str, Any]):
-        self._shapes = ", ".join(f"{name} {array.shape}" for name, array in batch.items())
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind, error, trace) -> None:
-        if isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError)):
-            raise MachineError(
-                f"a batch of {self._shapes} does not fit into the device's memory; halve batch_size and keep the "
-                f"update as it is with effective_batch_size, e.g. --hparams=batch_size=2048,effective_batch_size=4096"
-            ) from error
+def _memory_errors(batch: dict[str, Any]):
+    return memory_errors_as_machine_errors(
+        shapes_of(batch),
+        "halve batch_size and keep the update as it is with effective_batch_size, e.g. "
+        "--hparams=batch_size=2048,effective_batch_size=4096",
+    )

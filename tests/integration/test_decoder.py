@@ -55,7 +55,7 @@ def numbers(tmp_path):
 def test_one_line_for_each_line_whatever_it_holds(decode, translator, tmp_path, capsys):
     source = tmp_path / "dirty"
     source.write_bytes(b"\n".join(DIRTY))
-    assert decode(f"--decode_from_file={source}") == 0
+    assert decode(f"--decode_from_file={source}", "--max_input_length=24") == 0
     target = tmp_path / "dirty.transformer.transformer_tiny.text2text_files.beam2.alpha0.6.decodes"
     written = target.read_bytes().decode().split("\n")
     assert len(written) == len(DIRTY) + 1
@@ -64,11 +64,11 @@ def test_one_line_for_each_line_whatever_it_holds(decode, translator, tmp_path, 
     empty = [not text for text in asked]
     asked[10] = "\ufeff"  # a mark that is not at the start of the file is a character like any other
     empty[10] = False
-    expected = [best.text for (best,) in translator.translate(asked)]
+    expected = [best.text for (best,) in translator.translate(asked, max_input_length=24)]
     for line, text, is_empty in zip(written, expected, empty, strict=False):
         assert line == ("" if is_empty else text)
     err = capsys.readouterr().err
-    assert "warning: cut to the 24 ids that the model takes: 1 line (number 9)" in err
+    assert "warning: cut to the 24 ids that are taken (max_input_length): 1 line (number 9)" in err
     assert "warning: NUL characters removed in 1 line" in err
     assert "warning: invalid UTF-8 replaced in 2 lines" in err
     assert "decoded 13 lines in " in err
@@ -219,7 +219,7 @@ def test_checkpoints_by_name_and_path(decode, tiny_run, numbers, tmp_path, capsy
     ):
         target = f"--decode_to_file={tmp_path / 'out'}"
         assert decode(f"--decode_from_file={numbers}", target, "--decode_beam_size=1", f"--checkpoint={asked}") == 0
-        assert f"checkpoint {name} (" in capsys.readouterr().err
+        assert f"/checkpoints/{name} (" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

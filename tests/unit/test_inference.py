@@ -3,11 +3,14 @@
 Legend: S source length, T target length, V vocabulary.
 """
 
+import re
+
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t.constants import EOS_ID, INPUTS, TARGETS
-from t2t.errors import UnknownNameError, UserError
+from t2t.errors import MachineError, UnknownNameError, UserError
 from t2t.hparams.sections import DecodeHParams
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference import Translator
@@ -37,12 +40,13 @@ class LettersAlone(Text2Self):
         raise NotImplementedError
 
 
-def build(problem_class, seed=7, words=WORDS, **decoding):
+def build(problem_class, seed=7, words=WORDS, positions="sinusoidal", **decoding):
     problem = problem_class()
     problem.with_encoders(dict.fromkeys(problem.text_features, words))
     hparams = TransformerHParams(
-        hidden_size=8, filter_size=12, num_heads=2, num_hidden_layers=1, max_length=12, layer_prepostprocess_dropout=0.0
-    )
+        hidden_size=8, filter_size=12, num_heads=2, num_hidden_layers=1, max_length=12, positions=positions,
+        layer_prepostprocess_dropout=0.0,
+    )  # fmt: skip
     model = Transformer(hparams, problem.spec())
     rng = np.random.default_rng(seed)
     for variable in model.variables:
@@ -131,12 +135,54 @@ def test_an_output_is_at_most_as_long_as_asked(translator):
         assert any(len(hypothesis.ids) == limit for hypothesis in found)
 
 
-def test_too_long_an_input_is_cut_and_said_to_be(translator, caplog):
+@pytest.mark.parametrize("limit", [{"positions": "learned"}, {"max_input_length": 12}])
+def test_too_long_an_input_is_cut_and_said_to_be(limit, caplog):
+    translator = build(Letters, **limit)
     assert translator.longest_input == 11
     letters = list("abcdefghabcdefgh")
     long, fitting = translator.translate([" ".join(letters), " ".join(letters[:11])])
     assert [h.ids for h in long] == [h.ids for h in fitting]
-    assert "1 of 2 inputs were cut to the 12 ids that the model takes, end of sequence included" in caplog.text
+    assert "1 of 2 inputs were cut to the 12 ids that are taken (max_input_length), end of sequence" in caplog.text
+
+
+def test_sinusoids_take_inputs_longer_than_any_of_training(translator, caplog):
+    assert translator.longest_input == 1023
+    long, shorter = translator.encode([" ".join("abcdefgh" * 5), " ".join("abcdefgh" * 4)])
+    with_end = {INPUTS: np.array([[*long, EOS_ID]], np.int32), TARGETS: np.array([[2, 3, EOS_ID]], np.int32)}
+    cut = with_end | {INPUTS: np.array([[*shorter, EOS_ID]], np.int32)}
+    assert not np.allclose(np.asarray(translator.model(with_end)), np.asarray(translator.model(cut)), atol=1e-3)
+    assert translator.translate_ids([long])[0][0].ids
+    assert "cut" not in caplog.text
+
+
+def test_learned_positions_end_outputs_where_their_table_ends():
+    found = build(Letters, positions="learned").translate(["a b c d e f g h"], 3, extra_length=9, alpha=9.0)
+    assert max(len(hypothesis.ids) for hypothesis in found[0]) == 12
+
+
+def test_long_outputs_make_batches_smaller(translator, monkeypatch):
+    """decode_batch_size 48 at 3 beams: 16 ids a batch; an input of 2 ids with 62 more to write counts as 8."""
+    batches = []
+    ids = [WORDS.encode("a")] * 8
+    for extra, rows in ((5, [8]), (62, [2, 2, 2, 2])):
+        batches.clear()
+        translator.translate_ids(ids, on_done=batches.append, decode_batch_size=48, extra_length=extra)
+        assert batches == rows
+
+
+@pytest.mark.parametrize("error", [tf.errors.ResourceExhaustedError(None, None, "OOM"), MemoryError()])
+def test_running_out_of_memory_says_of_what_and_what_to_do(error, monkeypatch):
+    def full(*_):
+        raise error
+
+    translator = build(Letters)
+    monkeypatch.setattr(translator, "_search", lambda *_: full)
+    monkeypatch.setattr(translator, "_losses", full)
+    cure = "does not fit into the device's memory; make decode_batch_size (--decode_batch_size), beam_size or"
+    with pytest.raises(MachineError, match=re.escape(f"a batch of 2 x 4 ids with 3 hypotheses each {cure}")):
+        translator.translate(["a b c", "d"])
+    with pytest.raises(MachineError, match=re.escape(f"a batch of 1 x 3 ids with 1 hypotheses each {cure}")):
+        translator.score([("a", "b c")])
 
 
 def test_progress_adds_up_to_the_sentences(translator):

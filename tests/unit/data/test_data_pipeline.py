@@ -7,7 +7,7 @@ import pytest
 from t2t.data.batching import SHORTEST_WIDTH
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
-from t2t.data.pipeline import EvalBatches, TrainingBatches, eval_batches
+from t2t.data.pipeline import EvalBatches, TrainingBatches
 from t2t.data.prefetch import Prefetch
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
@@ -191,7 +191,7 @@ def test_evaluation_holds_every_example_once_in_a_fixed_order(digits_train):
 
 
 def test_evaluation_can_be_limited_to_the_first_examples(digits_train):
-    indices = np.concatenate([indices for indices, _ in eval_batches(digits_train, 120, limit=11)])
+    indices = np.concatenate([indices for indices, _ in EvalBatches(digits_train, 120, limit=11)])
     assert sorted(indices.tolist()) == list(range(11))
 
 

@@ -4,7 +4,7 @@ import shutil
 import numpy as np
 import pytest
 
-from t2t.data.columns import Column, pack, stored_dtype
+from t2t.data.columns import Column, batch_dtype, pack, pad, stored_dtype
 from t2t.data.manifest import Manifest, SplitRecord, read_manifest
 from t2t.data.reader import SplitReader
 from t2t.data.shards import ShardWriter
@@ -73,7 +73,7 @@ def test_rows_are_padded_with_zeros(written):
     reader = SplitReader(folder, manifest, "train")
     indices = np.array([46, 0, 13, 13])
     for name, dtype in (("text", np.int32), ("sound", np.float32), ("vectors", np.float32)):
-        padded = reader.padded(indices, name, 11)
+        padded = pad(*reader.read(indices, name), 11, batch_dtype(reader.features[name]))
         assert padded.dtype == dtype
         for row, i in zip(padded, indices, strict=True):
             length = len(rows[i][name])
@@ -85,7 +85,8 @@ def test_rows_are_padded_with_zeros(written):
 
 def test_reading_nothing_gives_nothing(written):
     folder, manifest, _ = written
-    assert SplitReader(folder, manifest, "train").padded(np.array([], int), "vectors", 4).shape == (0, 4, 3)
+    values, lengths = SplitReader(folder, manifest, "train").read(np.array([], int), "vectors")
+    assert pad(values, lengths, 4, np.float32).shape == (0, 4, 3)
 
 
 def test_files_are_plain_numpy(written):

@@ -110,7 +110,7 @@ def test_what_was_cut_mended_and_replaced_is_reported(job, out, tmp_path, revers
     report = decode_file(reverser_class(longest_input=6), job())
     assert out.read_text().split("\n")[1:3] == ["t hcum@1", "b a@2"]
     assert report.complaints(7) == [
-        "cut to the 7 ids that the model takes: 12 lines (number 2, 6, 7, 8, 9, 10, 11, 12, 13, 14, ...)",
+        "cut to the 7 ids that are taken (max_input_length): 12 lines (number 2, 6, 7, 8, 9, 10, 11, 12, 13, 14, ...)",
         "NUL characters removed in 1 line",
         "invalid UTF-8 replaced in 1 line",
         "line breaks or tabs inside outputs replaced by spaces: 1 output",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.errors import UnknownNameError
+from t2t.errors import MachineError, UnknownNameError
 from t2t.training.evaluator import Evaluator
 
 
@@ -77,3 +77,15 @@ def test_nothing_is_decoded_for_teacher_forced_figures_alone():
 def test_an_unknown_metric_is_named_before_anything_runs():
     with pytest.raises(UnknownNameError, match=r"metric 'bleue' is not known; did you mean bleu"):
         Evaluator(Table(), BATCHES, None, ("bleue",))
+
+
+def test_running_out_of_memory_says_of_what_and_what_to_do():
+    class Full:
+        def __call__(self, features):
+            raise MemoryError
+
+    with pytest.raises(MachineError) as raised:
+        Evaluator(Full(), BATCHES, None, ())()
+    assert str(raised.value) == (
+        "a batch of guess (2, 3), targets (2, 3) does not fit into the device's memory; make batch_size smaller"
+    )
