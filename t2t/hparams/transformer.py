@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from t2t.hparams.base import HParams
 from t2t.hparams.field import UsedWhen, param
 from t2t.hparams.sections import ModelHParams
-from t2t.registry import register_hparams
+from t2t.registry import HPARAMS, register_hparams
 
 
 @dataclass(kw_only=True)
@@ -90,8 +90,37 @@ class TransformerHParams(ModelHParams):
 
 @register_hparams
 def transformer_base() -> HParams:
-    """The paper's base model: 6 layers, d 512, 8 heads, 100,000 updates of 8 x 4,096 tokens."""
+    """The paper's base model: 6 layers, d 512, 8 heads, 100,000 updates of 8 x 4,096 tokens.
+
+    Tensor2Tensor called this set transformer_base_v1 later on, and transformer_base what is transformer_base_v3 here.
+    """
     return HParams(TransformerHParams())
+
+
+HPARAMS.alias("transformer_base_v1", "transformer_base")
+
+
+@register_hparams
+def transformer_base_v2() -> HParams:
+    """The base model of Tensor2Tensor 1.2.9: pre-norm, dropout inside sub-layers, twice the rate after 8,000 updates.
+
+    Sinusoids and label smoothing stay the paper's; Tensor2Tensor's are `sinusoid_layout=split` and
+    `label_smoothing_kind=others`, which importing one of its runs chooses.
+    """
+    return transformer_base().replace(
+        norm_position="pre",
+        attention_dropout=0.1,
+        relu_dropout=0.1,
+        learning_rate=2.0,  # of the paper's formula; Tensor2Tensor's 0.2 was multiplied by 5000 * 0.002 on the way
+        learning_rate_warmup_steps=8000,
+    )
+
+
+@register_hparams
+def transformer_base_v3() -> HParams:
+    """The base model of Tensor2Tensor from 1.5 on: transformer_base_v2 with beta_2 = 0.997."""
+    # Its schedule, constant 2.0 * linear_warmup * rsqrt_decay * rsqrt_hidden_size, is the same formula as that of v2.
+    return transformer_base_v2().replace(optimizer_adam_beta2=0.997)
 
 
 @register_hparams
@@ -100,6 +129,15 @@ def transformer_big() -> HParams:
     return transformer_base().replace(
         hidden_size=1024, filter_size=4096, num_heads=16, layer_prepostprocess_dropout=0.3, train_steps=300_000
     )
+
+
+@register_hparams
+def transformer_big_enfr() -> HParams:
+    """The paper's big model for English-French: dropout 0.1 (section 6.1), else transformer_big.
+
+    Tensor2Tensor's set of this name also has d_ff 8192 and separate embeddings, which the paper does not.
+    """
+    return transformer_big().replace(layer_prepostprocess_dropout=0.1)
 
 
 @register_hparams

@@ -9,7 +9,7 @@ from t2t.hparams.base import HParams
 from t2t.registry import HPARAMS
 from t2t.runs.names import hparams_named
 
-NAMES = HPARAMS.names()
+NAMES = [entry.name for entry in HPARAMS.entries() if not entry.alias_of]
 EXPANSIONS = Path(__file__).parents[1] / "golden" / "hparams"
 
 HEADER = """\

@@ -1,8 +1,11 @@
 """Values of the named sets against their sources."""
 
+import math
+
 import pytest
 
 from t2t.runs.names import hparams_named
+from t2t.training.schedules import learning_rate
 
 
 def values(name, *fields):
@@ -21,13 +24,91 @@ SIZES = ("num_hidden_layers", "hidden_size", "filter_size", "num_heads", "layer_
         ("transformer_big", (6, 1024, 4096, 16, 0.3, 300_000)),
         ("transformer_base_single_gpu", (6, 512, 2048, 8, 0.1, 100_000)),
         ("transformer_big_single_gpu", (6, 1024, 4096, 16, 0.1, 300_000)),
+        ("transformer_big_enfr", (6, 1024, 4096, 16, 0.1, 300_000)),  # section 6.1: 0.1 instead of 0.3
     ],
 )
 def test_sizes_of_the_paper(name, expected):
     assert values(name, *SIZES) == expected
 
 
-@pytest.mark.parametrize("name", ["transformer_base", "transformer_big"])
+BASE = {
+    "N": 6, "d_model": 512, "d_ff": 2048, "h": 8, "d_k": 64, "d_v": 64, "P_drop": 0.1, "e_ls": 0.1, "steps": 100_000,
+    "positions": "sinusoidal",
+}  # fmt: skip
+TABLE_3 = {
+    "transformer_base": {},
+    "transformer_h1": {"h": 1, "d_k": 512, "d_v": 512},
+    "transformer_h4": {"h": 4, "d_k": 128, "d_v": 128},
+    "transformer_h16": {"h": 16, "d_k": 32, "d_v": 32},
+    "transformer_h32": {"h": 32, "d_k": 16, "d_v": 16},
+    "transformer_k16": {"d_k": 16},
+    "transformer_k32": {"d_k": 32},
+    "transformer_l2": {"N": 2},
+    "transformer_l4": {"N": 4},
+    "transformer_l8": {"N": 8},
+    "transformer_hs256": {"d_model": 256, "d_k": 32, "d_v": 32},
+    "transformer_hs1024": {"d_model": 1024, "d_k": 128, "d_v": 128},
+    "transformer_ff1024": {"d_ff": 1024},
+    "transformer_ff4096": {"d_ff": 4096},
+    "transformer_dr0": {"P_drop": 0.0},
+    "transformer_dr2": {"P_drop": 0.2},
+    "transformer_ls0": {"e_ls": 0.0},
+    "transformer_ls2": {"e_ls": 0.2},
+    "transformer_learned_positions": {"positions": "learned"},
+    "transformer_big": {"d_model": 1024, "d_ff": 4096, "h": 16, "P_drop": 0.3, "steps": 300_000},
+}
+"""The rows of Table 3 as printed: what each has other than the base; where a cell is empty, the base's value holds."""
+
+
+@pytest.mark.parametrize("name", TABLE_3)
+def test_rows_of_table_3(name):
+    hparams = hparams_named(name)
+    row = {
+        "N": hparams.num_hidden_layers, "d_model": hparams.hidden_size, "d_ff": hparams.filter_size,
+        "h": hparams.num_heads, "d_k": hparams.model.key_channels / hparams.num_heads,
+        "d_v": hparams.model.value_channels / hparams.num_heads, "P_drop": hparams.layer_prepostprocess_dropout,
+        "e_ls": hparams.label_smoothing, "steps": hparams.train_steps, "positions": hparams.positions,
+    }  # fmt: skip
+    assert row == BASE | TABLE_3[name]
+
+
+@pytest.mark.parametrize("name", TABLE_3)
+def test_a_row_of_table_3_changes_nothing_else(name):
+    """One field for each printed column; d_k and d_v printed together follow from the other."""
+    columns = {
+        "num_hidden_layers", "hidden_size", "filter_size", "num_heads", "attention_key_channels", "train_steps",
+        "layer_prepostprocess_dropout", "label_smoothing", "positions",
+    }  # fmt: skip
+    changed = set(hparams_named(name).difference(hparams_named("transformer_base")))
+    assert changed <= columns
+    following = {"d_k", "d_v"} if "d_v" in TABLE_3[name] else set()
+    assert len(changed) == len(TABLE_3[name].keys() - following)
+
+
+def test_other_names_of_rows():
+    """Tensor2Tensor counts the channels of all heads, and calls the paper's base the first version."""
+    for name, other in (("k128", "k16"), ("k256", "k32"), ("base_v1", "base")):
+        assert hparams_named(f"transformer_{name}") == hparams_named(f"transformer_{other}")
+
+
+def test_later_versions_of_tensor2tensors_base():
+    """Versions 1.2.9 and 1.5 on; the learning rates by the formulas of either, in full."""
+    base, v2, v3 = (hparams_named(f"transformer_base{version}") for version in ("", "_v2", "_v3"))
+    assert {name: new for name, (_, new) in v2.difference(base).items()} == {
+        "norm_position": "pre", "attention_dropout": 0.1, "relu_dropout": 0.1, "learning_rate": 2.0,
+        "learning_rate_warmup_steps": 8000,
+    }  # fmt: skip
+    assert v3.difference(v2) == {"optimizer_adam_beta2": (0.98, 0.997)}
+    for step in (1, 100, 8000, 100_000):
+        legacy = 0.2 * 5000 * 512**-0.5 * min(step * 8000**-1.5, step**-0.5) * 0.002
+        composed = 2.0 * min(1.0, step / 8000) / math.sqrt(max(step, 8000)) / math.sqrt(512)
+        assert legacy == pytest.approx(composed, rel=1e-12)
+        for hparams in (v2, v3):
+            rate = learning_rate(hparams.schedule, step, hidden_size=512, train_steps=100_000)
+            assert rate == pytest.approx(composed, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["transformer_base", "transformer_big", "transformer_big_enfr"])
 def test_what_else_the_paper_fixes(name):
     """Sections 3.1 (post-norm), 3.2 (no biases), 3.4 (one table), 3.5 (sinusoids), 5.3 (Adam, 4000), 5.4 (e = 0.1)."""
     hparams = hparams_named(name)
