@@ -80,7 +80,7 @@ def test_each_set_has_the_parameters_counted_by_hand(name):
 
 
 def test_a_formula_by_hand_in_full():
-    """N 1, d 2, d_ff 3, one head: attention 4 * 4, feed-forward 6 + 3 + 6 + 2, norm 4; (16+17+8) + (32+17+12) + 5 * 2."""
+    """Of attention 4 * 4, feed-forward 6 + 3 + 6 + 2 and norms 4: (16 + 17 + 8) + (32 + 17 + 12), and 5 rows of 2."""
     assert by_hand(N=1, d=2, d_ff=3, h=1, d_k=2, d_v=2, pieces=5) == 112
 
 
