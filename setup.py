@@ -38,6 +38,9 @@ setup(
         "test": ["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5"],
     },
     entry_points={
-        "console_scripts": [f"t2t-{command.replace('_', '-')}=t2t.cli.{command}:main" for command in COMMANDS],
+        "console_scripts": [
+            *(f"t2t-{command.replace('_', '-')}=t2t.cli.{command}:main" for command in COMMANDS),
+            "t2t-import=t2t.cli.importer:main",  # `import` is no name for a module
+        ],
     },
 )

@@ -230,7 +230,8 @@ class RunDir:
         for kind, name in [*found, *(key for key in asked if key not in found)]:
             old, new = found.get((kind, name), "none"), asked.get((kind, name), "none")
             is_new_hparam = kind == "hparam" and (kind, name) not in found
-            is_unknown = kind == "data_fingerprint" and not old  # an imported run has seen no data yet
+            # an imported run has seen no data yet
+            is_unknown = not self.record.data_fingerprint and kind in ("data_fingerprint", "problem option")
             if old != new and not is_new_hparam and not is_unknown and (name or kind) not in may_change:
                 wrong.append(f"{kind} {name}".strip() + f": asked {_shown(new)}, found {_shown(old)}")
         if wrong:

@@ -13,6 +13,7 @@ from t2t.runs.names import Request, canonical, registry_listing, without_aliases
 
 _OPTION_FLAGS = {
     "vocab_kind": "Kind of vocabulary: sentencepiece, subword, byte, token or word_list; empty for the problem's own.",
+    "vocab_file": "Vocabulary of any kind to use as it is, instead of learning one.",
     "train_source": "Training source text, one sentence a line, plain or .gz (problem text2text_files).",
     "train_target": "Training target text, line by line with --train_source.",
     "dev_source": "Source text to evaluate on while training.",

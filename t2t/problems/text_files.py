@@ -45,6 +45,7 @@ class TextFilesOptions(TextOptions):
     """Code of the target language; optional."""
 
     def __post_init__(self):
+        super().__post_init__()
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if value and field.name.partition("_")[0] in SPLITS:

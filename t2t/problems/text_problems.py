@@ -16,6 +16,7 @@ A new one is a short subclass that says which vocabulary it wants and yields str
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.problems.base import Problem, ProblemOptions, Sample, Source
 from t2t.text import encoder_class
 from t2t.text.encoder import TextEncoder
+from t2t.text.files import read_vocabulary
 from t2t.text.sample import SampleSize, spread_sample
 from t2t.text.token import TokenEncoder
 
@@ -40,6 +42,16 @@ class TextOptions(ProblemOptions):
     """Kind of vocabulary: sentencepiece, subword, byte, token or word_list."""
     vocab_size: int = 0
     """Number of pieces to learn."""
+    vocab_file: str = ""
+    """A vocabulary to use as it is instead of learning one, e.g. that of the run whose weights are to be used."""
+
+    def __post_init__(self):
+        if self.vocab_file:
+            object.__setattr__(self, "vocab_file", str(Path(self.vocab_file).expanduser().absolute()))
+        if self.vocab_file and (self.vocab_kind or self.vocab_size):
+            raise UserError(
+                f"--vocab_file={self.vocab_file}: the file tells kind and size; leave out --vocab_kind and --vocab_size"
+            )
 
 
 class TextProblem(Problem):
@@ -66,7 +78,9 @@ class TextProblem(Problem):
         encoder_class(self.vocab_kind)
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
-        """Learns the vocabulary from a bounded, evenly spread sample of the training text."""
+        """Learns the vocabulary from a bounded, evenly spread sample of the training text, or reads the one given."""
+        if self.options.vocab_file:
+            return dict.fromkeys(self.text_features, read_vocabulary(self.options.vocab_file))
         if self.vocabulary and self.vocab_kind == "token":
             encoder = TokenEncoder(self.vocabulary)
             return dict.fromkeys(self.text_features, encoder)

@@ -70,7 +70,7 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
     try:
         reader = tf.train.load_checkpoint(str(prefix))
         return {name: np.asarray(reader.get_tensor(name)) for name in reader.get_variable_to_shape_map()}
-    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+    except Exception as error:  # TensorFlow's reader tells damage by errors of many kinds
         raise UserError(
             f"checkpoint {prefix}: a file of it is missing or damaged ({one_line(error)}); copy all of "
             f"{prefix.name}.index and {prefix.name}.data-* again"

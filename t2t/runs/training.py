@@ -228,12 +228,7 @@ class TrainingRun:
             vocabularies=describe_encoders(self.data.problem.encoders),
             plugins=[plugin.to_dict() for plugin in self.resolved.plugins],
             warm_start=self.warm_start,
-            versions={
-                "t2t": t2t.__version__,
-                "python": platform.python_version(),
-                "tensorflow": tf.__version__,
-                "keras": keras.__version__,
-            },
+            versions=versions(),
         )
 
     def _callbacks(self, trainer: Trainer, run: RunDir, store: CheckpointStore, signals: StopOnSignal) -> list:
@@ -270,6 +265,16 @@ class TrainingRun:
             patience=hparams.early_stopping_steps, history=history, listeners=listeners,
             interruptible=signals.interruptible,
         )  # fmt: skip
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions of what decides a run's numbers."""
+    return {
+        "t2t": t2t.__version__,
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+    }
 
 
 def best_metric_of(asked: str, declared: tuple[str, ...]) -> str:

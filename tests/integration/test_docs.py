@@ -2,6 +2,7 @@
 
 import gzip
 import importlib
+import importlib.metadata
 import re
 import shlex
 import shutil
@@ -175,10 +176,16 @@ def commands_of(page):
                     yield [Path(words[0]).name, *words[1:]]
 
 
+def command_module(command):
+    """Returns the module behind a console script."""
+    (script,) = importlib.metadata.entry_points(group="console_scripts", name=command)
+    return importlib.import_module(script.module)
+
+
 @pages
 def test_flags_exist(page):
     for words in commands_of(page):
-        module = importlib.import_module(f"t2t.cli.{words[0].removeprefix('t2t-').replace('-', '_')}")
+        module = command_module(words[0])
         parse(module.build_flags(), words, "")
 
 
@@ -193,6 +200,6 @@ def test_flags_that_are_named_exist():
 def flags_of_all_commands():
     names = set()
     for path in (ROOT / "bin").iterdir():
-        module = importlib.import_module(f"t2t.cli.{path.name.removeprefix('t2t-').replace('-', '_')}")
+        module = command_module(path.name)
         names |= set(module.build_flags()) | {"help"}
     return names

@@ -1,0 +1,61 @@
+"""`t2t-import`: makes a run of Tensor2Tensor into one of ours."""
+
+from pathlib import Path
+
+from absl import flags
+
+from t2t.cli.common import command, import_quietly
+from t2t.cli.flags import define_plugin_flags, lists_registry
+from t2t.errors import UserError
+
+USAGE = """
+Reads a checkpoint folder of Tensor2Tensor (hparams.json, model.ckpt-*) and its vocabulary into a run directory, which
+t2t-decoder decodes and t2t-trainer goes on training.
+
+    %s --t2t_dir=their_run --vocab_file=vocab.translate_ende_wmt32k.32768.subwords --output_dir=run
+    t2t-decoder --output_dir=run --decode_from_file=test.en --decode_to_file=test.de
+"""
+
+
+def build_flags() -> flags.FlagValues:
+    """Returns the flags of the command."""
+    values = flags.FlagValues()
+    for name, text in (
+        ("t2t_dir", "Folder of the Tensor2Tensor run, its --output_dir."),
+        ("vocab_file", "Vocabulary of the run, from its --data_dir: vocab.<problem>.<size>.subwords or the like."),
+        ("output_dir", "Folder of the run to make."),
+        ("problem", "Problem here that the run is of; empty for the one that its flags.txt names."),
+    ):
+        flags.DEFINE_string(name, "", text, flag_values=values)
+    flags.DEFINE_alias("problems", "problem", flag_values=values)
+    flags.DEFINE_integer("step", None, "Step of the checkpoint; unset for the latest.", flag_values=values)
+    flags.DEFINE_integer(
+        "target_space_id", None, "Row of the table of target spaces; unset for the one of the problem's target.",
+        lower_bound=0, flag_values=values,
+    )  # fmt: skip
+    define_plugin_flags(values)
+    return values
+
+
+@command(build_flags, USAGE)
+def main(values: flags.FlagValues) -> int:
+    """Runs the command; returns its exit status."""
+    if lists_registry(values):
+        return 0
+    missing = [name for name in ("t2t_dir", "vocab_file", "output_dir") if not values[name].value]
+    if missing:
+        raise UserError(f"{', '.join('--' + name for name in missing)}: not given; see --help")
+    folders = {name: Path(values[name].value).expanduser() for name in ("t2t_dir", "vocab_file", "output_dir")}
+    if not folders["t2t_dir"].is_dir():
+        raise UserError(f"--t2t_dir={folders['t2t_dir']}: no such folder; name the output_dir of a Tensor2Tensor run")
+    importing = import_quietly("t2t.runs.importing")
+    request = importing.ImportRequest(
+        **folders,
+        problem=values["problem"].value,
+        step=values["step"].value,
+        target_space_id=values["target_space_id"].value,
+    )
+    report = importing.import_run(request)
+    print("\n".join(report.lines()))
+    print(f"imported into {folders['output_dir']}")
+    return 0

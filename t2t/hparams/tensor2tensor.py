@@ -1,0 +1,158 @@
+"""Tensor2Tensor's hparams, as its `hparams.json` has them, in the names and meanings of ours.
+
+What decides the network must be understood or the translation is refused; what only decides training is warned about
+where nothing here does the same.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from t2t.errors import UserError
+from t2t.hparams.base import HParams
+from t2t.hparams.transformer import transformer_base
+
+_NEEDED = ("hidden_size", "num_hidden_layers", "num_heads", "filter_size")
+_SAME = (
+    *_NEEDED, "num_encoder_layers", "num_decoder_layers", "attention_key_channels", "attention_value_channels",
+    "norm_epsilon", "attention_dropout", "relu_dropout", "label_smoothing", "optimizer_adam_beta1",
+    "optimizer_adam_beta2", "optimizer_adam_epsilon", "learning_rate_warmup_steps", "clip_grad_norm", "batch_size",
+)  # fmt: skip
+"""Fields of one name and meaning in both."""
+
+_UNDERSTOOD = {
+    "self_attention_type": ("dot_product",),
+    "ffn_layer": ("dense_relu_dense", "conv_hidden_relu"),
+    "norm_type": ("layer",),
+    "multiply_embedding_mode": ("sqrt_depth",),
+    "prepend_mode": ("none",),
+    "proximity_bias": (False,),
+    "factored_logits": (False,),
+    "symbol_modality_skip_top": (False,),
+    "attention_variables_3d": (False,),
+    "unidirectional_encoder": (False,),
+    "causal_decoder_self_attention": (True,),
+    "use_target_space_embedding": (True, False),
+    "pos": ("timing", "none"),
+}
+"""Values of what decides the network; where a name is absent, its first value was in force."""
+
+_NEUTRAL = {
+    "weight_decay": 0.0, "weight_noise": 0.0, "grad_noise_scale": 0.0, "symbol_dropout": 0.0,
+    "scheduled_sampling_prob": 0.0,
+}  # fmt: skip
+"""What changes training in ways that nothing here does, with the value at which it changes nothing."""
+
+_ORDERS = {
+    ("none", "dan"): "post",
+    ("", "dan"): "post",
+    ("n", "da"): "pre",
+}
+"""(`layer_preprocess_sequence`, `layer_postprocess_sequence`) -> where the norm stands."""
+
+_LEGACY_RATE = 10.0
+"""`learning_rate=0.1` was the paper's formula: the factor 5000 * 0.002 lay between."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Translation:
+    """Hparams of ours, and what could not be kept of theirs."""
+
+    hparams: HParams
+    warnings: tuple[str, ...]
+
+
+def translate(values: Mapping[str, Any], attention_bias: bool) -> Translation:
+    """Returns what hparams of Tensor2Tensor's Transformer come to.
+
+    Args:
+        values: what `hparams.json` holds.
+        attention_bias: whether the checkpoint's attention has biases; versions differed and no hparam tells.
+
+    Raises:
+        UserError: a field is missing, or says something of the network that the Transformer here cannot do.
+    """
+    _check_network(values)
+    changes = {name: values[name] for name in _SAME if name in values}
+    changes |= _network(values) | {"attention_bias": attention_bias}
+    training, warnings = _training(values)
+    hparams = transformer_base().replace(**changes, **training)
+    hparams.replace().freeze()
+    return Translation(hparams, tuple(warnings))
+
+
+def _check_network(values: Mapping[str, Any]) -> None:
+    missing = [name for name in _NEEDED if name not in values]
+    if missing:
+        raise UserError(f"hparams.json lacks {', '.join(missing)}; it is not of a Transformer of Tensor2Tensor")
+    wrong = [
+        f"{name}={values[name]!r} (known: {', '.join(map(str, known))})"
+        for name, known in _UNDERSTOOD.items()
+        if name in values and values[name] not in known
+    ]
+    if wrong:
+        raise UserError(
+            f"hparams.json describes another network than the Transformer here: {'; '.join(wrong)}; "
+            f"only plain Transformers can be imported"
+        )
+
+
+def _network(values: Mapping[str, Any]) -> dict[str, Any]:
+    tied = bool(values.get("shared_embedding_and_softmax_weights", False))
+    return {
+        "norm_position": _norm_position(values),
+        "positions": "none" if values.get("pos") == "none" else "sinusoidal",
+        "sinusoid_layout": "split",
+        "target_space_embedding": bool(values.get("use_target_space_embedding", True)),
+        "shared_embedding": tied or bool(values.get("shared_embedding", False)),
+        "shared_embedding_and_softmax_weights": tied,
+        "layer_prepostprocess_dropout": values.get("layer_prepostprocess_dropout", values.get("residual_dropout", 0.0)),
+        "max_length": values.get("max_length") or values.get("batch_size", 4096),
+        "label_smoothing_kind": "others",
+    }
+
+
+def _norm_position(values: Mapping[str, Any]) -> str:
+    """Returns where the norm stands; the first versions had no such hparams, and the paper's order."""
+    order = values.get("layer_preprocess_sequence", "none"), values.get("layer_postprocess_sequence", "dan")
+    if order not in _ORDERS:
+        raise UserError(
+            f"hparams.json: layer_preprocess_sequence={order[0]!r} with layer_postprocess_sequence={order[1]!r}; known "
+            f"are none with dan (norm after), and n with da (norm before)"
+        )
+    return _ORDERS[order]
+
+
+def _training(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Returns changes of what decides training, and warnings."""
+    changes, warnings = _schedule(values)
+    steps = values.get("optimizer_multistep_accumulate_steps", 0)
+    if steps and "batch_size" in values:
+        changes["effective_batch_size"] = steps * values["batch_size"]
+    optimizer = str(values.get("optimizer", "adam")).lower()
+    if "adam" not in optimizer or "adamw" in optimizer:
+        warnings.append(f"optimizer={values['optimizer']}: training goes on with adam")
+    warnings += [
+        f"{name}={values[name]}: training goes on without"
+        for name, neutral in _NEUTRAL.items()
+        if values.get(name, neutral) != neutral
+    ]
+    return changes, warnings
+
+
+def _schedule(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Returns the schedule of learning rates; a composed one is the product of its factors."""
+    warmup = max(int(values.get("learning_rate_warmup_steps", 4000)), 1)
+    composed = values.get("learning_rate_schedule", "legacy")
+    factors = set(str(composed).split("*"))
+    if factors == {"legacy"} and values.get("learning_rate_decay_scheme", "noam") == "noam":
+        return {"learning_rate": _LEGACY_RATE * values.get("learning_rate", 0.1)}, []
+    constant = values.get("learning_rate_constant", 1.0)
+    if factors == {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}:
+        return {"learning_rate": constant}, []
+    if factors == {"constant", "linear_warmup", "rsqrt_decay"}:
+        return {"learning_rate_schedule": "inverse_sqrt", "learning_rate": constant * warmup**-0.5}, []
+    if factors == {"constant"}:
+        return {"learning_rate_schedule": "constant", "learning_rate": constant, "learning_rate_warmup_steps": 0}, []
+    asked = values.get("learning_rate_decay_scheme") if factors == {"legacy"} else composed
+    return {}, [f"learning rate schedule {asked}: training goes on with the paper's (noam)"]

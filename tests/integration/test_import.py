@@ -1,0 +1,47 @@
+"""`t2t-import`: a run that Tensor2Tensor left, decoded and trained on by the commands a user types."""
+
+from t2t.checkpoints.store import CheckpointStore
+from t2t.cli import datagen, decoder, importer, trainer
+from t2t.text.subword import SubwordEncoder
+from tests.reference import tensor2tensor as theirs
+
+
+def test_from_their_files_to_training_on(tmp_path, tiny_run, capsys):
+    raw = {side: (tiny_run.raw_dir / f"train.{side}").read_text().splitlines() for side in ("source", "target")}
+    vocabulary = tmp_path / "vocab.digits.64.subwords"
+    encoder = SubwordEncoder.build([*raw["source"], *raw["target"]], 64)
+    vocabulary.write_bytes(encoder.to_bytes())
+    values = theirs.hparams(theirs.OLD, batch_size=128)
+    variables = theirs.random_variables(theirs.OLD, values, encoder.vocab_size)
+    theirs.write_run(tmp_path / "theirs", values, variables)
+
+    flags = ["--problem=text2text_files", f"--vocab_file={vocabulary}", f"--output_dir={tmp_path / 'run'}"]
+    assert importer.main(["t2t-import", f"--t2t_dir={tmp_path / 'theirs'}", *flags]) == 0
+    printed = capsys.readouterr().out
+    assert "problem text2text_files, model transformer, update 1234, with Adam's moments" in printed
+    assert "not needed: beta1_power, beta2_power, global_step, losses_avg/problem_0/total_loss" in printed
+
+    (tmp_path / "in").write_text("1 2 3\n\n9\n")
+    run = f"--output_dir={tmp_path / 'run'}"
+    files = [f"--decode_from_file={tmp_path / 'in'}", f"--decode_to_file={tmp_path / 'out'}"]
+    assert decoder.main(["t2t-decoder", run, *files, "--decode_extra_length=2"]) == 0
+    assert len((tmp_path / "out").read_text().split("\n")) == 4
+
+    data = f"--data_dir={tmp_path / 'data'}"
+    raw_flags = [f"--{split}_{side}={tiny_run.raw_dir}/{split}.{side}" for split in ("train", "dev") for side in raw]
+    assert datagen.main(["t2t-datagen", *flags[:2], *raw_flags, data]) == 0
+    train = ["t2t-trainer", run, data, "--train_steps=1236", "--eval_steps=0", "--worker_cpu=1"]
+    assert trainer.main(train) == 0
+    assert "resuming" in capsys.readouterr().err
+    after = CheckpointStore(tmp_path / "run/checkpoints").load()
+    assert after.step == int(after.optimizer["adam/iteration"]) == 1236
+
+
+def test_flags_that_are_missing_or_lead_nowhere(tmp_path, capsys):
+    assert importer.main(["t2t-import", "--output_dir=x"]) == 2
+    assert "--t2t_dir, --vocab_file: not given" in capsys.readouterr().err
+    asked = [f"--t2t_dir={tmp_path}", f"--vocab_file={tmp_path}/v", "--output_dir=x", "--problem=text2text_files"]
+    assert importer.main(["t2t-import", *asked]) == 2
+    assert "no hparams.json there; name the output_dir of a Tensor2Tensor run" in capsys.readouterr().err
+    assert importer.main(["t2t-import", f"--t2t_dir={tmp_path}/none", *asked[1:]]) == 2
+    assert f"--t2t_dir={tmp_path}/none: no such folder" in capsys.readouterr().err
