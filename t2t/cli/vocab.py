@@ -147,7 +147,8 @@ def _ids(encoder: TextEncoder, line: str, number: int) -> list[int]:
 def _decoded(encoder: TextEncoder, line: str, number: int, mended: Counter) -> str:
     text = encoder.decode(list(_read_ids(line, number, encoder.vocab_size)))
     kept = _BREAKS.sub(" ", text)
-    mended["line breaks replaced by spaces in the text"] += kept != text
+    if kept != text:
+        mended["line breaks replaced by spaces in the text"] += 1
     return kept
 
 

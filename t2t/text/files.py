@@ -104,7 +104,9 @@ def read_vocabulary(path: Path | str) -> TextEncoder:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(f"vocabulary {path}: the gzip file is damaged ({one_line(error)}); copy it again") from None
     except OSError as error:
-        raise UserError(f"vocabulary {path}: cannot be read ({error.strerror or one_line(error)})") from None
+        raise UserError(
+            f"vocabulary {path}: cannot be read ({error.strerror or one_line(error)}); check the path"
+        ) from None
     kind = _kind_of(content) or _KIND_OF_SUFFIX.get(Path(path.name.removesuffix(".gz")).suffix)
     if kind is None:
         raise UserError(

@@ -120,12 +120,12 @@ class SubwordEncoder(TextEncoder):
             raise UserError("subword vocabulary: the training text is empty; check the corpus")
         learnt = learn_pieces(counts, size)
         encoder = cls([*RESERVED, *learnt.pieces])
-        near = abs(encoder.vocab_size - size) * 100 < size
+        near = abs(encoder.vocab_size - size) * 10 < size
         logger.log(
             logging.INFO if near else logging.WARNING,
             "subword vocabulary of %s pieces for %s asked: pieces seen %s times or more, and %s characters%s",
             f"{encoder.vocab_size:,}", f"{size:,}", f"{learnt.min_count:,}", f"{learnt.alphabet_size:,}",
-            "" if near else "; the text allows no nearer",
+            "" if near else "; the search found no nearer size",
         )  # fmt: skip
         return encoder
 

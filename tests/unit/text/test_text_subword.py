@@ -1,0 +1,200 @@
+"""The `subword` vocabulary: Tensor2Tensor's ids, any text there and back, its files, its mistakes."""
+
+import logging
+import pickle
+import random
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t2t.errors import UserError
+from t2t.text.subword import SubwordEncoder
+from t2t.text.subword_build import learn_pieces
+from t2t.text.subword_tokens import ESCAPE_CHARACTERS
+from tests.reference import subword as reference
+
+PANGRAM = "the quick brown fox jumps over the lazy dog"
+ESCAPES = sorted(ESCAPE_CHARACTERS)
+
+
+def built(*texts: str) -> SubwordEncoder:
+    """What Tensor2Tensor's tests build: from words between spaces, with least counts of 2 to 10."""
+    counts: dict[str, int] = {}
+    for token in " ".join(texts).split(" "):
+        counts[token] = counts.get(token, 0) + 1
+    return SubwordEncoder(["<pad>_", "<EOS>_", *learn_pieces(counts, 100, 2, 10).pieces])
+
+
+pangram = built(PANGRAM)
+words = random.Random(3).choices(["der", "Hund", "läuft", "und", "schläft,", "groß_er", "back\\slash", "中文"], k=3000)
+learnt = SubwordEncoder.build((" ".join(words[at : at + 6]) for at in range(0, 3000, 6)), 60)
+awkward = st.sampled_from(
+    ["\\", "_", "\\u", "\\\\", "\\10;", ";", " ", "  ", "\t", "\n", "\r\n", "\0", "\u2028", "\u00a0", "'", '"', "<pad>",
+     "<EOS>", "<pad>_", "\ufeff", "\uffff", "\U0010ffff", "e\u0301", "der Hund", "中", "1"]
+)  # fmt: skip
+texts = st.lists(st.one_of(awkward, st.text())).map("".join)
+
+
+def test_ids_of_tensor2tensor():
+    expected = "5 13 4 20 25 18 2 26 6 3 10 15 2 22 3 9 2 19 4 16"
+    assert " ".join(map(str, pangram.encode(PANGRAM))).startswith(expected)
+    coded = "This is a coded sentence encoded by the SubwordTextEncoder."
+    encoder = built(
+        "This is a corpus of text that provides a bunch of tokens from which to build a vocabulary. It will be used "
+        "when strings are encoded with a TextEncoder subclass. The encoder was coded by a coder.", coded,
+    )  # fmt: skip
+    expected = "40 31 3 38 4 9 24 29 6 33 39 13 6 54 22 19 27 36 41 2 12"
+    assert " ".join(map(str, encoder.encode(coded))) == expected
+
+
+@given(texts)
+def test_decode_undoes_encode_on_any_text(text):
+    for encoder in (pangram, learnt):
+        ids = encoder.encode(text)
+        assert encoder.decode(ids) == text
+        assert min(ids, default=2) >= 2  # neither padding nor end of sequence
+        assert max(ids, default=2) < encoder.vocab_size
+
+
+@given(texts)
+def test_pieces_are_the_longest_from_left_to_right(text):
+    pieces = [learnt.piece(token_id) for token_id in range(learnt.vocab_size)]
+    alphabet = set().union(*pieces)
+    spelt = [reference.spell(token, alphabet) for token in reference.tokens_of(text)]
+    assert [pieces[i] for i in learnt.encode(text)] == [
+        piece for token in spelt for piece in reference.cut(token, pieces)
+    ]
+
+
+@given(st.lists(texts))
+def test_batch_is_one_by_one(many):
+    assert learnt.encode_batch(many) == [SubwordEncoder.from_bytes(learnt.to_bytes()).encode(text) for text in many]
+
+
+@given(st.lists(st.integers(2, learnt.vocab_size - 1)))
+def test_whatever_a_model_writes_is_valid_text(ids):
+    learnt.decode(ids).encode("utf-8")
+
+
+def test_decoding_stops_at_the_end_and_skips_padding():
+    ids = pangram.encode("the dog")
+    assert pangram.decode([0, *ids, 0, 1, *ids]) == "the dog"
+    assert pangram.decode([]) == ""
+    assert pangram.encode("") == []
+
+
+def test_reserved_pieces_of_a_problems_own_decode_as_their_text():
+    encoder = SubwordEncoder(["<pad>_", "<EOS>_", "<S>_", "<E>_", *ESCAPES])
+    assert encoder.decode([2]) == "<S>"
+    assert encoder.decode([*encoder.encode("4"), 3]) == "4<E>"
+
+
+def test_a_character_outside_the_alphabet_is_spelt_by_its_number():
+    encoder = SubwordEncoder(["<pad>_", "<EOS>_", "\\2", *ESCAPES])
+    assert [encoder.piece(i) for i in encoder.encode("é")] == ["\\2", "3", "3", ";", "_"]
+
+
+def test_a_character_that_is_no_piece_itself_is_spelt_where_nothing_else_fits():
+    """In Tensor2Tensor such a text is an error; texts that can be cut have its ids."""
+    encoder = SubwordEncoder(["<pad>", "<EOS>", "xy_", *ESCAPES])
+    assert encoder.encode("xy") == [2]
+    assert [encoder.piece(i) for i in encoder.encode("x")] == [*"\\120;_"]
+    assert encoder.decode(encoder.encode("xyx yx <pad>")) == "xyx yx <pad>"
+
+
+def test_of_two_equal_pieces_the_later_one_is_used_and_empty_ones_never():
+    encoder = SubwordEncoder(["", "", "u_", "", "u_", *ESCAPES])
+    assert encoder.encode("u") == [4]
+    assert encoder.decode([2, 3, 4]) == "u u"
+
+
+# === Files ===
+
+
+def test_the_file_is_tensor2tensors():
+    assert SubwordEncoder(["<pad>_", "<EOS>_", ", _", "'", *ESCAPES]).to_bytes() == (
+        b"'<pad>_'\n'<EOS>_'\n', _'\n'''\n'0'\n'1'\n'2'\n'3'\n'4'\n'5'\n'6'\n'7'\n'8'\n'9'\n';'\n'\\'\n'_'\n'u'\n"
+    )
+
+
+def test_saving_and_pickling_change_nothing(tmp_path):
+    learnt.save(tmp_path / "vocab.subwords")
+    for again in (SubwordEncoder.load(tmp_path / "vocab.subwords"), pickle.loads(pickle.dumps(learnt))):
+        assert again.to_bytes() == learnt.to_bytes()
+        assert again.fingerprint == learnt.fingerprint
+        assert again.encode("Hund_ 中文 ☃") == learnt.encode("Hund_ 中文 ☃")
+    assert pangram.fingerprint != learnt.fingerprint
+
+
+def test_quotes_may_be_single_double_or_none_and_lines_may_end_in_any_way():
+    pieces = ["<pad>", "<EOS>", "a, _", *ESCAPES]
+    for quote, end in (("'", "\n"), ('"', "\n"), ("", "\n"), ("'", "\r\n"), ("", "\r\n")):
+        content = "".join(f"{quote}{piece}{quote}{end}" for piece in pieces)
+        for file in (content, content.removesuffix(end)):
+            encoder = SubwordEncoder.from_bytes(file.encode())
+            assert [encoder.piece(i) for i in range(encoder.vocab_size)] == pieces
+
+
+def test_white_space_around_a_piece_without_quotes_is_lost_as_in_the_original():
+    encoder = SubwordEncoder.from_bytes("\n".join(["<pad>", "<EOS>", " ", " a_", "b_ ", "'", *ESCAPES]).encode())
+    assert [encoder.piece(i) for i in range(2, 6)] == ["", "a_", "b_", ""]
+    assert encoder.decode(encoder.encode("b ' a")) == "b ' a"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "the file starts with ''; its first two lines must be '<pad>_' and '<EOS>_'"),
+        (b"'the_'\n'of_'\n", "the file starts with 'the_ of_'; its first two lines must be"),
+        (b"### SubwordTextEncoder\n### Metadata: {}\n'the_'\n", "the file starts with '### SubwordTextEncoder"),
+        (b"'<pad>_'\n'<EOS>_'\n'\xff'\n", "the file is not UTF-8 (invalid start byte); give a text file"),
+        (b"'<pad>_'\n'<EOS>_'\n'a_'\n", r"0 1 2 3 4 5 6 7 8 9 ; \ _ u must be pieces, so that any text can be written"),
+    ],
+)
+def test_other_files_are_refused(content, said):
+    with pytest.raises(UserError) as caught:
+        SubwordEncoder.from_bytes(content)
+    assert said in str(caught.value)
+    assert str(caught.value).startswith("subword vocabulary: ")
+
+
+# === Learning ===
+
+
+def test_learning_reads_a_stream_once_and_says_the_size(caplog):
+    lines = ["der Hund läuft"] * 30 + ["die Katze schläft"] * 30
+    with caplog.at_level(logging.INFO, "t2t"):
+        encoder = SubwordEncoder.build(iter(lines), 44)
+    assert encoder.to_bytes() == SubwordEncoder.build(reversed(lines), 44).to_bytes()
+    assert [encoder.piece(i) for i in (0, 1)] == ["<pad>_", "<EOS>_"]
+    assert f"subword vocabulary of {encoder.vocab_size} pieces for 44 asked: pieces seen" in caplog.text
+    assert {record.levelname for record in caplog.records} == {"INFO"}
+    assert {"Hund_", "schläft_"} <= {encoder.piece(i) for i in range(encoder.vocab_size)}
+
+
+def test_a_size_that_cannot_be_met_is_a_warning(caplog):
+    SubwordEncoder.build(["ab"], 1000)  # ab_ and the characters: a b < p d > E O S \ _ u ; 0-9
+    said = "26 pieces for 1,000 asked: pieces seen 1 times or more, and 23 characters; the search found no nearer size"
+    assert said in caplog.text
+    assert caplog.records[-1].levelname == "WARNING"
+
+
+def test_no_text_is_refused():
+    with pytest.raises(UserError, match=r"subword vocabulary: the training text is empty; check the corpus"):
+        SubwordEncoder.build(["", ""], 100)
+
+
+def test_the_cache_is_bounded(monkeypatch):
+    monkeypatch.setattr("t2t.text.subword._CACHED_TOKENS", 5)
+    encoder = SubwordEncoder.from_bytes(learnt.to_bytes())
+    for number in range(100):
+        assert encoder.decode(encoder.encode(f"{number} {'x' * 1000}")) == f"{number} {'x' * 1000}"
+        assert len(encoder._cache) <= 5
+
+
+def test_nothing_heavy_is_imported():
+    code = "import sys, t2t.text.subword; print({'tensorflow', 'keras'} & sys.modules.keys() or '')"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""

@@ -1,0 +1,47 @@
+"""Tensor2Tensor's lists of words."""
+
+import pytest
+
+from t2t.errors import UserError
+from t2t.text.word_list import WordListEncoder
+
+
+def test_the_number_of_a_line_is_the_id(tmp_path):
+    (tmp_path / "vocab.txt").write_text("<pad>\n<EOS>\nb\nä@@ \nUNK\n", encoding="utf-8")
+    encoder = WordListEncoder.load(tmp_path / "vocab.txt")
+    assert encoder.vocab_size == 5
+    assert encoder.encode(" b  ä@@ zzz b ") == [2, 3, 4, 2]
+    assert encoder.decode([2, 3, 0, 4, 1, 2]) == "b ä@@ UNK"
+    assert encoder.piece(3) == "ä@@"
+    assert encoder.to_bytes() == "<pad>\n<EOS>\nb\nä@@\nUNK\n".encode()
+
+
+def test_of_a_word_listed_twice_the_later_id_is_used():
+    assert WordListEncoder(["<pad>", "<EOS>", "a", "b", "a"]).encode("a b") == [4, 3]
+
+
+@pytest.mark.parametrize("unknown", ["UNK", "<UNK>", "<unk>"])
+def test_unknown_words_are_the_lists_own(unknown):
+    assert WordListEncoder(["<pad>", "<EOS>", unknown, "a"]).encode("x a") == [2, 3]
+
+
+def test_an_unknown_word_without_a_name_for_it():
+    with pytest.raises(UserError, match=r"word list: 'x' is not on it, and it has no UNK for unknown words; add"):
+        WordListEncoder(["<pad>", "<EOS>", "a"]).encode("a x")
+
+
+def test_the_most_frequent_words_are_kept():
+    lines = ["b b a <EOS> UNK", "c b a d"]
+    assert WordListEncoder.build(lines, 6).to_bytes().decode().split() == ["<pad>", "<EOS>", "b", "a", "c", "UNK"]
+    assert WordListEncoder.build(reversed(lines), 6).fingerprint == WordListEncoder.build(lines, 6).fingerprint
+
+
+def test_mistakes():
+    with pytest.raises(UserError, match=r"the file starts with 'a b'; its first two lines must be <pad> and <EOS>"):
+        WordListEncoder.from_bytes(b"a\nb\n")
+    with pytest.raises(UserError, match=r"word list: the file is not UTF-8 \(invalid start byte\); give a text file"):
+        WordListEncoder.from_bytes(b"<pad>\n<EOS>\n\xff\n")
+    with pytest.raises(UserError, match=r"word list: the training text has no word; check the corpus"):
+        WordListEncoder.build(["", " "], 9)
+    with pytest.raises(UserError, match=r"word list of 3: three ids are taken; ask for a size of 4 or more"):
+        WordListEncoder.build(["a"], 3)
