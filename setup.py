@@ -28,6 +28,7 @@ setup(
         "ml_dtypes>=0.5",
         "numpy>=1.26",
         "sacrebleu>=2.5",
+        "sacremoses>=0.1.1",
         "safetensors>=0.5",
         "sentencepiece>=0.2.1",
         "tensorboard>=2.20",

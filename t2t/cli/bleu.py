@@ -2,6 +2,7 @@
 
 import logging
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from absl import flags
@@ -9,6 +10,8 @@ from absl import flags
 from t2t.cli.common import command
 from t2t.errors import UserError
 from t2t.file_decoding.source import LineSource
+from t2t.metrics.base import Score
+from t2t.metrics.moses import COMPOUND_LANGUAGES, moses_bleu
 from t2t.metrics.text import bleu, chrf
 
 USAGE = """
@@ -16,10 +19,16 @@ Prints sacreBLEU's score with its signature. Line n of one file belongs to line 
 
     %s --translation=test.decodes --reference=test.de
     %s --translation=test.decodes --reference=test.de --tokenize=intl --lowercase --chrf
+
+Published scores of one translation differ by points with the tokenisation. This prints the three that are met, a line
+each: sacreBLEU's 13a, its international one, and that of papers before it (Moses, in German with compounds split):
+
+    %s --translation=test.decodes --reference=test.de --all_tokenizations --language=de
 """
 
 _BLEU_FLAGS = ("tokenize", "smooth_method", "smooth_value", "lowercase", "force")
 _CHRF_FLAGS = ("char_order", "word_order", "beta", "whitespace", "lowercase", "eps_smoothing")
+_LABEL_WIDTH = len("tokenized, compounds split") + 2
 
 log = logging.getLogger("t2t")
 
@@ -36,6 +45,13 @@ def build_flags() -> flags.FlagValues:
     flags.DEFINE_float("smooth_value", None, "Value of floor and add-k smoothing.", flag_values=values)
     flags.DEFINE_boolean("lowercase", None, "Ignores case in BLEU.", flag_values=values)
     flags.DEFINE_boolean("force", None, "Says that tokenized translations are meant so.", flag_values=values)
+    flags.DEFINE_boolean(
+        "all_tokenizations", False, "Prints BLEU three times: 13a, intl, and tokenized as papers before sacreBLEU had "
+        "it (Moses; in German with compounds split).", flag_values=values,
+    )  # fmt: skip
+    flags.DEFINE_string(
+        "language", None, "Language of the files, for Moses, with --all_tokenizations; default de.", flag_values=values
+    )
     flags.DEFINE_boolean("chrf", False, "Prints chrF too.", flag_values=values)
     flags.DEFINE_integer("chrf_char_order", None, "Longest character n-gram of chrF.", flag_values=values)
     flags.DEFINE_integer("chrf_word_order", None, "Longest word n-gram of chrF; 2 = chrF++.", flag_values=values)
@@ -55,16 +71,48 @@ def main(values: flags.FlagValues) -> int:
     chrf_options = _options(values, _CHRF_FLAGS, "chrf_")
     if chrf_options and not values["chrf"].value:
         raise UserError(f"--chrf_{next(iter(chrf_options))} is given without --chrf; add --chrf")
+    bleu_options = _bleu_options(values)
     translations, references = _lines(values["translation"].value), _lines(values["reference"].value)
     if len(translations) != len(references):
         raise UserError(
             f"{values['translation'].value} has {len(translations):,} lines and {values['reference'].value} has "
             f"{len(references):,}; line n of one must be the translation of line n of the other"
         )
-    print(bleu(translations, references, **_options(values, _BLEU_FLAGS)))
+    if values["all_tokenizations"].value:
+        language = values["language"].value or "de"
+        for label, score in _all_tokenizations(translations, references, language, bleu_options):
+            print(f"{label:<{_LABEL_WIDTH}}{score}")
+    else:
+        print(bleu(translations, references, **bleu_options))
     if values["chrf"].value:
         print(chrf(translations, references, **chrf_options))
     return 0
+
+
+def _bleu_options(values: flags.FlagValues) -> dict[str, Any]:
+    """Returns the options of BLEU that were given; raises UserError where they do not go together."""
+    options = _options(values, _BLEU_FLAGS)
+    if not values["all_tokenizations"].value:
+        if values["language"].value is not None:
+            raise UserError("--language is given without --all_tokenizations; sacreBLEU's tokenizers need none")
+        return options
+    chosen = [f"--{name}" for name in options if name != "lowercase"]
+    if chosen:
+        raise UserError(
+            f"{' and '.join(chosen)} given with --all_tokenizations, which chooses for itself; leave one side out"
+        )
+    return options
+
+
+def _all_tokenizations(
+    translations: list[str], references: list[str], language: str, options: dict[str, Any]
+) -> Iterator[tuple[str, Score]]:
+    """Yields label and score for each way in which BLEU is published; the one that can fail is computed first."""
+    tokenized = moses_bleu(translations, references, language, **options)
+    for name in ("13a", "intl"):
+        yield f"sacreBLEU {name}", bleu(translations, references, tokenize=name, **options)
+    split = ", compounds split" if language in COMPOUND_LANGUAGES else ""
+    yield f"tokenized{split}", tokenized
 
 
 def _options(values: flags.FlagValues, names: tuple[str, ...], prefix: str = "") -> dict[str, Any]:

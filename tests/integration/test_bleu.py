@@ -11,6 +11,7 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
 from t2t.cli import bleu
+from t2t.metrics.moses import moses_bleu
 
 HYPOTHESES = ["The cat sat on the mat.", "Er sagte: „Hallo!“", "It costs 3.50 Euros, doesn't it?", ""]
 REFERENCES = ["The cat is sitting on the mat.", "Er sagte: „Hallo Welt!“", "It costs 3.50 euros, does it not?", "Yes."]
@@ -85,6 +86,21 @@ def test_every_option_reaches_sacrebleu(score, flag, metric, option):
     assert f"{scored} | {direct.get_signature()}" in out.splitlines()
 
 
+def test_the_three_ways_in_which_bleu_is_published(score):
+    hypotheses = ["Er las im Wörter-Buch 3.5 Seiten, „nicht“ mehr.", "Das Haus ist rot."]
+    references = ["Er las im Wörter-Buch 3.5 Seiten, „doch“ mehr.", "Das Haus ist blau."]
+    status, out, _ = score(hypotheses, references, "--all_tokenizations")
+    assert status == 0
+    lines = out.splitlines()
+    for line, name in zip(lines, ("13a", "intl"), strict=False):
+        assert line == f"{f'sacreBLEU {name}':<28}{bleu.bleu(hypotheses, references, tokenize=name)}"
+    assert lines[2] == f"{'tokenized, compounds split':<28}{moses_bleu(hypotheses, references, 'de')}"
+    assert len({line.split()[4] for line in lines}) == len(lines) == 3
+    _, french, _ = score(hypotheses, references, "--all_tokenizations", "--language=fr", "--lowercase")
+    assert french.splitlines()[2] == f"{'tokenized':<28}{moses_bleu(hypotheses, references, 'fr', lowercase=True)}"
+    assert french.count("case:lc") == 3
+
+
 def test_lines_end_at_newlines_only(score):
     hypotheses = ["one\u2028two\x85three\x0bfour\rfive", "six seven eight nine"]
     status, out, err = score(hypotheses, hypotheses)
@@ -123,6 +139,24 @@ def test_packed_files_and_standard_input(score, tmp_path, monkeypatch, capsys):
         (["a"], ["a"], ["--tokenize=13b"], "tokenize '13b' of bleu: sacreBLEU has none of that name; did you mean 13a"),
         (["a"], ["a"], ["--chrf_beta=3"], "--chrf_beta is given without --chrf; add --chrf"),
         (["a"], ["a"], ["--smooth_value=x"], "smooth_value"),
+        (
+            ["a"],
+            ["a"],
+            ["--language=de"],
+            "--language is given without --all_tokenizations; sacreBLEU's tokenizers need",
+        ),
+        (
+            ["a"],
+            ["a"],
+            ["--all_tokenizations", "--tokenize=intl", "--force"],
+            "--tokenize and --force given with --all_tokenizations, which chooses for itself; leave one side out",
+        ),
+        (
+            ["a"],
+            ["a"],
+            ["--all_tokenizations", "--language=dee"],
+            "language 'dee': Moses has no rules for it; did you mean de",
+        ),
     ],
 )
 def test_mistakes(score, hypotheses, references, flags, message):
