@@ -154,12 +154,15 @@ class UpdateStep:
         with tf.GradientTape() as tape:
             loss_sum, tokens = self.model.loss_sum(self.model.body(batch, seed=seed), batch["targets"])
             scaled = loss_sum * self.loss_scale.value()
+            # A sum over thousands of tokens would overflow float16 at any useful scale; their mean does not.
+            padded = tf.cast(tf.size(batch["targets"]), tf.float32) if self.loss_scale.dynamic else None
+            scaled = scaled if padded is None else scaled / padded
         gradients = tape.gradient(scaled, self._weights)
         dense = [
             tf.zeros_like(w) if g is None else tf.convert_to_tensor(g)
             for g, w in zip(gradients, self._weights, strict=True)
         ]
-        return dense, loss_sum, tokens
+        return dense if padded is None else [g * padded for g in dense], loss_sum, tokens
 
     def _reduce(self, gradients, loss_sum, tokens):
         """On one replica: the same global gradient everywhere, per token, clipped."""

@@ -4,6 +4,7 @@ What an update is stands in `step`, where it runs in `distribute`, what happens 
 """
 
 import dataclasses
+import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,8 @@ import numpy as np
 from t2t.constants import TARGETS
 from t2t.errors import UserError, memory_errors_as_machine_errors, shapes_of
 from t2t.training.step import UpdateStats, UpdateStep
+
+log = logging.getLogger("t2t")
 
 Batches = Iterator[tuple[dict[str, np.ndarray], dict[str, int]]]
 """Endless pairs of a batch and the state of the data after it."""
@@ -101,6 +104,7 @@ class Trainer:
     def report(self) -> dict[str, float]:
         """Returns the figures since the last report: loss per token, tokens per second, padding, rate, norm."""
         self.check_finite()
+        skipped = self._skipped()
         loss_sum = sum(float(stats.loss_sum) for _, stats in self._pending)
         tokens = sum(float(stats.tokens) for _, stats in self._pending)
         now = time.monotonic()
@@ -111,9 +115,22 @@ class Trainer:
             "padding": 1.0 - tokens / max(self._padded_tokens, 1),
             "learning_rate": self.plan.rate(max(self.update, 1)),
             "grad_norm": float(self._pending[-1][1].grad_norm) if self._pending else 0.0,
+            **({"skipped_updates": float(len(skipped))} if self.step.loss_scale.dynamic else {}),
         }
         self._pending, self._padded_tokens, self._since = [], 0, now
         return logs
+
+    def _skipped(self) -> list[int]:
+        """Returns the updates since the last report whose gradients overflowed float16, and warns of them."""
+        if not self.step.loss_scale.dynamic:
+            return []
+        skipped = [update for update, stats in self._pending if not bool(stats.finite)]
+        if skipped:
+            log.warning(
+                "update %s skipped: the gradients overflowed float16; the loss scale is %g now",
+                ", ".join(map(str, skipped)), float(self.step.loss_scale.value()),
+            )  # fmt: skip
+        return skipped
 
     def _one_update(self) -> None:
         micro_batches, state = self._draw()

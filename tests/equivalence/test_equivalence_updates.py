@@ -144,18 +144,39 @@ def test_an_update_of_no_tokens_changes_nothing():
 
 
 def test_loss_scale_halves_on_overflow_keeps_the_weights_and_recovers():
-    """In float16, a slope of 3 times the first scale 2^15 is beyond the largest number 65504; times 2^14 it is not."""
+    """In float16, a slope of 6 over two positions times the first scale 2^15 is beyond 65504; times 2^14 it is not."""
     step = slope_step(start=(1.0, 0.0), dtype="float16", scale_loss=True)
-    steep = slopes([3.0, 0.0])
+    steep = slopes([6.0, 0.0])
     assert float(step.loss_scale.value()) == INITIAL_SCALE == 2.0**15
     assert not bool(step([[steep]], 1, 1.0).finite)
     assert float(step.loss_scale.value()) == 2.0**14
     np.testing.assert_array_equal(weights(step), [1.0, 0.0])
     stats = step([[steep]], 2, 1.0)
     assert bool(stats.finite)
-    np.testing.assert_allclose(weights(step), [-2.0, 0.0])  # the scale has been divided out of the gradient again
-    assert float(stats.grad_norm) == 3.0
+    np.testing.assert_allclose(weights(step), [-5.0, 0.0])  # the scale has been divided out of the gradient again
+    assert float(stats.grad_norm) == 6.0
     assert float(step.loss_scale.value()) == 2.0**14
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_float16_takes_a_batch_of_thousands_of_tokens_at_its_first_scale(micro_batches):
+    """A sum over 4,000 tokens would overflow; the gradient is float32's within what float16 tells apart."""
+    big = batch(sources=[20] * 200, targets=[20] * 200)
+    found = {}
+    for dtype in ("float32", "mixed_float16"):
+        strategy = build_strategy(worker_cpu=1)
+        with strategy.scope():
+            model = randomise(Transformer(tiny_hparams(), tokens_spec(), dtype=dtype))
+            optimizer = build_optimizer(OptimizerHParams(optimizer="sgd"))
+        before = {v.path: np.asarray(v) for v in model.trainable_variables}
+        step = UpdateStep(model, optimizer, strategy, scale_loss=dtype == "mixed_float16")
+        stats = step([[big]] * micro_batches, 1, 1.0)
+        assert bool(stats.finite)
+        assert float(stats.tokens) == 4000 * micro_batches
+        found[dtype] = np.concatenate([np.ravel(before[v.path] - np.asarray(v)) for v in model.trainable_variables])
+    assert float(step.loss_scale.value()) == INITIAL_SCALE
+    norm = np.linalg.norm(found["float32"])
+    assert np.linalg.norm(found["float32"] - found["mixed_float16"]) < 0.01 * norm
 
 
 # === However it is cut ===

@@ -99,8 +99,23 @@ def test_what_is_not_finite_is_named_at_the_next_log_step():
     assert issubclass(DivergedError, UserError)
 
 
-def test_with_float16_an_overflow_is_news_only_at_the_smallest_scale():
-    assert trainer(Step(bad=(3,), scale=2.0)).fit([]) == 4
+class Reports(keras.callbacks.Callback):
+    """Keeps what it is told."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.seen += [logs] if logs else []
+
+
+def test_with_float16_an_overflow_is_counted_and_an_error_only_at_the_smallest_scale(caplog):
+    run = trainer(Step(bad=(3,), scale=2.0))
+    reports = Reports()
+    assert run.fit([reports]) == 4
+    assert sum(logs["skipped_updates"] for logs in reports.seen) == 1
+    assert "update 3 skipped: the gradients overflowed float16; the loss scale is 2 now" in caplog.text
     with pytest.raises(DivergedError, match="at update 3"):
         trainer(Step(bad=(3,), scale=1.0)).fit([])
 
