@@ -85,6 +85,21 @@ def test_own_files(folder):
 
 
 @pytest.mark.slow
+def test_paper(folder):
+    """The line that reports, as it is, on a run of twelve updates of a model of width 16 on 300 made-up pairs."""
+    own_files = shortened(block("own-files")).splitlines()[0].replace("train_steps=6", "train_steps=12")
+    trained = execute("bash", own_files.replace("--output_dir=mine", "--output_dir=base"), folder)
+    assert trained.returncode == 0, trained.stderr
+    shutil.copy(folder / "dev.src", folder / "newstest2014.en")
+    shutil.copy(folder / "dev.tgt", folder / "newstest2014.de")
+    averaged, *scores = run(folder, "paper").splitlines()
+    assert averaged.startswith("averaged steps 4, 6, 8, 10, 12 into ")
+    assert len(lines_of(folder / "newstest2014.out")) == 12
+    for line, label in zip(scores, ("sacreBLEU 13a", "sacreBLEU intl", "tokenized, compounds split"), strict=True):
+        assert re.match(rf"{label} +BLEU = [\d.]+ .*\| nrefs:1\|case:mixed\|", line)
+
+
+@pytest.mark.slow
 def test_own_problem_and_python(folder):
     """As it is, training included: the small model learns to read phrases backwards."""
     printed = run(folder, "own-problem")
