@@ -67,7 +67,11 @@ def test_sinusoids_of_far_positions():
     np.testing.assert_allclose(found[0] - 1.0, expected, atol=2e-3)  # float32 angles
 
 
-@pytest.mark.parametrize("layer", [SinusoidalPositions(6), LearnedPositions(9, 6)], ids=["sinusoidal", "learned"])
+@pytest.mark.parametrize(
+    "layer",
+    [SinusoidalPositions(6), SinusoidalPositions(6, "split"), LearnedPositions(9, 6)],
+    ids=["sinusoidal", "split", "learned"],
+)
 def test_a_start_is_an_offset(layer):
     layer.build((None, None, 6))
     randomise(layer)
