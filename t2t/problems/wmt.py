@@ -11,7 +11,7 @@ https://www.statmt.org/wmt14/translation-task.html, through TensorFlow Datasets 
 Licence: research use, as the workshop states; each corpus has terms of its own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -153,4 +153,23 @@ def _read(problem: str, dataset: str, split: str, folder: Path) -> Iterator[dict
             f"{type(error).__name__}: {one_line(error)[:200]}; connect this machine to the network, or prepare the "
             f"data set with TensorFlow Datasets elsewhere and copy its folder to {folder / dataset}"
         ) from error
-    yield from tfds.as_numpy(examples)
+    yield from _iterated(problem, tfds.as_numpy(examples), folder / dataset)
+
+
+def _iterated(problem: str, examples: Iterable[dict[str, bytes]], place: Path) -> Iterator[dict[str, bytes]]:
+    """Yields examples; what TensorFlow raises while it reads them becomes a line, what their user raises does not."""
+    iterator, number = None, 0
+    while True:
+        try:
+            iterator = iter(examples) if iterator is None else iterator
+            example = next(iterator)
+        except StopIteration:
+            return
+        except Exception as error:  # one of the many classes of TensorFlow's errors, or of the system's
+            raise UserError(
+                f"{problem}: reading example {number + 1:,} of the data set in {place} failed: "
+                f"{type(error).__name__}: {one_line(error)[:200]}; if its files are damaged, delete that folder and run "
+                f"the same command again"
+            ) from error
+        number += 1
+        yield example

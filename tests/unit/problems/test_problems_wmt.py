@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -147,3 +148,29 @@ def test_the_module_loads_neither_tensorflow_nor_tfds():
     code = "import sys, t2t.problems.wmt; print([m for m in sys.modules if m.startswith('tensorflow')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_damaged_record_is_named_when_it_is_reached(folder, tmp_path):
+    shutil.copytree(folder / "tensorflow_datasets", tmp_path / "tensorflow_datasets")
+    place = tmp_path / "tensorflow_datasets" / "wmt14_translate" / "de-en"
+    (file,) = place.glob("*/*-train.tfrecord-*")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    drawn, problem = [], ende()
+    with pytest.raises(UserError) as raised:
+        for sample in problem.generate_samples("train", Source(tmp_path, random.Random(0))):
+            drawn.append(sample)
+    assert 0 < len(drawn) < COUNTS["train"]
+    assert str(raised.value).startswith(
+        f"wmt_ende_tokens_32k: reading example {len(drawn) + 1} of the data set in {place} failed: DataLossError: "
+    )
+    assert str(raised.value).endswith("; if its files are damaged, delete that folder and run the same command again")
+    assert "\n" not in str(raised.value)
+
+
+def test_what_the_reader_of_the_samples_raises_passes_as_it_is(folder):
+    samples = ende().generate_samples("dev", Source(folder, random.Random(0)))
+    next(samples)
+    with pytest.raises(ZeroDivisionError):
+        samples.throw(ZeroDivisionError)
