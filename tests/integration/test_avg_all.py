@@ -42,7 +42,7 @@ def test_the_result_decodes_and_is_told_from_others(run, tmp_path, capsys):
     (tmp_path / "in").write_text("1 2 3\n")
     flags = [f"--output_dir={run}", f"--decode_from_file={tmp_path / 'in'}", f"--decode_to_file={tmp_path / 'out'}"]
     assert decoder.main(["t2t-decoder", *flags, "--checkpoint=averaged-2"]) == 0
-    assert "checkpoint averaged-2 (40 updates)" in capsys.readouterr().err
+    assert "/checkpoints/averaged-2 (40 updates)" in capsys.readouterr().err
     assert (tmp_path / "out").read_text().count("\n") == 1
     assert decoder.main(["t2t-decoder", *flags, "--checkpoint=averaged"]) == 2
     err = capsys.readouterr().err
