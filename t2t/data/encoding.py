@@ -20,12 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.constants import TRAIN
+from t2t.constants import TARGETS, TRAIN
 from t2t.data.columns import Column, pack, select
 from t2t.data.manifest import ANEW
 from t2t.errors import MachineError, UserError
 from t2t.features import FeatureKind, FeatureSpec
 from t2t.problems.base import Problem, Sample
+from t2t.problems.samples import check_samples
 from t2t.text.files import VocabularyFile, read_encoders
 
 CHUNK = 1000
@@ -43,6 +44,10 @@ class Chunk:
     """Samples that came in."""
     dropped: Counter
     """Samples left out, by reason."""
+    texts: dict[str, list[str]]
+    """Of a split that outputs are scored on, the raw text of each text feature."""
+    altered: frozenset[str]
+    """Text features that do not come back from the ids as they went in."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +58,9 @@ class Vocabularies:
     records: dict[str, VocabularyFile]
 
 
-def encode_chunk(problem: Problem, features: Mapping[str, FeatureSpec], split: str, samples: list[Sample]) -> Chunk:
+def encode_chunk(
+    problem: Problem, features: Mapping[str, FeatureSpec], split: str, samples: list[Sample], first: int = 1
+) -> Chunk:
     """Encodes samples; of the training split, drops those with an empty side or too long a sequence.
 
     Args:
@@ -61,10 +68,12 @@ def encode_chunk(problem: Problem, features: Mapping[str, FeatureSpec], split: s
         features: those of its spec, by name.
         split: name of the split; dev and test are kept whole, since scores are over all of them.
         samples: as the problem yields them.
+        first: number of the first of them in the split, counted from 1.
 
     Raises:
         UserError: the problem's code gives what its spec does not allow.
     """
+    check_samples(problem, split, samples, first)
     dropped: Counter = Counter()
     wanted = samples
     if split == TRAIN:
@@ -79,7 +88,25 @@ def encode_chunk(problem: Problem, features: Mapping[str, FeatureSpec], split: s
     if split == TRAIN:
         tokens = [columns[name].lengths for name, spec in features.items() if spec.kind == FeatureKind.TOKENS]
         columns = _drop(columns, tokens, problem.max_length, len(encoded), dropped)
-    return Chunk(columns, len(samples), +dropped)
+        return Chunk(columns, len(samples), +dropped, {}, frozenset())
+    texts = _raw_texts(problem, features, samples) if len(encoded) == len(samples) else {}
+    return Chunk(columns, len(samples), +dropped, texts, _altered(problem, texts, encoded))
+
+
+def _raw_texts(problem: Problem, features: Mapping[str, FeatureSpec], samples: list[Sample]) -> dict[str, list[str]]:
+    names = [name for name in features if name in problem.encoders]
+    texts = {name: [problem.raw_text(sample, name) for sample in samples] for name in names}
+    return {name: column for name, column in texts.items() if None not in column}
+
+
+def _altered(problem: Problem, texts: dict[str, list[str]], encoded: list[dict[str, np.ndarray]]) -> frozenset[str]:
+    """Returns the features of which some text is not what its ids read as: unknown words, lost white space."""
+    readers = {name: problem.decode_target if name == TARGETS else problem.encoders[name].decode for name in texts}
+    return frozenset(
+        name
+        for name, column in texts.items()
+        if any(readers[name](example[name]) != text for example, text in zip(encoded, column, strict=True))
+    )
 
 
 def _has_empty_text(sample: Sample) -> bool:
@@ -133,12 +160,12 @@ class EncodingPool:
         """
         chunks = _chunks(samples)
         if self._pool is None:
-            yield from (self._local.encode(vocabularies, split, chunk) for chunk in chunks)
+            yield from (self._local.encode(vocabularies, split, chunk, first) for first, chunk in chunks)
             return
         waiting: deque = deque()
         try:
-            for chunk in chunks:
-                waiting.append(self._pool.submit(_encode_in_worker, vocabularies, split, chunk))
+            for first, chunk in chunks:
+                waiting.append(self._pool.submit(_encode_in_worker, vocabularies, split, chunk, first))
                 if len(waiting) >= self._ahead:
                     yield waiting.popleft().result()
             while waiting:
@@ -166,18 +193,20 @@ class _Encoder:
         self._vocabularies: Vocabularies | None = None
         self._features: Mapping[str, FeatureSpec] = {}
 
-    def encode(self, vocabularies: Vocabularies, split: str, samples: list[Sample]) -> Chunk:
+    def encode(self, vocabularies: Vocabularies, split: str, samples: list[Sample], first: int) -> Chunk:
         if vocabularies != self._vocabularies:
             self._problem = self._problem.with_encoders(read_encoders(vocabularies.folder, vocabularies.records, ANEW))
             self._features = self._problem.spec().features
             self._vocabularies = vocabularies
-        return encode_chunk(self._problem, self._features, split, samples)
+        return encode_chunk(self._problem, self._features, split, samples, first)
 
 
-def _chunks(samples: Iterable[Sample]) -> Iterator[list[Sample]]:
-    stream = iter(samples)
+def _chunks(samples: Iterable[Sample]) -> Iterator[tuple[int, list[Sample]]]:
+    """Yields chunks, each with the number of its first sample, counted from 1."""
+    stream, first = iter(samples), 1
     while chunk := list(islice(stream, CHUNK)):
-        yield chunk
+        yield first, chunk
+        first += len(chunk)
 
 
 def _cores() -> int:
@@ -212,5 +241,5 @@ def _nothing() -> None:
     pass
 
 
-def _encode_in_worker(vocabularies: Vocabularies, split: str, samples: list[Sample]) -> Chunk:
-    return _worker.encode(vocabularies, split, samples)
+def _encode_in_worker(vocabularies: Vocabularies, split: str, samples: list[Sample], first: int) -> Chunk:
+    return _worker.encode(vocabularies, split, samples, first)

@@ -13,7 +13,7 @@ import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import t2t
@@ -31,13 +31,21 @@ from t2t.data.manifest import (
     write_manifest,
 )
 from t2t.data.progress import default_progress
+from t2t.data.raw_files import check_raw_files, describe_raw_files
 from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES, ShardWriter
+from t2t.data.texts import TextsWriter
 from t2t.errors import UserError
 from t2t.features import ProblemSpec
-from t2t.problems.base import Problem, Source
+from t2t.problems.base import Problem, Sample, Source
+from t2t.problems.samples import samples_of
 from t2t.text.files import read_encoders, save_encoders
 
 log = logging.getLogger("t2t")
+
+ENOUGH_TO_JUDGE = 10_000
+"""After so many training examples, a corpus that is unfit so far ends the job."""
+
+_CURE = "check the raw files and their encoding, or the problem's max_length"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +62,7 @@ class _Job:
     most_bytes: int
 
     def source(self, use: str) -> Source:
-        return Source(self.tmp_dir, random.Random(seed_of(self.seed, use)))
+        return Source(self.tmp_dir, random.Random(seed_of(self.seed, use)), progress=self.progress)
 
 
 def data_folder(data_dir: Path | str, problem: Problem) -> Path:
@@ -94,24 +102,24 @@ def generate(
         The manifest of what lies there now.
 
     Raises:
-        UserError: the folder holds other data, another process is generating it, a split is empty, or more than half
-            of the training examples are unfit.
+        UserError: the folder holds other data or data of raw files that have changed, another process is generating
+            it, a sample is wrong, a split is empty, or more than half of the training examples are unfit.
         MachineError: the disk is full, or the place is not writable.
     """
-    folder = data_folder(data_dir, problem)
-    if (existing := _existing(folder, problem, seed)) is not None:
+    folder, tmp_dir = data_folder(data_dir, problem), Path(tmp_dir).expanduser()
+    if (existing := _existing(folder, problem, seed, tmp_dir)) is not None:
         return existing
     with os_errors_as_machine_errors(f"cannot write {folder.parent}"):
         folder.parent.mkdir(parents=True, exist_ok=True)
     with _only_generator_of(folder):
-        if (existing := _existing(folder, problem, seed)) is not None:
+        if (existing := _existing(folder, problem, seed, tmp_dir)) is not None:
             return existing
         log.info("generating %s in %s", problem.data_name, folder)
         partial = folder.with_name(f".{folder.name}.partial")
         pool, shown = EncodingPool(problem, workers), default_progress()
         job = _Job(
             copy.copy(problem),
-            Path(tmp_dir).expanduser(),
+            tmp_dir,
             seed,
             partial,
             pool,
@@ -149,12 +157,13 @@ def _only_generator_of(folder: Path) -> Iterator[None]:
         yield
 
 
-def _existing(folder: Path, problem: Problem, seed: int) -> Manifest | None:
+def _existing(folder: Path, problem: Problem, seed: int, tmp_dir: Path) -> Manifest | None:
     """Returns the manifest of data that is what is asked for, None where there is nothing yet."""
     with contextlib.suppress(NotADirectoryError, FileNotFoundError):
         if (folder / MANIFEST_NAME).exists():
             manifest = read_manifest(folder)
             check_matches(manifest, folder, problem, seed)
+            check_raw_files(manifest.raw_files, problem.raw_files(tmp_dir), folder)
             log.info("%s is there already: %s; nothing to do", folder, _counts(manifest))
             return manifest
         if any(folder.iterdir()):
@@ -171,6 +180,7 @@ def _counts(manifest: Manifest) -> str:
 
 def _generate_into(job: _Job) -> Manifest:
     problem = job.problem
+    raw_files = describe_raw_files(problem.raw_files(job.tmp_dir))
     encoders = problem.build_encoders(job.source("vocabulary"))
     records = save_encoders(job.folder, encoders)
     problem.with_encoders(read_encoders(job.folder, records, ANEW))
@@ -185,6 +195,7 @@ def _generate_into(job: _Job) -> Manifest:
         settings=settings_of(problem),
         options=problem.options.changed(),
         seed=job.seed,
+        raw_files=raw_files,
         spec=spec,
         vocabularies=records,
         splits={split: splits[split] for split in problem.splits},
@@ -198,25 +209,61 @@ def _generate_into(job: _Job) -> Manifest:
 
 def _generate_split(job: _Job, split: str, spec: ProblemSpec, vocabularies: Vocabularies) -> SplitRecord:
     source = job.source(split)
-    writer = ShardWriter(job.folder, split, dict(spec.features), job.most_examples, job.most_bytes)
+    drawn = _Drawn(samples_of(job.problem, split, source), source.tally)
     dropped: Counter = Counter()
     read = 0
-    try:
-        samples = job.problem.generate_samples(split, source)
-        for chunk in job.pool.encode(samples, split, vocabularies):
+    with contextlib.ExitStack() as stack:
+        writer = ShardWriter(job.folder, split, dict(spec.features), job.most_examples, job.most_bytes)
+        stack.callback(writer.close)
+        texts = TextsWriter(job.folder, split)
+        stack.callback(texts.close)
+        for chunk in job.pool.encode(drawn, split, vocabularies):
             read += chunk.read
             dropped += chunk.dropped
             writer.write(chunk.columns)
+            texts.write(chunk.texts, chunk.altered)
             job.progress(split, read)
+            if split == TRAIN:
+                _check_so_far(job.problem, read, dropped, drawn)
         _check_split(job.problem, split, read, writer.examples, dropped, source.tally)
         columns, shards = writer.finish()
-    finally:
-        writer.close()
+        kept_texts = texts.finish(writer.examples)
     mended = dict(sorted(source.tally.items()))
     log.info("%s: %s examples written%s", split, f"{writer.examples:,}", _report(dropped, mended))
     return SplitRecord(
-        examples=writer.examples, columns=columns, shards=shards, dropped=dict(sorted(dropped.items())), mended=mended
+        examples=writer.examples,
+        columns=columns,
+        shards=shards,
+        dropped=dict(sorted(dropped.items())),
+        mended=mended,
+        texts=kept_texts,
     )
+
+
+class _Drawn:
+    """Samples on their way to the encoders, counted; those are counted too for which something was mended."""
+
+    def __init__(self, samples: Iterable[Sample], tally: Counter):
+        self._samples, self.tally = samples, tally
+        self.count = self.mended = 0
+
+    def __iter__(self) -> Iterator[Sample]:
+        before = self.tally.total()
+        for sample in self._samples:
+            now = self.tally.total()
+            self.count += 1
+            self.mended += now != before
+            before = now
+            yield sample
+
+
+def _check_so_far(problem: Problem, read: int, dropped: Counter, drawn: _Drawn) -> None:
+    """Ends a hopeless job before the hours that it would take; samples are drawn ahead of those that are encoded."""
+    if read >= ENOUGH_TO_JUDGE and dropped.total() / read + drawn.mended / drawn.count > 0.5:
+        raise UserError(
+            f"more than half of the training data of {problem.name} is unfit so far: of the first {drawn.count:,} "
+            f"examples{_report(dropped, drawn.tally)}; {_CURE}; if only their beginning is so, shuffle them"
+        )
 
 
 def _check_split(problem: Problem, split: str, read: int, written: int, dropped: Counter, mended: Counter) -> None:
@@ -228,7 +275,7 @@ def _check_split(problem: Problem, split: str, read: int, written: int, dropped:
     if split == TRAIN and (2 * unfit > read or not written):
         raise UserError(
             f"more than half of the training data of {problem.name} is unfit: of {read:,} examples"
-            f"{_report(dropped, mended)}; check the raw files and their encoding, or the problem's max_length"
+            f"{_report(dropped, mended)}; {_CURE}"
         )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.data.raw_files import RawFile
 from t2t.errors import UserError, one_line
 from t2t.features import ProblemSpec
 from t2t.problems.base import Problem
@@ -68,6 +69,12 @@ class SplitRecord:
     """Examples left out, by reason."""
     mended: dict[str, int]
     """What was mended in the raw data, by what was wrong."""
+    texts: dict[str, FileRecord] = dataclasses.field(default_factory=dict)
+    """Of a split that outputs are scored on, the raw text of the features whose ids do not say all of it."""
+
+    def files(self) -> list[FileRecord]:
+        """Returns all files of the split."""
+        return [file for shard in self.shards for file in shard.files()] + list(self.texts.values())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,6 +88,8 @@ class Manifest:
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
     """What its user set alone."""
     seed: int
+    raw_files: dict[str, RawFile] = dataclasses.field(default_factory=dict)
+    """What the user's files held that it was made from, by the problem's names for them."""
     spec: ProblemSpec
     vocabularies: dict[str, VocabularyFile]
     splits: dict[str, SplitRecord]
@@ -93,8 +102,11 @@ class Manifest:
         plain |= {
             "spec": self.spec.to_dict(),
             "vocabularies": {name: dataclasses.asdict(v) for name, v in self.vocabularies.items()},
-            "splits": {name: dataclasses.asdict(split) for name, split in self.splits.items()},
+            "splits": {name: _plain_split(split) for name, split in self.splits.items()},
+            "raw_files": {name: dataclasses.asdict(file) for name, file in self.raw_files.items()},
         }
+        if not self.raw_files:
+            del plain["raw_files"]
         return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
@@ -110,6 +122,7 @@ class Manifest:
                 "spec": ProblemSpec.from_dict(plain["spec"]),
                 "vocabularies": {name: VocabularyFile(**v) for name, v in plain["vocabularies"].items()},
                 "splits": {name: _split_from_dict(split) for name, split in plain["splits"].items()},
+                "raw_files": {name: RawFile(**file) for name, file in plain.get("raw_files", {}).items()},
             }
         )
 
@@ -126,6 +139,13 @@ class Manifest:
         return self.splits[name]
 
 
+def _plain_split(split: SplitRecord) -> dict[str, Any]:
+    plain = dataclasses.asdict(split)
+    if not split.texts:
+        del plain["texts"]
+    return plain
+
+
 def _split_from_dict(plain: dict[str, Any]) -> SplitRecord:
     shards = [
         ShardRecord(
@@ -136,7 +156,8 @@ def _split_from_dict(plain: dict[str, Any]) -> SplitRecord:
         for shard in plain["shards"]
     ]
     columns = {name: ColumnTotals(**totals) for name, totals in plain["columns"].items()}
-    return SplitRecord(**{**plain, "columns": columns, "shards": shards})
+    texts = {name: FileRecord(**record) for name, record in plain.get("texts", {}).items()}
+    return SplitRecord(**{**plain, "columns": columns, "shards": shards, "texts": texts})
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from t2t.atomic import sha256_of
 from t2t.data.columns import SEQUENCES, batch_dtype, item_shape, ranges
 from t2t.data.manifest import ANEW, FileRecord, Manifest, ShardRecord
+from t2t.data.texts import read_texts
 from t2t.errors import UserError, one_line
 from t2t.features import FeatureSpec
 
@@ -33,12 +34,14 @@ class SplitReader:
         """Stored feature name to what it is made of."""
         self.longest: dict[str, int] = {name: totals.longest for name, totals in record.columns.items()}
         """Most items of a feature in one example."""
-        self._records = record.shards
+        self._record = record
         self._first = np.cumsum([0] + [shard.examples for shard in record.shards])
         self._values = [self._map_all(shard.values) for shard in record.shards]
         self._offsets = [self._map_all(shard.offsets) for shard in record.shards]
         for number, shard in enumerate(record.shards):
             self._check_shapes(number, shard)
+        for texts in record.texts.values():
+            self._checked(texts)
 
     def __len__(self) -> int:
         return int(self._first[-1])
@@ -68,7 +71,7 @@ class SplitReader:
             Values end to end, (sum of lengths, *item_shape) in the stored dtype, and lengths, (N,) int32.
         """
         indices = np.asarray(indices)
-        if len(self._records) == 1:
+        if len(self._record.shards) == 1:
             offsets = self._offsets[0][feature]
             starts = offsets[indices]
             lengths = offsets[indices + 1] - starts
@@ -87,13 +90,18 @@ class SplitReader:
         """Reads examples of a feature that is one item each (label, image): (N, *item_shape)."""
         return self.read(indices, feature)[0].astype(batch_dtype(self.features[feature]), copy=False)
 
+    def texts(self, feature: str, limit: int | None = None) -> list[str] | None:
+        """Returns the raw text of the first `limit` examples, or of all; None where the ids say all of it."""
+        file = self._record.texts.get(feature)
+        return read_texts(self.folder / file.name, limit) if file else None
+
     def verify(self) -> None:
         """Computes the sha256 of every file, about a gigabyte a second.
 
         Raises:
             UserError: a file is not what was generated.
         """
-        for record in (record for shard in self._records for record in shard.files()):
+        for record in self._record.files():
             if sha256_of(self.folder / record.name) != record.sha256:
                 raise UserError(
                     f"{self.folder / record.name} is corrupt: its sha256 is not the one in the manifest; {ANEW}"
@@ -101,7 +109,7 @@ class SplitReader:
 
     def _by_shard(self, indices: np.ndarray):
         """Yields shard number, the rows that lie in it, (n,), and their places in it, (n,)."""
-        if len(self._records) == 1:
+        if len(self._record.shards) == 1:
             yield 0, slice(None), indices
             return
         shard_of = np.searchsorted(self._first, indices, side="right") - 1
@@ -113,19 +121,27 @@ class SplitReader:
         return {name: self._map(records[name]) for name in self.features}
 
     def _map(self, record: FileRecord) -> np.ndarray:
-        path = self.folder / record.name
+        path = self._checked(record)
         try:
-            size = path.stat().st_size
-            if size != record.bytes:
-                raise UserError(f"{path} has {size:,} bytes where the manifest says {record.bytes:,}; {ANEW}")
             # A plain array over the map: indexing np.memmap itself costs several times as much.
             return np.asarray(np.load(path, mmap_mode="r")).view(np.ndarray)
-        except FileNotFoundError:
-            raise UserError(f"{path} is missing; {ANEW}") from None
         except OSError as error:
             raise UserError(f"cannot read {path}: {error.strerror}; correct its permissions, or {ANEW}") from error
         except ValueError as error:
             raise UserError(f"{path} is corrupt ({one_line(error)}); {ANEW}") from error
+
+    def _checked(self, record: FileRecord) -> Path:
+        """Returns the path of a file, which is there and has the size that the manifest says."""
+        path = self.folder / record.name
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            raise UserError(f"{path} is missing; {ANEW}") from None
+        except OSError as error:
+            raise UserError(f"cannot read {path}: {error.strerror}; correct its permissions, or {ANEW}") from error
+        if size != record.bytes:
+            raise UserError(f"{path} has {size:,} bytes where the manifest says {record.bytes:,}; {ANEW}")
+        return path
 
     def _check_shapes(self, number: int, shard: ShardRecord) -> None:
         """Offsets must cover the values, or a corrupt header would show as a crash much later."""

@@ -8,7 +8,7 @@ import dataclasses
 import random
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,6 +33,8 @@ class Source:
     """The only source of chance; seeded by the run's seed and the split."""
     tally: Counter = dataclasses.field(default_factory=Counter)
     """Counts of what was mended on the way in, e.g. `invalid UTF-8 replaced`; reported with the generated data."""
+    progress: Callable[[str, int], None] = lambda what, read: None
+    """Told, now and then, what is being read and how many samples of it have been."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,6 +91,36 @@ class Problem(ABC):
     @abstractmethod
     def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
         """Turns samples into arrays: token features to (length,) int32 ended by EOS_ID, labels to () int32."""
+
+    def sample_fault(self, sample: Any) -> str:
+        """Returns what is wrong with a sample and what it needs, said of it, e.g. `has no 'targets'; it needs ...`.
+
+        Empty where nothing is wrong. A subclass whose samples have a form of their own overrides it.
+        """
+        return "" if isinstance(sample, Mapping) else f"is of type {type(sample).__name__}; it must be a dict"
+
+    def raw_text(self, sample: Sample, feature: str) -> str | None:
+        """Returns a feature of a sample as text, which outputs are scored against; None for one that is no text.
+
+        A problem whose `decode_target` writes text otherwise than its samples have it overrides it.
+        """
+        value = sample.get(feature)
+        return value if isinstance(value, str) else None
+
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the files of the user's that the samples are read from, by what they are called in messages.
+
+        Their contents are remembered with the data, so that data of other contents is noticed; files that do not
+        exist may be among them.
+
+        Args:
+            tmp_dir: see `Source`.
+        """
+        return {}
+
+    def declared_spec(self) -> ProblemSpec | None:
+        """Returns the features without the sizes of their vocabularies, which needs no encoders; None if not known."""
+        return None
 
     def with_encoders(self, encoders: Mapping[str, TextEncoder]) -> "Problem":
         """Gives the problem its vocabularies and returns it."""

@@ -88,6 +88,11 @@ class Text2TextFiles(Translation):
         flags = ", ".join(f"{flag}=FILE" for split in _NEEDED for flag in _flags(split))
         return f"{flags}, and if there is a test set {' and '.join(f'{flag}=FILE' for flag in _flags(TEST))}"
 
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the files by the names of their options."""
+        named = {flag.removeprefix("--"): Path(path) for flag, path in self._files().items() if path}
+        return super().raw_files(tmp_dir) | named
+
     def _paths(self, split: str) -> list[str]:
         return [getattr(self.options, flag.removeprefix("--")) for flag in _flags(split)]
 

@@ -15,7 +15,8 @@ A new one is a short subclass that says which vocabulary it wants and yields str
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from t2t.constants import EOS_ID, INPUTS, TARGETS, TRAIN
 from t2t.errors import UserError
 from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.problems.base import Problem, ProblemOptions, Sample, Source
+from t2t.problems.samples import check_samples, samples_of, shown, text_fault
 from t2t.text import encoder_class
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import read_vocabulary
@@ -32,6 +34,9 @@ from t2t.text.sample import SampleSize, spread_sample
 from t2t.text.token import TokenEncoder
 
 log = logging.getLogger("t2t")
+
+_SAMPLES_BETWEEN_NEWS = 1000
+_CLASSES_SHOWN = 10
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,19 +92,49 @@ class TextProblem(Problem):
         groups = [self.text_features] if self.shared_vocabulary else [(name,) for name in self.text_features]
         encoders: dict[str, TextEncoder] = {}
         for names in groups:
-            fresh = Source(source.tmp_dir, type(source.rng)(source.rng.random()))
-            lines = spread_sample(self._training_text(names, fresh), self.vocab_sample_bytes, self._log_sample(names))
-            encoders |= dict.fromkeys(names, encoder_class(self.vocab_kind).build(lines, self.vocab_size))
+            fresh = Source(source.tmp_dir, type(source.rng)(source.rng.random()), progress=source.progress)
+            encoders |= dict.fromkeys(names, self._learn(names, fresh))
         return encoders
 
-    def _log_sample(self, names: tuple[str, ...]) -> Callable[[SampleSize], None]:
-        text = f"{self.name}: the vocabulary of {' and '.join(names)} is learnt from"
-        return lambda size: log.info("%s %s of the training text", text, size)
+    def _learn(self, names: tuple[str, ...], source: Source) -> TextEncoder:
+        """Learns one vocabulary, and says from what and how long that took, reading apart."""
+        what, began = f"vocabulary of {' and '.join(names)}", []
+
+        def say(size: SampleSize) -> None:
+            log.info(
+                "%s: the %s is learnt from %s of the training text: %s ids of kind %s",
+                self.name, what, size, f"{self.vocab_size:,}", self.vocab_kind,
+            )  # fmt: skip
+            began.append(time.monotonic())
+
+        lines = spread_sample(self._training_text(names, source), self.vocab_sample_bytes, say)
+        encoder = encoder_class(self.vocab_kind).build(lines, self.vocab_size)
+        if began:  # some kinds need no text
+            log.info("%s: the %s took %.1f s to learn", self.name, what, time.monotonic() - began[0])
+        return encoder
 
     def _training_text(self, names: tuple[str, ...], source: Source) -> Iterator[str]:
-        for sample in self.generate_samples(TRAIN, source):
-            for name in names:
-                yield sample[name]
+        number = 0
+        for number, sample in enumerate(samples_of(self, TRAIN, source), 1):
+            check_samples(self, TRAIN, [sample], number)
+            if number % _SAMPLES_BETWEEN_NEWS == 0:
+                source.progress("vocabulary", number)
+            yield from (sample[name] for name in names)
+        source.progress("vocabulary", number)
+
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the vocabulary's file where one is given."""
+        return {"vocab_file": Path(self.options.vocab_file)} if self.options.vocab_file else {}
+
+    def sample_fault(self, sample: Any) -> str:
+        """Every text feature must be there and be text."""
+        return text_fault(sample, self.text_features)
+
+    def declared_spec(self) -> ProblemSpec:
+        """Token features."""
+        return ProblemSpec(
+            name=self.name, features={name: FeatureSpec(kind=FeatureKind.TOKENS) for name in self.text_features}
+        )
 
     def spec(self) -> ProblemSpec:
         """Token features with the sizes of their vocabularies."""
@@ -148,27 +183,37 @@ class Text2Class(TextProblem):
         super().__init__(**options)
         self._label_ids = {label: position for position, label in enumerate(self.class_labels)}
 
+    def sample_fault(self, sample: Any) -> str:
+        """The text must be text, and the target one of the classes."""
+        more = ", ..." if len(self.class_labels) > _CLASSES_SHOWN else ""
+        classes = f"class_labels ({', '.join(map(str, self.class_labels[:_CLASSES_SHOWN]))}{more})"
+        if fault := text_fault(sample, self.text_features, f" and one of its {classes} for {TARGETS!r}"):
+            return fault
+        if TARGETS not in sample:
+            return f"has no {TARGETS!r}; it must be one of its {classes}"
+        label = sample[TARGETS]
+        known = isinstance(label, Hashable) and label in self._label_ids
+        return "" if known else f"has {shown(label)} for {TARGETS!r}, which is none of its {classes}"
+
+    def declared_spec(self) -> ProblemSpec:
+        """One token feature and one label."""
+        return self._with_label(super().declared_spec())
+
     def spec(self) -> ProblemSpec:
         """One token feature and one label."""
-        features = dict(super().spec().features)
-        features[TARGETS] = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=len(self.class_labels))
-        return ProblemSpec(name=self.name, features=features)
+        return self._with_label(super().spec())
+
+    def _with_label(self, spec: ProblemSpec) -> ProblemSpec:
+        label = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=len(self.class_labels))
+        return ProblemSpec(name=self.name, features={**spec.features, TARGETS: label})
 
     def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
         """Encodes the text, and each class name as its position in `class_labels`."""
         encoded = super().encode_samples(samples)
         for example, sample in zip(encoded, samples, strict=True):
-            example[TARGETS] = np.asarray(self._label_id(sample[TARGETS]), dtype=np.int32)
+            example[TARGETS] = np.asarray(self._label_ids[sample[TARGETS]], dtype=np.int32)
         return encoded
 
     def decode_target(self, ids: Any) -> str:
         """Returns the name of a class."""
         return self.class_labels[int(ids)]
-
-    def _label_id(self, label: str) -> int:
-        if label not in self._label_ids:
-            raise UserError(
-                f"class {label!r} in the samples of {self.name}: it declares {', '.join(self.class_labels)}; "
-                f"add the class to class_labels or leave the sample out"
-            )
-        return self._label_ids[label]

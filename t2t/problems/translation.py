@@ -55,6 +55,11 @@ class TranslationFiles(Translation):
         for source_line, target_line in read_parallel(*paths, source.tally):
             yield {INPUTS: source_line, TARGETS: target_line}
 
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the files that are there, by the names they have there: packed and unpacked ones are not the same."""
+        found = filter(None, (_locate(tmp_dir, name) for name in self._names()))
+        return super().raw_files(tmp_dir) | {path.name: path for path in found}
+
     def requirements(self) -> str:
         """Returns the names of the files and where they come from."""
         names = ", ".join(self._names())

@@ -168,8 +168,8 @@ def _iterated(problem: str, examples: Iterable[dict[str, bytes]], place: Path) -
         except Exception as error:  # one of the many classes of TensorFlow's errors, or of the system's
             raise UserError(
                 f"{problem}: reading example {number + 1:,} of the data set in {place} failed: "
-                f"{type(error).__name__}: {one_line(error)[:200]}; if its files are damaged, delete that folder and run "
-                f"the same command again"
+                f"{type(error).__name__}: {one_line(error)[:200]}; if its files are damaged, delete that folder and "
+                f"run the same command again"
             ) from error
         number += 1
         yield example

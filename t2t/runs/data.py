@@ -67,6 +67,6 @@ def open_data(request: Request, problem: Problem, verify: bool = True) -> OpenDa
 
 
 def _fingerprint(manifest: Manifest) -> str:
-    """Returns the sha256 of what decides the data; which version of the program wrote it does not."""
-    same = dataclasses.replace(manifest, written_by="")
+    """Returns the sha256 of what the data is; who wrote it and from which files does not matter."""
+    same = dataclasses.replace(manifest, written_by="", raw_files={})
     return hashlib.sha256(same.to_json().encode()).hexdigest()

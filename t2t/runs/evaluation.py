@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from t2t.constants import INPUTS, TARGETS
+from t2t.constants import INPUTS, TARGETS, TRAIN
 from t2t.data.generate import data_folder
 from t2t.data.pipeline import EvalBatches
 from t2t.data.reader import SplitReader
@@ -134,8 +134,13 @@ def decode_examples(
 
 
 def references_of(translator: Translator, reader: SplitReader, columns, limit: int | None = None) -> list[str]:
-    """Returns the targets of the first `limit` examples of a split as text."""
-    rows = _rows_of(reader, limit, (columns or {}).get(TARGETS, TARGETS))
+    """Returns the targets of the first `limit` examples of a split as their raw text."""
+    stored = (columns or {}).get(TARGETS, TARGETS)
+    if (texts := reader.texts(stored, limit)) is not None:
+        return texts
+    if reader.split == TRAIN and not translator.problem.encoders[TARGETS].lossless:
+        log.warning("train: references are read back from ids, so words that the vocabulary lacks count as equal")
+    rows = _rows_of(reader, limit, stored)
     return [translator.problem.decode_target(ids) for ids in rows]
 
 

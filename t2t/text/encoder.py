@@ -20,6 +20,8 @@ class TextEncoder(ABC):
     """Name of this kind of vocabulary, as `--vocab_kind` has it."""
     file_suffix: ClassVar[str]
     """Ending of the file that holds one, with its dot."""
+    lossless: ClassVar[bool] = True
+    """Whether `decode(encode(text)) == text` for every valid Unicode text."""
 
     @property
     @abstractmethod

@@ -22,6 +22,7 @@ class TokenEncoder(TextEncoder):
 
     kind = "token"
     file_suffix = ".tokens"
+    lossless = False
 
     def __init__(self, words: Iterable[str]):
         words = tuple(words)

@@ -27,6 +27,7 @@ class WordListEncoder(TextEncoder):
 
     kind = "word_list"
     file_suffix = ".txt"
+    lossless = False
 
     def __init__(self, words: Sequence[str]):
         self._words = tuple(words)

@@ -139,6 +139,49 @@ def test_more_than_half_unfit_stops_the_job(listed_class, tmp_path):
     assert [path.name for path in visible(tmp_path)] == ["half"]
 
 
+def unfit_from(start, drawn, spoil):
+    """Yields good pairs, and spoilt ones from a place on; notes how far it was read."""
+    for number in range(60_000):
+        drawn.append(number)
+        yield spoil if number >= start else ("1", "2")
+
+
+@pytest.mark.parametrize("start", [0, 6000])
+def test_a_hopeless_job_stops_early(listed_class, tmp_path, start):
+    drawn = []
+    with pytest.raises(UserError) as raised:
+        generate(listed_class(unfit_from(start, drawn, ("", "1"))), tmp_path, tmp_path, workers=1)
+    first = max(10_000, 2 * start + 1000)
+    assert str(raised.value) == (
+        f"more than half of the training data of listed is unfit so far: of the first {first:,} examples; "
+        f"{first - start:,} dropped ({first - start:,} with an empty side); check the raw files and their encoding, or "
+        f"the problem's max_length; if only their beginning is so, shuffle them"
+    )
+    assert len(drawn) == first
+    assert visible(tmp_path) == []
+
+
+def test_mended_examples_count_on_the_way_too(listed_class, tmp_path):
+    drawn = []
+
+    class Mended(listed_class):
+        def generate_samples(self, split, source):
+            for sample in super().generate_samples(split, source):
+                if split == "train" and len(drawn) % 5 < 3:
+                    source.tally["invalid UTF-8 replaced"] += 2  # both sides of one example
+                yield sample
+
+    with pytest.raises(
+        UserError, match=r"unfit so far: of the first 10,000 examples; mended: 12,000 invalid UTF-8 rep"
+    ):
+        generate(Mended(unfit_from(10**6, drawn, ())), tmp_path, tmp_path, workers=1)
+
+
+def test_a_beginning_that_is_bad_enough_but_not_hopeless_goes_on(listed_class, tmp_path):
+    rows = [("", "1")] * 5000 + [("1", "2")] * 5500
+    assert generate(listed_class(rows), tmp_path, tmp_path, workers=1).split("train").examples == 5500
+
+
 @pytest.mark.parametrize("split", ["train", "dev"])
 def test_empty_split_is_an_error(listed_class, tmp_path, split):
     rows = {"train": [("1", "1")], "dev": [("1", "1")]} | {split: []}
@@ -206,6 +249,17 @@ def test_an_example_without_a_declared_feature_is_refused(digits_class, tmp_path
         generate(Half(), tmp_path, tmp_path, workers=1)
 
 
+def test_a_wrong_sample_is_named_by_its_place_in_the_split(listed_class, tmp_path, monkeypatch):
+    monkeypatch.setattr("t2t.data.encoding.CHUNK", 7)
+    with pytest.raises(
+        UserError, match=r"problem listed: sample 17 of split 'train' .* has None for 'targets', of type"
+    ):
+        generate(listed_class([("1", "2")] * 16 + [("1", None)] * 9), tmp_path, tmp_path, workers=1)
+    with pytest.raises(UserError, match=r"problem listed: sample 2 of split 'dev' .* has bytes for 'inputs' \(b'1'\)"):
+        generate(listed_class([("1", "2")], [("1", "2"), (b"1", "2")]), tmp_path, tmp_path, workers=1)
+    assert visible(tmp_path) == []
+
+
 def test_progress_is_told_the_examples_read(digits_class, tmp_path, monkeypatch):
     monkeypatch.setattr("t2t.data.encoding.CHUNK", 90)
     told = []
@@ -227,7 +281,7 @@ import os, sys, threading
 from pathlib import Path
 from t2t.data import encoding
 from t2t.data.generate import generate
-from t2t.errors import MachineError
+from t2t.errors import T2TError
 from t2t.problems.text_problems import Text2Text
 
 encoding.CHUNK = 50
@@ -244,7 +298,10 @@ class Digits(Text2Text):
             if self.dies == "parent" and split == "train" and number == 2000:
                 os._exit(9)
             digits = source.rng.choices(self.vocabulary, k=source.rng.randint(0, 20))
-            yield {"inputs": " ".join(digits), "targets": " ".join(reversed(digits))}
+            yield {"inputs": " ".join(digits), "targets": " ".join(reversed(digits)), **self.faulty(split, number)}
+
+    def faulty(self, split, number):
+        return {"targets": 7} if self.dies == "sample" and split == "train" and number >= 1234 else {}
 
     def encode_samples(self, samples):
         (out / f"encoder-{os.getpid() == parent}").touch()
@@ -257,8 +314,9 @@ problem = Digits()
 problem.dies = sys.argv[3]
 try:
     generate(problem, out, out, seed=5, workers=workers)
-except MachineError as error:
-    sys.exit(str(error))
+except T2TError as error:
+    print(error, file=sys.stderr)
+    sys.exit(error.exit_status)
 assert "tensorflow" not in sys.modules
 assert threading.active_count() == 1
 """
@@ -292,6 +350,16 @@ def test_killed_process_leaves_no_data_and_the_next_run_cleans_up(tmp_path):
     assert run_script(tmp_path, 2).returncode == 0
     assert {path.name for path in visible(tmp_path)} == {"digits", "encoder-False"}
     SplitReader(tmp_path / "digits", read_manifest(tmp_path / "digits"), "train").verify()
+
+
+def test_a_wrong_sample_comes_out_of_a_worker_as_the_same_line(tmp_path):
+    said = {workers: run_script(tmp_path / str(workers), workers, dies="sample") for workers in (1, 3)}
+    assert {workers: (done.returncode, done.stderr) for workers, done in said.items()} == dict.fromkeys(
+        (1, 3),
+        (2, "problem digits: sample 1,235 of split 'train' (keys: inputs, targets) has 7 for 'targets', of type int; "
+            "it must be a dict with a str for 'inputs' and 'targets'; correct its generate_samples\n"),
+    )  # fmt: skip
+    assert (tmp_path / "3" / "encoder-False").exists()
 
 
 def test_dead_worker_is_a_fault_of_the_machine(tmp_path):

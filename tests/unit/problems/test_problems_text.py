@@ -4,7 +4,7 @@ import re
 import numpy as np
 import pytest
 
-from t2t.errors import UnknownNameError, UserError
+from t2t.errors import UnknownNameError
 from t2t.features import FeatureKind
 from t2t.problems.base import Source
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text
@@ -116,11 +116,51 @@ def test_the_vocabulary_is_learnt_from_a_spread_sample(tmp_path, caplog):
 
     encoder = ready(Long(), tmp_path).encoders["inputs"]
     said = r"the vocabulary of inputs and targets is learnt from \d+ of 4,000 lines \(0.0 MB\), one of every 32 of"
-    assert re.search(said, caplog.text)
+    assert re.search(said + " the training text: 8,192 ids of kind token", caplog.text)
+    assert re.search(r"counting: the vocabulary of inputs and targets took \d+\.\d s to learn", caplog.text)
     words = [encoder.piece(i) for i in range(3, encoder.vocab_size)]
     assert 100 < len(words) < 400
     assert min(sum(word[0] == side for word in words) for side in "st") > len(words) / 3
     assert {int(word[1:]) // 500 for word in words} == {0, 1, 2, 3}
+
+
+def test_learning_tells_how_much_has_been_read_and_a_kind_that_needs_no_text_says_nothing(tmp_path, caplog):
+    caplog.set_level("INFO", "t2t")
+
+    class Many(Counting):
+        shared_vocabulary = False
+
+        def generate_samples(self, split, source):
+            yield from ({"inputs": "a", "targets": "b"} for _ in range(2500))
+
+    told = []
+    Many().build_encoders(Source(tmp_path, random.Random(0), progress=lambda *news: told.append(news)))
+    assert told == [("vocabulary", 1000), ("vocabulary", 2000), ("vocabulary", 2500)] * 2
+    size = "all 2,500 lines (0.0 MB) of the training text: 8,192 ids of kind token"
+    assert [re.sub(r"\d+\.\d s", "T", line) for line in caplog.messages] == [
+        f"counting: the vocabulary of inputs is learnt from {size}",
+        "counting: the vocabulary of inputs took T to learn",
+        f"counting: the vocabulary of targets is learnt from {size}",
+        "counting: the vocabulary of targets took T to learn",
+    ]
+    caplog.clear()
+    Alone().build_encoders(Source(tmp_path, random.Random(0), progress=lambda *news: told.append(news)))
+    assert (len(told), caplog.messages) == (6, [])
+
+
+def test_what_is_known_of_the_features_without_vocabularies():
+    for problem in (Counting(), Alone(), Mood()):
+        declared = problem.declared_spec()
+        assert declared.name == problem.name
+        kinds = {name: feature.kind.value for name, feature in declared.features.items()}
+        assert (
+            kinds
+            == {
+                "counting": {"inputs": "tokens", "targets": "tokens"},
+                "alone": {"targets": "tokens"},
+                "mood": {"inputs": "tokens", "targets": "label"},
+            }[problem.name]
+        )
 
 
 def test_text_alone(tmp_path):
@@ -141,9 +181,3 @@ def test_text_to_class(tmp_path):
     assert (int(good["targets"]), int(bad["targets"])) == (1, 0)
     assert (good["targets"].shape, good["targets"].dtype) == ((), np.int32)
     assert problem.decode_target(good["targets"]) == "good"
-
-
-def test_a_class_that_is_not_declared(tmp_path):
-    problem = ready(Mood(), tmp_path)
-    with pytest.raises(UserError, match="class 'fine' in the samples of mood: it declares bad, good; add the class"):
-        problem.encode_samples([{"inputs": "a", "targets": "fine"}])

@@ -157,10 +157,9 @@ def test_a_damaged_record_is_named_when_it_is_reached(folder, tmp_path):
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    drawn, problem = [], ende()
+    drawn = []
     with pytest.raises(UserError) as raised:
-        for sample in problem.generate_samples("train", Source(tmp_path, random.Random(0))):
-            drawn.append(sample)
+        drawn.extend(ende().generate_samples("train", Source(tmp_path, random.Random(0))))
     assert 0 < len(drawn) < COUNTS["train"]
     assert str(raised.value).startswith(
         f"wmt_ende_tokens_32k: reading example {len(drawn) + 1} of the data set in {place} failed: DataLossError: "

@@ -1,0 +1,86 @@
+"""Samples as a problem's own code yields them, held to what the problem declares.
+
+What is wrong there is a mistake in a few lines of a plug-in, so it is said as one: which sample, of which split, has
+what, and what it needs.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from t2t.errors import UserError, one_line
+from t2t.problems.base import Problem, Sample, Source
+
+_SHOWN = 40
+"""Characters of a wrong value that a message shows."""
+
+
+def samples_of(problem: Problem, split: str, source: Source) -> Iterator[Sample]:
+    """Returns what `generate_samples` yields, unchecked.
+
+    Raises:
+        UserError: it is no generator.
+    """
+    samples = problem.generate_samples(split, source)
+    if not isinstance(samples, Iterable):
+        raise UserError(
+            f"problem {problem.name}: generate_samples returned {type(samples).__name__} for split {split!r}; it must "
+            f"yield a dict for each sample"
+        )
+    return iter(samples)
+
+
+def check_samples(problem: Problem, split: str, samples: Sequence[Any], first: int = 1) -> None:
+    """Refuses samples that lack what the problem needs.
+
+    Args:
+        problem: whose `sample_fault` judges them.
+        split: that they are of.
+        samples: consecutive ones.
+        first: number of the first of them in the split, counted from 1.
+
+    Raises:
+        UserError: the message names the first faulty one.
+    """
+    for number, sample in enumerate(samples, first):
+        if fault := problem.sample_fault(sample):
+            keys = f" (keys: {', '.join(map(str, sample)) or 'none'})" if isinstance(sample, Mapping) else ""
+            raise UserError(
+                f"problem {problem.name}: sample {number:,} of split {split!r}{keys} {fault}; correct its "
+                f"generate_samples"
+            )
+
+
+def text_fault(sample: Any, names: Sequence[str], also: str = "") -> str:
+    """Returns what is wrong with the text of a sample, as `Problem.sample_fault` does.
+
+    Args:
+        sample: as the problem yields it.
+        names: of its features that are text.
+        also: what else a sample needs, for the message.
+    """
+    fault = "" if isinstance(sample, Mapping) else f"is of type {type(sample).__name__}"
+    for name in names:
+        if fault:
+            break
+        fault = f"has no {name!r}" if name not in sample else _fault_of(sample[name], name)
+    needed = f"a dict with a str for {' and '.join(map(repr, names))}{also}"
+    return f"{fault}; it must be {needed}" if fault else ""
+
+
+def shown(value: Any) -> str:
+    """Returns a wrong value for a message, cut where it is long."""
+    text = one_line(repr(value))
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def _fault_of(text: Any, name: str) -> str:
+    if isinstance(text, bytes):
+        return f"has bytes for {name!r} ({shown(text)}), which must be decoded first"
+    if not isinstance(text, str):
+        return f"has {shown(text)} for {name!r}, of type {type(text).__name__}"
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            return f"has a lone surrogate, U+{ord(text[error.start]):04X}, in {name!r}, which is no valid Unicode"
+    return ""

@@ -1,0 +1,136 @@
+"""Raw files that have changed since data was made of them are noticed where data is generated, and nowhere else."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from t2t.data.generate import generate
+from t2t.data.manifest import Manifest, read_manifest
+from t2t.data.raw_files import RawFile
+from t2t.errors import UserError
+from t2t.problems.text_files import Text2TextFiles
+from t2t.problems.translation import TranslationFiles
+from t2t.runs.data import generate_data, open_data
+from t2t.runs.names import Request, problem_named
+
+PAPER = "abc"
+PAPER_SHA256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+"""FIPS 180-4's own example of a digest."""
+
+
+@pytest.fixture
+def files(tmp_path):
+    paths = {}
+    for split in ("train", "dev"):
+        for side in ("source", "target"):
+            path = tmp_path / f"{split}.{side}"
+            path.write_text(PAPER)
+            paths[f"{split}_{side}"] = str(path)
+    return paths
+
+
+@pytest.fixture
+def request_(files, tmp_path):
+    return Request(problem="text2text_files", problem_options={**files, "vocab_kind": "byte"}, data_dir=f"{tmp_path}/d")
+
+
+def generated(request):
+    return generate_data(request, problem_named(request.problem, request.problem_options))
+
+
+def test_the_manifest_says_what_the_files_held(request_, files):
+    manifest = generated(request_)
+    assert manifest.raw_files == {
+        name: RawFile(path=path, bytes=3, sha256=PAPER_SHA256) for name, path in files.items()
+    }
+    assert Manifest.from_dict(json.loads(manifest.to_json())) == manifest
+
+
+def test_other_contents_under_the_same_path_are_refused(request_, files, tmp_path):
+    manifest = generated(request_)
+    folder = tmp_path / "d" / "text2text_files"
+    stamp = os.stat(files["dev_target"])
+    Path(files["dev_target"]).write_text("abd")  # of the same size
+    os.utime(files["dev_target"], ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # and with the same time of change
+    Path(files["train_source"]).write_text("abc\n")
+    with pytest.raises(UserError) as raised:
+        generated(request_)
+    assert str(raised.value) == (
+        f"{folder} was made when {files['train_source']}, {files['dev_target']} held something else; to make the data "
+        f"anew, delete that folder or choose another --data_dir; to use the data as it is, do not generate it again"
+    )
+    assert read_manifest(folder) == manifest
+    shutil.rmtree(folder)
+    assert generated(request_).raw_files["train_source"].bytes == 4
+
+
+def test_the_same_contents_copied_or_gone_are_no_matter(request_, files):
+    manifest = generated(request_)
+    os.utime(files["dev_target"], ns=(5, 5))
+    assert generated(request_) == manifest
+    for path in files.values():
+        Path(path).unlink()
+    assert generated(request_) == manifest
+
+
+def test_training_reads_no_raw_file(request_, files, monkeypatch):
+    problem = problem_named(request_.problem, request_.problem_options)
+    generated(request_)
+    fingerprint = open_data(request_, problem).fingerprint
+    Path(files["train_source"]).write_text("other text")
+    monkeypatch.setattr(Text2TextFiles, "raw_files", None)
+    assert open_data(request_, problem).fingerprint == fingerprint
+
+
+def test_what_is_said_of_the_files_is_no_part_of_the_data(request_):
+    problem = problem_named(request_.problem, request_.problem_options)
+    manifest = generated(request_)
+    before = open_data(request_, problem).fingerprint
+    plain = json.loads(manifest.to_json())
+    del plain["raw_files"]
+    (Path(request_.data_dir) / "text2text_files" / "manifest.json").write_text(json.dumps(plain))
+    assert open_data(request_, problem).fingerprint == before
+
+
+def test_a_vocabulary_that_was_given_counts_as_a_raw_file(files, tmp_path):
+    vocabulary = tmp_path / "words.tokens"
+    vocabulary.write_text("<pad>\n</s>\n<unk>\nabc\n")
+    request = Request(
+        problem="text2text_files", problem_options={**files, "vocab_file": str(vocabulary)}, data_dir=f"{tmp_path}/d"
+    )
+    assert generated(request).raw_files.keys() == {*files, "vocab_file"}
+    vocabulary.write_text("<pad>\n</s>\n<unk>\nabcd\n")
+    with pytest.raises(UserError, match=r"was made when .*words\.tokens held something else"):
+        generated(request)
+
+
+def test_files_of_a_corpus_by_their_names_in_the_folder(tmp_path):
+    class News(TranslationFiles):
+        name = "news"
+        vocab_kind = "byte"
+        split_files = {"train": ("a.gz", "b"), "dev": ("a.gz", "b")}
+
+    for name in "ab":
+        (tmp_path / name).write_text(PAPER)
+    manifest = generate(News(), tmp_path / "d", tmp_path, workers=1)
+    assert manifest.raw_files.keys() == {"a", "b"}
+    elsewhere = tmp_path / "moved"
+    elsewhere.mkdir()
+    assert generate(News(), tmp_path / "d", elsewhere, workers=1) == manifest
+    (elsewhere / "a.gz").write_text("packed, and so another file")
+    assert generate(News(), tmp_path / "d", elsewhere, workers=1) == manifest
+    (elsewhere / "b").write_text("abd")
+    with pytest.raises(UserError, match=rf"d/news was made when {elsewhere}/b held something else"):
+        generate(News(), tmp_path / "d", elsewhere, workers=1)
+
+
+def test_a_file_that_cannot_be_read_is_named(request_, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("t2t.data.raw_files.sha256_of", refuse)
+    with pytest.raises(UserError, match=r"train\.source: cannot be read \(Permission denied\); correct its permiss"):
+        generated(request_)
