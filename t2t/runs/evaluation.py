@@ -16,6 +16,7 @@ from t2t.hparams.base import HParams
 from t2t.inference import Hypothesis, Translator, longest_taken
 from t2t.metrics import Score, compute, is_text_metric
 from t2t.models.base import SequenceModel
+from t2t.problems.base import Problem
 from t2t.run_dir import RunDir
 from t2t.runs.data import OpenData, open_data
 from t2t.runs.names import Request, problem_named
@@ -75,14 +76,9 @@ def evaluate(
 ) -> Evaluation:
     """Evaluates a model on the first `eval_steps` batches of a split (0 = all of it), scores with their signatures."""
     evaluator = build_evaluator(model, data, split, hparams, eval_steps, metrics)
-    reader, limit = data.readers[split], limit_of(data, split, hparams, eval_steps)
-    figures = evaluator.teacher_forced()
-    names = [name for name in metrics if is_text_metric(name)]
-    scores: list[Score] = []
-    if names and decodes(model):
-        translator = Translator(data.problem, model, hparams.decode)
-        scores = list(compute(names, *decode_split(translator, reader, data.problem.columns, limit)).values())
-    return Evaluation(min(len(reader), limit or len(reader)), len(reader), figures, scores)
+    of = len(data.readers[split])
+    examples = min(of, limit_of(data, split, hparams, eval_steps) or of)
+    return Evaluation(examples, of, evaluator.teacher_forced(), list(evaluator.scores().values()))
 
 
 def build_evaluator(
@@ -129,19 +125,32 @@ def decode_examples(
     translator: Translator, reader: SplitReader, columns, limit: int | None = None, n_best: int = 1, **changes
 ) -> list[list[Hypothesis]]:
     """Returns the outputs for the first `limit` examples of a split, in its order; see `Translator.translate_ids`."""
-    sources = [ids[:-1] for ids in _rows_of(reader, limit, (columns or {}).get(INPUTS, INPUTS))]
-    return translator.translate_ids(sources, n_best, **changes)
+    problem = translator.problem
+    ids = [ids[:-1] for ids in _rows_of(reader, limit, (columns or {}).get(INPUTS, INPUTS))]
+    sources = _sources_of(problem, reader, columns, limit) if problem.finishes else None
+    return translator.translate_ids(ids, n_best, sources=sources, **changes)
 
 
 def references_of(translator: Translator, reader: SplitReader, columns, limit: int | None = None) -> list[str]:
-    """Returns the targets of the first `limit` examples of a split as their raw text."""
+    """Returns the targets of the first `limit` examples of a split as their raw text, finished as outputs are."""
+    problem = translator.problem
     stored = (columns or {}).get(TARGETS, TARGETS)
-    if (texts := reader.texts(stored, limit)) is not None:
+    texts = reader.texts(stored, limit)
+    if texts is None:
+        if reader.split == TRAIN and not problem.encoders[TARGETS].lossless:
+            log.warning("train: references are read back from ids, so words that the vocabulary lacks count as equal")
+        texts = [problem.decode_target(ids) for ids in _rows_of(reader, limit, stored)]
+    if not problem.finishes:
         return texts
-    if reader.split == TRAIN and not translator.problem.encoders[TARGETS].lossless:
-        log.warning("train: references are read back from ids, so words that the vocabulary lacks count as equal")
-    rows = _rows_of(reader, limit, stored)
-    return [translator.problem.decode_target(ids) for ids in rows]
+    sources = _sources_of(problem, reader, columns, limit)
+    return [problem.finish(source, text).text for source, text in zip(sources, texts, strict=True)]
+
+
+def _sources_of(problem: Problem, reader: SplitReader, columns, limit: int | None) -> list[str]:
+    """Returns the inputs of the first `limit` examples of a split as text."""
+    stored = (columns or {}).get(INPUTS, INPUTS)
+    texts = reader.texts(stored, limit)
+    return [problem.encoders[INPUTS].decode(ids) for ids in _rows_of(reader, limit, stored)] if texts is None else texts
 
 
 def decode_and_score(translator: Translator, data: OpenData, split: str, n_best: int = 1, **changes) -> DecodedSplit:

@@ -47,13 +47,15 @@ class Evaluator:
 
     def __call__(self) -> dict[str, float]:
         """Returns every figure by name; teacher-forced ones under `teacher_forced/`."""
-        figures = self.teacher_forced()
-        if self._decode and self._text_metrics:
-            hypotheses, references = self._decode()
-            scores = compute(self._text_metrics, hypotheses, references)
-            figures |= {name: score.value for name, score in scores.items()}
-            self._say_signatures(scores.values())
-        return figures
+        figures, scores = self.teacher_forced(), self.scores()
+        self._say_signatures(scores.values())
+        return figures | {name: score.value for name, score in scores.items()}
+
+    def scores(self) -> dict[str, Score]:
+        """Returns the scores of real decodes by the name of the metric; empty where none is wanted."""
+        if not self._decode or not self._text_metrics:
+            return {}
+        return compute(self._text_metrics, *self._decode())
 
     def _say_signatures(self, scores: Iterable[Score]) -> None:
         """Logs once how scores are computed: without that they cannot be compared with anyone's."""
