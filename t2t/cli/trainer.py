@@ -19,7 +19,7 @@ from t2t.cli.flags import (
 from t2t.constants import DEV
 from t2t.errors import UserError
 from t2t.runs.data import generate_data
-from t2t.runs.names import Request, check_names, problem_named
+from t2t.runs.names import Request, check_names, problem_named, resolve
 from t2t.runs.resuming import remembered
 
 SCHEDULES = ("continuous_train_and_eval", "train", "evaluate")
@@ -83,7 +83,8 @@ def main(values: flags.FlagValues) -> int:
     check_names(request)
     _check_files(values, request)
     if values["generate_data"].value:  # before TensorFlow starts, so that worker processes can be forked
-        generate_data(request, problem_named(request.problem, request.problem_options))
+        problem = problem_named(request.problem, request.problem_options)
+        generate_data(request, problem, once_forked=lambda: _check_model(request))
     if values["schedule"].value == "evaluate":
         return _evaluate(values, request)
     stopped_by = _train(values, request)
@@ -102,6 +103,12 @@ def _check_files(values: flags.FlagValues, request: Request) -> None:
         raise UserError("--decode_to_file: it names where --decode_from_file writes; give that too")
     if values["decode_from_file"].value:
         check_files(values["decode_from_file"].value, values["decode_to_file"].value)
+
+
+def _check_model(request: Request) -> None:
+    """Finds, before the hours that generating can take, that a model takes another kind of set or problem."""
+    import_quietly("t2t.runs.training")
+    resolve(request)
 
 
 def _train(values: flags.FlagValues, request: Request) -> int:

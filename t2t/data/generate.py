@@ -83,6 +83,7 @@ def generate(
     workers: int | None = None,
     progress: Callable[[str, int], None] | None = None,
     *,
+    once_forked: Callable[[], object] | None = None,
     most_examples: int = MOST_EXAMPLES,
     most_bytes: int = MOST_BYTES,
 ) -> Manifest:
@@ -95,6 +96,8 @@ def generate(
         seed: of everything that chance decides in the data.
         workers: processes that encode, None for one a core; the bytes do not depend on it.
         progress: called with split and examples read so far; None for a bar on a terminal and log lines elsewhere.
+        once_forked: called before anything is generated, as soon as there are workers: a place for checks that import
+            TensorFlow, whose threads keep a process from forking.
         most_examples: examples in one shard.
         most_bytes: bytes of values in one shard.
 
@@ -128,6 +131,8 @@ def generate(
             most_bytes,
         )
         try:
+            if once_forked is not None:
+                once_forked()
             with os_errors_as_machine_errors(f"cannot write {partial}"):
                 shutil.rmtree(partial, ignore_errors=True)
                 partial.mkdir()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+from collections.abc import Callable
 
 from t2t.constants import DATA_SEED
 from t2t.data.generate import data_folder, generate
@@ -23,10 +24,12 @@ class OpenData:
     """sha256 of what the manifest says of the data."""
 
 
-def generate_data(request: Request, problem: Problem, seed: int = DATA_SEED) -> Manifest:
-    """Generates what a problem reads, or finds it there already."""
+def generate_data(
+    request: Request, problem: Problem, seed: int = DATA_SEED, once_forked: Callable[[], object] | None = None
+) -> Manifest:
+    """Generates what a problem reads, or finds it there already; see `generate`."""
     problem = _as_generated(request, problem)
-    return generate(problem.stored, request.data_folder, request.tmp_folder, seed=seed)
+    return generate(problem.stored, request.data_folder, request.tmp_folder, seed=seed, once_forked=once_forked)
 
 
 def _as_generated(request: Request, problem: Problem) -> Problem:

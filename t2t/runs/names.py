@@ -67,7 +67,7 @@ def resolve(request: Request) -> Resolved:
     """Loads plug-ins and looks every name up; nothing can be registered afterwards.
 
     Raises:
-        UserError: a missing or unknown name, a pair of model and set that do not fit, an override that is wrong.
+        UserError: a missing or unknown name, a set or a problem that the model does not take, a wrong override.
     """
     plugins = load_plugins(request.usr_dir or None)
     request = without_aliases(request)
@@ -79,6 +79,7 @@ def resolve(request: Request) -> Resolved:
         hparams = hparams.replace(train_steps=request.train_steps)
     model_class = MODELS.get(request.model)
     check_fit(request.model, model_class, request.hparams_set, hparams)
+    check_kinds(model_class, problem)
     for registry in (PROBLEMS, MODELS, HPARAMS):
         registry.freeze()
     return Resolved(request, problem, model_class, hparams.freeze(), named_set, plugins)
@@ -112,13 +113,14 @@ def check_names(request: Request) -> None:
     if missing:
         flags = ", ".join(f"--{flag}" for flag in missing)
         raise UserError(f"{flags}: not given; name one each; list what there is with --registry_help")
-    problem_named(request.problem, request.problem_options)
+    problem = problem_named(request.problem, request.problem_options)
     hparams = hparams_named(request.hparams_set).override(request.overrides).freeze()
     if request.model not in MODELS:
         MODELS.get(request.model)  # raises, with the nearest names
     loaded = MODELS.loaded(request.model)
     if loaded is not None:
         check_fit(request.model, loaded, request.hparams_set, hparams)
+        check_kinds(loaded, problem)
 
 
 def problem_named(name: str, options: Mapping[str, Any] | None = None) -> Problem:
@@ -174,6 +176,13 @@ def check_fit(model: str, model_class: type, hparams_set: str, hparams: HParams)
             f"--model={model} --hparams_set={hparams_set}: the model reads {needed.__name__}, the set holds "
             f"{type(hparams.model).__name__}; choose a set of the model's own family"
         )
+
+
+def check_kinds(model_class: type, problem: Problem) -> None:
+    """Raises UserError where a model cannot learn a problem's kinds of features, as far as they are known by now."""
+    declared = problem.declared_spec()
+    if declared is not None:
+        model_class.check_accepts(declared)
 
 
 def registry_listing(containing: str = "") -> str:

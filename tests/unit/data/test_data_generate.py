@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import t2t
+from t2t.data.encoding import EncodingPool
 from t2t.data.generate import generate, seed_of
 from t2t.data.manifest import load_encoders, read_manifest
 from t2t.data.progress import LineProgress
@@ -265,6 +266,25 @@ def test_progress_is_told_the_examples_read(digits_class, tmp_path, monkeypatch)
     told = []
     generate(digits_class(), tmp_path, tmp_path, workers=1, progress=lambda split, read: told.append((split, read)))
     assert told == [("dev", 30), ("train", 90), ("train", 180), ("train", 200)]
+
+
+def test_checks_come_after_the_workers_and_before_the_work(digits_class, tmp_path, monkeypatch):
+    events = []
+    monkeypatch.setattr(digits_class, "build_encoders", lambda *_: events.append("vocabulary"))
+    monkeypatch.setattr("t2t.data.generate.EncodingPool", lambda *_: events.append("workers") or EncodingPool(*_))
+
+    def refuse():
+        events.append("check")
+        raise UserError("another model")
+
+    with pytest.raises(UserError, match="another model"):
+        generate(digits_class(), tmp_path, tmp_path, workers=1, once_forked=refuse)
+    assert events == ["workers", "check"]
+    assert visible(tmp_path) == []
+    monkeypatch.undo()
+    generate(digits_class(), tmp_path, tmp_path, workers=1)
+    generate(digits_class(), tmp_path, tmp_path, workers=1, once_forked=refuse)  # nothing to do
+    assert events == ["workers", "check"]
 
 
 def test_progress_lines_are_rare(log_lines):

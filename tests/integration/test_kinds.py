@@ -1,0 +1,108 @@
+"""A problem of a kind that the model does not take is refused by name before anything is made."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import t2t
+from t2t.cli import datagen, trainer
+from t2t.cli import eval as eval_command
+
+PLUGIN = '''
+from t2t.problems.text_problems import Text2Class
+from t2t.registry import register_problem
+
+
+@register_problem
+class Mood(Text2Class):
+    """Whether a text is glad."""
+
+    vocab_kind = "byte"
+    class_labels = ("bad", "good")
+
+    def generate_samples(self, split, source):
+        for number in range(20):
+            yield {"inputs": f"text {number}", "targets": self.class_labels[number % 2]}
+'''
+MODEL = ("--model=transformer", "--hparams_set=transformer_tiny", "--worker_cpu=1")
+SAID = (
+    "t2t-trainer: error: model Transformer with problem mood: its targets are label, the model takes tokens; choose "
+    "another model or problem"
+)
+
+FRESH = """
+import sys
+from t2t.cli.trainer import main
+from t2t.data.encoding import EncodingPool
+
+fork = EncodingPool.__init__
+def noted(pool, *arguments):
+    fork(pool, *arguments)
+    print("TensorFlow when the workers are forked:", "tensorflow" in sys.modules)
+EncodingPool.__init__ = noted
+sys.exit(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def usr_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("moods")
+    (folder / "__init__.py").write_text(PLUGIN)
+    return folder
+
+
+def flags(usr_dir, tmp_path, *more):
+    return [f"--t2t_usr_dir={usr_dir}", "--problem=mood", f"--data_dir={tmp_path}/data", *more]
+
+
+@pytest.mark.parametrize("more", [[], ["--dry_run"], ["--generate_data"], ["--generate_data", "--dry_run"]])
+def test_the_trainer_refuses_before_it_generates_or_trains(usr_dir, tmp_path, capsys, more):
+    asked = flags(usr_dir, tmp_path, *MODEL, f"--output_dir={tmp_path}/run", *more)
+    assert trainer.main(["t2t-trainer", *asked]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1] == SAID
+    assert not any("examples written" in line or "vocabulary" in line for line in lines)
+    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "data" / "mood").exists()
+    assert not (tmp_path / "data" / ".mood.partial").exists()
+
+
+def test_data_that_is_there_is_refused_too(usr_dir, tmp_path, capsys):
+    assert datagen.main(["t2t-datagen", *flags(usr_dir, tmp_path)]) == 0
+    for more in ([], ["--dry_run"], ["--generate_data"], ["--schedule=evaluate"]):
+        asked = flags(usr_dir, tmp_path, *MODEL, f"--output_dir={tmp_path}/run", *more)
+        assert trainer.main(["t2t-trainer", *asked]) == 2
+        if "--schedule=evaluate" not in more:
+            assert capsys.readouterr().err.splitlines()[-1] == SAID
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_variant_that_turns_its_label_into_inputs(usr_dir, tmp_path, capsys):
+    asked = [f"--t2t_usr_dir={usr_dir}", "--problem=mood_rev", f"--data_dir={tmp_path}/data", "--generate_data"]
+    assert trainer.main(["t2t-trainer", *asked, *MODEL, f"--output_dir={tmp_path}/run"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "t2t-trainer: error: model Transformer with problem mood_rev: its inputs are label, the model takes tokens, "
+        "none; choose another model or problem"
+    )
+
+
+def test_evaluating_a_run_of_another_problem_names_both(tiny_run, usr_dir, tmp_path, capsys):
+    asked = [*tiny_run.flags, f"--t2t_usr_dir={usr_dir}", "--problem=mood"]
+    assert eval_command.main(["t2t-eval", *asked]) == 2
+    assert "is another: --problem=mood asked, text2text_files found" in capsys.readouterr().err
+
+
+def test_a_fresh_process_forks_its_workers_before_it_looks_at_the_model(usr_dir, tmp_path):
+    command = [
+        sys.executable, "-c", FRESH,
+        *flags(usr_dir, tmp_path, *MODEL, f"--output_dir={tmp_path}/run", "--generate_data"),
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(Path(t2t.__file__).parents[1])}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == 2
+    assert done.stdout == "TensorFlow when the workers are forked: False\n"
+    assert done.stderr.splitlines()[-1] == SAID.replace("t2t-trainer", "-c")
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == [".mood.lock"]
