@@ -63,6 +63,14 @@ class VariantProblem(Problem):
         shared = spec.shared_vocabulary or len(set(self._own.values())) == 1
         return ProblemSpec(name=self.name, features=features, shared_vocabulary=shared)
 
+    def declared_spec(self) -> ProblemSpec | None:
+        """What is known of the base's features, renamed."""
+        declared = self.base.declared_spec()
+        if declared is None or not declared.features.keys() >= set(self._own.values()):
+            return None
+        features = {name: declared.features[column] for name, column in self._own.items()}
+        return ProblemSpec(name=self.name, features=features)
+
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the base's samples with their sides renamed."""
         for sample in self.base.generate_samples(split, source):
