@@ -157,7 +157,7 @@ def _check_repeated(values: flags.FlagValues, arguments: list[str]) -> None:
 def logging_to_stderr() -> Iterator[None]:
     """Shows what the library logs, a line each, for the length of a `with` block."""
     logger = logging.getLogger("t2t")
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _AboveBars(sys.stderr)
     handler.setFormatter(_Lines())
     level = logger.level
     logger.addHandler(handler)
@@ -167,6 +167,15 @@ def logging_to_stderr() -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+
+
+class _AboveBars(logging.StreamHandler):
+    """Writes lines above the progress bars that are shown on the same terminal, which are drawn anew."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        bars = getattr(sys.modules.get("tqdm"), "tqdm", None)  # whoever shows a bar has imported it
+        with bars.external_write_mode(file=self.stream) if bars else contextlib.nullcontext():
+            super().emit(record)
 
 
 class _Lines(logging.Formatter):

@@ -95,7 +95,8 @@ def generate(
         tmp_dir: raw files and downloads.
         seed: of everything that chance decides in the data.
         workers: processes that encode, None for one a core; the bytes do not depend on it.
-        progress: called with split and examples read so far; None for a bar on a terminal and log lines elsewhere.
+        progress: called with what is read (a split, or `vocabulary`) and how many examples of it have been; None for a
+            bar on a terminal and log lines elsewhere.
         once_forked: called before anything is generated, as soon as there are workers: a place for checks that import
             TensorFlow, whose threads keep a process from forking.
         most_examples: examples in one shard.

@@ -1,0 +1,32 @@
+"""Log lines and progress bars share a terminal."""
+
+import io
+import logging
+import sys
+
+from tqdm import tqdm
+
+from t2t.cli.common import logging_to_stderr
+
+
+def on_screen(written):
+    """What a terminal shows: a carriage return goes back to the start of the line, which is then written over."""
+    lines = [""]
+    for part in written.replace("\r", "\0\r").replace("\n", "\0\n").split("\0"):
+        if part.startswith("\n"):
+            lines.append(part[1:])
+        else:
+            text = part.removeprefix("\r")
+            lines[-1] = text + lines[-1][len(text) :]
+    return [line.rstrip() for line in lines]
+
+
+def test_lines_stand_above_the_bar(monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with logging_to_stderr(), tqdm(total=4, desc="train", file=screen, bar_format="{desc} {n} of {total}") as bar:
+        bar.update(2)
+        logging.getLogger("t2t").info("a line")
+        logging.getLogger("t2t").warning("and another, longer than the bar")
+        bar.update(2)
+    assert on_screen(screen.getvalue()) == ["a line", "warning: and another, longer than the bar", "train 4 of 4", ""]
