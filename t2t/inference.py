@@ -22,6 +22,7 @@ from keras import ops
 import t2t
 from t2t.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.data.batching import Ladder, cut
+from t2t.decoding.constraints import forced, never_padding
 from t2t.decoding.result import SearchResult
 from t2t.decoding.search import SearchSettings, decode
 from t2t.decoding.state import repeat_for_beams
@@ -37,7 +38,7 @@ log = logging.getLogger("t2t")
 STREAM_WINDOW = 4096
 """Lines that `stream` sorts by length together."""
 
-_FORBIDDEN = -1e9
+_NOT_FINITE = "the model gives no finite probabilities: its weights hold NaN or infinity; use an earlier checkpoint"
 
 _OUTPUT_SHARE = 8
 """So many positions of outputs count as one id of an input, in the size of a batch."""
@@ -56,6 +57,8 @@ class Hypothesis:
     log_prob: float
     """Natural logarithm of its probability, end of sequence included; of what the model wrote, where it went on
     writing a beginning that it was given."""
+    mended: bool = False
+    """Whether the problem had to mend the output to make the text of it, e.g. brackets of a tree."""
 
 
 class Translator:
@@ -83,8 +86,13 @@ class Translator:
 
     @property
     def longest_input(self) -> int:
-        """Most ids of an input, without end of sequence; longer ones are cut."""
+        """Most ids of an input, without end of sequence; longer ones are cut. Targets to score have the same limit."""
         return longest_taken(self.model, self.hparams) - 1
+
+    @property
+    def most_ids(self) -> str:
+        """How many ids that is with end of sequence, and what has set it, for a message."""
+        return said_of_longest(self.model, self.hparams)
 
     def fingerprint(self) -> str:
         """Returns a sha256 of what decides its outputs: weights, vocabularies, problem, version of t2t."""
@@ -100,8 +108,11 @@ class Translator:
         """Returns the ids of inputs (of beginnings of outputs, for a language model), without end of sequence."""
         if isinstance(texts, str):
             raise TypeError("a list of texts is wanted, not one text")
-        encoder = self.problem.encoders[INPUTS if self.has_inputs else TARGETS]
-        return encoder.encode_batch(list(texts))
+        return self.problem.encoders[INPUTS].encode_batch(list(texts)) if self.has_inputs else self.encode_targets(texts)
+
+    def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
+        """Returns the ids of outputs, without end of sequence."""
+        return self.problem.encoders[TARGETS].encode_batch(list(texts))
 
     def translate(self, texts: Sequence[str], n_best: int = 1, **changes) -> list[list[Hypothesis]]:
         """Returns the `n_best` best outputs of each text, best first, in the order of the texts.
@@ -117,7 +128,7 @@ class Translator:
         Raises:
             UserError: a change that is unknown or out of bounds, or more hypotheses than the search has.
         """
-        return self.translate_ids(self.encode(texts), n_best, **changes)
+        return self.translate_ids(self.encode(texts), n_best, sources=texts, **changes)
 
     def translate_ids(
         self,
@@ -125,6 +136,7 @@ class Translator:
         n_best: int = 1,
         *,
         places: Sequence[int] | None = None,
+        sources: Sequence[str] | None = None,
         on_done: Callable[[int], Any] | None = None,
         **changes,
     ) -> list[list[Hypothesis]]:
@@ -134,6 +146,7 @@ class Translator:
             sentences: lists of ids; longer ones than `longest_input` are cut, with a warning.
             n_best: see `translate`.
             places: what names each sentence when sampling, e.g. its line number; 0, 1, 2, ... by default.
+            sources: the inputs as text, for problems that finish outputs by them; read back from the ids by default.
             on_done: called after each batch with the number of sentences in it.
             changes: see `translate`.
         """
@@ -150,7 +163,8 @@ class Translator:
                 found = search(tf.constant(batch), tf.constant(seeds[indices], tf.int32))
                 found = SearchResult(*(tensor.numpy() for tensor in found))
             for row, place in enumerate(indices):
-                results[place] = self._hypotheses(found, row, n_best)
+                source = sources[place] if sources is not None else None
+                results[place] = self._hypotheses(found, row, n_best, sentences[place], source)
             if on_done is not None:
                 on_done(len(indices))
         return results
@@ -159,20 +173,56 @@ class Translator:
         """Returns ln p(target | source), end of sequence included, of each (source, target) pair.
 
         Without inputs the sources are ignored. Sources are cut as in `translate`, targets are not.
+
+        Raises:
+            UserError: see `score_ids`.
         """
-        if not pairs:
+        sources = self.encode([source for source, _ in pairs]) if self.has_inputs else [()] * len(pairs)
+        return self.score_ids(sources, self.encode_targets([target for _, target in pairs]))
+
+    def score_ids(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        *,
+        on_done: Callable[[int], Any] | None = None,
+    ) -> list[float]:
+        """Scores ids (without end of sequence) instead of text; see `score`.
+
+        Args:
+            sources: lists of ids; longer ones than `longest_input` are cut, with a warning.
+            targets: as many lists of ids.
+            on_done: called after each batch with the number of pairs in it.
+
+        Raises:
+            UserError: a target is longer than `longest_input`: cut, it would have another probability.
+        """
+        if not targets:
             return []
-        targets = [[*ids, EOS_ID] for ids in self.problem.encoders[TARGETS].encode_batch([t for _, t in pairs])]
-        sources = self._rows(self.encode([s for s, _ in pairs]), self.hparams) if self.has_inputs else targets
-        scores = np.zeros(len(pairs), np.float64)
+        self._check_targets(targets)
+        targets = [[*ids, EOS_ID] for ids in targets]
+        sources = self._rows(sources, self.hparams) if self.has_inputs else targets
+        scores = np.zeros(len(targets), np.float64)
         rows = [max(s, t, key=len) for s, t in zip(sources, targets, strict=True)]
         for indices, _ in self._batches(rows, self.hparams.decode_batch_size):
             features = {TARGETS: tf.constant(_padded([targets[i] for i in indices]))}
             if self.has_inputs:
                 features[INPUTS] = tf.constant(_padded([sources[i] for i in indices]))
             with _memory_errors(features[TARGETS], 1):
-                scores[indices] = -self._losses(features).numpy()
-        return scores.tolist()
+                scores[indices] = -self._losses(features).numpy().sum(axis=1, dtype=np.float64)
+            if on_done is not None:
+                on_done(len(indices))
+        if not np.isfinite(scores).all():
+            raise UserError(_NOT_FINITE)
+        return (scores + 0.0).tolist()  # no -0.0
+
+    def _check_targets(self, targets: Sequence[Sequence[int]]) -> None:
+        for number, ids in enumerate(targets, start=1):
+            if len(ids) > self.longest_input:
+                raise UserError(
+                    f"target {number} of {len(targets)}: it has {len(ids) + 1} ids with end of sequence, more than "
+                    f"{self.most_ids}; a target that is cut has another probability, so give a shorter one"
+                )
 
     def stream(
         self, lines: Iterable[str], n_best: int = 1, window: int = STREAM_WINDOW, **changes
@@ -189,7 +239,7 @@ class Translator:
         start = 0
         while texts := list(itertools.islice(lines, window)):
             places = range(start, start + len(texts))
-            yield from self.translate_ids(self.encode(texts), n_best, places=places, **changes)
+            yield from self.translate_ids(self.encode(texts), n_best, places=places, sources=texts, **changes)
             start += len(texts)
 
     def settings(self, n_best: int = 1, *, seed: int = 0, **changes) -> tuple[SearchSettings, DecodeHParams]:
@@ -224,8 +274,8 @@ class Translator:
         too_long = sum(len(ids) > longest for ids in sentences)
         if too_long:
             log.warning(
-                "%d of %d inputs were cut to the %d ids that are taken (max_input_length), end of sequence included",
-                too_long, len(sentences), longest + 1,
+                "%d of %d inputs were cut to %s, end of sequence included",
+                too_long, len(sentences), said_of_longest(self.model, hparams),
             )  # fmt: skip
         end = [EOS_ID] if self.has_inputs else []
         return [[*ids[:longest], *end] for ids in sentences]
@@ -264,8 +314,8 @@ class Translator:
 
         def step(ids_N, position, cache):
             logits_NV, cache = self.model.decode_step(ids_N, position, cache, encoded)
-            log_probs_NV = _never_padding(ops.log_softmax(logits_NV, axis=-1))
-            return _forced(log_probs_NV, prefix_NP, position), cache
+            log_probs_NV = never_padding(ops.log_softmax(logits_NV, axis=-1))
+            return forced(log_probs_NV, prefix_NP, position), cache
 
         return decode(
             step,
@@ -277,27 +327,41 @@ class Translator:
             sentence_seeds=places_B,
         )
 
-    def _hypotheses(self, found: SearchResult, row: int, n_best: int) -> list[Hypothesis]:
+    def _hypotheses(
+        self, found: SearchResult, row: int, n_best: int, ids_in: Sequence[int], source: str | None
+    ) -> list[Hypothesis]:
+        """Returns the outputs of a row, with the text that the problem makes of them."""
+        if source is None:
+            source = self.problem.encoders[INPUTS].decode(ids_in) if self.problem.finishes else ""
         hypotheses = []
         for k in range(n_best):
             ids = tuple(found.ids[row, k, : found.lengths[row, k]].tolist())
             if ids:
-                text = self.problem.decode_target(ids)
-                hypotheses.append(Hypothesis(text, ids, float(found.scores[row, k]), float(found.log_probs[row, k])))
+                text, mended = self._finished(source, ids)
+                score, log_prob = float(found.scores[row, k]), float(found.log_probs[row, k])
+                hypotheses.append(Hypothesis(text, ids, score, log_prob, mended))
         if not hypotheses:
-            raise UserError(
-                "the model gives no finite probabilities: its weights hold NaN or infinity; use an earlier checkpoint"
-            )
+            raise UserError(_NOT_FINITE)
         return hypotheses
 
+    def _finished(self, source: str, ids: tuple[int, ...]) -> tuple[str, bool]:
+        finished = self.problem.finish(source, self.problem.decode_target(ids))
+        return finished.text, finished.mended
+
     def _batch_losses(self, features):
-        targets_BT = features[TARGETS]
-        return ops.sum(smoothed_cross_entropy(self.model(features), targets_BT, 0.0), axis=1)
+        return smoothed_cross_entropy(self.model(features), features[TARGETS], 0.0)
 
 
 def longest_taken(model: SequenceModel, hparams: DecodeHParams) -> int:
     """Returns the most ids of a sequence, end of sequence included, that is decoded or evaluated whole."""
     return min(model.longest_sequence or hparams.max_input_length, hparams.max_input_length)
+
+
+def said_of_longest(model: SequenceModel, hparams: DecodeHParams) -> str:
+    """Returns `longest_taken` and what has set it, for a message."""
+    longest = longest_taken(model, hparams)
+    has_positions = longest == model.longest_sequence
+    return f"the {longest:,} ids that {'the model has positions for' if has_positions else 'max_input_length allows'}"
 
 
 def _memory_errors(batch_BS, hypotheses: int):
@@ -328,21 +392,3 @@ def _padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
     for row, ids in zip(padded, rows, strict=True):
         row[: len(ids)] = ids
     return padded
-
-
-def _never_padding(log_probs_NV):
-    """Padding is no token that a model may write; the little probability it has goes to no other."""
-    is_padding_V = ops.equal(ops.arange(log_probs_NV.shape[-1]), PAD_ID)
-    return ops.where(is_padding_V[None, :], _FORBIDDEN, log_probs_NV)
-
-
-def _forced(log_probs_NV, prefix_NP, position):
-    """Where a prefix still goes on, its next id is certain and costs nothing."""
-    if prefix_NP is None:
-        return log_probs_NV
-    width = ops.shape(prefix_NP)[1]
-    column_N = ops.take(prefix_NP, ops.minimum(position, width - 1), axis=1)
-    wanted_N = ops.where(ops.less(position, width), column_N, PAD_ID)
-    is_wanted_NV = ops.equal(ops.arange(log_probs_NV.shape[-1])[None, :], wanted_N[:, None])
-    forced_NV = ops.where(is_wanted_NV, 0.0, _FORBIDDEN)
-    return ops.where(ops.not_equal(wanted_N, PAD_ID)[:, None], forced_NV, log_probs_NV)

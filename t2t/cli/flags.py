@@ -20,6 +20,9 @@ _OPTION_FLAGS = {
     "dev_target": "Target text to evaluate on while training.",
     "test_source": "Source text of the test split; optional.",
     "test_target": "Target text of the test split; optional.",
+    "train_trees": "Trees to learn from, in Penn brackets, plain or .gz (problem parsing_trees).",
+    "dev_trees": "Trees to evaluate on while training.",
+    "test_trees": "Trees of the test split; optional.",
     "source_language": "Name of the source language; optional.",
     "target_language": "Name of the target language; optional.",
 }
@@ -36,6 +39,10 @@ def define_problem_flags(values: flags.FlagValues) -> None:
     define_plugin_flags(values)
     for name, text in _OPTION_FLAGS.items():
         flags.DEFINE_string(name, "", text, flag_values=values)
+    flags.DEFINE_boolean(
+        "keep_annotations", False, "Leaves traces, empty elements and function tags in the trees of parsing problems.",
+        flag_values=values,
+    )  # fmt: skip
     flags.DEFINE_integer(
         "vocab_size", 0, "Pieces of the vocabulary; 0 for the problem's own.", lower_bound=0, flag_values=values
     )
@@ -176,7 +183,8 @@ def open_asked_run(output_dir: str, problem: str = "", model: str = "", hparams_
 
 def problem_options(values: flags.FlagValues) -> dict[str, Any]:
     """Returns the options of the problem that were given."""
-    return {name: values[name].value for name in (*_OPTION_FLAGS, "vocab_size") if values[name].value}
+    names = (*_OPTION_FLAGS, "vocab_size", "keep_annotations")
+    return {name: values[name].value for name in names if values[name].value}
 
 
 def _names_a_run(values: flags.FlagValues) -> bool:

@@ -2,7 +2,8 @@ r"""How the outputs for one input are written: always on one line.
 
     text    the best output; with more than one, all of them, best first, separated by TAB
     tsv     text, score, log-probability of each output in turn; columns that are not filled stay empty
-    jsonl   {"line": 17, "hypotheses": [{"text": ..., "score": ..., "log_prob": ...}]}
+    jsonl   {"line": 17, "hypotheses": [{"text": ..., "score": ..., "log_prob": ...}]}; a hypothesis that the problem
+            had to mend says so: "mended": true
 
 What would break a line (`\n` and `\r`, and TAB where it separates) is replaced by a space in text and TSV; JSON escapes
 it. Line numbers count from 1; scores have six digits after the point.
@@ -57,7 +58,11 @@ def _tsv(number: int, found: Sequence[Hypothesis], n_best: int) -> tuple[str, in
 
 
 def _jsonl(number: int, found: Sequence[Hypothesis], n_best: int) -> tuple[str, int]:
-    hypotheses = [{"text": one.text, "score": round(one.score, 6), "log_prob": round(one.log_prob, 6)} for one in found]
+    hypotheses = [
+        {"text": one.text, "score": round(one.score, 6), "log_prob": round(one.log_prob, 6)}
+        | ({"mended": True} if one.mended else {})
+        for one in found
+    ]
     line = json.dumps({"line": number, "hypotheses": hypotheses}, ensure_ascii=False)
     return line.translate(_ESCAPED), 0
 

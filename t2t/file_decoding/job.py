@@ -89,6 +89,7 @@ def _decode(
             written.append(line + "\n")
             report.replaced += replaced
             report.tokens += sum(len(hypothesis.ids) for hypothesis in hypotheses)
+            report.mended_outputs += any(hypothesis.mended for hypothesis in hypotheses[: job.n_best])
         report.lines += len(texts)
         report.decoded += len(texts)
         report.seconds = time.monotonic() - began
@@ -106,7 +107,9 @@ def _translate(translator: Translator, job: Job, texts: list[str], report: Repor
         sentences.append(ids[:longest])
     progress.add(len(texts) - len(asked))
     places = [report.lines + row for row in asked]
-    outputs = translator.translate_ids(sentences, job.n_best, places=places, on_done=progress.add, **job.changes)
+    outputs = translator.translate_ids(
+        sentences, job.n_best, places=places, sources=[texts[row] for row in asked], on_done=progress.add, **job.changes
+    )
     found = [[NOTHING]] * len(texts)
     for row, hypotheses in zip(asked, outputs, strict=True):
         found[row] = hypotheses

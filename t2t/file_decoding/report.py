@@ -25,6 +25,8 @@ class Report:
     """Numbers of the first of them, from 1."""
     replaced: int = 0
     """Outputs with characters that would have broken their line."""
+    mended_outputs: int = 0
+    """Lines with an output that the problem had to mend, e.g. a tree with an open bracket."""
     mended: Counter = dataclasses.field(default_factory=Counter)
     """Lines that were mended while being read, by what was wrong."""
 
@@ -36,7 +38,7 @@ class Report:
 
     def notes(self) -> dict[str, Any]:
         """Returns, as plain JSON, what a later attempt must know."""
-        return {"cut": self.cut, "first_cut": self.first_cut, "replaced": self.replaced}
+        return {name: getattr(self, name) for name in ("cut", "first_cut", "replaced", "mended_outputs")}
 
     def take_over(self, notes: dict[str, Any]) -> None:
         """Goes on from the `notes` of an earlier attempt."""
@@ -63,6 +65,8 @@ class Report:
             lines = f"{_counted(self.cut, 'line')} (number {numbers})"
             said.append(f"cut to the {longest} ids that are taken (max_input_length): {lines}")
         said += [f"{what} in {_counted(count, 'line')}" for what, count in sorted(self.mended.items())]
+        if self.mended_outputs:
+            said.append(f"outputs that had to be mended: {_counted(self.mended_outputs, 'line')}")
         if self.replaced:
             said.append(f"line breaks or tabs inside outputs replaced by spaces: {_counted(self.replaced, 'output')}")
         return said

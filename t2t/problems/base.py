@@ -37,6 +37,15 @@ class Source:
     """Told, now and then, what is being read and how many samples of it have been."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Finished:
+    """An output as a person reads it."""
+
+    text: str
+    mended: bool = False
+    """Whether the output was not what it should be and had to be made so, e.g. a tree with an open bracket."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ProblemOptions:
     """What a user may set of a problem from the command line; remembered with the data and with the run."""
@@ -130,6 +139,18 @@ class Problem(ABC):
     def decode_target(self, ids: Any) -> str:
         """Returns what a person reads for a model's output."""
         return self.encoders["targets"].decode(ids)
+
+    finishes: ClassVar[bool] = False
+    """Whether `finish` does anything."""
+
+    def finish(self, source: str, output: str) -> Finished:
+        """Returns what becomes of an output (or of a reference, read back) in the light of its input.
+
+        Args:
+            source: the input as text.
+            output: the output as `decode_target` gives it.
+        """
+        return Finished(output)
 
     @property
     def stored(self) -> "Problem":

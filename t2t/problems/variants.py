@@ -34,7 +34,8 @@ class VariantProblem(Problem):
         self.name = base.name + suffix
         self.options = base.options
         self.splits = base.splits
-        self.metrics = base.metrics
+        # Outputs that the base would finish are another side's here.
+        self.metrics = ("bleu", "accuracy", "accuracy_per_sequence") if base.finishes else base.metrics
         self.max_length = base.max_length
         self._own = _COLUMNS[suffix]
 

@@ -1,0 +1,191 @@
+"""Constituency parsing as translation: a sentence to the labels of its tree (Vaswani et al. 2017, section 6.3).
+
+One instance, of the tree (TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs)))):
+    inputs   A dog runs
+    targets  S NP DT NN /NP VP VBZ /VP /S
+
+`wsj_parsing`: Wall Street Journal of the Penn Treebank (Marcus et al. 1993), sections 02-21 train (about 40,000 trees),
+22 dev (1,700), 23 test (2,416). Source: Linguistic Data Consortium, LDC99T42. Licence: its user agreement, so that
+nothing is downloaded. `wsj_parsing_semi` adds trees that another parser made, as the high-confidence and BerkeleyParser
+corpora of Vinyals et al. 2015 are. `parsing_trees` reads any treebank whose files are named, under its own licence.
+
+What a model writes becomes a tree over exactly the words of its input, and it is these trees that are scored.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from t2t.constants import DEV, INPUTS, SPLITS, TARGETS, TEST, TRAIN
+from t2t.errors import UserError
+from t2t.problems.base import Finished, Sample, Source
+from t2t.problems.text_problems import TextOptions, TextProblem
+from t2t.problems.treebank.linearisation import restored, words_of
+from t2t.problems.treebank.reading import read_samples
+from t2t.registry import register_problem
+from t2t.text.encoder import TextEncoder
+from t2t.text.files import read_vocabulary
+from t2t.text.token import TokenEncoder
+
+_LABELS = 512
+"""Most ids of the vocabulary of labels; treebanks have about 100."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ParsingOptions(TextOptions):
+    """Options of every parsing problem."""
+
+    keep_annotations: bool = False
+    """Leave traces, empty elements and function tags in the trees."""
+
+
+class Parsing(TextProblem):
+    """What parsing problems share: pieces of words on one side, a word list of labels on the other."""
+
+    options_class = ParsingOptions
+    shared_vocabulary = False
+    vocab_size = 16_384
+    max_length = 512
+    metrics = (
+        "bracket_f1", "bracket_precision", "bracket_recall", "bracket_exact_match", "bracket_tagging_accuracy",
+        "bracket_errors",
+    )  # fmt: skip
+    finishes = True
+
+    def tree_files(self, split: str, tmp_dir: Path) -> Sequence[Path]:
+        """Returns the files of a split, in order.
+
+        Raises:
+            UserError: they are not there; the message says which are wanted.
+        """
+        raise NotImplementedError
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the sentences of the trees, and their labels; see `read_samples`."""
+        self.check_split(split)
+        files = self.tree_files(split, Path(source.tmp_dir))
+        return read_samples(files, source.tally, self.options.keep_annotations)
+
+    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+        """Learns the pieces of words from the sentences, or reads those given; the labels are a list."""
+        labels = (sample[TARGETS] for sample in self.generate_samples(TRAIN, Source(source.tmp_dir, source.rng)))
+        label_list = TokenEncoder.build(labels, _LABELS)
+        if self.options.vocab_file:
+            return {INPUTS: read_vocabulary(self.options.vocab_file), TARGETS: label_list}
+        return {INPUTS: self._learn((INPUTS,), source), TARGETS: label_list}
+
+    def finish(self, source: str, output: str) -> Finished:
+        """Returns the tree in brackets over exactly the words of the source, whatever the labels are."""
+        words = words_of(source)
+        if not words:
+            return Finished("")
+        tree = restored(words, output, self._phrases())
+        return Finished(str(tree), tree.mended)
+
+    def _phrases(self) -> frozenset[str]:
+        """Returns the labels whose end is in the vocabulary: those of phrases."""
+        encoder = self.encoders[TARGETS]
+        pieces = (encoder.piece(number) for number in range(encoder.vocab_size))
+        return frozenset(piece[1:] for piece in pieces if piece.startswith("/") and len(piece) > 1)
+
+
+@register_problem
+class WsjParsing(Parsing):
+    """English sentences to their trees, sections 02-21 of the Wall Street Journal, 16k pieces."""
+
+    splits = (TRAIN, DEV, TEST)
+    sections = {TRAIN: range(2, 22), DEV: (22,), TEST: (23,)}
+
+    def tree_files(self, split: str, tmp_dir: Path) -> Sequence[Path]:
+        """Returns the treebank's own files of the split's sections, or one file of trees."""
+        for name in (f"wsj_{split}.trees", f"wsj_{split}.trees.gz"):
+            if (tmp_dir / name).is_file():
+                return [tmp_dir / name]
+        for folder in self._folders(tmp_dir):
+            files = [sorted((folder / f"{section:02d}").glob("*.mrg*")) for section in self.sections[split]]
+            if all(files):
+                return [path for of_section in files for path in of_section]
+        raise UserError(
+            f"problem {self.name}, split {split}: the trees are missing from --tmp_dir={tmp_dir}; {self.requirements()}"
+        )
+
+    def _folders(self, tmp_dir: Path) -> Sequence[Path]:
+        inside = ("wsj", "parsed/mrg/wsj", "treebank_3/parsed/mrg/wsj", "TREEBANK_3/PARSED/MRG/WSJ", ".")
+        return [tmp_dir / name for name in inside]
+
+    def requirements(self) -> str:
+        """Returns which files a user must provide."""
+        return (
+            "put into --tmp_dir the treebank's folder wsj/ with the sections 02 to 23 (wsj/02/wsj_0201.mrg, ...), or "
+            "files wsj_train.trees, wsj_dev.trees and wsj_test.trees with a tree a line, plain or .gz"
+        )
+
+
+@register_problem
+class WsjParsingSemi(WsjParsing):
+    """As wsj_parsing with further trees that a parser made, 32k pieces."""
+
+    vocab_size = 32_768
+
+    def tree_files(self, split: str, tmp_dir: Path) -> Sequence[Path]:
+        """Returns the files of `wsj_parsing`, for training those of the folder semi/ after them."""
+        files = list(super().tree_files(split, tmp_dir))
+        if split != TRAIN:
+            return files
+        more = [path for path in sorted((tmp_dir / "semi").glob("*")) if path.is_file()]
+        if not more:
+            raise UserError(
+                f"problem {self.name}: further trees are missing from {tmp_dir / 'semi'}; {self.requirements()}"
+            )
+        return files + more
+
+    def requirements(self) -> str:
+        """Returns which files a user must provide."""
+        return f"{super().requirements()}; and in a folder semi/ files of the further trees"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TreeFilesOptions(ParsingOptions):
+    """Where the trees are; relative paths are made absolute, so that they still hold in another folder."""
+
+    train_trees: str = ""
+    """File with the trees to learn from, in Penn brackets, plain or .gz."""
+    dev_trees: str = ""
+    """File with the trees that training is evaluated on."""
+    test_trees: str = ""
+    """File with the trees of the test split; optional."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        for split in SPLITS:
+            value = getattr(self, f"{split}_trees")
+            if value:
+                object.__setattr__(self, f"{split}_trees", str(Path(value).expanduser().absolute()))
+
+
+@register_problem
+class ParsingTrees(Parsing):
+    """Any treebank: files of trees, told by --train_trees, --dev_trees and --test_trees."""
+
+    options_class = TreeFilesOptions
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        if self.options.test_trees:
+            self.splits = (TRAIN, DEV, TEST)
+
+    def tree_files(self, split: str, tmp_dir: Path) -> Sequence[Path]:
+        """Returns the file that was named for the split."""
+        path = getattr(self.options, f"{split}_trees")
+        if not path:
+            raise UserError(f"problem {self.name}: --{split}_trees is not given; {self.requirements()}")
+        return [Path(path)]
+
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the files that were named."""
+        named = {f"{split}_trees": getattr(self.options, f"{split}_trees") for split in SPLITS}
+        return super().raw_files(tmp_dir) | {name: Path(path) for name, path in named.items() if path}
+
+    def requirements(self) -> str:
+        """Returns which files a user must name."""
+        return "name files of trees with --train_trees and --dev_trees, and --test_trees where there are some"

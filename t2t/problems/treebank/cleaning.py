@@ -1,0 +1,53 @@
+"""What is customarily taken off a tree before it is learnt or scored: traces, empty elements, function tags.
+
+    (NP-SBJ-1 (-NONE- *T*-2) (NN dog))   becomes   (NP (NN dog))
+
+Bies et al. 1995, "Bracketing guidelines for Treebank II style", sections 1.1 and 2 (function tags), 4 (null elements).
+"""
+
+import re
+
+from t2t.text.trees import OUTER_LABELS, Part, Tree
+
+EMPTY_TAG = "-NONE-"
+"""Tag of what has no sound: traces, dropped subjects, ellipses."""
+
+_ESCAPE = re.compile(r"-[^-]+-")
+
+
+def bare_label(label: str) -> str:
+    """Returns a label without function tags and indices: `NP-SBJ=2` is NP; `-LRB-` stays."""
+    if not label or _ESCAPE.fullmatch(label):
+        return label
+    return re.split(r"[-=]", label, maxsplit=1)[0] or label
+
+
+def cleaned(tree: Tree) -> Tree | None:
+    """Returns a tree without empty elements, the nodes these leave bare, and function tags; None if nothing is left."""
+    return rebuilt(tree, bare_label, EMPTY_TAG)
+
+
+def rebuilt(tree: Tree, relabel=lambda label: label, without_tag: str | None = None) -> Tree | None:
+    """Returns a copy with labels changed, without words of a tag and without nodes that hold nothing; None if empty."""
+    open_nodes: list[tuple[str, list[Tree | str]]] = [("", [])]
+    for part, text in tree.walk():
+        if part is Part.OPEN:
+            open_nodes.append((text, []))
+        elif part is Part.WORD:
+            if open_nodes[-1][0] != without_tag:
+                open_nodes[-1][1].append(text)
+        else:
+            label, children = open_nodes.pop()
+            if children:
+                open_nodes[-1][1].append(Tree(relabel(label), tuple(children)))
+    found = open_nodes[0][1]
+    return found[0] if found else None
+
+
+def phrases_below(tree: Tree) -> tuple[Tree, ...]:
+    """Returns the nodes below the outer one that treebanks put around a sentence, or the tree itself where none is."""
+    while tree.label in OUTER_LABELS and not tree.is_tag:
+        if len(tree.children) > 1:
+            return tree.children
+        tree = tree.children[0]
+    return (tree,)

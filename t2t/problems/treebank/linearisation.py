@@ -1,0 +1,140 @@
+"""Trees as sequences of labels, and back: what the model reads and writes of a tree over words that it is given.
+
+    (TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs))))   over   A dog runs   is   S NP DT NN /NP VP VBZ /VP /S
+
+A phrase is its label, what is in it, and its label after a slash; a word is its tag. So Tensor2Tensor has it; the idea
+is that of Vinyals et al. 2015, "Grammar as a foreign language", section 2.
+"""
+
+import dataclasses
+import re
+from collections.abc import Container, Sequence
+
+from t2t.problems.treebank.cleaning import phrases_below
+from t2t.text.trees import Part, Tree, write_tree
+
+OUTER = "TOP"
+"""Label of the node around a sentence."""
+
+UNKNOWN_TAG = "XX"
+"""Tag of a word that the model forgot; the Penn Treebank's for unknown words."""
+
+_SPACES = re.compile(r"[ \t\r\n\f\v]+")
+_BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Restored:
+    """A tree over words, made of what a model wrote."""
+
+    tree: Tree
+    mended: bool
+    """Whether brackets had to be closed or dropped, or words added, or tags dropped."""
+
+    def __str__(self) -> str:
+        """Returns the tree in brackets, on one line."""
+        return write_tree(self.tree)
+
+
+def words_of(text: str) -> list[str]:
+    """Returns the words of a sentence; a bracket in one is written as treebanks do, since it would end a tree."""
+    words = [word for word in _SPACES.split(text) if word]
+    return [re.sub(r"[()]", lambda found: _BRACKETS[found[0]], word) for word in words]
+
+
+def linearised(tree: Tree) -> str:
+    """Returns the labels of a tree, without those of the outer node, separated by spaces."""
+    written: list[str] = []
+    for phrase in phrases_below(tree):
+        opened: list[int] = []
+        for part, text in phrase.walk():
+            if part is Part.OPEN:
+                opened.append(len(written))
+                written.append(text)
+            elif part is Part.CLOSE and opened.pop() < len(written) - 1:  # a tag has nothing after it, and no end
+                written.append("/" + text)
+    return " ".join(written)
+
+
+def restored(words: Sequence[str], text: str, phrases: Container[str] = ()) -> Restored:
+    """Returns a tree over exactly these words, whatever the text: what is missing is added, what is surplus dropped.
+
+    Args:
+        words: of the sentence, at least one.
+        text: labels as `linearised` writes them, or anything else.
+        phrases: labels that are those of phrases; so is every label whose end stands in the text.
+    """
+    tokens = text.split()
+    ends = {token[1:] for token in tokens if _is_end(token)}
+    builder = _Builder(words)
+    for token in tokens:
+        if _is_end(token):
+            builder.close(token[1:])
+        elif token in ends or token in phrases:
+            builder.open(token)
+        else:
+            builder.tag(token)
+    return builder.finish()
+
+
+def _is_end(token: str) -> bool:
+    return token.startswith("/") and len(token) > 1
+
+
+class _Builder:
+    """Puts a tree together from left to right; whatever does not fit is left out or filled in, and noted."""
+
+    def __init__(self, words: Sequence[str]):
+        self._words = list(words)
+        self._next = 0
+        self._open: list[tuple[str, list[Tree | str]]] = [(OUTER, [])]
+        self.mended = False
+
+    def open(self, label: str) -> None:
+        """Begins a phrase."""
+        self._open.append((_atom(label), []))
+
+    def tag(self, label: str) -> None:
+        """Takes the next word; a tag for which there is none is dropped."""
+        if self._next == len(self._words):
+            self.mended = True
+            return
+        self._open[-1][1].append(Tree(_atom(label), (self._words[self._next],)))
+        self._next += 1
+
+    def close(self, label: str) -> None:
+        """Ends the innermost phrase of a label, and those inside it; without such a phrase, nothing."""
+        if _atom(label) not in [open_label for open_label, _ in self._open[1:]]:
+            self.mended = True
+            return
+        while True:
+            closed = self._close_innermost()
+            if closed == _atom(label):
+                return
+            self.mended = True
+
+    def finish(self) -> Restored:
+        """Gives the words that are left a tag, in the outermost phrase that is still open, and ends everything."""
+        while len(self._open) > 2:
+            self.mended = True
+            self._close_innermost()
+        while self._next < len(self._words):
+            self.mended = True
+            self.tag(UNKNOWN_TAG)
+        while len(self._open) > 1:
+            self.mended = True
+            self._close_innermost()
+        return Restored(Tree(OUTER, tuple(self._open[0][1])), self.mended)
+
+    def _close_innermost(self) -> str:
+        label, children = self._open.pop()
+        if children:
+            self._open[-1][1].append(Tree(label, tuple(children)))
+        else:
+            self.mended = True  # a phrase over no word
+        return label
+
+
+def _atom(label: str) -> str:
+    """Returns a label that can stand in brackets."""
+    return re.sub(r"[()]", lambda found: _BRACKETS[found[0]], label)

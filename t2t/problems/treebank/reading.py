@@ -1,0 +1,77 @@
+"""Treebank files to pairs of a sentence and its linearised tree."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from t2t.constants import INPUTS, TARGETS
+from t2t.errors import UserError
+from t2t.problems.base import Sample
+from t2t.problems.treebank.cleaning import cleaned
+from t2t.problems.treebank.linearisation import linearised, restored, words_of
+from t2t.text.trees import Malformed, Tree, read_tree_file
+
+log = logging.getLogger("t2t")
+
+MALFORMED = "malformed trees skipped"
+"""Under this name `Source.tally` counts them."""
+
+_SHOWN = 10
+_BEARABLE = 0.02
+"""Share of malformed trees beyond which something else is wrong than a few trees."""
+_LEAST = 20
+
+
+def read_samples(paths: Iterable[Path], tally: Counter, keep_annotations: bool = False) -> Iterator[Sample]:
+    """Yields `{"inputs": words, "targets": labels}` of each tree of some files, in their order.
+
+    Malformed trees are counted, named by file and line, and skipped. A tree in which one label is that of a phrase and
+    of a word cannot be told from another by its labels; it is skipped, too.
+
+    Args:
+        paths: files of trees in Penn brackets, plain or .gz.
+        tally: counts of what was skipped or mended.
+        keep_annotations: leave traces, empty elements and function tags where they are.
+
+    Raises:
+        UserError: a file is missing or unreadable, or more than a few trees are malformed.
+    """
+    trees = 0
+    for path in paths:
+        for found in read_tree_file(path, tally):
+            trees += 1
+            if isinstance(found, Malformed):
+                _note(found, tally, trees)
+            elif (sample := sample_of(found, tally, keep_annotations)) is not None:
+                yield sample
+    _check(tally[MALFORMED], trees, last="")
+
+
+def sample_of(tree: Tree, tally: Counter, keep_annotations: bool = False) -> Sample | None:
+    """Returns the sample of a tree; None where nothing is left of it, or its labels do not tell it."""
+    tree = tree if keep_annotations else cleaned(tree)
+    if tree is None:
+        tally["trees without words skipped"] += 1
+        return None
+    words, labels = tree.words(), linearised(tree)
+    back = restored(words_of(" ".join(words)), labels)
+    if back.mended or linearised(back.tree) != labels:
+        tally["trees with one label for a phrase and a word skipped"] += 1
+        return None
+    return {INPUTS: " ".join(words), TARGETS: labels}
+
+
+def _note(found: Malformed, tally: Counter, trees: int) -> None:
+    tally[MALFORMED] += 1
+    if tally[MALFORMED] <= _SHOWN:
+        log.warning("malformed tree skipped: %s", found)
+    _check(tally[MALFORMED], trees, last=f", the last at {found}")
+
+
+def _check(malformed: int, trees: int, last: str) -> None:
+    if malformed >= _LEAST and malformed > _BEARABLE * trees:
+        raise UserError(
+            f"{malformed} of {trees} trees are malformed{last}; at most {_BEARABLE:.0%} may be: check that the files "
+            f"hold trees in Penn brackets"
+        )

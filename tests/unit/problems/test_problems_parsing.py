@@ -1,0 +1,107 @@
+"""Parsing problems: where their trees are looked for, what becomes of them, what becomes of outputs."""
+
+import gzip
+import random
+from collections import Counter
+
+import pytest
+
+from t2t.errors import UserError
+from t2t.problems.base import Finished, Source
+from t2t.problems.parsing import ParsingTrees, WsjParsing, WsjParsingSemi
+from t2t.problems.treebank.reading import MALFORMED
+from t2t.text.token import TokenEncoder
+
+DOG = "( (S (NP-SBJ (DT A) (NN dog)) (VP (VBZ runs) (NP (-NONE- *)))) )\n"
+CAT = "( (S (NP (NN cat))\n     (VP (VBZ sleeps))) )\n"
+DOG_SAMPLE = {"inputs": "A dog runs", "targets": "S NP DT NN /NP VP VBZ /VP /S"}
+CAT_SAMPLE = {"inputs": "cat sleeps", "targets": "S NP NN /NP VP VBZ /VP /S"}
+
+
+@pytest.fixture
+def source(tmp_path):
+    return Source(tmp_path, random.Random(0))
+
+
+def wsj_folder(folder):
+    for section in (*range(2, 22), 22, 23):
+        (folder / f"{section:02d}").mkdir(parents=True)
+        text = {2: DOG + CAT, 22: CAT, 23: DOG}.get(section, DOG)
+        (folder / f"{section:02d}" / f"wsj_{section:02d}01.mrg").write_text(text)
+    (folder / "02/wsj_0200.mrg").write_text(CAT)
+
+
+@pytest.mark.parametrize("inside", ["wsj", "parsed/mrg/wsj", "."])
+def test_the_treebanks_own_folders(source, tmp_path, inside):
+    wsj_folder(tmp_path / inside)
+    problem = WsjParsing()
+    assert list(problem.generate_samples("train", source)) == [CAT_SAMPLE, DOG_SAMPLE, CAT_SAMPLE] + [DOG_SAMPLE] * 19
+    assert list(problem.generate_samples("dev", source)) == [CAT_SAMPLE]
+    assert list(problem.generate_samples("test", source)) == [DOG_SAMPLE]
+
+
+def test_a_file_of_trees_a_line(source, tmp_path):
+    (tmp_path / "wsj_dev.trees.gz").write_bytes(gzip.compress((DOG + DOG).encode()))
+    assert list(WsjParsing().generate_samples("dev", source)) == [DOG_SAMPLE] * 2
+
+
+def test_further_trees_are_learnt_from_and_nothing_else(source, tmp_path):
+    wsj_folder(tmp_path / "wsj")
+    problem = WsjParsingSemi()
+    with pytest.raises(
+        UserError, match=r"further trees are missing from .*/semi; put into --tmp_dir the treebank's folder wsj/.*semi/"
+    ):
+        list(problem.generate_samples("train", source))
+    (tmp_path / "semi").mkdir()
+    (tmp_path / "semi/more.trees").write_text(CAT * 3)
+    assert list(problem.generate_samples("train", source))[-3:] == [CAT_SAMPLE] * 3
+    assert list(problem.generate_samples("dev", source)) == [CAT_SAMPLE]
+    assert (WsjParsing.vocab_size, WsjParsingSemi.vocab_size) == (16_384, 32_768)
+
+
+def test_no_trees(source):
+    problem = WsjParsing()
+    problem.name = "wsj_parsing"
+    with pytest.raises(
+        UserError, match=r"problem wsj_parsing, split dev: the trees are missing from --tmp_dir=.*wsj/02/wsj_0201.mrg"
+    ):
+        list(problem.generate_samples("dev", source))
+    with pytest.raises(UserError, match=r"--dev_trees is not given; name files of trees with --train_trees and"):
+        list(ParsingTrees(train_trees="x").generate_samples("dev", source))
+
+
+def test_annotations_stay_where_asked_for(source, tmp_path):
+    (tmp_path / "t").write_text(DOG)
+    (kept,) = ParsingTrees(train_trees=str(tmp_path / "t"), keep_annotations=True).generate_samples("train", source)
+    assert kept == {"inputs": "A dog runs *", "targets": "S NP-SBJ DT NN /NP-SBJ VP VBZ NP -NONE- /NP /VP /S"}
+
+
+def test_a_test_split_only_where_there_is_one(tmp_path):
+    assert ParsingTrees(train_trees="a", dev_trees="b").splits == ("train", "dev")
+    assert ParsingTrees(train_trees="a", dev_trees="b", test_trees="c").splits == ("train", "dev", "test")
+
+
+def test_what_cannot_be_used_is_counted_and_named(source, tmp_path, caplog):
+    bad = "( (S (NP cat dog) (VP (VBZ x))) )\n"
+    same = "( (X (X a) (Y b)) )\n"
+    (tmp_path / "t").write_text(DOG + bad + "( (S (-NONE- *)) )\n" + same + CAT)
+    problem = ParsingTrees(train_trees=str(tmp_path / "t"))
+    assert list(problem.generate_samples("train", source)) == [DOG_SAMPLE, CAT_SAMPLE]
+    assert source.tally == Counter(
+        {MALFORMED: 1, "trees without words skipped": 1, "trees with one label for a phrase and a word skipped": 1}
+    )
+    assert f"malformed tree skipped: {tmp_path}/t:2: " in caplog.text
+
+
+def test_too_many_malformed_trees_stop_the_job(source, tmp_path):
+    (tmp_path / "t").write_text((DOG * 2 + "( (S (NP dog cat)) )\n") * 100)
+    with pytest.raises(UserError, match=r"20 of 60 trees are malformed, the last at .*/t:60: .*; at most 2% may be"):
+        list(ParsingTrees(train_trees=str(tmp_path / "t")).generate_samples("train", source))
+
+
+def test_outputs_become_trees_over_the_words_of_the_input():
+    problem = ParsingTrees(train_trees="a", dev_trees="b")
+    problem.with_encoders({"targets": TokenEncoder(["S", "NP", "NN", "/S", "/NP"])})
+    assert problem.finish("a dog", "S NP NN NN /NP /S") == Finished("(TOP (S (NP (NN a) (NN dog))))", False)
+    assert problem.finish("a dog", "S NP NN NN") == Finished("(TOP (S (NP (NN a) (NN dog))))", True)
+    assert problem.finish(" ", "S") == Finished("")
