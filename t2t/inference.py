@@ -108,7 +108,8 @@ class Translator:
         """Returns the ids of inputs (of beginnings of outputs, for a language model), without end of sequence."""
         if isinstance(texts, str):
             raise TypeError("a list of texts is wanted, not one text")
-        return self.problem.encoders[INPUTS].encode_batch(list(texts)) if self.has_inputs else self.encode_targets(texts)
+        encoder = self.problem.encoders[INPUTS if self.has_inputs else TARGETS]
+        return encoder.encode_batch(list(texts))
 
     def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
         """Returns the ids of outputs, without end of sequence."""

@@ -104,7 +104,7 @@ def decode_file(loaded, source: str, target: str = "", wanted: Wanted = AS_USUAL
     )
     translator = loaded.translator()
     report = job.decode_file(translator, asked)
-    for complaint in report.complaints(translator.longest_input + 1):
+    for complaint in report.complaints(translator.most_ids):
         log.warning("%s", complaint)
     log.info("%s; written to %s", report.speed(), "standard output" if target == STANDARD else target)
 

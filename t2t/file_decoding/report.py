@@ -53,17 +53,17 @@ class Report:
             f"{self.tokens / seconds:,.0f} tokens/s"
         )
 
-    def complaints(self, longest: int) -> list[str]:
+    def complaints(self, most_ids: str) -> list[str]:
         """Returns a line for each kind of thing that was not as it should be.
 
         Args:
-            longest: ids that the model takes, end of sequence included.
+            most_ids: see `Translator.most_ids`.
         """
         said = []
         if self.cut:
             numbers = ", ".join(map(str, self.first_cut)) + (", ..." if self.cut > len(self.first_cut) else "")
             lines = f"{_counted(self.cut, 'line')} (number {numbers})"
-            said.append(f"cut to the {longest} ids that are taken (max_input_length): {lines}")
+            said.append(f"cut to {most_ids}: {lines}")
         said += [f"{what} in {_counted(count, 'line')}" for what, count in sorted(self.mended.items())]
         if self.mended_outputs:
             said.append(f"outputs that had to be mended: {_counted(self.mended_outputs, 'line')}")

@@ -13,7 +13,7 @@ from t2t.data.pipeline import EvalBatches
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
-from t2t.inference import Hypothesis, Translator, longest_taken
+from t2t.inference import Hypothesis, Translator, longest_taken, said_of_longest
 from t2t.metrics import Score, compute, is_text_metric
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
@@ -92,8 +92,8 @@ def build_evaluator(
     batches = EvalBatches(reader, hparams.batch_size, columns=columns, limit=limit, max_length=longest, ladder_step=1.0)
     if batches.cut:
         log.warning(
-            "%s: %d examples are longer than the %d ids that are taken (max_input_length) and are cut for evaluation",
-            split, batches.cut, longest,
+            "%s: %d examples are longer than %s and are cut for evaluation",
+            split, batches.cut, said_of_longest(model, hparams.decode),
         )  # fmt: skip
     decode = None
     if decodes(model):

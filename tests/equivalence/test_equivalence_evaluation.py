@@ -23,8 +23,11 @@ def test_longer_examples_than_those_of_training_count_whole(make_run, tmp_path, 
 
 
 def test_learned_positions_and_the_limit_asked_for_cut_and_say_so(make_run, tmp_path, caplog):
-    for name, changes in (("learned", {"positions": "learned"}), ("limit", {"max_input_length": 6})):
+    for name, changes, said in (
+        ("learned", {"positions": "learned"}, "the model has positions for"),
+        ("limit", {"max_input_length": 6}, "max_input_length allows"),
+    ):
         run = make_run(tmp_path / name, **SHORTER, **changes)
         build_evaluator(run.model, run.data, "dev", run.resolved.hparams, 0, ())
-        assert "examples are longer than the 6 ids that are taken (max_input_length) and are cut" in caplog.text
+        assert f"examples are longer than the 6 ids that {said} and are cut" in caplog.text
         caplog.clear()

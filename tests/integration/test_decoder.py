@@ -68,7 +68,7 @@ def test_one_line_for_each_line_whatever_it_holds(decode, translator, tmp_path, 
     for line, text, is_empty in zip(written, expected, empty, strict=False):
         assert line == ("" if is_empty else text)
     err = capsys.readouterr().err
-    assert "warning: cut to the 24 ids that are taken (max_input_length): 1 line (number 9)" in err
+    assert "warning: cut to the 24 ids that max_input_length allows: 1 line (number 9)" in err
     assert "warning: NUL characters removed in 1 line" in err
     assert "warning: invalid UTF-8 replaced in 2 lines" in err
     assert "decoded 13 lines in " in err

@@ -135,14 +135,21 @@ def test_an_output_is_at_most_as_long_as_asked(translator):
         assert any(len(hypothesis.ids) == limit for hypothesis in found)
 
 
-@pytest.mark.parametrize("limit", [{"positions": "learned"}, {"max_input_length": 12}])
-def test_too_long_an_input_is_cut_and_said_to_be(limit, caplog):
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ({"positions": "learned"}, "the model has positions for"),
+        ({"max_input_length": 12}, "max_input_length allows"),
+        ({"positions": "learned", "max_input_length": 13}, "the model has positions for"),
+    ],
+)
+def test_too_long_an_input_is_cut_and_said_to_be(limit, said, caplog):
     translator = build(Letters, **limit)
     assert translator.longest_input == 11
     letters = list("abcdefghabcdefgh")
     long, fitting = translator.translate([" ".join(letters), " ".join(letters[:11])])
     assert [h.ids for h in long] == [h.ids for h in fitting]
-    assert "1 of 2 inputs were cut to the 12 ids that are taken (max_input_length), end of sequence" in caplog.text
+    assert f"1 of 2 inputs were cut to the 12 ids that {said}, end of sequence included" in caplog.text
 
 
 def test_sinusoids_take_inputs_longer_than_any_of_training(translator, caplog):
@@ -217,6 +224,27 @@ def test_scores_by_hand_one_by_one_and_together(translator):
     ]
     assert translator.score(pairs) == pytest.approx(by_hand, abs=1e-4)
     assert [translator.score([pair])[0] for pair in pairs] == pytest.approx(by_hand, abs=1e-4)
+
+
+def test_a_target_that_is_too_long_to_score_is_refused():
+    learned, limited = build(Letters, positions="learned"), build(Letters, max_input_length=12)
+    pairs = [("a", "b"), ("a", " ".join("abcdefghabcd")), ("a", "c")]
+    for translator, said in ((learned, "the model has positions for"), (limited, "max_input_length allows")):
+        assert translator.score([("a", " ".join("abcdefghabc"))])[0] < 0.0
+        with pytest.raises(UserError) as raised:
+            translator.score(pairs)
+        assert str(raised.value) == (
+            f"target 2 of 3: it has 13 ids with end of sequence, more than the 12 ids that {said}; a target that is "
+            f"cut has another probability, so give a shorter one"
+        )
+
+
+def test_a_score_without_a_number_is_refused():
+    translator = build(Letters)
+    for variable in translator.model.variables:
+        variable.assign(np.full(variable.shape, np.nan))
+    with pytest.raises(UserError, match="the model gives no finite probabilities: its weights hold NaN or infinity"):
+        translator.score([("a", "b")])
 
 
 # === Language models ===

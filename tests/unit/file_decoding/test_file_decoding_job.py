@@ -48,7 +48,7 @@ def test_every_line_is_answered_in_its_place(job, out, reverser):
     assert out.read_text() == expected()
     assert (report.lines, report.decoded) == (40, 40)
     assert report.tokens == sum(len(text) + 1 for text in reverser.asked)
-    assert report.complaints(51) == []
+    assert report.complaints("the 51 ids that max_input_length allows") == []
 
 
 def test_empty_lines_are_not_asked_about(job, reverser):
@@ -109,8 +109,8 @@ def test_what_was_cut_mended_and_replaced_is_reported(job, out, tmp_path, revers
     (tmp_path / "in").write_bytes(b"\n".join(lines))
     report = decode_file(reverser_class(longest_input=6), job())
     assert out.read_text().split("\n")[1:3] == ["t hcum@1", "b a@2"]
-    assert report.complaints(7) == [
-        "cut to the 7 ids that are taken (max_input_length): 12 lines (number 2, 6, 7, 8, 9, 10, 11, 12, 13, 14, ...)",
+    assert report.complaints("the 7 ids that max_input_length allows") == [
+        "cut to the 7 ids that max_input_length allows: 12 lines (number 2, 6, 7, 8, 9, 10, 11, 12, 13, 14, ...)",
         "NUL characters removed in 1 line",
         "invalid UTF-8 replaced in 1 line",
         "line breaks or tabs inside outputs replaced by spaces: 1 output",
