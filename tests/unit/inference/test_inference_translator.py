@@ -184,11 +184,11 @@ def test_running_out_of_memory_says_of_what_and_what_to_do(error, monkeypatch):
 
     translator = build(Letters)
     monkeypatch.setattr(translator, "_search", lambda *_: full)
-    monkeypatch.setattr(translator, "_losses", full)
+    monkeypatch.setattr(translator._scorer, "_losses", full)
     cure = "does not fit into the device's memory; make decode_batch_size (--decode_batch_size), beam_size or"
     with pytest.raises(MachineError, match=re.escape(f"a batch of 2 x 4 ids with 3 hypotheses each {cure}")):
         translator.translate(["a b c", "d"])
-    with pytest.raises(MachineError, match=re.escape(f"a batch of 1 x 3 ids with 1 hypotheses each {cure}")):
+    with pytest.raises(MachineError, match=re.escape(f"a batch of 1 x 3 ids with 1 hypothesis each {cure}")):
         translator.score([("a", "b c")])
 
 

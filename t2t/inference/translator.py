@@ -1,17 +1,13 @@
-"""Load a model once, decode many times: the Python API behind every decoder.
+"""What decodes with a model: texts to texts, ids to ids, pairs to probabilities.
 
-    translator = t2t.load("~/t2t_train/...")             # see t2t.runs
-    translator.translate(["A dog runs."])[0][0].text
-
-Legend: B sentences of a batch, S source length, T target length, P prefix length, V vocabulary, K hypotheses of each
-sentence, N = B * K rows.
+Legend: B sentences of a batch, S source length, P prefix length, V vocabulary, K hypotheses of each sentence,
+N = B * K rows.
 """
 
 import dataclasses
 import functools
 import hashlib
 import itertools
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -20,28 +16,21 @@ import tensorflow as tf
 from keras import ops
 
 import t2t
-from t2t.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
-from t2t.data.batching import Ladder, cut
+from t2t.constants import INPUTS, PAD_ID, TARGETS
 from t2t.decoding.constraints import forced, never_padding
 from t2t.decoding.result import SearchResult
 from t2t.decoding.search import SearchSettings, decode
 from t2t.decoding.state import repeat_for_beams
-from t2t.errors import UnknownNameError, UserError, did_you_mean, memory_errors_as_machine_errors
-from t2t.hparams.field import coerce, complaint
+from t2t.errors import UserError
 from t2t.hparams.sections import DecodeHParams
-from t2t.losses import smoothed_cross_entropy
+from t2t.inference.rows import NOT_FINITE, batches_of, cut_rows, longest_taken, memory_errors, said_of_longest
+from t2t.inference.scoring import Scorer
+from t2t.inference.settings import search_settings
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 
-log = logging.getLogger("t2t")
-
 STREAM_WINDOW = 4096
 """Lines that `stream` sorts by length together."""
-
-_NOT_FINITE = "the model gives no finite probabilities: its weights hold NaN or infinity; use an earlier checkpoint"
-
-_OUTPUT_SHARE = 8
-"""So many positions of outputs count as one id of an input, in the size of a batch."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +71,7 @@ class Translator:
         self.problem, self.model, self.hparams = problem, model, hparams
         self.has_inputs = model.spec.inputs is not None
         self._searches: dict[tuple[SearchSettings, int], Callable] = {}
-        self._losses = tf.function(self._batch_losses, autograph=False, reduce_retracing=True)
+        self._scorer = Scorer(model)
 
     @property
     def longest_input(self) -> int:
@@ -154,13 +143,13 @@ class Translator:
         settings, hparams = self.settings(n_best, **changes)
         if not sentences:
             return []
-        rows = self._rows(sentences, hparams)
+        rows = cut_rows(self.model, sentences, hparams)
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
         search = self._search(settings, hparams.extra_length)
         results: list[list[Hypothesis]] = [[] for _ in rows]
         size = hparams.decode_batch_size // settings.rows_per_sentence
-        for indices, batch in self._batches(rows, size, hparams.extra_length):
-            with _memory_errors(batch, settings.rows_per_sentence):
+        for indices, batch in batches_of(rows, size, hparams.extra_length):
+            with memory_errors(batch, settings.rows_per_sentence):
                 found = search(tf.constant(batch), tf.constant(seeds[indices], tf.int32))
                 found = SearchResult(*(tensor.numpy() for tensor in found))
             for row, place in enumerate(indices):
@@ -198,32 +187,7 @@ class Translator:
         Raises:
             UserError: a target is longer than `longest_input`: cut, it would have another probability.
         """
-        if not targets:
-            return []
-        self._check_targets(targets)
-        targets = [[*ids, EOS_ID] for ids in targets]
-        sources = self._rows(sources, self.hparams) if self.has_inputs else targets
-        scores = np.zeros(len(targets), np.float64)
-        rows = [max(s, t, key=len) for s, t in zip(sources, targets, strict=True)]
-        for indices, _ in self._batches(rows, self.hparams.decode_batch_size):
-            features = {TARGETS: tf.constant(_padded([targets[i] for i in indices]))}
-            if self.has_inputs:
-                features[INPUTS] = tf.constant(_padded([sources[i] for i in indices]))
-            with _memory_errors(features[TARGETS], 1):
-                scores[indices] = -self._losses(features).numpy().sum(axis=1, dtype=np.float64)
-            if on_done is not None:
-                on_done(len(indices))
-        if not np.isfinite(scores).all():
-            raise UserError(_NOT_FINITE)
-        return (scores + 0.0).tolist()  # no -0.0
-
-    def _check_targets(self, targets: Sequence[Sequence[int]]) -> None:
-        for number, ids in enumerate(targets, start=1):
-            if len(ids) > self.longest_input:
-                raise UserError(
-                    f"target {number} of {len(targets)}: it has {len(ids) + 1} ids with end of sequence, more than "
-                    f"{self.most_ids}; a target that is cut has another probability, so give a shorter one"
-                )
+        return self._scorer(sources, targets, self.hparams, on_done)
 
     def stream(
         self, lines: Iterable[str], n_best: int = 1, window: int = STREAM_WINDOW, **changes
@@ -249,50 +213,7 @@ class Translator:
         Raises:
             UserError: see `translate`.
         """
-        hparams = dataclasses.replace(self.hparams, **_checked(changes))
-        settings = SearchSettings(
-            method="greedy" if hparams.decode_method == "beam" and hparams.beam_size == 1 else hparams.decode_method,
-            beam_size=hparams.beam_size,
-            penalty=hparams.length_penalty,
-            alpha=hparams.alpha,
-            stop_early=n_best == 1,
-            samples=max(n_best, 1) if hparams.decode_method == "sample" else 1,
-            temperature=hparams.sampling_temperature,
-            top_k=hparams.sampling_top_k,
-            top_p=hparams.sampling_top_p,
-            seed=seed,
-        )
-        if n_best < 1 or n_best > settings.rows_per_sentence:
-            raise UserError(
-                f"n_best={n_best}: {settings.method} search of width {settings.rows_per_sentence} has from 1 to "
-                f"{settings.rows_per_sentence} hypotheses; ask for fewer or raise beam_size"
-            )
-        return settings, hparams
-
-    def _rows(self, sentences: Sequence[Sequence[int]], hparams: DecodeHParams) -> list[list[int]]:
-        """Returns ids cut to what the model takes and ended; beginnings of outputs do not end."""
-        longest = longest_taken(self.model, hparams) - 1
-        too_long = sum(len(ids) > longest for ids in sentences)
-        if too_long:
-            log.warning(
-                "%d of %d inputs were cut to %s, end of sequence included",
-                too_long, len(sentences), said_of_longest(self.model, hparams),
-            )  # fmt: skip
-        end = [EOS_ID] if self.has_inputs else []
-        return [[*ids[:longest], *end] for ids in sentences]
-
-    def _batches(
-        self, rows: list[list[int]], batch_size: int, extra_length: int = 0
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields (numbers of the rows, rows padded to (B, S)), the longest first, so that memory runs out at once.
-
-        A row counts by its ids, or by an eighth of the outputs it may have where that is more: with short inputs and
-        long outputs it is the caches that fill the memory.
-        """
-        lengths = {INPUTS: np.array([max(len(row), (len(row) + extra_length) // _OUTPUT_SHARE, 1) for row in rows])}
-        ladder = Ladder(int(lengths[INPUTS].max()), 1.0)
-        for batch in reversed(cut(np.arange(len(rows)), lengths, max(batch_size, 1), ladder)):
-            yield batch.indices, _padded([rows[i] for i in batch.indices])
+        return search_settings(self.hparams, n_best, seed, changes)
 
     def _search(self, settings: SearchSettings, extra_length: int) -> Callable:
         key = (settings, extra_length)
@@ -342,54 +263,9 @@ class Translator:
                 score, log_prob = float(found.scores[row, k]), float(found.log_probs[row, k])
                 hypotheses.append(Hypothesis(text, ids, score, log_prob, mended))
         if not hypotheses:
-            raise UserError(_NOT_FINITE)
+            raise UserError(NOT_FINITE)
         return hypotheses
 
     def _finished(self, source: str, ids: tuple[int, ...]) -> tuple[str, bool]:
         finished = self.problem.finish(source, self.problem.decode_target(ids))
         return finished.text, finished.mended
-
-    def _batch_losses(self, features):
-        return smoothed_cross_entropy(self.model(features), features[TARGETS], 0.0)
-
-
-def longest_taken(model: SequenceModel, hparams: DecodeHParams) -> int:
-    """Returns the most ids of a sequence, end of sequence included, that is decoded or evaluated whole."""
-    return min(model.longest_sequence or hparams.max_input_length, hparams.max_input_length)
-
-
-def said_of_longest(model: SequenceModel, hparams: DecodeHParams) -> str:
-    """Returns `longest_taken` and what has set it, for a message."""
-    longest = longest_taken(model, hparams)
-    has_positions = longest == model.longest_sequence
-    return f"the {longest:,} ids that {'the model has positions for' if has_positions else 'max_input_length allows'}"
-
-
-def _memory_errors(batch_BS, hypotheses: int):
-    return memory_errors_as_machine_errors(
-        f"a batch of {batch_BS.shape[0]} x {batch_BS.shape[1]} ids with {hypotheses} hypotheses each",
-        "make decode_batch_size (--decode_batch_size), beam_size or extra_length smaller",
-    )
-
-
-def _checked(changes: dict[str, Any]) -> dict[str, Any]:
-    """Returns changes of decode hparams, of the right names, types and bounds."""
-    fields = {field.name: field for field in dataclasses.fields(DecodeHParams)}
-    for name in changes:
-        if name not in fields:
-            raise UnknownNameError(
-                f"decode hparam {name!r} does not exist; {did_you_mean(name, fields)}there are {', '.join(fields)}"
-            )
-    checked = {name: coerce(fields[name], value) for name, value in changes.items()}
-    wrong = [text for name, value in checked.items() if (text := complaint(fields[name], value))]
-    if wrong:
-        raise UserError("; ".join(wrong))
-    return checked
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
-    """Returns (B, S) int32 of rows of ids, zero padded, at least one column wide."""
-    padded = np.full((len(rows), max(1, *map(len, rows)) if rows else 1), PAD_ID, np.int32)
-    for row, ids in zip(padded, rows, strict=True):
-        row[: len(ids)] = ids
-    return padded

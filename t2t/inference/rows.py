@@ -1,0 +1,84 @@
+"""Rows of ids on their way into a model: how long they may be, and which go together.
+
+Legend: B rows of a batch, S length.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from t2t.constants import EOS_ID, INPUTS, PAD_ID
+from t2t.data.batching import Ladder, cut
+from t2t.errors import memory_errors_as_machine_errors
+from t2t.hparams.sections import DecodeHParams
+from t2t.models.base import SequenceModel
+
+log = logging.getLogger("t2t")
+
+NOT_FINITE = "the model gives no finite probabilities: its weights hold NaN or infinity; use an earlier checkpoint"
+"""What is said where that is so."""
+
+OUTPUT_SHARE = 8
+"""So many positions of outputs count as one id of an input, in the size of a batch."""
+
+
+def longest_taken(model: SequenceModel, hparams: DecodeHParams) -> int:
+    """Returns the most ids of a sequence, end of sequence included, that is decoded or evaluated whole."""
+    return min(model.longest_sequence or hparams.max_input_length, hparams.max_input_length)
+
+
+def said_of_longest(model: SequenceModel, hparams: DecodeHParams) -> str:
+    """Returns `longest_taken` and what has set it, for a message."""
+    longest = longest_taken(model, hparams)
+    has_positions = longest == model.longest_sequence
+    return f"the {longest:,} ids that {'the model has positions for' if has_positions else 'max_input_length allows'}"
+
+
+def memory_errors(batch_BS: np.ndarray, hypotheses: int):
+    """Returns a context that turns running out of memory into a line that says with what, and what to change."""
+    size = " x ".join(map(str, batch_BS.shape))
+    return memory_errors_as_machine_errors(
+        f"a batch of {size} ids with {hypotheses} hypothes{'is' if hypotheses == 1 else 'es'} each",
+        "make decode_batch_size (--decode_batch_size), beam_size or extra_length smaller",
+    )
+
+
+def cut_rows(model: SequenceModel, sentences: Sequence[Sequence[int]], hparams: DecodeHParams) -> list[list[int]]:
+    """Returns inputs cut to what the model takes and ended, with a warning; beginnings of outputs do not end."""
+    longest = longest_taken(model, hparams) - 1
+    too_long = sum(len(ids) > longest for ids in sentences)
+    if too_long:
+        log.warning(
+            "%d of %d inputs were cut to %s, end of sequence included",
+            too_long, len(sentences), said_of_longest(model, hparams),
+        )  # fmt: skip
+    end = [] if model.spec.inputs is None else [EOS_ID]
+    return [[*ids[:longest], *end] for ids in sentences]
+
+
+def batches_of(
+    rows: Sequence[Sequence[int]], batch_size: int, extra_length: int = 0
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields (numbers of the rows, rows padded to (B, S)), the longest first, so that memory runs out at once.
+
+    A row counts by its ids, or by an eighth of the outputs it may have where that is more: with short inputs and long
+    outputs it is the caches that fill the memory.
+
+    Args:
+        rows: ids.
+        batch_size: ids in a batch, padding included.
+        extra_length: outputs may be that much longer than their row.
+    """
+    lengths = {INPUTS: np.array([max(len(row), (len(row) + extra_length) // OUTPUT_SHARE, 1) for row in rows])}
+    ladder = Ladder(int(lengths[INPUTS].max()), 1.0)
+    for batch in reversed(cut(np.arange(len(rows)), lengths, max(batch_size, 1), ladder)):
+        yield batch.indices, padded([rows[i] for i in batch.indices])
+
+
+def padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    """Returns (B, S) int32 of rows of ids, zero padded, at least one column wide."""
+    matrix = np.full((len(rows), max(1, *map(len, rows)) if rows else 1), PAD_ID, np.int32)
+    for row, ids in zip(matrix, rows, strict=True):
+        row[: len(ids)] = ids
+    return matrix

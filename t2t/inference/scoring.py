@@ -1,0 +1,75 @@
+"""How probable a model finds given outputs.
+
+Legend: B rows of a batch, T target length, V vocabulary.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t.constants import EOS_ID, INPUTS, TARGETS
+from t2t.errors import UserError
+from t2t.hparams.sections import DecodeHParams
+from t2t.inference.rows import (
+    NOT_FINITE,
+    batches_of,
+    cut_rows,
+    longest_taken,
+    memory_errors,
+    padded,
+    said_of_longest,
+)
+from t2t.losses import smoothed_cross_entropy
+from t2t.models.base import SequenceModel
+
+
+class Scorer:
+    """Scores targets given their sources, or by themselves where the model has no inputs."""
+
+    def __init__(self, model: SequenceModel):
+        self._model = model
+        self._losses = tf.function(self._batch_losses, autograph=False, reduce_retracing=True)
+
+    def __call__(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        hparams: DecodeHParams,
+        on_done: Callable[[int], Any] | None = None,
+    ) -> list[float]:
+        """Returns ln p(target | source), end of sequence included, of each pair; see `Translator.score_ids`."""
+        if not targets:
+            return []
+        self._check_lengths(targets, hparams)
+        targets = [[*ids, EOS_ID] for ids in targets]
+        has_inputs = self._model.spec.inputs is not None
+        sources = cut_rows(self._model, sources, hparams) if has_inputs else targets
+        scores = np.zeros(len(targets), np.float64)
+        rows = [max(source, target, key=len) for source, target in zip(sources, targets, strict=True)]
+        for indices, _ in batches_of(rows, hparams.decode_batch_size):
+            batch = {TARGETS: padded([targets[i] for i in indices])}
+            if has_inputs:
+                batch[INPUTS] = padded([sources[i] for i in indices])
+            with memory_errors(batch[TARGETS], 1):
+                losses_BT = self._losses({name: tf.constant(ids) for name, ids in batch.items()}).numpy()
+            scores[indices] = -losses_BT.sum(axis=1, dtype=np.float64)
+            if on_done is not None:
+                on_done(len(indices))
+        if not np.isfinite(scores).all():
+            raise UserError(NOT_FINITE)
+        return (scores + 0.0).tolist()  # no -0.0
+
+    def _check_lengths(self, targets: Sequence[Sequence[int]], hparams: DecodeHParams) -> None:
+        longest = longest_taken(self._model, hparams)
+        for number, ids in enumerate(targets, start=1):
+            if len(ids) + 1 > longest:
+                raise UserError(
+                    f"target {number} of {len(targets)}: it has {len(ids) + 1} ids with end of sequence, more than "
+                    f"{said_of_longest(self._model, hparams)}; a target that is cut has another probability, so give "
+                    f"a shorter one"
+                )
+
+    def _batch_losses(self, features):
+        return smoothed_cross_entropy(self._model(features), features[TARGETS], 0.0)

@@ -1,0 +1,60 @@
+"""From decode hparams, and what a call changes of them, to how a search goes."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from t2t.decoding.search import SearchSettings
+from t2t.errors import UnknownNameError, UserError, did_you_mean
+from t2t.hparams.field import coerce, complaint
+from t2t.hparams.sections import DecodeHParams
+
+
+def search_settings(
+    hparams: DecodeHParams, n_best: int, seed: int, changes: Mapping[str, Any]
+) -> tuple[SearchSettings, DecodeHParams]:
+    """Returns how to search, and the hparams with the changes.
+
+    Args:
+        hparams: of the run.
+        n_best: hypotheses wanted for each input.
+        seed: of sampling.
+        changes: fields of the hparams to change.
+
+    Raises:
+        UserError: a change that is unknown or out of bounds, or more hypotheses than the search has.
+    """
+    hparams = dataclasses.replace(hparams, **_checked(changes))
+    settings = SearchSettings(
+        method="greedy" if hparams.decode_method == "beam" and hparams.beam_size == 1 else hparams.decode_method,
+        beam_size=hparams.beam_size,
+        penalty=hparams.length_penalty,
+        alpha=hparams.alpha,
+        stop_early=n_best == 1,
+        samples=max(n_best, 1) if hparams.decode_method == "sample" else 1,
+        temperature=hparams.sampling_temperature,
+        top_k=hparams.sampling_top_k,
+        top_p=hparams.sampling_top_p,
+        seed=seed,
+    )
+    if n_best < 1 or n_best > settings.rows_per_sentence:
+        raise UserError(
+            f"n_best={n_best}: {settings.method} search of width {settings.rows_per_sentence} has from 1 to "
+            f"{settings.rows_per_sentence} hypotheses; ask for fewer or raise beam_size"
+        )
+    return settings, hparams
+
+
+def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns changes of decode hparams, of the right names, types and bounds."""
+    fields = {field.name: field for field in dataclasses.fields(DecodeHParams)}
+    for name in changes:
+        if name not in fields:
+            raise UnknownNameError(
+                f"decode hparam {name!r} does not exist; {did_you_mean(name, fields)}there are {', '.join(fields)}"
+            )
+    checked = {name: coerce(fields[name], value) for name, value in changes.items()}
+    wrong = [text for name, value in checked.items() if (text := complaint(fields[name], value))]
+    if wrong:
+        raise UserError("; ".join(wrong))
+    return checked
