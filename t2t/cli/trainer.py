@@ -62,7 +62,7 @@ def _define_training_flags(values: flags.FlagValues) -> None:
         flags.DEFINE_integer(name, default, text, lower_bound=lowest, flag_values=values)
     for name, text in (
         ("generate_data", "Generates the data first; what is there already stays."),
-        ("dry_run", "Prints what would run, its parameters and its memory, and stops."),
+        ("dry_run", "Prints what would run, its parameters, memory and training cost, and stops."),
     ):
         flags.DEFINE_boolean(name, False, text, flag_values=values)
     flags.DEFINE_string(
@@ -134,6 +134,7 @@ def _train(values: flags.FlagValues, request: Request) -> int:
         print(line, file=sys.stderr)
     if values["dry_run"].value:
         print(f"memory: {describing.memory(run)}", file=sys.stderr)
+        print(f"training: about {describing.cost(run)}", file=sys.stderr)
         return 0
     return run.fit()
 

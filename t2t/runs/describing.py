@@ -1,7 +1,10 @@
-"""What a training run will be, before it begins: a line each, and how much memory it needs."""
+"""What a training run will be, before it begins: a line each, how much memory it needs and what it costs."""
+
+import numpy as np
 
 from t2t.constants import TRAIN
 from t2t.runs.training import TrainingRun
+from t2t.training.cost import update_flops
 from t2t.training.memory import MemoryEstimate, estimate
 
 
@@ -13,13 +16,33 @@ def memory(run: TrainingRun) -> MemoryEstimate:
     return estimate(run.model, largest, slots, run.plan.micro_batches > 1)
 
 
+def cost(run: TrainingRun) -> str:
+    """Returns what the run's updates take, in floating-point operations, for sequences of the data's mean lengths."""
+    reader, columns = run.data.readers[TRAIN], run.data.problem.columns
+    names = columns or {name: name for name in reader.features}
+    means = {name: float(reader.lengths(stored).mean()) for name, stored in names.items() if reader.is_sequence(stored)}
+    longer = np.maximum.reduce([reader.lengths(names[name]) for name in means]).mean() if means else 1.0
+    example = {name: np.zeros((1, round(mean)), np.int32) for name, mean in means.items()}
+    example |= {name: reader.single(np.zeros(1, int), stored) for name, stored in names.items() if name not in means}
+    an_update = update_flops(run.model, example) * _padded_tokens(run) / longer
+    return (
+        f"{an_update * run.plan.train_steps:.2g} floating-point operations in matrix products for "
+        f"{run.plan.train_steps:,} updates, {an_update:.2g} each"
+    )
+
+
+def _padded_tokens(run: TrainingRun) -> int:
+    """Returns the padded tokens a side (the examples, where there is no sequence) of an update."""
+    return run.resolved.hparams.batch_size * run.step.replicas * run.plan.micro_batches
+
+
 def describe(run: TrainingRun) -> list[str]:
     """Returns what is about to run, a line each."""
     hparams, request = run.resolved.hparams, run.resolved.request
     changed = hparams.difference(run.resolved.named_set)
     reader = run.data.readers[TRAIN]
     unit = "padded tokens per side" if any(map(reader.is_sequence, reader.features)) else "examples"
-    per_update = hparams.batch_size * run.step.replicas * run.plan.micro_batches
+    per_update = _padded_tokens(run)
     lines = [
         f"problem {request.problem}, model {request.model}, hparams set {request.hparams_set}",
         "changed hparams: " + (", ".join(_change(k, *values) for k, values in changed.items()) or "none"),

@@ -7,9 +7,9 @@ import dataclasses
 import math
 
 import numpy as np
-import tensorflow as tf
 
 from t2t.models.base import SequenceModel
+from t2t.training.forward_graph import forward_graph
 
 _FREE = frozenset({"Const", "ReadVariableOp", "Placeholder", "Identity", "Reshape", "NoOp", "StridedSlice", "Shape"})
 """Operations whose outputs take no memory of their own."""
@@ -56,12 +56,7 @@ def estimate(model: SequenceModel, batch: dict[str, np.ndarray], slots: int, acc
 
 
 def _forward_bytes(model: SequenceModel, batch: dict[str, np.ndarray]) -> int:
-    signature = {name: tf.TensorSpec(array.shape, array.dtype) for name, array in batch.items()}
-
-    def forward(features):
-        seed = tf.zeros((2,), tf.int64)
-        return model.loss_sum(model.body(features, seed=seed), features["targets"])
-
-    graph = tf.function(forward, input_signature=[signature], autograph=False).get_concrete_function().graph
-    outputs = (tensor for op in graph.get_operations() if op.type not in _FREE for tensor in op.outputs)
+    outputs = (
+        tensor for op in forward_graph(model, batch).get_operations() if op.type not in _FREE for tensor in op.outputs
+    )
     return sum(math.prod(t.shape) * t.dtype.size for t in outputs if t.shape.is_fully_defined() and t.dtype.size)

@@ -1,0 +1,37 @@
+"""What training costs, in floating-point operations of matrix products, counted from the graph before anything runs.
+
+A product of (m, k) and (k, n) takes 2 m k n operations; the backward pass takes two products of that size for each.
+What is not a product (norms, softmax, dropout, the optimizer) is left out: it is a few percent.
+"""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from t2t.models.base import SequenceModel
+from t2t.training.forward_graph import forward_graph
+
+_BACKWARD_AND_FORWARD = 3
+
+
+def update_flops(model: SequenceModel, batch: dict[str, np.ndarray]) -> int:
+    """Returns the operations of forward and backward pass of one batch; only its shapes matter.
+
+    Products inside loops over time are counted once, since the graph does not say how often they run.
+    """
+    operations = forward_graph(model, batch).get_operations()
+    return _BACKWARD_AND_FORWARD * sum(_operation_flops(op) for op in operations)
+
+
+def _operation_flops(op: tf.Operation) -> int:
+    if op.type in ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"):
+        rows_last = op.get_attr("transpose_a" if op.type == "MatMul" else "adj_x")
+        inner = op.inputs[0].shape[-2 if rows_last else -1]
+    elif op.type in ("Conv2D", "Conv3D"):
+        inner = math.prod(op.inputs[1].shape[:-1])
+    elif op.type == "DepthwiseConv2dNative":
+        inner = math.prod(op.inputs[1].shape[:2])
+    else:
+        return 0
+    return 2 * math.prod(op.outputs[0].shape) * inner

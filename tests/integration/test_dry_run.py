@@ -1,0 +1,18 @@
+"""`t2t-trainer --dry_run`: what a run would be, and nothing made."""
+
+import re
+
+from t2t.cli import trainer
+
+
+def test_what_a_run_would_be_is_printed_and_nothing_made(tiny_run, tmp_path, capsys):
+    flags = [*tiny_run.train_flags, f"--output_dir={tmp_path / 'run'}", "--train_steps=200", "--dry_run"]
+    assert trainer.main(["t2t-trainer", *flags]) == 0
+    said = capsys.readouterr().err
+    assert "problem text2text_files, model transformer, hparams set transformer_tiny" in said
+    assert re.search(r"^parameters: [\d,]+; float32 on CPU:0$", said, re.M)
+    assert re.search(r"^memory: about [\d,]+ MiB on each replica \(weights", said, re.M)
+    cost = re.search(r"^training: about (\S+) floating-point operations in matrix products for 200 updates, (\S+) each$",
+                     said, re.M)  # fmt: skip
+    assert abs(float(cost[1]) / float(cost[2]) / 200 - 1) < 0.05
+    assert not (tmp_path / "run").exists()
