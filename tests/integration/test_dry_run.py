@@ -12,7 +12,7 @@ def test_what_a_run_would_be_is_printed_and_nothing_made(tiny_run, tmp_path, cap
     assert "problem text2text_files, model transformer, hparams set transformer_tiny" in said
     assert re.search(r"^parameters: [\d,]+; float32 on CPU:0$", said, re.M)
     assert re.search(r"^memory: about [\d,]+ MiB on each replica \(weights", said, re.M)
-    cost = re.search(r"^training: about (\S+) floating-point operations in matrix products for 200 updates, (\S+) each$",
-                     said, re.M)  # fmt: skip
+    said_of_cost = r"^training: about (\S+) floating-point operations in matrix products for 200 updates, (\S+) each$"
+    cost = re.search(said_of_cost, said, re.M)
     assert abs(float(cost[1]) / float(cost[2]) / 200 - 1) < 0.05
     assert not (tmp_path / "run").exists()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from t2t.text.trees import parse_tree
 from tests.readme import README, ROOT, block, blocks, execute, shortened
 
 ENGLISH = ("a", "man", "woman", "dog", "runs", "sits", "in", "the", "red", "house", "street", "with", "two")
@@ -97,6 +98,21 @@ def test_paper(folder):
     assert len(lines_of(folder / "newstest2014.out")) == 12
     for line, label in zip(scores, ("sacreBLEU 13a", "sacreBLEU intl", "tokenized, compounds split"), strict=True):
         assert re.match(rf"{label} +BLEU = [\d.]+ .*\| nrefs:1\|case:mixed\|", line)
+
+
+@pytest.mark.slow
+def test_parsing(folder):
+    """Six updates of a model of width 16 on made-up trees stand for the long training; the rest is as it is."""
+    rng = random.Random(0)
+    for name, size in (("train", 200), ("dev", 10)):
+        pairs = [(rng.choice(("a", "the")), rng.choice(("dog", "cat"))) for _ in range(size)]
+        trees = [f"( (S (NP-SBJ (DT {dt}) (NN {nn})) (VP (VBZ runs) (NP (-NONE- *)))) )\n" for dt, nn in pairs]
+        (folder / f"{name}.mrg").write_text("".join(trees))
+        (folder / f"{name}.txt").write_text("".join(f"{dt} {nn} runs\n" for dt, nn in pairs))
+    printed = run(folder, "parsing", short=True)
+    assert "Number of sentence        =     10" in printed
+    for line, tree in zip(lines_of(folder / "dev.txt"), lines_of(folder / "dev.parsed"), strict=True):
+        assert parse_tree(tree).words() == line.split()
 
 
 @pytest.mark.slow
