@@ -110,7 +110,8 @@ def test_parsing(folder):
         (folder / f"{name}.mrg").write_text("".join(trees))
         (folder / f"{name}.txt").write_text("".join(f"{dt} {nn} runs\n" for dt, nn in pairs))
     printed = run(folder, "parsing", short=True)
-    assert "Number of sentence        =     10" in printed
+    assert "10 dev examples of parsing_trees" in printed
+    assert "bracket_f1" in printed
     for line, tree in zip(lines_of(folder / "dev.txt"), lines_of(folder / "dev.parsed"), strict=True):
         assert parse_tree(tree).words() == line.split()
 
