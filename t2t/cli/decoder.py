@@ -1,4 +1,4 @@
-"""`t2t-decoder`: decodes a file, a split of generated data, or what is typed, with a trained run."""
+"""`t2t-decoder`: decodes a file, a split of generated data, or what is typed, with a trained run; scores a file."""
 
 from absl import flags
 
@@ -9,6 +9,8 @@ from t2t.cli.decoding import (
     decode_interactively,
     decode_split,
     define_output_flags,
+    refuse_present,
+    score_file,
     wanted_of,
 )
 from t2t.cli.flags import define_more_search_flags, define_trained_flags, open_asked_run, search_overrides
@@ -23,10 +25,20 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
     %s --output_dir=run --decode_from_file=a.en --decode_to_file=a.de
     %s --output_dir=run --decode_from_file=- < a.en > a.de
     %s --output_dir=run --decode_split=test --data_dir=data      (with its score)
+    %s --output_dir=run --score_file=pairs.tsv --decode_to_file=pairs.scores
 
 A file gets one output line for each input line, in order; lines end at \\n only, and an empty line stays empty. While
 it grows, the output is <decode_to_file>.partial; after a crash, the same command goes on where it was.
+
+A file to score has lines of source TAB target, for a language model of the target alone. Each gets a line with the
+target's log-probability, end of sequence included: natural logarithm, six decimals; nan for a target that is too long.
 """
+
+_NOT_FOR_SCORES = (
+    "n_best", "output_format", "random_seed", "decode_beam_size", "decode_alpha", "decode_extra_length",
+    "decode_method", "decode_length_penalty", "sampling_temperature", "sampling_top_k", "sampling_top_p",
+)  # fmt: skip
+"""Flags that decide what is searched, and how it is written."""
 
 
 def build_flags() -> flags.FlagValues:
@@ -39,7 +51,12 @@ def build_flags() -> flags.FlagValues:
     )
     flags.DEFINE_string(
         "decode_to_file", "", "Where to write; - for standard output; empty for "
-        "<decode_from_file>.<model>.<hparams_set>.<problem>.beam4.alpha0.6.decodes.", flag_values=values,
+        "<decode_from_file>.<model>.<hparams_set>.<problem>.beam4.alpha0.6.decodes, or ....scores.",
+        flag_values=values,
+    )  # fmt: skip
+    flags.DEFINE_string(
+        "score_file", "", "Scores the lines of this file, source TAB target; plain or gzip, - for standard input.",
+        flag_values=values,
     )  # fmt: skip
     flags.DEFINE_enum(
         "decode_split", None, (DEV, TEST), "Decodes a split of the run's problem and prints its score.",
@@ -65,6 +82,8 @@ def main(values: flags.FlagValues) -> int:
     wanted, target = wanted_of(values), values["decode_to_file"].value
     if values["decode_from_file"].value:
         decode_file(loaded, values["decode_from_file"].value, target, wanted)
+    elif values["score_file"].value:
+        score_file(loaded, values["score_file"].value, target, wanted.window)
     elif values["decode_split"].value:
         decode_split(loaded, values["data_dir"].value, values["decode_split"].value, target, wanted)
     else:
@@ -74,15 +93,18 @@ def main(values: flags.FlagValues) -> int:
 
 def _check(values: flags.FlagValues) -> None:
     """Finds what is wrong with the command line before a model is loaded."""
-    modes = ("decode_from_file", "decode_split", "decode_interactive")
+    modes = ("decode_from_file", "score_file", "decode_split", "decode_interactive")
     given = [f"--{name}" for name in modes if values[name].value]
     if len(given) > 1:
         raise UserError(f"{' and '.join(given)} are given; the command does one thing at a time: keep one of them")
     if values["decode_to_file"].value and given in ([], ["--decode_interactive"]):
         raise UserError(
-            "--decode_to_file: it names where --decode_from_file or --decode_split writes; give one of them too"
+            "--decode_to_file: it names where --decode_from_file, --score_file or --decode_split writes; give one of "
+            "them too"
         )
-    if values["decode_from_file"].value:
-        check_files(values["decode_from_file"].value, values["decode_to_file"].value)
+    if values["score_file"].value:
+        refuse_present(values, _NOT_FOR_SCORES, "--score_file searches nothing")
+    if source := values["decode_from_file"].value or values["score_file"].value:
+        check_files(source, values["decode_to_file"].value)
     elif values["decode_to_file"].value:
         check_output(values["decode_to_file"].value)

@@ -5,12 +5,13 @@ import dataclasses
 import logging
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from absl import flags
 
 from t2t.cli.common import import_quietly
+from t2t.errors import UserError
 from t2t.file_decoding.formats import FORMATS, renderer
 from t2t.file_decoding.output import check_output, open_output
 from t2t.file_decoding.source import STANDARD, WINDOW, LineSource, stream_lines
@@ -65,8 +66,15 @@ def wanted_of(values: flags.FlagValues) -> Wanted:
     )
 
 
+def refuse_present(values: flags.FlagValues, names: Iterable[str], why: str) -> None:
+    """Raises UserError where one of these flags was given, which would have no effect."""
+    given = [f"--{name}" for name in names if values[name].present]
+    if given:
+        raise UserError(f"{', '.join(given)}: {why}; leave {'it' if len(given) == 1 else 'them'} out")
+
+
 def check_files(source: str, target: str) -> None:
-    """Raises UserError or MachineError where a file to decode cannot be read, or its output not written."""
+    """Raises UserError or MachineError where a file to decode or score cannot be read, or its output not written."""
     LineSource(source)
     if target:
         check_output(target)
@@ -74,15 +82,19 @@ def check_files(source: str, target: str) -> None:
 
 def default_target(source: str, record: RunRecord, hparams: DecodeHParams, output_format: str = "text") -> str:
     """Returns where a file's output goes where nothing else is said: a name as Tensor2Tensor gives it."""
-    if source == STANDARD:
-        return STANDARD
     search = {
         "beam": f"beam{hparams.beam_size}.alpha{hparams.alpha:g}",
         "greedy": "greedy",
         "sample": f"sample.temperature{hparams.sampling_temperature:g}",
     }[hparams.decode_method]
     ending = "" if output_format == "text" else f".{output_format}"
-    return f"{source}.{record.model}.{record.hparams_set}.{record.problem}.{search}.decodes{ending}"
+    return _target_beside(source, record, f"{search}.decodes{ending}")
+
+
+def _target_beside(source: str, record: RunRecord, ending: str) -> str:
+    if source == STANDARD:
+        return STANDARD
+    return f"{source}.{record.model}.{record.hparams_set}.{record.problem}.{ending}"
 
 
 def decode_file(loaded, source: str, target: str = "", wanted: Wanted = AS_USUAL) -> None:
@@ -103,7 +115,24 @@ def decode_file(loaded, source: str, target: str = "", wanted: Wanted = AS_USUAL
         changes=wanted.changes,
     )
     translator = loaded.translator()
-    report = job.decode_file(translator, asked)
+    _say(job.decode_file(translator, asked), translator, target)
+
+
+def score_file(loaded, source: str, target: str = "", window: int = WINDOW) -> None:
+    """Scores a file of pairs with a `t2t.runs.loading.LoadedRun`, and says how it went.
+
+    Raises:
+        UserError: a line without its columns, no such file.
+        MachineError: the output cannot be written.
+    """
+    scoring, windows = import_quietly("t2t.file_decoding.scoring"), import_quietly("t2t.file_decoding.windows")
+    target = target or _target_beside(source, loaded.run.record, "scores")
+    translator = loaded.translator()
+    report = scoring.score_file(translator, windows.FileJob(source=source, target=target, window=window))
+    _say(report, translator, target)
+
+
+def _say(report, translator, target: str) -> None:
     for complaint in report.complaints(translator.most_ids):
         log.warning("%s", complaint)
     log.info("%s; written to %s", report.speed(), "standard output" if target == STANDARD else target)

@@ -1,4 +1,4 @@
-"""What there is to say when a file has been decoded: how fast, and what was not as it should be."""
+"""What there is to say when a file has been decoded or scored: how fast, and what was not as it should be."""
 
 import dataclasses
 from collections import Counter
@@ -8,21 +8,42 @@ _SHOWN = 10
 
 
 @dataclasses.dataclass
+class LineCount:
+    """Lines to which something has happened: how many, and which were the first."""
+
+    count: int = 0
+    first: list[int] = dataclasses.field(default_factory=list)
+    """Numbers of the first of them, from 1."""
+
+    def note(self, number: int) -> None:
+        """Counts a line."""
+        self.count += 1
+        if len(self.first) < _SHOWN:
+            self.first.append(number)
+
+    def __str__(self) -> str:
+        numbers = ", ".join(map(str, self.first)) + (", ..." if self.count > len(self.first) else "")
+        return f"{_counted(self.count, 'line')} (number {numbers})"
+
+
+@dataclasses.dataclass
 class Report:
     """Counts of one job; those of what was cut and replaced include the earlier attempts that it goes on from."""
 
+    verb: str = "decoded"
+    """What is done to lines."""
     lines: int = 0
     """Lines of the whole input."""
-    decoded: int = 0
-    """Lines decoded by this attempt, empty ones included."""
+    done: int = 0
+    """Lines that this attempt has answered, empty ones included."""
     tokens: int = 0
-    """Ids that this attempt has written, end of sequence included, all hypotheses together."""
+    """Ids that this attempt has written or scored, end of sequence included, all hypotheses together."""
     seconds: float = 0.0
     """Time that this attempt has taken."""
-    cut: int = 0
-    """Lines that were longer than the model takes."""
-    first_cut: list[int] = dataclasses.field(default_factory=list)
-    """Numbers of the first of them, from 1."""
+    cut: LineCount = dataclasses.field(default_factory=LineCount)
+    """Lines with an input longer than what is taken."""
+    unscored: LineCount = dataclasses.field(default_factory=LineCount)
+    """Lines with a target too long to be scored."""
     replaced: int = 0
     """Outputs with characters that would have broken their line."""
     mended_outputs: int = 0
@@ -30,26 +51,21 @@ class Report:
     mended: Counter = dataclasses.field(default_factory=Counter)
     """Lines that were mended while being read, by what was wrong."""
 
-    def note_cut(self, number: int) -> None:
-        """Counts a line that was cut."""
-        self.cut += 1
-        if len(self.first_cut) < _SHOWN:
-            self.first_cut.append(number)
-
     def notes(self) -> dict[str, Any]:
         """Returns, as plain JSON, what a later attempt must know."""
-        return {name: getattr(self, name) for name in ("cut", "first_cut", "replaced", "mended_outputs")}
+        counted = {"replaced": self.replaced, "mended_outputs": self.mended_outputs}
+        return counted | {"cut": dataclasses.asdict(self.cut), "unscored": dataclasses.asdict(self.unscored)}
 
     def take_over(self, notes: dict[str, Any]) -> None:
         """Goes on from the `notes` of an earlier attempt."""
-        for name in self.notes().keys() & notes.keys():
-            setattr(self, name, notes[name])
+        self.cut, self.unscored = LineCount(**notes["cut"]), LineCount(**notes["unscored"])
+        self.replaced, self.mended_outputs = notes["replaced"], notes["mended_outputs"]
 
     def speed(self) -> str:
         """Returns one line: how much in what time."""
         seconds = max(self.seconds, 1e-9)
         return (
-            f"decoded {self.decoded:,} lines in {self.seconds:.1f} s: {self.decoded / seconds:.1f} sentences/s, "
+            f"{self.verb} {self.done:,} lines in {self.seconds:.1f} s: {self.done / seconds:.1f} sentences/s, "
             f"{self.tokens / seconds:,.0f} tokens/s"
         )
 
@@ -60,10 +76,10 @@ class Report:
             most_ids: see `Translator.most_ids`.
         """
         said = []
-        if self.cut:
-            numbers = ", ".join(map(str, self.first_cut)) + (", ..." if self.cut > len(self.first_cut) else "")
-            lines = f"{_counted(self.cut, 'line')} (number {numbers})"
-            said.append(f"cut to {most_ids}: {lines}")
+        if self.cut.count:
+            said.append(f"cut to {most_ids}: {self.cut}")
+        if self.unscored.count:
+            said.append(f"not scored (nan), since the target is longer than {most_ids}: {self.unscored}")
         said += [f"{what} in {_counted(count, 'line')}" for what, count in sorted(self.mended.items())]
         if self.mended_outputs:
             said.append(f"outputs that had to be mended: {_counted(self.mended_outputs, 'line')}")

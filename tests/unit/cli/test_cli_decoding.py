@@ -141,7 +141,7 @@ def test_help_names_every_flag(module, capsys):
         (decoder, ["--decode_from_file=-", "--decode_split=dev"],
          "--decode_from_file and --decode_split are given; the command does one thing at a time: keep one of them"),
         (decoder, ["--decode_to_file=out"],
-         "--decode_to_file: it names where --decode_from_file or --decode_split writes; give one of them too"),
+         "--decode_to_file: it names where --decode_from_file, --score_file or --decode_split writes; give one"),
         (decoder, ["--decode_interactive", "--decode_to_file=out"], "--decode_to_file: it names where"),
         (decoder, ["--output_format=xml"], "value should be one of <text|tsv|jsonl>"),
         (decoder, ["--decode_split=train"], "value should be one of <dev|test>"),

@@ -46,7 +46,7 @@ def expected(text=TEXT):
 def test_every_line_is_answered_in_its_place(job, out, reverser):
     report = decode_file(reverser, job())
     assert out.read_text() == expected()
-    assert (report.lines, report.decoded) == (40, 40)
+    assert (report.lines, report.done) == (40, 40)
     assert report.tokens == sum(len(text) + 1 for text in reverser.asked)
     assert report.complaints("the 51 ids that max_input_length allows") == []
 
@@ -118,7 +118,7 @@ def test_what_was_cut_mended_and_replaced_is_reported(job, out, tmp_path, revers
 
 
 def test_the_speed_is_that_of_this_attempt():
-    report = Report(lines=5000, decoded=1000, tokens=30_000, seconds=20.0)
+    report = Report(lines=5000, done=1000, tokens=30_000, seconds=20.0)
     assert report.speed() == "decoded 1,000 lines in 20.0 s: 50.0 sentences/s, 1,500 tokens/s"
 
 
@@ -152,7 +152,7 @@ def test_interrupted_and_gone_on_is_undisturbed(job, out, tmp_path, reverser_cla
     assert out.read_bytes() == undisturbed
     assert "going on after line 24 of an interrupted attempt" in caplog.messages
     assert last.asked[0] == "line 25"
-    assert (report.lines, report.decoded, report.cut, report.first_cut) == (40, 16, 1, [3])
+    assert (report.lines, report.done, report.cut.count, report.cut.first) == (40, 16, 1, [3])
     assert sorted(os.listdir(tmp_path)) == ["in", "out"]
 
 
@@ -171,7 +171,7 @@ def test_another_job_starts_again(job, out, tmp_path, reverser_class, change):
     translator = reverser_class(weights=change.get("weights", "w"))
     asked = {name: value for name, value in change.items() if name not in ("weights", "input")}
     report = decode_file(translator, job(**asked))
-    assert report.decoded == report.lines
+    assert report.done == report.lines
     assert len(out.read_text().split("\n")) == report.lines + 1
 
 
@@ -184,7 +184,7 @@ def test_a_stream_starts_again(out, tmp_path, reverser_class, monkeypatch):
             with pytest.raises(ConnectionError):
                 decode_file(translator, job)
         else:
-            assert decode_file(translator, job).decoded == 40
+            assert decode_file(translator, job).done == 40
     assert out.read_text() == expected()
 
 
@@ -217,7 +217,7 @@ def test_the_input_is_not_written_over(job, tmp_path, reverser):
 def test_counts_of_earlier_attempts_are_plain_json():
     report = Report(mended=Counter())
     for number in range(1, 20):
-        report.note_cut(number)
+        report.cut.note(number)
     later = Report()
     later.take_over(json.loads(json.dumps(report.notes())))
-    assert (later.cut, later.first_cut) == (19, list(range(1, 11)))
+    assert (later.cut.count, later.cut.first) == (19, list(range(1, 11)))
