@@ -1,10 +1,14 @@
-"""`t2t-eval`: judges a trained run on a split of generated data."""
+"""`t2t-eval`: judges a trained run on a split of generated data, or on a file of choices."""
+
+import logging
 
 from absl import flags
 
 from t2t.cli.common import command, import_quietly
+from t2t.cli.decoding import refuse_present
 from t2t.cli.flags import define_more_search_flags, define_trained_flags, open_asked_run, search_overrides
 from t2t.constants import DEFAULT_DATA_DIR, DEV, SPLITS
+from t2t.file_decoding.source import LineSource
 from t2t.runs.names import Request
 
 USAGE = """
@@ -13,7 +17,19 @@ teacher-forced figures (the model predicts each token given the reference before
 
     %s --output_dir=run --data_dir=data
     %s --output_dir=run --data_dir=data --split=test --checkpoint=best
+    %s --output_dir=run --choice_file=pronouns.tsv
+
+The last counts how often the model finds the right one of two given outputs more probable. A line of the file is source
+TAB output A TAB output B TAB A or B for the right one; a language model does not look at the source.
 """
+
+_NOT_FOR_CHOICES = (
+    "data_dir", "split", "eval_steps", "decode_beam_size", "decode_alpha", "decode_extra_length", "decode_method",
+    "decode_length_penalty", "sampling_temperature", "sampling_top_k", "sampling_top_p",
+)  # fmt: skip
+"""Flags that decide what is searched, and on which data."""
+
+log = logging.getLogger("t2t")
 
 
 def build_flags() -> flags.FlagValues:
@@ -25,6 +41,10 @@ def build_flags() -> flags.FlagValues:
     flags.DEFINE_integer(
         "eval_steps", 0, "Batches of the split to look at, its first ones; 0 = all.", lower_bound=0, flag_values=values
     )
+    flags.DEFINE_string(
+        "choice_file", "", "Counts how often the right one of two outputs is chosen; plain or gzip, - for standard "
+        "input.", flag_values=values,
+    )  # fmt: skip
     define_more_search_flags(values)
     return values
 
@@ -33,7 +53,14 @@ def build_flags() -> flags.FlagValues:
 def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
     names = {name: values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "data_dir")}
-    open_asked_run(*list(names.values())[:4])
+    run = open_asked_run(*list(names.values())[:4])
+    if values["choice_file"].value:
+        refuse_present(values, _NOT_FOR_CHOICES, "--choice_file needs no data and searches nothing")
+        LineSource(values["choice_file"].value)
+        loaded = import_quietly("t2t.runs.loading").load(
+            run.path, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values)
+        )
+        return judge_choices(loaded, values["choice_file"].value)
     return evaluate(
         Request(**names, usr_dir=values["t2t_usr_dir"].value),
         checkpoint=values["checkpoint"].value,
@@ -41,6 +68,23 @@ def main(values: flags.FlagValues) -> int:
         eval_steps=values["eval_steps"].value,
         decode_overrides=search_overrides(values),
     )
+
+
+def judge_choices(loaded, file: str) -> int:
+    """Prints how often a `t2t.runs.loading.LoadedRun` chooses the right one of two outputs; returns the exit status.
+
+    Raises:
+        UserError: no such file, or a line that is no choice.
+    """
+    translator = loaded.translator()
+    judged = import_quietly("t2t.file_decoding.choices").judge_choices(translator, file)
+    for complaint in judged.report.complaints(translator.most_ids):
+        log.warning("%s", complaint)
+    if judged.ties:
+        log.warning("%d with equally probable outputs, which do not count as right", judged.ties)
+    print(f"{judged.of:,} choices of {file}, {loaded.checkpoint.name} ({loaded.checkpoint.step:,} updates)")
+    print(judged)
+    return 0
 
 
 def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, decode_overrides: str = "") -> int:

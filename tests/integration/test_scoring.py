@@ -1,6 +1,7 @@
-"""`t2t-decoder --score_file` with a trained run, held to the Python API."""
+"""`t2t-decoder --score_file` and `t2t-eval --choice_file` with a trained run, held to the Python API."""
 
 import io
+import random
 import sys
 from types import SimpleNamespace
 
@@ -8,6 +9,7 @@ import pytest
 
 import t2t
 from t2t.cli import decoder
+from t2t.cli import eval as eval_command
 
 PAIRS = [("1 2 3", "3 2 1"), ("1 2 3", "1 2 3"), ("", "4"), ("5 6", ""), ("\ufffd 7", "7 \ufffd"), ("9 " * 30, "9 9")]
 RAW = b"".join(f"{source}\t{target}\n".encode() for source, target in PAIRS).replace("\ufffd".encode(), b"\xff")
@@ -72,3 +74,40 @@ def test_mistakes_leave_nothing(score, tmp_path, monkeypatch, capsys, flags, sai
     assert score(*flags) == 2
     assert said in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["pairs"]
+
+
+# === Choices ===
+
+
+def test_choices_are_counted_as_the_translator_scores(tiny_run, tmp_path, monkeypatch, capsys):
+    rng = random.Random(1)
+    rows = [(rng.choices("0123456789", k=4), rng.choice("AB")) for _ in range(20)]
+    lines = [(" ".join(row), " ".join(row[::-1]), " ".join(row), letter) for row, letter in rows]
+    (tmp_path / "choices").write_text("".join("\t".join(line) + "\n" for line in lines))
+    translator = t2t.load(tiny_run.output_dir)
+    scores = [translator.score([(source, a), (source, b)]) for source, a, b, _ in lines]
+    right = sum((a > b) == (line[3] == "A") for (a, b), line in zip(scores, lines, strict=True))
+    assert 0 < right < 20, "a count that could not be otherwise shows nothing"
+    capsys.readouterr()
+    flags = [f"--output_dir={tiny_run.output_dir}", f"--choice_file={tmp_path / 'choices'}"]
+    assert eval_command.main(["t2t-eval", *flags]) == 0
+    out = capsys.readouterr().out
+    assert out == (
+        f"20 choices of {tmp_path / 'choices'}, step-00000040 (40 updates)\naccuracy {right / 20:.3f} ({right} of 20)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--choice_file=/gone"], "/gone: there is no such file; check the path"),
+        (
+            ["--choice_file=/dev/null", "--split=test", "--decode_beam_size=2"],
+            "--split, --decode_beam_size: --choice_file needs no data and searches nothing; leave them out",
+        ),
+        (["--choice_file=/dev/null"], "/dev/null: it has no lines; a line needs source TAB output A TAB output B TAB"),
+    ],
+)
+def test_mistakes_of_choices(tiny_run, capsys, flags, said):
+    assert eval_command.main(["t2t-eval", f"--output_dir={tiny_run.output_dir}", *flags]) == 2
+    assert said in capsys.readouterr().err

@@ -38,7 +38,8 @@ class Reverser:
         if self.breaks and any(self.breaks in text for text in texts):
             raise ConnectionError("the power is gone")
         self.asked += texts
-        on_done(len(texts))
+        if on_done:
+            on_done(len(texts))
         return [0.0 - (1000.0 * len(source) + len(target)) for source, target in zip(sources, targets, strict=True)]
 
     def translate_ids(self, sentences, n_best=1, *, places=None, on_done=None, **changes):
