@@ -4,7 +4,7 @@ from absl import flags
 
 from t2t.checkpoints.averaging import average_checkpoints, last_steps
 from t2t.checkpoints.store import AVERAGED, CheckpointStore
-from t2t.cli.common import command
+from t2t.cli.common import command, define_alias
 from t2t.cli.flags import open_asked_run
 from t2t.errors import UserError
 
@@ -23,7 +23,7 @@ def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
     flags.DEFINE_string("output_dir", "", "Folder of the run, as t2t-trainer was given it.", flag_values=values)
-    flags.DEFINE_alias("model_dir", "output_dir", flag_values=values)
+    define_alias("model_dir", "output_dir", flag_values=values)
     flags.DEFINE_integer("n", None, f"Averages the last so many; {DEFAULT_COUNT} where unset.", flag_values=values)
     flags.DEFINE_list("checkpoints", [], "Averages these steps: 100,200,300.", flag_values=values)
     flags.DEFINE_string(

@@ -42,7 +42,7 @@ def build_flags() -> flags.FlagValues:
     flags.DEFINE_string("reference", "", "File of references, plain or .gz.", flag_values=values)
     flags.DEFINE_string("tokenize", None, "sacreBLEU's tokenizer: 13a, intl, char, zh, none, ...", flag_values=values)
     flags.DEFINE_string("smooth_method", None, "Smoothing: exp, floor, add-k or none.", flag_values=values)
-    flags.DEFINE_float("smooth_value", None, "Value of floor and add-k smoothing.", flag_values=values)
+    flags.DEFINE_float("smooth_value", None, "Value of floor and add-k smoothing.", lower_bound=0.0, flag_values=values)
     flags.DEFINE_boolean("lowercase", None, "Ignores case in BLEU.", flag_values=values)
     flags.DEFINE_boolean("force", None, "Says that tokenized translations are meant so.", flag_values=values)
     flags.DEFINE_boolean(
@@ -53,9 +53,13 @@ def build_flags() -> flags.FlagValues:
         "language", None, "Language of the files, for Moses, with --all_tokenizations; default de.", flag_values=values
     )
     flags.DEFINE_boolean("chrf", False, "Prints chrF too.", flag_values=values)
-    flags.DEFINE_integer("chrf_char_order", None, "Longest character n-gram of chrF.", flag_values=values)
-    flags.DEFINE_integer("chrf_word_order", None, "Longest word n-gram of chrF; 2 = chrF++.", flag_values=values)
-    flags.DEFINE_integer("chrf_beta", None, "Weight of recall in chrF.", flag_values=values)
+    flags.DEFINE_integer(
+        "chrf_char_order", None, "Longest character n-gram of chrF.", lower_bound=1, flag_values=values
+    )
+    flags.DEFINE_integer(
+        "chrf_word_order", None, "Longest word n-gram of chrF; 2 = chrF++.", lower_bound=0, flag_values=values
+    )
+    flags.DEFINE_integer("chrf_beta", None, "Weight of recall in chrF.", lower_bound=1, flag_values=values)
     flags.DEFINE_boolean("chrf_whitespace", None, "Counts white space in chrF.", flag_values=values)
     flags.DEFINE_boolean("chrf_lowercase", None, "Ignores case in chrF.", flag_values=values)
     flags.DEFINE_boolean("chrf_eps_smoothing", None, "Epsilon smoothing in chrF.", flag_values=values)

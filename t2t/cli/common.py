@@ -24,6 +24,9 @@ Body = Callable[[flags.FlagValues], int]
 _STARTING = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl|To enable the following instructions|\s*$")
 """Lines that TensorFlow writes before anyone can tell it not to."""
 
+_ALIASES: dict[str, str] = {}
+"""Other names of flags, the same in all commands that have them."""
+
 ALL = "*"
 """Value of `--registry_help` given bare."""
 
@@ -117,6 +120,12 @@ def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: 
         raise UserError(f"argument {rest[len(positional)]!r}: this command takes {takes}, --name=value; see --help")
 
 
+def define_alias(name: str, original: str, flag_values: flags.FlagValues) -> None:
+    """Gives a flag a second name."""
+    flags.DEFINE_alias(name, original, flag_values=flag_values)
+    _ALIASES[name] = original
+
+
 def help_text(values: flags.FlagValues, name: str, usage: str) -> str:
     """Returns the usage and one paragraph a flag, in the order of definition."""
     lines = [usage.strip().replace("%s", name), "", "Flags:"]
@@ -145,9 +154,7 @@ def _check_repeated(values: flags.FlagValues, arguments: list[str]) -> None:
         name = argument[2:].partition("=")[0] if argument.startswith("--") else ""
         if name not in values or isinstance(values[name], flags.MultiFlag):
             continue
-        # an alias is a flag of another name whose help says of which it is one
-        same = values[name].help.removeprefix("Alias for --").removesuffix(".")
-        name = same if same in values else name
+        name = _ALIASES.get(name, name)
         if name in given:
             raise UserError(f"--{name} is given twice, {given[name]} and {argument}; keep one")
         given[name] = argument

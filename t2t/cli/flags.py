@@ -4,7 +4,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t.cli.common import ALL, quietly
+from t2t.cli.common import ALL, define_alias, quietly
 from t2t.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
 from t2t.errors import UserError
 from t2t.plugins import load_plugins
@@ -31,7 +31,7 @@ _OPTION_FLAGS = {
 def define_problem_flags(values: flags.FlagValues) -> None:
     """Which problem, where its files are, and what a user may set of it."""
     flags.DEFINE_string("problem", "", "Name of the problem.", flag_values=values)
-    flags.DEFINE_alias("problems", "problem", flag_values=values)
+    define_alias("problems", "problem", flag_values=values)
     flags.DEFINE_string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.", flag_values=values)
     flags.DEFINE_string(
         "tmp_dir", "", "Folder of raw files and downloads; empty for tmp/ under --data_dir.", flag_values=values
@@ -100,15 +100,15 @@ def define_search_flags(values: flags.FlagValues) -> None:
 def define_more_search_flags(values: flags.FlagValues) -> None:
     """The search flags of commands that do nothing but decode; unset ones keep what the run's hparams say."""
     define_search_flags(values)
-    flags.DEFINE_string("decode_method", None, "Search: beam, greedy or sample.", flag_values=values)
-    flags.DEFINE_string(
-        "decode_length_penalty", None, "gnmt: ((5+n)/6)^alpha; power: n^alpha, n being the length of the output.",
-        flag_values=values,
+    flags.DEFINE_enum("decode_method", None, ["beam", "greedy", "sample"], "Search.", flag_values=values)
+    flags.DEFINE_enum(
+        "decode_length_penalty", None, ["gnmt", "power"], "gnmt: ((5+n)/6)^alpha; power: n^alpha, n being the length of "
+        "the output.", flag_values=values,
     )  # fmt: skip
     flags.DEFINE_integer(
         "decode_batch_size",
         None,
-        "Padded source ids times hypotheses decoded together.",
+        "Ids decoded together: padded inputs times hypotheses (see --registry_help=hparams).",
         lower_bound=1,
         flag_values=values,
     )
@@ -116,11 +116,16 @@ def define_more_search_flags(values: flags.FlagValues) -> None:
         "max_input_length", None, "Longest input, in ids with end of sequence; the rest is cut and reported.",
         lower_bound=2, flag_values=values,
     )  # fmt: skip
-    flags.DEFINE_float("sampling_temperature", None, "Divides the logits (sample).", flag_values=values)
-    flags.DEFINE_integer("sampling_top_k", None, "Draws from the k likeliest (sample); 0 = all.", flag_values=values)
     flags.DEFINE_float(
-        "sampling_top_p", None, "Draws from the likeliest that reach this probability (sample).", flag_values=values
+        "sampling_temperature", None, "Divides the logits (sample).", lower_bound=1e-6, flag_values=values
     )
+    flags.DEFINE_integer(
+        "sampling_top_k", None, "Draws from the k likeliest (sample); 0 = all.", lower_bound=0, flag_values=values
+    )
+    flags.DEFINE_float(
+        "sampling_top_p", None, "Draws from the likeliest that reach this probability (sample).", lower_bound=0.0,
+        upper_bound=1.0, flag_values=values,
+    )  # fmt: skip
 
 
 _SEARCH_FLAGS = {
@@ -151,10 +156,10 @@ def define_trained_flags(values: flags.FlagValues) -> None:
         "checkpoint", "latest", "latest, best, averaged, a step, or the path of a checkpoint or run.",
         flag_values=values,
     )  # fmt: skip
-    flags.DEFINE_alias("checkpoint_path", "checkpoint", flag_values=values)
+    define_alias("checkpoint_path", "checkpoint", flag_values=values)
     _define_usr_dir_flag(values)
     flags.DEFINE_string("problem", "", "Problem of the run; optional, and checked.", flag_values=values)
-    flags.DEFINE_alias("problems", "problem", flag_values=values)
+    define_alias("problems", "problem", flag_values=values)
     flags.DEFINE_string("model", "", "Model of the run; optional, as --problem.", flag_values=values)
     flags.DEFINE_string("hparams_set", "", "Hparams set of the run; optional, as --problem.", flag_values=values)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t.cli.common import command, import_quietly
+from t2t.cli.common import command, define_alias, import_quietly
 from t2t.cli.flags import define_plugin_flags, lists_registry
 from t2t.errors import UserError
 
@@ -27,7 +27,7 @@ def build_flags() -> flags.FlagValues:
         ("problem", "Problem here that the run is of; empty for the one that its flags.txt names."),
     ):
         flags.DEFINE_string(name, "", text, flag_values=values)
-    flags.DEFINE_alias("problems", "problem", flag_values=values)
+    define_alias("problems", "problem", flag_values=values)
     flags.DEFINE_integer("step", None, "Step of the checkpoint; unset for the latest.", flag_values=values)
     flags.DEFINE_integer(
         "target_space_id", None, "Row of the table of target spaces; unset for the one of the problem's target.",

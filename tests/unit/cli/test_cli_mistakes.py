@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t.cli import datagen, trainer
+from t2t.cli import avg_all, bleu, datagen, decoder, trainer
 
 RUN = ("--problem=algorithmic_reverse_binary40", "--model=transformer", "--hparams_set=transformer_tiny")
 
@@ -42,10 +42,18 @@ RUN = ("--problem=algorithmic_reverse_binary40", "--model=transformer", "--hpara
         (trainer, [*RUN, "--hparams=num_heads=2", "--hparams=num_heads=4"], "num_heads is assigned twice; keep one"),
         (trainer, [*RUN, "--decode_to_file=x"], "--decode_to_file: it names where --decode_from_file writes"),
         (datagen, ["--problem=wmt"], "problem 'wmt' is not registered"),
+        (decoder, ["--sampling_top_p=1.5"], "flag --sampling_top_p=1.5: 1.5 is not a number in the range [0.0, 1.0]"),
+        (decoder, ["--sampling_top_k=-1"], "flag --sampling_top_k=-1: -1 is not a non-negative integer"),
+        (decoder, ["--sampling_temperature=0"], "flag --sampling_temperature=0.0: 0.0 is not a number"),
+        (decoder, ["--decode_method=beem"], "flag --decode_method=beem: value should be one of <beam|greedy|sample>"),
+        (bleu, ["--smooth_value=-1"], "flag --smooth_value=-1.0: -1.0 is not a non-negative number"),
+        (bleu, ["--chrf_char_order=0"], "flag --chrf_char_order=0: 0 is not a positive integer"),
+        (bleu, ["--chrf_word_order=-1"], "flag --chrf_word_order=-1: -1 is not a non-negative integer"),
+        (avg_all, ["--output_dir=a", "--model_dir=b"], "--output_dir is given twice, --output_dir=a and --model_dir=b"),
     ],
 )
 def test_a_mistake_is_one_line_with_status_2(command, arguments, said, tmp_path, capsys):
-    folders = [f"--data_dir={tmp_path}/data"]
+    folders = [f"--data_dir={tmp_path}/data"] if command in (trainer, datagen, decoder) else []
     if command is trainer:
         folders.append(f"--output_dir={tmp_path}/run")
     assert command.main(["t2t-command", *arguments, *folders]) == 2
