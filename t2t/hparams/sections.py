@@ -116,8 +116,9 @@ class DecodeHParams:
         minimum=2,
     )  # fmt: skip
     decode_batch_size: int = param(
-        4096, "Padded source ids times hypotheses decoded together, and an eighth of the output positions.", minimum=1
-    )
+        4096, "Ids decoded together: padded inputs, or an eighth of the longest outputs where that is more, times the "
+        "hypotheses of each.", minimum=1,
+    )  # fmt: skip
     sampling_temperature: float = param(1.0, "Divides the logits.", minimum=1e-6, used_when=_SAMPLING)
     sampling_top_k: int = param(0, "Samples only from the k likeliest; 0 = all.", minimum=0, used_when=_SAMPLING)
     sampling_top_p: float = param(

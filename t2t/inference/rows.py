@@ -37,10 +37,13 @@ def said_of_longest(model: SequenceModel, hparams: DecodeHParams) -> str:
 
 def memory_errors(batch_BS: np.ndarray, hypotheses: int):
     """Returns a context that turns running out of memory into a line that says with what, and what to change."""
-    size = " x ".join(map(str, batch_BS.shape))
+    rows, width = batch_BS.shape
+    half = max(1, rows * width * hypotheses // 2)
+    cure = "make beam_size, extra_length or max_input_length smaller"
+    if rows > 1:
+        cure = f"halve it with --decode_batch_size={half} (t2t-trainer: --hparams=decode_batch_size={half}), or {cure}"
     return memory_errors_as_machine_errors(
-        f"a batch of {size} ids with {hypotheses} hypothes{'is' if hypotheses == 1 else 'es'} each",
-        "make decode_batch_size (--decode_batch_size), beam_size or extra_length smaller",
+        f"a batch of {rows} x {width} ids with {hypotheses} hypothes{'is' if hypotheses == 1 else 'es'} each", cure
     )
 
 

@@ -73,7 +73,7 @@ class Evaluator:
             if self._sums is None:
                 signature = {name: tf.TensorSpec([None] * t.ndim, t.dtype) for name, t in features.items()}
                 self._sums = tf.function(self._batch_sums, input_signature=[signature], autograph=False)
-            with memory_errors_as_machine_errors(shapes_of(batch), "make batch_size smaller"):
+            with memory_errors_as_machine_errors(shapes_of(batch), "make batch_size or max_input_length smaller"):
                 total += TokenSums(*(float(x) for x in self._sums(features)))
         return teacher_forced(total)
 

@@ -1,9 +1,17 @@
 """Evaluating examples longer than any that was trained on: whole where the network can tell their positions."""
 
+import numpy as np
 import pytest
 
+from t2t.constants import INPUTS, TARGETS
+from t2t.data.generate import generate
+from t2t.hparams.transformer import transformer_tiny
 from t2t.inference import Translator
-from t2t.runs.evaluation import build_evaluator
+from t2t.models.transformer import Transformer
+from t2t.problems.algorithmic import AlgorithmicReverseDecimal40
+from t2t.runs.data import open_data
+from t2t.runs.evaluation import build_evaluator, evaluate
+from t2t.runs.names import Request
 
 SHORTER = {"max_length": 6, "train_steps": 1}
 
@@ -31,3 +39,30 @@ def test_learned_positions_and_the_limit_asked_for_cut_and_say_so(make_run, tmp_
         build_evaluator(run.model, run.data, "dev", run.resolved.hparams, 0, ())
         assert f"examples are longer than the 6 ids that {said} and are cut" in caplog.text
         caplog.clear()
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_every_example_of_an_algorithmic_dev_split_counts(positions, tmp_path, monkeypatch, caplog):
+    """Training sequences have 41 ids at most, dev sequences 401; a table of learned positions has `max_length`."""
+    monkeypatch.setattr(AlgorithmicReverseDecimal40, "train_size", 20)
+    monkeypatch.setattr(AlgorithmicReverseDecimal40, "dev_size", 30)
+    problem = AlgorithmicReverseDecimal40()
+    generate(problem, tmp_path, tmp_path / "tmp", seed=1, workers=1)
+    data = open_data(Request(problem=problem.name, data_dir=str(tmp_path)), problem)
+    hparams = transformer_tiny().replace(positions=positions, max_length=128, hidden_size=8, filter_size=8).freeze()
+    model = Transformer(hparams.model, data.problem.spec())
+    lengths = data.readers["dev"].lengths(TARGETS)
+    assert max(lengths) > 256
+
+    found = evaluate(model, hparams, data, "dev", 0, ())
+    assert (found.examples, found.of) == (30, 30)
+    longer = int(np.sum(lengths > 128))
+    if positions == "sinusoidal":
+        assert "are cut" not in caplog.text
+        tokens = lengths.sum()
+    else:
+        assert f"dev: {longer} examples are longer than the 128 ids that the model has positions for" in caplog.text
+        tokens = np.minimum(lengths, 128).sum()
+    batches = build_evaluator(model, data, "dev", hparams, 0, ())._batches
+    assert sum(int((batch[TARGETS] > 0).sum()) for _, batch in batches) == tokens
+    assert all(batch[INPUTS].shape[1] <= (401 if positions == "sinusoidal" else 128) for _, batch in batches)

@@ -87,5 +87,6 @@ def test_running_out_of_memory_says_of_what_and_what_to_do():
     with pytest.raises(MachineError) as raised:
         Evaluator(Full(), BATCHES, None, ())()
     assert str(raised.value) == (
-        "a batch of guess (2, 3), targets (2, 3) does not fit into the device's memory; make batch_size smaller"
+        "a batch of guess (2, 3), targets (2, 3) does not fit into the device's memory; make batch_size or "
+        "max_input_length smaller"
     )
