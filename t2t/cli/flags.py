@@ -102,8 +102,8 @@ def define_more_search_flags(values: flags.FlagValues) -> None:
     define_search_flags(values)
     flags.DEFINE_enum("decode_method", None, ["beam", "greedy", "sample"], "Search.", flag_values=values)
     flags.DEFINE_enum(
-        "decode_length_penalty", None, ["gnmt", "power"], "gnmt: ((5+n)/6)^alpha; power: n^alpha, n being the length of "
-        "the output.", flag_values=values,
+        "decode_length_penalty", None, ["gnmt", "power"], "gnmt: ((5+n)/6)^alpha; power: n^alpha, n being the length "
+        "of the output.", flag_values=values,
     )  # fmt: skip
     flags.DEFINE_integer(
         "decode_batch_size",
