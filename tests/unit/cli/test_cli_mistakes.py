@@ -44,7 +44,7 @@ RUN = ("--problem=algorithmic_reverse_binary40", "--model=transformer", "--hpara
         (datagen, ["--problem=wmt"], "problem 'wmt' is not registered"),
         (decoder, ["--sampling_top_p=1.5"], "flag --sampling_top_p=1.5: 1.5 is not a number in the range [0.0, 1.0]"),
         (decoder, ["--sampling_top_k=-1"], "flag --sampling_top_k=-1: -1 is not a non-negative integer"),
-        (decoder, ["--sampling_temperature=0"], "flag --sampling_temperature=0: 0.0 is not a number"),
+        (decoder, ["--sampling_temperature=0"], "flag --sampling_temperature=0: 0.0 is not"),
         (decoder, ["--decode_method=beem"], "flag --decode_method=beem: value should be one of <beam|greedy|sample>"),
         (bleu, ["--smooth_value=-1"], "flag --smooth_value=-1: -1.0 is not a non-negative number"),
         (bleu, ["--chrf_char_order=0"], "flag --chrf_char_order=0: 0 is not a positive integer"),
