@@ -113,8 +113,8 @@ def define_more_search_flags(values: flags.FlagValues) -> None:
         flag_values=values,
     )
     flags.DEFINE_integer(
-        "max_input_length", None, "Longest input, in ids with end of sequence; the rest is cut and reported.",
-        lower_bound=2, flag_values=values,
+        "max_input_length", None, "Longest input, in ids with end of sequence; the rest is cut and reported. "
+        "0: 1024, or the run's max_length where that is more.", lower_bound=0, flag_values=values,
     )  # fmt: skip
     flags.DEFINE_float(
         "sampling_temperature", None, "Divides the logits (sample).", lower_bound=1e-6, flag_values=values

@@ -23,7 +23,7 @@ class Job(FileJob):
     n_best: int = 1
     """Hypotheses written for each line."""
     changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """See `Translator.translate`."""
+    """See `Translator.translate`; inputs are cut at the translator's own `max_input_length`."""
 
 
 def decode_file(translator: Translator, job: Job) -> Report:

@@ -112,8 +112,8 @@ class DecodeHParams:
     )
     extra_length: int = param(50, "Longest output: ids of the input plus this many.", minimum=0)
     max_input_length: int = param(
-        1024, "Longest input that is decoded or evaluated, in ids with end of sequence; the rest is cut and reported.",
-        minimum=2,
+        0, "Longest input that is decoded or evaluated, in ids with end of sequence; the rest is cut and reported. "
+        "0 = 1024, or max_length where that is more.", minimum=0,
     )  # fmt: skip
     decode_batch_size: int = param(
         4096, "Ids decoded together: padded inputs, or an eighth of the longest outputs where that is more, times the "

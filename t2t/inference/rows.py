@@ -19,13 +19,17 @@ log = logging.getLogger("t2t")
 NOT_FINITE = "the model gives no finite probabilities: its weights hold NaN or infinity; use an earlier checkpoint"
 """What is said where that is so."""
 
+USUAL_LONGEST = 1024
+"""Ids of the longest input where nothing else is said: the memory that attention takes grows with their square."""
+
 OUTPUT_SHARE = 8
 """So many positions of outputs count as one id of an input, in the size of a batch."""
 
 
 def longest_taken(model: SequenceModel, hparams: DecodeHParams) -> int:
     """Returns the most ids of a sequence, end of sequence included, that is decoded or evaluated whole."""
-    return min(model.longest_sequence or hparams.max_input_length, hparams.max_input_length)
+    asked = hparams.max_input_length or max(USUAL_LONGEST, model.hparams.max_length)
+    return min(model.longest_sequence or asked, asked)
 
 
 def said_of_longest(model: SequenceModel, hparams: DecodeHParams) -> str:

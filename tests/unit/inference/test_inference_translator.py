@@ -11,7 +11,7 @@ from t2t.constants import EOS_ID, INPUTS, TARGETS
 from t2t.errors import MachineError, UnknownNameError, UserError
 from t2t.hparams.sections import DecodeHParams
 from t2t.hparams.transformer import TransformerHParams
-from t2t.inference import Translator
+from t2t.inference import Translator, longest_taken
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Self, Text2Text
 from t2t.text.token import TokenEncoder
@@ -158,6 +158,13 @@ def test_sinusoids_take_inputs_longer_than_any_of_training(translator, caplog):
     assert not np.allclose(np.asarray(translator.model(with_end)), np.asarray(translator.model(cut)), atol=1e-3)
     assert translator.translate_ids([long])[0][0].ids
     assert "cut" not in caplog.text
+
+
+def test_what_was_trained_on_is_taken_whole_however_long(translator):
+    model = Transformer(translator.model.hparams.__class__(max_length=3000, hidden_size=8), translator.model.spec)
+    assert longest_taken(model, DecodeHParams()) == 3000
+    assert longest_taken(model, DecodeHParams(max_input_length=12)) == 12
+    assert longest_taken(translator.model, DecodeHParams(max_input_length=4000)) == 4000
 
 
 def test_learned_positions_end_outputs_where_their_table_ends():
