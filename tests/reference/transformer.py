@@ -185,7 +185,7 @@ class Transformer:
 def smoothed_loss(logits, target, smoothing, kind="all"):
     """Returns the cross-entropy in nats, summed over positions, with the smoothed distribution written out in full.
 
-    Szegedy et al. 2016, section 7: q'(k) = (1 - e) [k = y] + e / K; or, `others`, 1 - e for y and e / (K - 1) elsewhere.
+    Szegedy et al. 2016, section 7: q'(k) = (1 - e) [k = y] + e / K; `others`: 1 - e for y, e / (K - 1) elsewhere.
     """
     total = 0.0
     for row, token in zip(np.asarray(logits, np.float64), target, strict=True):
