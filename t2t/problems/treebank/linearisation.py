@@ -10,6 +10,7 @@ import dataclasses
 import re
 from collections.abc import Container, Sequence
 
+from t2t.problems.treebank.alignment import places, tag_of_mark
 from t2t.problems.treebank.cleaning import phrases_below
 from t2t.text.trees import Part, Tree, write_tree
 
@@ -17,7 +18,7 @@ OUTER = "TOP"
 """Label of the node around a sentence."""
 
 UNKNOWN_TAG = "XX"
-"""Tag of a word that the model forgot; the Penn Treebank's for unknown words."""
+"""Tag of a word that the model forgot, if it is no mark; the Penn Treebank's for unknown words."""
 
 _SPACES = re.compile(r"[ \t\r\n\f\v]+")
 _BRACKETS = {"(": "-LRB-", ")": "-RRB-"}
@@ -59,6 +60,8 @@ def linearised(tree: Tree) -> str:
 def restored(words: Sequence[str], text: str, phrases: Container[str] = ()) -> Restored:
     """Returns a tree over exactly these words, whatever the text: what is missing is added, what is surplus dropped.
 
+    Where the tags are not as many as the words, `places` says which are surplus, or which words have none.
+
     Args:
         words: of the sentence, at least one.
         text: labels as `linearised` writes them, or anything else.
@@ -66,14 +69,16 @@ def restored(words: Sequence[str], text: str, phrases: Container[str] = ()) -> R
     """
     tokens = text.split()
     ends = {token[1:] for token in tokens if _is_end(token)}
-    builder = _Builder(words)
+    opened = {token for token in set(tokens) if token in ends or token in phrases}
+    tags = [token for token in tokens if token not in opened and not _is_end(token)]
+    builder, place = _Builder(words), iter(places(tags, words))
     for token in tokens:
         if _is_end(token):
             builder.close(token[1:])
-        elif token in ends or token in phrases:
+        elif token in opened:
             builder.open(token)
         else:
-            builder.tag(token)
+            builder.tag(token, next(place))
     return builder.finish()
 
 
@@ -94,13 +99,13 @@ class _Builder:
         """Begins a phrase."""
         self._open.append((_atom(label), []))
 
-    def tag(self, label: str) -> None:
-        """Takes the next word; a tag for which there is none is dropped."""
-        if self._next == len(self._words):
+    def tag(self, label: str, place: int | None) -> None:
+        """Tags the word of this number, after words on the way to it; without a number the tag is dropped."""
+        if place is None:
             self.mended = True
             return
-        self._open[-1][1].append(Tree(_atom(label), (self._words[self._next],)))
-        self._next += 1
+        self._fill(place)
+        self._add(label)
 
     def close(self, label: str) -> None:
         """Ends the innermost phrase of a label, and those inside it; without such a phrase, nothing."""
@@ -118,13 +123,21 @@ class _Builder:
         while len(self._open) > 2:
             self.mended = True
             self._close_innermost()
-        while self._next < len(self._words):
-            self.mended = True
-            self.tag(UNKNOWN_TAG)
+        self._fill(len(self._words))
         while len(self._open) > 1:
             self.mended = True
             self._close_innermost()
         return Restored(Tree(OUTER, tuple(self._open[0][1])), self.mended)
+
+    def _fill(self, place: int) -> None:
+        """Adds the words before this number, which have no tag, to the innermost phrase."""
+        while self._next < place:
+            self.mended = True
+            self._add(tag_of_mark(self._words[self._next]) or UNKNOWN_TAG)
+
+    def _add(self, label: str) -> None:
+        self._open[-1][1].append(Tree(_atom(label), (self._words[self._next],)))
+        self._next += 1
 
     def _close_innermost(self) -> str:
         label, children = self._open.pop()

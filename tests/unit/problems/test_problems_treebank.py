@@ -88,12 +88,25 @@ def test_labels_in_a_row_by_hand(text, labels):
         ("S NP DT NN /NP /PP VP VBZ /VP /S /S", "(TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs))))"),
         ("S NP DT NN /NP VP VBZ /VP NP /NP /S", "(TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs))))"),  # over no word
         ("", "(TOP (XX A) (XX dog) (XX runs))"),
-        ("/ /S ( ) S(", "(TOP (/ A) (-LRB- dog) (-RRB- runs))"),
+        ("/ /S ( ) S(", "(TOP (/ A) (-LRB- dog) (S-LRB- runs))"),  # `)`, a mark too many
     ],
 )
 def test_what_is_amiss_is_mended_and_said_to_be(labels, mended):
     found = restored(["A", "dog", "runs"], labels, phrases=PHRASES)
     assert str(found) == mended
+    assert found.mended
+
+
+def test_a_missing_tag_moves_no_other_from_its_word():
+    words = ["Yes", ",", "however", ",", "dogs", "run", "?"]
+    found = restored(words, "S UH , , NP NNS /NP VP VBP /VP . /S", phrases=PHRASES)
+    assert str(found) == "(TOP (S (UH Yes) (, ,) (XX however) (, ,) (NP (NNS dogs)) (VP (VBP run)) (. ?)))"
+    assert found.mended
+
+
+def test_a_mark_that_was_forgotten_has_its_own_tag():
+    found = restored(["Dogs", "run", "!"], "S NP NNS /NP VP VBP /VP", phrases=PHRASES)
+    assert str(found) == "(TOP (S (NP (NNS Dogs)) (VP (VBP run)) (. !)))"
     assert found.mended
 
 

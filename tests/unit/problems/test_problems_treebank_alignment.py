@@ -1,0 +1,81 @@
+"""Which word a tag belongs to: by hand, and against trying every way."""
+
+import functools
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from t2t.problems.treebank.alignment import is_mark, places, tag_of_mark
+
+SIDE = st.lists(st.sampled_from(["a", "b", ",", "."]), max_size=6)
+
+
+@pytest.mark.parametrize("text", [",", ".", "''", "--", "-LRB-", "-RCB-", "(", "$", "…"])
+def test_marks(text):
+    assert is_mark(text)
+
+
+@pytest.mark.parametrize("text", ["a", "7", "wild-type", "NN", "-NONE-", "HYPH", "é"])
+def test_no_marks(text):
+    assert not is_mark(text)
+
+
+@pytest.mark.parametrize(("word", "tag"), [("?", "."), (";", ":"), (",", ","), ("-LRB-", "-LRB-"), ("dog", None)])
+def test_tags_of_marks_are_the_penn_treebanks(word, tag):
+    assert tag_of_mark(word) == tag
+
+
+@pytest.mark.parametrize(
+    ("tags", "words", "found"),
+    [
+        ("DT NN , , VBD .", "The dog , however , ran .", [0, 1, 2, 4, 5, 6]),
+        ("DT NN NN , RB , VBD .", "The dog , however , ran .", [0, 1, None, 2, 3, 4, 5, 6]),
+        ("DT NN", "The dog ran", [0, 1]),
+        ("DT NN VBD RB", "The dog ran", [0, 1, 2, None]),
+        (", NN", "The dog", [0, 1]),  # as many tags as words go in order, whatever they are
+        ("", "The dog", []),
+        ("DT", "", [None]),
+        ("CD HYPH", "5 - HT", [0, 1]),  # a tag of marks, though it has letters
+        ("CD SYM", "5 - HT", [0, 2]),  # `-` alone costs 1; `-` with SYM, and HT alone, 2
+    ],
+)
+def test_places_by_hand(tags, words, found):
+    assert places(tags.split(), words.split()) == found
+
+
+def cost_of(found, tags, words):
+    """Returns what a way costs: words without tag, tags without word, marks that meet no mark."""
+    pairs = [(tag, words[place]) for tag, place in zip(tags, found, strict=True) if place is not None]
+    unlike = sum(is_mark(tag) != is_mark(word) for tag, word in pairs)
+    return len(words) - len(pairs) + len(tags) - len(pairs) + unlike
+
+
+def least_cost(tags, words):
+    """Returns the least cost of all ways, each of which is tried."""
+
+    @functools.cache
+    def from_here(tag, word):
+        if tag == len(tags) or word == len(words):
+            return len(tags) - tag + len(words) - word
+        return min(
+            from_here(tag + 1, word + 1) + (is_mark(tags[tag]) != is_mark(words[word])),
+            from_here(tag + 1, word) + 1,
+            from_here(tag, word + 1) + 1,
+        )
+
+    return from_here(0, 0)
+
+
+@hypothesis.given(SIDE, SIDE)
+def test_places_rise_and_leave_out_least(tags, words):
+    found = places(tags, words)
+    taken = [place for place in found if place is not None]
+    assert taken == sorted(set(taken))
+    assert all(0 <= place < len(words) for place in taken)
+    if len(tags) != len(words):
+        assert cost_of(found, tags, words) == least_cost(tags, words)
+
+
+def test_very_many_tags_are_taken_in_order():
+    assert places(["NN"] * 1001, ["a"] * 1000) == [*range(1000), None]
