@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from absl import flags
 
 from t2t.errors import T2TError, UnknownNameError, UserError, did_you_mean, one_line
+from t2t.progress import lines_above
 
 Main = Callable[..., int]
 Body = Callable[[flags.FlagValues], int]
@@ -180,8 +181,7 @@ class _AboveBars(logging.StreamHandler):
     """Writes lines above the progress bars that are shown on the same terminal, which are drawn anew."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        bars = getattr(sys.modules.get("tqdm"), "tqdm", None)  # whoever shows a bar has imported it
-        with bars.external_write_mode(file=self.stream) if bars else contextlib.nullcontext():
+        with lines_above(self.stream):
             super().emit(record)
 
 

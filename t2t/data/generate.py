@@ -30,7 +30,7 @@ from t2t.data.manifest import (
     settings_of,
     write_manifest,
 )
-from t2t.data.progress import default_progress
+from t2t.data.progress import ReadingProgress
 from t2t.data.raw_files import check_raw_files, describe_raw_files
 from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES, ShardWriter
 from t2t.data.texts import TextsWriter
@@ -120,7 +120,7 @@ def generate(
             return existing
         log.info("generating %s in %s", problem.data_name, folder)
         partial = folder.with_name(f".{folder.name}.partial")
-        pool, shown = EncodingPool(problem, workers), default_progress()
+        pool, shown = EncodingPool(problem, workers), ReadingProgress()
         job = _Job(
             copy.copy(problem),
             tmp_dir,

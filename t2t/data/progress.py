@@ -1,55 +1,24 @@
-"""Saying how far a long job has come: a bar on a terminal, now and then a line elsewhere."""
+"""What data generation shows of itself: one bar, or row of lines, for each thing that it reads."""
 
-import logging
-import sys
-import time
-
-from tqdm import tqdm
-
-log = logging.getLogger("t2t")
-
-SECONDS_BETWEEN_LINES = 30.0
+from t2t.progress import Progress
 
 
-def default_progress() -> "BarProgress | LineProgress":
-    """Returns a bar where stderr is a terminal, else lines."""
-    return BarProgress() if sys.stderr.isatty() else LineProgress()
-
-
-class BarProgress:
-    """One bar a split."""
+class ReadingProgress:
+    """Shows how many examples of a split, or of what a vocabulary is learnt from, have been read."""
 
     def __init__(self) -> None:
-        self._bar: tqdm | None = None
-        self._split = ""
+        self._shown: Progress | None = None
+        self._what = ""
 
-    def show(self, split: str, read: int) -> None:
-        """Moves the bar of a split to the number of its examples read so far."""
-        if split != self._split:
+    def show(self, what: str, read: int) -> None:
+        """Moves the count of what is read (a split, or `vocabulary`) to the number of its examples read so far."""
+        if self._shown is None or what != self._what:
             self.close()
-            self._split, self._bar = split, tqdm(desc=split, unit=" examples", unit_scale=True)
-        self._bar.update(read - self._bar.n)
+            self._what, self._shown = what, Progress(what, "examples")
+        self._shown.move_to(read)
 
     def close(self) -> None:
         """Leaves the bar as it stands."""
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
-
-
-class LineProgress:
-    """A log line at most every half minute."""
-
-    def __init__(self, seconds: float = SECONDS_BETWEEN_LINES):
-        self._seconds = seconds
-        self._last = time.monotonic()
-
-    def show(self, split: str, read: int) -> None:
-        """Logs the number of examples read so far, if it is time to."""
-        now = time.monotonic()
-        if now - self._last >= self._seconds:
-            self._last = now
-            log.info("%s: %s examples read", split, f"{read:,}")
-
-    def close(self) -> None:
-        """Does nothing."""
+        if self._shown is not None:
+            self._shown.close()
+            self._shown = None

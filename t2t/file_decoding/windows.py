@@ -16,13 +16,13 @@ from typing import Any
 
 from t2t.errors import UserError
 from t2t.file_decoding.output import PartialFile, StreamOutput, open_output
-from t2t.file_decoding.progress import Bar, Lines, default_progress
 from t2t.file_decoding.report import Report
 from t2t.file_decoding.source import WINDOW, LineSource
+from t2t.progress import Progress
 
 log = logging.getLogger("t2t")
 
-Answer = Callable[[list[str], Report, Bar | Lines], list[str]]
+Answer = Callable[[list[str], Report, Progress], list[str]]
 """`answer(lines, report, progress)`: a line of output, without its end, for each line of a window.
 
 report: counts what is cut and the like; its `lines` are those before the window.
@@ -74,7 +74,7 @@ def answer_lines(job: FileJob, answer: Answer, made_by: Callable[[], Any], repor
             log.info("going on after line %s of an interrupted attempt", f"{output.lines:,}")
             report.take_over(output.notes)
             report.lines = sum(1 for _ in itertools.islice(lines, output.lines))
-        progress = default_progress(total, report.lines, report.verb)
+        progress = Progress(report.verb, "sentences", total, report.lines)
         try:
             _answer_windows(job.window, answer, lines, output, report, progress)
         finally:
@@ -89,7 +89,7 @@ def _answer_windows(
     lines: Iterator[str],
     output: PartialFile | StreamOutput,
     report: Report,
-    progress: Bar | Lines,
+    progress: Progress,
 ) -> None:
     began = time.monotonic()
     while texts := list(itertools.islice(lines, window)):

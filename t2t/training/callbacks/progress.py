@@ -1,13 +1,13 @@
 """Shows how training goes: a bar on a terminal, plain lines elsewhere."""
 
+import math
 import sys
-import time
 from typing import TextIO
 
 import keras
-from tqdm import tqdm
 
 from t2t.metrics.token import LABEL
+from t2t.progress import Progress, write_line
 from t2t.training.trainer import Trainer
 
 
@@ -18,43 +18,31 @@ class ShowProgress(keras.callbacks.Callback):
         super().__init__()
         self._trainer = trainer
         self._out = out or sys.stderr
-        self._bar: tqdm | None = None
-        self._began, self._began_at = 0, 0.0
+        self._progress: Progress | None = None
 
     def on_train_begin(self, logs=None):
-        """Begins to count."""
-        self._began, self._began_at = self._trainer.update, time.monotonic()
-        if self._out.isatty() and self._trainer.update < self._trainer.plan.train_steps:
-            self._bar = tqdm(
-                total=self._trainer.plan.train_steps, initial=self._trainer.update, unit=" updates", file=self._out,
-                dynamic_ncols=True, smoothing=0.05, desc="training",
-            )  # fmt: skip
+        """Begins to count, unless there is nothing left to do."""
+        done, total = self._trainer.update, self._trainer.plan.train_steps
+        if done < total:
+            # Lines come with the figures, at log steps, and at no other time.
+            self._progress = Progress("training", "updates", total, done, out=self._out, seconds=math.inf)
 
     def on_train_batch_end(self, batch, logs=None):
-        """Moves the bar; at log steps, shows the figures."""
-        if self._bar is not None:
-            self._bar.update(batch - self._bar.n)
-            if logs:
-                self._bar.set_postfix_str(_figures(logs), refresh=False)
-        elif logs:
-            self._line_of(batch, logs)
+        """Counts the update; at log steps, shows the figures."""
+        self._progress.move_to(batch)
+        if logs:
+            self._show(logs)
 
     def on_train_end(self, logs=None):
         """Shows what came after the last log step, and closes the bar."""
-        if logs and self._bar is None:
-            self._line_of(self._trainer.update, logs)
-        if self._bar is not None:
+        if self._progress is not None:
             if logs:
-                self._bar.set_postfix_str(_figures(logs))
-            self._bar.close()
-            self._bar = None
+                self._show(logs)
+            self._progress.close()
 
     def line(self, text: str) -> None:
         """Writes a line, above the bar where there is one."""
-        if self._bar is not None:
-            self._bar.write(text, file=self._out)
-        else:
-            print(text, file=self._out, flush=True)
+        write_line(text, self._out)
 
     def show_evaluation(self, update: int, figures: dict[str, float]) -> None:
         """Writes the figures of an evaluation: of real decodes first, then the teacher-forced ones, labelled so."""
@@ -67,13 +55,12 @@ class ShowProgress(keras.callbacks.Callback):
         ]
         self.line(f"dev at update {update}: {'; '.join(parts)}")
 
-    def _line_of(self, update: int, logs: dict[str, float]) -> None:
-        last = self._trainer.plan.train_steps
-        self.line(f"update {update}/{last}  {_figures(logs)}  {self._time_left(update)} left")
-
-    def _time_left(self, update: int) -> str:
-        rate = (time.monotonic() - self._began_at) / max(update - self._began, 1)
-        return _clock(rate * (self._trainer.plan.train_steps - update))
+    def _show(self, logs: dict[str, float]) -> None:
+        if self._progress.on_terminal:
+            self._progress.show_figures(_figures(logs))
+            return
+        update, last = self._trainer.update, self._trainer.plan.train_steps
+        self.line(f"update {update}/{last}  {_figures(logs)}  {self._progress.time_left() or 'unknown time'} left")
 
 
 def _figures(logs: dict[str, float]) -> str:
@@ -81,9 +68,3 @@ def _figures(logs: dict[str, float]) -> str:
         f"loss {logs['loss']:.3f}  {logs['tokens_per_second']:,.0f} target tokens/s  lr {logs['learning_rate']:.2e}  "
         f"{logs['tokens_per_update']:,.0f} target tokens/update"
     )
-
-
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}"

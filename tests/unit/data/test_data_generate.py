@@ -12,7 +12,6 @@ import t2t
 from t2t.data.encoding import EncodingPool
 from t2t.data.generate import generate, seed_of
 from t2t.data.manifest import load_encoders, read_manifest
-from t2t.data.progress import LineProgress
 from t2t.data.reader import SplitReader
 from t2t.errors import MachineError, UserError
 
@@ -285,15 +284,6 @@ def test_checks_come_after_the_workers_and_before_the_work(digits_class, tmp_pat
     generate(digits_class(), tmp_path, tmp_path, workers=1)
     generate(digits_class(), tmp_path, tmp_path, workers=1, once_forked=refuse)  # nothing to do
     assert events == ["workers", "check"]
-
-
-def test_progress_lines_are_rare(log_lines):
-    progress = LineProgress(seconds=3600)
-    for read in range(1000):
-        progress.show("train", read)
-    assert log_lines.messages == []
-    LineProgress(seconds=0).show("train", 12_345)
-    assert log_lines.messages == ["train: 12,345 examples read"]
 
 
 SCRIPT = """

@@ -1,5 +1,6 @@
 """A file decoded: one line out for each line in, the same bytes however often it was interrupted."""
 
+import functools
 import io
 import json
 import os
@@ -14,8 +15,8 @@ from hypothesis import strategies as st
 
 from t2t.errors import UserError
 from t2t.file_decoding.job import Job, decode_file
-from t2t.file_decoding.progress import Lines
 from t2t.file_decoding.report import Report
+from t2t.progress import Progress
 
 TEXT = "".join(f"line {n}\n" if n % 7 else "  \n" for n in range(1, 41))
 
@@ -122,13 +123,12 @@ def test_the_speed_is_that_of_this_attempt():
     assert report.speed() == "decoded 1,000 lines in 20.0 s: 50.0 sentences/s, 1,500 tokens/s"
 
 
-def test_lines_of_progress_come_now_and_then(caplog):
+def test_progress_counts_every_line_once(out, job, reverser_class, monkeypatch, caplog):
     caplog.set_level("INFO", logger="t2t")
-    quiet, talkative = Lines(100, 0, seconds=1000.0), Lines(100, 20, seconds=0.0)
-    quiet.add(10)
-    assert caplog.messages == []
-    talkative.add(10)
-    assert re.fullmatch(r"decoded 30 of 100 lines, [\d.]+ sentences/s", caplog.messages[0])
+    monkeypatch.setattr("t2t.file_decoding.windows.Progress", functools.partial(Progress, seconds=0.0))
+    decode_file(reverser_class(), job())
+    shown = [message for message in caplog.messages if re.match(r"decoded: [\d,]+ of [\d,]+ sentences, ", message)]
+    assert shown[-1].startswith(f"decoded: {TEXT.count(chr(10))} of {TEXT.count(chr(10))} sentences, ")
 
 
 # === Interruption ===

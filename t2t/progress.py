@@ -1,0 +1,115 @@
+"""How far a long job has come: a bar on a terminal, now and then a line elsewhere."""
+
+import contextlib
+import logging
+import sys
+import time
+from contextlib import AbstractContextManager
+from typing import TextIO
+
+log = logging.getLogger("t2t")
+
+SECONDS_BETWEEN_LINES = 30.0
+
+
+class Progress:
+    """Counts what a job has done, and shows it with its rate and, where the end is known, the time left.
+
+    Args:
+        what: what is being done; stands first.
+        unit: what is counted, in the plural.
+        total: how many there are; None where that is not known.
+        done: of them, those that are done already; they do not count in the rate.
+        out: a bar is drawn where this is a terminal; None for stderr. Lines go to the log.
+        seconds: at least so many pass between two lines.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        unit: str,
+        total: int | None = None,
+        done: int = 0,
+        *,
+        out: TextIO | None = None,
+        seconds: float = SECONDS_BETWEEN_LINES,
+    ):
+        self._what, self._unit, self._total = what, unit, total
+        self._first = self._done = done
+        self._out = out or sys.stderr
+        self._seconds = seconds
+        self._began = self._last_line = time.monotonic()
+        self._bar = self._draw() if self._out.isatty() else None
+
+    @property
+    def on_terminal(self) -> bool:
+        """Whether a bar is drawn."""
+        return self._bar is not None
+
+    def add(self, count: int) -> None:
+        """Counts so many more as done."""
+        self.move_to(self._done + count)
+
+    def move_to(self, done: int) -> None:
+        """Counts so many as done in all; elsewhere than on a terminal, logs a line where it is time to."""
+        self._done = done
+        if self._bar is not None:
+            self._bar.update(done - self._bar.n)
+            return
+        now = time.monotonic()
+        if now - self._last_line >= self._seconds:
+            self._last_line = now
+            log.info("%s", self)
+
+    def show_figures(self, figures: str) -> None:
+        """Puts figures behind the bar, where there is one."""
+        if self._bar is not None:
+            self._bar.set_postfix_str(figures)
+
+    def rate(self) -> float:
+        """Returns how many were done in a second since the job began, or went on."""
+        return (self._done - self._first) / max(time.monotonic() - self._began, 1e-9)
+
+    def time_left(self) -> str | None:
+        """Returns hours, minutes and seconds to the end, None where that or the rate is not known yet."""
+        rate = self.rate()
+        return clock((self._total - self._done) / rate) if self._total is not None and rate > 0 else None
+
+    def __str__(self) -> str:
+        of = "" if self._total is None else f" of {self._total:,}"
+        left = self.time_left()
+        ending = f", {left} left" if left else ""
+        return f"{self._what}: {self._done:,}{of} {self._unit}, {self.rate():,.1f} {self._unit}/s{ending}"
+
+    def close(self) -> None:
+        """Leaves the bar as it stands."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def _draw(self):
+        from tqdm import tqdm  # commands that draw nothing start without it
+
+        return tqdm(
+            desc=self._what, unit=f" {self._unit}", total=self._total, initial=self._done, file=self._out,
+            unit_scale=self._total is None, dynamic_ncols=True, smoothing=0.05,
+        )  # fmt: skip
+
+
+def clock(seconds: float) -> str:
+    """Returns a length of time as hours:minutes:seconds."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}"
+
+
+def write_line(text: str, out: TextIO) -> None:
+    """Writes a line to `out`, above the bars on the same terminal."""
+    with lines_above(out):
+        print(text, file=out, flush=True)
+
+
+def lines_above(out: TextIO) -> AbstractContextManager:
+    """Takes the bars that share a terminal with `out` off it for the length of a `with` block, and draws them anew."""
+    tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)  # whoever shows a bar has imported it
+    return tqdm.external_write_mode(file=out) if tqdm else contextlib.nullcontext()
