@@ -12,6 +12,7 @@ corpora of Vinyals et al. 2015 are. `parsing_trees` reads any treebank whose fil
 What a model writes becomes a tree over exactly the words of its input, and it is these trees that are scored.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -59,6 +60,14 @@ class Parsing(TextProblem):
             UserError: they are not there; the message says which are wanted.
         """
         raise NotImplementedError
+
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the files of trees, and the vocabulary's where one is given."""
+        found = super().raw_files(tmp_dir)
+        for split in self.splits:
+            with contextlib.suppress(UserError):  # generated data needs its raw files no longer
+                found |= {f"{split} trees {n}": path for n, path in enumerate(self.tree_files(split, tmp_dir))}
+        return found
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the sentences of the trees, and their labels; see `read_samples`."""
@@ -180,11 +189,6 @@ class ParsingTrees(Parsing):
         if not path:
             raise UserError(f"problem {self.name}: --{split}_trees is not given; {self.requirements()}")
         return [Path(path)]
-
-    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
-        """Returns the files that were named."""
-        named = {f"{split}_trees": getattr(self.options, f"{split}_trees") for split in SPLITS}
-        return super().raw_files(tmp_dir) | {name: Path(path) for name, path in named.items() if path}
 
     def requirements(self) -> str:
         """Returns which files a user must name."""

@@ -76,6 +76,17 @@ def test_annotations_stay_where_asked_for(source, tmp_path):
     assert kept == {"inputs": "A dog runs *", "targets": "S NP-SBJ DT NN /NP-SBJ VP VBZ NP -NONE- /NP /VP /S"}
 
 
+def test_the_files_that_are_read_are_known(tmp_path):
+    wsj_folder(tmp_path / "wsj")
+    found = WsjParsing().raw_files(tmp_path)
+    assert len(found) == 23
+    assert found["train trees 0"] == tmp_path / "wsj/02/wsj_0200.mrg"
+    assert found["test trees 0"] == tmp_path / "wsj/23/wsj_2301.mrg"
+    assert WsjParsing().raw_files(tmp_path / "nothing") == {}
+    named = ParsingTrees(train_trees="a", dev_trees="b").raw_files(tmp_path)
+    assert [path.name for path in named.values()] == ["a", "b"]
+
+
 def test_a_test_split_only_where_there_is_one(tmp_path):
     assert ParsingTrees(train_trees="a", dev_trees="b").splits == ("train", "dev")
     assert ParsingTrees(train_trees="a", dev_trees="b", test_trees="c").splits == ("train", "dev", "test")
