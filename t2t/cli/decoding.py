@@ -14,7 +14,7 @@ from t2t.cli.common import import_quietly
 from t2t.errors import UserError
 from t2t.file_decoding.formats import FORMATS, renderer
 from t2t.file_decoding.output import check_output, open_output
-from t2t.file_decoding.source import STANDARD, WINDOW, LineSource, stream_lines
+from t2t.file_decoding.source import STANDARD, WINDOW, LineSource
 from t2t.hparams.sections import DecodeHParams
 from t2t.run_dir import RunRecord
 from t2t.text.lines import clean_line
@@ -169,7 +169,7 @@ def decode_interactively(translator, wanted: Wanted = AS_USUAL) -> None:
     on_terminal = sys.stdin.isatty()
     if on_terminal:
         print("type a text and press Enter; end with Ctrl-D", file=sys.stderr)
-    for number, text in enumerate(_typed() if on_terminal else stream_lines(sys.stdin.buffer, Counter())):
+    for number, text in enumerate(_typed() if on_terminal else LineSource(STANDARD).lines(Counter())):
         _print(_shown(number + 1, _answer(translator, number, text, wanted), wanted, on_terminal))
 
 

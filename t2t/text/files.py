@@ -3,7 +3,6 @@
 import dataclasses
 import gzip
 import re
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,12 +10,12 @@ from t2t.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.errors import UserError, one_line
 from t2t.text import encoder_class
 from t2t.text.encoder import TextEncoder, fingerprint_of
+from t2t.text.lines import GZIP_MAGIC, errors_of_reading
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
 """What the file names in a folder's description look like: none leads out of the folder."""
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _KIND_OF_SUFFIX = {
     ".spm": "sentencepiece", ".model": "sentencepiece", ".subwords": "subword", ".tokens": "token", ".bytes": "byte",
 }  # fmt: skip
@@ -95,18 +94,10 @@ def read_vocabulary(path: Path | str) -> TextEncoder:
         UserError: the file is missing, cannot be read, or is a vocabulary of no known kind; the message names it.
     """
     path = Path(path).expanduser()
-    try:
+    with errors_of_reading(f"vocabulary {path}"):
         content = path.read_bytes()
-        if content.startswith(_GZIP_MAGIC):
+        if content.startswith(GZIP_MAGIC):
             content = gzip.decompress(content)
-    except FileNotFoundError:
-        raise UserError(f"vocabulary {path}: there is no such file; check the path") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"vocabulary {path}: the gzip file is damaged ({one_line(error)}); copy it again") from None
-    except OSError as error:
-        raise UserError(
-            f"vocabulary {path}: cannot be read ({error.strerror or one_line(error)}); check the path"
-        ) from None
     kind = _kind_of(content) or _KIND_OF_SUFFIX.get(Path(path.name.removesuffix(".gz")).suffix)
     if kind is None:
         raise UserError(

@@ -14,7 +14,9 @@ from t2t.errors import UserError, one_line
 INVALID_UTF8 = "invalid UTF-8 replaced"
 NUL_REMOVED = "NUL characters removed"
 
-_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
+"""First bytes of what gzip has packed."""
+
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -33,10 +35,16 @@ def read_lines(path: Path | str, tally: Counter) -> Iterator[str]:
     Raises:
         UserError: the file is missing, unreadable, broken gzip or UTF-16; the message names it.
     """
-    with _open(Path(path)) as file, _said_by_name(path):
-        for number, raw in enumerate(file):
+    with _open(Path(path)) as file:
+        yield from stream_lines(file, tally, path)
+
+
+def stream_lines(stream: BinaryIO, tally: Counter, name: Path | str) -> Iterator[str]:
+    """Yields the lines of bytes that are not packed, as `read_lines` does those of a file; errors call them `name`."""
+    with errors_of_reading(name):
+        for number, raw in enumerate(stream):
             if number == 0:
-                raw = _without_mark(raw, path)
+                raw = _without_mark(raw, name)
             yield clean_line(raw.removesuffix(b"\n").removesuffix(b"\r") if raw.endswith(b"\n") else raw, tally)
 
 
@@ -85,28 +93,32 @@ def _unequal(source_path: Path | str, sources: int, target_path: Path | str, tar
 
 def _open(path: Path) -> BinaryIO:
     """Opens a file for reading bytes, unpacked."""
-    with _said_by_name(path):
+    with errors_of_reading(path):
         with path.open("rb") as file:
-            packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+            packed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
         return io.BufferedReader(gzip.open(path)) if packed else path.open("rb")
 
 
 @contextlib.contextmanager
-def _said_by_name(path: Path | str) -> Iterator[None]:
-    """Turns the errors of reading into one line that names the file."""
+def errors_of_reading(name: Path | str) -> Iterator[None]:
+    """Turns the errors of reading a file, packed or not, into one line that names it.
+
+    Raises:
+        UserError: in place of any of them.
+    """
     try:
         yield
-    except FileNotFoundError:
-        raise UserError(f"{path}: there is no such file; check the path") from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError(f"{name}: there is no such file; check the path") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(
-            f"{path}: the gzip file is damaged or cut short ({one_line(error)}); copy or download it again"
+            f"{name}: the gzip file is damaged or cut short ({one_line(error)}); copy or download it again"
         ) from None
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or one_line(error)})") from None
+        raise UserError(f"{name}: cannot be read ({error.strerror or one_line(error)}); check the path") from None
 
 
-def _without_mark(raw: bytes, path: Path | str) -> bytes:
+def _without_mark(raw: bytes, name: Path | str) -> bytes:
     if raw.startswith(_UTF16_MARKS):
-        raise UserError(f"{path}: the file is UTF-16; text must be UTF-8: convert it, e.g. `iconv -f UTF-16 -t UTF-8`")
+        raise UserError(f"{name}: the file is UTF-16; text must be UTF-8: convert it, e.g. `iconv -f UTF-16 -t UTF-8`")
     return raw.removeprefix(_UTF8_MARK)

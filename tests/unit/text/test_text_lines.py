@@ -1,10 +1,11 @@
 import gzip
+import io
 from collections import Counter
 
 import pytest
 
 from t2t.errors import UserError
-from t2t.text.lines import INVALID_UTF8, NUL_REMOVED, read_lines, read_parallel
+from t2t.text.lines import INVALID_UTF8, NUL_REMOVED, read_lines, read_parallel, stream_lines
 
 
 def write(path, content: bytes, packed: bool = False):
@@ -40,6 +41,18 @@ def test_gzip_is_seen_from_the_content(tmp_path, name, packed):
 )
 def test_where_lines_end(tmp_path, content, lines):
     assert lines_of(write(tmp_path / "text", content)) == (lines, {})
+
+
+def test_a_stream_is_read_as_a_file_is(tmp_path):
+    content = "\ufeffone\r\ntwo\u2028still two\x85\x0b\r\n\nfo".encode() + b"\xffur\x00\n\rlast\r"
+    tally = Counter()
+    found = list(stream_lines(io.BytesIO(content), tally, "a stream")), dict(tally)
+    assert found == lines_of(write(tmp_path / "text", content))
+    assert found == (
+        ["one", "two\u2028still two\x85\x0b", "", "fo\ufffdur", "\rlast\r"], {INVALID_UTF8: 1, NUL_REMOVED: 1}
+    )  # fmt: skip
+    with pytest.raises(UserError, match=r"^a stream: the file is UTF-16"):
+        list(stream_lines(io.BytesIO("a".encode("utf-16")), Counter(), "a stream"))
 
 
 def test_damage_is_mended_and_counted_by_line(tmp_path):
