@@ -28,6 +28,9 @@ each: sacreBLEU's 13a, its international one, and that of papers before it (Mose
 
 _BLEU_FLAGS = ("tokenize", "smooth_method", "smooth_value", "lowercase", "force")
 _CHRF_FLAGS = ("char_order", "word_order", "beta", "whitespace", "lowercase", "eps_smoothing")
+_SMOOTHED_BY_VALUE = ("floor", "add-k")
+_MOST = 100
+"""Largest order and weight of chrF: those that are published with a score are below ten."""
 _LABEL_WIDTH = len("tokenized, compounds split") + 2
 
 log = logging.getLogger("t2t")
@@ -54,12 +57,17 @@ def build_flags() -> flags.FlagValues:
     )
     flags.DEFINE_boolean("chrf", False, "Prints chrF too.", flag_values=values)
     flags.DEFINE_integer(
-        "chrf_char_order", None, "Longest character n-gram of chrF.", lower_bound=1, flag_values=values
-    )
+        "chrf_char_order", None, "Longest character n-gram of chrF.", lower_bound=1, upper_bound=_MOST,
+        flag_values=values,
+    )  # fmt: skip
     flags.DEFINE_integer(
-        "chrf_word_order", None, "Longest word n-gram of chrF; 2 = chrF++.", lower_bound=0, flag_values=values
-    )
-    flags.DEFINE_integer("chrf_beta", None, "Weight of recall in chrF.", lower_bound=1, flag_values=values)
+        "chrf_word_order", None, "Longest word n-gram of chrF; 2 = chrF++.", lower_bound=0, upper_bound=_MOST,
+        flag_values=values,
+    )  # fmt: skip
+    flags.DEFINE_integer(
+        "chrf_beta", None, "Weight of recall in chrF; 1 = that of precision.", lower_bound=1, upper_bound=_MOST,
+        flag_values=values,
+    )  # fmt: skip
     flags.DEFINE_boolean("chrf_whitespace", None, "Counts white space in chrF.", flag_values=values)
     flags.DEFINE_boolean("chrf_lowercase", None, "Ignores case in chrF.", flag_values=values)
     flags.DEFINE_boolean("chrf_eps_smoothing", None, "Epsilon smoothing in chrF.", flag_values=values)
@@ -96,6 +104,11 @@ def main(values: flags.FlagValues) -> int:
 def _bleu_options(values: flags.FlagValues) -> dict[str, Any]:
     """Returns the options of BLEU that were given; raises UserError where they do not go together."""
     options = _options(values, _BLEU_FLAGS)
+    if "smooth_value" in options and options.get("smooth_method") not in _SMOOTHED_BY_VALUE:
+        raise UserError(
+            f"--smooth_value is given, which only --smooth_method={' and '.join(_SMOOTHED_BY_VALUE)} read; name one of "
+            f"them, or leave --smooth_value out"
+        )
     if not values["all_tokenizations"].value:
         if values["language"].value is not None:
             raise UserError("--language is given without --all_tokenizations; sacreBLEU's tokenizers need none")

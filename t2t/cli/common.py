@@ -9,6 +9,7 @@ import functools
 import glob
 import importlib
 import logging
+import math
 import os
 import re
 import sys
@@ -24,9 +25,6 @@ Main = Callable[..., int]
 Body = Callable[[flags.FlagValues], int]
 _STARTING = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl|To enable the following instructions|\s*$")
 """Lines that TensorFlow writes before anyone can tell it not to."""
-
-_ALIASES: dict[str, str] = {}
-"""Other names of flags, the same in all commands that have them."""
 
 ALL = "*"
 """Value of `--registry_help` given bare."""
@@ -87,8 +85,8 @@ def parse(
     """Reads the command line; prints the help and returns None where it asks for that.
 
     Raises:
-        UserError: an unknown flag, a value of another type, a flag given twice, an argument that is no flag where the
-            command takes none or no more.
+        UserError: an unknown flag, a value of another type or out of bounds, a flag given twice, an argument that is
+            no flag where the command takes none or no more.
     """
     flags.DEFINE_boolean("help", False, "Shows this text.", short_name="h", flag_values=values)
     arguments = [_normalised(argument) for argument in argv[1:]]
@@ -106,8 +104,17 @@ def parse(
         ) from error
     except flags.Error as error:
         raise UserError(f"{one_line(error)}; see --help") from error
+    _check_finite(values)
     _take_positional(values, rest, positional)
     return values
+
+
+def _check_finite(values: flags.FlagValues) -> None:
+    """Refuses `nan` and `inf`, which no bound of absl's does, since they compare as neither less nor more."""
+    for name in values:
+        value = values[name].value
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"flag --{name}={value}: {value} is not a finite number; see --help")
 
 
 def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: tuple[str, ...]) -> None:
@@ -124,7 +131,7 @@ def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: 
 def define_alias(name: str, original: str, flag_values: flags.FlagValues) -> None:
     """Gives a flag a second name."""
     flags.DEFINE_alias(name, original, flag_values=flag_values)
-    _ALIASES[name] = original
+    flag_values[name].alias_of = original
 
 
 def help_text(values: flags.FlagValues, name: str, usage: str) -> str:
@@ -152,13 +159,21 @@ def _normalised(argument: str) -> str:
 def _check_repeated(values: flags.FlagValues, arguments: list[str]) -> None:
     given: dict[str, str] = {}
     for argument in arguments:
-        name = argument[2:].partition("=")[0] if argument.startswith("--") else ""
-        if name not in values or isinstance(values[name], flags.MultiFlag):
+        name = _flag_of(values, argument)
+        if name is None or isinstance(values[name], flags.MultiFlag):
             continue
-        name = _ALIASES.get(name, name)
         if name in given:
             raise UserError(f"--{name} is given twice, {given[name]} and {argument}; keep one")
         given[name] = argument
+
+
+def _flag_of(values: flags.FlagValues, argument: str) -> str | None:
+    """Returns the first name of the flag that an argument sets, None where it is no flag."""
+    name = argument[2:].partition("=")[0] if argument.startswith("--") else ""
+    positive = name.removeprefix("no")
+    if name not in values and positive in values and values[positive].boolean:
+        name = positive
+    return getattr(values[name], "alias_of", name) if name in values else None
 
 
 @contextlib.contextmanager

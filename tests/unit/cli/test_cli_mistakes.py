@@ -1,8 +1,11 @@
 """Mistakes on the command line: one line on standard error, exit status 2, nothing made."""
 
 import pytest
+from absl import flags
 
 from t2t.cli import avg_all, bleu, datagen, decoder, trainer
+from t2t.cli.common import define_alias, parse
+from t2t.errors import UserError
 
 RUN = ("--problem=algorithmic_reverse_binary40", "--model=transformer", "--hparams_set=transformer_tiny")
 
@@ -46,9 +49,20 @@ RUN = ("--problem=algorithmic_reverse_binary40", "--model=transformer", "--hpara
         (decoder, ["--sampling_top_k=-1"], "flag --sampling_top_k=-1: -1 is not a non-negative integer"),
         (decoder, ["--sampling_temperature=0"], "flag --sampling_temperature=0: 0.0 is not"),
         (decoder, ["--decode_method=beem"], "flag --decode_method=beem: value should be one of <beam|greedy|sample>"),
+        (decoder, ["--sampling_temperature=nan"], "flag --sampling_temperature=nan: nan is not a finite number"),
+        (decoder, ["--decode_alpha=inf"], "flag --decode_alpha=inf: inf is not a finite number; see --help"),
+        (bleu, ["--smooth_value=nan"], "flag --smooth_value=nan: nan is not a finite number; see --help"),
+        (
+            bleu,
+            ["--translation=a", "--reference=b", "--smooth_value=0.5"],
+            "--smooth_value is given, which only --smooth_method=floor and add-k read; name one of them, or leave",
+        ),
         (bleu, ["--smooth_value=-1"], "flag --smooth_value=-1: -1.0 is not a non-negative number"),
-        (bleu, ["--chrf_char_order=0"], "flag --chrf_char_order=0: 0 is not a positive integer"),
-        (bleu, ["--chrf_word_order=-1"], "flag --chrf_word_order=-1: -1 is not a non-negative integer"),
+        (bleu, ["--chrf_char_order=0"], "flag --chrf_char_order=0: 0 is not an integer in the range [1, 100]"),
+        (bleu, ["--chrf_char_order=101"], "flag --chrf_char_order=101: 101 is not an integer in the range [1, 100]"),
+        (bleu, ["--chrf_word_order=-1"], "flag --chrf_word_order=-1: -1 is not an integer in the range [0, 100]"),
+        (bleu, ["--chrf_beta=0"], "flag --chrf_beta=0: 0 is not an integer in the range [1, 100]"),
+        (bleu, ["--chrf", "--nochrf"], "--chrf is given twice, --chrf and --nochrf; keep one"),
         (avg_all, ["--output_dir=a", "--model_dir=b"], "--output_dir is given twice, --output_dir=a and --model_dir=b"),
     ],
 )
@@ -90,3 +104,17 @@ def test_a_plugin_that_is_no_python_is_named_with_its_line(tmp_path, capsys):
     (tmp_path / "inner.py").write_text("a = 1\nb = = 2\n")
     assert datagen.main(["t2t-datagen", f"--t2t_usr_dir={tmp_path}", "--problem=x"]) == 2
     assert f"failed to import at {tmp_path}/inner.py:2: SyntaxError" in capsys.readouterr().err
+
+
+def test_a_second_name_is_known_in_the_command_that_has_it():
+    """However absl describes it; and in another command the same name may be a flag of its own."""
+    one, other = flags.FlagValues(), flags.FlagValues()
+    for name in ("first", "second"):
+        flags.DEFINE_string(name, "", "Alias for --first.", flag_values=other)
+    flags.DEFINE_string("first", "", "A flag.", flag_values=one)
+    define_alias("second", "first", flag_values=one)
+    arguments = ["t2t-command", "--first=a", "--second=b"]
+    with pytest.raises(UserError, match="--first is given twice, --first=a and --second=b; keep one"):
+        parse(one, arguments, "")
+    read = parse(other, arguments, "")
+    assert (read["first"].value, read["second"].value) == ("a", "b")
