@@ -50,7 +50,7 @@ class Checkpoint:
     step: int
     """Updates done when it was taken."""
     model: Arrays
-    """By variable path."""
+    """By variable path; empty where it was not asked for."""
     optimizer: Arrays | None = None
     """By slot name."""
     ema: Arrays | None = None
@@ -111,7 +111,7 @@ def read_checkpoint(folder: Path, parts: Collection[str] = PARTS) -> Checkpoint:
             )
         if unknown := checksums.keys() - {STATE_FILE, *map(_file, PARTS)}:
             raise _damaged(folder, f"{CHECKSUM_FILE} lists {min(unknown)!r}, which is no file of a checkpoint")
-        arrays = {part: _read_arrays(folder, part, checksums) for part in PARTS if part in parts}
+        arrays = {MODEL: {}} | {part: _read_arrays(folder, part, checksums) for part in PARTS if part in parts}
     return Checkpoint(step=header["step"], state=header["state"], folder=folder, **arrays)
 
 

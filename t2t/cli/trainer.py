@@ -20,7 +20,7 @@ from t2t.constants import DEV
 from t2t.errors import UserError
 from t2t.runs.data import generate_data
 from t2t.runs.names import Request, check_names, problem_named, resolve
-from t2t.runs.resuming import remembered
+from t2t.runs.resuming import remembered, remembered_seed
 
 SCHEDULES = ("continuous_train_and_eval", "train", "evaluate")
 USAGE = """
@@ -57,7 +57,8 @@ def _define_training_flags(values: flags.FlagValues) -> None:
         ("log_step_count_steps", 50, 1, "Updates between two reports."),
         ("worker_gpu", 0, 0, "GPUs to train on; 0 = all that are visible."),
         ("worker_cpu", 0, 0, "Replicas on the processor instead of GPUs; 0 = use GPUs, or one replica."),
-        ("random_seed", 0, 0, "Seed of weights, order of examples and dropout."),
+        ("random_seed", None, 0, "Seed of weights, order of examples and dropout; unset for that of the run that is in "
+         "--output_dir, 0 for a new one."),
     ):  # fmt: skip
         flags.DEFINE_integer(name, default, text, lower_bound=lowest, flag_values=values)
     for name, text in (
@@ -117,8 +118,9 @@ def _train(values: flags.FlagValues, request: Request) -> int:
     names = import_quietly("t2t.runs.names")
     data = import_quietly("t2t.runs.data")
     resolved = names.resolve(request)
+    seed = values["random_seed"].value
     settings = training.Settings(
-        seed=values["random_seed"].value,
+        seed=remembered_seed(request.output_folder) if seed is None else seed,
         worker_gpu=values["worker_gpu"].value,
         worker_cpu=values["worker_cpu"].value,
         eval_every=values["local_eval_frequency"].value,

@@ -1,7 +1,9 @@
 """What a user need not say again: the names of a run that is there."""
 
 import dataclasses
+from pathlib import Path
 
+from t2t.checkpoints.store import CheckpointStore
 from t2t.hparams.override import merge_overrides
 from t2t.run_dir import RunDir
 from t2t.runs.names import Request
@@ -26,3 +28,11 @@ def remembered(request: Request) -> Request:
     if "problem" in changes:
         changes["problem_options"] = {**record.problem_options, **request.problem_options}
     return dataclasses.replace(request, **changes)
+
+
+def remembered_seed(folder: Path) -> int:
+    """Returns the seed that the run in a folder was begun with; 0 where none has saved anything there."""
+    if not RunDir.exists(folder):
+        return 0
+    store = CheckpointStore(RunDir.open(folder).checkpoints_folder)
+    return 0 if store.latest() is None else store.load(parts=()).state.get("seed", 0)

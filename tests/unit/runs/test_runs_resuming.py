@@ -2,11 +2,12 @@
 
 import pytest
 
+from t2t.checkpoints.store import CheckpointStore
 from t2t.features import ProblemSpec
 from t2t.hparams.transformer import transformer_tiny
 from t2t.run_dir import RunDir, RunRecord
 from t2t.runs.names import Request, resolve
-from t2t.runs.resuming import remembered
+from t2t.runs.resuming import remembered, remembered_seed
 
 
 @pytest.fixture
@@ -46,3 +47,10 @@ def test_a_set_that_is_named_brings_no_old_overrides(folder):
 def test_without_a_run_nothing_is_remembered(tmp_path, where):
     request = Request(problem="p", output_dir=where and str(tmp_path / where))
     assert remembered(request) is request
+
+
+def test_the_seed_of_a_run_is_its_checkpoints(folder, tmp_path):
+    assert remembered_seed(tmp_path / "nowhere") == 0
+    assert remembered_seed(folder) == 0
+    CheckpointStore(RunDir.open(folder).checkpoints_folder).save(3, model={}, state={"seed": 7, "data": {}})
+    assert remembered_seed(folder) == 7
