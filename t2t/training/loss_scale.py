@@ -1,13 +1,14 @@
 """Dynamic loss scaling for float16 (Micikevicius et al. 2018, section 3.2).
 
 The loss is multiplied so that small gradients do not underflow; the step divides them again. The factor halves when a
-gradient overflows and doubles after `GROWTH_INTERVAL` updates without one.
+gradient overflows, down to `MINIMUM_SCALE`, and doubles after `GROWTH_INTERVAL` updates without one.
 """
 
 import tensorflow as tf
 
 INITIAL_SCALE = 2.0**15
 GROWTH_INTERVAL = 2000
+MINIMUM_SCALE = 1.0
 
 
 class LossScale:
@@ -31,6 +32,7 @@ class LossScale:
             return
         good = tf.where(finite, self._good + 1, tf.zeros_like(self._good))
         grow = good >= GROWTH_INTERVAL
-        scale = tf.where(finite, tf.where(grow, self._scale * 2.0, self._scale), tf.maximum(self._scale * 0.5, 1.0))
+        smaller = tf.maximum(self._scale * 0.5, MINIMUM_SCALE)
+        scale = tf.where(finite, tf.where(grow, self._scale * 2.0, self._scale), smaller)
         self._scale.assign(tf.where(applies, scale, self._scale))
         self._good.assign(tf.where(applies, tf.where(grow, tf.zeros_like(good), good), self._good))

@@ -86,6 +86,10 @@ class UpdateStep:
         """
         return self._run(micro_batches, update, rate, applies=True)
 
+    def skipped(self, update: int) -> int:
+        """Returns how many of the first `update` updates were not applied, before a resumption too."""
+        return update - int(self.optimizer.iterations.numpy())
+
     def rehearse(self, micro_batches: Sequence[Sequence[Features]]) -> None:
         """Runs an update and does not apply it: no state changes, but it is traced and its memory has been had."""
         self._run(micro_batches, 0, 0.0, applies=False)

@@ -5,6 +5,7 @@ What an update is stands in `step`, where it runs in `distribute`, what happens 
 
 import dataclasses
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from t2t.constants import TARGETS
 from t2t.errors import UserError, memory_errors_as_machine_errors, shapes_of
+from t2t.training.loss_scale import MINIMUM_SCALE
 from t2t.training.step import UpdateStats, UpdateStep
 
 log = logging.getLogger("t2t")
@@ -93,44 +95,47 @@ class Trainer:
     def check_finite(self) -> None:
         """Raises DivergedError where an update since the last report was not finite; waits for the device.
 
-        With float16, a gradient that overflows is how the loss scale is found: it counts only once the scale is 1.
+        With float16, a gradient that overflows is how the loss scale is found: it counts only once that is the least.
         """
-        if self.step.loss_scale.dynamic and float(self.step.loss_scale.value()) > 1.0:
+        if self.step.loss_scale.dynamic and float(self.step.loss_scale.value()) > MINIMUM_SCALE:
             return
         for update, stats in self._pending:
             if not bool(stats.finite):
                 raise DivergedError(self._diverged(update, stats))
 
     def report(self) -> dict[str, float]:
-        """Returns the figures since the last report: loss per token, tokens per second, padding, rate, norm."""
+        """Returns the figures since the last report: loss per token, tokens per second, padding, rate, norm.
+
+        Loss and norm are those of updates that were applied; NaN where none was.
+        """
         self.check_finite()
-        skipped = self._skipped()
-        loss_sum = sum(float(stats.loss_sum) for _, stats in self._pending)
+        applied = [stats for _, stats in self._pending if bool(stats.finite)]
+        scored = sum(float(stats.tokens) for stats in applied)
         tokens = sum(float(stats.tokens) for _, stats in self._pending)
         now = time.monotonic()
         logs = {
-            "loss": loss_sum / max(tokens, 1.0),
+            "loss": sum(float(stats.loss_sum) for stats in applied) / scored if applied else math.nan,
             "tokens_per_second": tokens / max(now - self._since, 1e-9),
             "tokens_per_update": tokens / max(len(self._pending), 1),
             "padding": 1.0 - tokens / max(self._padded_tokens, 1),
             "learning_rate": self.plan.rate(max(self.update, 1)),
-            "grad_norm": float(self._pending[-1][1].grad_norm) if self._pending else 0.0,
-            **({"skipped_updates": float(len(skipped))} if self.step.loss_scale.dynamic else {}),
+            "grad_norm": float(applied[-1].grad_norm) if applied else math.nan,
+            **self._skipped(),
         }
         self._pending, self._padded_tokens, self._since = [], 0, now
         return logs
 
-    def _skipped(self) -> list[int]:
-        """Returns the updates since the last report whose gradients overflowed float16, and warns of them."""
+    def _skipped(self) -> dict[str, float]:
+        """Returns, with float16, the number of updates skipped since training began; names those that are new."""
         if not self.step.loss_scale.dynamic:
-            return []
-        skipped = [update for update, stats in self._pending if not bool(stats.finite)]
-        if skipped:
-            log.warning(
+            return {}
+        new = [update for update, stats in self._pending if not bool(stats.finite)]
+        if new:
+            log.info(
                 "update %s skipped: the gradients overflowed float16; the loss scale is %g now",
-                ", ".join(map(str, skipped)), float(self.step.loss_scale.value()),
+                ", ".join(map(str, new)), float(self.step.loss_scale.value()),
             )  # fmt: skip
-        return skipped
+        return {"skipped_updates": float(self.step.skipped(self.update))}
 
     def _one_update(self) -> None:
         micro_batches, state = self._draw()
@@ -154,11 +159,13 @@ class Trainer:
         return drawn, state
 
     def _diverged(self, update: int, stats: UpdateStats) -> str:
-        return (
-            f"training diverged at update {update}: loss {float(stats.loss_sum) / max(float(stats.tokens), 1.0):.4g}, "
-            f"gradient norm {float(stats.grad_norm):.4g}; that update was not applied; lower learning_rate, raise "
-            f"learning_rate_warmup_steps or set clip_grad_norm, in a new --output_dir with --warm_start_from"
-        )
+        loss = float(stats.loss_sum) / max(float(stats.tokens), 1.0)
+        found = f"loss {loss:.4g}, gradient norm {float(stats.grad_norm):.4g}; that update was not applied"
+        cure = "lower learning_rate, raise learning_rate_warmup_steps or set clip_grad_norm"
+        if self.step.loss_scale.dynamic:
+            found += f", and the loss scale of float16 has fallen to {MINIMUM_SCALE:g}, the least there is"
+            cure = f"train with --hparams=precision=mixed_bfloat16 or float32, or {cure}"
+        return f"training diverged at update {update}: {found}; {cure}, in a new --output_dir with --warm_start_from"
 
 
 def _memory_errors(batch: dict[str, Any]):

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from t2t.hparams.sections import OptimizerHParams
+from t2t.hparams.transformer import transformer_tiny
 from t2t.models.transformer import Transformer
 from t2t.training.distribute import build_strategy
 from t2t.training.loss_scale import INITIAL_SCALE
@@ -149,6 +150,7 @@ def test_loss_scale_halves_on_overflow_keeps_the_weights_and_recovers():
     steep = slopes([6.0, 0.0])
     assert float(step.loss_scale.value()) == INITIAL_SCALE == 2.0**15
     assert not bool(step([[steep]], 1, 1.0).finite)
+    assert step.skipped(1) == 1
     assert float(step.loss_scale.value()) == 2.0**14
     np.testing.assert_array_equal(weights(step), [1.0, 0.0])
     stats = step([[steep]], 2, 1.0)
@@ -177,6 +179,36 @@ def test_float16_takes_a_batch_of_thousands_of_tokens_at_its_first_scale(micro_b
     assert float(step.loss_scale.value()) == INITIAL_SCALE
     norm = np.linalg.norm(found["float32"])
     assert np.linalg.norm(found["float32"] - found["mixed_float16"]) < 0.01 * norm
+
+
+@pytest.mark.parametrize("cut", ["replicas", "micro_batches"])
+def test_float16_divides_by_the_global_tokens_whatever_each_batch_was_scaled_by(cut):
+    """(.6 + .2) / (3 + 1) = .2, (.3 + .9) / 4 = .3, although four positions scale one batch and two the other."""
+    step = slope_step(replicas=2 if cut == "replicas" else 1, dtype="float16", scale_loss=True)
+    one, other = slopes([0.6, 0.3], tokens=3), slopes([0.2, 0.9], tokens=1)
+    stats = step([[one, other]] if cut == "replicas" else [[one], [other]], 1, 1.0)
+    assert bool(stats.finite)
+    np.testing.assert_allclose(weights(step), [-0.2, -0.3], rtol=1e-3)
+    assert step.skipped(1) == 0
+
+
+def test_a_fresh_transformer_loses_no_update_to_float16():
+    """4,000 target tokens a batch, from the set's own initial weights and with its own optimizer."""
+    hparams, big = transformer_tiny(), batch(sources=[40] * 100, targets=[40] * 100, vocab_size=500)
+    found = {}
+    for dtype in ("float32", "mixed_float16"):
+        strategy = build_strategy(worker_cpu=1)
+        keras.utils.set_random_seed(7)
+        with strategy.scope():
+            model = Transformer(hparams.model, tokens_spec(500, 500), dtype=dtype)
+            optimizer = build_optimizer(hparams.optimization)
+        step = UpdateStep(model, optimizer, strategy, scale_loss=dtype == "mixed_float16")
+        stats = [step([[big]], update, 1e-3) for update in (1, 2, 3)]
+        assert [bool(one.finite) for one in stats] == [True] * 3
+        assert step.skipped(3) == 0
+        found[dtype] = [float(figure) for one in stats for figure in (one.loss_sum / one.tokens, one.grad_norm)]
+    assert float(step.loss_scale.value()) == INITIAL_SCALE
+    np.testing.assert_allclose(found["mixed_float16"], found["float32"], rtol=0.01)
 
 
 # === However it is cut ===

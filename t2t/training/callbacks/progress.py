@@ -64,7 +64,9 @@ class ShowProgress(keras.callbacks.Callback):
 
 
 def _figures(logs: dict[str, float]) -> str:
+    skipped = int(logs.get("skipped_updates", 0))
+    lost = f"{skipped:,} update{'s' * (skipped > 1)} skipped so far: gradients overflowed float16"
     return (
         f"loss {logs['loss']:.3f}  {logs['tokens_per_second']:,.0f} target tokens/s  lr {logs['learning_rate']:.2e}  "
-        f"{logs['tokens_per_update']:,.0f} target tokens/update"
+        f"{logs['tokens_per_update']:,.0f} target tokens/update" + f"  {lost}" * (skipped > 0)
     )

@@ -210,6 +210,16 @@ def test_lines_where_there_is_no_terminal():
     assert evaluation == "dev at update 2: bleu 30.13 (real decodes); loss 1.25 (teacher-forced)"
 
 
+@pytest.mark.parametrize(("bad", "said"), [((1,), "1 update"), ((1, 2), "2 updates")])
+def test_updates_lost_to_float16_are_told_in_every_line(bad, said):
+    out, run = io.StringIO(), trainer(Step(bad=bad, scale=2.0), train_steps=4)
+    run.fit([ShowProgress(run, out)])
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert f" target tokens/update  {said} skipped so far: gradients overflowed float16  0:00:00 left" in line
+
+
 def test_a_bar_on_a_terminal():
     class Terminal(io.StringIO):
         def isatty(self):

@@ -1,3 +1,5 @@
+import math
+
 import keras
 import numpy as np
 import pytest
@@ -99,25 +101,28 @@ def test_what_is_not_finite_is_named_at_the_next_log_step():
     assert issubclass(DivergedError, UserError)
 
 
-class Reports(keras.callbacks.Callback):
-    """Keeps what it is told."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = []
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.seen += [logs] if logs else []
-
-
 def test_with_float16_an_overflow_is_counted_and_an_error_only_at_the_smallest_scale(caplog):
-    run = trainer(Step(bad=(3,), scale=2.0))
-    reports = Reports()
-    assert run.fit([reports]) == 4
-    assert sum(logs["skipped_updates"] for logs in reports.seen) == 1
-    assert "update 3 skipped: the gradients overflowed float16; the loss scale is 2 now" in caplog.text
-    with pytest.raises(DivergedError, match="at update 3"):
+    caplog.set_level("INFO", logger="t2t")
+    run = trainer(Step(bad=(3, 4, 8), scale=2.0), train_steps=10)
+    recorder = Recorder()
+    assert run.fit([recorder]) == 10
+    reports = [logs for _, logs in recorder.heard if logs]
+    assert [logs["skipped_updates"] for logs in reports] == [0, 2, 2, 3, 3]
+    # Of an update that was skipped, neither loss nor norm counts; in the second report, there is no other.
+    assert [logs["loss"] for logs in reports] == [2.0, pytest.approx(math.nan, nan_ok=True), 2.0, 2.0, 2.0]
+    assert [logs["grad_norm"] for logs in reports if logs["loss"] == 2.0] == [1.0, 3.0, 3.5, 5.0]
+    assert caplog.messages == [
+        "update 3, 4 skipped: the gradients overflowed float16; the loss scale is 2 now",
+        "update 8 skipped: the gradients overflowed float16; the loss scale is 2 now",
+    ]
+    with pytest.raises(DivergedError) as error:
         trainer(Step(bad=(3,), scale=1.0)).fit([])
+    assert str(error.value) == (
+        "training diverged at update 3: loss nan, gradient norm 1.5; that update was not applied, and the loss scale "
+        "of float16 has fallen to 1, the least there is; train with --hparams=precision=mixed_bfloat16 or float32, or "
+        "lower learning_rate, raise learning_rate_warmup_steps or set clip_grad_norm, in a new --output_dir with "
+        "--warm_start_from"
+    )
 
 
 @pytest.mark.parametrize("error", [tf.errors.ResourceExhaustedError(None, None, "OOM"), MemoryError()])

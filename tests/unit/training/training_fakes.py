@@ -19,13 +19,17 @@ class Step:
 
     def __init__(self, replicas=1, bad=(), scale=None):
         self.model, self.replicas, self.ema, self.given, self._bad = Model(), replicas, [], [], bad
-        self.rehearsed = []
+        self.rehearsed, self.lost = [], 0
         self.loss_scale = types.SimpleNamespace(dynamic=scale is not None, value=lambda: scale or 1.0)
 
     def __call__(self, micro_batches, update, rate):
         self.given.append((update, rate, [[int(b["targets"][0, 0]) for b in replicas] for replicas in micro_batches]))
         finite = update not in self._bad
+        self.lost += not finite
         return UpdateStats(6.0 if finite else float("nan"), 3.0, 0.5 * update, finite)
+
+    def skipped(self, update):
+        return self.lost
 
     def rehearse(self, micro_batches):
         self.rehearsed.append(micro_batches)
