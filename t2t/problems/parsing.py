@@ -49,7 +49,7 @@ class Parsing(TextProblem):
     max_length = 512
     metrics = (
         "bracket_f1", "bracket_precision", "bracket_recall", "bracket_exact_match", "bracket_tagging_accuracy",
-        "bracket_errors",
+        "bracket_errors", "bracket_f1_gold_tags",
     )  # fmt: skip
     finishes = True
 

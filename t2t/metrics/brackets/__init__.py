@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 from t2t.metrics.base import Score, check_lines, lower_is_better, register_metric
 from t2t.metrics.brackets.compare import compare
+from t2t.metrics.brackets.gold_tags import with_gold_tags
 from t2t.metrics.brackets.parameters import BUILT_IN, COLLINS, NEW, Parameters, parameters_named, read_parameters
 from t2t.metrics.brackets.report import ReportLine, TooManyErrorsError, evalb_report
 from t2t.metrics.brackets.totals import Totals
@@ -36,6 +37,16 @@ def bracket_f1(hypotheses: Sequence[str], references: Sequence[str], parameters:
         UserError: no lines, or unequal numbers of lines.
     """
     return _score("bracket_f1", _f1_or_zero, hypotheses, references, parameters)
+
+
+@register_metric
+def bracket_f1_gold_tags(
+    hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters = COLLINS
+) -> Score:
+    """`bracket_f1` with the gold tags on the hypotheses' words, so that no wrong tag makes a sentence an error."""
+    check_lines("bracket_f1_gold_tags", hypotheses, references)
+    retagged = [with_gold_tags(*pair) for pair in zip(hypotheses, references, strict=True)]
+    return _score("bracket_f1_gold_tags", _f1_or_zero, retagged, references, parameters)
 
 
 @register_metric
@@ -100,7 +111,7 @@ def bracket_totals(
     return _totals(tuple(hypotheses), tuple(references), parameters)
 
 
-@functools.lru_cache(maxsize=1)  # a problem names several of the metrics, one after the other
+@functools.lru_cache(maxsize=2)  # a problem names several of the metrics, one after the other
 def _totals(hypotheses: tuple[str, ...], references: tuple[str, ...], parameters: Parameters) -> Totals:
     totals = Totals()
     for hypothesis, reference in zip(hypotheses, references, strict=True):
@@ -128,7 +139,8 @@ def _score(
     value = figure(totals)
     known = next((key for key, settings in BUILT_IN.items() if settings == parameters), "")
     settings = known or hashlib.sha256(repr(parameters).encode()).hexdigest()[:8]
-    parts = f"precision {totals.precision:.2f}, recall {totals.recall:.2f}; " if name == "bracket_f1" else ""
+    is_f1 = name.startswith("bracket_f1")
+    parts = f"precision {totals.precision:.2f}, recall {totals.recall:.2f}; " if is_f1 else ""
     counts = (
         f"{totals.valid:,} of {totals.sentences:,} sentences, {totals.errors:,} in error, {totals.skipped:,} skipped"
     )
@@ -139,6 +151,7 @@ def _score(
 
 __all__ = [
     "BUILT_IN", "COLLINS", "NEW", "Parameters", "ReportLine", "TooManyErrorsError", "Totals", "bracket_crossing",
-    "bracket_errors", "bracket_exact_match", "bracket_f1", "bracket_precision", "bracket_recall",
-    "bracket_tagging_accuracy", "bracket_totals", "compare", "evalb_report", "parameters_named", "read_parameters",
+    "bracket_errors", "bracket_exact_match", "bracket_f1", "bracket_f1_gold_tags", "bracket_precision",
+    "bracket_recall", "bracket_tagging_accuracy", "bracket_totals", "compare", "evalb_report", "parameters_named",
+    "read_parameters",
 ]  # fmt: skip

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from t2t import metrics
 from t2t.errors import UserError
-from t2t.metrics.brackets import COLLINS, NEW, Parameters, bracket_f1, bracket_totals, compare
+from t2t.metrics.brackets import COLLINS, NEW, Parameters, bracket_f1, bracket_f1_gold_tags, bracket_totals, compare
 from t2t.metrics.brackets.compare import Counts, Status
+from t2t.metrics.brackets.gold_tags import with_gold_tags
 from t2t.text.trees import Part, parse_tree
 
 GOLD = "(TOP (S (NP (PRP I)) (VP (VBD saw) (NP (NP (DT a) (NN man)) (PP (IN with) (NP (NNS eyes)))))))"
@@ -179,6 +180,7 @@ def test_the_metrics_by_hand():
     assert {name: score.value for name, score in scores.items()} == pytest.approx(
         {
             "bracket_f1": 80.0,
+            "bracket_f1_gold_tags": 80.0,
             "bracket_precision": 100 * 8 / 9,
             "bracket_recall": 100 * 8 / 11,
             "bracket_exact_match": 0.0,
@@ -230,3 +232,22 @@ def test_lines_must_pair_up():
 def test_a_deep_tree_is_scored():
     deep = "(X " * 10_000 + "(A a)" + ")" * 10_000
     assert counts("(S (A a))", deep) == Counts(0, 1, 10_000, 0, 1, 1)
+
+
+def test_with_gold_tags_every_sentence_counts():
+    """A comma that is tagged NN is one word more than the gold tree has: an error, and left out."""
+    gold = "(TOP (S (NP (DT the) (NN dog)) (, ,) (VP (VBZ runs))))"
+    wrong = "(TOP (S (NP (DT the) (NN dog)) (NN ,) (VP (VBZ runs))))"
+    assert bracket_totals([wrong], [gold]).errors == 1
+    assert bracket_f1([gold, wrong], [gold, gold]).detail["errors"] == 1
+    found = bracket_f1_gold_tags([gold, wrong], [gold, gold])
+    assert (found.value, found.detail["errors"], found.detail["sentences"]) == (100.0, 0, 2)
+    flat = "(TOP (S (DT the) (JJ dog) (. ,) (VP (VBZ runs))))"  # 2 of 2 brackets, of 3
+    assert bracket_f1_gold_tags([flat], [gold]).value == pytest.approx(80.0)
+
+
+@pytest.mark.parametrize("hypothesis", ["(TOP (S (NN a)))", "(TOP (S (NN a) (NN c)))"])
+def test_trees_over_other_words_keep_their_tags_and_are_errors(hypothesis):
+    gold = "(TOP (S (NN a) (NN b)))"
+    assert with_gold_tags(hypothesis, gold) == hypothesis
+    assert bracket_f1_gold_tags([hypothesis], [gold]).detail["errors"] == 1
