@@ -25,12 +25,12 @@ setup(
         "tensorflow-datasets>=4.9.10",
         "absl-py>=2.0",
         "importlib_resources>=6",  # tensorflow-datasets imports it without requiring it
-        "ml_dtypes>=0.5",
+        "ml_dtypes>=0.5.1",
         "numpy>=1.26",
-        "sacrebleu>=2.5",
+        "sacrebleu>=2.5,<3",
         "sacremoses>=0.1.1",
         "safetensors>=0.5",
-        "sentencepiece>=0.2.1",
+        "sentencepiece>=0.2.2",  # 0.2.1 crashes in a process that has loaded TensorFlow
         "tensorboard>=2.20",
         "tqdm>=4.66",
     ],
