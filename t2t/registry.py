@@ -115,6 +115,17 @@ class Registry(Generic[T]):
         self._read_built_ins()
         return self._entries[name].value if name in self._entries else None
 
+    def declared(self, name: str, attribute: str) -> str:
+        """Returns the name of what a class that has not been imported sets an attribute to in its body.
+
+        It is read from the source: the last part of a dotted name, and empty where the class only inherits the
+        attribute or has been imported.
+        """
+        self._read_built_ins()
+        found = self._entries[self.canonical(name)]
+        path, _, line = found.origin.rpartition(":")
+        return _assigned_in_class(Path(path), int(line), attribute) if found.value is None else ""
+
     def entries(self, containing: str = "") -> list[Entry[T]]:
         """Returns all entries whose name contains the text, sorted by name, without importing slow modules."""
         self._read_built_ins()
@@ -237,6 +248,17 @@ def read_registrations(path: Path, decorator: str) -> list[Entry]:
             summary = (ast.get_docstring(node) or "").split("\n")[0]
             found.append(Entry(given or snake_case(node.name), summary, f"{path}:{_first_line(node)}", None))
     return found
+
+
+def _assigned_in_class(path: Path, line: int, attribute: str) -> str:
+    """Returns the name `X` that the class registered in a line of a file sets an attribute to in its body."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef) and _first_line(node) == line:
+            for statement in node.body:
+                targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+                if any(isinstance(target, ast.Name) and target.id == attribute for target in targets):
+                    return ast.unparse(statement.value).rpartition(".")[2] if statement.value else ""
+    return ""
 
 
 def _first_line(node: ast.ClassDef | ast.FunctionDef) -> int:

@@ -118,7 +118,9 @@ def check_names(request: Request) -> None:
     if request.model not in MODELS:
         MODELS.get(request.model)  # raises, with the nearest names
     loaded = MODELS.loaded(request.model)
-    if loaded is not None:
+    if loaded is None:
+        _check_declared_fit(request.model, request.hparams_set, hparams)
+    else:
         check_fit(request.model, loaded, request.hparams_set, hparams)
         check_kinds(loaded, problem)
 
@@ -170,12 +172,22 @@ def hparams_named(name: str) -> HParams:
 
 def check_fit(model: str, model_class: type, hparams_set: str, hparams: HParams) -> None:
     """Raises UserError where a set lacks the fields that a model reads."""
-    needed = model_class.hparams_class
-    if not isinstance(hparams.model, needed):
-        raise UserError(
-            f"--model={model} --hparams_set={hparams_set}: the model reads {needed.__name__}, the set holds "
-            f"{type(hparams.model).__name__}; choose a set of the model's own family"
-        )
+    if not isinstance(hparams.model, model_class.hparams_class):
+        raise UserError(_unfit(model, model_class.hparams_class.__name__, hparams_set, hparams))
+
+
+def _check_declared_fit(model: str, hparams_set: str, hparams: HParams) -> None:
+    """Checks as `check_fit`, by what the source of a model says that has not been imported yet."""
+    needed = MODELS.declared(model, "hparams_class")
+    if needed and needed not in [held.__name__ for held in type(hparams.model).__mro__]:
+        raise UserError(_unfit(model, needed, hparams_set, hparams))
+
+
+def _unfit(model: str, needed: str, hparams_set: str, hparams: HParams) -> str:
+    return (
+        f"--model={model} --hparams_set={hparams_set}: the model reads {needed}, the set holds "
+        f"{type(hparams.model).__name__}; choose a set of the model's own family"
+    )
 
 
 def check_kinds(model_class: type, problem: Problem) -> None:

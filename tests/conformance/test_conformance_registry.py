@@ -2,6 +2,8 @@
 
 import importlib
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,3 +48,15 @@ def test_every_registered_thing_has_a_summary_of_one_sentence(registry, package)
     for entry in registry.entries():
         assert entry.summary, entry.name
         assert len(entry.summary) <= 118, entry.name
+
+
+def test_the_source_says_which_hparams_a_model_reads():
+    """Asked in a fresh process, since what has been imported is no longer read."""
+    script = (
+        "from t2t.registry import MODELS\n"
+        "names = [entry.name for entry in MODELS.entries() if entry.value is None]\n"
+        "read = {name: MODELS.declared(name, 'hparams_class') for name in names}\n"
+        "assert read and all(read.values()), read\n"
+        "assert read == {name: MODELS.get(name).hparams_class.__name__ for name in names}, read\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

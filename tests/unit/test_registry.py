@@ -287,5 +287,29 @@ def test_reading_a_source_gives_file_and_line(tmp_path):
     ]  # fmt: skip
 
 
+def test_what_a_class_declares_is_read_without_running_it(make):
+    source = """
+@register_thing
+class Plain:
+    reads = First
+
+@register_thing("annotated")
+class Other:
+    reads: type = somewhere.Second
+
+@register_thing
+class Heir(Plain):
+    pass
+
+raise RuntimeError("was run")
+"""
+    registry = make({"slow": source}, read_source=True)
+    registry.alias("also", "plain")
+    found = {name: registry.declared(name, "reads") for name in ("plain", "also", "annotated", "heir")}
+    assert found == {"plain": "First", "also": "First", "annotated": "Second", "heir": ""}
+    registry.register("here")(type("Here", (), {"reads": int}))
+    assert registry.declared("here", "reads") == ""
+
+
 def test_the_transformer_is_a_model():
     assert "transformer" in MODELS
