@@ -22,14 +22,17 @@ def smoothed_cross_entropy(logits_NV, targets_N, smoothing: float, kind: str = "
             Tensor2Tensor, whose reported loss is this one less its least value, a constant.
     """
     logits = ops.cast(logits_NV, "float32")
-    if kind == "others":
-        # The same as giving all entries a little more: e' / K = e / (K - 1).
-        smoothing *= logits.shape[-1] / (logits.shape[-1] - 1)
+    smoothing = smoothing_of_all(smoothing, kind, logits.shape[-1])
     gold_N = ops.squeeze(ops.take_along_axis(logits, ops.cast(targets_N, "int32")[..., None], axis=-1), axis=-1)
     loss_N = ops.logsumexp(logits, axis=-1) - (1.0 - smoothing) * gold_N
     if smoothing:
         loss_N = loss_N - smoothing * ops.mean(logits, axis=-1)
     return loss_N * token_weights(targets_N)
+
+
+def smoothing_of_all(smoothing: float, kind: str, vocab_size: int) -> float:
+    """Returns the e of kind `all` that gives the same target distribution: of `others`, e' / K = e / (K - 1)."""
+    return smoothing * vocab_size / (vocab_size - 1) if kind == "others" else smoothing
 
 
 def token_weights(targets_N):

@@ -21,9 +21,10 @@ from t2t.layers.dropout import Dropout
 from t2t.layers.embedding import Embedding
 from t2t.layers.feed_forward import FeedForward
 from t2t.layers.masks import causal_keep, keys_keep, padding_keep, up_to_keep
+from t2t.layers.output_loss import linear_cross_entropy
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import Residual
-from t2t.losses import smoothed_cross_entropy, token_weights
+from t2t.losses import token_weights
 from t2t.models.base import SequenceModel
 from t2t.registry import register_model
 
@@ -42,6 +43,7 @@ class Transformer(SequenceModel):
     """Attention Is All You Need: encoder and decoder of attention; a decoder alone where there is no input."""
 
     hparams_class = TransformerHParams
+    vocabulary_layers = {INPUTS: ("source_embedding",), TARGETS: ("target_embedding", "output_embedding")}
 
     def __init__(self, hparams: TransformerHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
@@ -134,8 +136,8 @@ class Transformer(SequenceModel):
     def loss_sum(self, hidden, targets):
         """Returns label-smoothed cross-entropy (section 5.4) summed over tokens, and their number."""
         smoothing, kind = self.hparams.label_smoothing, self.hparams.label_smoothing_kind
-        losses_BT = smoothed_cross_entropy(self.logits(hidden), targets, smoothing, kind)
-        return ops.sum(losses_BT), ops.sum(token_weights(targets))
+        kernel_VD = self.output_embedding.output_kernel()
+        return linear_cross_entropy(hidden, kernel_VD, targets, smoothing, kind), ops.sum(token_weights(targets))
 
     def encode(self, features: dict[str, Any]) -> Encoded | None:
         """Returns the encoder's output, projected once for every decoder layer; None without inputs."""

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t.models.base import SequenceModel
-from t2t.training.forward_graph import forward_graph
+from t2t.training.forward_graph import logits_graph
 
 _BACKWARD_AND_FORWARD = 3
 
@@ -20,7 +20,7 @@ def update_flops(model: SequenceModel, batch: dict[str, np.ndarray]) -> int:
 
     Products inside loops over time are counted once, since the graph does not say how often they run.
     """
-    operations = forward_graph(model, batch).get_operations()
+    operations = logits_graph(model, batch).get_operations()
     return _BACKWARD_AND_FORWARD * sum(_operation_flops(op) for op in operations)
 
 

@@ -1,17 +1,26 @@
 """The operations of a forward pass, traced and never run: what memory and cost are counted from."""
 
+from collections.abc import Callable
+
 import numpy as np
 import tensorflow as tf
 
 from t2t.models.base import SequenceModel
 
+Features = dict[str, np.ndarray]
 
-def forward_graph(model: SequenceModel, batch: dict[str, np.ndarray]) -> tf.Graph:
+
+def loss_graph(model: SequenceModel, batch: Features) -> tf.Graph:
     """Returns the graph of the training loss of a batch, with dropout; only the batch's shapes and dtypes matter."""
+    return _graph(lambda features, seed: model.loss_sum(model.body(features, seed=seed), features["targets"]), batch)
+
+
+def logits_graph(model: SequenceModel, batch: Features) -> tf.Graph:
+    """Returns the graph of all logits of a batch: the products of the training loss, none of them in a loop."""
+    return _graph(lambda features, seed: model(features, seed=seed), batch)
+
+
+def _graph(forward: Callable, batch: Features) -> tf.Graph:
     signature = {name: tf.TensorSpec(array.shape, array.dtype) for name, array in batch.items()}
-
-    def forward(features):
-        seed = tf.zeros((2,), tf.int64)
-        return model.loss_sum(model.body(features, seed=seed), features["targets"])
-
-    return tf.function(forward, input_signature=[signature], autograph=False).get_concrete_function().graph
+    function = tf.function(lambda features: forward(features, tf.zeros((2,), tf.int64)), autograph=False)
+    return function.get_concrete_function(signature).graph

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from t2t.models.base import SequenceModel
-from t2t.training.forward_graph import forward_graph
+from t2t.training.forward_graph import loss_graph
 
 _FREE = frozenset({"Const", "ReadVariableOp", "Placeholder", "Identity", "Reshape", "NoOp", "StridedSlice", "Shape"})
 """Operations whose outputs take no memory of their own."""
@@ -57,6 +57,6 @@ def estimate(model: SequenceModel, batch: dict[str, np.ndarray], slots: int, acc
 
 def _forward_bytes(model: SequenceModel, batch: dict[str, np.ndarray]) -> int:
     outputs = (
-        tensor for op in forward_graph(model, batch).get_operations() if op.type not in _FREE for tensor in op.outputs
+        tensor for op in loss_graph(model, batch).get_operations() if op.type not in _FREE for tensor in op.outputs
     )
     return sum(math.prod(t.shape) * t.dtype.size for t in outputs if t.shape.is_fully_defined() and t.dtype.size)

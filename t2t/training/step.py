@@ -125,23 +125,26 @@ class UpdateStep:
 
     def _whole(self, applies, features, seeds) -> UpdateStats:
         def replica():
-            gradients, loss_sum, tokens = self._gradients(features, seeds)
-            return self._reduce(gradients, loss_sum, tokens)
+            gradients, loss_sum, tokens = self._gradients(features, seeds, divisor=_over_replicas)
+            return self._reduce(gradients, loss_sum, tokens, 1.0)
 
         return self._apply(applies, *self.strategy.run(replica))
 
     def _accumulate(self, features, seeds) -> None:
         def replica():
-            gradients, loss_sum, tokens = self._gradients(features, seeds)
-            for total, value in zip(self._sums, [*gradients, loss_sum, tokens], strict=True):
+            # A sum over thousands of tokens would overflow float16 at any useful scale; their mean does not.
+            padded = tf.cast(tf.size(_here(features)["targets"]), tf.float32) if self.loss_scale.dynamic else 1.0
+            gradients, loss_sum, tokens = self._gradients(features, seeds, divisor=lambda _: padded)
+            sums = [g * padded for g in gradients] if self.loss_scale.dynamic else gradients
+            for total, value in zip(self._sums, [*sums, loss_sum, tokens], strict=True):
                 total.assign_add(value)
 
         self.strategy.run(replica)
 
     def _apply_sums(self, applies) -> UpdateStats:
         def replica():
-            totals = [tf.identity(total) for total in self._sums]
-            reduced = self._reduce(totals[:-2], totals[-2], totals[-1])
+            *gradients, loss_sum, tokens = [tf.identity(total) for total in self._sums]
+            reduced = self._reduce(gradients, loss_sum, tokens, _over_replicas(tokens))
             with tf.control_dependencies(tf.nest.flatten(reduced)):
                 for total in self._sums:
                     total.assign(tf.zeros_like(total))
@@ -149,31 +152,27 @@ class UpdateStep:
 
         return self._apply(applies, *self.strategy.run(replica))
 
-    def _gradients(self, features, seeds):
-        """On one replica: the gradient of the (scaled) loss sum, the loss sum, and the number of tokens."""
-        replica = tf.get_static_value(
-            tf.convert_to_tensor(tf.distribute.get_replica_context().replica_id_in_sync_group)
-        )
-        batch, seed = features[replica], seeds[replica]
+    def _gradients(self, features, seeds, divisor):
+        """On one replica: the gradient of loss sum * loss scale / divisor(tokens), the loss sum, and the tokens."""
+        batch, seed = _here(features), _here(seeds)
         with tf.GradientTape() as tape:
             loss_sum, tokens = self.model.loss_sum(self.model.body(batch, seed=seed), batch["targets"])
-            scaled = loss_sum * self.loss_scale.value()
-            # A sum over thousands of tokens would overflow float16 at any useful scale; their mean does not.
-            padded = tf.cast(tf.size(batch["targets"]), tf.float32) if self.loss_scale.dynamic else None
-            scaled = scaled if padded is None else scaled / padded
+            # Divided here, one number, and not in the gradients, as many as there are weights.
+            scaled = loss_sum * (self.loss_scale.value() / divisor(tokens))
         gradients = tape.gradient(scaled, self._weights)
         dense = [
             tf.zeros_like(w) if g is None else tf.convert_to_tensor(g)
             for g, w in zip(gradients, self._weights, strict=True)
         ]
-        return dense if padded is None else [g * padded for g in dense], loss_sum, tokens
+        return dense, loss_sum, tokens
 
-    def _reduce(self, gradients, loss_sum, tokens):
-        """On one replica: the same global gradient everywhere, per token, clipped."""
+    def _reduce(self, gradients, loss_sum, tokens, divisor):
+        """On one replica: the same global gradient everywhere, divided once more, clipped."""
         context = tf.distribute.get_replica_context()
         gradients, loss_sum, tokens = context.all_reduce(tf.distribute.ReduceOp.SUM, (gradients, loss_sum, tokens))
-        scale = 1.0 / (tf.maximum(tokens, 1.0) * self.loss_scale.value())
-        gradients = [g * scale for g in gradients]
+        scale = 1.0 / (divisor * self.loss_scale.value())
+        if tf.get_static_value(scale) != 1.0:
+            gradients = [g * scale for g in gradients]
         norm = tf.linalg.global_norm(gradients)
         if self._clip:
             gradients, _ = tf.clip_by_global_norm(gradients, self._clip, use_norm=norm)
@@ -225,6 +224,17 @@ class UpdateStep:
                     )
                     for zero in zeros
                 ]
+
+
+def _here(of_replicas):
+    """On one replica: its own of a list with something for each."""
+    context = tf.distribute.get_replica_context()
+    return of_replicas[tf.get_static_value(tf.convert_to_tensor(context.replica_id_in_sync_group))]
+
+
+def _over_replicas(tokens):
+    """On one replica: the number of tokens of all, at least 1, so that nothing is divided by 0."""
+    return tf.maximum(tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tokens), 1.0)
 
 
 def _like(variable: tf.Variable, value) -> tf.Variable:

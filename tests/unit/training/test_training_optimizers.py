@@ -66,6 +66,28 @@ def test_adams_first_two_steps_with_a_large_epsilon():
     np.testing.assert_allclose(vector, [1 - 0.1 * (0.414214 + 0.117402), 1.0], rtol=1e-5)
 
 
+def test_adam_is_kerass_own_but_for_rounding():
+    """Ten steps of changing gradients from the same start; slots too, under the same names."""
+    ours, theirs = (
+        build_optimizer(OptimizerHParams(optimizer="adam")),
+        keras.optimizers.Adam(learning_rate=0.0, beta_1=0.9, beta_2=0.98, epsilon=1e-9, name="adam"),
+    )
+    random = np.random.default_rng(0)
+    weights = [tf.Variable(random.normal(size=5).astype(np.float32)) for _ in range(2)]
+    weights[1].assign(weights[0])
+    for optimizer, weight in zip((ours, theirs), weights, strict=True):
+        optimizer.build([weight])
+    for _ in range(10):
+        gradient = tf.constant(random.normal(size=5).astype(np.float32))
+        for optimizer, weight in zip((ours, theirs), weights, strict=True):
+            optimizer.update_step(gradient, weight, tf.constant(0.01))
+            optimizer.iterations.assign_add(1)
+    np.testing.assert_allclose(*weights, rtol=1e-5)
+    assert [v.path for v in ours.variables] == [v.path for v in theirs.variables]
+    for one, other in zip(ours.variables[2:], theirs.variables[2:], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
 def test_the_betas_are_those_of_the_hparams():
     """b1 = 0 forgets: the second step, of gradient 0, moves nothing. With b1 = 0.9 it would go on."""
     vector, _ = updated([[0.5, 0.5], [0.0, 0.0]], 0.1, optimizer_adam_beta1=0.0)

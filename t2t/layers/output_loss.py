@@ -1,0 +1,108 @@
+"""The output layer and its loss as one function that never holds the logits of more than a block of positions.
+
+With a vocabulary of 32,000 the logits of a batch are larger than everything else that an update keeps, and they are
+wanted row by row alone: a block of rows is multiplied, reduced to its losses, turned into its part of the gradients
+while the processor's cache has it, and forgotten.
+
+Legend: N positions, D width, V vocabulary, G blocks, R positions of a block.
+"""
+
+from typing import Any
+
+from keras import ops
+
+from t2t.losses import smoothing_of_all, token_weights
+
+BLOCK = 512
+"""Positions whose logits are held at a time, at most."""
+
+
+def linear_cross_entropy(hidden, kernel_VD, targets, smoothing: float, kind: str = "all"):
+    """Returns the smoothed cross-entropy under an output layer without bias, summed over positions: () float32, nats.
+
+    It is the sum of `t2t.losses.smoothed_cross_entropy` of `hidden @ kernel^T`. The gradients with regard to the hidden
+    states and the kernel are computed together with it: this is for training alone.
+
+    Args:
+        hidden: (..., D), any float type; products are computed in it.
+        kernel_VD: float32.
+        targets: (...) int32; padding counts nothing.
+        smoothing: see `smoothed_cross_entropy`.
+        kind: see `smoothed_cross_entropy`.
+    """
+    targets_N = ops.reshape(targets, (-1,))
+    smoothing = smoothing_of_all(smoothing, kind, kernel_VD.shape[0])
+
+    @ops.custom_gradient
+    def loss_of(hidden_ND, kernel_VD):
+        loss, gradients = _loss_and_gradients(hidden_ND, kernel_VD, targets_N, smoothing)
+
+        def gradient(*args, upstream=None):
+            upstream = args[0] if upstream is None else upstream
+            return tuple(ops.cast(upstream, g.dtype) * g for g in gradients)
+
+        return loss, gradient
+
+    # Reshaped, since a function with a gradient of its own may be given tensors but no variables.
+    return loss_of(ops.reshape(hidden, (-1, hidden.shape[-1])), ops.reshape(kernel_VD, kernel_VD.shape))
+
+
+def _loss_and_gradients(hidden_ND, kernel_VD, targets_N, e: float):
+    """Returns the loss, and its gradients (N, D) in the type of the hidden states and (V, D) float32.
+
+    A position of weight w (0 at padding) and logits z = h k^T has the loss
+        w (ln sum_v exp z_v - (1 - e) z_target - e mean_v z_v),
+    whose gradient with regard to z_v is
+        w (softmax(z)_v - (1 - e) [v = target] - e / V).
+    The softmax and the target's logit are left to the blocks; the other terms are linear in h and need no logits.
+    """
+    dtype, vocab_size = hidden_ND.dtype, kernel_VD.shape[0]
+    weights_N1 = token_weights(targets_N)[:, None]
+    loss, soft_ND, soft_VD = _over_blocks(hidden_ND, ops.cast(kernel_VD, dtype), targets_N, weights_N1, e)
+
+    weighted_ND = ops.cast(hidden_ND, "float32") * weights_N1
+    sum_D, mean_D = ops.sum(weighted_ND, axis=0), ops.mean(kernel_VD, axis=0)
+    loss = loss - e * ops.sum(sum_D * mean_D)
+    hard_ND = (1.0 - e) * ops.take(kernel_VD, targets_N, axis=0) + e * mean_D
+    hard_VD = (1.0 - e) * ops.segment_sum(weighted_ND, targets_N, num_segments=vocab_size) + (e / vocab_size) * sum_D
+    return loss, (soft_ND - ops.cast(hard_ND * weights_N1, dtype), soft_VD - hard_VD)
+
+
+def _over_blocks(hidden_ND, kernel_VD, targets_N, weights_N1, e: float):
+    """Returns the terms that need logits: of the loss (), and of its gradients (N, D) and (V, D) float32."""
+    count, width = ops.shape(targets_N)[0], hidden_ND.shape[-1]
+    blocks = tuple(_split(x, count) for x in (hidden_ND, targets_N, weights_N1))
+
+    def advance(g, loss, gradient_GRD, gradient_VD):
+        of_block, rows_RD, rows_VD = _block(*(ops.take(x, g, axis=0) for x in blocks), kernel_VD, e)
+        # Every block moves up by one, so that after G blocks the first is first: a write that each backend has.
+        gradient_GRD = ops.concatenate([gradient_GRD[1:], rows_RD[None]], axis=0)
+        return g + 1, loss + of_block, gradient_GRD, gradient_VD + rows_VD
+
+    start = (0, ops.zeros(()), ops.zeros_like(blocks[0]), ops.zeros(kernel_VD.shape))
+    done = ops.while_loop(lambda g, *_: g < ops.shape(blocks[0])[0], advance, start)
+    return done[1], ops.reshape(done[2], (-1, width))[:count], done[3]
+
+
+def _block(hidden_RD, targets_R, weights_R1, kernel_VD, e: float):
+    """Returns one block's part of what `_over_blocks` returns."""
+    dtype = hidden_RD.dtype
+    logits_RV = ops.cast(ops.matmul(hidden_RD, ops.transpose(kernel_VD)), "float32")
+    target_R1 = ops.take_along_axis(logits_RV, targets_R[:, None], axis=-1)
+    most_R1 = ops.max(logits_RV, axis=-1, keepdims=True)
+    exp_RV = ops.exp(logits_RV - most_R1)
+    sum_R1 = ops.sum(exp_RV, axis=-1, keepdims=True)
+    losses_R1 = ops.log(sum_R1) + most_R1 - (1.0 - e) * target_R1
+    # The softmax is never divided by its sum: D numbers of each row are, instead of V.
+    scale_R1, exp_RV = ops.cast(weights_R1 / sum_R1, dtype), ops.cast(exp_RV, dtype)
+    gradient_RD = ops.matmul(exp_RV, kernel_VD) * scale_R1
+    gradient_VD = ops.matmul(ops.transpose(exp_RV), hidden_RD * scale_R1)
+    return ops.sum(losses_R1 * weights_R1), gradient_RD, ops.cast(gradient_VD, "float32")
+
+
+def _split(x_N: Any, count: Any) -> Any:
+    """(N, ...) -> (G, R, ...), as few blocks as can be, all of a size; zeros at the end."""
+    blocks = (count + BLOCK - 1) // BLOCK
+    rows = (count + blocks - 1) // blocks
+    missing = ops.zeros((blocks * rows - count, *x_N.shape[1:]), x_N.dtype)
+    return ops.reshape(ops.concatenate([x_N, missing], axis=0), (blocks, rows, *x_N.shape[1:]))

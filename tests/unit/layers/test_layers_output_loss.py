@@ -1,0 +1,128 @@
+"""The output layer's loss by blocks, against the same loss of whole logits and against float64 written out.
+
+Legend: N positions, D width, V vocabulary.
+"""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.layers.output_loss import BLOCK, linear_cross_entropy
+from t2t.losses import smoothed_cross_entropy
+
+V, D = 50, 8
+
+
+def example(positions, seed=0):
+    random = np.random.default_rng(seed)
+    hidden = random.normal(size=(positions, D)).astype(np.float32) * 2
+    kernel = random.normal(size=(V, D)).astype(np.float32)
+    targets = random.integers(0, V, size=positions).astype(np.int32)  # 0 is padding
+    return hidden, kernel, targets
+
+
+def written_out(hidden, kernel, targets, smoothing, kind):
+    """The loss and its gradients in float64, with the target distribution and the softmax as matrices."""
+    hidden, kernel = hidden.astype(np.float64), kernel.astype(np.float64)
+    others = smoothing / (V - 1) if kind == "others" else smoothing / V
+    wanted = np.full((len(targets), V), others)
+    wanted[np.arange(len(targets)), targets] += 1 - smoothing - (others if kind == "others" else 0)
+    logits = hidden @ kernel.T
+    log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    weights = (targets != 0)[:, None]
+    slope = weights * (np.exp(log_probs) - wanted)
+    return -(weights * wanted * log_probs).sum(), slope @ kernel, slope.T @ hidden
+
+
+def found(hidden, kernel, targets, smoothing, kind, upstream=1.0):
+    hidden, kernel = tf.Variable(hidden), tf.Variable(kernel)
+    with tf.GradientTape() as tape:
+        loss = linear_cross_entropy(hidden, kernel, targets, smoothing, kind)
+        scaled = upstream * loss
+    return loss, *tape.gradient(scaled, [hidden, kernel])
+
+
+@pytest.mark.parametrize("kind", ["all", "others"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("positions", [1, 7, BLOCK, BLOCK + 1, 2 * BLOCK + 3])
+def test_loss_and_gradients_are_those_written_out(positions, smoothing, kind):
+    data = example(positions)
+    expected = written_out(*data, smoothing, kind)
+    for one, other in zip(found(*data, smoothing, kind), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-4)
+
+
+def test_gradients_are_multiplied_by_what_becomes_of_the_loss():
+    data = example(20)
+    once, thrice = found(*data, 0.1, "all"), found(*data, 0.1, "all", upstream=3.0)
+    for one, other in zip(once[1:], thrice[1:], strict=True):
+        np.testing.assert_allclose(3.0 * one, other, rtol=1e-6)
+
+
+def test_padding_counts_nothing_and_moves_nothing():
+    hidden, kernel, _ = example(5)
+    loss, hidden_gradient, kernel_gradient = found(hidden, kernel, np.zeros(5, np.int32), 0.1, "all")
+    assert float(loss) == 0.0
+    np.testing.assert_array_equal(hidden_gradient, 0.0)
+    np.testing.assert_array_equal(kernel_gradient, 0.0)
+
+
+def test_large_logits_overflow_nothing():
+    """A target that is sure costs nothing, one that is impossible the difference of the logits."""
+    kernel = np.zeros((V, D), np.float32)
+    kernel[3, 0] = 1.0
+    hidden = np.array([[1e4] + [0.0] * (D - 1)], np.float32)
+    for target, expected in ((3, 0.0), (4, 1e4)):
+        loss, *gradients = found(hidden, kernel, np.array([target], np.int32), 0.0, "all")
+        np.testing.assert_allclose(loss, expected)
+        assert all(np.isfinite(g).all() for g in gradients)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_stays_near_float32(dtype):
+    hidden, kernel, targets = example(300)
+    half = tf.cast(hidden, dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(half)
+        variable = tf.Variable(kernel)
+        loss = linear_cross_entropy(half, variable, targets, 0.1)
+    gradients = tape.gradient(loss, [half, variable])
+    exact = written_out(np.asarray(tf.cast(half, tf.float32)), kernel, targets, 0.1, "all")
+    assert loss.dtype == tf.float32 and gradients[0].dtype == dtype and gradients[1].dtype == tf.float32
+    np.testing.assert_allclose(loss, exact[0], rtol=1e-2)
+    for one, other in zip(gradients, exact[1:], strict=True):
+        one = np.asarray(tf.cast(one, tf.float32))
+        assert np.linalg.norm(one - other) < 0.02 * np.linalg.norm(other)
+
+
+def test_positions_of_a_batch_are_those_of_a_row():
+    hidden, kernel, targets = example(12)
+    row = linear_cross_entropy(hidden, kernel, targets, 0.1)
+    batch = linear_cross_entropy(hidden.reshape(3, 4, D), kernel, targets.reshape(3, 4), 0.1)
+    np.testing.assert_array_equal(row, batch)
+    whole = keras.ops.sum(smoothed_cross_entropy(hidden @ kernel.T, targets, 0.1))
+    np.testing.assert_allclose(row, whole, rtol=1e-5)
+
+
+def test_no_more_logits_than_a_block_are_ever_held():
+    """Of all operations of forward and backward pass, none puts out more than a block of logits."""
+    positions = 8 * BLOCK
+
+    def gradient(hidden, kernel, targets):
+        with tf.GradientTape() as tape:
+            tape.watch([hidden, kernel])
+            loss = linear_cross_entropy(hidden, kernel, targets, 0.1)
+        return tape.gradient(loss, [hidden, kernel])
+
+    signature = [tf.TensorSpec((positions, 4)), tf.TensorSpec((1000, 4)), tf.TensorSpec((positions,), tf.int32)]
+    graph = tf.function(gradient, autograph=False).get_concrete_function(*signature).graph
+    sizes = [t.shape.num_elements() or 0 for g in graphs_within(graph) for op in g.get_operations() for t in op.outputs]
+    assert max(sizes) == BLOCK * 1000
+
+
+def graphs_within(graph):
+    """The graph and those of its functions, which are the conditions and bodies of its loops."""
+    yield graph
+    for function in graph.as_graph_def().library.function:
+        yield graph._get_function(function.signature.name).graph
