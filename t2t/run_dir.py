@@ -58,7 +58,8 @@ class RunRecord:
     vocabularies: dict[str, VocabularyFile] = dataclasses.field(default_factory=dict)
     """By feature name, from `t2t.text.files.describe_encoders`."""
     warm_start: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Checkpoint whose weights the run began with, `{"from": path, "step": updates}`; empty for none."""
+    """Checkpoint whose weights the run began with, empty for none: `from` its path, `step` its updates, its
+    `fingerprint`, and `anew` the features whose vocabularies it did not share."""
     created: str = ""
     """When the run began, ISO 8601 in UTC; set by `RunDir.create`."""
 

@@ -7,9 +7,11 @@ Averaging the last checkpoints of a run is how the Transformer's results were ob
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from t2t.checkpoints.checkpoint import VOCABULARIES
 from t2t.checkpoints.store import AVERAGED, CheckpointStore
 from t2t.errors import UserError
 
@@ -74,15 +76,22 @@ def average_checkpoints(store: CheckpointStore, steps: Sequence[int], name: str 
     """Saves the mean of some steps' weights as a named checkpoint and returns its folder.
 
     What is averaged is what each would decode with: the moving average of the weights where the run keeps one. The
-    result has the step of the last of them, and `averaged_steps` in its state.
+    result has the step of the last of them, and in its state `averaged_steps` and their vocabularies.
 
     Raises:
         UserError: a checkpoint is missing, damaged, or does not go with the others.
         MachineError: the result cannot be written.
     """
-    weights = average((f"step {step}", store.load_model(step).weights) for step in steps)
+    carried: dict[str, Any] = {}
+
+    def read(step: int) -> tuple[str, Mapping[str, np.ndarray]]:
+        checkpoint = store.load_model(step)
+        carried.update({key: value for key, value in checkpoint.state.items() if key == VOCABULARIES})
+        return f"step {step}", checkpoint.weights
+
+    weights = average(map(read, steps))
     log.info("averaged %d variables over steps %s", len(weights), ", ".join(map(str, steps)))
-    return store.save_named(name, max(steps), model=weights, state={"averaged_steps": list(steps)})
+    return store.save_named(name, max(steps), model=weights, state={"averaged_steps": list(steps), **carried})
 
 
 def _has_mean(array: np.ndarray) -> bool:

@@ -34,6 +34,9 @@ MODEL, OPTIMIZER, EMA = "model", "optimizer", "ema"
 PARTS = (MODEL, OPTIMIZER, EMA)
 STATE_FILE, CHECKSUM_FILE = "state.json", "checksums.json"
 
+VOCABULARIES = "vocabularies"
+"""Entry of a checkpoint's state that says which vocabularies its weights belong to; averages have it, too."""
+
 _OS_ERROR_NUMBER = re.compile(r"(?:os error |code: )(\d+)")
 
 Arrays = dict[str, np.ndarray]
@@ -59,6 +62,8 @@ class Checkpoint:
     """JSON that the trainer passed: sampler state, seed, histories."""
     folder: Path | None = None
     """Where it was read from."""
+    fingerprint: str = ""
+    """sha256 of the checksums of all its files, wherever it lies; set when it is read."""
 
     @property
     def name(self) -> str:
@@ -112,7 +117,17 @@ def read_checkpoint(folder: Path, parts: Collection[str] = PARTS) -> Checkpoint:
         if unknown := checksums.keys() - {STATE_FILE, *map(_file, PARTS)}:
             raise _damaged(folder, f"{CHECKSUM_FILE} lists {min(unknown)!r}, which is no file of a checkpoint")
         arrays = {MODEL: {}} | {part: _read_arrays(folder, part, checksums) for part in PARTS if part in parts}
-    return Checkpoint(step=header["step"], state=header["state"], folder=folder, **arrays)
+        fingerprint = fingerprint_of(folder)
+    return Checkpoint(step=header["step"], state=header["state"], folder=folder, fingerprint=fingerprint, **arrays)
+
+
+def fingerprint_of(folder: Path) -> str:
+    """Returns what tells the content of a checkpoint from any other's, without reading more than its checksums.
+
+    Raises:
+        OSError: there is no checkpoint.
+    """
+    return sha256_of(folder / CHECKSUM_FILE)
 
 
 def is_checkpoint(folder: Path) -> bool:

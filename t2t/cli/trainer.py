@@ -21,6 +21,7 @@ from t2t.errors import UserError
 from t2t.runs.data import generate_data
 from t2t.runs.names import Request, check_names, problem_named, resolve
 from t2t.runs.resuming import remembered, remembered_seed
+from t2t.runs.settings import Settings
 
 SCHEDULES = ("continuous_train_and_eval", "train", "evaluate")
 USAGE = """
@@ -67,8 +68,13 @@ def _define_training_flags(values: flags.FlagValues) -> None:
     ):
         flags.DEFINE_boolean(name, False, text, flag_values=values)
     flags.DEFINE_string(
-        "warm_start_from", "", "Run or checkpoint whose weights a new run begins with.", flag_values=values
-    )
+        "warm_start_from", "", "Run or checkpoint whose weights a new run begins with; those that have the name and "
+        "shape of a variable here are taken. Its vocabularies must be this run's.", flag_values=values,
+    )  # fmt: skip
+    flags.DEFINE_boolean(
+        "warm_start_other_vocabulary", False, "Lets --warm_start_from have other vocabularies: embeddings and output "
+        "layer of a feature whose vocabulary differs begin anew, the other weights are taken.", flag_values=values,
+    )  # fmt: skip
     flags.DEFINE_enum(
         "schedule", SCHEDULES[0], SCHEDULES, "What to do: train and evaluate in turn, only train, or only evaluate the "
         "latest checkpoint.", flag_values=values,
@@ -104,6 +110,8 @@ def _check_files(values: flags.FlagValues, request: Request) -> None:
         raise UserError("--decode_to_file: it names where --decode_from_file writes; give that too")
     if values["decode_from_file"].value:
         check_files(values["decode_from_file"].value, values["decode_to_file"].value)
+    if values["warm_start_other_vocabulary"].value and not values["warm_start_from"].value:
+        raise UserError("--warm_start_other_vocabulary: it tells how --warm_start_from is taken; give that too")
 
 
 def _check_model(request: Request) -> None:
@@ -119,7 +127,7 @@ def _train(values: flags.FlagValues, request: Request) -> int:
     data = import_quietly("t2t.runs.data")
     resolved = names.resolve(request)
     seed = values["random_seed"].value
-    settings = training.Settings(
+    settings = Settings(
         seed=remembered_seed(request.output_folder) if seed is None else seed,
         worker_gpu=values["worker_gpu"].value,
         worker_cpu=values["worker_cpu"].value,
@@ -128,6 +136,7 @@ def _train(values: flags.FlagValues, request: Request) -> int:
         keep_checkpoint_max=values["keep_checkpoint_max"].value,
         log_every=values["log_step_count_steps"].value,
         warm_start_from=values["warm_start_from"].value,
+        warm_start_other_vocabulary=values["warm_start_other_vocabulary"].value,
         evaluates=values["schedule"].value == "continuous_train_and_eval",
     )
     run = training.TrainingRun(resolved, data.open_data(request, resolved.problem), settings)

@@ -3,6 +3,7 @@
 Legend: B batch, S source length, T target length, D width, V vocabulary, N rows decoded together (B times beams).
 """
 
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 import keras
@@ -30,6 +31,8 @@ class SequenceModel(keras.Model):
     """Kinds of inputs that the model takes; None = a problem without inputs."""
     accepts_targets: ClassVar[tuple[FeatureKind, ...]] = (FeatureKind.TOKENS,)
     """Kinds of targets that the model predicts."""
+    vocabulary_layers: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Feature -> attributes with the layers that have a row of weights for each of its ids."""
     autoregressive: ClassVar[bool] = True
     """Whether the model has `encode`, `init_cache` and `decode_step`."""
 
@@ -57,6 +60,21 @@ class SequenceModel(keras.Model):
                     f"model {cls.__name__} with problem {spec.name}: its {side} are {kind or 'absent'}, the model "
                     f"takes {', '.join(str(k or 'none') for k in accepted)}; choose another model or problem"
                 )
+
+    def vocabulary_weights(self, features: Collection[str]) -> set[str]:
+        """Returns the paths of the variables that mean nothing without the vocabularies of these features.
+
+        Raises:
+            UserError: the model does not say which they are.
+        """
+        silent = [name for name in features if name not in self.vocabulary_layers]
+        if silent:
+            raise UserError(
+                f"model {type(self).__name__} does not say which of its weights belong to the vocabulary of "
+                f"{', '.join(silent)}; name their layers in its vocabulary_layers"
+            )
+        layers = [getattr(self, attribute) for name in features for attribute in self.vocabulary_layers[name]]
+        return {variable.path for layer in layers if layer is not None for variable in layer.variables}
 
     @property
     def longest_sequence(self) -> int | None:

@@ -21,7 +21,7 @@ from t2t.registry import MODELS
 from t2t.run_dir import RunDir, RunRecord, lock_run
 from t2t.runs import tensor2tensor_files as files
 from t2t.runs.names import hparams_named, problem_named
-from t2t.runs.training import versions
+from t2t.runs.recording import versions
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import describe_encoders, read_vocabulary
 from t2t.training.optimizers import build_optimizer

@@ -61,8 +61,7 @@ def load(
     model_class = MODELS.get(record.model)
     hparams = decode_differently(HParams.from_dict(record.hparams, model_class.hparams_class), decode_overrides)
     read = CheckpointStore(run.checkpoints_folder).load_model(checkpoint)
-    if read.folder.resolve().parent != run.checkpoints_folder.resolve():
-        check_same_vocabularies(read.folder, record.vocabularies, f"--checkpoint={checkpoint}")
+    check_same_vocabularies(read, record.vocabularies, run.path, f"--checkpoint={checkpoint}")
     keras.utils.set_random_seed(0)
     model = model_class(hparams.model, record.spec)
     weights = read.weights

@@ -1,16 +1,18 @@
 """Where the weights of a training run come from: its own latest checkpoint, another run's, or chance."""
 
+import contextlib
 import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from t2t.checkpoints.store import CheckpointStore
+from t2t.checkpoints.checkpoint import fingerprint_of
+from t2t.checkpoints.store import LATEST, CheckpointStore
 from t2t.checkpoints.transfer import require_some
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.run_dir import RunDir
-from t2t.runs.vocabularies import check_same_vocabularies
+from t2t.runs.vocabularies import check_same_vocabularies, compare
 from t2t.text.files import VocabularyFile
 from t2t.training.step import UpdateStep
 from t2t.training.weights import assign_model, restore
@@ -35,36 +37,78 @@ def restore_latest(step: UpdateStep, store: CheckpointStore, seed: int) -> tuple
     return checkpoint.step, checkpoint.state["data"]
 
 
-def warm_start(step: UpdateStep, source: str, vocabularies: Mapping[str, VocabularyFile]) -> dict[str, Any]:
+def warm_start(
+    step: UpdateStep, source: str, vocabularies: Mapping[str, VocabularyFile], folder: Path, other_vocabulary: bool
+) -> dict[str, Any]:
     """Gives a new run the weights of a checkpoint or run, where they have a place; returns what the record says of it.
+
+    Args:
+        step: its model and moving averages are changed.
+        source: folder of the run or checkpoint.
+        vocabularies: of the new run.
+        folder: of the new run.
+        other_vocabulary: whether the source may be of other vocabularies; what belongs to those then begins anew.
 
     Raises:
         UserError: there is no such checkpoint, it is of other vocabularies, or nothing of it fits.
     """
     asked = f"--warm_start_from={source}"
-    store = CheckpointStore(RunDir.open(source).checkpoints_folder if RunDir.exists(source) else Path(source))
-    checkpoint = store.load_model("latest" if RunDir.exists(source) else source)
-    check_same_vocabularies(checkpoint.folder, vocabularies, asked)
-    report = require_some(checkpoint.weights, {v.path: tuple(v.shape) for v in step.model.variables}, asked)
-    assign_model(step.model, {name: checkpoint.weights[name] for name in report.taken})
+    store, which = _place_of(source)
+    checkpoint = store.load_model(which)
+    anew: list[str] = []
+    if other_vocabulary:
+        found = compare(checkpoint, vocabularies)
+        anew = [name for name in vocabularies if name in found.differing or not found.where]
+    else:
+        remedy = ", or pass --warm_start_other_vocabulary to begin with the rest of its weights"
+        check_same_vocabularies(checkpoint, vocabularies, folder, asked, remedy)
+    left = step.model.vocabulary_weights(anew)
+    weights = {path: array for path, array in checkpoint.weights.items() if path not in left}
+    places = {v.path: tuple(v.shape) for v in step.model.variables if v.path not in left}
+    report = require_some(weights, places, f"{asked}: checkpoint {checkpoint.name}")
+    assign_model(step.model, {path: weights[path] for path in report.taken})
     for mean, variable in zip(step.ema, step.model.trainable_variables, strict=False):
         mean.assign(variable.value)
     log.info("warm start from %s (update %d): %s", checkpoint.folder, checkpoint.step, report)
-    return {"from": _absolute(source), "step": checkpoint.step}
+    if left:
+        log.info("begun anew for another vocabulary of %s: %s", ", ".join(anew), ", ".join(sorted(left)))
+    return {"from": _absolute(source), "step": checkpoint.step, "fingerprint": checkpoint.fingerprint, "anew": anew}
 
 
 def check_same_start(run: RunDir, asked: str) -> None:
-    """Demands that a resumed run is not asked to begin with other weights than it did.
+    """Demands that a resumed run is not asked to begin with other weights than it did; says that they are not read.
 
     Raises:
         UserError: it is.
     """
-    begun = run.record.warm_start.get("from", "")
-    if asked and _absolute(asked) != begun:
+    begun = run.record.warm_start
+    if not asked:
+        return
+    if not begun or (_absolute(asked) != begun["from"] and _fingerprint(asked) != begun.get("fingerprint")):
+        what = f"from {begun['from']} (update {begun['step']})" if begun else "without one"
         raise UserError(
-            f"--warm_start_from={asked}: the run in {run.path} began {f'from {begun}' if begun else 'without one'}; "
+            f"--warm_start_from={asked}: the run in {run.path} began {what}; "
             f"leave the flag out to go on with it, or use another --output_dir"
         )
+    log.info(
+        "--warm_start_from=%s: the run in %s has begun with its update %d already; the flag is ignored",
+        asked, run.path, begun["step"],
+    )  # fmt: skip
+
+
+def _place_of(source: str) -> tuple[CheckpointStore, str]:
+    """Returns the store in which the folder of a run or checkpoint is looked for, and as what."""
+    if RunDir.exists(source):
+        return CheckpointStore(RunDir.open(source).checkpoints_folder), LATEST
+    return CheckpointStore(Path(source)), source
+
+
+def _fingerprint(source: str) -> str | None:
+    """Returns what tells the checkpoint in a folder from others; None where there is none."""
+    with contextlib.suppress(UserError, OSError):
+        store, which = _place_of(source)
+        return fingerprint_of(store.find(which))
+    return None
 
 
 def warn_of_another_end(run: RunDir, hparams: HParams) -> None:

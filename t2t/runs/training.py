@@ -1,10 +1,8 @@
 """A training run, put together: data, model, step, trainer, callbacks, run directory."""
 
 import contextlib
-import dataclasses
 import functools
 import logging
-import platform
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,23 +10,21 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
-import t2t
 from t2t.checkpoints.store import CheckpointStore
 from t2t.constants import DEV, TRAIN
 from t2t.data.extremes import extreme_batches
 from t2t.data.pipeline import TrainingBatches
 from t2t.data.prefetch import Prefetch
-from t2t.errors import UserError
-from t2t.metrics import higher_is_better, is_text_metric
-from t2t.metrics.base import METRICS
-from t2t.metrics.token import FIGURES, LABEL
 from t2t.run_dir import RunDir, RunRecord, lock_run
+from t2t.runs.best_metric import checked_best_metric
 from t2t.runs.data import OpenData
-from t2t.runs.evaluation import build_evaluator, decodes
+from t2t.runs.evaluation import build_evaluator
 from t2t.runs.names import Resolved
+from t2t.runs.recording import MAY_CHANGE_ON_RESUME, record_of
+from t2t.runs.settings import Settings
 from t2t.runs.starting import check_same_start, restore_latest, warm_start, warn_of_another_end
+from t2t.runs.vocabularies import to_state
 from t2t.text.files import describe_encoders
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
 from t2t.training.callbacks.evaluation import Evaluate
@@ -42,33 +38,6 @@ from t2t.training.step import UpdateStep
 from t2t.training.trainer import DivergedError, Plan, Trainer
 
 log = logging.getLogger("t2t")
-
-MAY_CHANGE_ON_RESUME = (
-    "train_steps", "best_metric", "early_stopping_steps", "decode_method", "beam_size", "alpha", "length_penalty",
-    "extra_length", "max_input_length", "decode_batch_size", "sampling_temperature", "sampling_top_k", "sampling_top_p",
-)  # fmt: skip
-"""Hparams that a resumed run may change: when it ends and how it is decoded.
-
-Of these, `train_steps` also shapes the rate of the schedules that fall to an end, `linear` and `cosine`.
-"""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How a run is carried out; nothing here changes what an update computes but the seed and the replicas."""
-
-    seed: int = 0
-    worker_gpu: int = 0
-    worker_cpu: int = 0
-    eval_every: int = 1000
-    """Updates between two evaluations, and between two checkpoints."""
-    eval_steps: int = 100
-    """At most this many batches of the dev split in an evaluation; 0 = no evaluation while training."""
-    keep_checkpoint_max: int = 20
-    log_every: int = 50
-    warm_start_from: str = ""
-    evaluates: bool = True
-    """Whether to evaluate while training (`continuous_train_and_eval`) or not (`train`)."""
 
 
 class TrainingRun:
@@ -103,7 +72,7 @@ class TrainingRun:
             max_length=hparams.max_length,
             ladder_step=hparams.length_bucket_step,
         )
-        self.best_metric = self._checked_best_metric()
+        self.best_metric = checked_best_metric(hparams, data.problem, self.model, settings)
         self.plan = Plan(
             train_steps=hparams.train_steps,
             micro_batches=self._micro_batches(),
@@ -123,22 +92,6 @@ class TrainingRun:
                 "update has %d", hparams.effective_batch_size, self.step.replicas, hparams.batch_size, count * step,
             )  # fmt: skip
         return count
-
-    def _checked_best_metric(self) -> str:
-        hparams, settings = self.resolved.hparams, self.settings
-        name = best_metric_of(hparams.best_metric, self.data.problem.metrics)
-        higher_is_better(name)
-        if is_text_metric(name) and not decodes(self.model):
-            raise UserError(
-                f"hparam best_metric={name}: {self.data.problem.name} has no inputs to decode; choose a teacher-forced "
-                f"figure, e.g. {LABEL}loss"
-            )
-        if hparams.early_stopping_steps and not (settings.evaluates and settings.eval_steps):
-            raise UserError(
-                f"hparam early_stopping_steps={hparams.early_stopping_steps}: this run does not evaluate; leave it out "
-                f"or train with --schedule=continuous_train_and_eval and --eval_steps above 0"
-            )
-        return name
 
     def largest_batches(self) -> list[dict[str, np.ndarray]]:
         """Returns dummy batches of the most extreme shapes that training can meet: the longest, and the most rows."""
@@ -191,8 +144,13 @@ class TrainingRun:
         if store.latest() is not None:
             return restore_latest(self.step, store, self.settings.seed)
         if self.settings.warm_start_from:
-            vocabularies = describe_encoders(self.data.problem.encoders)
-            self.warm_start = warm_start(self.step, self.settings.warm_start_from, vocabularies)
+            self.warm_start = warm_start(
+                self.step,
+                self.settings.warm_start_from,
+                describe_encoders(self.data.problem.encoders),
+                self.resolved.request.output_folder,
+                self.settings.warm_start_other_vocabulary,
+            )
         return 0, {}
 
     def _say_where(self, folder: Path, update: int) -> None:
@@ -215,31 +173,16 @@ class TrainingRun:
 
     def record(self) -> RunRecord:
         """Returns what the run directory remembers."""
-        request = self.resolved.request
-        return RunRecord(
-            problem=request.problem,
-            model=request.model,
-            hparams_set=request.hparams_set,
-            overrides=request.overrides,
-            hparams=self.resolved.hparams.to_dict(),
-            problem_options=self.data.problem.options.changed(),
-            spec=self.data.problem.spec(),
-            data_fingerprint=self.data.fingerprint,
-            vocabularies=describe_encoders(self.data.problem.encoders),
-            plugins=[plugin.to_dict() for plugin in self.resolved.plugins],
-            warm_start=self.warm_start,
-            versions=versions(),
-        )
+        return record_of(self.resolved, self.data, self.warm_start)
 
     def _callbacks(self, trainer: Trainer, run: RunDir, store: CheckpointStore, signals: StopOnSignal) -> list:
         settings = self.settings
         progress = ShowProgress(trainer)
         metrics = LogMetrics(run.append_metrics, run.path / "events")
-        saving = SaveCheckpoints(
-            trainer, store, settings.eval_every, settings.keep_checkpoint_max, {"seed": settings.seed}
-        )
+        state = {"seed": settings.seed, **to_state(run.record.vocabularies)}
+        saving = SaveCheckpoints(trainer, store, settings.eval_every, settings.keep_checkpoint_max, state)
         callbacks = [metrics, progress, saving]
-        if settings.evaluates and settings.eval_steps:
+        if settings.evaluates_dev:
             listeners = [metrics.write_evaluation, progress.show_evaluation]
             callbacks.append(self._evaluation(trainer, run, store, listeners, signals))
         return [*callbacks, signals]
@@ -265,27 +208,6 @@ class TrainingRun:
             patience=hparams.early_stopping_steps, history=history, listeners=listeners,
             interruptible=signals.interruptible,
         )  # fmt: skip
-
-
-def versions() -> dict[str, str]:
-    """Returns the versions of what decides a run's numbers."""
-    return {
-        "t2t": t2t.__version__,
-        "python": platform.python_version(),
-        "tensorflow": tf.__version__,
-        "keras": keras.__version__,
-    }
-
-
-def best_metric_of(asked: str, declared: tuple[str, ...]) -> str:
-    """Returns the full name of the figure that picks the best checkpoint.
-
-    Teacher-forced figures may be asked for without their label; where a text metric has the same name, that is meant.
-    """
-    name = asked or (declared[0] if declared else "loss")
-    if name in METRICS or name.startswith(LABEL):
-        return name
-    return LABEL + name if name in FIGURES else name
 
 
 @contextlib.contextmanager

@@ -11,7 +11,8 @@ from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text
 from t2t.runs.data import open_data
 from t2t.runs.names import Request, Resolved
-from t2t.runs.training import Settings, TrainingRun
+from t2t.runs.settings import Settings
+from t2t.runs.training import TrainingRun
 from tests.builders import tiny_hparams
 
 

@@ -1,11 +1,15 @@
 """A run that begins with another's weights: what it takes, what its record says, and how it is gone on with."""
 
+import dataclasses
+import hashlib
 import json
 import logging
+import shutil
 
 import numpy as np
 import pytest
 
+from t2t.checkpoints.checkpoint import read_checkpoint, write_checkpoint
 from t2t.errors import UserError
 
 
@@ -25,13 +29,22 @@ def test_a_warm_start_takes_the_weights_and_nothing_else(make_run, trained, tmp_
         np.testing.assert_array_equal(run.checkpoint().model[path], array)
     assert run.checkpoint().step == 1
     record = json.loads((run.folder / "run.json").read_text())
-    assert record["warm_start"] == {"from": str(source.resolve()), "step": 2}
+    checksums = (trained.folder / "checkpoints/step-00000002/checksums.json").read_bytes()
+    assert record["warm_start"] == {
+        "from": str(source.resolve()), "step": 2, "fingerprint": hashlib.sha256(checksums).hexdigest(), "anew": [],
+    }  # fmt: skip
 
 
-def test_a_resumed_run_keeps_its_beginning(make_run, trained, tmp_path):
+def test_a_resumed_run_keeps_its_beginning(make_run, trained, tmp_path, caplog):
     source = {"warm_start_from": str(trained.folder)}
     make_run(tmp_path / "run", source, train_steps=1).fit()
-    make_run(tmp_path / "run", source, train_steps=2).fit()
+    with caplog.at_level(logging.INFO, "t2t"):
+        make_run(tmp_path / "run", source, train_steps=2).fit()
+    assert (
+        f"--warm_start_from={trained.folder}: the run in {tmp_path}/run has begun with its update 2 already; the flag "
+        f"is ignored"
+    ) in caplog.messages
+    assert "warm start from" not in caplog.text
     again = make_run(tmp_path / "run", train_steps=3)
     again.fit()
     whole = make_run(tmp_path / "whole", source, train_steps=3)
@@ -40,9 +53,11 @@ def test_a_resumed_run_keeps_its_beginning(make_run, trained, tmp_path):
         np.testing.assert_array_equal(again.checkpoint().model[path], array)
     assert json.loads((again.folder / "run.json").read_text())["warm_start"]["step"] == 2
     with pytest.raises(
-        UserError, match=rf"--warm_start_from={tmp_path}/whole: the run in .* began from {trained.folder}; "
+        UserError, match=rf"--warm_start_from={tmp_path}/whole: the run in .* began from {trained.folder} .update 2.; "
     ):
         make_run(tmp_path / "run", {"warm_start_from": str(tmp_path / "whole")}, train_steps=4).fit()
+    shutil.copytree(trained.folder / "checkpoints/step-00000002", tmp_path / "moved")
+    make_run(tmp_path / "run", {"warm_start_from": str(tmp_path / "moved")}, train_steps=4).fit()
 
 
 def test_a_run_that_has_begun_takes_no_other_weights(make_run, trained, tmp_path):
@@ -51,20 +66,67 @@ def test_a_run_that_has_begun_takes_no_other_weights(make_run, trained, tmp_path
         make_run(tmp_path / "run", {"warm_start_from": str(trained.folder)}, train_steps=2).fit()
 
 
+def of_another_vocabulary(run, folder):
+    """Writes a run that had another vocabulary of its targets, separate from its inputs'; returns its folder."""
+    record = json.loads((run.folder / "run.json").read_text())
+    record["vocabularies"]["targets"]["fingerprint"] = "0" * 64
+    shutil.copytree(run.folder / "checkpoints", folder / "checkpoints")
+    (folder / "run.json").write_text(json.dumps(record))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def separate(make_run, tmp_path_factory):
+    """A run whose inputs and targets have tables of their own."""
+    run = make_run(tmp_path_factory.mktemp("separate") / "run", train_steps=1, shared_embedding=False, ema_decay=0.5)
+    run.fit()
+    return run
+
+
 def test_weights_of_another_vocabulary_are_refused(make_run, trained, tmp_path):
-    record = json.loads((trained.folder / "run.json").read_text())
-    for entry in record["vocabularies"].values():
-        entry["fingerprint"] = "0" * 64
-    other = tmp_path / "other"
-    (other / "checkpoints").mkdir(parents=True)
-    (other / "run.json").write_text(json.dumps(record))
-    (trained.folder / "checkpoints/step-00000002").rename(other / "checkpoints/step-00000002")
-    try:
-        with pytest.raises(UserError, match=rf"--warm_start_from={other}: the run in {other} has another vocabulary"):
-            make_run(tmp_path / "run", {"warm_start_from": str(other)}, train_steps=1).fit()
-    finally:
-        (other / "checkpoints/step-00000002").rename(trained.folder / "checkpoints/step-00000002")
+    other = of_another_vocabulary(trained, tmp_path / "other")
+    with pytest.raises(UserError) as error:
+        make_run(tmp_path / "run", {"warm_start_from": str(other)}, train_steps=1).fit()
+    assert str(error.value).startswith(
+        f"--warm_start_from={other}: the run in {other} has another vocabulary than the run in {tmp_path}/run: of "
+        f"targets token of 13 ids, fingerprint 000000000000 there, token of 13 ids, fingerprint "
+    )
+    assert str(error.value).endswith(
+        " here; the same ids would mean other words; take a checkpoint of the same vocabulary, or pass "
+        "--warm_start_other_vocabulary to begin with the rest of its weights"
+    )
     assert not (tmp_path / "run/run.json").exists()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_where_asked_all_but_the_other_vocabularys_weights_are_taken(make_run, separate, tmp_path, caplog, known):
+    other = of_another_vocabulary(separate, tmp_path / "other")
+    if not known:
+        other = without_vocabularies(other / "checkpoints/step-00000001", tmp_path / "alone")
+    flags = {"warm_start_from": str(other), "warm_start_other_vocabulary": True}
+    changes = {"train_steps": 1, "learning_rate": 0.0, "shared_embedding": False, "ema_decay": 0.5}
+    with caplog.at_level(logging.INFO, "t2t"):
+        run = make_run(tmp_path / "run", flags, **changes)
+        run.fit()
+    chance = make_run(tmp_path / "chance", **changes)
+    chance.fit()
+    anew = {"transformer/target_embedding/table"} | (set() if known else {"transformer/source_embedding/table"})
+    theirs, found = separate.checkpoint().weights, run.checkpoint()
+    for path, array in found.model.items():
+        np.testing.assert_array_equal(array, (chance.checkpoint().model if path in anew else theirs)[path])
+        np.testing.assert_allclose(found.ema[path], array, rtol=1e-6)
+    features = "targets" if known else "inputs, targets"
+    assert f"begun anew for another vocabulary of {features}: {', '.join(sorted(anew))}" in caplog.messages
+    taken = len(theirs) - len(anew)
+    assert f"{taken} of {taken} variables taken" in caplog.text
+    assert json.loads((run.folder / "run.json").read_text())["warm_start"]["anew"] == features.split(", ")
+
+
+def without_vocabularies(checkpoint, folder):
+    """Writes the checkpoint as one that says nothing of its vocabularies."""
+    read = read_checkpoint(checkpoint)
+    write_checkpoint(folder, dataclasses.replace(read, state={}))
+    return folder
 
 
 def test_a_later_end_of_a_falling_rate_is_warned_about(make_run, tmp_path, caplog):

@@ -14,6 +14,7 @@ import t2t.text.files
 from t2t.errors import MachineError, UserError
 from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.hparams.transformer import transformer_base
+from t2t.plugins import load_plugins
 from t2t.run_dir import RunDir, RunRecord, lock_run
 from t2t.text.byte import ByteEncoder
 from t2t.text.files import describe_encoders
@@ -295,6 +296,26 @@ def test_changed_versions_and_plugins_are_logged_and_recorded(run, caplog):
     assert "plugins of the run in" in caplog.text
     assert "versions of the run in" in caplog.text
     assert RunDir.open(run.path).record.versions == {"t2t": "0.2"}
+
+
+def test_a_plugin_is_said_to_have_changed_when_it_has(tmp_path, caplog):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+
+    def again(**values):
+        return dataclasses.replace(with_hparams(**values), plugins=[p.to_dict() for p in load_plugins(str(folder))])
+
+    path = RunDir.create(tmp_path / "run", again(), ENCODERS).path
+    RunDir.open(path).resume(again(train_steps=7), may_change={"train_steps"})
+    assert RunDir.open(path).record.hparams["train"]["train_steps"] == 7
+    assert caplog.messages == []
+    (folder / "__init__.py").write_text("# mended\n")
+    RunDir.open(path).resume(again(train_steps=7), may_change={"train_steps"})
+    assert caplog.messages == [f"plugins of the run in {path} have changed since it began"]
+    caplog.clear()
+    RunDir.open(path).resume(again(train_steps=7), may_change={"train_steps"})
+    assert caplog.messages == []
 
 
 def test_a_record_that_cannot_be_rewritten_stays(run, monkeypatch):

@@ -89,7 +89,7 @@ def test_half_precision_stays_near_float32(dtype):
         loss = linear_cross_entropy(half, variable, targets, 0.1)
     gradients = tape.gradient(loss, [half, variable])
     exact = written_out(np.asarray(tf.cast(half, tf.float32)), kernel, targets, 0.1, "all")
-    assert loss.dtype == tf.float32 and gradients[0].dtype == dtype and gradients[1].dtype == tf.float32
+    assert (loss.dtype, gradients[0].dtype, gradients[1].dtype) == (tf.float32, dtype, tf.float32)
     np.testing.assert_allclose(loss, exact[0], rtol=1e-2)
     for one, other in zip(gradients, exact[1:], strict=True):
         one = np.asarray(tf.cast(one, tf.float32))

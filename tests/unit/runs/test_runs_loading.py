@@ -1,11 +1,13 @@
 """From a run directory back to a translator, without any training."""
 
+import json
 import shutil
 
 import numpy as np
 import pytest
 
 import t2t
+from t2t.checkpoints.averaging import average_checkpoints
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
@@ -15,6 +17,7 @@ from t2t.registry import PROBLEMS
 from t2t.run_dir import RunDir, RunRecord
 from t2t.runs.loading import load
 from t2t.runs.names import problem_named
+from t2t.runs.vocabularies import to_state
 from t2t.text.files import describe_encoders
 from t2t.text.token import TokenEncoder
 
@@ -45,7 +48,7 @@ def _registered():
 def make_run(tmp_path):
     """Writes the run of a problem, with random weights, as training would; returns its folder and its model."""
 
-    def make(name, steps=(5,)):
+    def make(name, steps=(5,), tells=True):
         problem = problem_named(name).with_encoders(OTHERS if name == "counting_again" else STORED)
         record = RunRecord(
             problem=name, model="transformer", hparams_set="transformer_tiny", hparams=HPARAMS.to_dict(),
@@ -57,7 +60,11 @@ def make_run(tmp_path):
             for variable in model.variables:
                 rng = np.random.default_rng([step, len(variable.path)])
                 variable.assign(rng.normal(size=variable.shape))
-            CheckpointStore(run.checkpoints_folder).save(step, model={v.path: np.asarray(v) for v in model.variables})
+            CheckpointStore(run.checkpoints_folder).save(
+                step,
+                model={v.path: np.asarray(v) for v in model.variables},
+                state=to_state(record.vocabularies) if tells else {},
+            )
         return run.path, model
 
     return make
@@ -112,17 +119,66 @@ def test_a_checkpoint_of_another_run_must_have_the_same_vocabularies(make_run, t
     for asked in (other, other / "checkpoints/step-00000005"):
         with pytest.raises(UserError) as error:
             load(path, str(asked))
-        assert str(error.value).startswith(
-            f"--checkpoint={asked}: the run in {other} has another vocabulary: of targets token of 5 ids, fingerprint "
+        assert str(error.value) == (
+            f"--checkpoint={asked}: the run in {other} has another vocabulary than the run in {path}: of targets "
+            f"{said(OTHERS)} there, {said(STORED)} here; the same ids would mean other words; take a checkpoint of the "
+            f"same vocabulary"
         )
-    assert "inputs" not in str(error.value)
 
 
-def test_a_checkpoint_outside_of_any_run_is_taken_with_a_warning(make_run, tmp_path, caplog):
+def said(encoders):
+    return f"token of 5 ids, fingerprint {encoders['targets'].fingerprint[:12]}"
+
+
+def test_a_checkpoint_outside_of_any_run_tells_of_its_vocabularies_itself(make_run, tmp_path, caplog):
     path, _ = make_run("counting")
+    other, _ = make_run("counting_again", steps=(5, 6))
+    average_checkpoints(CheckpointStore(other / "checkpoints"), [5, 6])
+    shutil.copytree(path / "checkpoints/step-00000005", tmp_path / "same")
+    assert load(path, str(tmp_path / "same")).checkpoint.step == 5
+    assert "cannot be checked" not in caplog.text
+    for name in ("step-00000005", "averaged"):
+        alone = shutil.copytree(other / "checkpoints" / name, tmp_path / f"alone-{name}")
+        with pytest.raises(UserError, match=rf"checkpoint {alone} has another vocabulary than the run in {path}: of t"):
+            load(path, str(alone))
+    shutil.copytree(other / "checkpoints/step-00000006", path / "checkpoints/step-00000006")
+    with pytest.raises(UserError, match=r"--checkpoint=6: checkpoint .* has another vocabulary"):
+        load(path, "6")
+
+
+def test_a_checkpoint_of_unknown_vocabulary_is_taken_with_a_warning(make_run, tmp_path, caplog):
+    path, _ = make_run("counting", tells=False)
     shutil.copytree(path / "checkpoints/step-00000005", tmp_path / "alone")
     assert load(path, str(tmp_path / "alone")).checkpoint.step == 5
-    assert "it lies in no run directory, so that its vocabulary cannot be checked" in caplog.text
+    assert (
+        f"--checkpoint={tmp_path}/alone: no run and no state tells of its vocabulary, which cannot be checked"
+        in caplog.messages
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "step"), [("latest", 9), ("best", 5), ("averaged", 9), ("5", 5), ("{path}", 9), ("{path}/checkpoints", 9)]
+)
+def test_messages_name_the_folder_that_was_read(make_run, caplog, asked, step):
+    path, _ = make_run("counting", steps=(5, 9))
+    store = CheckpointStore(path / "checkpoints")
+    store.mark_best(5, "bleu", 1.0)
+    average_checkpoints(store, [5, 9])
+    folder = path / "checkpoints" / ("averaged" if asked == "averaged" else f"step-{step:08d}")
+    with caplog.at_level("INFO", "t2t"):
+        load(path, asked.format(path=path))
+    assert caplog.messages[-1] == f"loaded checkpoint {folder} ({step} updates)"
+    widen(path)
+    with pytest.raises(UserError) as error:
+        load(path, asked.format(path=path))
+    assert str(error.value).startswith(f"checkpoint {folder} does not fit the model: 6 of another shape: ")
+
+
+def widen(path):
+    """Lets a run's record say wider feed-forward layers, of three weights each, than its checkpoints have."""
+    record = json.loads((path / "run.json").read_text())
+    record["hparams"]["model"]["filter_size"] *= 2
+    (path / "run.json").write_text(json.dumps(record))
 
 
 def test_no_run_and_no_checkpoint(make_run, tmp_path):

@@ -1,0 +1,51 @@
+"""What the directory of a training run remembers of it."""
+
+import platform
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+import t2t
+from t2t.run_dir import RunRecord
+from t2t.runs.data import OpenData
+from t2t.runs.names import Resolved
+from t2t.text.files import describe_encoders
+
+MAY_CHANGE_ON_RESUME = (
+    "train_steps", "best_metric", "early_stopping_steps", "decode_method", "beam_size", "alpha", "length_penalty",
+    "extra_length", "max_input_length", "decode_batch_size", "sampling_temperature", "sampling_top_k", "sampling_top_p",
+)  # fmt: skip
+"""Hparams that a resumed run may change: when it ends and how it is decoded.
+
+Of these, `train_steps` also shapes the rate of the schedules that fall to an end, `linear` and `cosine`.
+"""
+
+
+def record_of(resolved: Resolved, data: OpenData, warm_start: dict[str, Any]) -> RunRecord:
+    """Returns the record of a run on some data that began with some weights, see `RunRecord.warm_start`."""
+    request, problem = resolved.request, data.problem
+    return RunRecord(
+        problem=request.problem,
+        model=request.model,
+        hparams_set=request.hparams_set,
+        overrides=request.overrides,
+        hparams=resolved.hparams.to_dict(),
+        problem_options=problem.options.changed(),
+        spec=problem.spec(),
+        data_fingerprint=data.fingerprint,
+        vocabularies=describe_encoders(problem.encoders),
+        plugins=[plugin.to_dict() for plugin in resolved.plugins],
+        warm_start=warm_start,
+        versions=versions(),
+    )
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions of what decides a run's numbers."""
+    return {
+        "t2t": t2t.__version__,
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+    }
