@@ -5,6 +5,7 @@ seed is a tensor that the training step derives from (run seed, update, micro-ba
 of its own. No seed means no dropout: evaluation passes None.
 """
 
+import math
 import zlib
 
 import keras
@@ -38,5 +39,15 @@ class Dropout(keras.layers.Layer):
         if seed is None or self.rate == 0.0:
             return x
         own_seed = seed + ops.cast(ops.array([0, self.salt]), seed.dtype)
-        keep = keras.random.uniform(ops.shape(x), dtype="float32", seed=GivenSeed(own_seed)) >= self.rate
-        return x * (ops.cast(keep, x.dtype) * (1.0 / (1.0 - self.rate)))
+        return x * (ops.cast(random_keep(ops.shape(x), self.rate, own_seed), x.dtype) * (1.0 / (1.0 - self.rate)))
+
+
+def random_keep(shape, rate: float, seed):
+    """Returns bool of a shape, each False with a probability of `rate` to the nearest 2^-16.
+
+    Random bits are the dear part of dropout, so that sixteen of them, half a word, decide on each value.
+    """
+    count = math.prod(shape)
+    words = keras.random.randint(((count + 1) // 2, 1), -(2**31), 2**31 - 1, dtype="int32", seed=GivenSeed(seed))
+    halves = ops.reshape(ops.view(words, "int16"), (-1,))
+    return ops.reshape(halves[:count], shape) >= round(rate * 2**16) - 2**15

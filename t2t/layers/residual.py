@@ -8,6 +8,7 @@ from collections.abc import Callable
 import keras
 
 from t2t.layers.dropout import Dropout
+from t2t.layers.norm import LayerNorm
 
 
 class Residual(keras.layers.Layer):
@@ -22,7 +23,7 @@ class Residual(keras.layers.Layer):
     def __init__(self, norm_position: str, epsilon: float, dropout: float, **kwargs):
         super().__init__(**kwargs)
         self.norm_position = norm_position
-        self.norm = keras.layers.LayerNormalization(epsilon=epsilon, dtype=self.dtype_policy, name="norm")
+        self.norm = LayerNorm(epsilon, dtype=self.dtype_policy, name="norm")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, input_shape):

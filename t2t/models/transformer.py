@@ -21,6 +21,7 @@ from t2t.layers.dropout import Dropout
 from t2t.layers.embedding import Embedding
 from t2t.layers.feed_forward import FeedForward
 from t2t.layers.masks import causal_keep, keys_keep, padding_keep, up_to_keep
+from t2t.layers.norm import LayerNorm
 from t2t.layers.output_loss import linear_cross_entropy
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import Residual
@@ -342,7 +343,7 @@ def _final_norm(hparams: TransformerHParams, dtype_policy) -> keras.layers.Layer
     # With norms inside the residual branches, the sum that leaves the stack has not been normalised.
     if hparams.norm_position == "post":
         return None
-    return keras.layers.LayerNormalization(epsilon=hparams.norm_epsilon, dtype=dtype_policy, name="final_norm")
+    return LayerNorm(hparams.norm_epsilon, dtype=dtype_policy, name="final_norm")
 
 
 def _build_stack(stack: Encoder | Decoder, input_shape) -> None:

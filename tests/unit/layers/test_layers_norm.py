@@ -1,0 +1,68 @@
+"""Layer normalisation against Keras's layer, its gradients too, and by hand.
+
+Legend: D width.
+"""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.layers.norm import LayerNorm
+
+
+def pair(width, epsilon=1e-6, dtype="float32", seed=0):
+    """Our layer and Keras's, with the same weights, neither ones nor zeros."""
+    random = np.random.default_rng(seed)
+    weights = [random.normal(size=width), random.normal(size=width)]
+    layers = LayerNorm(epsilon, dtype=dtype), keras.layers.LayerNormalization(epsilon=epsilon, dtype=dtype)
+    for layer in layers:
+        layer.build((None, width))
+        layer.set_weights(weights)
+    return layers
+
+
+def outcome(layer, x, wanted):
+    """Output, and the gradients of sum(output * wanted) with regard to input and weights."""
+    x = tf.constant(x)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = layer(x)
+        loss = tf.reduce_sum(tf.cast(y, "float32") * wanted)
+    return y, *tape.gradient(loss, [x, layer.gamma.value, layer.beta.value])
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (2, 3, 16), (2, 1, 1, 4)])
+def test_output_and_gradients_are_those_of_keras(shape):
+    random = np.random.default_rng(1)
+    x, wanted = (random.normal(loc=3.0, size=shape).astype(np.float32) for _ in range(2))
+    ours, theirs = (outcome(layer, x, wanted) for layer in pair(shape[-1]))
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_by_hand():
+    """(1, 3) has mean 2 and deviation 1; an epsilon of 3 makes it 2."""
+    layer = LayerNorm(3.0)
+    layer.build((None, 2))
+    np.testing.assert_allclose(layer(np.array([[1.0, 3.0]], np.float32)), [[-0.5, 0.5]])
+
+
+def test_in_a_graph_with_unknown_sizes():
+    layer, _ = pair(6)
+    x = np.random.default_rng(2).normal(size=(2, 3, 6)).astype(np.float32)
+    traced = tf.function(layer, input_signature=[tf.TensorSpec((None, None, 6))], autograph=False)
+    np.testing.assert_allclose(traced(x), layer(x), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+def test_half_precision_is_computed_in_float32(dtype):
+    """A mean of 1,000 with deviation 1 survives; squares of 300 beyond float16's largest number do, too."""
+    layer, keras_layer = pair(8, dtype=dtype)
+    x = tf.cast(np.array([[1000.0, 1004, 996, 1000, 1004, 996, 1000, 1000], [300.0, -300] * 4]), layer.compute_dtype)
+    assert layer(x).dtype == layer.compute_dtype
+    exact = pair(8)[0](tf.cast(x, "float32"))
+    np.testing.assert_allclose(tf.cast(layer(x), "float32"), exact, atol=0.02)
+    gradients = outcome(layer, x, tf.ones((2, 8)))
+    assert [g.dtype for g in gradients[1:]] == [layer.compute_dtype, "float32", "float32"]
+    assert [w.name for w in layer.weights] == [w.name for w in keras_layer.weights]
