@@ -72,7 +72,7 @@ class MyBagOfWords(SequenceModel):
         losses_BT = smoothed_cross_entropy(self.logits(hidden), targets, smoothing, kind)
         return ops.sum(losses_BT), ops.sum(token_weights(targets))
 
-    def init_cache(self, encoded, rows, length):
+    def init_cache(self, encoded, rows, length, beams=1):
         """Returns nothing: a step needs only the word before it."""
         return ()
 

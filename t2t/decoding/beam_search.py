@@ -16,6 +16,7 @@ sentence that has stopped is frozen: its result does not depend on the other sen
 Legend: B sentences, K beams, N = B * K rows, V vocabulary, T longest allowed length, C = 2K candidates.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from keras import ops
@@ -24,9 +25,19 @@ from t2t.constants import EOS_ID, PAD_ID
 from t2t.decoding.penalties import LengthPenalty, gnmt
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult, exists
 from t2t.decoding.sampling import greedy
-from t2t.decoding.state import as_tensors, gather_beams, reorder_state, with_shapes_of
-from t2t.decoding.step import StepFn, check_sizes, row_start_ids, step_limits, write_column
-from t2t.decoding.topk import Candidates, top_candidates, top_k
+from t2t.decoding.state import as_tensors, with_shapes_of
+from t2t.decoding.step import (
+    NextToken,
+    StepFn,
+    as_next_token,
+    check_sizes,
+    row_start_ids,
+    step_limits,
+    widened,
+    write_column,
+)
+from t2t.decoding.topk import Candidates, best_over_beams, top_k, top_k_of_wide
+from t2t.layers.beams import gather_beams, reorder_rows
 
 
 class Alive(NamedTuple):
@@ -38,6 +49,89 @@ class Alive(NamedTuple):
     """(B, K) int32: the last token, at first the start id."""
     log_probs: Any
     """(B, K) float32."""
+
+
+class BeamProgress(NamedTuple):
+    """A search that is under way; every tensor but `step` has sentences, or their beams, as its first axis."""
+
+    step: Any
+    """() int32: tokens so far."""
+    alive: Alive
+    finished: SearchResult
+    state: Any
+
+
+class BeamSearch(NamedTuple):
+    """The rules of a search, apart from the model: how it begins, goes on and ends."""
+
+    beam_size: int
+    vocab_size: int
+    limits: Any
+    """(B,) int32: most tokens of a hypothesis of each sentence, end of sequence included, at least 1."""
+    penalty: LengthPenalty
+    stop_early: bool = True
+    eos_id: int = EOS_ID
+    reorder: Callable[[Any, Any], Any] = reorder_rows
+    """Gives the beams of a state new places, see `t2t.layers.beams.reorder_rows`."""
+
+    def begin(self, state: Any, start_ids: Any, width: Any) -> BeamProgress:
+        """Returns a search before its first step.
+
+        Args:
+            state: of the step function; every tensor with N or B as its first axis.
+            start_ids: first input: one id, or (B,) int32, one a sentence.
+            width: T, room for so many tokens.
+        """
+        batch_size = ops.shape(self.limits)[0]
+        return BeamProgress(
+            ops.zeros((), "int32"),
+            first_alive(row_start_ids(start_ids, batch_size, self.beam_size), width),
+            nothing_finished(batch_size, self.beam_size, width),
+            as_tensors(state),
+        )
+
+    def going(self, progress: BeamProgress) -> Any:
+        """Tells which sentences may still change, (B,) bool."""
+        return ops.any(exists(progress.alive.log_probs), axis=1)
+
+    def advance(self, step_fn: StepFn, progress: BeamProgress, until: Any, enough: Any = 0) -> BeamProgress:
+        """Goes on until so many tokens have been written or no more than `enough` sentences are going.
+
+        Args:
+            step_fn: see `t2t.decoding.step.StepFn`.
+            progress: with room for `until` tokens.
+            until: int or () int32.
+            enough: int or () int32.
+        """
+
+        def unfinished(*progress):
+            going_B = self.going(BeamProgress(*progress))
+            return ops.logical_and(progress[0] < until, ops.sum(ops.cast(going_B, "int32")) > enough)
+
+        return BeamProgress(*ops.while_loop(unfinished, lambda *now: self._one_more(step_fn, *now), progress))
+
+    def with_room(self, progress: BeamProgress, width: Any) -> BeamProgress:
+        """Returns the search with room for `width` tokens, at least as many as it has had."""
+        alive, finished = progress.alive, progress.finished
+        return progress._replace(
+            alive=alive._replace(ids=widened(alive.ids, width)),
+            finished=finished._replace(ids=widened(finished.ids, width)),
+        )
+
+    def result(self, progress: BeamProgress) -> SearchResult:
+        """Returns what has been found."""
+        return progress.finished
+
+    def _one_more(self, step_fn: StepFn, step: Any, alive: Alive, finished: SearchResult, state: Any) -> BeamProgress:
+        """One more token for every hypothesis."""
+        found, new_state = step_fn(ops.reshape(alive.tokens, (-1,)), step, state)
+        candidates = expand(alive.log_probs, as_next_token(found), self.vocab_size)
+        complete_BC = is_complete(candidates.tokens, step, self.limits, self.eos_id)
+        finished = grow_finished(finished, alive, candidates, complete_BC, step, self.penalty)
+        alive, beams_BK = grow_alive(alive, candidates, complete_BC, step)
+        done_B = settled(alive.log_probs, finished.scores, self.limits, self.penalty, self.stop_early)
+        state = with_shapes_of(self.reorder(new_state, beams_BK), like=state)
+        return BeamProgress(step + 1, retire(alive, done_B), finished, state)
 
 
 def beam_search(
@@ -54,7 +148,7 @@ def beam_search(
     eos_id: int = EOS_ID,
     buffer_steps: int | None = None,
 ) -> SearchResult:
-    """Returns the `beam_size` best hypotheses of each sentence, best first.
+    """Returns the `beam_size` best hypotheses of each sentence, best first: a search from beginning to end.
 
     Width 1 is greedy search by definition.
 
@@ -77,40 +171,12 @@ def beam_search(
     """
     check_sizes(rows_per_sentence=beam_size, vocab_size=vocab_size)
     penalty = length_penalty or gnmt(0.6)
-    shared = dict(batch_size=batch_size, vocab_size=vocab_size, start_ids=start_ids, eos_id=eos_id)
     if beam_size == 1:
+        shared = dict(batch_size=batch_size, vocab_size=vocab_size, start_ids=start_ids, eos_id=eos_id)
         return greedy(step_fn, state, max_steps=max_steps, length_penalty=penalty, buffer_steps=buffer_steps, **shared)
     limits_B, width = step_limits(max_steps, batch_size, buffer_steps)
-    advance = _Advance(step_fn, limits_B, penalty, vocab_size, eos_id, stop_early)
-
-    def unfinished(step, alive, finished, state):
-        return ops.logical_and(step < width, ops.any(exists(alive.log_probs)))
-
-    alive = first_alive(row_start_ids(start_ids, batch_size, beam_size), width)
-    start = (ops.zeros((), "int32"), alive, nothing_finished(batch_size, beam_size, width), as_tensors(state))
-    _, _, finished, _ = ops.while_loop(unfinished, advance, start)
-    return finished
-
-
-class _Advance(NamedTuple):
-    """The body of the loop: one more token for every hypothesis."""
-
-    step_fn: StepFn
-    limits: Any
-    penalty: LengthPenalty
-    vocab_size: int
-    eos_id: int
-    stop_early: bool
-
-    def __call__(self, step: Any, alive: Alive, finished: SearchResult, state: Any) -> tuple:
-        log_probs_NV, new_state = self.step_fn(ops.reshape(alive.tokens, (-1,)), step, state)
-        candidates = expand(alive.log_probs, log_probs_NV, self.vocab_size)
-        complete_BC = is_complete(candidates.tokens, step, self.limits, self.eos_id)
-        finished = grow_finished(finished, alive, candidates, complete_BC, step, self.penalty)
-        alive, beams_BK = grow_alive(alive, candidates, complete_BC, step)
-        done_B = settled(alive.log_probs, finished.scores, self.limits, self.penalty, self.stop_early)
-        state = with_shapes_of(reorder_state(new_state, beams_BK), like=state)
-        return step + 1, retire(alive, done_B), finished, state
+    search = BeamSearch(beam_size, vocab_size, limits_B, penalty, stop_early, eos_id)
+    return search.result(search.advance(step_fn, search.begin(state, start_ids, width), width))
 
 
 def first_alive(start_ids: Any, width: Any) -> Alive:
@@ -140,19 +206,25 @@ def nothing_finished(batch_size: Any, beam_size: int, width: Any) -> SearchResul
     )
 
 
-def expand(alive_log_probs: Any, log_probs: Any, vocab_size: int) -> Candidates:
-    """Returns the 2K best continuations of each sentence.
+def expand(alive_log_probs: Any, found: NextToken, vocab_size: int) -> Candidates:
+    """Returns the 2K best continuations of each sentence, K * V at most.
 
     Args:
         alive_log_probs: (B, K) float32, of the hypotheses so far.
-        log_probs: (N, V) float, of the next token.
+        found: what the model says of the next token.
         vocab_size: V.
     """
-    batch_size, beam_size = ops.shape(alive_log_probs)
-    log_probs_BKV = ops.reshape(ops.cast(log_probs, "float32"), (batch_size, beam_size, vocab_size))
-    totals_BKV = ops.expand_dims(alive_log_probs, 2) + log_probs_BKV
+    beam_size = alive_log_probs.shape[1]
+    # Those of a beam are ranked before they are normalised, which changes no order. The id that is never produced may
+    # be among them: one more makes up for it.
+    per_beam = min(2 * beam_size + (found.never is not None), vocab_size)
+    scores_NJ, tokens_NJ = top_k_of_wide(ops.reshape(found.scores, (-1, vocab_size)), per_beam)
+    log_probs_NJ = scores_NJ - found.log_total[:, None]
+    if found.never is not None:
+        log_probs_NJ = ops.where(ops.equal(tokens_NJ, found.never), NO_HYPOTHESIS, log_probs_NJ)
+    totals_NJ = ops.reshape(alive_log_probs, (-1, 1)) + log_probs_NJ
     # The floor keeps forbidden tokens (-inf) and places without a hypothesis at one finite value.
-    return top_candidates(ops.maximum(totals_BKV, NO_HYPOTHESIS), 2 * beam_size)
+    return best_over_beams(ops.maximum(totals_NJ, NO_HYPOTHESIS), tokens_NJ, beam_size, 2 * beam_size)
 
 
 def is_complete(tokens: Any, step: Any, limits: Any, eos_id: int) -> Any:

@@ -8,32 +8,38 @@ from typing import Any
 from keras import ops
 
 from t2t.constants import PAD_ID
+from t2t.decoding.step import NextToken
 
 _FORBIDDEN = -1e9
 
 
-def never_padding(log_probs_NV: Any) -> Any:
-    """Returns log-probabilities (N, V) in which padding has none; the little it had goes to no other id."""
-    is_padding_V = ops.equal(ops.arange(log_probs_NV.shape[-1]), PAD_ID)
-    return ops.where(is_padding_V[None, :], _FORBIDDEN, log_probs_NV)
+def never_padding(found: NextToken) -> NextToken:
+    """Returns the same without padding; the little probability it had goes to no other id."""
+    return found._replace(never=PAD_ID)
 
 
-def forced(log_probs_NV: Any, prefix_NP: Any, position: Any) -> Any:
+def forced(found: NextToken, prefix_NP: Any, position: Any) -> NextToken:
     """Where a prefix still goes on, makes its next id certain, so that it costs nothing.
 
     Args:
-        log_probs_NV: (N, V) float.
+        found: of the next token.
         prefix_NP: (N, P) int32, zero padded; None where there are no prefixes.
         position: () int32, how many ids have been written.
 
     Returns:
-        (N, V), changed in the rows whose prefix is longer than `position`.
+        The same but in the rows whose prefix is longer than `position`.
     """
     if prefix_NP is None:
-        return log_probs_NV
+        return found
     width = ops.shape(prefix_NP)[1]
-    column_N = ops.take(prefix_NP, ops.minimum(position, width - 1), axis=1)
-    wanted_N = ops.where(ops.less(position, width), column_N, PAD_ID)
-    is_wanted_NV = ops.equal(ops.arange(log_probs_NV.shape[-1])[None, :], wanted_N[:, None])
-    forced_NV = ops.where(is_wanted_NV, 0.0, _FORBIDDEN)
-    return ops.where(ops.not_equal(wanted_N, PAD_ID)[:, None], forced_NV, log_probs_NV)
+
+    def replaced():
+        wanted_N = ops.take(prefix_NP, ops.minimum(position, width - 1), axis=1)
+        goes_on_N = ops.not_equal(wanted_N, PAD_ID)
+        is_wanted_NV = ops.equal(ops.arange(found.scores.shape[-1])[None, :], wanted_N[:, None])
+        certain_NV = ops.where(is_wanted_NV, 0.0, _FORBIDDEN)
+        scores_NV = ops.where(goes_on_N[:, None], certain_NV, found.scores)
+        return scores_NV, ops.where(goes_on_N, 0.0, found.log_total)
+
+    scores_NV, log_total_N = ops.cond(position < width, replaced, lambda: (found.scores, found.log_total))
+    return NextToken(scores_NV, log_total_N, found.never)

@@ -13,12 +13,22 @@ from t2t.decoding.noise import uniform
 from t2t.decoding.penalties import LengthPenalty, gnmt
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
 from t2t.decoding.state import as_tensors, with_shapes_of
-from t2t.decoding.step import StepFn, check_sizes, row_start_ids, step_limits, write_column
-from t2t.decoding.topk import keep_top_k, keep_top_p, most_probable
+from t2t.decoding.step import (
+    NextToken,
+    StepFn,
+    all_log_probs,
+    as_next_token,
+    check_sizes,
+    row_start_ids,
+    step_limits,
+    widened,
+    write_column,
+)
+from t2t.decoding.topk import keep_top_k, keep_top_p, most_probable, top_k_of_wide
 from t2t.errors import UserError
 
-Chooser = Callable[[Any, Any], Any]
-"""(log_probs (N, V) float32, position () int32) -> tokens (N,) int32."""
+Chooser = Callable[[NextToken, Any], tuple[Any, Any]]
+"""(what the model says, position () int32) -> tokens (N,) int32 and their log-probabilities (N,) float32."""
 
 
 class _Rows(NamedTuple):
@@ -55,11 +65,8 @@ def greedy(
     """
     check_sizes(rows_per_sentence=1, vocab_size=vocab_size)
     limits_B, width = step_limits(max_steps, batch_size, buffer_steps)
-    start_BK = row_start_ids(start_ids, batch_size, 1)
-    first = _Start(state, start_BK, limits_B, width)
-    return _roll_out(
-        step_fn, first, lambda log_probs_NV, position: most_probable(log_probs_NV), vocab_size, eos_id, length_penalty
-    )
+    search = RollOut(1, limits_B, length_penalty or gnmt(0.6), most_probable_of(vocab_size), eos_id)
+    return search.result(search.advance(step_fn, search.begin(state, start_ids, width), width))
 
 
 def sample(
@@ -111,16 +118,40 @@ def sample(
     limits_B, width = step_limits(max_steps, batch_size, buffer_steps)
     if sentence_seeds is None:
         sentence_seeds = ops.arange(batch_size, dtype="int32")
+    choose = drawn_with(seed, sentence_seeds, samples, temperature, top_k, top_p, vocab_size)
+    search = RollOut(samples, limits_B, length_penalty or gnmt(0.6), choose, eos_id)
+    return search.result(search.advance(step_fn, search.begin(state, start_ids, width), width))
+
+
+def most_probable_of(vocab_size: int) -> Chooser:
+    """Returns what chooses the most probable token, ties going to the lower id."""
+
+    def choose(found, position):
+        scores_NJ, tokens_NJ = top_k_of_wide(ops.reshape(found.scores, (-1, vocab_size)), 1 + (found.never is not None))
+        score_N, token_N = scores_NJ[:, 0], tokens_NJ[:, 0]
+        if found.never is not None:
+            second_N = ops.equal(token_N, found.never)
+            score_N = ops.where(second_N, scores_NJ[:, 1], score_N)
+            token_N = ops.where(second_N, tokens_NJ[:, 1], token_N)
+        return token_N, score_N - found.log_total
+
+    return choose
+
+
+def drawn_with(
+    seed: Any, sentence_seeds: Any, samples: int, temperature: float, top_k: int, top_p: float, vocab_size: int
+) -> Chooser:
+    """Returns what draws tokens; arguments as in `sample`."""
     row_seeds_N = ops.repeat(ops.convert_to_tensor(sentence_seeds), samples, axis=0)
-    draw_N = ops.tile(ops.arange(samples, dtype="int32"), (batch_size,))
+    draw_N = ops.tile(ops.arange(samples, dtype="int32"), (ops.shape(row_seeds_N)[0] // samples,))
 
-    def drawn(log_probs_NV, position):
+    def choose(found, position):
+        log_probs_NV = all_log_probs(found, vocab_size)
         noise_N = uniform(seed, row_seeds_N, position, draw_N)
-        return draw(distribution(log_probs_NV, temperature, top_k, top_p), noise_N)
+        tokens_N = draw(distribution(log_probs_NV, temperature, top_k, top_p), noise_N)
+        return tokens_N, _at(log_probs_NV, tokens_N)
 
-    start_BK = row_start_ids(start_ids, batch_size, samples)
-    first = _Start(state, start_BK, limits_B, width)
-    return _roll_out(step_fn, first, drawn, vocab_size, eos_id, length_penalty)
+    return choose
 
 
 def check_sampling(temperature: float, top_k: int, top_p: float) -> None:
@@ -162,40 +193,65 @@ def draw(probs: Any, noise: Any) -> Any:
     return ops.where(allowed_N, tokens_N, most_probable(probs))
 
 
-class _Start(NamedTuple):
-    """What a roll-out begins with."""
+class RollOutProgress(NamedTuple):
+    """A roll-out that is under way; every tensor but `step` has rows as its first axis."""
 
+    step: Any
+    """() int32: tokens so far."""
+    rows: _Rows
     state: Any
-    """Nested structure of tensors (N, ...)."""
-    ids: Any
-    """(B, K) int32: start ids."""
+
+
+class RollOut(NamedTuple):
+    """The rules of a roll-out, apart from the model: how it begins, goes on and ends.
+
+    The methods are those of `t2t.decoding.beam_search.BeamSearch`.
+    """
+
+    rows_per_sentence: int
     limits: Any
     """(B,) int32."""
-    width: Any
-    """T."""
+    penalty: LengthPenalty
+    choose: Chooser
+    eos_id: int = EOS_ID
 
+    def begin(self, state: Any, start_ids: Any, width: Any) -> RollOutProgress:
+        """Returns a roll-out before its first step."""
+        start_BK = row_start_ids(start_ids, ops.shape(self.limits)[0], self.rows_per_sentence)
+        rows = _no_tokens(ops.reshape(start_BK, (-1,)), width)
+        return RollOutProgress(ops.zeros((), "int32"), rows, as_tensors(state))
 
-def _roll_out(
-    step_fn: StepFn, start: _Start, choose: Chooser, vocab_size: int, eos_id: int, penalty: LengthPenalty | None
-) -> SearchResult:
-    batch_size, rows_per_sentence = ops.shape(start.ids)
-    count = batch_size * rows_per_sentence
-    limits_N = ops.reshape(ops.repeat(start.limits, rows_per_sentence, axis=0), (count,))
+    def going(self, progress: RollOutProgress) -> Any:
+        """Tells which sentences may still change, (B,) bool."""
+        return ops.any(ops.reshape(progress.rows.going, (-1, self.rows_per_sentence)), axis=1)
 
-    def unfinished(step, rows, state):
-        return ops.logical_and(step < start.width, ops.any(rows.going))
+    def advance(self, step_fn: StepFn, progress: RollOutProgress, until: Any, enough: Any = 0) -> RollOutProgress:
+        """Goes on until so many tokens have been written or no more than `enough` sentences are going."""
+        limits_N = ops.repeat(self.limits, self.rows_per_sentence, axis=0)
 
-    def advance(step, rows, state):
-        log_probs_NV, new_state = step_fn(rows.tokens, step, state)
-        log_probs_NV = ops.reshape(ops.cast(log_probs_NV, "float32"), (count, vocab_size))
-        rows = _append(rows, step, choose(log_probs_NV, step), log_probs_NV, limits_N, eos_id)
-        return step + 1, rows, with_shapes_of(new_state, like=state)
+        def unfinished(*progress):
+            going_B = self.going(RollOutProgress(*progress))
+            return ops.logical_and(progress[0] < until, ops.sum(ops.cast(going_B, "int32")) > enough)
 
-    rows = _no_tokens(ops.reshape(start.ids, (count,)), start.width)
-    _, rows, _ = ops.while_loop(unfinished, advance, (ops.zeros((), "int32"), rows, as_tensors(start.state)))
-    scores_N = rows.log_probs / (penalty or gnmt(0.6))(ops.cast(rows.lengths, "float32"))
-    results = (rows.ids, scores_N, rows.log_probs, rows.lengths)
-    return SearchResult(*(ops.reshape(x, (batch_size, rows_per_sentence, *ops.shape(x)[1:])) for x in results))
+        def one_more(step, rows, state):
+            found, new_state = step_fn(rows.tokens, step, state)
+            chosen_N, log_probs_N = self.choose(as_next_token(found), step)
+            rows = _append(rows, step, chosen_N, log_probs_N, limits_N, self.eos_id)
+            return RollOutProgress(step + 1, rows, with_shapes_of(new_state, like=state))
+
+        return RollOutProgress(*ops.while_loop(unfinished, one_more, progress))
+
+    def with_room(self, progress: RollOutProgress, width: Any) -> RollOutProgress:
+        """Returns the roll-out with room for `width` tokens."""
+        return progress._replace(rows=progress.rows._replace(ids=widened(progress.rows.ids, width)))
+
+    def result(self, progress: RollOutProgress) -> SearchResult:
+        """Returns what has been written."""
+        rows = progress.rows
+        scores_N = rows.log_probs / self.penalty(ops.cast(rows.lengths, "float32"))
+        fields = (rows.ids, scores_N, rows.log_probs, rows.lengths)
+        first_axes = (ops.shape(self.limits)[0], self.rows_per_sentence)
+        return SearchResult(*(ops.reshape(field, (*first_axes, *ops.shape(field)[1:])) for field in fields))
 
 
 def _no_tokens(start_ids: Any, width: Any) -> _Rows:
@@ -210,9 +266,9 @@ def _no_tokens(start_ids: Any, width: Any) -> _Rows:
 
 
 def _append(rows: _Rows, step: Any, chosen: Any, log_probs: Any, limits: Any, eos_id: int) -> _Rows:
-    """Adds a token to each row that is going; the others get padding at no cost."""
+    """Adds a token, (N,) of log-probabilities (N,), to each row that is going; the others get padding at no cost."""
     tokens_N = ops.where(rows.going, chosen, PAD_ID)
-    gained_N = ops.where(rows.going, _at(log_probs, chosen), 0.0)
+    gained_N = ops.where(rows.going, log_probs, 0.0)
     ended_N = ops.logical_or(ops.equal(tokens_N, eos_id), step + 1 >= limits)
     return _Rows(
         ids=write_column(rows.ids, step, tokens_N),

@@ -4,15 +4,19 @@ Legend: B sentences, K hypotheses of each, N = B * K rows, T longest allowed len
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
+from keras import ops
+
 from t2t.constants import EOS_ID, PAD_ID
-from t2t.decoding.beam_search import beam_search
+from t2t.decoding.beam_search import BeamSearch
 from t2t.decoding.penalties import length_penalty
 from t2t.decoding.result import SearchResult
-from t2t.decoding.sampling import check_sampling, greedy, sample
-from t2t.decoding.step import StepFn, check_sizes
+from t2t.decoding.sampling import RollOut, check_sampling, drawn_with, most_probable_of
+from t2t.decoding.step import StepFn, check_sizes, step_limits
 from t2t.errors import UnknownNameError, did_you_mean
+from t2t.layers.beams import reorder_rows
 
 BEAM, GREEDY, SAMPLE = "beam", "greedy", "sample"
 METHODS = (BEAM, GREEDY, SAMPLE)
@@ -58,6 +62,41 @@ class SearchSettings:
         """K: how often `repeat_for_beams` repeats each sentence."""
         return {BEAM: self.beam_size, GREEDY: 1, SAMPLE: self.samples}[self.method]
 
+    @property
+    def searches_beams(self) -> bool:
+        """Whether hypotheses compete, so that rows are reordered; a beam of 1 is greedy search."""
+        return self.method == BEAM and self.beam_size > 1
+
+
+def rules(
+    settings: SearchSettings,
+    *,
+    vocab_size: int,
+    limits: Any,
+    sentence_seeds: Any = None,
+    eos_id: int = EOS_ID,
+    reorder: Callable[[Any, Any], Any] = reorder_rows,
+) -> BeamSearch | RollOut:
+    """Returns the search that the settings ask for.
+
+    Args:
+        settings: how to search.
+        vocab_size: V, int.
+        limits: (B,) int32, at least 1: most tokens of a hypothesis of each sentence, end of sequence included.
+        sentence_seeds: (B,) int32, for sampling only, see `t2t.decoding.sampling.sample`.
+        eos_id: id that ends a hypothesis.
+        reorder: gives the beams of a state new places.
+    """
+    penalty = length_penalty(settings.penalty, settings.alpha)
+    if settings.searches_beams:
+        return BeamSearch(settings.beam_size, vocab_size, limits, penalty, settings.stop_early, eos_id, reorder)
+    if settings.method == SAMPLE:
+        chances = (settings.samples, settings.temperature, settings.top_k, settings.top_p)
+        choose = drawn_with(settings.seed, sentence_seeds, *chances, vocab_size)
+    else:
+        choose = most_probable_of(vocab_size)
+    return RollOut(settings.rows_per_sentence, limits, penalty, choose, eos_id)
+
 
 def decode(
     step_fn: StepFn,
@@ -71,8 +110,9 @@ def decode(
     start_ids: Any = PAD_ID,
     eos_id: int = EOS_ID,
     buffer_steps: int | None = None,
+    reorder: Callable[[Any, Any], Any] = reorder_rows,
 ) -> SearchResult:
-    """Searches as the settings say.
+    """Searches as the settings say, from beginning to end.
 
     Args:
         step_fn: see `t2t.decoding.step.StepFn`.
@@ -85,31 +125,15 @@ def decode(
         start_ids: first input: one id, or (B,) int32.
         eos_id: id that ends a hypothesis.
         buffer_steps: fixed T for compilers that want it, see `t2t.decoding.step.step_limits`.
+        reorder: gives the beams of the state new places.
 
     Returns:
         Hypotheses (B, K, T), scored with the settings' length penalty.
     """
-    shared = dict(
-        batch_size=batch_size,
-        vocab_size=vocab_size,
-        max_steps=max_steps,
-        length_penalty=length_penalty(settings.penalty, settings.alpha),
-        start_ids=start_ids,
-        eos_id=eos_id,
-        buffer_steps=buffer_steps,
-    )
-    if settings.method == GREEDY:
-        return greedy(step_fn, state, **shared)
-    if settings.method == BEAM:
-        return beam_search(step_fn, state, beam_size=settings.beam_size, stop_early=settings.stop_early, **shared)
-    return sample(
-        step_fn,
-        state,
-        seed=settings.seed,
-        sentence_seeds=sentence_seeds,
-        samples=settings.samples,
-        temperature=settings.temperature,
-        top_k=settings.top_k,
-        top_p=settings.top_p,
-        **shared,
-    )
+    check_sizes(rows_per_sentence=settings.rows_per_sentence, vocab_size=vocab_size)
+    limits_B, width = step_limits(max_steps, batch_size, buffer_steps)
+    if sentence_seeds is None:
+        sentence_seeds = ops.arange(batch_size, dtype="int32")
+    sizes = dict(vocab_size=vocab_size, limits=limits_B, sentence_seeds=sentence_seeds, eos_id=eos_id)
+    search = rules(settings, reorder=reorder, **sizes)
+    return search.result(search.advance(step_fn, search.begin(state, start_ids, width), width))

@@ -1,6 +1,6 @@
-"""Moving tensors from beam to beam.
+"""What a search carries from step to step: tensors of rows.
 
-Legend: B sentences, K beams of each, N = B * K rows in sentence-major order, J chosen beams of each sentence.
+Legend: B sentences, K beams of each, N = B * K rows in sentence-major order, J chosen sentences.
 """
 
 from typing import Any
@@ -19,42 +19,30 @@ def repeat_for_beams(structure: Any, beam_size: int) -> Any:
     return keras.tree.map_structure(lambda leaf: ops.repeat(leaf, beam_size, axis=0), structure)
 
 
-def gather_beams(beams: Any, chosen: Any) -> Any:
-    """Picks beams of each sentence.
+def take_sentences(structure: Any, chosen: Any, batch_size: Any) -> Any:
+    """Keeps what belongs to some of the sentences.
 
     Args:
-        beams: (B, K, ...) any dtype.
-        chosen: (B, J) int32, numbers of beams, each in [0, K).
-
-    Returns:
-        (B, J, ...): `result[b, j] = beams[b, chosen[b, j]]`.
+        structure: nested structure of tensors; where the first axis is longer than B, the rows of a sentence stand
+            side by side.
+        chosen: (J,) int32, numbers of sentences.
+        batch_size: B.
     """
-    shape = ops.shape(beams)
-    rows = ops.reshape(beams, (shape[0] * shape[1], *shape[2:]))
-    return ops.take(rows, _row_numbers(chosen, shape[1]), axis=0)
 
+    def taken(leaf):
+        shape = ops.shape(leaf)
+        by_sentence = ops.reshape(leaf, (batch_size, shape[0] // batch_size, *shape[1:]))
+        return ops.reshape(ops.take(by_sentence, chosen, axis=0), (-1, *shape[1:]))
 
-def reorder_state(state: Any, beams: Any) -> Any:
-    """Gives each beam the state of the beam it continues.
-
-    Args:
-        state: nested structure of tensors (N, ...).
-        beams: (B, K) int32, which beam of the same sentence each beam continues.
-
-    Returns:
-        The structure with its rows moved: one gather a tensor.
-    """
-    rows_N = ops.reshape(_row_numbers(beams, ops.shape(beams)[1]), (-1,))
-    return keras.tree.map_structure(lambda leaf: ops.take(leaf, rows_N, axis=0), state)
+    return keras.tree.map_structure(taken, structure)
 
 
 def with_shapes_of(structure: Any, like: Any) -> Any:
     """Restores what is known of the shapes of tensors before the program runs, which a graph loop wants unchanged."""
     keras.tree.assert_same_structure(like, structure)
-    return keras.tree.map_structure(lambda new, old: ops.reshape(new, ops.shape(old)), structure, like)
+    return keras.tree.map_structure(_with_shape_of, structure, like)
 
 
-def _row_numbers(chosen: Any, beam_size: int) -> Any:
-    """(B, J) int32 numbers of beams to numbers of rows in (N, ...)."""
-    first_rows_B = ops.arange(ops.shape(chosen)[0], dtype="int32") * beam_size
-    return chosen + ops.expand_dims(first_rows_B, 1)
+def _with_shape_of(new: Any, old: Any) -> Any:
+    # Equal as far as both are known: a reshape would hold an axis that grows to what it was.
+    return new if tuple(new.shape) == tuple(old.shape) else ops.reshape(new, ops.shape(old))

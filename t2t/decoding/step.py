@@ -5,24 +5,64 @@ T longest allowed length.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from keras import ops
 
 from t2t.errors import UserError
 
+
+class NextToken(NamedTuple):
+    """Log-probabilities of the next token that have not been normalised: log p(v) = scores[:, v] - log_total.
+
+    A search needs few of the V numbers of a row normalised; subtracting from all of them is a pass over memory.
+    """
+
+    scores: Any
+    """(N, V) float32, natural logarithms; -inf forbids a token."""
+    log_total: Any
+    """(N,) float32: logarithm of the sum of exp(scores) over V."""
+    never: int | None = None
+    """The id that is never produced, whatever its score; what it has in `log_total` goes to no other."""
+
+
 StepFn = Callable[[Any, Any, Any], tuple[Any, Any]]
-"""`step_fn(ids, position, state) -> (log_probs, state)`: one token for every row.
+"""`step_fn(ids, position, state) -> (next, state)`: one token for every row.
 
 ids: (N,) int32, the last token of each row, at first the start id.
 position: () int32, how many tokens have been produced; 0 at first.
-state: a nested structure of tensors, each with N as its first axis; () for none. Structure, shapes, dtypes stay.
-log_probs: (N, V) float, natural logarithms, at most 0; -inf forbids a token.
+state: a nested structure of tensors, each with N or B as its first axis; () for none. Structure and dtypes stay; so do
+    shapes, but for axes that a graph does not know beforehand, which may grow.
+next: a `NextToken`, or plainly its log-probabilities (N, V) float, at most 0; -inf forbids a token.
 
-Beam search reorders every tensor of the state at every step, at the cost of one copy. What is the same for all
-rows of a sentence (projected encoder keys and values, masks) belongs not into the state but into the closure of
-`step_fn`, where it is never copied. Rows that are done are still passed in and what comes back for them is ignored.
+Beam search reorders the state at every step, as a rule by one copy of each of its tensors (see
+`t2t.layers.beams.reorder_rows`). What is the same for all rows of a sentence (projected encoder keys and values,
+masks) belongs not into the state but into the closure of `step_fn`, where it is never copied. Rows that are done are
+still passed in and what comes back for them is ignored.
 """
+
+
+def from_logits(logits: Any) -> NextToken:
+    """Returns what (N, V) float32 logits say of the next token."""
+    highest_N1 = ops.stop_gradient(ops.max(logits, axis=-1, keepdims=True))
+    totals_N = ops.log(ops.sum(ops.exp(logits - highest_N1), axis=-1))
+    return NextToken(logits, totals_N + highest_N1[:, 0])
+
+
+def as_next_token(found: Any) -> NextToken:
+    """Returns what a step function gave as a `NextToken`."""
+    if isinstance(found, NextToken):
+        return found
+    log_probs_NV = ops.cast(found, "float32")
+    return NextToken(log_probs_NV, ops.zeros_like(log_probs_NV[:, 0]))
+
+
+def all_log_probs(found: NextToken, vocab_size: int) -> Any:
+    """Returns the log-probabilities of every token, (N, V) float32; -inf for the one that is never produced."""
+    log_probs_NV = ops.reshape(found.scores - found.log_total[:, None], (-1, vocab_size))
+    if found.never is None:
+        return log_probs_NV
+    return ops.where(ops.equal(ops.arange(vocab_size), found.never)[None, :], -float("inf"), log_probs_NV)
 
 
 def check_sizes(*, rows_per_sentence: int, vocab_size: int = 2) -> None:
@@ -60,6 +100,12 @@ def write_column(ids: Any, step: Any, tokens: Any) -> Any:
     """Returns ids (..., T) with `tokens` (...) written at position `step`, () int32."""
     here_T = ops.equal(ops.arange(ops.shape(ids)[-1], dtype="int32"), step)
     return ops.where(here_T, ops.expand_dims(tokens, -1), ids)
+
+
+def widened(ids: Any, width: Any) -> Any:
+    """Returns ids (..., T) with zeros after them, (..., width); width at least T."""
+    shape = ops.shape(ids)
+    return ops.concatenate([ids, ops.zeros((*shape[:-1], width - shape[-1]), ids.dtype)], axis=-1)
 
 
 def row_start_ids(start_ids: Any, batch_size: Any, rows_per_sentence: int) -> Any:

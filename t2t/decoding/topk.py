@@ -1,11 +1,18 @@
 """The k best of many, with ties always broken the same way: the lower index wins.
 
-Legend: B sentences, K beams, V vocabulary, C candidates kept, N rows.
+Legend: B sentences, K beams, V vocabulary, C candidates kept, N rows, M blocks of W neighbours of a row.
 """
 
 from typing import Any, NamedTuple
 
 from keras import ops
+
+from t2t.layers.beams import gather_beams
+
+WIDE = 1024
+"""Rows from so many numbers on are sorted by blocks."""
+
+SMALLEST_BLOCK, LARGEST_BLOCK = 16, 128
 
 
 class Candidates(NamedTuple):
@@ -27,7 +34,43 @@ def top_k(values: Any, k: int) -> tuple[Any, Any]:
 
 def most_probable(log_probs: Any) -> Any:
     """Returns the best token of each row, (N, V) float32 to (N,) int32; ties: lower id."""
-    return top_k(log_probs, 1)[1][:, 0]
+    return top_k_of_wide(log_probs, 1)[1][:, 0]
+
+
+def top_k_of_wide(values: Any, k: int) -> tuple[Any, Any]:
+    """Returns what `top_k` returns, ties included, having sorted little: for wide rows and small k.
+
+    Rows are cut into blocks of neighbours, and only the k blocks with the largest maxima are looked into. That loses
+    nothing: were one of the k largest in another block, k blocks would hold something that goes before it.
+
+    Args:
+        values: (N, V) float32; V known beforehand.
+        k: at most V.
+    """
+    width = values.shape[-1]
+    block = block_width(width, k)
+    if block is None:
+        return top_k(values, k)
+    if width % block:
+        values = ops.pad(values, ((0, 0), (0, -width % block)), constant_values=-float("inf"))
+    count = -(-width // block)
+    blocks_NMW = ops.reshape(values, (-1, count, block))
+    _, chosen_Nk = top_k(ops.max(blocks_NMW, axis=-1), k)
+    chosen_Nk = ops.sort(chosen_Nk, axis=-1)  # so that ties still go to the lower index
+    best_Nk, places_Nk = top_k(ops.reshape(gather_beams(blocks_NMW, chosen_Nk), (-1, k * block)), k)
+    return best_Nk, gather_beams(chosen_Nk, places_Nk // block) * block + places_Nk % block
+
+
+def block_width(width: int, k: int) -> int | None:
+    """Returns W for the k largest of `width` numbers, None where cutting does not pay.
+
+    One pass finds the maxima of blocks; width / W of them and then k * W numbers are sorted. Of the divisors of the
+    width, which need no padding, the one that sorts least is taken.
+    """
+    if width < WIDE or 4 * k * SMALLEST_BLOCK > width:
+        return None
+    sizes = range(SMALLEST_BLOCK, min(LARGEST_BLOCK, width // (2 * k)) + 1)
+    return min([size for size in sizes if width % size == 0] or [64], key=lambda size: width / size + k * size)
 
 
 def top_candidates(log_probs: Any, count: int) -> Candidates:
@@ -41,12 +84,24 @@ def top_candidates(log_probs: Any, count: int) -> Candidates:
         count: C, at most K * V.
     """
     _, beam_size, vocab_size = log_probs.shape
-    per_beam = min(count, vocab_size)
-    best_BKC, tokens_BKC = top_k(log_probs, per_beam)
-    flat = (ops.shape(log_probs)[0], beam_size * per_beam)
-    best_BC, places_BC = top_k(ops.reshape(best_BKC, flat), count)
-    tokens_BC = ops.take_along_axis(ops.reshape(tokens_BKC, flat), places_BC, axis=1)
-    return Candidates(best_BC, places_BC // per_beam, tokens_BC)
+    rows_NV = ops.reshape(log_probs, (-1, vocab_size))
+    best_NC, tokens_NC = top_k_of_wide(rows_NV, min(count, vocab_size))
+    return best_over_beams(best_NC, tokens_NC, beam_size, count)
+
+
+def best_over_beams(log_probs: Any, tokens: Any, beam_size: int, count: int) -> Candidates:
+    """Picks the best continuations of each sentence from the best of each beam.
+
+    Args:
+        log_probs: (N, J) float32, of J continuations of each beam, best first.
+        tokens: (N, J) int32, the token that each adds.
+        beam_size: K.
+        count: C, at most K * J.
+    """
+    per_beam = log_probs.shape[-1]
+    flat = (-1, beam_size * per_beam)
+    best_BC, places_BC = top_k(ops.reshape(log_probs, flat), count)
+    return Candidates(best_BC, places_BC // per_beam, gather_beams(ops.reshape(tokens, flat), places_BC))
 
 
 def keep_top_k(log_probs: Any, k: int) -> Any:

@@ -1,28 +1,21 @@
-"""What decodes with a model: texts to texts, ids to ids, pairs to probabilities.
-
-Legend: B sentences of a batch, S source length, P prefix length, V vocabulary, K hypotheses of each sentence,
-N = B * K rows.
-"""
+"""What decodes with a model: texts to texts, ids to ids, pairs to probabilities."""
 
 import dataclasses
-import functools
 import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
-from keras import ops
 
 import t2t
-from t2t.constants import INPUTS, PAD_ID, TARGETS
-from t2t.decoding.constraints import forced, never_padding
+from t2t.constants import INPUTS, TARGETS
 from t2t.decoding.result import SearchResult
-from t2t.decoding.search import SearchSettings, decode
-from t2t.decoding.state import repeat_for_beams
+from t2t.decoding.search import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.sections import DecodeHParams
+from t2t.inference.batch_search import BatchSearch
+from t2t.inference.parallel import side_by_side
 from t2t.inference.rows import NOT_FINITE, batches_of, cut_rows, longest_taken, memory_errors, said_of_longest
 from t2t.inference.scoring import Scorer
 from t2t.inference.settings import search_settings
@@ -70,7 +63,7 @@ class Translator:
             )
         self.problem, self.model, self.hparams = problem, model, hparams
         self.has_inputs = model.spec.inputs is not None
-        self._searches: dict[tuple[SearchSettings, int], Callable] = {}
+        self._searches: dict[tuple[SearchSettings, int], BatchSearch] = {}
         self._scorer = Scorer(model)
 
     @property
@@ -148,10 +141,13 @@ class Translator:
         search = self._search(settings, hparams.extra_length)
         results: list[list[Hypothesis]] = [[] for _ in rows]
         size = hparams.decode_batch_size // settings.rows_per_sentence
-        for indices, batch in batches_of(rows, size, hparams.extra_length):
+
+        def searched(job: tuple[np.ndarray, np.ndarray]) -> SearchResult:
+            indices, batch = job
             with memory_errors(batch, settings.rows_per_sentence):
-                found = search(tf.constant(batch), tf.constant(seeds[indices], tf.int32))
-                found = SearchResult(*(tensor.numpy() for tensor in found))
+                return search(batch, seeds[indices])
+
+        for (indices, _), found in side_by_side(searched, list(batches_of(rows, size, hparams.extra_length))):
             for row, place in enumerate(indices):
                 source = sources[place] if sources is not None else None
                 results[place] = self._hypotheses(found, row, n_best, sentences[place], source)
@@ -215,39 +211,11 @@ class Translator:
         """
         return search_settings(self.hparams, n_best, seed, changes)
 
-    def _search(self, settings: SearchSettings, extra_length: int) -> Callable:
+    def _search(self, settings: SearchSettings, extra_length: int) -> BatchSearch:
         key = (settings, extra_length)
         if key not in self._searches:
-            signature = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)]
-            search = functools.partial(self._search_batch, settings, extra_length)
-            self._searches[key] = tf.function(search, input_signature=signature, autograph=False)
+            self._searches[key] = BatchSearch(self.model, settings, extra_length)
         return self._searches[key]
-
-    def _search_batch(self, settings: SearchSettings, extra_length: int, ids_BS, places_B):
-        rows = settings.rows_per_sentence
-        batch_size = ops.shape(ids_BS)[0]
-        encoded = self.model.encode({INPUTS: ids_BS}) if self.has_inputs else None
-        lengths_B = ops.sum(ops.cast(ops.not_equal(ids_BS, PAD_ID), "int32"), axis=1)
-        limits_B = ops.maximum(lengths_B + extra_length, 1)  # an empty beginning has no length
-        if self.model.longest_sequence is not None:
-            limits_B = ops.minimum(limits_B, self.model.longest_sequence)
-        cache = self.model.init_cache(encoded, batch_size * rows, ops.max(limits_B))
-        prefix_NP = None if self.has_inputs else repeat_for_beams(ids_BS, rows)
-
-        def step(ids_N, position, cache):
-            logits_NV, cache = self.model.decode_step(ids_N, position, cache, encoded)
-            log_probs_NV = never_padding(ops.log_softmax(logits_NV, axis=-1))
-            return forced(log_probs_NV, prefix_NP, position), cache
-
-        return decode(
-            step,
-            cache,
-            settings,
-            batch_size=batch_size,
-            vocab_size=self.model.spec.targets.vocab_size,
-            max_steps=limits_B,
-            sentence_seeds=places_B,
-        )
 
     def _hypotheses(
         self, found: SearchResult, row: int, n_best: int, ids_in: Sequence[int], source: str | None

@@ -1,21 +1,100 @@
-"""Keys and values of the positions decoded so far.
+"""Keys and values of the positions decoded so far, of which beam search moves none.
 
-Legend: N rows decoded together, L longest output, H heads, K channels of one head.
+The beams of a sentence are kept side by side. When a hypothesis goes on in another beam, what it has written stays
+where it is; `ancestors` tells whose it is now, and attention looks at the entries of all beams through a mask. Moving
+keys and values instead would copy all of them at every step.
+
+Legend: G groups of beams (sentences, or rows that each search alone), K beams of a group, L positions, H heads,
+C channels of one head.
 """
+
+from typing import Any, NamedTuple
 
 from keras import ops
 
 from t2t.layers.attention import KeysValues
+from t2t.layers.beams import gather_beams
 
 
-def write_position(cache: KeysValues, new: KeysValues, position) -> KeysValues:
-    """Returns the cache with one position's keys and values in it.
+class GrowingCache(NamedTuple):
+    """A cache as long as what has been decoded; each position is appended."""
+
+    layers: tuple[KeysValues, ...]
+    """Of each layer: (G, H, L*K, C); entry p * K + k is what beam k wrote at position p."""
+    ancestors: Any
+    """(G, K, L) int32: the beam whose entry at each position belongs to what is now in beam k."""
+
+
+class FixedCache(NamedTuple):
+    """The same with room for every position from the start, for compilers that want fixed shapes."""
+
+    layers: tuple[KeysValues, ...]
+    ancestors: Any
+
+
+Cache = GrowingCache | FixedCache
+
+
+def empty_cache(
+    groups: Any, beams: int, heads: int, channels: tuple[int, int], layers: int, length: Any, dtype: str
+) -> Cache:
+    """Returns a cache of no position.
 
     Args:
-        cache: (N, H, L, K) each.
-        new: (N, H, 1, K) each.
-        position: int32 scalar.
+        groups: G, int or () int32.
+        beams: K.
+        heads: H.
+        channels: C of keys and of values.
+        layers: how many layers.
+        length: L where it is fixed; None for a cache that grows.
+        dtype: of keys and values.
     """
+    room = 0 if length is None else length
+    keys_values = tuple(
+        KeysValues(*(ops.zeros((groups, heads, room * beams, c), dtype=dtype) for c in channels)) for _ in range(layers)
+    )
+    kind = GrowingCache if length is None else FixedCache
+    return kind(keys_values, ops.zeros((groups, beams, room), "int32"))
+
+
+def with_own_position(cache: Cache, position: Any) -> Any:
+    """Returns the ancestors (G, K, L) with the position, () int32, at which every beam writes for itself."""
+    groups, beams, length = ops.shape(cache.ancestors)
+    own_K1 = ops.arange(beams, dtype="int32")[:, None]
+    if isinstance(cache, FixedCache):
+        return ops.where(ops.equal(ops.arange(length), position), own_K1, cache.ancestors)
+    return ops.concatenate([cache.ancestors, ops.broadcast_to(own_K1, (groups, beams, 1))], axis=2)
+
+
+def ancestors_keep(ancestors: Any, position: Any) -> Any:
+    """Returns (G, 1, K, L*K) bool: each beam may look at what its ancestors wrote up to `position`."""
+    groups, beams, length = ops.shape(ancestors)
+    is_whose_GKLK = ops.equal(ancestors[..., None], ops.arange(beams, dtype="int32"))
+    is_past_L1 = ops.less_equal(ops.arange(length), position)[:, None]
+    return ops.reshape(ops.logical_and(is_whose_GKLK, is_past_L1), (groups, 1, beams, length * beams))
+
+
+def write_position(kind: type[Cache], past: KeysValues, new: KeysValues, position: Any) -> KeysValues:
+    """Returns a layer's keys and values with those of one position.
+
+    Args:
+        kind: of the cache.
+        past: (G, H, L*K, C) each.
+        new: (G, H, K, C) each.
+        position: () int32.
+    """
+    if kind is GrowingCache:
+        return KeysValues(*(ops.concatenate(pair, axis=2) for pair in zip(past, new, strict=True)))
+    return KeysValues(*(_written(old, one, position) for old, one in zip(past, new, strict=True)))
+
+
+def _written(old: Any, one: Any, position: Any) -> Any:
     # A select, not a slice update: outside a compiled loop TensorFlow compiles the latter anew for every shape.
-    is_new = ops.equal(ops.arange(ops.shape(cache.keys)[2]), position)[None, None, :, None]
-    return KeysValues(*(ops.where(is_new, one, old) for old, one in zip(cache, new, strict=True)))
+    beams = ops.shape(one)[2]
+    is_new_L1 = ops.equal(ops.arange(ops.shape(old)[2]) // beams, position)[:, None]
+    return ops.where(is_new_L1, ops.tile(one, (1, 1, ops.shape(old)[2] // beams, 1)), old)
+
+
+def reordered(cache: Cache, beams: Any) -> Cache:
+    """Returns the cache after each beam went on from another, (G, K) int32."""
+    return cache._replace(ancestors=gather_beams(cache.ancestors, beams))

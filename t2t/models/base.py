@@ -11,6 +11,7 @@ import keras
 from t2t.errors import UserError
 from t2t.features import FeatureKind, ProblemSpec
 from t2t.hparams.sections import ModelHParams
+from t2t.layers.beams import reorder_rows
 
 
 class SequenceModel(keras.Model):
@@ -111,8 +112,18 @@ class SequenceModel(keras.Model):
         """Returns what is computed once per sentence before decoding: any structure with leading axis B."""
         raise NotImplementedError
 
-    def init_cache(self, encoded: Any, rows: Any, length: Any) -> Any:
-        """Returns the empty state of decoding `rows` hypotheses of at most `length` ids, leading axis N."""
+    def init_cache(self, encoded: Any, rows: Any, length: Any, beams: int = 1) -> Any:
+        """Returns the empty state of decoding.
+
+        Args:
+            encoded: what `encode` returned.
+            rows: N, how many hypotheses are decoded; int or () int32.
+            length: room for so many ids, int or () int32; None where shapes may grow step by step.
+            beams: how many neighbouring rows may be reordered among each other, see `reorder_cache`.
+
+        Returns:
+            Any structure with leading axis N, or N / beams. Under `length=None` an axis of size 0 is one that grows.
+        """
         raise NotImplementedError
 
     def decode_step(self, ids_N, position, cache: Any, encoded: Any) -> tuple[Any, Any]:
@@ -125,3 +136,12 @@ class SequenceModel(keras.Model):
             encoded: what `encode` returned; row n belongs to sentence n // (N / B).
         """
         raise NotImplementedError
+
+    def reorder_cache(self, cache: Any, beams: Any) -> Any:
+        """Returns the cache after each beam went on from another: every row moved, unless a model has a better way.
+
+        Args:
+            cache: what `decode_step` returned.
+            beams: (N / K, K) int32, which of its K neighbours each row continues.
+        """
+        return reorder_rows(cache, beams)

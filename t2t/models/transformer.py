@@ -3,10 +3,12 @@
 Sections 3.2 (attention), 3.3 (feed-forward), 3.4 (embeddings) and 3.5 (positions) are layers of their own; this file
 is section 3.1: how they are stacked, and the same stacks one step at a time.
 
-Legend: B batch, S source length, T target length, D width, V vocabulary, L longest output, H heads, K channels of a
-head, N rows decoded together (B times beams).
+Legend: B batch, S source length, T target length, D width, V vocabulary, H heads. When decoding: N rows, in groups of
+K beams that share a cache of L positions.
 """
 
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -16,11 +18,11 @@ from t2t.constants import INPUTS, TARGETS
 from t2t.features import ProblemSpec
 from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.attention import KeysValues, MultiHeadAttention
-from t2t.layers.cache import write_position
+from t2t.layers.cache import Cache, ancestors_keep, empty_cache, reordered, with_own_position, write_position
 from t2t.layers.dropout import Dropout
 from t2t.layers.embedding import Embedding
 from t2t.layers.feed_forward import FeedForward
-from t2t.layers.masks import causal_keep, keys_keep, padding_keep, up_to_keep
+from t2t.layers.masks import causal_keep, keys_keep, padding_keep
 from t2t.layers.norm import LayerNorm
 from t2t.layers.output_loss import linear_cross_entropy
 from t2t.layers.positions import build_positions
@@ -34,7 +36,7 @@ class Encoded(NamedTuple):
     """What the decoder knows of a source sentence."""
 
     keys_values: tuple[KeysValues, ...]
-    """Projected encoder output for each decoder layer: (B, H, S, K) each."""
+    """Projected encoder output for each decoder layer: (B, H, S, channels of a head) each."""
     keep: Any
     """(B, S) bool, True at data."""
 
@@ -147,15 +149,19 @@ class Transformer(SequenceModel):
         memory_BSD, keep_BS = self._encode_source(features[INPUTS])
         return Encoded(tuple(layer.memory(memory_BSD) for layer in self.decoder.layers_), keep_BS)
 
-    def init_cache(self, encoded: Encoded | None, rows: Any, length: Any) -> tuple[KeysValues, ...]:
-        """Returns empty keys and values (N, H, L, K) for the self-attention of every decoder layer."""
-        return tuple(layer.empty_cache(rows, length) for layer in self.decoder.layers_)
+    def init_cache(self, encoded: Encoded | None, rows: Any, length: Any, beams: int = 1) -> Cache:
+        """Returns empty keys and values for the self-attention of every decoder layer; see the base class."""
+        return self.decoder.empty_cache(rows // beams, beams, length)
 
-    def decode_step(self, ids_N, position, cache, encoded: Encoded | None):
+    def decode_step(self, ids_N, position, cache: Cache, encoded: Encoded | None):
         """Returns (N, V) float32 logits and the cache with this position's keys and values in it."""
-        x_N1D = self._embed_targets(ids_N[:, None], position)
-        hidden_N1D, cache = self.decoder.step(x_N1D, position, cache, encoded)
-        return self.logits(hidden_N1D[:, 0]), cache
+        x_ND = self._embed_targets(ids_N[:, None], position)[:, 0]
+        hidden_ND, cache = self.decoder.step(x_ND, position, cache, encoded)
+        return self.logits(hidden_ND), cache
+
+    def reorder_cache(self, cache: Cache, beams: Any) -> Cache:
+        """Returns the cache after each beam went on from another; keys and values stay where they are."""
+        return reordered(cache, beams)
 
 
 class Encoder(keras.layers.Layer):
@@ -224,16 +230,26 @@ class Decoder(keras.layers.Layer):
             x_BTD = layer(x_BTD, keep, memory_BSD, memory_keep, seed=seed)
         return self.final_norm(x_BTD) if self.final_norm is not None else x_BTD
 
-    def step(self, x_N1D, position, cache: tuple[KeysValues, ...], encoded: Encoded | None):
-        """Returns (N, 1, D) for the one position, and the caches with it."""
+    def step(self, x_ND, position, cache: Cache, encoded: Encoded | None):
+        """Returns (N, D) for the one position, and the cache with it."""
+        ancestors = with_own_position(cache, position)
+        keep = ancestors_keep(ancestors, position)
         memory_keep = None if encoded is None else keys_keep(encoded.keep)
-        new_cache = []
+        write = functools.partial(write_position, type(cache), position=position)
+        layers = []
         for i, layer in enumerate(self.layers_):
             memory = None if encoded is None else encoded.keys_values[i]
-            x_N1D, layer_cache = layer.step(x_N1D, position, cache[i], memory, memory_keep)
-            new_cache.append(layer_cache)
-        x_N1D = self.final_norm(x_N1D) if self.final_norm is not None else x_N1D
-        return x_N1D, tuple(new_cache)
+            x_ND, written = layer.step(x_ND, cache.layers[i], write, keep, memory, memory_keep)
+            layers.append(written)
+        x_ND = self.final_norm(x_ND) if self.final_norm is not None else x_ND
+        return x_ND, type(cache)(tuple(layers), ancestors)
+
+    def empty_cache(self, groups, beams: int, length) -> Cache:
+        """Returns a cache of no position for every layer."""
+        layer = self.layers_[0]
+        return empty_cache(
+            groups, beams, layer.num_heads, layer.head_channels, len(self.layers_), length, layer.compute_dtype
+        )
 
 
 class DecoderLayer(keras.layers.Layer):
@@ -271,36 +287,45 @@ class DecoderLayer(keras.layers.Layer):
             )
         return self.feed_forward_residual(x_BTD, sublayer=lambda x: self.feed_forward(x, seed=seed), seed=seed)
 
-    def step(self, x_N1D, position, cache: KeysValues, memory: KeysValues | None, memory_keep):
-        """Returns (N, 1, D) for the one position, and the cache with its keys and values."""
-        query, new = self.self_attention.query_keys_values(self.self_attention_residual.before(x_N1D))
-        cache = write_position(cache, new, position)
-        keep = up_to_keep(position, ops.shape(cache.keys)[2])
-        x_N1D = self.self_attention_residual.after(x_N1D, self.self_attention.combine(query, cache, keep))
+    def step(self, x_ND, past: KeysValues, write: Callable, keep, memory: KeysValues | None, memory_keep):
+        """Returns (N, D) for the one position of every row, and the keys and values with it.
+
+        Args:
+            x_ND: rows.
+            past: keys and values of the positions before, of groups of K beams.
+            write: `write(past, new)` gives `past` with new ones, (N / K, H, K, channels of a head).
+            keep: (N / K, 1, K, L*K) bool, what each row sees of them.
+            memory: keys and values of the encoder's output, or None.
+            memory_keep: (B, 1, 1, S) bool.
+        """
+        beams = ops.shape(keep)[2]
+        query, new = self.self_attention.query_keys_values(_in_groups(self.self_attention_residual.before(x_ND), beams))
+        written = write(past, new)
+        found_ND = _in_rows(self.self_attention.combine(query, written, keep))
+        x_ND = self.self_attention_residual.after(x_ND, found_ND)
         if self.memory_attention is not None:
-            x_N1D = self.memory_attention_residual(
-                x_N1D, sublayer=lambda x: self._beams_attend_to_memory(x, memory, memory_keep)
+            # The beams of a sentence are so many queries of it: its keys and values need no copy for each.
+            beams = ops.shape(x_ND)[0] // ops.shape(memory.keys)[0]
+            x_ND = self.memory_attention_residual(
+                x_ND,
+                sublayer=lambda x: _in_rows(self._attend_to_memory(_in_groups(x, beams), memory, memory_keep)),
             )
-        return self.feed_forward_residual(x_N1D, sublayer=self.feed_forward), cache
+        return self.feed_forward_residual(x_ND, sublayer=self.feed_forward), written
 
     def memory(self, memory_BSD) -> KeysValues:
-        """Returns the keys and values (B, H, S, K) of the encoder's output."""
+        """Returns the keys and values (B, H, S, channels of a head) of the encoder's output."""
         return self.memory_attention.keys_values(memory_BSD)
 
-    def empty_cache(self, rows, length) -> KeysValues:
-        """Returns zeros (N, H, L, K) for keys and values."""
-        return KeysValues(
-            *(ops.zeros((rows, self.num_heads, length, k), dtype=self.compute_dtype) for k in self.head_channels)
-        )
-
     def _attend_to_memory(self, x_BTD, memory: KeysValues, keep, seed=None):
-        return self.memory_attention.combine(self.memory_attention.query(x_BTD), memory, keep, seed)
+        return self.memory_attention.attend(self.memory_attention.query(x_BTD), memory, keep, seed)
 
-    def _beams_attend_to_memory(self, x_N1D, memory: KeysValues, keep):
-        # The beams of a sentence are so many queries of it: its keys and values need no copy for each.
-        batch, width = ops.shape(memory.keys)[0], x_N1D.shape[-1]
-        x_BKD = ops.reshape(x_N1D, (batch, -1, width))
-        return ops.reshape(self._attend_to_memory(x_BKD, memory, keep), (-1, 1, width))
+
+def _in_groups(x_ND, beams):
+    return ops.reshape(x_ND, (-1, beams, x_ND.shape[-1]))
+
+
+def _in_rows(x_GKD):
+    return ops.reshape(x_GKD, (-1, x_GKD.shape[-1]))
 
 
 def _attention(layer: keras.layers.Layer, hparams: TransformerHParams, name: str):

@@ -11,6 +11,7 @@ from keras import ops
 from t2t.decoding import beam_search as beam
 from t2t.decoding.penalties import gnmt, power
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
+from t2t.decoding.step import as_next_token
 from t2t.decoding.topk import Candidates
 from t2t.errors import UserError
 from tests.reference import beam_search as reference
@@ -305,7 +306,7 @@ def test_first_alive_is_one_empty_hypothesis():
 def test_expand_adds_log_probabilities_and_keeps_twice_the_beams():
     alive = ops.convert_to_tensor([[-1.0, -2.0]], "float32")
     token = ops.convert_to_tensor([[-3.0, -0.5, -4.0], [-0.25, -float("inf"), -5.0]])
-    candidates = beam.expand(alive, token, 3)
+    candidates = beam.expand(alive, as_next_token(token), 3)
     np.testing.assert_allclose(candidates.log_probs, [[-1.5, -2.25, -4.0, -5.0]])
     np.testing.assert_array_equal(candidates.beams, [[0, 1, 0, 0]])
     np.testing.assert_array_equal(candidates.tokens, [[1, 0, 0, 2]])
@@ -313,7 +314,7 @@ def test_expand_adds_log_probabilities_and_keeps_twice_the_beams():
 
 def test_expand_keeps_the_impossible_finite():
     alive = ops.convert_to_tensor([[NO_HYPOTHESIS, NO_HYPOTHESIS]], "float32")
-    candidates = beam.expand(alive, ops.convert_to_tensor([[-float("inf"), -3.0]] * 2), 2)
+    candidates = beam.expand(alive, as_next_token(ops.convert_to_tensor([[-float("inf"), -3.0]] * 2)), 2)
     np.testing.assert_array_equal(candidates.log_probs, np.full((1, 4), NO_HYPOTHESIS, "float32"))
 
 

@@ -10,9 +10,10 @@ from t2t.decoding.noise import threefry_2x32, uniform
 from t2t.decoding.penalties import gnmt, length_penalty, power
 from t2t.decoding.sampling import greedy, sample
 from t2t.decoding.search import SearchSettings, decode
-from t2t.decoding.state import gather_beams, reorder_state, repeat_for_beams
+from t2t.decoding.state import repeat_for_beams
 from t2t.decoding.step import step_limits, write_column
 from t2t.errors import UnknownNameError, UserError
+from t2t.layers.beams import gather_beams, reorder_rows
 from tests.reference import beam_search as reference
 
 # --- Penalties -----------------------------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ def test_repeat_then_reorder_keeps_rows_of_a_sentence_together():
     rows = repeat_for_beams(state, 3)
     np.testing.assert_array_equal(rows["a"], [10, 10, 10, 20, 20, 20])
     marked = {"a": rows["a"] + np.asarray([0, 1, 2, 0, 1, 2], "int32"), "b": rows["b"]}
-    moved = reorder_state(marked, ops.convert_to_tensor([[2, 2, 0], [0, 1, 0]], "int32"))
+    moved = reorder_rows(marked, ops.convert_to_tensor([[2, 2, 0], [0, 1, 0]], "int32"))
     np.testing.assert_array_equal(moved["a"], [12, 12, 10, 20, 21, 20])
     np.testing.assert_array_equal(moved["b"][0], [[1.0, 2.0]] * 3 + [[3.0, 4.0]] * 3)
 

@@ -7,12 +7,11 @@ import pytest
 import tensorflow as tf
 
 from t2t.layers.attention import KeysValues, MultiHeadAttention, attention_weights
-from t2t.layers.cache import write_position
-from t2t.layers.masks import causal_keep, keys_keep, padding_keep, score_bias, up_to_keep
+from t2t.layers.masks import CAUSAL, EVERYTHING, Span, keys_keep, padding_keep, score_bias, span_keep, up_to_keep
 from t2t.layers.projection import HeadProjection
 from tests.builders import numpy, randomise
 
-EVERYTHING = np.ones((1, 1, 1, 1), bool)
+ALL_KEPT = np.ones((1, 1, 1, 1), bool)
 
 
 def one_head(*vectors):
@@ -39,7 +38,15 @@ def test_keys_are_kept_for_every_head_and_query():
 
 
 def test_a_query_sees_itself_and_what_came_before():
-    np.testing.assert_array_equal(causal_keep(3)[0, 0], [[1, 0, 0], [1, 1, 0], [1, 1, 1]])
+    np.testing.assert_array_equal(span_keep(np.arange(3), np.arange(3), CAUSAL), [[1, 0, 0], [1, 1, 0], [1, 1, 1]])
+
+
+def test_spans_are_told_by_position_on_both_sides():
+    queries, keys = np.array([4, 5]), np.array([2, 3, 4, 5, 6, 7])
+    window = Span(before=1, after=2)
+    np.testing.assert_array_equal(span_keep(queries, keys, window), [[0, 1, 1, 1, 1, 0], [0, 0, 1, 1, 1, 1]])
+    np.testing.assert_array_equal(span_keep(queries, keys, Span(before=1)), [[0, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1]])
+    assert span_keep(queries, keys, EVERYTHING) is None
 
 
 def test_a_cache_is_seen_up_to_the_present_position():
@@ -55,7 +62,7 @@ def test_bias_is_nothing_where_kept_and_large_elsewhere():
 
 def test_weights_by_hand():
     """Scores are q . k / sqrt(2). With q = (sqrt 2, 0) and keys that begin with 0 and ln 3, softmax is 1/4, 3/4."""
-    weights = attention_weights(one_head([math.sqrt(2), 0.0]), one_head([0.0, 9.0], [math.log(3), -9.0]), EVERYTHING)
+    weights = attention_weights(one_head([math.sqrt(2), 0.0]), one_head([0.0, 9.0], [math.log(3), -9.0]), ALL_KEPT)
     np.testing.assert_allclose(numpy(weights)[0, 0], [[0.25, 0.75]], rtol=1e-6)
 
 
@@ -131,7 +138,7 @@ def test_kernels_begin_as_glorot_has_it_each_for_itself():
 def test_self_attention_is_queries_keys_and_values_of_one_sequence():
     layer = randomise(attention(keys=6, values=8, bias=True))
     x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
-    keep = causal_keep(3)
+    keep = keys_keep(np.array([[True, True, False], [True, False, True]]))
     q, memory = layer.query(x), layer.keys_values(x)
     assert (memory.keys.shape, memory.values.shape) == ((2, 2, 3, 3), (2, 2, 3, 4))
     np.testing.assert_allclose(layer(x, keep), layer.combine(q, memory, keep), rtol=1e-4, atol=1e-5)
@@ -145,17 +152,6 @@ def test_dropout_is_on_the_weights_and_only_under_a_seed():
     x = np.random.default_rng(0).normal(size=(1, 6, 4)).astype(np.float32)
     ones = KeysValues(layer.keys_values(x).keys, np.ones((1, 2, 6, 2), np.float32))
     layer.output_layer.kernel.assign(np.eye(4))
-    np.testing.assert_allclose(layer.combine(layer.query(x), ones, EVERYTHING), np.ones((1, 6, 4)), rtol=1e-5)
-    seeded = numpy(layer.combine(layer.query(x), ones, EVERYTHING, seed=tf.constant([1, 2], tf.int64)))
+    np.testing.assert_allclose(layer.combine(layer.query(x), ones, ALL_KEPT), np.ones((1, 6, 4)), rtol=1e-5)
+    seeded = numpy(layer.combine(layer.query(x), ones, ALL_KEPT, seed=tf.constant([1, 2], tf.int64)))
     assert np.abs(seeded - 1.0).max() > 0.1
-
-
-# === The cache ===
-
-
-def test_a_position_is_written_and_the_others_stay():
-    old = KeysValues(np.zeros((2, 1, 3, 2), np.float32), np.ones((2, 1, 3, 4), np.float32))
-    new = KeysValues(np.full((2, 1, 1, 2), 7.0, np.float32), np.full((2, 1, 1, 4), 8.0, np.float32))
-    found = write_position(old, new, 1)
-    np.testing.assert_array_equal(found.keys[0, 0], [[0, 0], [7, 7], [0, 0]])
-    np.testing.assert_array_equal(found.values[1, 0], [[1] * 4, [8] * 4, [1] * 4])

@@ -1,0 +1,150 @@
+"""Searching batch after batch: short compiled programs, and a host that drops sentences that are done.
+
+Legend: B sentences of a batch, S source length, N = B * K rows, P prefix length, J sentences that stay.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from t2t.constants import INPUTS, PAD_ID
+from t2t.decoding.constraints import forced, never_padding
+from t2t.decoding.result import SearchResult
+from t2t.decoding.search import SearchSettings, rules
+from t2t.decoding.state import repeat_for_beams, take_sentences
+from t2t.decoding.step import from_logits
+from t2t.models.base import SequenceModel
+
+ROOM = 16
+"""Room for outputs grows by so many tokens."""
+
+STAYING = 0.75
+"""When no more than this fraction of a batch is still being searched, the rest is dropped from it."""
+
+
+class _Searched(NamedTuple):
+    """A batch that is being searched; every tensor but the step has sentences, or their rows, as its first axis."""
+
+    encoded: Any
+    prefix: Any
+    """(N, P) int32, beginnings of outputs; () where outputs have inputs."""
+    limits: Any
+    """(B,) int32."""
+    places: Any
+    """(B,) int32."""
+    progress: Any
+
+
+class BatchSearch:
+    """Searches batches of sentences; may be called from several threads at a time.
+
+    A step of a search is some hundred operations on the rows of all beams. They run in a graph of unknown sizes, so
+    that no batch waits for a compiler, caches grow with the outputs, and sentences that are done leave the batch.
+
+    Args:
+        model: with its weights, read anew at each call.
+        settings: how to search.
+        extra_length: outputs may be that much longer than their inputs.
+    """
+
+    def __init__(self, model: SequenceModel, settings: SearchSettings, extra_length: int):
+        self._model, self._settings, self._extra_length = model, settings, extra_length
+        self._has_inputs = model.spec.inputs is not None
+        sources = (tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32))
+        self._begin = _traced(self._first, sources)
+        batch = tf.nest.map_structure(_unknown_sizes, self._begin.structured_outputs)
+        number = tf.TensorSpec([], tf.int32)
+        self._go_on = _traced(self._until, (batch, number, number))
+        self._keep = _traced(_take, (batch, tf.TensorSpec([None], tf.int32)))
+        self._result = _traced(lambda searched: self._rules(searched).result(searched.progress), (batch,))
+
+    def __call__(self, ids_BS: np.ndarray, places_B: np.ndarray) -> SearchResult:
+        """Returns the hypotheses of a batch, numpy arrays.
+
+        Args:
+            ids_BS: (B, S) int32, sources, or beginnings of outputs where the model has no inputs.
+            places_B: (B,) int32, what names each sentence when sampling.
+        """
+        searched = self._begin(tf.constant(ids_BS), tf.constant(places_B, tf.int32))
+        here = np.arange(len(ids_BS))  # the sentences that are still in the batch
+        found: list[tuple[np.ndarray, SearchResult]] = []
+        room = ROOM
+        while len(here):
+            enough = int(len(here) * STAYING)
+            searched, going = self._go_on(searched, tf.constant(room), tf.constant(enough))
+            going = going.numpy()
+            if going.sum() > enough:
+                room += ROOM
+                continue
+            result = SearchResult(*(field.numpy()[~going] for field in self._result(searched)))
+            found.append((here[~going], result))
+            here = here[going]
+            if len(here):
+                searched = self._keep(searched, tf.constant(np.flatnonzero(going), tf.int32))
+        return _in_order(found)
+
+    def _first(self, ids_BS, places_B) -> _Searched:
+        rows = self._settings.rows_per_sentence
+        beams = rows if self._settings.searches_beams else 1
+        encoded = self._model.encode({INPUTS: ids_BS}) if self._has_inputs else None
+        lengths_B = ops.sum(ops.cast(ops.not_equal(ids_BS, PAD_ID), "int32"), axis=1)
+        limits_B = ops.maximum(lengths_B + self._extra_length, 1)  # an empty beginning has no length
+        if self._model.longest_sequence is not None:
+            limits_B = ops.minimum(limits_B, self._model.longest_sequence)
+        cache = self._model.init_cache(encoded, ops.shape(ids_BS)[0] * rows, None, beams=beams)
+        prefix = () if self._has_inputs else repeat_for_beams(ids_BS, rows)
+        searched = _Searched(() if encoded is None else encoded, prefix, limits_B, places_B, ())
+        return searched._replace(progress=self._rules(searched).begin(cache, PAD_ID, width=0))
+
+    def _until(self, searched: _Searched, room, enough) -> tuple[_Searched, Any]:
+        """Goes on until there is no more room, or no more than `enough` sentences are left; tells which are."""
+        encoded = searched.encoded if self._has_inputs else None
+        prefix_NP = None if self._has_inputs else searched.prefix
+
+        def step(ids_N, position, cache):
+            logits_NV, cache = self._model.decode_step(ids_N, position, cache, encoded)
+            return forced(never_padding(from_logits(logits_NV)), prefix_NP, position), cache
+
+        search = self._rules(searched)
+        progress = search.advance(step, search.with_room(searched.progress, room), room, enough)
+        return searched._replace(progress=progress), search.going(progress)
+
+    def _rules(self, searched: _Searched):
+        return rules(
+            self._settings,
+            vocab_size=self._model.spec.targets.vocab_size,
+            limits=searched.limits,
+            sentence_seeds=searched.places,
+            reorder=self._model.reorder_cache,
+        )
+
+
+def _traced(function: Callable, signature: tuple) -> Callable:
+    return tf.function(function, input_signature=signature, autograph=False).get_concrete_function()
+
+
+def _unknown_sizes(spec: tf.TensorSpec) -> tf.TensorSpec:
+    """The number of sentences changes, and so does an axis that begins with size 0."""
+    sizes = [None if axis == 0 or size == 0 else size for axis, size in enumerate(spec.shape)]
+    return tf.TensorSpec(sizes, spec.dtype)
+
+
+def _take(searched: _Searched, chosen_J) -> _Searched:
+    batch_size = ops.shape(searched.limits)[0]
+    step = searched.progress[0]
+    taken = take_sentences(searched._replace(progress=searched.progress[1:]), chosen_J, batch_size)
+    return taken._replace(progress=type(searched.progress)(step, *taken.progress))
+
+
+def _in_order(found: list[tuple[np.ndarray, SearchResult]]) -> SearchResult:
+    """Returns results of some sentences each as one, in the order of the sentences."""
+    order = np.argsort(np.concatenate([places for places, _ in found]))
+    width = max(result.ids.shape[-1] for _, result in found)
+    wide = [
+        result._replace(ids=np.pad(result.ids, ((0, 0), (0, 0), (0, width - result.ids.shape[-1]))))
+        for _, result in found
+    ]
+    return SearchResult(*(np.concatenate(parts)[order] for parts in zip(*wide, strict=True)))

@@ -1,0 +1,44 @@
+"""Moving tensors from beam to beam.
+
+Legend: B sentences, K beams of each, N = B * K rows in sentence-major order, J chosen beams of each sentence.
+"""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+def gather_beams(beams: Any, chosen: Any) -> Any:
+    """Picks beams of each sentence.
+
+    Args:
+        beams: (B, K, ...) any dtype.
+        chosen: (B, J) int32, numbers of beams, each in [0, K).
+
+    Returns:
+        (B, J, ...): `result[b, j] = beams[b, chosen[b, j]]`.
+    """
+    shape = ops.shape(beams)
+    rows = ops.reshape(beams, (shape[0] * shape[1], *shape[2:]))
+    return ops.take(rows, _row_numbers(chosen, shape[1]), axis=0)
+
+
+def reorder_rows(structure: Any, beams: Any) -> Any:
+    """Gives each beam what belongs to another.
+
+    Args:
+        structure: nested structure of tensors (N, ...).
+        beams: (B, K) int32, which beam of the same sentence each beam takes.
+
+    Returns:
+        The structure with its rows moved: one gather a tensor.
+    """
+    rows_N = ops.reshape(_row_numbers(beams, ops.shape(beams)[1]), (-1,))
+    return keras.tree.map_structure(lambda leaf: ops.take(leaf, rows_N, axis=0), structure)
+
+
+def _row_numbers(chosen: Any, beam_size: int) -> Any:
+    """(B, J) int32 numbers of beams to numbers of rows in (N, ...)."""
+    first_rows_B = ops.arange(ops.shape(chosen)[0], dtype="int32") * beam_size
+    return chosen + ops.expand_dims(first_rows_B, 1)

@@ -1,0 +1,61 @@
+"""Attention through ancestors against caches that are copied whenever a beam goes on in another place.
+
+Legend: G groups, K beams, L positions, H heads, C channels.
+"""
+
+import numpy as np
+import pytest
+
+from t2t.layers.attention import KeysValues, attention_weights
+from t2t.layers.cache import (
+    FixedCache,
+    GrowingCache,
+    ancestors_keep,
+    empty_cache,
+    reordered,
+    with_own_position,
+    write_position,
+)
+
+G, K, L, H, C = 3, 4, 6, 2, (5, 7)
+
+
+def softmax(scores):
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def copied_and_attended(rng):
+    """Yields, for each position: new keys, values and queries, the beams chosen, and what attention finds.
+
+    Each beam has a list of its own of the keys and values that it has written, copied when it moves.
+    """
+    histories = [[([], []) for _ in range(K)] for _ in range(G)]
+    for _ in range(L):
+        keys, queries = rng.normal(size=(2, G, H, K, C[0])).astype("float32")
+        values = rng.normal(size=(G, H, K, C[1])).astype("float32")
+        found = np.zeros((G, H, K, C[1]), "float32")
+        for g in range(G):
+            for k, (past_keys, past_values) in enumerate(histories[g]):
+                past_keys.append(keys[g, :, k])
+                past_values.append(values[g, :, k])
+                scores_HL = np.einsum("hc,lhc->hl", queries[g, :, k], past_keys) / np.sqrt(C[0])
+                found[g, :, k] = np.einsum("hl,lhc->hc", softmax(scores_HL), past_values)
+        beams = rng.integers(0, K, (G, K)).astype("int32")
+        histories = [[tuple(map(list, history[k])) for k in beams[g]] for g, history in enumerate(histories)]
+        yield KeysValues(keys, values), queries, beams, found
+
+
+@pytest.mark.parametrize(("length", "kind"), [(None, GrowingCache), (L + 2, FixedCache)], ids=["growing", "fixed"])
+def test_attention_through_ancestors_is_attention_over_copies(length, kind):
+    cache = empty_cache(G, K, H, C, layers=1, length=length, dtype="float32")
+    assert type(cache) is kind
+    for position, (new, queries, beams, expected) in enumerate(copied_and_attended(np.random.default_rng(1))):
+        ancestors = with_own_position(cache, position)
+        written = write_position(kind, cache.layers[0], new, position)
+        weights = np.asarray(attention_weights(queries, written.keys, ancestors_keep(ancestors, position)))
+        np.testing.assert_allclose(weights @ np.asarray(written.values), expected, rtol=1e-4, atol=1e-5)
+        cache = reordered(kind((written,), ancestors), beams)
+    assert np.asarray(cache.ancestors).shape == (G, K, length or L)
+    if length:
+        assert not np.asarray(cache.layers[0].keys)[:, :, L * K :].any(), "positions that have not come yet are empty"
