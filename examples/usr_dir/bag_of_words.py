@@ -34,6 +34,7 @@ class MyBagOfWords(SequenceModel):
     """Predicts each word from the mean of the source, the word before it and its position."""
 
     hparams_class = BagHParams
+    vocabulary_layers = {"inputs": ("source",), "targets": ("target",)}
 
     def __init__(self, hparams, spec, dtype="float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)

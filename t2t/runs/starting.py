@@ -84,7 +84,7 @@ def check_same_start(run: RunDir, asked: str) -> None:
     begun = run.record.warm_start
     if not asked:
         return
-    if not begun or (_absolute(asked) != begun["from"] and _fingerprint(asked) != begun.get("fingerprint")):
+    if not begun or not (_absolute(asked) == begun["from"] or _has_fingerprint(asked, begun.get("fingerprint"))):
         what = f"from {begun['from']} (update {begun['step']})" if begun else "without one"
         raise UserError(
             f"--warm_start_from={asked}: the run in {run.path} began {what}; "
@@ -103,12 +103,12 @@ def _place_of(source: str) -> tuple[CheckpointStore, str]:
     return CheckpointStore(Path(source)), source
 
 
-def _fingerprint(source: str) -> str | None:
-    """Returns what tells the checkpoint in a folder from others; None where there is none."""
+def _has_fingerprint(source: str, fingerprint: str | None) -> bool:
+    """Returns whether a folder holds the checkpoint of this fingerprint; records of the first runs have none."""
     with contextlib.suppress(UserError, OSError):
         store, which = _place_of(source)
-        return fingerprint_of(store.find(which))
-    return None
+        return fingerprint_of(store.find(which)) == fingerprint
+    return False
 
 
 def warn_of_another_end(run: RunDir, hparams: HParams) -> None:

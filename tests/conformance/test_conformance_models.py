@@ -79,6 +79,22 @@ def test_every_weight_exists_from_the_start_under_a_path_of_its_own_that_is_alwa
     assert [v.path for v in fresh.variables] == paths == [v.path for v in model.variables]
 
 
+def test_the_weights_of_a_vocabulary_are_those_whose_shape_it_gives(case):
+    model_class, hparams, spec = case
+    apart = dataclasses.replace(spec, shared_vocabulary=False)
+    for whole, grown in ((spec, set(spec.features)), *((apart, {name}) for name in spec.features)):
+        features = {
+            name: dataclasses.replace(feature, vocab_size=feature.vocab_size + (name in grown))
+            for name, feature in whole.features.items()
+        }
+        smaller = model_class(hparams, whole)
+        shapes = {
+            v.path: v.shape for v in model_class(hparams, dataclasses.replace(whole, features=features)).variables
+        }
+        differing = {v.path for v in smaller.variables if v.shape != shapes[v.path]}
+        assert smaller.vocabulary_weights(grown) == differing != set()
+
+
 def test_gradients_reach_every_weight(model):
     features = features_of(model)
     with tf.GradientTape() as tape:

@@ -60,6 +60,35 @@ def test_a_resumed_run_keeps_its_beginning(make_run, trained, tmp_path, caplog):
     make_run(tmp_path / "run", {"warm_start_from": str(tmp_path / "moved")}, train_steps=4).fit()
 
 
+def test_a_record_without_a_fingerprint_knows_its_beginning_by_path_alone(make_run, trained, tmp_path):
+    make_run(tmp_path / "run", {"warm_start_from": str(trained.folder)}, train_steps=1).fit()
+    record = json.loads((tmp_path / "run/run.json").read_text())
+    del record["warm_start"]["fingerprint"], record["warm_start"]["anew"]
+    (tmp_path / "run/run.json").write_text(json.dumps(record))
+    make_run(tmp_path / "run", {"warm_start_from": str(trained.folder)}, train_steps=1).fit()
+    shutil.copytree(trained.folder, tmp_path / "moved")
+    for other in (tmp_path / "moved", tmp_path / "nowhere"):
+        with pytest.raises(UserError, match=rf"--warm_start_from={other}: the run in .* began from {trained.folder} "):
+            make_run(tmp_path / "run", {"warm_start_from": str(other)}, train_steps=1).fit()
+
+
+def test_a_run_whose_checkpoints_name_no_vocabularies_goes_on(make_run, tmp_path):
+    make_run(tmp_path / "run", train_steps=1).fit()
+    shutil.copytree(tmp_path / "run", tmp_path / "old")
+    folder = tmp_path / "old/checkpoints/step-00000001"
+    read = read_checkpoint(folder)
+    shutil.rmtree(folder)
+    write_checkpoint(folder, dataclasses.replace(read, state={"seed": read.state["seed"], "data": read.state["data"]}))
+    runs = [make_run(tmp_path / name, train_steps=2) for name in ("run", "old")]
+    for run in runs:
+        run.fit()
+    whole, old = (run.checkpoint() for run in runs)
+    assert old.state == whole.state
+    assert "vocabularies" in old.state
+    for path, array in whole.model.items():
+        np.testing.assert_array_equal(old.model[path], array)
+
+
 def test_a_run_that_has_begun_takes_no_other_weights(make_run, trained, tmp_path):
     make_run(tmp_path / "run", train_steps=1).fit()
     with pytest.raises(UserError, match=r"began without one; leave the flag out to go on with it, or use another"):

@@ -44,6 +44,11 @@ RUN = ("--problem=algorithmic_reverse_binary40", "--model=transformer", "--hpara
         (trainer, [*RUN, "--hparams=num_heads=3"], "hparam num_heads=3 does not divide the 128 channels of keys"),
         (trainer, [*RUN, "--hparams=num_heads=2", "--hparams=num_heads=4"], "num_heads is assigned twice; keep one"),
         (trainer, [*RUN, "--decode_to_file=x"], "--decode_to_file: it names where --decode_from_file writes"),
+        (
+            trainer,
+            [*RUN, "--warm_start_other_vocabulary"],
+            "--warm_start_other_vocabulary: it tells how --warm_start_from is taken; give that too",
+        ),
         (datagen, ["--problem=wmt"], "problem 'wmt' is not registered"),
         (decoder, ["--sampling_top_p=1.5"], "flag --sampling_top_p=1.5: 1.5 is not a number in the range [0.0, 1.0]"),
         (decoder, ["--sampling_top_k=-1"], "flag --sampling_top_k=-1: -1 is not a non-negative integer"),

@@ -74,6 +74,15 @@ def test_it_decodes_with_its_own_vocabulary(write, vocabulary):
     assert best.text == vocabulary[1].decode(best.ids)
 
 
+def test_the_checkpoint_knows_the_vocabulary_that_it_came_with(write, vocabulary):
+    request, _, _ = write()
+    import_run(request)
+    encoder = vocabulary[1]
+    entry = ["subword", encoder.vocab_size, encoder.fingerprint]
+    state = CheckpointStore(request.output_dir / "checkpoints").load().state
+    assert state["vocabularies"] == {"inputs": entry, "targets": entry}
+
+
 @pytest.mark.parametrize("era", [theirs.OLD, theirs.NEW])
 def test_the_moments_of_adam_come_along(write, era):
     request, _, variables = write(era)
