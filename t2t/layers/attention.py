@@ -4,14 +4,34 @@ Legend: B batch, T length of the queries, S length of the keys, D width, H heads
 one head.
 """
 
+import contextlib
+import contextvars
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
+from t2t.layers.blockwise_attention import WeightDropout, blockwise_attention
 from t2t.layers.dropout import Dropout
-from t2t.layers.masks import score_bias
+from t2t.layers.masks import EVERYTHING, Span, score_bias, span_keep
 from t2t.layers.projection import HeadProjection
+
+BLOCKWISE_FROM = 2048**2
+"""Scores of one head from which on attention is computed block by block."""
+
+
+_never_by_blocks = contextvars.ContextVar("never_by_blocks", default=False)
+
+
+@contextlib.contextmanager
+def never_by_blocks() -> Iterator[None]:
+    """Builds programs in which attention is one matrix product however long: to be counted, not to be run."""
+    token = _never_by_blocks.set(True)
+    try:
+        yield
+    finally:
+        _never_by_blocks.reset(token)
 
 
 class KeysValues(NamedTuple):
@@ -27,11 +47,11 @@ def attention_weights(q_BHTK, k_BHSK, keep):
     Args:
         q_BHTK: queries.
         k_BHSK: keys.
-        keep: bool, broadcastable to (B, H, T, S); True = may be looked at.
+        keep: bool, broadcastable to (B, H, T, S); True = may be looked at. None for all.
     """
     scale = float(k_BHSK.shape[-1]) ** -0.5
     scores = ops.cast(ops.matmul(q_BHTK * scale, ops.transpose(k_BHSK, (0, 1, 3, 2))), "float32")
-    return ops.softmax(scores + score_bias(keep), axis=-1)
+    return ops.softmax(scores if keep is None else scores + score_bias(keep), axis=-1)
 
 
 class MultiHeadAttention(keras.layers.Layer):
@@ -44,6 +64,8 @@ class MultiHeadAttention(keras.layers.Layer):
         value_channels: H*U, channels of all values together.
         dropout: rate on the attention weights.
         use_bias: whether the four projections have biases.
+        longest: most positions that it is made for. Where lengths are unknown when the program is built, attention by
+            blocks is only built in where they may be long.
     """
 
     def __init__(
@@ -54,9 +76,11 @@ class MultiHeadAttention(keras.layers.Layer):
         value_channels: int,
         dropout: float,
         use_bias: bool,
+        longest: int = 0,
         **kwargs,
     ):
         super().__init__(**kwargs)
+        self.longest = longest
         channels = {"query": key_channels, "key": key_channels, "value": value_channels}
         self.project = HeadProjection(num_heads, channels, use_bias, dtype=self.dtype_policy, name="project")
         self.output_layer = keras.layers.Dense(width, use_bias=use_bias, dtype=self.dtype_policy, name="output")
@@ -69,10 +93,39 @@ class MultiHeadAttention(keras.layers.Layer):
         self.output_layer.build((*input_shape[:-1], self.value_channels))
         self.dropout.build()
 
-    def call(self, x_BTD, keep, seed=None):
-        """Self-attention of (B, T, D): queries, keys and values all come from it. Returns (B, T, D)."""
+    def call(self, x_BTD, keep, seed=None, span: Span = EVERYTHING):
+        """Self-attention of (B, T, D): queries, keys and values all come from it; see `attend`. Returns (B, T, D)."""
         q, k, v = self.project(x_BTD, names=("query", "key", "value"))
-        return self.combine(q, KeysValues(k, v), keep, seed)
+        return self.attend(q, KeysValues(k, v), keep, seed, span)
+
+    def attend(self, q_BHTK, memory: KeysValues, keep, seed=None, span: Span = EVERYTHING):
+        """Returns (B, T, D), as `combine`, for whole sequences: long ones are never compared as one matrix.
+
+        Args:
+            q_BHTK: queries.
+            memory: keys and values of S positions.
+            keep: (B, 1, 1, S) bool, True = may be looked at; None for all.
+            seed: of dropout.
+            span: which keys each query may look at by position.
+        """
+        queries, keys = ops.shape(q_BHTK)[2], ops.shape(memory.keys)[2]
+
+        def whole():
+            seen = span_keep(ops.arange(queries), ops.arange(keys), span)
+            both = keep if seen is None else seen if keep is None else ops.logical_and(keep, seen)
+            return self._weighted(q_BHTK, memory, both, seed)
+
+        def by_blocks():
+            dropout = WeightDropout(self.dropout.rate, self.dropout.own_seed(seed)) if self.dropout.acts(seed) else None
+            return blockwise_attention(q_BHTK, *memory, keep, span, dropout)
+
+        is_long = queries * keys >= BLOCKWISE_FROM
+        never_long = not isinstance(is_long, bool) and self.longest**2 < BLOCKWISE_FROM
+        if never_long or _never_by_blocks.get():
+            is_long = False
+        if isinstance(is_long, bool):
+            return self._output(by_blocks() if is_long else whole())
+        return self._output(ops.cond(is_long, by_blocks, whole))
 
     def query(self, x_BTD):
         """Returns the queries (B, H, T, K) of (B, T, D)."""
@@ -89,8 +142,13 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def combine(self, q_BHTK, memory: KeysValues, keep, seed=None):
         """Returns (B, T, D): what the queries find among the keys, heads concatenated and projected by W^O."""
+        return self._output(self._weighted(q_BHTK, memory, keep, seed))
+
+    def _weighted(self, q_BHTK, memory: KeysValues, keep, seed):
         weights = self.dropout(attention_weights(q_BHTK, memory.keys, keep), seed=seed)
-        found_BHTU = ops.matmul(ops.cast(weights, memory.values.dtype), memory.values)
+        return ops.matmul(ops.cast(weights, memory.values.dtype), memory.values)
+
+    def _output(self, found_BHTU):
         shape = ops.shape(found_BHTU)
-        found = ops.reshape(ops.transpose(found_BHTU, (0, 2, 1, 3)), (shape[0], shape[2], self.value_channels))
-        return self.output_layer(found)
+        found = ops.reshape(ops.transpose(found_BHTU, (0, 2, 1, 3)), (-1, self.value_channels))
+        return ops.reshape(self.output_layer(found), (shape[0], shape[2], self.output_layer.units))

@@ -36,10 +36,18 @@ class Dropout(keras.layers.Layer):
 
     def call(self, x, seed=None):
         """Returns `x` with dropout under `seed` (2,) int, or `x` itself where seed is None or the rate is 0."""
-        if seed is None or self.rate == 0.0:
+        if not self.acts(seed):
             return x
-        own_seed = seed + ops.cast(ops.array([0, self.salt]), seed.dtype)
-        return x * (ops.cast(random_keep(ops.shape(x), self.rate, own_seed), x.dtype) * (1.0 / (1.0 - self.rate)))
+        keep = random_keep(ops.shape(x), self.rate, self.own_seed(seed))
+        return x * (ops.cast(keep, x.dtype) * (1.0 / (1.0 - self.rate)))
+
+    def acts(self, seed) -> bool:
+        """Tells whether anything is dropped."""
+        return seed is not None and self.rate > 0.0
+
+    def own_seed(self, seed):
+        """Returns the seed of this layer's masks, (2,) int."""
+        return seed + ops.cast(ops.array([0, self.salt]), seed.dtype)
 
 
 def random_keep(shape, rate: float, seed):

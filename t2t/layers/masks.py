@@ -3,6 +3,9 @@
 Legend: B batch, T length of the queries, S length of the keys.
 """
 
+import functools
+from typing import NamedTuple
+
 from keras import ops
 
 from t2t.constants import PAD_ID
@@ -21,10 +24,22 @@ def keys_keep(keep_BS):
     return keep_BS[:, None, None, :]
 
 
-def causal_keep(length):
-    """Returns (1, 1, T, T) bool: query t may look at keys 0..t (section 3.2.3)."""
-    position_T = ops.arange(length)
-    return (position_T[None, :] <= position_T[:, None])[None, None]
+class Span(NamedTuple):
+    """Which keys a query may look at by position: query t at keys t - before .. t + after; None = without end."""
+
+    before: int | None = None
+    after: int | None = None
+
+
+EVERYTHING, CAUSAL = Span(), Span(after=0)
+
+
+def span_keep(query_T, key_S, span: Span):
+    """Returns (T, S) bool from positions of queries (T,) and keys (S,) int32; None where all keys may be looked at."""
+    ahead_TS = key_S[None, :] - query_T[:, None]
+    keep = [] if span.before is None else [ahead_TS >= -span.before]
+    keep += [] if span.after is None else [ahead_TS <= span.after]
+    return functools.reduce(ops.logical_and, keep) if keep else None
 
 
 def up_to_keep(position, length):

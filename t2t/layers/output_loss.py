@@ -11,6 +11,7 @@ from typing import Any
 
 from keras import ops
 
+from t2t.layers.loops import fold
 from t2t.losses import smoothing_of_all, token_weights
 
 BLOCK = 512
@@ -77,11 +78,11 @@ def _over_blocks(hidden_ND, kernel_VD, targets_N, weights_N1, e: float):
         of_block, rows_RD, rows_VD = _block(*(ops.take(x, g, axis=0) for x in blocks), kernel_VD, e)
         # Every block moves up by one, so that after G blocks the first is first: a write that each backend has.
         gradient_GRD = ops.concatenate([gradient_GRD[1:], rows_RD[None]], axis=0)
-        return g + 1, loss + of_block, gradient_GRD, gradient_VD + rows_VD
+        return loss + of_block, gradient_GRD, gradient_VD + rows_VD
 
-    start = (0, ops.zeros(()), ops.zeros_like(blocks[0]), ops.zeros(kernel_VD.shape))
-    done = ops.while_loop(lambda g, *_: g < ops.shape(blocks[0])[0], advance, start)
-    return done[1], ops.reshape(done[2], (-1, width))[:count], done[3]
+    start = (ops.zeros(()), ops.zeros_like(blocks[0]), ops.zeros(kernel_VD.shape))
+    loss, gradient_GRD, gradient_VD = fold(0, ops.shape(blocks[0])[0], advance, start)
+    return loss, ops.reshape(gradient_GRD, (-1, width))[:count], gradient_VD
 
 
 def _block(hidden_RD, targets_R, weights_R1, kernel_VD, e: float):

@@ -22,7 +22,7 @@ from t2t.layers.cache import Cache, ancestors_keep, empty_cache, reordered, with
 from t2t.layers.dropout import Dropout
 from t2t.layers.embedding import Embedding
 from t2t.layers.feed_forward import FeedForward
-from t2t.layers.masks import causal_keep, keys_keep, padding_keep
+from t2t.layers.masks import CAUSAL, keys_keep, padding_keep
 from t2t.layers.norm import LayerNorm
 from t2t.layers.output_loss import linear_cross_entropy
 from t2t.layers.positions import build_positions
@@ -224,10 +224,9 @@ class Decoder(keras.layers.Layer):
 
     def call(self, x_BTD, memory_BSD, memory_keep_BS, seed=None):
         """Returns (B, T, D); position t sees positions up to t, and the kept positions of `memory_BSD` (or None)."""
-        keep = causal_keep(ops.shape(x_BTD)[1])
         memory_keep = None if memory_keep_BS is None else keys_keep(memory_keep_BS)
         for layer in self.layers_:
-            x_BTD = layer(x_BTD, keep, memory_BSD, memory_keep, seed=seed)
+            x_BTD = layer(x_BTD, memory_BSD, memory_keep, seed=seed)
         return self.final_norm(x_BTD) if self.final_norm is not None else x_BTD
 
     def step(self, x_ND, position, cache: Cache, encoded: Encoded | None):
@@ -275,10 +274,10 @@ class DecoderLayer(keras.layers.Layer):
             if part is not None:
                 part.build(input_shape)
 
-    def call(self, x_BTD, keep, memory_BSD, memory_keep, seed=None):
+    def call(self, x_BTD, memory_BSD, memory_keep, seed=None):
         """Returns (B, T, D)."""
         x_BTD = self.self_attention_residual(
-            x_BTD, sublayer=lambda x: self.self_attention(x, keep, seed=seed), seed=seed
+            x_BTD, sublayer=lambda x: self.self_attention(x, None, seed=seed, span=CAUSAL), seed=seed
         )
         if self.memory_attention is not None:
             memory = self.memory(memory_BSD)
@@ -306,9 +305,12 @@ class DecoderLayer(keras.layers.Layer):
         if self.memory_attention is not None:
             # The beams of a sentence are so many queries of it: its keys and values need no copy for each.
             beams = ops.shape(x_ND)[0] // ops.shape(memory.keys)[0]
+            attention = self.memory_attention
             x_ND = self.memory_attention_residual(
                 x_ND,
-                sublayer=lambda x: _in_rows(self._attend_to_memory(_in_groups(x, beams), memory, memory_keep)),
+                sublayer=lambda x: _in_rows(
+                    attention.combine(attention.query(_in_groups(x, beams)), memory, memory_keep)
+                ),
             )
         return self.feed_forward_residual(x_ND, sublayer=self.feed_forward), written
 
@@ -336,6 +338,7 @@ def _attention(layer: keras.layers.Layer, hparams: TransformerHParams, name: str
         hparams.value_channels,
         hparams.attention_dropout,
         hparams.attention_bias,
+        hparams.max_length,
         dtype=layer.dtype_policy,
         name=name,
     )

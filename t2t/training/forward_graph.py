@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
+from t2t.layers.attention import never_by_blocks
 from t2t.models.base import SequenceModel
 
 Features = dict[str, np.ndarray]
@@ -17,7 +18,8 @@ def loss_graph(model: SequenceModel, batch: Features) -> tf.Graph:
 
 def logits_graph(model: SequenceModel, batch: Features) -> tf.Graph:
     """Returns the graph of all logits of a batch: the products of the training loss, none of them in a loop."""
-    return _graph(lambda features, seed: model(features, seed=seed), batch)
+    with never_by_blocks():
+        return _graph(lambda features, seed: model(features, seed=seed), batch)
 
 
 def _graph(forward: Callable, batch: Features) -> tf.Graph:

@@ -1,0 +1,225 @@
+"""Attention whose memory grows with the length of the sequences and not with its square.
+
+Scores are computed block by block and never kept: the softmax is carried along as a running maximum and a running sum
+(Milakov and Gimelshein 2018, arXiv:1805.02867), and the gradient computes each block anew from the logarithm of that
+sum (Dao et al. 2022, arXiv:2205.14135, section 3.1 and appendix B). Blocks that the span leaves nothing of are skipped.
+
+Legend: B batch, H heads, T queries, S keys, K key channels and U value channels of one head; G blocks of R positions of
+the queries, J blocks of C positions of the keys.
+"""
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from t2t.layers.dropout import random_keep
+from t2t.layers.loops import fold, stack
+from t2t.layers.masks import MASKED_SCORE, Span, score_bias, span_keep
+
+BLOCK = 512
+"""Most positions of a block."""
+
+
+class WeightDropout(NamedTuple):
+    """Dropout on the attention weights: a mask for each pair of blocks, the same whenever it is asked for."""
+
+    rate: float
+    seed: Any
+    """(2,) int."""
+
+    def scale(self, shape, query_block, key_block):
+        """Returns 0 where a weight is dropped and 1 / (1 - rate) elsewhere, float32 of `shape`."""
+        pair = ops.cast(ops.stack([query_block, key_block]), self.seed.dtype)
+        keep = random_keep(shape, self.rate, self.seed + pair * _STRIDE)
+        return ops.cast(keep, "float32") * (1.0 / (1.0 - self.rate))
+
+
+_STRIDE = 1_000_003
+"""Between the seeds of neighbouring blocks; layers and updates are apart by hashes."""
+
+
+def blockwise_attention(q_BHTK, k_BHSK, v_BHSU, keys_keep, span: Span, dropout: WeightDropout | None = None):
+    """Returns softmax(q k^T / sqrt(K)) v (section 3.2.1, equation 1), (B, H, T, U) in the type of the values.
+
+    The same as the formula over whole matrices but for rounding. A query that may see no key gets some mean of values.
+
+    Args:
+        q_BHTK: queries.
+        k_BHSK: keys.
+        v_BHSU: values.
+        keys_keep: (B, 1, 1, S) bool, True = may be looked at; None for all.
+        span: which keys each query may see by position.
+        dropout: on the weights.
+    """
+    batch, keys = ops.shape(k_BHSK)[0], ops.shape(k_BHSK)[2]
+    keep_BS = ops.ones((batch, keys), "bool") if keys_keep is None else keys_keep[:, 0, 0, :]
+    scale = float(q_BHTK.shape[-1]) ** -0.5
+
+    @ops.custom_gradient
+    def attend(q, k, v):
+        work = _Blocks(_split(q * scale), _split(k), _split(v), _split(keep_BS, axis=1), span, dropout)
+        out_GBHRU, log_sum_GBHR1 = work.forward()
+        out = _join(out_GBHRU, ops.shape(q)[2])
+
+        def gradient(*args, upstream=None):
+            up = args[0] if upstream is None else upstream
+            delta = ops.sum(ops.cast(up, "float32") * ops.cast(out, "float32"), axis=-1, keepdims=True)
+            back = _Backward(work, _split(up), _split(delta), log_sum_GBHR1)
+            q_gradient, (k_gradient, v_gradient) = back.of_queries(), back.of_keys_and_values()
+            length, memory_length = ops.shape(q)[2], ops.shape(k)[2]
+            found = (
+                _join(q_gradient, length) * scale,
+                _join(k_gradient, memory_length),
+                _join(v_gradient, memory_length),
+            )
+            return tuple(ops.cast(g, x.dtype) for g, x in zip(found, (q, k, v), strict=True))
+
+        return out, gradient
+
+    return attend(q_BHTK, k_BHSK, v_BHSU)
+
+
+class _Blocks(NamedTuple):
+    """The blocks of queries, keys and values, and what may see what."""
+
+    q: Any
+    """(G, B, H, R, K), scaled by 1 / sqrt(K)."""
+    k: Any
+    """(J, B, H, C, K)."""
+    v: Any
+    """(J, B, H, C, U)."""
+    keep: Any
+    """(J, B, C) bool."""
+    span: Span
+    dropout: WeightDropout | None
+
+    def forward(self):
+        """Returns the outputs (G, B, H, R, U) and the logarithms of the softmax's sums (G, B, H, R, 1) float32."""
+        rows, values = ops.shape(self.q)[1:4], self.v.shape[-1]
+
+        def of_queries(g):
+            start = (ops.zeros((*rows, values)), ops.full((*rows, 1), 10 * MASKED_SCORE), ops.zeros((*rows, 1)))
+            sums_BHRU, most_BHR1, total_BHR1 = fold(
+                *self.keys_seen_from(g), lambda j, *c: self._more_keys(g, j, *c), start
+            )
+            return ops.cast(sums_BHRU / total_BHR1, self.v.dtype), most_BHR1 + ops.log(total_BHR1)
+
+        shapes = ((*rows, values), self.v.dtype), ((*rows, 1), "float32")
+        return stack(ops.shape(self.q)[0], of_queries, shapes)
+
+    def _more_keys(self, g, j, sums_BHRU, most_BHR1, total_BHR1):
+        """Takes one more block of keys into weighted sum of values, largest score, and sum of exponentials."""
+        scores_BHRC = self.scores(g, j)
+        new_most = ops.maximum(most_BHR1, ops.max(scores_BHRC, axis=-1, keepdims=True))
+        weights_BHRC, shrunk = ops.exp(scores_BHRC - new_most), ops.exp(most_BHR1 - new_most)
+        total_BHR1 = total_BHR1 * shrunk + ops.sum(weights_BHRC, axis=-1, keepdims=True)
+        found = ops.matmul(ops.cast(self.dropped(weights_BHRC, g, j), self.v.dtype), _at(self.v, j))
+        return sums_BHRU * shrunk + ops.cast(found, "float32"), new_most, total_BHR1
+
+    def scores(self, g, j):
+        """Returns (B, H, R, C) float32, masked."""
+        k_BHKC = ops.transpose(_at(self.k, j), (0, 1, 3, 2))
+        scores = ops.cast(ops.matmul(_at(self.q, g), k_BHKC), "float32")
+        query_R, key_C = (i * self.size(axis) + ops.arange(self.size(axis)) for i, axis in ((g, "q"), (j, "k")))
+        keep = _at(self.keep, j)[:, None, None, :]
+        seen = span_keep(query_R, key_C, self.span)
+        return scores + score_bias(keep if seen is None else ops.logical_and(keep, seen))
+
+    def dropped(self, weights_BHRC, g, j):
+        """Returns the weights, or what is so far known of their gradient, under dropout."""
+        if self.dropout is None:
+            return weights_BHRC
+        return weights_BHRC * self.dropout.scale(ops.shape(weights_BHRC), g, j)
+
+    def size(self, of: str):
+        """Returns R (`q`) or C (`k`)."""
+        return ops.shape(self.q if of == "q" else self.k)[3]
+
+    def keys_seen_from(self, g):
+        """Returns the first block of keys that a block of queries may see, and the one after the last."""
+        return _reached(g, self.size("q"), self.size("k"), ops.shape(self.k)[0], self.span)
+
+    def queries_that_see(self, j):
+        """Returns the first block of queries that may see a block of keys, and the one after the last."""
+        back = Span(before=self.span.after, after=self.span.before)
+        return _reached(j, self.size("k"), self.size("q"), ops.shape(self.q)[0], back)
+
+
+class _Backward(NamedTuple):
+    """The gradients of queries, keys and values."""
+
+    blocks: _Blocks
+    up: Any
+    """(G, B, H, R, U), the gradient of the outputs."""
+    delta: Any
+    """(G, B, H, R, 1) float32, the sum over U of output times its gradient: what the softmax takes off each score's."""
+    log_sum: Any
+    """(G, B, H, R, 1) float32, see `_Blocks.forward`."""
+
+    def of_queries(self):
+        """Returns the gradient of the scaled queries, (G, B, H, R, K) float32."""
+        shape = ops.shape(self.blocks.q)[1:]
+
+        def of_block(g):
+            def more_keys(j, gradient):
+                part = ops.matmul(self._scores_gradient(g, j)[1], _at(self.blocks.k, j))
+                return (gradient + ops.cast(part, "float32"),)
+
+            return fold(*self.blocks.keys_seen_from(g), more_keys, (ops.zeros(shape),))
+
+        return stack(ops.shape(self.blocks.q)[0], of_block, ((shape, "float32"),))[0]
+
+    def of_keys_and_values(self):
+        """Returns the gradients of keys (J, B, H, C, K) and values (J, B, H, C, U), float32."""
+        shapes = ops.shape(self.blocks.k)[1:], ops.shape(self.blocks.v)[1:]
+
+        def of_block(j):
+            def more_queries(g, k_gradient, v_gradient):
+                weights, scores_gradient = (ops.transpose(x, (0, 1, 3, 2)) for x in self._scores_gradient(g, j))
+                k_part = ops.matmul(scores_gradient, _at(self.blocks.q, g))
+                v_part = ops.matmul(weights, _at(self.up, g))
+                return k_gradient + ops.cast(k_part, "float32"), v_gradient + ops.cast(v_part, "float32")
+
+            return fold(*self.blocks.queries_that_see(j), more_queries, tuple(ops.zeros(s) for s in shapes))
+
+        return stack(ops.shape(self.blocks.k)[0], of_block, tuple((s, "float32") for s in shapes))
+
+    def _scores_gradient(self, g, j):
+        """Returns the weights under dropout and the gradient of the scores, both (B, H, R, C)."""
+        weights = ops.exp(self.blocks.scores(g, j) - _at(self.log_sum, g))
+        v_BHUC = ops.transpose(_at(self.blocks.v, j), (0, 1, 3, 2))
+        wanted = ops.cast(ops.matmul(_at(self.up, g), v_BHUC), "float32")
+        scale = self.blocks.dropped(ops.ones_like(weights), g, j)
+        gradient = weights * (wanted * scale - _at(self.delta, g))
+        return ops.cast(weights * scale, self.up.dtype), ops.cast(gradient, self.up.dtype)
+
+
+def _reached(block, size, other_size, others, span: Span):
+    """Returns the first of the other side's blocks within the span of a block, and the one after the last."""
+    first, last = 0, others
+    if span.before is not None:
+        first = ops.maximum((block * size - span.before) // other_size, 0)
+    if span.after is not None:
+        last = ops.minimum((block * size + size - 1 + span.after) // other_size + 1, others)
+    return first, last
+
+
+def _at(blocks, index):
+    return ops.take(blocks, index, axis=0)
+
+
+def _split(x, axis: int = 2):
+    """(..., T, ...) -> (G, ..., R, ...): blocks of the positions on an axis, as few as can be, zeros at the end."""
+    length = ops.shape(x)[axis]
+    blocks = (length + BLOCK - 1) // BLOCK
+    rows = (length + blocks - 1) // blocks
+    before, after = ops.shape(x)[:axis], ops.shape(x)[axis + 1 :]
+    missing = ops.zeros((*before, blocks * rows - length, *after), x.dtype)
+    padded = ops.reshape(ops.concatenate([x, missing], axis=axis), (*before, blocks, rows, *after))
+    return ops.moveaxis(padded, axis, 0)
+
+
+def _join(blocks_GBHRK, length):
+    """(G, B, H, R, K) -> (B, H, T, K), without the zeros at the end."""
+    count, batch, heads, rows, channels = ops.shape(blocks_GBHRK)
+    return ops.reshape(ops.moveaxis(blocks_GBHRK, 0, 2), (batch, heads, count * rows, channels))[:, :, :length]

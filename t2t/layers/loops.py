@@ -1,0 +1,43 @@
+"""Loops that hold the memory of one turn at a time, whatever the backend."""
+
+from collections.abc import Callable
+from typing import Any
+
+from keras import ops
+
+
+def fold(first: Any, last: Any, step: Callable, start: tuple) -> tuple:
+    """Returns what becomes of a state under `step(i, *state)` for i from `first` to before `last`.
+
+    Args:
+        first: int or () int32.
+        last: int or () int32.
+        step: gives the next state, of the same shapes and types.
+        start: the first state, tensors; not empty.
+    """
+
+    def turn(i, *state):
+        # TensorFlow begins ten turns at once where nothing of a turn hangs on the one before, at ten times the memory.
+        # Nothing is larger than infinity, so that this adds 0, once the state is there.
+        after = ops.cast(ops.cast(ops.reshape(state[0], (-1,))[0], "float32") > float("inf"), "int32")
+        return i + 1, *step(i + after, *state)
+
+    return tuple(ops.while_loop(lambda i, *_: i < last, turn, (ops.cast(first, "int32"), *start))[1:])
+
+
+def stack(count: Any, function: Callable, shapes: tuple) -> tuple:
+    """Returns the results of `function(i)` for i from 0 to before `count`, each stacked along a new first axis.
+
+    Args:
+        count: int or () int32.
+        function: gives a tuple of tensors.
+        shapes: shape and dtype of each of them.
+    """
+
+    def step(i, *results):
+        # Everything moves up by one, so that at the end the first is first: a write that each backend has.
+        return tuple(
+            ops.concatenate([old[1:], new[None]], axis=0) for old, new in zip(results, function(i), strict=True)
+        )
+
+    return fold(0, count, step, tuple(ops.zeros((count, *shape), dtype) for shape, dtype in shapes))
