@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import io
+import itertools
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -35,14 +36,16 @@ def read_lines(path: Path | str, tally: Counter) -> Iterator[str]:
     Raises:
         UserError: the file is missing, unreadable, broken gzip or UTF-16; the message names it.
     """
-    with _open(Path(path)) as file:
+    with contextlib.ExitStack() as stack:
+        with errors_of_reading(path):
+            file = stack.enter_context(Path(path).open("rb"))
         yield from stream_lines(file, tally, path)
 
 
 def stream_lines(stream: BinaryIO, tally: Counter, name: Path | str) -> Iterator[str]:
-    """Yields the lines of bytes that are not packed, as `read_lines` does those of a file; errors call them `name`."""
+    """Yields the lines of a stream that is read once, as `read_lines` does those of a file; errors call it `name`."""
     with errors_of_reading(name):
-        for number, raw in enumerate(stream):
+        for number, raw in enumerate(_unpacked(stream)):
             if number == 0:
                 raw = _without_mark(raw, name)
             yield clean_line(raw.removesuffix(b"\n").removesuffix(b"\r") if raw.endswith(b"\n") else raw, tally)
@@ -91,12 +94,26 @@ def _unequal(source_path: Path | str, sources: int, target_path: Path | str, tar
     )
 
 
-def _open(path: Path) -> BinaryIO:
-    """Opens a file for reading bytes, unpacked."""
-    with errors_of_reading(path):
-        with path.open("rb") as file:
-            packed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
-        return io.BufferedReader(gzip.open(path)) if packed else path.open("rb")
+def _unpacked(stream: BinaryIO) -> Iterator[bytes]:
+    """Returns the lines of a stream, those of its content where that is gzip.
+
+    The first line tells, and is all that is read ahead: what is typed into a pipe is answered line by line.
+    """
+    first = stream.readline()
+    if first.startswith(GZIP_MAGIC):
+        return io.BufferedReader(gzip.GzipFile(fileobj=_Rejoined(first, stream), mode="rb"))
+    return itertools.chain([first], stream) if first else iter(())
+
+
+class _Rejoined:
+    """A stream to read whose first bytes were read from it before."""
+
+    def __init__(self, first: bytes, rest: BinaryIO):
+        self._first, self._rest = first, rest
+
+    def read(self, size: int) -> bytes:
+        taken, self._first = self._first[:size], self._first[size:]
+        return taken or self._rest.read(size)
 
 
 @contextlib.contextmanager

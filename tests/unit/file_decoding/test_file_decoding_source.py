@@ -25,8 +25,10 @@ def dirty(tmp_path):
     return path
 
 
-def test_standard_input(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(DIRTY)))
+@pytest.mark.parametrize("packed", [False, True])
+def test_standard_input(monkeypatch, packed):
+    content = gzip.compress(DIRTY) if packed else DIRTY
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
     source = LineSource("-")
     assert source.is_stream
     assert str(source) == "standard input"

@@ -1,5 +1,6 @@
 import gzip
 import io
+import random
 from collections import Counter
 
 import pytest
@@ -53,6 +54,43 @@ def test_a_stream_is_read_as_a_file_is(tmp_path):
     )  # fmt: skip
     with pytest.raises(UserError, match=r"^a stream: the file is UTF-16"):
         list(stream_lines(io.BytesIO("a".encode("utf-16")), Counter(), "a stream"))
+
+
+class Once(io.RawIOBase):
+    """A pipe: a few bytes at a time, and no way back."""
+
+    def __init__(self, content, most=7):
+        self._content, self._most = io.BytesIO(content), most
+        self.taken = 0
+
+    def readable(self):
+        return True
+
+    def readinto(self, target):
+        found = self._content.read(min(self._most, len(target)))
+        self.taken += len(found)
+        target[: len(found)] = found
+        return len(found)
+
+
+def test_a_packed_stream_is_unpacked_by_its_first_bytes():
+    rng = random.Random(5)
+    lines = ["".join(rng.choices("abcdefgh äöü\u2028", k=rng.randint(0, 60))) for _ in range(3000)]
+    halves = ["".join(line + "\n" for line in part).encode() for part in (lines[:1000], lines[1000:])]
+    packed = b"".join(map(gzip.compress, halves))  # as `cat a.gz b.gz` gives them
+    assert list(stream_lines(io.BufferedReader(Once(packed)), Counter(), "a stream")) == lines
+    for few in (b"", b"\x1f", b"\x1f\n", b"\x1fb\n"):
+        expected = few.decode().split("\n")[: 1 if few else 0]
+        assert list(stream_lines(io.BufferedReader(Once(few)), Counter(), "a stream")) == expected
+    with pytest.raises(UserError, match=r"^a stream: the gzip file is damaged or cut short "):
+        list(stream_lines(io.BufferedReader(Once(packed[:-30])), Counter(), "a stream"))
+
+
+def test_no_line_of_a_stream_waits_for_the_next():
+    pipe = Once(b"first\nsecond\n", most=6)
+    lines = stream_lines(io.BufferedReader(pipe), Counter(), "a stream")
+    assert next(lines) == "first"
+    assert pipe.taken == 6
 
 
 def test_damage_is_mended_and_counted_by_line(tmp_path):
