@@ -4,7 +4,7 @@ import contextlib
 import functools
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +100,11 @@ class TrainingRun:
             self.data.readers[TRAIN], self.data.problem.columns, hparams.batch_size, hparams.max_length
         )
 
-    def fit(self) -> int:
+    def fit(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> int:
         """Trains, resuming where the output directory holds a run of the same.
+
+        Args:
+            callbacks: of one's own, called after those that log, save and evaluate.
 
         Returns:
             the signal that ended training before its time, or 0.
@@ -133,7 +136,7 @@ class TrainingRun:
             stack.callback(signals.release)
             signals.take_over()
             with _naming_the_last_checkpoint(store):
-                trainer.fit(self._callbacks(trainer, run, store, signals))
+                trainer.fit([*self._callbacks(trainer, run, store, signals), *callbacks])
             if signals.received:
                 name = signal.Signals(signals.received).name
                 log.info("stopped by %s; update %d is saved; the same command goes on from there", name, trainer.update)

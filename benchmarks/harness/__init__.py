@@ -1,0 +1,1 @@
+"""What the comparisons share: environments, data, processes that take turns, tables."""

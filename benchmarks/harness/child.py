@@ -1,0 +1,88 @@
+"""What a measured process needs: its job, a clock, its figures. Runs in every peer's environment.
+
+Standard library and numpy alone, and nothing newer than Python 3.9.
+"""
+
+import json
+import os
+import platform
+import sys
+import time
+from importlib import metadata
+
+
+def read_job():
+    """Returns what the process shall do: the JSON file that its only argument names."""
+    with open(sys.argv[1], encoding="utf-8") as file:
+        return json.load(file)
+
+
+def write_result(job, **figures):
+    """Writes what was measured where the job says, with the process's peak memory unless that is among it."""
+    figures.setdefault("peak_memory_mb", peak_memory_mb())
+    temporary = job["result"] + ".part"
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(figures, file)
+    os.replace(temporary, job["result"])
+
+
+def peak_memory_mb():
+    """Returns the most memory this process has held, MB of 10^6 bytes.
+
+    Not from `getrusage`: that begins with the memory of the process that this one was forked from.
+    """
+    with open("/proc/self/status", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024 / 1e6
+    return 0.0
+
+
+def seconds_since_start():
+    """Returns how long this process has been there, starting the interpreter included."""
+    with open("/proc/self/stat", encoding="ascii") as file:
+        ticks = int(file.read().rpartition(")")[2].split()[19])  # field 22, counted from after the name
+    with open("/proc/uptime", encoding="ascii") as file:
+        uptime = float(file.read().split()[0])
+    return uptime - ticks / os.sysconf("SC_CLK_TCK")
+
+
+def versions(*packages):
+    """Returns the versions of Python and of those packages that are installed."""
+    found = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+class Clock:
+    """Times updates: throughput is that of all updates after the first few, which trace and warm up.
+
+    Args:
+        job: with `warm` and `steps`, the updates before and within the measurement.
+    """
+
+    def __init__(self, job):
+        self._warm, self.wanted = job["warm"], job["warm"] + job["steps"]
+        self._ends = []
+        self._first = 0.0
+
+    def tick(self):
+        """Notes the end of an update."""
+        if not self._ends:
+            self._first = seconds_since_start()
+        self._ends.append(time.perf_counter())
+
+    @property
+    def done(self):
+        """Whether enough updates were made."""
+        return len(self._ends) >= self.wanted
+
+    def figures(self):
+        """Returns seconds from the start of the process to the first update, and of each measured update."""
+        ends = self._ends[self._warm - 1 : self.wanted]
+        seconds = [ends[i + 1] - ends[i] for i in range(len(ends) - 1)]
+        return {"seconds_to_first_update": self._first, "update_seconds": seconds}

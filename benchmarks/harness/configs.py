@@ -1,0 +1,64 @@
+"""The sizes of the models that are compared; every peer builds the same."""
+
+import dataclasses
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """Sizes of a Transformer, and how it is trained."""
+
+    name: str
+    width: int
+    """Channels of the hidden states."""
+    inner: int
+    """Channels inside the feed-forward layer."""
+    layers: int
+    """Layers of the encoder, and as many of the decoder."""
+    heads: int
+    dropout: float
+    """On sub-layer outputs and embeddings; none elsewhere."""
+    batch_size: int
+    """Padded tokens of the longer side of a training batch, at most."""
+    warm: int
+    """Updates that are not measured."""
+    steps: int
+    """Updates that are."""
+    sentences: int
+    """Sentences decoded."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns it as plain JSON."""
+        return dataclasses.asdict(self)
+
+    def overrides(self) -> str:
+        """Returns it as overrides of our `transformer_base`, whose loss and optimizer are everybody's here."""
+        changes = {
+            "hidden_size": self.width,
+            "filter_size": self.inner,
+            "num_hidden_layers": self.layers,
+            "num_heads": self.heads,
+            "layer_prepostprocess_dropout": self.dropout,
+            "batch_size": self.batch_size,
+        }
+        return ",".join(f"{name}={value}" for name, value in changes.items())
+
+
+CONFIGS = {
+    config.name: config
+    for config in (
+        Config(
+            name="tiny", width=128, inner=256, layers=4, heads=4, dropout=0.3, batch_size=4096,
+            warm=5, steps=30, sentences=1000,
+        ),
+        Config(
+            name="small", width=256, inner=1024, layers=3, heads=4, dropout=0.1, batch_size=4096,
+            warm=4, steps=12, sentences=1000,
+        ),
+        Config(
+            name="base", width=512, inner=2048, layers=6, heads=8, dropout=0.1, batch_size=1024,
+            warm=3, steps=8, sentences=96,
+        ),
+    )
+}  # fmt: skip
+"""By name."""

@@ -1,0 +1,98 @@
+"""The text that is learnt: files of Multi30k's names in a folder, or seeded synthetic text of like lengths."""
+
+import dataclasses
+import hashlib
+import itertools
+from pathlib import Path
+
+import numpy as np
+
+from t2t.atomic import write_atomically
+from t2t.constants import DEV, TEST, TRAIN
+from t2t.errors import UserError
+
+FILES = {TRAIN: "train", DEV: "val", TEST: "test_2016_flickr"}
+"""By split, the beginning of the names of its files; one of SIDES follows, and perhaps `.gz`."""
+
+SIDES = ("en", "de")
+"""Source and target."""
+
+PAIRS = 29_000
+"""Training pairs of synthetic text, as many as Multi30k has."""
+
+_HELD_OUT = 1000
+_WORDS = 20_000
+_SYLLABLES = [a + b for a, b in itertools.product("bdfghjklmnprstvwz", "aeiou")]
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """Pairs of text files."""
+
+    name: str
+    """Says where the text comes from, with a digest of the training files."""
+    files: dict[str, tuple[Path, Path]]
+    """By split, source and target, one text a line, plain or .gz."""
+
+
+def open_corpus(folder: Path | None, home: Path, pairs: int = PAIRS) -> Corpus:
+    """Returns the corpus of a folder, or a synthetic one where none is named.
+
+    Args:
+        folder: with `train.en`, `train.de`, `val.en`, ..., plain or .gz.
+        home: where synthetic text is written.
+        pairs: training pairs of synthetic text.
+
+    Raises:
+        UserError: the folder lacks some of the files; all of them are named.
+    """
+    if folder is None:
+        return _synthetic(home / "text", pairs)
+    names = {split: [f"{stem}.{side}" for side in SIDES] for split, stem in FILES.items()}
+    files = {split: tuple(_find(folder, name) for name in pair) for split, pair in names.items()}
+    missing = [name for pair in names.values() for name in pair if _find(folder, name) is None]
+    if missing:
+        raise UserError(f"--data={folder}: {', '.join(missing)} not found there, nor with .gz; name Multi30k's folder")
+    return _named(folder.name, files)
+
+
+def _find(folder: Path, name: str) -> Path | None:
+    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
+
+
+def _named(name: str, files: dict[str, tuple[Path, Path]]) -> Corpus:
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files[TRAIN])).hexdigest()[:8]
+    return Corpus(f"{name}-{digest}", files)
+
+
+def _synthetic(folder: Path, pairs: int) -> Corpus:
+    """Writes text in which the target is the source word for word in other words, its frequencies those of Zipf."""
+    files = {}
+    for split, stem in FILES.items():
+        count = pairs if split == TRAIN else min(pairs, _HELD_OUT)
+        files[split] = tuple(folder / f"{stem}-{pairs}.{side}" for side in SIDES)
+        if not all(path.is_file() for path in files[split]):
+            folder.mkdir(parents=True, exist_ok=True)
+            for path, lines in zip(files[split], _lines(count, seed=len(files)), strict=True):
+                write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
+    return _named("synthetic", files)
+
+
+def _lines(count: int, seed: int) -> tuple[list[str], list[str]]:
+    rng = np.random.default_rng(seed)
+    weights = 1.0 / np.arange(1, _WORDS + 1)
+    lengths = np.clip(rng.normal(12, 4, count).round().astype(int), 3, 40)
+    drawn = rng.choice(_WORDS, size=int(lengths.sum()), p=weights / weights.sum())
+    rows = np.split(drawn, np.cumsum(lengths)[:-1])
+    words = np.random.default_rng(0)  # both sides' words are those of every split
+    source, target = (_vocabulary(words) for _ in range(2))
+    return tuple([" ".join(language[word] for word in row) for row in rows] for language in (source, target))
+
+
+def _vocabulary(rng: np.random.Generator) -> list[str]:
+    """Returns distinct words, the frequent ones short."""
+    found: dict[str, None] = {}
+    while len(found) < _WORDS:
+        syllables = 1 + (len(found) > 60) + (len(found) > 4000) + int(rng.integers(0, 2))
+        found["".join(rng.choice(_SYLLABLES, syllables))] = None
+    return list(found)

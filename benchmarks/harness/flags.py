@@ -1,0 +1,128 @@
+"""Flags that every comparison has."""
+
+import argparse
+import dataclasses
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.harness.configs import CONFIGS, Config
+from benchmarks.harness.corpus import PAIRS, Corpus, open_corpus
+from benchmarks.harness.environments import UnavailableError, interpreter_of
+from benchmarks.harness.prepared import VOCAB_SIZE
+from benchmarks.harness.processes import Conditions, Side
+from benchmarks.harness.rows import Row, print_table, unavailable, write_json
+from benchmarks.peers import ENVIRONMENTS, Peer
+from t2t.errors import UnknownNameError, UserError, did_you_mean
+
+
+def build_parser(name: str, doc: str, peers: Mapping[str, Peer]) -> argparse.ArgumentParser:
+    """Returns the parser of a comparison, to which it may add flags of its own."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {name}", description=doc.splitlines()[0])
+    add = parser.add_argument
+    add("--config", choices=CONFIGS, default="tiny", help="sizes of the model")
+    add("--peers", default=",".join(peers), help=f"some of {', '.join(peers)}; empty for none; default all")
+    add("--data", type=Path, help="folder of Multi30k's files; default: synthetic text")
+    add("--json", type=Path, help="file to write the rows to")
+    add("--turns", type=_positive, default=3, help="how often each side runs")
+    add("--threads", type=_positive, default=2, help="threads of each side, and cores that it may use")
+    add("--timeout", type=_positive, default=1800, help="most seconds of one turn of one side")
+    add("--prefix", default="", help="command that runs each measured process, e.g. 'nice -n -5'")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "t2t" / "peers"
+    add("--peers_home", type=Path, default=cache, help="folder of the peers' environments and the data")
+    add("--pairs", type=_positive, default=PAIRS, help="training pairs of synthetic text")
+    add("--vocab_size", type=_positive, default=VOCAB_SIZE, help="pieces of the joint vocabulary")
+    return parser
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What the flags came to."""
+
+    arguments: argparse.Namespace
+    config: Config
+    home: Path
+    conditions: Conditions
+    scratch: Path
+    """Folder for jobs, logs and results."""
+
+    @property
+    def turns(self) -> int:
+        """How often each side runs."""
+        return self.arguments.turns
+
+    def corpus(self) -> Corpus:
+        """Returns the text that the flags name."""
+        return open_corpus(self.arguments.data, self.home, self.arguments.pairs)
+
+    def ours(self, module: str) -> Side:
+        """Returns our side, driven by a module of `benchmarks.ours`."""
+        return Side("t2t", Path(sys.executable), f"benchmarks.ours.{module}")
+
+    def sides(self, work: str, peers: Mapping[str, Peer]) -> tuple[list[Side], list[Row]]:
+        """Returns ours and the chosen peers as far as they can be had, and rows that say why others cannot."""
+        sides = [self.ours(work)]
+        missing = []
+        for name in chosen(self.arguments.peers, peers):
+            peer = peers[name]
+            try:
+                python = interpreter_of(ENVIRONMENTS[peer.environment], self.home)
+                sides.append(Side(name, python, f"benchmarks.peers.{peer.module}", peer.options))
+            except UnavailableError as error:
+                missing.append(unavailable(work, self.config.name, name, str(error)))
+        return sides, missing
+
+    def finish(self, rows: list[Row]) -> int:
+        """Prints and writes the rows, and throws jobs and logs away; returns the exit status."""
+        print_table(rows)
+        if self.arguments.json:
+            write_json(rows, self.arguments.json)
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        return 0
+
+
+def settings(arguments: argparse.Namespace, **changes: int | None) -> Setting:
+    """Returns what flags came to; `changes` replace fields of the config where they are given.
+
+    Raises:
+        UserError: `--data` is no folder.
+    """
+    if arguments.data is not None and not arguments.data.is_dir():
+        raise UserError(f"--data={arguments.data}: there is no such folder; name the folder of Multi30k's files")
+    config = dataclasses.replace(
+        CONFIGS[arguments.config], **{name: value for name, value in changes.items() if value is not None}
+    )
+    home = arguments.peers_home.expanduser().absolute()
+    home.mkdir(parents=True, exist_ok=True)
+    conditions = Conditions(
+        threads=arguments.threads, timeout=arguments.timeout, prefix=tuple(shlex.split(arguments.prefix))
+    )
+    scratch = Path(tempfile.mkdtemp(prefix="t2t-benchmark-"))
+    return Setting(arguments, config, home, conditions, scratch)
+
+
+def chosen(text: str, known: Mapping[str, object]) -> list[str]:
+    """Returns the names in a list with commas.
+
+    Raises:
+        UnknownNameError: one of them does not exist.
+    """
+    found = [name for name in text.split(",") if name]
+    for name in found:
+        if name not in known:
+            there = ", ".join(known)
+            raise UnknownNameError(
+                f"--peers={text}: there is no {name!r}; {did_you_mean(name, known)}there are {there}"
+            )
+    return found
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is below 1")
+    return value

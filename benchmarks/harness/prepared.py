@@ -1,0 +1,54 @@
+"""Data ready for training: the corpus, cleaned and encoded by `t2t-datagen` with one joint vocabulary."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.harness.corpus import Corpus
+from benchmarks.harness.processes import ROOT
+from t2t.constants import SPLITS
+from t2t.errors import MachineError
+
+PROBLEM = "text2text_files"
+
+VOCAB_SIZE = 10_000
+"""Pieces of the joint vocabulary."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """Generated data."""
+
+    corpus: Corpus
+    data_dir: Path
+
+
+def prepare(corpus: Corpus, home: Path, vocab_size: int) -> Prepared:
+    """Generates the data of a corpus, or finds it there already.
+
+    Raises:
+        MachineError: generating failed.
+    """
+    data_dir = home / "data" / f"{corpus.name}-{vocab_size}"
+    generate(corpus, data_dir, vocab_size)
+    return Prepared(corpus, data_dir)
+
+
+def generate(corpus: Corpus, data_dir: Path, vocab_size: int) -> None:
+    """Runs `t2t-datagen` on a corpus.
+
+    Raises:
+        MachineError: it failed.
+    """
+    sides = ("source", "target")
+    files = [f"--{split}_{side}={path}" for split in SPLITS if split in corpus.files
+             for side, path in zip(sides, corpus.files[split], strict=True)]  # fmt: skip
+    command = [sys.executable, str(ROOT / "bin" / "t2t-datagen"), f"--problem={PROBLEM}"]
+    done = subprocess.run(
+        [*command, f"--data_dir={data_dir}", f"--vocab_size={vocab_size}", *files],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise MachineError(f"generating the data of {corpus.name} failed: {done.stderr.strip().splitlines()[-1]}")

@@ -1,0 +1,32 @@
+"""A training run as `t2t-trainer` makes it, from a job."""
+
+from typing import Any
+
+from benchmarks.harness.prepared import PROBLEM
+from t2t.cli.common import import_quietly
+
+
+def build_run(job: dict[str, Any], train_steps: int, log_every: int):
+    """Returns the `t2t.runs.training.TrainingRun` that a job describes.
+
+    Args:
+        job: `data_dir`, `output_dir`, `overrides` of transformer_base, `seed`.
+        train_steps: number of the last update.
+        log_every: updates between two reports.
+    """
+    training, names, data, settings = (
+        import_quietly(f"t2t.runs.{name}") for name in ("training", "names", "data", "settings")
+    )
+    request = names.Request(
+        problem=PROBLEM,
+        model="transformer",
+        hparams_set="transformer_base",
+        overrides=job["overrides"],
+        train_steps=train_steps,
+        data_dir=job["data_dir"],
+        output_dir=job["output_dir"],
+    )
+    resolved = names.resolve(request)
+    # A checkpoint is written at the end alone.
+    how = settings.Settings(seed=job["seed"], eval_steps=0, eval_every=train_steps + 1, log_every=log_every)
+    return training.TrainingRun(resolved, data.open_data(request, resolved.problem, verify=False), how)

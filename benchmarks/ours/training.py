@@ -1,0 +1,48 @@
+"""Trains some updates as `t2t-trainer` does, and times them."""
+
+import shutil
+
+import keras
+
+from benchmarks.harness.child import Clock, peak_memory_mb, read_job, versions, write_result
+from benchmarks.ours.matrix_rate import matrix_rate
+from benchmarks.ours.runs import build_run
+
+
+class _Timed(keras.callbacks.Callback):
+    """Ticks after every update."""
+
+    def __init__(self, clock: Clock):
+        super().__init__()
+        self.clock, self.peak_memory_mb, self.tokens_per_update, self.loss = clock, 0.0, 0.0, 0.0
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.clock.tick()
+        if logs:
+            self.tokens_per_update, self.loss = logs["tokens_per_update"], logs["loss"]
+        if self.clock.done:
+            self.peak_memory_mb = peak_memory_mb()  # before the checkpoint
+
+
+def main():
+    """Writes the times, and what this processor gives at best, measured in the same process."""
+    job = read_job()
+    timed = _Timed(Clock(job))
+    run = build_run(job, train_steps=timed.clock.wanted, log_every=timed.clock.wanted)
+    try:
+        run.fit([timed])
+    finally:
+        shutil.rmtree(job["output_dir"], ignore_errors=True)
+    write_result(
+        job,
+        **timed.clock.figures(),
+        peak_memory_mb=timed.peak_memory_mb,
+        tokens_per_update=timed.tokens_per_update,
+        loss=timed.loss,
+        matrix_flops=matrix_rate(),
+        versions=versions("tensorflow", "keras", "numpy"),
+    )
+
+
+if __name__ == "__main__":
+    main()

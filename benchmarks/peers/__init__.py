@@ -1,0 +1,67 @@
+"""The programs that the project is compared with: what each runs in, and which module drives it there.
+
+The modules of this folder but this one run in the peer's environment, where nothing of the project is installed: they
+import `benchmarks.harness.child`, numpy, and the peer.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.harness.environments import Environment
+
+_TORCH = "torch==2.13.0"
+_NUMPY = "numpy==2.4.6"
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """A program as it takes part in one comparison."""
+
+    environment: str
+    """What it runs in."""
+    module: str
+    """Module of this folder that drives it."""
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What its jobs say besides."""
+
+
+ENVIRONMENTS = {
+    environment.name: environment
+    for environment in (
+        Environment("huggingface", ("3.11", "3.12"), ((_TORCH, _NUMPY, "transformers==5.23.0"),)),
+        Environment("ctranslate2", ("3.11", "3.12"), (("ctranslate2==4.8.5", _NUMPY),)),
+        Environment(
+            "opennmt_tf",
+            ("3.10", "3.9"),
+            (
+                ("-U", "pip", "wheel", "setuptools<70"),
+                ("tensorflow-cpu==2.13.1",),
+                ("--no-deps", "OpenNMT-tf==2.32.0"),
+                (
+                    "tensorflow-addons==0.21.0", "typeguard<3", "ctranslate2<4", "pyonmttok<2", "pyyaml", "rouge",
+                    "sacrebleu", "sentencepiece", "numpy==1.24.3",
+                ),
+            ),
+        ),
+        Environment(
+            "tensor2tensor",
+            ("3.10", "3.9"),
+            (
+                ("-U", "pip", "wheel", "setuptools<70"),
+                ("tensorflow-cpu==2.13.1", "tensorflow-probability==0.21.0"),
+                ("--no-deps", "tensor2tensor==1.15.7"),
+                ("six", "future", "absl-py", "scipy", "sympy", "h5py", "requests", "tqdm"),
+            ),
+        ),
+    )
+}  # fmt: skip
+"""By name."""
+
+TRAINING = {
+    "hf_marian": Peer("huggingface", "hf_marian"),
+    "hf_marian_compiled": Peer("huggingface", "hf_marian", {"compile": True}),
+    "torch_transformer": Peer("huggingface", "torch_transformer"),
+    "torch_transformer_compiled": Peer("huggingface", "torch_transformer", {"compile": True}),
+}
+"""Who trains, by name."""

@@ -1,0 +1,61 @@
+"""The plain PyTorch training loop, for any module that gives logits.
+
+Letters: B rows of a batch, S source length, T target length, V vocabulary.
+"""
+
+import numpy as np
+import torch
+
+from benchmarks.harness.child import Clock, versions, write_result
+
+PAD = 0
+
+
+def train(job, model, logits_of, packages):
+    """Trains as the job says and writes its figures.
+
+    Args:
+        job: what `read_job` gave.
+        model: the module.
+        logits_of: function of inputs (B, S), shifted targets (B, T) int64, which begin with PAD; gives (B, T, V).
+        packages: whose versions count.
+    """
+    config, clock, loss = job["config"], Clock(job), None
+    model.train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, betas=(0.9, 0.98), eps=1e-9)
+    criterion = torch.nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=0.1, reduction="sum")
+
+    def loss_of(inputs, targets):
+        shifted = torch.nn.functional.pad(targets[:, :-1], (1, 0), value=PAD)
+        logits = logits_of(inputs, shifted)
+        return criterion(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)) / (targets != PAD).sum()
+
+    if job.get("compile"):
+        loss_of = torch.compile(loss_of, dynamic=True)
+    for update, (inputs, targets) in enumerate(batches(job["batches"]), start=1):
+        for group in optimizer.param_groups:
+            group["lr"] = 2e-3 * min(update / 100, (100 / update) ** 0.5)
+        mean = loss_of(torch.from_numpy(inputs).long(), torch.from_numpy(targets).long())
+        mean.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        loss = mean.item()
+        clock.tick()
+        if clock.done:
+            break
+    count = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    write_result(job, **clock.figures(), loss=loss, parameters=count, width=config["width"],
+                 versions=versions("torch", *packages))  # fmt: skip
+
+
+def batches(path):
+    """Yields the inputs (B, S) and targets (B, T) of every batch, int32."""
+    arrays = np.load(path)
+    for number in range(len(arrays.files) // 2):
+        yield arrays[f"inputs_{number}"], arrays[f"targets_{number}"]
+
+
+def set_threads(job):
+    """Takes the threads that the job allows, and a fixed seed."""
+    torch.set_num_threads(job["threads"])
+    torch.manual_seed(1)

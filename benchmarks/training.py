@@ -1,0 +1,102 @@
+"""Compares training: target tokens a second, memory, time to the first update, share of the processor's rate."""
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness.flags import Setting, build_parser, settings
+from benchmarks.harness.flops import update_flops
+from benchmarks.harness.prepared import prepare
+from benchmarks.harness.processes import run
+from benchmarks.harness.rows import Row, compared, row, unavailable
+from benchmarks.harness.turns import Turns, take_turns
+from benchmarks.peers import TRAINING
+
+WORK = "training"
+SEED = 1
+
+
+def main(argv: list[str]) -> int:
+    """Runs the comparison; returns its exit status."""
+    parser = build_parser(WORK, __doc__, TRAINING)
+    parser.add_argument("--steps", type=int, help="updates that are measured in a turn; default: by config")
+    parser.add_argument("--warm", type=int, help="updates before them; default: by config")
+    arguments = parser.parse_args(argv)
+    setting = settings(arguments, steps=arguments.steps, warm=arguments.warm)
+    sides, missing = setting.sides(WORK, TRAINING)
+    job = _job(setting)
+    batches = Batches(job, setting)
+    taken = take_turns(sides, {**job, **batches.facts}, setting.turns, setting.scratch, setting.conditions)
+    failed = [unavailable(WORK, setting.config.name, one.name, one.failure) for one in taken if one.failure]
+    return setting.finish([*_rows(setting, taken, batches), *missing, *failed])
+
+
+def _job(setting: Setting) -> dict[str, Any]:
+    config = setting.config
+    prepared = prepare(setting.corpus(), setting.home, setting.arguments.vocab_size)
+    return {
+        "config": config.to_dict(),
+        "overrides": config.overrides(),
+        "seed": SEED,
+        "warm": config.warm,
+        "steps": config.steps,
+        "count": config.warm + config.steps,
+        "data_dir": str(prepared.data_dir),
+        "output_dir": str(setting.scratch / "run"),
+        "batches": str(setting.scratch / "batches.npz"),
+    }
+
+
+class Batches:
+    """The batches that all sides train on: those that our pipeline draws first."""
+
+    def __init__(self, job: dict[str, Any], setting: Setting):
+        ours = setting.ours("batches")
+        self.facts = run(ours, job, setting.scratch, setting.conditions)
+        """`vocab_size`, `parameters`, and `padded`: positions of each batch by side as we train on it."""
+        arrays = np.load(job["batches"])
+        measured = range(job["warm"], job["count"])
+        targets = [arrays[f"targets_{number}"] for number in measured]
+        inputs = [arrays[f"inputs_{number}"] for number in measured]
+        self.tokens = sum(int((ids != 0).sum()) for ids in targets)
+        """Target tokens of the measured batches, without padding."""
+        self.all_tokens = sum(int((arrays[f"targets_{number}"] != 0).sum()) for number in range(job["count"]))
+        """Those of the batches before them too."""
+        positions = sum(self.facts["padded"][number]["targets"] for number in measured)
+        self.padding = 1.0 - self.tokens / positions
+        """Share of their target positions."""
+        self.flops = sum(
+            update_flops(setting.config, self.facts["vocab_size"], len(target), source.shape[1], target.shape[1])
+            for source, target in zip(inputs, targets, strict=True)
+        )
+        """Operations of the measured updates."""
+
+
+def _rows(setting: Setting, taken: list[Turns], batches: Batches) -> list[Row]:
+    name = setting.config.name
+    ours = taken[0]
+    _check_same_batches(ours, batches, setting)
+    for turn, figures in enumerate(ours.figures):
+        for side in taken:
+            if side.figures:
+                side.figures[turn]["matrix_flops"] = figures["matrix_flops"]
+    return [
+        *compared(WORK, name, taken, lambda f: batches.tokens / sum(f["update_seconds"]),
+                  unit="target tokens/s", parameters=batches.facts["parameters"]),
+        *compared(f"{WORK}.matrix_share", name, taken,
+                  lambda f: batches.flops / sum(f["update_seconds"]) / f["matrix_flops"],
+                  unit="of the matrix rate", gigaflops=[f["matrix_flops"] / 1e9 for f in ours.figures]),
+        *compared(f"{WORK}.peak_memory", name, taken, lambda f: f["peak_memory_mb"], unit="MB", better="lower"),
+        *compared(f"{WORK}.first_update", name, taken, lambda f: f["seconds_to_first_update"], unit="s",
+                  better="lower"),
+        row(f"{WORK}.padding", name, [batches.padding], unit="of target positions", better="lower"),
+    ]  # fmt: skip
+
+
+def _check_same_batches(ours: Turns, batches: Batches, setting: Setting) -> None:
+    """Sees that the run trained on the tokens that the others were given."""
+    updates = setting.config.warm + setting.config.steps
+    for figures in ours.figures:
+        found = figures["tokens_per_update"] * updates
+        if abs(found - batches.all_tokens) > 0.5:
+            raise AssertionError(f"our run trained on {found} target tokens, the others on {batches.all_tokens}")
