@@ -74,7 +74,7 @@ def build_flags() -> flags.FlagValues:
 def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
     _check(values)
-    names = [values[name].value for name in ("output_dir", "problem", "model", "hparams_set")]
+    names = [values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "t2t_usr_dir")]
     run = open_asked_run(*names)
     loaded = import_quietly("t2t.runs.loading").load(
         run.path, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values)

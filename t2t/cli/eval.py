@@ -53,16 +53,17 @@ def build_flags() -> flags.FlagValues:
 def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
     names = {name: values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "data_dir")}
-    run = open_asked_run(*list(names.values())[:4])
+    request = Request(**names, usr_dir=values["t2t_usr_dir"].value)
+    run = open_asked_run(request.output_dir, request.problem, request.model, request.hparams_set, request.usr_dir)
     if values["choice_file"].value:
         refuse_present(values, _NOT_FOR_CHOICES, "--choice_file needs no data and searches nothing")
         LineSource(values["choice_file"].value)
         loaded = import_quietly("t2t.runs.loading").load(
-            run.path, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values)
+            run.path, values["checkpoint"].value, request.usr_dir or None, search_overrides(values)
         )
         return judge_choices(loaded, values["choice_file"].value)
     return evaluate(
-        Request(**names, usr_dir=values["t2t_usr_dir"].value),
+        request,
         checkpoint=values["checkpoint"].value,
         split=values["split"].value,
         eval_steps=values["eval_steps"].value,
@@ -100,7 +101,8 @@ def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, dec
     Raises:
         UserError: no run, no data, another problem, model or vocabulary.
     """
-    run = open_asked_run(request.output_folder, request.problem, request.model, request.hparams_set)
+    asked = (request.problem, request.model, request.hparams_set)
+    run = open_asked_run(request.output_folder, *asked, request.usr_dir)
     loading, evaluation = import_quietly("t2t.runs.loading"), import_quietly("t2t.runs.evaluation")
     loaded = loading.load(run.path, checkpoint, request.usr_dir or None, decode_overrides)
     data = evaluation.open_run_data(run, request.data_dir)

@@ -164,26 +164,34 @@ def define_trained_flags(values: flags.FlagValues) -> None:
     flags.DEFINE_string("hparams_set", "", "Hparams set of the run; optional, as --problem.", flag_values=values)
 
 
-def open_asked_run(output_dir: str, problem: str = "", model: str = "", hparams_set: str = "") -> RunDir:
+def open_asked_run(
+    output_dir: str, problem: str = "", model: str = "", hparams_set: str = "", usr_dir: str = ""
+) -> RunDir:
     """Opens a run; of the names that are given, none may be another than the run's.
 
+    Plug-ins, whose aliases may be meant, are loaded where a name is no other name of the run's without them.
+
     Raises:
-        UserError: no output directory was named, there is no run, or it is of another problem, model or set.
+        UserError: no output directory was named, there is no run, or it is of another problem, model or set; or a
+            plug-in is broken.
     """
     if not output_dir:
         raise UserError("--output_dir: not given; name the folder of a run, as t2t-trainer was given it")
     run = RunDir.open(output_dir)
-    asked = {"problem": problem, "model": model, "hparams_set": hparams_set}
-    wrong = [
-        f"--{name}={value} asked, {getattr(run.record, name)} found"
-        for name, value in asked.items()
-        if value and canonical(name, value) != canonical(name, getattr(run.record, name))
-    ]
-    if wrong:
-        raise UserError(
-            f"the run in {run.path} is another: {'; '.join(wrong)}; leave these flags out, they are optional"
-        )
+    names = {"problem": problem, "model": model, "hparams_set": hparams_set}
+    asked = {kind: name for kind, name in names.items() if name}
+    if _others(asked, run):
+        with quietly():
+            load_plugins(usr_dir or None)
+    if wrong := _others(asked, run):
+        found = "; ".join(f"--{name}={asked[name]} asked, {getattr(run.record, name)} found" for name in wrong)
+        raise UserError(f"the run in {run.path} is another: {found}; leave these flags out, they are optional")
     return run
+
+
+def _others(asked: dict[str, str], run: RunDir) -> list[str]:
+    """Returns the kinds of the names that are not the run's, as far as aliases are registered by now."""
+    return [kind for kind, name in asked.items() if canonical(kind, name) != canonical(kind, getattr(run.record, kind))]
 
 
 def problem_options(values: flags.FlagValues) -> dict[str, Any]:

@@ -1,0 +1,73 @@
+"""The run that a command is told to open, by names that may be other names of what it was trained as."""
+
+import contextlib
+
+import pytest
+
+from t2t.cli.flags import open_asked_run
+from t2t.errors import UserError
+from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.hparams.transformer import transformer_tiny
+from t2t.registry import HPARAMS, MODELS, PROBLEMS
+from t2t.run_dir import RunDir, RunRecord
+
+PLUGIN = """
+from t2t.problems.algorithmic import Reverse
+from t2t.registry import HPARAMS, PROBLEMS, register_problem
+
+register_problem("plugin_reverse")(Reverse)
+PROBLEMS.alias("plugin_other_name", "plugin_reverse")
+HPARAMS.alias("plugin_tiny", "transformer_tiny")
+"""
+
+
+@pytest.fixture(autouse=True)
+def _registries_as_before():
+    with contextlib.ExitStack() as stack:
+        for registry in (PROBLEMS, MODELS, HPARAMS):
+            stack.enter_context(registry.temporarily("only_for_this_test", object()))
+        yield
+
+
+@pytest.fixture
+def usr_dir(tmp_path):
+    folder = tmp_path / "plugin"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(PLUGIN)
+    return str(folder)
+
+
+@pytest.fixture
+def run(tmp_path):
+    tokens = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=5)
+    record = RunRecord(
+        problem="plugin_reverse_rev", model="transformer", hparams_set="transformer_tiny",
+        hparams=transformer_tiny().to_dict(), spec=ProblemSpec(name="plugin_reverse", features={"targets": tokens}),
+    )  # fmt: skip
+    return str(RunDir.create(tmp_path / "run", record, {}).path)
+
+
+def test_another_name_that_a_plugin_gives_is_known(run, usr_dir):
+    opened = open_asked_run(run, "plugin_other_name_rev", "transformer", "plugin_tiny", usr_dir)
+    assert str(opened.path) == run
+    assert PROBLEMS.canonical("plugin_other_name") == "plugin_reverse"
+
+
+def test_what_a_plugin_means_otherwise_is_refused(run, usr_dir):
+    with pytest.raises(UserError) as error:
+        open_asked_run(run, "plugin_other_name", "transformer", "plugin_tiny", usr_dir)
+    assert str(error.value) == (
+        f"the run in {run} is another: --problem=plugin_other_name asked, plugin_reverse_rev found; leave these flags "
+        f"out, they are optional"
+    )
+
+
+def test_no_plugin_is_loaded_for_the_names_of_the_run_or_for_none(run, usr_dir):
+    for names in ((), ("plugin_reverse_rev", "transformer", "transformer_tiny")):
+        open_asked_run(run, *names, usr_dir=usr_dir)
+    assert "plugin_reverse" not in PROBLEMS
+
+
+def test_without_its_folder_the_name_is_not_known(run):
+    with pytest.raises(UserError, match=r"is another: --problem=plugin_other_name_rev asked, plugin_reverse_rev found"):
+        open_asked_run(run, "plugin_other_name_rev")
