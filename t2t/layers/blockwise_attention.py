@@ -25,12 +25,12 @@ class WeightDropout(NamedTuple):
 
     rate: float
     seed: Any
-    """(2,) int."""
+    """(2,) int, or what the backend's generator takes."""
 
     def scale(self, shape, query_block, key_block):
         """Returns 0 where a weight is dropped and 1 / (1 - rate) elsewhere, float32 of `shape`."""
         pair = ops.cast(ops.stack([query_block, key_block]), self.seed.dtype)
-        keep = random_keep(shape, self.rate, self.seed + pair * _STRIDE)
+        keep = random_keep(shape, self.rate, ops.concatenate([self.seed[:2] + pair * _STRIDE, self.seed[2:]]))
         return ops.cast(keep, "float32") * (1.0 / (1.0 - self.rate))
 
 

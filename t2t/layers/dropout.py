@@ -46,8 +46,8 @@ class Dropout(keras.layers.Layer):
         return seed is not None and self.rate > 0.0
 
     def own_seed(self, seed):
-        """Returns the seed of this layer's masks, (2,) int."""
-        return seed + ops.cast(ops.array([0, self.salt]), seed.dtype)
+        """Returns the seed of this layer's masks, of the same shape."""
+        return ops.concatenate([seed[:-1], seed[-1:] + ops.cast(self.salt, seed.dtype)])
 
 
 def random_keep(shape, rate: float, seed):
