@@ -101,7 +101,7 @@ class BatchSearch:
 
     def _until(self, searched: _Searched, room, enough) -> tuple[_Searched, Any]:
         """Goes on until there is no more room, or no more than `enough` sentences are left; tells which are."""
-        encoded = searched.encoded if self._has_inputs else None
+        encoded = self._model.prepare_steps(searched.encoded if self._has_inputs else None)
         prefix_NP = None if self._has_inputs else searched.prefix
 
         def step(ids_N, position, cache):

@@ -135,10 +135,14 @@ class MultiHeadAttention(keras.layers.Layer):
         """Returns the keys and values of (B, S, D)."""
         return KeysValues(*self.project(y_BSD, names=("key", "value")))
 
-    def query_keys_values(self, x_BTD):
-        """Returns the queries, and the keys and values, of (B, T, D)."""
-        q, k, v = self.project(x_BTD, names=("query", "key", "value"))
+    def query_keys_values(self, x_BTD, fused=None):
+        """Returns the queries, and the keys and values, of (B, T, D); `fused` as from `fused_weights`."""
+        q, k, v = self.project(x_BTD, names=("query", "key", "value"), fused=fused)
         return q, KeysValues(k, v)
+
+    def fused_weights(self):
+        """Returns the weights of `query_keys_values` as it multiplies them, to be made once for many calls."""
+        return self.project.fused(("query", "key", "value"))
 
     def combine(self, q_BHTK, memory: KeysValues, keep, seed=None):
         """Returns (B, T, D): what the queries find among the keys, heads concatenated and projected by W^O."""

@@ -68,10 +68,10 @@ def with_own_position(cache: Cache, position: Any) -> Any:
 
 def ancestors_keep(ancestors: Any, position: Any) -> Any:
     """Returns (G, 1, K, L*K) bool: each beam may look at what its ancestors wrote up to `position`."""
-    groups, beams, length = ops.shape(ancestors)
+    _, beams, length = ops.shape(ancestors)
     is_whose_GKLK = ops.equal(ancestors[..., None], ops.arange(beams, dtype="int32"))
     is_past_L1 = ops.less_equal(ops.arange(length), position)[:, None]
-    return ops.reshape(ops.logical_and(is_whose_GKLK, is_past_L1), (groups, 1, beams, length * beams))
+    return ops.reshape(ops.logical_and(is_whose_GKLK, is_past_L1), (-1, 1, beams, length * beams))
 
 
 def write_position(kind: type[Cache], past: KeysValues, new: KeysValues, position: Any) -> KeysValues:

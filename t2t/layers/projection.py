@@ -35,18 +35,31 @@ class HeadProjection(keras.layers.Layer):
             if self.use_bias:
                 self.biases[name] = self.add_weight(name=f"{name}_bias", shape=(channels,), initializer="zeros")
 
-    def call(self, x_BTD, names: tuple[str, ...]):
-        """Returns one (B, H, T, K) tensor for each of `names`, in their order."""
-        kernel = ops.concatenate([ops.convert_to_tensor(self.kernels[name]) for name in names], axis=1)
-        y = ops.matmul(x_BTD, kernel)
-        if self.use_bias:
-            y = y + ops.concatenate([ops.convert_to_tensor(self.biases[name]) for name in names], axis=0)
-        ends = [sum(self.channels[n] for n in names[: i + 1]) for i in range(len(names) - 1)]
-        return (
-            tuple(self._split_heads(part) for part in ops.split(y, ends, axis=-1)) if ends else (self._split_heads(y),)
-        )
+    def call(self, x_BTD, names: tuple[str, ...], fused=None):
+        """Returns one (B, H, T, K) tensor for each of `names`, in their order.
 
-    def _split_heads(self, y):
-        shape = ops.shape(y)
-        y = ops.reshape(y, (shape[0], shape[1], self.num_heads, y.shape[-1] // self.num_heads))
+        Args:
+            x_BTD: (B, T, D).
+            names: of projections.
+            fused: what `fused(names)` returned, where it has been asked already.
+        """
+        kernel, bias = fused or self.fused(names)
+        # As rows of a matrix: of unknown sizes, a product with more axes costs a dozen small operations more.
+        y = ops.matmul(ops.reshape(x_BTD, (-1, x_BTD.shape[-1])), kernel)
+        y = y if bias is None else y + bias
+        ends = [sum(self.channels[n] for n in names[: i + 1]) for i in range(len(names) - 1)]
+        parts = ops.split(y, ends, axis=-1) if ends else (y,)
+        return tuple(self._split_heads(part, x_BTD) for part in parts)
+
+    def fused(self, names: tuple[str, ...]):
+        """Returns one kernel and one bias (None without biases) for several projections."""
+        kernel = ops.concatenate([ops.convert_to_tensor(self.kernels[name]) for name in names], axis=1)
+        if not self.use_bias:
+            return kernel, None
+        return kernel, ops.concatenate([ops.convert_to_tensor(self.biases[name]) for name in names], axis=0)
+
+    def _split_heads(self, y, x_BTD):
+        # Where the number of positions is known beforehand, as when decoding, the new shape is, too.
+        lengths = (-1, x_BTD.shape[1]) if isinstance(x_BTD.shape[1], int) else ops.shape(x_BTD)[:2]
+        y = ops.reshape(y, (*lengths, self.num_heads, y.shape[-1] // self.num_heads))
         return ops.transpose(y, (0, 2, 1, 3))  # (B, T, H, K) -> (B, H, T, K)

@@ -126,6 +126,13 @@ class SequenceModel(keras.Model):
         """
         raise NotImplementedError
 
+    def prepare_steps(self, encoded: Any) -> Any:
+        """Returns what `decode_step` is given as `encoded`, once before many steps.
+
+        A model may add here what steps would compute of its weights alone; any structure.
+        """
+        return encoded
+
     def decode_step(self, ids_N, position, cache: Any, encoded: Any) -> tuple[Any, Any]:
         """Returns the logits (N, V) float32 of the next id, and the new cache.
 
@@ -133,7 +140,7 @@ class SequenceModel(keras.Model):
             ids_N: (N,) int32, the last id of each hypothesis; PAD_ID at position 0, where nothing came before.
             position: int32 scalar, how many ids came before the one to predict.
             cache: what `init_cache` or the last step returned.
-            encoded: what `encode` returned; row n belongs to sentence n // (N / B).
+            encoded: what `encode` or `prepare_steps` returned; row n belongs to sentence n // (N / B).
         """
         raise NotImplementedError
 

@@ -41,6 +41,14 @@ class Encoded(NamedTuple):
     """(B, S) bool, True at data."""
 
 
+class Prepared(NamedTuple):
+    """What is the same at every step."""
+
+    encoded: Encoded | None
+    fused: tuple
+    """Of each decoder layer, the weights of queries, keys and values as one matrix and bias."""
+
+
 @register_model
 class Transformer(SequenceModel):
     """Attention Is All You Need: encoder and decoder of attention; a decoder alone where there is no input."""
@@ -153,10 +161,15 @@ class Transformer(SequenceModel):
         """Returns empty keys and values for the self-attention of every decoder layer; see the base class."""
         return self.decoder.empty_cache(rows // beams, beams, length)
 
-    def decode_step(self, ids_N, position, cache: Cache, encoded: Encoded | None):
+    def prepare_steps(self, encoded: Encoded | None) -> Prepared:
+        """Returns the encoder's output beside weights laid out for the steps."""
+        return Prepared(encoded, tuple(layer.self_attention.fused_weights() for layer in self.decoder.layers_))
+
+    def decode_step(self, ids_N, position, cache: Cache, encoded: Prepared | Encoded | None):
         """Returns (N, V) float32 logits and the cache with this position's keys and values in it."""
+        prepared = encoded if isinstance(encoded, Prepared) else self.prepare_steps(encoded)
         x_ND = self._embed_targets(ids_N[:, None], position)[:, 0]
-        hidden_ND, cache = self.decoder.step(x_ND, position, cache, encoded)
+        hidden_ND, cache = self.decoder.step(x_ND, position, cache, prepared)
         return self.logits(hidden_ND), cache
 
     def reorder_cache(self, cache: Cache, beams: Any) -> Cache:
@@ -229,8 +242,9 @@ class Decoder(keras.layers.Layer):
             x_BTD = layer(x_BTD, memory_BSD, memory_keep, seed=seed)
         return self.final_norm(x_BTD) if self.final_norm is not None else x_BTD
 
-    def step(self, x_ND, position, cache: Cache, encoded: Encoded | None):
+    def step(self, x_ND, position, cache: Cache, prepared: Prepared):
         """Returns (N, D) for the one position, and the cache with it."""
+        encoded = prepared.encoded
         ancestors = with_own_position(cache, position)
         keep = ancestors_keep(ancestors, position)
         memory_keep = None if encoded is None else keys_keep(encoded.keep)
@@ -238,7 +252,7 @@ class Decoder(keras.layers.Layer):
         layers = []
         for i, layer in enumerate(self.layers_):
             memory = None if encoded is None else encoded.keys_values[i]
-            x_ND, written = layer.step(x_ND, cache.layers[i], write, keep, memory, memory_keep)
+            x_ND, written = layer.step(x_ND, cache.layers[i], write, keep, memory, memory_keep, prepared.fused[i])
             layers.append(written)
         x_ND = self.final_norm(x_ND) if self.final_norm is not None else x_ND
         return x_ND, type(cache)(tuple(layers), ancestors)
@@ -286,7 +300,7 @@ class DecoderLayer(keras.layers.Layer):
             )
         return self.feed_forward_residual(x_BTD, sublayer=lambda x: self.feed_forward(x, seed=seed), seed=seed)
 
-    def step(self, x_ND, past: KeysValues, write: Callable, keep, memory: KeysValues | None, memory_keep):
+    def step(self, x_ND, past: KeysValues, write: Callable, keep, memory: KeysValues | None, memory_keep, fused):
         """Returns (N, D) for the one position of every row, and the keys and values with it.
 
         Args:
@@ -296,23 +310,26 @@ class DecoderLayer(keras.layers.Layer):
             keep: (N / K, 1, K, L*K) bool, what each row sees of them.
             memory: keys and values of the encoder's output, or None.
             memory_keep: (B, 1, 1, S) bool.
+            fused: weights of queries, keys and values.
         """
-        beams = ops.shape(keep)[2]
-        query, new = self.self_attention.query_keys_values(_in_groups(self.self_attention_residual.before(x_ND), beams))
+        before_GKD = _in_groups(self.self_attention_residual.before(x_ND), keep.shape[2])
+        query, new = self.self_attention.query_keys_values(before_GKD, fused)
         written = write(past, new)
         found_ND = _in_rows(self.self_attention.combine(query, written, keep))
         x_ND = self.self_attention_residual.after(x_ND, found_ND)
         if self.memory_attention is not None:
-            # The beams of a sentence are so many queries of it: its keys and values need no copy for each.
-            beams = ops.shape(x_ND)[0] // ops.shape(memory.keys)[0]
-            attention = self.memory_attention
             x_ND = self.memory_attention_residual(
-                x_ND,
-                sublayer=lambda x: _in_rows(
-                    attention.combine(attention.query(_in_groups(x, beams)), memory, memory_keep)
-                ),
+                x_ND, sublayer=lambda x: self._beams_attend_to_memory(x, memory, memory_keep, keep.shape[2])
             )
         return self.feed_forward_residual(x_ND, sublayer=self.feed_forward), written
+
+    def _beams_attend_to_memory(self, x_ND, memory: KeysValues, keep, beams: int):
+        # The rows of a sentence are so many queries of it: its keys and values need no copy for each. Where rows search
+        # alone, a sentence may have several; where it has one group of beams, their number is known beforehand.
+        if beams == 1:
+            beams = ops.shape(x_ND)[0] // ops.shape(memory.keys)[0]
+        attention = self.memory_attention
+        return _in_rows(attention.combine(attention.query(_in_groups(x_ND, beams)), memory, keep))
 
     def memory(self, memory_BSD) -> KeysValues:
         """Returns the keys and values (B, H, S, channels of a head) of the encoder's output."""
