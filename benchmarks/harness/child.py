@@ -69,12 +69,15 @@ class Clock:
         self._warm, self.wanted = job["warm"], job["warm"] + job["steps"]
         self._ends = []
         self._first = 0.0
+        self._others = Others()
 
     def tick(self):
         """Notes the end of an update."""
         if not self._ends:
             self._first = seconds_since_start()
         self._ends.append(time.perf_counter())
+        if len(self._ends) == self._warm:
+            self._others = Others()
 
     @property
     def done(self):
@@ -85,4 +88,22 @@ class Clock:
         """Returns seconds from the start of the process to the first update, and of each measured update."""
         ends = self._ends[self._warm - 1 : self.wanted]
         seconds = [ends[i + 1] - ends[i] for i in range(len(ends) - 1)]
-        return {"seconds_to_first_update": self._first, "update_seconds": seconds}
+        return {"seconds_to_first_update": self._first, "update_seconds": seconds, "others": self._others.cores()}
+
+
+class Others:
+    """What everybody else on the machine computes from now on."""
+
+    def __init__(self):
+        self._began, self._all, self._own = time.perf_counter(), _busy_seconds(), time.process_time()
+
+    def cores(self):
+        """Returns how many cores others have kept busy since, on the average."""
+        own = time.process_time() - self._own
+        return max(0.0, _busy_seconds() - self._all - own) / max(time.perf_counter() - self._began, 1e-3)
+
+
+def _busy_seconds():
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system, _, _, irq, soft_irq, steal = map(int, file.readline().split()[1:9])
+    return (user + nice + system + irq + soft_irq + steal) / os.sysconf("SC_CLK_TCK")

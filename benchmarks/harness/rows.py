@@ -74,13 +74,18 @@ def compared(work: str, config: str, taken: Sequence[Turns], read, **how: Any) -
         how: `unit` and what else `row` takes.
     """
     ours, *peers = taken
-    common = {**how, "versions": {"t2t": ours.figures[0].get("versions", {})}, "ours_load": ours.of(_load)}
+    common = {
+        **how,
+        "versions": {"t2t": ours.figures[0].get("versions", {})},
+        "ours_load": ours.of(_load),
+        "ours_others": ours.of(_others),
+    }
     found = []
     for peer in peers:
         if peer.figures:
             more = {**common, "versions": {**common["versions"], peer.name: peer.figures[0].get("versions", {})}}
             found.append(row(work, config, ours.of(read), peer=peer.name, theirs=peer.of(read),
-                             theirs_load=peer.of(_load), **more))  # fmt: skip
+                             theirs_load=peer.of(_load), theirs_others=peer.of(_others), **more))  # fmt: skip
     return found or [row(work, config, ours.of(read), **common)]
 
 
@@ -120,6 +125,10 @@ def _number(value: float) -> str:
 
 def _load(figures: dict[str, Any]) -> float:
     return figures["load"]
+
+
+def _others(figures: dict[str, Any]) -> float:
+    return figures["others"]
 
 
 def _processor() -> str:

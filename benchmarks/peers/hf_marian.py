@@ -7,9 +7,11 @@ from benchmarks.peers._torch_training import PAD, set_threads, train
 
 EOS = 1
 
+LONGEST = 512
 
-def build(config, vocab_size):
-    """Returns a MarianMTModel of a config's sizes, with one table of embeddings."""
+
+def build(config, vocab_size, tied=True):
+    """Returns a MarianMTModel of a config's sizes, with one table of embeddings; `tied`: for the output layer too."""
     sizes = {
         f"{stack}_{name}": config[size]
         for stack in ("encoder", "decoder")
@@ -18,8 +20,8 @@ def build(config, vocab_size):
     return transformers.MarianMTModel(
         transformers.MarianConfig(
             vocab_size=vocab_size, d_model=config["width"], **sizes, dropout=config["dropout"], attention_dropout=0.0,
-            activation_dropout=0.0, activation_function="relu", max_position_embeddings=512, scale_embedding=True,
-            share_encoder_decoder_embeddings=True, tie_word_embeddings=True, pad_token_id=PAD, eos_token_id=EOS,
+            activation_dropout=0.0, activation_function="relu", max_position_embeddings=LONGEST, scale_embedding=True,
+            share_encoder_decoder_embeddings=True, tie_word_embeddings=tied, pad_token_id=PAD, eos_token_id=EOS,
             decoder_start_token_id=PAD, bos_token_id=None, forced_eos_token_id=None, use_cache=True,
         )
     )  # fmt: skip

@@ -1,0 +1,146 @@
+"""Compares decoding: sentences and tokens a second at several beams, outputs, memory; all with the same weights."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness.corpus import Corpus
+from benchmarks.harness.flags import Setting, build_parser, settings
+from benchmarks.harness.prepared import prepare
+from benchmarks.harness.processes import run
+from benchmarks.harness.rows import Row, compared, row, unavailable
+from benchmarks.harness.sentences import encoded, of_equal_lengths
+from benchmarks.harness.turns import Turns, take_turns
+from benchmarks.harness.weights import export
+from benchmarks.peers import DECODING
+from t2t.checkpoints.store import CheckpointStore
+from t2t.run_dir import RunDir
+
+WORK = "decoding"
+BATCH = 32
+"""Sentences of a batch."""
+
+TRAINED = {"tiny": 1500}
+"""Updates that a model of a config is trained for; others keep their random weights, and their outputs go on until
+they are as long as the source and `FIXED_EXTRA` ids."""
+
+FIXED_EXTRA, FREE_EXTRA = 10, 50
+"""Ids that an output may be longer than its source."""
+
+PAIRS = 20
+"""Pairs whose log-probabilities must be ours before a peer is timed."""
+
+TOLERANCE = 1e-3
+"""Of a log-probability, relative."""
+
+_LEARNING = ",learning_rate_schedule=linear,learning_rate=0.003,learning_rate_warmup_steps=300"
+
+
+def main(argv: list[str]) -> int:
+    """Runs the comparison; returns its exit status."""
+    parser = build_parser(WORK, __doc__, DECODING)
+    parser.add_argument("--run", type=Path, help="run directory of a trained model; default: trained here where the "
+                        "config is tiny, else random weights")  # fmt: skip
+    parser.add_argument("--train_steps", type=int, help="updates to train for; 1 = random weights, outputs of fixed "
+                        "lengths")  # fmt: skip
+    parser.add_argument("--beams", default="4,1,8", help="beams to search with, the first is compared closely")
+    parser.add_argument("--sentences", type=int, help="how many are decoded; default: by config")
+    parser.add_argument("--batch", type=int, default=BATCH, help="sentences of a batch")
+    arguments = parser.parse_args(argv)
+    setting = settings(arguments, sentences=arguments.sentences)
+    sides, missing = setting.sides(WORK, DECODING)
+    job = _job(setting)
+    taken = take_turns(sides, job, setting.turns, setting.scratch, setting.conditions)
+    _check_scores(taken, {side.name: side.options for side in sides})
+    failed = [unavailable(WORK, setting.config.name, one.name, one.failure) for one in taken if one.failure]
+    rows = [*_speed(setting, job, taken), *_outputs(setting, job, taken)]
+    return setting.finish([*rows, *missing, *failed])
+
+
+def _job(setting: Setting) -> dict[str, Any]:
+    """Returns the job of every side; trains the model first where none is given."""
+    arguments, corpus = setting.arguments, setting.corpus()
+    steps = arguments.train_steps or TRAINED.get(setting.config.name, 1)
+    fixed = arguments.run is None and steps == 1
+    folder = arguments.run or _trained(setting, corpus, steps)
+    weights = setting.scratch / "weights.npz"
+    sizes = export(folder, weights)
+    sources, targets = encoded(corpus, RunDir.open(str(folder)))
+    chosen = sources[: setting.config.sentences]
+    if fixed:
+        chosen = of_equal_lengths(sources, setting.config.sentences, arguments.batch)
+    return {
+        "run": str(folder),
+        "weights": str(weights),
+        "sizes": sizes,
+        "sentences": chosen,
+        "pairs": list(zip(sources[:PAIRS], targets[:PAIRS], strict=True)),
+        "beams": [int(beam) for beam in arguments.beams.split(",")],
+        "batch": arguments.batch,
+        "fixed": fixed,
+        "extra_length": FIXED_EXTRA if fixed else FREE_EXTRA,
+    }
+
+
+def _trained(setting: Setting, corpus: Corpus, steps: int) -> Path:
+    """Returns the run directory of a model of the config, trained the first time it is asked for."""
+    prepared = prepare(corpus, setting.home, setting.arguments.vocab_size)
+    overrides = setting.config.overrides() + (_LEARNING if steps > 1 else "")
+    digest = hashlib.sha256(overrides.encode()).hexdigest()[:8]
+    folder = setting.home / "runs" / f"{prepared.data_dir.name}-{setting.config.name}-{steps}-{digest}"
+    if RunDir.exists(folder) and CheckpointStore(RunDir.open(str(folder)).checkpoints_folder).latest() == steps:
+        return folder
+    job = {"data_dir": str(prepared.data_dir), "output_dir": str(folder), "overrides": overrides, "seed": 1}
+    run(setting.ours("run"), {**job, "train_steps": steps}, setting.scratch, setting.conditions)
+    return folder
+
+
+def _check_scores(taken: list[Turns], options: dict[str, Any]) -> None:
+    """Strikes out a peer that is no copy of our model: it gives other probabilities to the same outputs."""
+    ours = taken[0].figures[0]["scores"]
+    for peer in taken[1:]:
+        for figures in peer.figures:
+            worst = max(abs(a - b) / max(1.0, abs(a)) for a, b in zip(ours, figures["scores"], strict=True))
+            figures["deviation"] = worst
+            if worst > TOLERANCE and options[peer.name].get("compute_type") != "int8":
+                peer.failure = f"its log-probabilities of {PAIRS} pairs differ from ours by up to {worst:.2g} of them"
+        if peer.failure:
+            peer.figures = []
+
+
+def _speed(setting: Setting, job: dict[str, Any], taken: list[Turns]) -> list[Row]:
+    name, count = setting.config.name, len(job["sentences"])
+    main_beam = job["beams"][0]
+    how = "random weights, fixed lengths" if job["fixed"] else "trained weights"
+    found = []
+    for beam in job["beams"]:
+        work = WORK if beam == main_beam else f"{WORK}.beam{beam}"
+        found += compared(work, name, taken, lambda f, b=beam: count / f["searches"][str(b)]["seconds"],
+                          unit="sentences/s", beam=beam, sentences=count, weights=how)  # fmt: skip
+        found += compared(f"{WORK}.tokens.beam{beam}", name, taken, lambda f, b=beam: _tokens_per_second(f, b),
+                          unit="output tokens/s", beam=beam)  # fmt: skip
+    memory = compared(f"{WORK}.peak_memory", name, taken, lambda f: f["peak_memory_mb"], unit="MB", better="lower")
+    first = compared(f"{WORK}.first_pass", name, taken, lambda f: f["searches"][str(main_beam)]["first"], unit="s",
+                     better="lower", beam=main_beam)  # fmt: skip
+    return [*found, *memory, *first]
+
+
+def _tokens_per_second(figures: dict[str, Any], beam: int) -> float:
+    search = figures["searches"][str(beam)]
+    return sum(map(len, search["outputs"])) / search["seconds"]
+
+
+def _outputs(setting: Setting, job: dict[str, Any], taken: list[Turns]) -> list[Row]:
+    """Returns how many hypotheses of the first beam are ours to the letter, and how probable both sides' are."""
+    name, beam = setting.config.name, str(job["beams"][0])
+    outputs = {side.name: side.figures[0]["searches"][beam]["outputs"] for side in taken if side.figures}
+    job = {"run": job["run"], "sentences": job["sentences"], "outputs": outputs}
+    scores = run(setting.ours("scoring"), job, setting.scratch, setting.conditions)["scores"]
+    ours, mean = outputs[taken[0].name], {name: sum(found) / len(found) for name, found in scores.items()}
+    found = []
+    for peer in list(outputs)[1:]:
+        same = sum(a == b for a, b in zip(ours, outputs[peer], strict=True)) / len(ours)
+        found.append(row(f"{WORK}.identical", name, [same], peer=peer, unit="of the hypotheses"))
+        found.append(row(f"{WORK}.log_probability", name, [mean[taken[0].name]], peer=peer, theirs=[mean[peer]],
+                         unit="nats, mean"))  # fmt: skip
+    return found

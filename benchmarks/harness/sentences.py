@@ -1,0 +1,47 @@
+"""Test sentences, as ids of a run's vocabulary."""
+
+from collections import Counter, defaultdict
+
+from benchmarks.harness.corpus import Corpus
+from t2t.constants import INPUTS, TARGETS, TEST
+from t2t.errors import UserError
+from t2t.run_dir import RunDir
+from t2t.text.lines import read_parallel
+
+Ids = list[list[int]]
+"""Of each sentence, without end of sequence."""
+
+
+def encoded(corpus: Corpus, run: RunDir) -> tuple[Ids, Ids]:
+    """Returns sources and targets of the test split."""
+    pairs = list(read_parallel(*corpus.files[TEST], Counter()))
+    encoders = run.encoders()
+    return tuple(
+        encoders[feature].encode_batch([pair[side] for pair in pairs]) for side, feature in enumerate((INPUTS, TARGETS))
+    )
+
+
+def of_equal_lengths(sentences: Ids, count: int, batch: int) -> Ids:
+    """Returns sentences, as many as fill whole batches, such that those of a batch are of one length.
+
+    The batches are spread evenly over the lengths that occur often enough.
+
+    Raises:
+        UserError: there are too few sentences of equal lengths.
+    """
+    by_length = defaultdict(list)
+    for ids in sentences:
+        by_length[len(ids)].append(ids)
+    batches = [
+        same[start : start + batch]
+        for _, same in sorted(by_length.items())
+        for start in range(0, len(same) - batch + 1, batch)
+    ]
+    wanted = max(1, count // batch)
+    if len(batches) < wanted:
+        raise UserError(
+            f"--sentences={count} --batch={batch}: the test text has {len(batches)} batches of one length each; "
+            f"ask for fewer"
+        )
+    places = [round((number + 0.5) * len(batches) / wanted - 0.5) for number in range(wanted)]
+    return [ids for place in places for ids in batches[place]]

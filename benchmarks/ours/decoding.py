@@ -1,0 +1,57 @@
+"""Decodes as `t2t-decoder` does, with a run's latest checkpoint, and times it."""
+
+import keras
+
+from benchmarks.harness.child import read_job, versions
+from benchmarks.harness.decoding_child import time_decoding
+from t2t.cli.common import import_quietly
+from t2t.constants import EOS_ID
+
+
+def main():
+    """Writes the times of the searches, and what was found."""
+    job = read_job()
+    translator = build_translator(job["run"], job["fixed"])
+
+    def decode(beam):
+        # Rows of a batch as the others have them; how sentences are sorted and batched is the translator's own.
+        longest = max(map(len, job["sentences"])) + 1
+        mean = sum(map(len, job["sentences"])) / len(job["sentences"]) + 1
+        found = translator.translate_ids(
+            job["sentences"],
+            beam_size=beam,
+            alpha=0.0,
+            extra_length=job["extra_length"],
+            max_input_length=longest,
+            decode_batch_size=round(job["batch"] * beam * mean),
+        )
+        return [[i for i in best.ids if i != EOS_ID] for best, *_ in found]
+
+    def score(pairs):
+        return translator.score_ids(*zip(*pairs, strict=True))
+
+    time_decoding(job, decode, score, versions("tensorflow", "keras", "numpy"))
+
+
+def build_translator(run: str, never_ending: bool):
+    """Returns the run's translator; `never_ending`: of a model whose outputs go on until they are cut."""
+    loaded = import_quietly("t2t.runs.loading").load(run)
+    if not never_ending:
+        return loaded.translator()
+    transformer = import_quietly("t2t.models.transformer").Transformer
+
+    class NeverEnding(transformer):
+        """Gives the end of sequence no probability while it decodes."""
+
+        def decode_step(self, ids_N, position, cache, encoded):
+            logits_NV, cache = super().decode_step(ids_N, position, cache, encoded)
+            ends_V = keras.ops.one_hot(EOS_ID, logits_NV.shape[-1])
+            return logits_NV - 1e9 * ends_V, cache
+
+    model = NeverEnding(loaded.hparams.model, loaded.run.record.spec, name=loaded.model.name)
+    import_quietly("t2t.training.weights").assign_model(model, loaded.checkpoint.weights)
+    return import_quietly("t2t.inference").Translator(loaded.problem, model, loaded.hparams.decode)
+
+
+if __name__ == "__main__":
+    main()

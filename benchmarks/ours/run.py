@@ -1,0 +1,16 @@
+"""Trains the run that is decoded."""
+
+from benchmarks.harness.child import read_job, write_result
+from benchmarks.ours.runs import build_run
+
+
+def main():
+    """Leaves the run in `output_dir`; one that was interrupted goes on."""
+    job = read_job()
+    run = build_run(job, train_steps=job["train_steps"], log_every=50)
+    run.fit()
+    write_result(job, train_steps=job["train_steps"])
+
+
+if __name__ == "__main__":
+    main()

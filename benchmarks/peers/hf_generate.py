@@ -1,0 +1,99 @@
+"""Decodes with Hugging Face's MarianMTModel and `generate`, the model filled with our weights."""
+
+import numpy as np
+import torch
+
+from benchmarks.harness.child import read_job, versions
+from benchmarks.harness.decoding_child import in_batches, time_decoding
+from benchmarks.peers._torch_training import PAD, set_threads
+from benchmarks.peers._weights import Weights
+from benchmarks.peers.hf_marian import EOS, LONGEST, build
+
+
+def build_filled(weights, sizes):
+    """Returns the model with our weights; its first input has no embedding, as ours has none."""
+    model = build(sizes, sizes["vocab_size"], tied=False)
+    table = torch.from_numpy(weights["target_embedding/table"])
+    with torch.no_grad():
+        model.model.shared.weight.copy_(table)
+        model.model.shared.weight[PAD] = 0.0
+        model.lm_head.weight.copy_(table)
+        for stack, name in ((model.model.encoder, "encoder"), (model.model.decoder, "decoder")):
+            stack.embed_tokens.weight.copy_(model.model.shared.weight)
+            stack.embed_positions.weight.copy_(torch.from_numpy(weights["positions"][:LONGEST]))
+            for number, layer in enumerate(stack.layers):
+                _fill_layer(layer, weights, f"{name}/layer_{number}")
+        for module in model.modules():
+            if isinstance(module, torch.nn.LayerNorm):
+                module.eps = sizes["epsilon"]
+    return model.eval()
+
+
+def _fill_layer(layer, weights, name):
+    attentions = [("self_attn", "self_attention")]
+    if hasattr(layer, "encoder_attn"):
+        attentions.append(("encoder_attn", "encdec_attention"))
+    for theirs, ours in attentions:
+        for projection, part in (("q", "query"), ("k", "key"), ("v", "value"), ("out", "output")):
+            filled = getattr(getattr(layer, theirs), f"{projection}_proj")
+            _fill(filled, weights.projections(f"{name}/{ours}", (part,)))
+        _fill(getattr(layer, f"{theirs}_layer_norm"), weights.norm(f"{name}/{ours}"))
+    _fill(layer.fc1, weights.dense(f"{name}/ffn/inner"))
+    _fill(layer.fc2, weights.dense(f"{name}/ffn/outer"))
+    _fill(layer.final_layer_norm, weights.norm(f"{name}/ffn"))
+
+
+def _fill(module, arrays):
+    for parameter, array in zip((module.weight, module.bias), arrays):  # noqa: B905  Python 3.9
+        parameter.copy_(torch.from_numpy(array))
+
+
+def main():
+    """Writes the times of the searches, and what was found."""
+    job = read_job()
+    set_threads(job)
+    model = build_filled(Weights(job["weights"]), job["sizes"])
+    sources = [[*ids, EOS] for ids in job["sentences"]]
+
+    def decode(beam):
+        found = [None] * len(sources)
+        for batch, most in in_batches(job):
+            rows = _search(job, model, [sources[i] for i in batch], beam, most)
+            for number, row in zip(batch, rows):  # noqa: B905  Python 3.9
+                found[number] = [i for i in row if i not in (PAD, EOS)]
+        return found
+
+    def score(pairs):
+        return [_log_probability(model, [*source, EOS], [*target, EOS]) for source, target in pairs]
+
+    time_decoding(job, decode, score, versions("torch", "transformers", "numpy"))
+
+
+def _search(job, model, sources, beam, most):
+    ids = _padded(sources)
+    with torch.inference_mode():
+        found = model.generate(
+            input_ids=ids, attention_mask=(ids != PAD).long(), num_beams=beam, do_sample=False, max_new_tokens=most,
+            min_new_tokens=most if job["fixed"] else None, length_penalty=0.0, early_stopping=False, use_cache=True,
+            suppress_tokens=[PAD],
+        )  # fmt: skip
+    return found[:, 1:].tolist()
+
+
+def _log_probability(model, source, target):
+    with torch.inference_mode():
+        logits = model(
+            input_ids=_padded([source]), decoder_input_ids=torch.tensor([[PAD, *target[:-1]]]), use_cache=False
+        ).logits[0]
+    return float(torch.log_softmax(logits, -1)[torch.arange(len(target)), torch.tensor(target)].sum())
+
+
+def _padded(rows):
+    ids = np.full((len(rows), max(map(len, rows))), PAD, np.int64)
+    for row, values in zip(ids, rows):  # noqa: B905  Python 3.9
+        row[: len(values)] = values
+    return torch.from_numpy(ids)
+
+
+if __name__ == "__main__":
+    main()
