@@ -30,13 +30,14 @@ from t2t.decoding.step import (
     NextToken,
     StepFn,
     as_next_token,
+    best_log_probs,
     check_sizes,
     row_start_ids,
     step_limits,
     widened,
     write_column,
 )
-from t2t.decoding.topk import Candidates, best_over_beams, top_k, top_k_of_wide
+from t2t.decoding.topk import Candidates, best_over_beams, top_k
 from t2t.layers.beams import gather_beams, reorder_rows
 
 
@@ -215,13 +216,7 @@ def expand(alive_log_probs: Any, found: NextToken, vocab_size: int) -> Candidate
         vocab_size: V.
     """
     beam_size = alive_log_probs.shape[1]
-    # Those of a beam are ranked before they are normalised, which changes no order. The id that is never produced may
-    # be among them: one more makes up for it.
-    per_beam = min(2 * beam_size + (found.never is not None), vocab_size)
-    scores_NJ, tokens_NJ = top_k_of_wide(ops.reshape(found.scores, (-1, vocab_size)), per_beam)
-    log_probs_NJ = scores_NJ - found.log_total[:, None]
-    if found.never is not None:
-        log_probs_NJ = ops.where(ops.equal(tokens_NJ, found.never), NO_HYPOTHESIS, log_probs_NJ)
+    log_probs_NJ, tokens_NJ = best_log_probs(found, vocab_size, 2 * beam_size)
     totals_NJ = ops.reshape(alive_log_probs, (-1, 1)) + log_probs_NJ
     # The floor keeps forbidden tokens (-inf) and places without a hypothesis at one finite value.
     return best_over_beams(ops.maximum(totals_NJ, NO_HYPOTHESIS), tokens_NJ, beam_size, 2 * beam_size)

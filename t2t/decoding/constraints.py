@@ -33,13 +33,11 @@ def forced(found: NextToken, prefix_NP: Any, position: Any) -> NextToken:
         return found
     width = ops.shape(prefix_NP)[1]
 
-    def replaced():
+    def certain():
         wanted_N = ops.take(prefix_NP, ops.minimum(position, width - 1), axis=1)
-        goes_on_N = ops.not_equal(wanted_N, PAD_ID)
         is_wanted_NV = ops.equal(ops.arange(found.scores.shape[-1])[None, :], wanted_N[:, None])
+        # As a log-probability, and as a logit beside which the others are nothing.
         certain_NV = ops.where(is_wanted_NV, 0.0, _FORBIDDEN)
-        scores_NV = ops.where(goes_on_N[:, None], certain_NV, found.scores)
-        return scores_NV, ops.where(goes_on_N, 0.0, found.log_total)
+        return ops.where(ops.not_equal(wanted_N, PAD_ID)[:, None], certain_NV, found.scores)
 
-    scores_NV, log_total_N = ops.cond(position < width, replaced, lambda: (found.scores, found.log_total))
-    return NextToken(scores_NV, log_total_N, found.never)
+    return found._replace(scores=ops.cond(position < width, certain, lambda: found.scores))

@@ -18,13 +18,14 @@ from t2t.decoding.step import (
     StepFn,
     all_log_probs,
     as_next_token,
+    best_log_probs,
     check_sizes,
     row_start_ids,
     step_limits,
     widened,
     write_column,
 )
-from t2t.decoding.topk import keep_top_k, keep_top_p, most_probable, top_k_of_wide
+from t2t.decoding.topk import keep_top_k, keep_top_p, most_probable
 from t2t.errors import UserError
 
 Chooser = Callable[[NextToken, Any], tuple[Any, Any]]
@@ -127,13 +128,11 @@ def most_probable_of(vocab_size: int) -> Chooser:
     """Returns what chooses the most probable token, ties going to the lower id."""
 
     def choose(found, position):
-        scores_NJ, tokens_NJ = top_k_of_wide(ops.reshape(found.scores, (-1, vocab_size)), 1 + (found.never is not None))
-        score_N, token_N = scores_NJ[:, 0], tokens_NJ[:, 0]
-        if found.never is not None:
-            second_N = ops.equal(token_N, found.never)
-            score_N = ops.where(second_N, scores_NJ[:, 1], score_N)
-            token_N = ops.where(second_N, tokens_NJ[:, 1], token_N)
-        return token_N, score_N - found.log_total
+        log_probs_NJ, tokens_NJ = best_log_probs(found, vocab_size, 1)
+        if found.never is None:
+            return tokens_NJ[:, 0], log_probs_NJ[:, 0]
+        struck_N = ops.equal(tokens_NJ[:, 0], found.never)
+        return tuple(ops.where(struck_N, both[:, 1], both[:, 0]) for both in (tokens_NJ, log_probs_NJ))
 
     return choose
 

@@ -9,21 +9,22 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from t2t.decoding.topk import top_k_of_wide
 from t2t.errors import UserError
 
 
 class NextToken(NamedTuple):
-    """Log-probabilities of the next token that have not been normalised: log p(v) = scores[:, v] - log_total.
+    """What a model says of the next token of every row.
 
-    A search needs few of the V numbers of a row normalised; subtracting from all of them is a pass over memory.
+    A search needs few of the V log-probabilities of a row, so they are normalised where they are needed.
     """
 
     scores: Any
-    """(N, V) float32, natural logarithms; -inf forbids a token."""
-    log_total: Any
-    """(N,) float32: logarithm of the sum of exp(scores) over V."""
+    """(N, V) float32: logits or log-probabilities; -inf forbids a token."""
+    normalised: bool
+    """Whether they are log-probabilities."""
     never: int | None = None
-    """The id that is never produced, whatever its score; what it has in `log_total` goes to no other."""
+    """The id that is never produced, whatever its score; the probability that it has goes to no other."""
 
 
 StepFn = Callable[[Any, Any, Any], tuple[Any, Any]]
@@ -42,27 +43,45 @@ still passed in and what comes back for them is ignored.
 """
 
 
-def from_logits(logits: Any) -> NextToken:
-    """Returns what (N, V) float32 logits say of the next token."""
-    highest_N1 = ops.stop_gradient(ops.max(logits, axis=-1, keepdims=True))
-    totals_N = ops.log(ops.sum(ops.exp(logits - highest_N1), axis=-1))
-    return NextToken(logits, totals_N + highest_N1[:, 0])
-
-
 def as_next_token(found: Any) -> NextToken:
     """Returns what a step function gave as a `NextToken`."""
-    if isinstance(found, NextToken):
-        return found
-    log_probs_NV = ops.cast(found, "float32")
-    return NextToken(log_probs_NV, ops.zeros_like(log_probs_NV[:, 0]))
+    return found if isinstance(found, NextToken) else NextToken(ops.cast(found, "float32"), normalised=True)
 
 
 def all_log_probs(found: NextToken, vocab_size: int) -> Any:
     """Returns the log-probabilities of every token, (N, V) float32; -inf for the one that is never produced."""
-    log_probs_NV = ops.reshape(found.scores - found.log_total[:, None], (-1, vocab_size))
+    scores_NV = ops.reshape(found.scores, (-1, vocab_size))
+    log_probs_NV = scores_NV if found.normalised else ops.log_softmax(scores_NV, axis=-1)
     if found.never is None:
         return log_probs_NV
     return ops.where(ops.equal(ops.arange(vocab_size), found.never)[None, :], -float("inf"), log_probs_NV)
+
+
+def best_log_probs(found: NextToken, vocab_size: int, count: int) -> tuple[Any, Any]:
+    """Returns the `count` most probable tokens of each row, or all V, best first; ties go to the lower id.
+
+    Returns:
+        Log-probabilities (N, J) float32, those of a token that is never produced -inf, and ids (N, J) int32.
+    """
+    scores_NV = ops.reshape(found.scores, (-1, vocab_size))
+    # One more makes up for the one that may be struck out.
+    scores_NJ, tokens_NJ = top_k_of_wide(scores_NV, min(count + (found.never is not None), vocab_size))
+    log_probs_NJ = scores_NJ if found.normalised else scores_NJ - _log_totals(scores_NV, scores_NJ, tokens_NJ)
+    if found.never is not None:
+        log_probs_NJ = ops.where(ops.equal(tokens_NJ, found.never), -float("inf"), log_probs_NJ)
+    return log_probs_NJ, tokens_NJ
+
+
+def _log_totals(scores_NV: Any, best_NJ: Any, tokens_NJ: Any) -> Any:
+    """Returns log(sum(exp(scores))) of each row, (N, 1).
+
+    It is what a score exceeds its log-probability by; the best token's probability, at least 1/V, has the digits for
+    it. A softmax is one pass over a row while that is at hand; a difference, an exponential and a sum are three.
+    """
+    rows, width = ops.shape(scores_NV)
+    places_N = ops.arange(rows, dtype="int32") * width + tokens_NJ[:, 0]
+    best_probs_N = ops.take(ops.reshape(ops.softmax(scores_NV, axis=-1), (-1,)), places_N)
+    return best_NJ[:, :1] - ops.log(best_probs_N)[:, None]
 
 
 def check_sizes(*, rows_per_sentence: int, vocab_size: int = 2) -> None:

@@ -15,7 +15,7 @@ from t2t.decoding.constraints import forced, never_padding
 from t2t.decoding.result import SearchResult
 from t2t.decoding.search import SearchSettings, rules
 from t2t.decoding.state import repeat_for_beams, take_sentences
-from t2t.decoding.step import from_logits
+from t2t.decoding.step import NextToken
 from t2t.models.base import SequenceModel
 
 ROOM = 16
@@ -106,7 +106,7 @@ class BatchSearch:
 
         def step(ids_N, position, cache):
             logits_NV, cache = self._model.decode_step(ids_N, position, cache, encoded)
-            return forced(never_padding(from_logits(logits_NV)), prefix_NP, position), cache
+            return forced(never_padding(NextToken(logits_NV, normalised=False)), prefix_NP, position), cache
 
         search = self._rules(searched)
         progress = search.advance(step, search.with_room(searched.progress, room), room, enough)

@@ -4,15 +4,28 @@ import numpy as np
 from keras import ops
 
 from t2t.decoding.constraints import forced, never_padding
-from t2t.decoding.step import all_log_probs, from_logits
+from t2t.decoding.step import NextToken, all_log_probs, best_log_probs
 
 LOG_PROBS_NV = np.log(np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]], np.float32))
 LOGITS_NV = LOG_PROBS_NV + np.array([[3.0], [-2.0]], np.float32)
-FOUND = from_logits(ops.convert_to_tensor(LOGITS_NV))
+FOUND = NextToken(ops.convert_to_tensor(LOGITS_NV), normalised=False)
 
 
 def test_logits_are_normalised_when_asked():
     np.testing.assert_allclose(all_log_probs(FOUND, 4), LOG_PROBS_NV, atol=1e-6)
+
+
+def test_the_best_are_normalised_alone():
+    for found in (FOUND, NextToken(ops.convert_to_tensor(LOG_PROBS_NV), normalised=True)):
+        best, tokens = best_log_probs(found, 4, 2)
+        np.testing.assert_allclose(best, np.log([[0.4, 0.3], [0.4, 0.3]]), atol=1e-6)
+        np.testing.assert_array_equal(tokens, [[3, 2], [0, 1]])
+
+
+def test_the_best_of_what_may_be_written():
+    best, tokens = best_log_probs(never_padding(FOUND), 4, 2)
+    np.testing.assert_array_equal(tokens, [[3, 2, 1], [0, 1, 2]])
+    np.testing.assert_allclose(best, [np.log([0.4, 0.3, 0.2]), [-np.inf, *np.log([0.3, 0.2])]], atol=1e-6)
 
 
 def test_padding_is_never_written_and_the_others_stay():
