@@ -26,6 +26,8 @@ class Batch:
     """(rows,) int64."""
     widths: dict[str, int]
     """Padded length of each sequence feature."""
+    rows: int = 0
+    """Rows that it is filled up to with empty ones; 0 = none are added."""
 
 
 class Ladder:

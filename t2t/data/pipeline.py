@@ -10,6 +10,7 @@ import numpy as np
 from t2t.constants import EOS_ID
 from t2t.data.batching import LADDER_STEP, Batch, Ladder, cut
 from t2t.data.columns import batch_dtype, pad
+from t2t.data.fixed_shapes import FixedShapes
 from t2t.data.reader import SplitReader
 from t2t.data.sampler import WindowedOrder
 from t2t.errors import UserError, did_you_mean
@@ -43,6 +44,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             features under their own names.
         max_length: examples with a longer sequence are skipped; None to skip none.
         ladder_step: ratio of neighbouring widths, see `Ladder`.
+        fixed_shapes: at most so many shapes occur, see `FixedShapes`; 0 for any.
         state: where to start; None for the beginning.
 
     Raises:
@@ -59,6 +61,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         columns: Mapping[str, str] | None = None,
         max_length: int | None = None,
         ladder_step: float = LADDER_STEP,
+        fixed_shapes: int = 0,
         state: State | None = None,
     ):
         self._reader, self._batch_size, self._max_length = reader, batch_size, max_length
@@ -68,6 +71,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         self._ladder = Ladder(_longest(reader, self._sequences, max_length), ladder_step)
         self.skipped = self._count_skipped()
         """Examples of each epoch that are longer than `max_length`."""
+        self._shapes = self._choose_shapes(fixed_shapes) if fixed_shapes else None
         self._plan: tuple[tuple[int, int], list[Batch]] | None = None
         self.seek(state or {"epoch": 0, "window": 0, "batch": 0})
 
@@ -112,14 +116,34 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         """Returns the batches of the present window, in the order of training."""
         place = (self._epoch, self._window)
         if self._plan is None or self._plan[0] != place:
-            indices = self._order.indices(*place)
-            lengths = _lengths(self._reader, self._sequences, indices)
-            if self.skipped:
-                keep = _short_enough(lengths, self._max_length)
-                indices, lengths = indices[keep], {name: counts[keep] for name, counts in lengths.items()}
-            batches = cut(indices, lengths, self._batch_size, self._ladder)
+            indices, lengths = self._of_window(*place)
+            if self._shapes is None:
+                batches = cut(indices, lengths, self._batch_size, self._ladder)
+            else:
+                batches = self._shapes.cut(indices, lengths)
             self._plan = (place, self._order.shuffled(batches, *place))
         return self._plan[1]
+
+    def _choose_shapes(self, count: int) -> FixedShapes:
+        """Returns the shapes, by the lengths of the first window."""
+        single = self._columns.keys() - self._sequences.keys()
+        if single:
+            raise UserError(
+                f"hparam fixed_shapes={count}: {self._reader.problem} has features that are no sequences "
+                f"({', '.join(sorted(single))}), of which no row can be empty; set fixed_shapes=0"
+            )
+        _, lengths = self._of_window(0, 0)
+        longest = {name: _longest(self._reader, {name: s}, self._max_length) for name, s in self._sequences.items()}
+        return FixedShapes.choose(lengths, count, longest, self._batch_size)
+
+    def _of_window(self, epoch: int, window: int) -> tuple[np.ndarray, Arrays]:
+        """Returns the examples of a window that are short enough, and their lengths."""
+        indices = self._order.indices(epoch, window)
+        lengths = _lengths(self._reader, self._sequences, indices)
+        if self.skipped:
+            keep = _short_enough(lengths, self._max_length)
+            indices, lengths = indices[keep], {name: counts[keep] for name, counts in lengths.items()}
+        return indices, lengths
 
     def _count_skipped(self) -> int:
         longest = max((self._reader.longest[stored] for stored in self._sequences.values()), default=0)
@@ -214,7 +238,8 @@ def _read_batch(reader: SplitReader, batch: Batch, columns: Mapping[str, str]) -
     arrays = {}
     for name, stored in columns.items():
         if name in batch.widths:
-            arrays[name] = _read_rows(reader, batch.indices, stored, batch.widths[name])
+            rows = _read_rows(reader, batch.indices, stored, batch.widths[name])
+            arrays[name] = np.pad(rows, [(0, max(0, batch.rows - len(rows)))] + [(0, 0)] * (rows.ndim - 1))
         else:
             arrays[name] = reader.single(batch.indices, stored)
     return arrays

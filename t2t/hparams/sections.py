@@ -84,6 +84,10 @@ class BatchHParams:
     length_bucket_step: float = param(
         1.0, "Padded lengths grow by this factor from one to the next; 1 = every length occurs.", minimum=1.0
     )
+    fixed_shapes: int = param(
+        0, "Training batches have at most so many shapes, rows and both lengths, for compilers that make a program for "
+        "each; 0 = any.", minimum=0,
+    )  # fmt: skip
 
 
 @dataclass(kw_only=True)

@@ -21,7 +21,7 @@ from t2t.runs.best_metric import checked_best_metric
 from t2t.runs.data import OpenData
 from t2t.runs.evaluation import build_evaluator
 from t2t.runs.names import Resolved
-from t2t.runs.recording import MAY_CHANGE_ON_RESUME, record_of
+from t2t.runs.recording import may_change, record_of
 from t2t.runs.settings import Settings
 from t2t.runs.starting import check_same_start, restore_latest, warm_start, warn_of_another_end
 from t2t.runs.vocabularies import to_state
@@ -71,6 +71,7 @@ class TrainingRun:
             columns=data.problem.columns,
             max_length=hparams.max_length,
             ladder_step=hparams.length_bucket_step,
+            fixed_shapes=hparams.fixed_shapes,
         )
         self.best_metric = checked_best_metric(hparams, data.problem, self.model, settings)
         self.plan = Plan(
@@ -118,7 +119,7 @@ class TrainingRun:
             RunDir.abandon_unstarted(folder)
             if RunDir.exists(folder):
                 begun = RunDir.open(folder)
-                begun.check_same(self.record(), MAY_CHANGE_ON_RESUME)
+                begun.check_same(self.record(), may_change(begun.record, self.data))
                 check_same_start(begun, self.settings.warm_start_from)
                 warn_of_another_end(begun, self.resolved.hparams)
             store = CheckpointStore(RunDir(folder, self.record()).checkpoints_folder)
@@ -171,7 +172,7 @@ class TrainingRun:
         if not RunDir.exists(folder):
             return RunDir.create(folder, self.record(), self.data.problem.encoders)
         run = RunDir.open(folder)
-        run.resume(self.record(), MAY_CHANGE_ON_RESUME)
+        run.resume(self.record(), may_change(run.record, self.data))
         return run
 
     def record(self) -> RunRecord:

@@ -231,3 +231,7 @@ def test_labels_are_plain_vectors_and_text_sets_the_batches(tmp_path, digits_cla
     assert seen == 50
     labels_alone = TrainingBatches(reader, seed=0, batch_size=20, columns={"targets": "targets"})
     assert [len(next(labels_alone)[0]["targets"]) for _ in range(4)].count(20) >= 2
+    with pytest.raises(
+        UserError, match=r"hparam fixed_shapes=4: parity has features that are no sequences \(targets\)"
+    ):
+        TrainingBatches(reader, seed=0, batch_size=64, fixed_shapes=4)

@@ -1,0 +1,132 @@
+"""Batches of few fixed shapes, for compilers that make a program for each shape they meet.
+
+A shape is a width of the targets, a width of the inputs and a number of rows. The widths are chosen by the lengths of
+some examples: so many of the targets that the padding is least, and for each of them so many of the inputs of its
+examples. What does not fill a batch of one shape goes on to the next wider; the last batch of a window is filled with
+empty rows.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from t2t.constants import TARGETS
+from t2t.data.batching import Batch
+
+_CANDIDATES = 512
+"""Widths that are tried at most for one side."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FixedShapes:
+    """The widths allowed.
+
+    Args:
+        names: the sequence features.
+        grid: for each width of the targets, ascending, the widths of the other sequences, ascending; one width, 0,
+            where there is no other.
+        batch_size: padded tokens of the longer side, at most.
+    """
+
+    names: tuple[str, ...]
+    grid: tuple[tuple[int, tuple[int, ...]], ...]
+    batch_size: int
+
+    @classmethod
+    def choose(
+        cls, lengths: Mapping[str, np.ndarray], count: int, longest: Mapping[str, int], batch_size: int
+    ) -> "FixedShapes":
+        """Returns the shapes with the least padding for some examples.
+
+        Args:
+            lengths: by sequence feature, (N,) of the examples.
+            count: of shapes, at most.
+            longest: by sequence feature, the longest length that will come.
+            batch_size: padded tokens of the longer side.
+        """
+        main, other = _sides(lengths)
+        for_each = 1 if other is None else max(1, round((count / 2) ** 0.5))
+        grid, below = [], 0
+        for width in _widths(main, max(1, count // for_each), _longest(longest)[0]):
+            inside = (main > below) & (main <= width)
+            within = np.zeros(1, int) if other is None or not inside.any() else other[inside]
+            grid.append([width, _widths(within, for_each, int(within.max()))])
+            below = width
+        # The last shape takes whatever is left.
+        grid[-1][1][-1] = max(grid[-1][1][-1], _longest(longest)[1])
+        return cls(tuple(lengths), tuple((width, tuple(others)) for width, others in grid), batch_size)
+
+    def cut(self, indices: np.ndarray, lengths: Mapping[str, np.ndarray]) -> list[Batch]:
+        """Returns batches that hold each example once, all of them of the shapes.
+
+        Args:
+            indices: (N,) examples.
+            lengths: by sequence feature, (N,); none above `longest`.
+        """
+        main, other = _sides(lengths)
+        other = np.zeros_like(main) if other is None else other
+        batches, below, left = [], 0, np.zeros(0, int)
+        for width, others in self.grid:
+            pool = np.concatenate([left, np.flatnonzero((main > below) & (main <= width))])
+            pool = pool[np.argsort(other[pool], kind="stable")]
+            start, below = 0, width
+            for other_width in others:
+                stop = np.searchsorted(other[pool], other_width, side="right")
+                rows = self._rows(width, other_width)
+                for _ in range((stop - start) // rows):
+                    batches.append(self._batch(indices[pool[start : start + rows]], width, other_width))
+                    start += rows
+            left = pool[start:]
+        width, others = self.grid[-1]
+        rows = self._rows(width, others[-1])
+        rest = (left[i : i + rows] for i in range(0, len(left), rows))
+        return batches + [self._batch(indices[some], width, others[-1]) for some in rest]
+
+    def _rows(self, width: int, other_width: int) -> int:
+        return max(1, self.batch_size // max(width, other_width))
+
+    def _batch(self, indices: np.ndarray, width: int, other_width: int) -> Batch:
+        widths = {name: width if name == _main(self.names) else other_width for name in self.names}
+        return Batch(indices, widths, self._rows(width, other_width))
+
+
+def _main(names) -> str:
+    return TARGETS if TARGETS in names else next(iter(names))
+
+
+def _sides(lengths: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray | None]:
+    """Returns the lengths of the targets, and the longest of the other sequences of each example, if there are any."""
+    main = _main(lengths)
+    others = [counts for name, counts in lengths.items() if name != main]
+    return lengths[main], np.maximum.reduce(others) if others else None
+
+
+def _longest(longest: Mapping[str, int]) -> tuple[int, int]:
+    main = _main(longest)
+    return longest[main], max((length for name, length in longest.items() if name != main), default=0)
+
+
+def _widths(lengths: np.ndarray, count: int, longest: int) -> list[int]:
+    """Returns at most `count` widths, ascending, the last `longest`, that pad the lengths least; exact by a table."""
+    steps = np.linspace(0, 1, _CANDIDATES)
+    widths = np.unique(np.append(np.quantile(lengths, steps, method="higher"), longest)).astype(int)
+    below = np.concatenate([[0], np.searchsorted(np.sort(lengths), widths, side="right")])  # examples that fit
+    cost, chosen = np.full(len(widths) + 1, np.inf), []
+    cost[0] = 0
+    for _ in range(min(count, len(widths))):
+        # cost[j]: the least padded length of the examples that fit into width j, the last of the widths so far
+        new, back = np.full_like(cost, np.inf), np.zeros(len(cost), int)
+        for j in range(1, len(cost)):
+            sums = cost[:j] + (below[j] - below[:j]) * widths[j - 1]
+            back[j] = int(np.argmin(sums))
+            new[j] = sums[back[j]]
+        cost = new
+        chosen.append(back)
+    found, j = [], len(widths)
+    for back in reversed(chosen):
+        found.append(int(widths[j - 1]))
+        j = back[j]
+        if j == 0:
+            break
+    return found[::-1]

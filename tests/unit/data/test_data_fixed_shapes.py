@@ -1,0 +1,101 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from t2t.data.fixed_shapes import FixedShapes, _widths
+from t2t.data.pipeline import TrainingBatches
+
+
+def lengths_like_sentences(count, seed=0):
+    """Targets of 3 to 60, mean 16; inputs that follow them."""
+    random = np.random.default_rng(seed)
+    targets = np.clip(random.gamma(6.0, 2.6, count), 3, 60).astype(int)
+    inputs = np.clip(targets + random.normal(0, 3, count), 3, 60).astype(int)
+    return {"inputs": inputs, "targets": targets}
+
+
+def shapes_of(batches):
+    return {(batch.rows, batch.widths["inputs"], batch.widths["targets"]) for batch in batches}
+
+
+@pytest.fixture
+def lengths():
+    return lengths_like_sentences(20_000)
+
+
+@pytest.fixture
+def shapes(lengths):
+    return FixedShapes.choose(lengths, 32, {"inputs": 60, "targets": 60}, 4096)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_widths_are_the_best_of_all(count):
+    """Against every choice of so many widths, of which the last is the longest."""
+    lengths = np.random.default_rng(1).integers(1, 9, 40)
+    found = _widths(lengths, count, 9)
+
+    def padded(widths):
+        return np.array(widths)[np.searchsorted(widths, lengths)].sum()
+
+    choices = [(*some, 9) for n in range(count) for some in itertools.combinations(range(1, 9), n)]
+    assert padded(found) == min(padded(choice) for choice in choices)
+    assert found == sorted(set(found))
+    assert found[-1] == 9
+    assert len(found) <= count
+
+
+def test_every_example_is_in_one_batch_that_holds_it(shapes, lengths):
+    batches = shapes.cut(np.arange(20_000) + 5, lengths)
+    np.testing.assert_array_equal(np.sort(np.concatenate([b.indices for b in batches])), np.arange(20_000) + 5)
+    for batch in batches:
+        assert 1 <= len(batch.indices) <= batch.rows
+        assert batch.rows * max(batch.widths.values()) <= 4096
+        assert all(lengths[name][batch.indices - 5].max() <= width for name, width in batch.widths.items())
+
+
+def test_only_the_chosen_shapes_occur_whatever_comes(shapes):
+    seen = set()
+    for seed in range(4):
+        seen |= shapes_of(shapes.cut(np.arange(3000), lengths_like_sentences(3000, seed)))
+    assert len(seen) <= 32
+    assert len({rows for rows, *_ in seen}) > 5
+
+
+def test_little_is_padded_and_only_the_last_batch_has_empty_rows(shapes, lengths):
+    batches = shapes.cut(np.arange(20_000), lengths)
+    cells = sum(batch.rows * sum(batch.widths.values()) for batch in batches)
+    assert 1 - sum(counts.sum() for counts in lengths.values()) / cells < 0.13
+    assert [len(batch.indices) < batch.rows for batch in batches].count(True) <= 1
+
+
+def test_targets_alone_have_all_the_shapes():
+    lengths = {"targets": lengths_like_sentences(5000)["targets"]}
+    shapes = FixedShapes.choose(lengths, 6, {"targets": 60}, 512)
+    assert [others for _, others in shapes.grid] == [(0,)] * 6
+    assert {batch.widths["targets"] for batch in shapes.cut(np.arange(5000), lengths)} == {w for w, _ in shapes.grid}
+
+
+def test_an_epoch_of_fixed_shapes_holds_every_example_once(digits_train):
+    batches = TrainingBatches(digits_train, seed=3, batch_size=120, window=70, fixed_shapes=4)
+    seen, shapes = 0, set()
+    while batches.state()["epoch"] == 0:
+        batch, _ = next(batches)
+        seen += int((batch["targets"] > 0).any(axis=1).sum())
+        shapes.add((batch["inputs"].shape, batch["targets"].shape))
+        assert batch["inputs"].shape[0] == batch["targets"].shape[0]
+    assert seen == len(digits_train)
+    assert len(shapes) <= 4
+
+
+def test_resuming_gives_the_uninterrupted_sequence(digits_train):
+    def made():
+        return TrainingBatches(digits_train, seed=3, batch_size=120, window=70, fixed_shapes=4)
+
+    whole, resumed = made(), made()
+    for _ in range(5):
+        _, state = next(whole)
+    resumed.seek(state)
+    for _ in range(10):
+        one, other = next(whole)[0], next(resumed)[0]
+        assert all(np.array_equal(one[name], other[name]) for name in one)
