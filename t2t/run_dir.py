@@ -95,9 +95,7 @@ class RunRecord:
         """Returns (kind, name) -> value of everything that tells one run from another."""
         data = self.to_dict()
         found = {(kind, ""): data[kind] for kind in ("problem", "model", "hparams_set")}
-        # Where a vocabulary was taken from does not matter: what it holds is compared.
-        options = {name: value for name, value in data["problem_options"].items() if name != "vocab_file"}
-        found |= {("problem option", name): value for name, value in options.items()}
+        found |= {("problem option", name): value for name, value in data["problem_options"].items()}
         found |= {("hparam", name): value for section in data["hparams"].values() for name, value in section.items()}
         found |= {("vocabulary of", name): entry.fingerprint[:12] for name, entry in self.vocabularies.items()}
         for feature, spec in data["spec"]["features"].items():
@@ -221,7 +219,7 @@ class RunDir:
 
         Args:
             record: what is asked for.
-            may_change: names of hparams, or `data_fingerprint`, that a resumed run may change.
+            may_change: what a resumed run may change: hparams, options of the problem, `data_fingerprint`.
 
         Raises:
             UserError: it is another run; the message names what differs.

@@ -20,7 +20,7 @@ from t2t.constants import DEV
 from t2t.errors import UserError
 from t2t.runs.data import generate_data
 from t2t.runs.names import Request, check_names, problem_named, resolve
-from t2t.runs.resuming import remembered, remembered_seed
+from t2t.runs.resuming import remembered, remembered_data, remembered_seed
 from t2t.runs.settings import Settings
 
 SCHEDULES = ("continuous_train_and_eval", "train", "evaluate")
@@ -139,7 +139,8 @@ def _train(values: flags.FlagValues, request: Request) -> int:
         warm_start_other_vocabulary=values["warm_start_other_vocabulary"].value,
         evaluates=values["schedule"].value == "continuous_train_and_eval",
     )
-    run = training.TrainingRun(resolved, data.open_data(request, resolved.problem), settings)
+    opened = data.open_data(request, resolved.problem, known=remembered_data(request.output_folder))
+    run = training.TrainingRun(resolved, opened, settings)
     describing = import_quietly("t2t.runs.describing")
     for line in describing.describe(run):
         print(line, file=sys.stderr)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t.atomic import os_errors_as_machine_errors, write_atomically
-from t2t.data.raw_files import RawFile
+from t2t.data.raw_files import RawFile, holds_the_same
 from t2t.errors import UserError, one_line
 from t2t.features import ProblemSpec
 from t2t.problems.base import Problem
@@ -223,14 +223,19 @@ def _brief(value: Any) -> Any:
     return f"{len(value)} entries, sha256 {digest[:16]}"
 
 
-def check_matches(manifest: Manifest, folder: Path, problem: Problem, seed: int | None = None) -> None:
+def check_matches(
+    manifest: Manifest, folder: Path, problem: Problem, seed: int | None = None, is_known: bool = False
+) -> None:
     """Refuses data that another problem, vocabulary, option or seed made.
+
+    An option that is a file may name another one that holds the same: files can move.
 
     Args:
         manifest: what the folder holds.
         folder: for the message.
         problem: what is asked for; a variant (`_rev`, `_copy`) matches the data of its base.
         seed: of the generator; None where any will do.
+        is_known: the data are known to be those that are wanted, so that files need not be there any more.
 
     Raises:
         UserError: something differs; the message says what, asked and found.
@@ -239,14 +244,29 @@ def check_matches(manifest: Manifest, folder: Path, problem: Problem, seed: int 
     found = manifest.settings | {"problem": manifest.problem}
     if seed is not None:
         asked["seed"], found["seed"] = seed, manifest.seed
+    files = problem.options.file_names()
     differing = [key for key in sorted(asked | found) if asked.get(key) != found.get(key)]
-    if not differing:
-        return
-    listed = "; ".join(f"{key}: asked {_shown(asked, key)}, found {_shown(found, key)}" for key in differing)
-    raise UserError(
-        f"{folder} holds data made otherwise than asked ({listed}); "
-        f"choose another --data_dir, delete that folder, or ask for what it holds"
-    )
+    wrong = [
+        key
+        for key in differing
+        if key not in files or not _has_moved(manifest, asked.get(key), found.get(key), is_known)
+    ]
+    if wrong:
+        listed = "; ".join(f"{key}: asked {_shown(asked, key)}, found {_shown(found, key)}" for key in wrong)
+        hint = "; a file may lie elsewhere, but must hold the same" if set(wrong) & set(files) else ""
+        raise UserError(
+            f"{folder} holds data made otherwise than asked ({listed}{hint}); "
+            f"choose another --data_dir, delete that folder, or ask for what it holds"
+        )
+
+
+def _has_moved(manifest: Manifest, asked: str | None, found: str | None, is_known: bool) -> bool:
+    """Returns whether the path that is asked for is of the file that lay elsewhere when data was made from it."""
+    if not (asked and found):
+        return False
+    if not Path(asked).is_file():
+        return is_known
+    return any(file.path == found and holds_the_same(Path(asked), file) for file in manifest.raw_files.values())
 
 
 def _shown(settings: dict[str, Any], key: str) -> str:

@@ -43,7 +43,7 @@ def check_raw_files(recorded: Mapping[str, RawFile], files: Mapping[str, Path], 
         UserError: the message names every file that differs.
     """
     there = {name: Path(path) for name, path in files.items() if name in recorded and Path(path).is_file()}
-    differing = [str(path) for name, path in there.items() if not _same(recorded[name], path)]
+    differing = [str(path) for name, path in there.items() if not holds_the_same(path, recorded[name])]
     if differing:
         raise UserError(
             f"{folder} was made when {', '.join(differing)} held something else; to make the data anew, delete that "
@@ -51,8 +51,13 @@ def check_raw_files(recorded: Mapping[str, RawFile], files: Mapping[str, Path], 
         )
 
 
-def _same(recorded: RawFile, path: Path) -> bool:
-    return path.stat().st_size == recorded.bytes and _described(path).sha256 == recorded.sha256
+def holds_the_same(path: Path, recorded: RawFile) -> bool:
+    """Returns whether there is a file that holds what a raw file held, wherever that lay.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    return path.is_file() and path.stat().st_size == recorded.bytes and _described(path).sha256 == recorded.sha256
 
 
 def _described(path: Path) -> RawFile:

@@ -46,9 +46,31 @@ class Finished:
     """Whether the output was not what it should be and had to be made so, e.g. a tree with an open bracket."""
 
 
+def file_option() -> Any:
+    """Returns a field of `ProblemOptions` that is the path of a raw file, empty where none is given.
+
+    Relative paths are made absolute, so that they still hold in another folder. Data made from a file are told from
+    others by what it holds, not by where it lies, where `Problem.raw_files` has it.
+    """
+    return dataclasses.field(default="", metadata={_FILE: True})
+
+
+_FILE = "file"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ProblemOptions:
     """What a user may set of a problem from the command line; remembered with the data and with the run."""
+
+    def __post_init__(self):
+        for name in self.file_names():
+            if value := getattr(self, name):
+                object.__setattr__(self, name, str(Path(value).expanduser().absolute()))
+
+    @classmethod
+    def file_names(cls) -> tuple[str, ...]:
+        """Returns the names of the options that are paths of files, see `file_option`."""
+        return tuple(field.name for field in dataclasses.fields(cls) if field.metadata.get(_FILE))
 
     def changed(self) -> dict[str, Any]:
         """Returns the options that differ from their defaults."""

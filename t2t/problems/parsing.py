@@ -17,9 +17,9 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from t2t.constants import DEV, INPUTS, SPLITS, TARGETS, TEST, TRAIN
+from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.errors import UserError
-from t2t.problems.base import Finished, Sample, Source
+from t2t.problems.base import Finished, Sample, Source, file_option
 from t2t.problems.text_problems import TextOptions, TextProblem
 from t2t.problems.treebank.linearisation import restored, words_of
 from t2t.problems.treebank.reading import read_samples
@@ -155,21 +155,14 @@ class WsjParsingSemi(WsjParsing):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TreeFilesOptions(ParsingOptions):
-    """Where the trees are; relative paths are made absolute, so that they still hold in another folder."""
+    """Where the trees are."""
 
-    train_trees: str = ""
+    train_trees: str = file_option()
     """File with the trees to learn from, in Penn brackets, plain or .gz."""
-    dev_trees: str = ""
+    dev_trees: str = file_option()
     """File with the trees that training is evaluated on."""
-    test_trees: str = ""
+    test_trees: str = file_option()
     """File with the trees of the test split; optional."""
-
-    def __post_init__(self):
-        super().__post_init__()
-        for split in SPLITS:
-            value = getattr(self, f"{split}_trees")
-            if value:
-                object.__setattr__(self, f"{split}_trees", str(Path(value).expanduser().absolute()))
 
 
 @register_problem

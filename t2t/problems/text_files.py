@@ -14,7 +14,7 @@ from typing import Any
 
 from t2t.constants import DEV, INPUTS, SPLITS, TARGETS, TEST, TRAIN
 from t2t.errors import UserError
-from t2t.problems.base import Sample, Source
+from t2t.problems.base import Sample, Source, file_option
 from t2t.problems.text_problems import TextOptions
 from t2t.problems.translation import Translation
 from t2t.registry import register_problem
@@ -25,31 +25,24 @@ _NEEDED = (TRAIN, DEV)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextFilesOptions(TextOptions):
-    """Where the files are; relative paths are made absolute, so that they still hold in another folder."""
+    """Where the files are."""
 
-    train_source: str = ""
+    train_source: str = file_option()
     """File with the source side of the training pairs, one text a line, plain or .gz."""
-    train_target: str = ""
+    train_target: str = file_option()
     """File with the target side of the training pairs."""
-    dev_source: str = ""
+    dev_source: str = file_option()
     """File with the source side of the pairs that training is evaluated on."""
-    dev_target: str = ""
+    dev_target: str = file_option()
     """File with the target side of the pairs that training is evaluated on."""
-    test_source: str = ""
+    test_source: str = file_option()
     """File with the source side of the test pairs; optional."""
-    test_target: str = ""
+    test_target: str = file_option()
     """File with the target side of the test pairs; optional."""
     source_language: str = ""
     """Code of the source language, e.g. en; optional."""
     target_language: str = ""
     """Code of the target language; optional."""
-
-    def __post_init__(self):
-        super().__post_init__()
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if value and field.name.partition("_")[0] in SPLITS:
-                object.__setattr__(self, field.name, str(Path(value).expanduser().absolute()))
 
 
 @register_problem("text2text_files")

@@ -25,7 +25,7 @@ import numpy as np
 from t2t.constants import EOS_ID, INPUTS, TARGETS, TRAIN
 from t2t.errors import UserError
 from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.problems.base import Problem, ProblemOptions, Sample, Source
+from t2t.problems.base import Problem, ProblemOptions, Sample, Source, file_option
 from t2t.problems.samples import check_samples, samples_of, shown, text_fault
 from t2t.text import encoder_class
 from t2t.text.encoder import TextEncoder
@@ -47,12 +47,11 @@ class TextOptions(ProblemOptions):
     """Kind of vocabulary: sentencepiece, subword, byte, token or word_list."""
     vocab_size: int = 0
     """Number of pieces to learn."""
-    vocab_file: str = ""
+    vocab_file: str = file_option()
     """A vocabulary to use as it is instead of learning one, e.g. that of the run whose weights are to be used."""
 
     def __post_init__(self):
-        if self.vocab_file:
-            object.__setattr__(self, "vocab_file", str(Path(self.vocab_file).expanduser().absolute()))
+        super().__post_init__()
         if self.vocab_file and (self.vocab_kind or self.vocab_size):
             raise UserError(
                 f"--vocab_file={self.vocab_file}: the file tells kind and size; leave out --vocab_kind and --vocab_size"

@@ -21,7 +21,9 @@ class OpenData:
     manifest: Manifest
     readers: dict[str, SplitReader]
     fingerprint: str
-    """sha256 of what the manifest says of the data."""
+    """sha256 of what the manifest says of the data, but for who wrote it, from files that lay where."""
+    former_fingerprint: str
+    """The same with the paths of the files that its user named, as the first runs remember it."""
 
 
 def generate_data(
@@ -41,13 +43,14 @@ def _as_generated(request: Request, problem: Problem) -> Problem:
     return problem_named(request.problem, {**remembered, **request.problem_options}) if remembered else problem
 
 
-def open_data(request: Request, problem: Problem, verify: bool = True) -> OpenData:
+def open_data(request: Request, problem: Problem, verify: bool = True, known: str = "") -> OpenData:
     """Opens the generated data of a problem, and gives the problem its vocabularies.
 
     Args:
         request: says where.
         problem: whose.
         verify: compare every file with its checksum first.
+        known: fingerprint of the data that a run was trained from; of these, raw files may have moved or gone.
 
     Raises:
         UserError: there is none, it is another problem's or vocabulary's, or a file is damaged.
@@ -59,17 +62,31 @@ def open_data(request: Request, problem: Problem, verify: bool = True) -> OpenDa
             f"t2t-datagen --problem={problem.stored.name} --data_dir={request.data_dir}, or pass --generate_data"
         )
     manifest = read_manifest(folder)
+    fingerprints = _fingerprints(manifest, problem.options.file_names())
     problem = _as_generated(request, problem)
-    check_matches(manifest, folder, problem.stored)
+    check_matches(manifest, folder, problem.stored, is_known=known in fingerprints)
+    problem = _with_its_files(request, problem, manifest)
     problem.with_encoders(load_encoders(folder, manifest))
     readers = {split: SplitReader(folder, manifest, split) for split in manifest.splits}
     if verify:
         for reader in readers.values():
             reader.verify()
-    return OpenData(problem, manifest, readers, _fingerprint(manifest))
+    return OpenData(problem, manifest, readers, *fingerprints)
 
 
-def _fingerprint(manifest: Manifest) -> str:
-    """Returns the sha256 of what the data is; who wrote it and from which files does not matter."""
-    same = dataclasses.replace(manifest, written_by="", raw_files={})
-    return hashlib.sha256(same.to_json().encode()).hexdigest()
+def _with_its_files(request: Request, problem: Problem, manifest: Manifest) -> Problem:
+    """Returns the problem with the files where they lay when the data was made from them."""
+    options = problem.options.changed()
+    there = {name: manifest.options[name] for name in problem.options.file_names() if name in manifest.options}
+    return problem if options == options | there else problem_named(request.problem, options | there)
+
+
+def _fingerprints(manifest: Manifest, file_names: tuple[str, ...]) -> tuple[str, str]:
+    """Returns the sha256 of what the data is, without and with the paths of files that it was made from."""
+    former = dataclasses.replace(manifest, written_by="", raw_files={})
+    without = {
+        part: {name: value for name, value in getattr(former, part).items() if name not in file_names}
+        for part in ("settings", "options")
+    }
+    same = dataclasses.replace(former, **without)
+    return tuple(hashlib.sha256(one.to_json().encode()).hexdigest() for one in (same, former))

@@ -58,7 +58,7 @@ def open_run_data(run: RunDir, data_dir: str) -> OpenData:
     record = run.record
     problem = problem_named(record.problem, record.problem_options)
     request = Request(problem=record.problem, problem_options=record.problem_options, data_dir=data_dir)
-    data = open_data(request, problem)
+    data = open_data(request, problem, known=record.data_fingerprint)
     for feature, vocabulary in record.vocabularies.items():
         stored = data.manifest.vocabularies.get((problem.columns or {}).get(feature, feature))
         if stored is None or stored.fingerprint != vocabulary.fingerprint:

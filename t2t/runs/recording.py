@@ -22,6 +22,15 @@ Of these, `train_steps` also shapes the rate of the schedules that fall to an en
 """
 
 
+def may_change(begun: RunRecord, data: OpenData) -> tuple[str, ...]:
+    """Returns what may differ between the record of a run that has begun and that of its continuation on some data.
+
+    Where raw files lie is no part of what the run learns, but the first runs had it in the fingerprint of their data.
+    """
+    same_data = ("data_fingerprint",) if begun.data_fingerprint == data.former_fingerprint else ()
+    return (*MAY_CHANGE_ON_RESUME, *data.problem.options.file_names(), *same_data)
+
+
 def record_of(resolved: Resolved, data: OpenData, warm_start: dict[str, Any]) -> RunRecord:
     """Returns the record of a run on some data that began with some weights, see `RunRecord.warm_start`."""
     request, problem = resolved.request, data.problem

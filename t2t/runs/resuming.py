@@ -30,6 +30,11 @@ def remembered(request: Request) -> Request:
     return dataclasses.replace(request, **changes)
 
 
+def remembered_data(folder: Path) -> str:
+    """Returns the fingerprint of the data that the run in a folder was trained from; empty where there is no run."""
+    return RunDir.open(folder).record.data_fingerprint if RunDir.exists(folder) else ""
+
+
 def remembered_seed(folder: Path) -> int:
     """Returns the seed that the run in a folder was begun with; 0 where none has saved anything there."""
     if not RunDir.exists(folder):

@@ -1,5 +1,6 @@
 """Raw files that have changed since data was made of them are noticed where data is generated, and nowhere else."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -74,6 +75,86 @@ def test_the_same_contents_copied_or_gone_are_no_matter(request_, files):
     for path in files.values():
         Path(path).unlink()
     assert generated(request_) == manifest
+
+
+def moved(request, files, folder):
+    """Moves the files; returns the request that names them where they are now."""
+    folder.mkdir()
+    paths = {name: shutil.move(path, folder / Path(path).name) for name, path in files.items()}
+    return dataclasses.replace(request, problem_options=request.problem_options | {n: str(p) for n, p in paths.items()})
+
+
+def opened(request, **known):
+    return open_data(request, problem_named(request.problem, request.problem_options), **known)
+
+
+def test_files_that_have_moved_are_the_same_data(request_, files, tmp_path):
+    manifest, before = generated(request_), opened(request_)
+    asked = moved(request_, files, tmp_path / "elsewhere")
+    assert generated(asked) == manifest
+    assert opened(asked).fingerprint == before.fingerprint
+    assert opened(asked).problem.options == before.problem.options
+    for folder in (request_.data_dir, f"{tmp_path}/anew"):
+        shutil.rmtree(request_.data_dir, ignore_errors=True)
+        anew = dataclasses.replace(asked, data_dir=folder)
+        assert generated(anew).splits == manifest.splits
+        assert opened(anew).fingerprint == before.fingerprint
+        assert opened(anew).former_fingerprint != before.former_fingerprint
+
+
+def test_moved_files_that_hold_something_else_are_other_data(request_, files, tmp_path):
+    generated(request_)
+    asked = moved(request_, files, tmp_path / "elsewhere")
+    Path(asked.problem_options["dev_target"]).write_text("abd")
+    Path(asked.problem_options["train_target"]).unlink()
+    for use in (generated, opened):
+        with pytest.raises(UserError) as raised:
+            use(asked)
+        assert str(raised.value) == (
+            f"{tmp_path}/d/text2text_files holds data made otherwise than asked (dev_target: asked "
+            f"'{tmp_path}/elsewhere/dev.target', found '{tmp_path}/dev.target'; train_target: asked "
+            f"'{tmp_path}/elsewhere/train.target', found '{tmp_path}/train.target'; a file may lie elsewhere, but must "
+            f"hold the same); choose another --data_dir, delete that folder, or ask for what it holds"
+        )
+
+
+def test_of_the_data_that_a_run_knows_moved_files_may_be_gone(request_, files, tmp_path):
+    generated(request_)
+    data = opened(request_)
+    asked = moved(request_, files, tmp_path / "elsewhere")
+    shutil.rmtree(tmp_path / "elsewhere")
+    for known in (data.fingerprint, data.former_fingerprint):
+        assert opened(asked, known=known).fingerprint == data.fingerprint
+    with pytest.raises(UserError, match="made otherwise than asked"):
+        opened(asked, known="0" * 64)
+    Path(files["dev_source"]).write_text("other text")
+    asked = dataclasses.replace(asked, problem_options=asked.problem_options | {"dev_target": files["dev_source"]})
+    with pytest.raises(UserError, match=r"made otherwise than asked \(dev_target: asked '[^;]*; a file may lie"):
+        opened(asked, known=data.fingerprint)
+
+
+def test_a_file_that_was_not_named_is_no_moved_one(request_, files, tmp_path):
+    generated(request_)
+    more = {"test_source": files["dev_source"], "test_target": files["dev_target"]}
+    asked = dataclasses.replace(request_, problem_options=request_.problem_options | more)
+    for known in ("", opened(request_).fingerprint):
+        with pytest.raises(
+            UserError, match=r"\(test_source: asked '.*', found none; test_target: .*, found none; a file"
+        ):
+            opened(asked, known=known)
+
+
+def test_trees_that_have_moved_are_the_same_data(tmp_path):
+    for split in ("train", "dev"):
+        (tmp_path / split).write_text("(S (NP (DT a) (NN dog)) (VP (VBZ runs)))\n" * 3)
+    options = {"train_trees": f"{tmp_path}/train", "dev_trees": f"{tmp_path}/dev", "vocab_kind": "byte"}
+    request = Request(problem="parsing_trees", problem_options=options, data_dir=f"{tmp_path}/d")
+    manifest = generated(request)
+    asked = dataclasses.replace(request, problem_options=options | {"train_trees": f"{tmp_path}/dev"})
+    assert generated(asked) == manifest
+    (tmp_path / "dev").write_text("(S (NP (DT a) (NN cat)) (VP (VBZ runs)))\n" * 3)
+    with pytest.raises(UserError, match=r"\(train_trees: asked '.*/dev', found '.*/train'; a file may lie elsewhere"):
+        generated(asked)
 
 
 def test_training_reads_no_raw_file(request_, files, monkeypatch):

@@ -56,6 +56,10 @@ def test_options_are_remembered_as_json_with_absolute_paths(files, tmp_path, mon
     assert len(samples(Text2TextFiles(**options), "train")) == 3
 
 
+def test_its_options_that_are_files_are_known(files):
+    assert set(Text2TextFiles(**files).options.file_names()) == {*files, "vocab_file"}
+
+
 @pytest.mark.parametrize(
     ("left_out", "missing"),
     [

@@ -1,0 +1,66 @@
+"""What a run may change when it is gone on with: the places of its raw files, but not what they hold."""
+
+import dataclasses
+
+import pytest
+
+from t2t.data.generate import generate
+from t2t.errors import UserError
+from t2t.hparams.transformer import transformer_tiny
+from t2t.models.transformer import Transformer
+from t2t.run_dir import RunDir
+from t2t.runs.data import open_data
+from t2t.runs.names import Request, Resolved, problem_named
+from t2t.runs.recording import may_change, record_of
+
+HPARAMS = transformer_tiny().freeze()
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Makes data of two files in a folder; returns them, opened, and what a run on them remembers."""
+
+    def make(folder, text="a b\nc d\n"):
+        folder = tmp_path / folder
+        folder.mkdir()
+        (folder / "text").write_text(text)
+        names = ("train_source", "train_target", "dev_source", "dev_target")
+        options = {"vocab_kind": "byte", **dict.fromkeys(names, f"{folder}/text")}
+        request = Request(
+            problem="text2text_files", model="transformer", hparams_set="transformer_tiny", problem_options=options,
+            data_dir=f"{folder}/data",
+        )  # fmt: skip
+        problem = problem_named(request.problem, options)
+        generate(problem, request.data_folder, tmp_path, workers=1)
+        data = open_data(request, problem)
+        return data, record_of(Resolved(request, data.problem, Transformer, HPARAMS, HPARAMS, []), data, {})
+
+    return make
+
+
+@pytest.mark.parametrize("kept", ["fingerprint", "former_fingerprint"])
+def test_a_run_goes_on_where_its_files_have_moved(made, tmp_path, kept):
+    data, record = made("here")
+    begun = dataclasses.replace(record, data_fingerprint=getattr(data, kept))
+    run = RunDir.create(tmp_path / "run", begun, data.problem.encoders)
+    again, moved = made("there")
+    # A run of the first versions knows its data by their place too: it goes on with them, not with such made anew.
+    assert data.former_fingerprint != again.former_fingerprint
+    found, asked = (again, moved) if kept == "fingerprint" else (data, record)
+    run.resume(asked, may_change(run.record, found))
+    remembered = RunDir.open(run.path).record
+    assert remembered.problem_options == asked.problem_options
+    assert remembered.data_fingerprint == data.fingerprint
+    run.resume(moved, may_change(run.record, again))
+
+
+def test_a_run_goes_on_with_no_other_data(made, tmp_path):
+    data, record = made("here")
+    run = RunDir.create(tmp_path / "run", record, data.problem.encoders)
+    other, asked = made("there", text="a b\nc e\n")
+    with pytest.raises(UserError) as error:
+        run.check_same(asked, may_change(run.record, other))
+    assert str(error.value) == (
+        f"--output_dir={run.path} belongs to another run: data_fingerprint: asked {other.fingerprint[:12]}, found "
+        f"{data.fingerprint[:12]}; use another --output_dir, or ask for the run that is there"
+    )
