@@ -32,8 +32,9 @@ class FusedAdam(keras.optimizers.Adam):
     """
 
     def update_step(self, gradient, variable, learning_rate):
-        """Updates one variable on its device, under `strategy.extended.update`."""
+        """Updates one variable on its device: a weight, or under `strategy.extended.update` a replica's part of it."""
         index = self._get_variable_index(variable)
+        variable = variable.value if isinstance(variable, keras.Variable) else variable
         step = tf.cast(self.iterations.value + 1, tf.float32)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
