@@ -24,6 +24,10 @@ ROOM = 16
 STAYING = 0.75
 """When no more than this fraction of a batch is still being searched, the rest is dropped from it."""
 
+SIZE_STEP = 8
+"""A batch shrinks to a multiple of so many sentences: on processors, matrix kernels are made for each new size, which
+costs as much as a step of the search."""
+
 
 class _Searched(NamedTuple):
     """A batch that is being searched; every tensor but the step has sentences, or their rows, as its first axis."""
@@ -72,19 +76,19 @@ class BatchSearch:
         here = np.arange(len(ids_BS))  # the sentences that are still in the batch
         found: list[tuple[np.ndarray, SearchResult]] = []
         room = ROOM
-        while len(here):
-            enough = int(len(here) * STAYING)
+        while True:
+            enough = int(len(here) * STAYING) // SIZE_STEP * SIZE_STEP
             searched, going = self._go_on(searched, tf.constant(room), tf.constant(enough))
-            going = going.numpy()
-            if going.sum() > enough:
+            staying = _that_stay(going.numpy(), enough)
+            if staying.all():
                 room += ROOM
                 continue
-            result = SearchResult(*(field.numpy()[~going] for field in self._result(searched)))
-            found.append((here[~going], result))
-            here = here[going]
-            if len(here):
-                searched = self._keep(searched, tf.constant(np.flatnonzero(going), tf.int32))
-        return _in_order(found)
+            result = SearchResult(*(field.numpy()[~staying] for field in self._result(searched)))
+            found.append((here[~staying], result))
+            here = here[staying]
+            if not len(here):
+                return _in_order(found)
+            searched = self._keep(searched, tf.constant(np.flatnonzero(staying), tf.int32))
 
     def _first(self, ids_BS, places_B) -> _Searched:
         rows = self._settings.rows_per_sentence
@@ -120,6 +124,21 @@ class BatchSearch:
             sentence_seeds=searched.places,
             reorder=self._model.reorder_cache,
         )
+
+
+def _that_stay(going: np.ndarray, enough: int) -> np.ndarray:
+    """Returns which sentences stay in the batch, (B,) bool: all, those that are going and a few that are done, or none.
+
+    Args:
+        going: (B,) bool.
+        enough: a multiple of SIZE_STEP; so many may stay when others leave.
+    """
+    count = int(going.sum())
+    if count > enough or count == 0:
+        return np.full(len(going), count > 0)
+    staying = going.copy()
+    staying[np.flatnonzero(~going)[: -count % SIZE_STEP]] = True
+    return staying
 
 
 def _traced(function: Callable, signature: tuple) -> Callable:
