@@ -35,6 +35,11 @@ class Source:
     """Counts of what was mended on the way in, e.g. `invalid UTF-8 replaced`; reported with the generated data."""
     progress: Callable[[str, int], None] = lambda what, read: None
     """Told, now and then, what is being read and how many samples of it have been."""
+    enough_bytes: int | None = None
+    """Where given, about so many bytes of text will do, spread evenly over the split; a generator for which it is no
+    less work may yield all."""
+    skipped: int = 0
+    """How many samples of the split a generator has left out since they were not needed; it adds them here."""
 
 
 @dataclasses.dataclass(frozen=True)

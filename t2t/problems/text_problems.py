@@ -98,8 +98,10 @@ class TextProblem(Problem):
     def _learn(self, names: tuple[str, ...], source: Source) -> TextEncoder:
         """Learns one vocabulary, and says from what and how long that took, reading apart."""
         what, began = f"vocabulary of {' and '.join(names)}", []
+        source = dataclasses.replace(source, enough_bytes=self.vocab_sample_bytes, skipped=0)
 
         def say(size: SampleSize) -> None:
+            size = size.of_more(source.skipped * len(names))
             log.info(
                 "%s: the %s is learnt from %s of the training text: %s ids of kind %s",
                 self.name, what, size, f"{self.vocab_size:,}", self.vocab_kind,

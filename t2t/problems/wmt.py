@@ -11,7 +11,11 @@ https://www.statmt.org/wmt14/translation-task.html, through TensorFlow Datasets 
 Licence: research use, as the workshop states; each corpus has terms of its own.
 """
 
-from collections.abc import Iterable, Iterator
+import functools
+import itertools
+import math
+import operator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -35,13 +39,13 @@ class Wmt14(Translation):
     """Name of the data set and its configuration in TensorFlow Datasets."""
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the pairs of a split in the order in which they are stored.
+        """Yields the pairs of a split in the order in which they are stored; of a part, see `Source`, not all are read.
 
         Raises:
             UserError: the data are not there and could not be downloaded.
         """
         self.check_split(split)
-        for pair in _read(self.name, self.dataset, _TFDS_SPLITS[split], Path(source.tmp_dir) / "tensorflow_datasets"):
+        for pair in _read(self.name, self.dataset, _TFDS_SPLITS[split], source):
             yield {
                 INPUTS: clean_line(pair[self.source_language], source.tally),
                 TARGETS: clean_line(pair[self.target_language], source.tally),
@@ -133,16 +137,21 @@ PROBLEMS.alias("translate_enfr_wmt128k", "wmt_enfr_tokens_128k")
 PROBLEMS.alias("translate_enfr_wmt_characters", "wmt_enfr_characters")
 
 
-def _read(problem: str, dataset: str, split: str, folder: Path) -> Iterator[dict[str, bytes]]:
+def _read(problem: str, dataset: str, split: str, source: Source) -> Iterator[dict[str, bytes]]:
     """Yields the examples of a TFDS split, downloading and preparing the data set where the folder has none."""
     # Imported here: it loads TensorFlow, which nobody who only lists or builds other problems should wait for.
     import tensorflow_datasets as tfds
 
+    folder = Path(source.tmp_dir) / "tensorflow_datasets"
     try:
-        examples: Any = tfds.load(
-            dataset,
-            split=split,
-            data_dir=folder,
+        builder = tfds.builder(dataset, data_dir=folder)
+        builder.download_and_prepare()
+        info = builder.info.splits[split]
+        # A record has the text of both sides and little else.
+        share = source.enough_bytes / info.num_bytes if source.enough_bytes else 1.0
+        part = _beginnings(info.shard_lengths, share)
+        examples: Any = builder.as_dataset(
+            split=functools.reduce(operator.add, (tfds.core.ReadInstruction(split, *slice_) for slice_ in part)),
             shuffle_files=False,
             # A cache would hold a whole split in memory.
             read_config=tfds.ReadConfig(try_autocache=False),
@@ -153,7 +162,26 @@ def _read(problem: str, dataset: str, split: str, folder: Path) -> Iterator[dict
             f"{type(error).__name__}: {one_line(error)[:200]}; connect this machine to the network, or prepare the "
             f"data set with TensorFlow Datasets elsewhere and copy its folder to {folder / dataset}"
         ) from error
+    source.skipped += info.num_examples - sum(end - start for start, end in part)
     yield from _iterated(problem, tfds.as_numpy(examples), folder / dataset)
+
+
+def _beginnings(lengths: Sequence[int], share: float) -> list[tuple[int, int]]:
+    """Returns which examples (from, to) to read: of each file the first ones.
+
+    TFDS shuffled the examples over all files when it wrote them, so that the beginnings stand for the whole; to get at
+    a part within a file it would read that from the start.
+
+    Args:
+        lengths: numbers of examples in the files.
+        share: of the examples, how many to read, rounded up for each file; 1 or more for all.
+    """
+    ends = itertools.accumulate(lengths)
+    return [
+        (end - length, end - length + math.ceil(length * min(share, 1.0)))
+        for end, length in zip(ends, lengths, strict=True)
+        if length
+    ]
 
 
 def _iterated(problem: str, examples: Iterable[dict[str, bytes]], place: Path) -> Iterator[dict[str, bytes]]:

@@ -17,6 +17,11 @@ class SampleSize:
     block: int
     """One line was kept of every so many."""
 
+    def of_more(self, unread: int) -> "SampleSize":
+        """Returns the size beside `unread` more lines of the corpus, among which those that were read lay evenly."""
+        of_lines = self.of_lines + unread
+        return dataclasses.replace(self, of_lines=of_lines, block=round(of_lines / self.lines)) if unread else self
+
     def __str__(self) -> str:
         size = f"{self.bytes / 1e6:.1f} MB"
         if self.lines == self.of_lines:

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -166,6 +167,47 @@ def test_a_damaged_record_is_named_when_it_is_reached(folder, tmp_path):
     )
     assert str(raised.value).endswith("; if its files are damaged, delete that folder and run the same command again")
     assert "\n" not in str(raised.value)
+
+
+@pytest.fixture
+def in_files(tmp_path):
+    """Four files of eighty pairs, of which the last of each is damaged."""
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder("wmt14_translate/de-en", data_dir=tmp_path / "tensorflow_datasets")
+
+    def pairs(*_, **__):
+        return {"train": ((number, pair("train", number)) for number in range(320))}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(builder, "_split_generators", pairs)
+        tfds.disable_progress_bar()
+        builder.download_and_prepare(download_config=tfds.download.DownloadConfig(num_shards=4))
+    for file in (tmp_path / "tensorflow_datasets").glob("*/*/*/*-train.tfrecord-*"):
+        content = bytearray(file.read_bytes())
+        content[-20] ^= 1
+        file.write_bytes(content)
+    return tmp_path, builder.info.splits["train"]
+
+
+def test_a_vocabulary_needs_only_the_beginnings_of_the_files(in_files, caplog):
+    tmp_dir, info = in_files
+    assert len(info.shard_lengths) == 4
+    source = Source(tmp_dir, random.Random(0), enough_bytes=info.num_bytes // 4)
+    part = {(s["inputs"], s["targets"]) for s in ende().generate_samples("train", source)}
+    assert len(part) + source.skipped == info.num_examples
+    assert 80 <= len(part) <= 84
+    numbers = sorted(int(english.split()[2]) for english, _ in part)
+    assert sum(1 for number in numbers if number < 160) == pytest.approx(40, abs=15)  # as TFDS has shuffled them
+    with pytest.raises(UserError, match=r"reading example .* failed: DataLossError"):
+        list(ende().generate_samples("train", Source(tmp_dir, random.Random(0))))
+
+    problem = ende()
+    problem.vocab_size, problem.vocab_sample_bytes = 300, info.num_bytes // 4
+    with caplog.at_level("INFO", "t2t"):
+        problem.build_encoders(Source(tmp_dir, random.Random(0)))
+    said = rf"learnt from {2 * len(part)} of 640 lines \(0.0 MB\), one of every 4 of the training text"
+    assert re.search(said, caplog.text)
 
 
 def test_what_the_reader_of_the_samples_raises_passes_as_it_is(folder):

@@ -3,7 +3,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t2t.text.sample import spread_sample
+from t2t.text.sample import SampleSize, spread_sample
 
 
 def sample(lines, max_bytes):
@@ -58,6 +58,12 @@ def test_the_report_says_how_much_of_how_much():
     assert str(reports[1]) == "all 2 lines (1.0 MB)"
     list(spread_sample([], 9, reports.append))
     assert str(reports[2]) == "all 0 lines (0.0 MB)"
+
+
+def test_the_report_counts_lines_that_were_not_read():
+    size = SampleSize(lines=40, bytes=900, of_lines=80, block=2)
+    assert size.of_more(0) == size
+    assert str(size.of_more(720)) == "40 of 800 lines (0.0 MB), one of every 20"
 
 
 def test_nothing_is_read_before_the_first_line_is_asked_for():
