@@ -1,0 +1,51 @@
+"""How training's time and memory grow with the length of the sequences and with the number of replicas."""
+
+from collections.abc import Sequence
+
+from benchmarks.harness.flags import Setting, build_parser, settings
+from benchmarks.harness.processes import run
+from benchmarks.harness.rows import Row, row
+
+WORK = "growth"
+LENGTHS = "256,1024,4096,16384"
+REPLICAS = "1,2"
+USUAL = 32
+"""Tokens of a sequence where the replicas are what changes."""
+
+
+def main(argv: list[str]) -> int:
+    """Measures one after the other; returns the exit status."""
+    parser = build_parser(WORK, __doc__, {})
+    parser.set_defaults(config="small", turns=1)
+    parser.add_argument("--lengths", default=LENGTHS, help="tokens of a sequence; a batch has as many tokens in all "
+                        "as it always has, or one pair of sequences")  # fmt: skip
+    parser.add_argument("--replicas", default=REPLICAS, help="numbers of replicas, each with a batch of its own")
+    parser.add_argument("--steps", type=int, default=2, help="updates measured, after one that is not")
+    arguments = parser.parse_args(argv)
+    setting = settings(arguments)
+    lengths, replicas = _numbers(arguments.lengths), _numbers(arguments.replicas)
+    rows = [one for length in lengths for one in _measured(setting, f"length{length}", length, 1)]
+    rows += [one for count in replicas for one in _measured(setting, f"replicas{count}", USUAL, count)]
+    return setting.finish(rows)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",") if part]
+
+
+def _measured(setting: Setting, what: str, length: int, replicas: int) -> Sequence[Row]:
+    """Returns tokens a second and memory at a length and a number of replicas."""
+    config = setting.config
+    asked = {name: getattr(setting.arguments, name) for name in ("vocab_size", "steps")}
+    job = {"config": config.to_dict(), "length": length, "replicas": replicas, **asked}
+    turns = [run(setting.ours(WORK), job, setting.scratch, setting.conditions) for _ in range(setting.turns)]
+    seconds = [one for turn in turns for one in turn["update_seconds"]]
+    tokens = replicas * length * max(1, config.batch_size // length)
+    name = f"{WORK}.{what}"
+    facts = {"length": length, "replicas": replicas, "tokens": tokens, "versions": turns[0]["versions"]}
+    memory = [turn["peak_memory_mb"] for turn in turns]
+    return (
+        row(name, config.name, [tokens / one for one in seconds], unit="target tokens/s", **facts),
+        row(f"{name}.seconds", config.name, seconds, unit="s an update", better="lower", **facts),
+        row(f"{name}.peak_memory", config.name, memory, unit="MB", better="lower", **facts),
+    )

@@ -1,0 +1,53 @@
+"""Makes updates of a job's sizes on seeded ids without padding, and times them."""
+
+import time
+
+import numpy as np
+
+from benchmarks.harness.child import peak_memory_mb, read_job, versions, write_result
+from t2t.cli.common import import_quietly
+from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+
+
+def main():
+    """Writes the seconds of each update and the most memory held."""
+    job = read_job()
+    step, features = build_step(job)
+    seconds = []
+    for number in range(1, job["steps"] + 2):
+        began = time.perf_counter()
+        float(step([features], number, 1e-4).loss_sum)
+        seconds.append(time.perf_counter() - began)
+    write_result(
+        job, update_seconds=seconds[1:], peak_memory_mb=peak_memory_mb(), versions=versions("tensorflow", "keras")
+    )
+
+
+def build_step(job):
+    """Returns the update of a job, and a batch for each of its replicas."""
+    distribute, models, optimizers, steps, sets, sections = (
+        import_quietly(f"t2t.{name}")
+        for name in ("training.distribute", "models.transformer", "training.optimizers", "training.step",
+                     "hparams.transformer", "hparams.sections")
+    )  # fmt: skip
+    sizes, length, vocab_size = job["config"], job["length"], job["vocab_size"]
+    hparams = sets.transformer_base().replace(
+        hidden_size=sizes["width"], filter_size=sizes["inner"], num_hidden_layers=sizes["layers"],
+        num_heads=sizes["heads"], layer_prepostprocess_dropout=sizes["dropout"], max_length=length,
+    )  # fmt: skip
+    feature = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=vocab_size)
+    spec = ProblemSpec(name="growth", features={"inputs": feature, "targets": feature}, shared_vocabulary=True)
+    strategy = distribute.build_strategy(worker_cpu=job["replicas"])
+    with strategy.scope():
+        model = models.Transformer(hparams.model, spec)
+        optimizer = optimizers.build_optimizer(sections.OptimizerHParams())
+    random, shape = np.random.default_rng(1), (max(1, sizes["batch_size"] // length), length)
+    features = [
+        {name: random.integers(3, vocab_size, shape, dtype=np.int32) for name in ("inputs", "targets")}
+        for _ in range(job["replicas"])
+    ]
+    return steps.UpdateStep(model, optimizer, strategy, run_seed=1), features
+
+
+if __name__ == "__main__":
+    main()
