@@ -82,7 +82,7 @@ def _rows(setting: Setting, taken: list[Turns], batches: Batches) -> list[Row]:
                 side.figures[turn]["matrix_flops"] = figures["matrix_flops"]
     return [
         *compared(WORK, name, taken, lambda f: batches.tokens / sum(f["update_seconds"]),
-                  unit="target tokens/s", parameters=batches.facts["parameters"]),
+                  unit="target tokens/s", parameters=_parameters(taken, batches)),
         *compared(f"{WORK}.matrix_share", name, taken,
                   lambda f: batches.flops / sum(f["update_seconds"]) / f["matrix_flops"],
                   unit="of the matrix rate", gigaflops=[f["matrix_flops"] / 1e9 for f in ours.figures]),
@@ -100,3 +100,9 @@ def _check_same_batches(ours: Turns, batches: Batches, setting: Setting) -> None
         found = figures["tokens_per_update"] * updates
         if abs(found - batches.all_tokens) > 0.5:
             raise AssertionError(f"our run trained on {found} target tokens, the others on {batches.all_tokens}")
+
+
+def _parameters(taken: list[Turns], batches: Batches) -> dict[str, int]:
+    """Returns how many weights each side trains."""
+    theirs = {peer.name: peer.figures[0]["parameters"] for peer in taken[1:] if peer.figures}
+    return {taken[0].name: batches.facts["parameters"], **theirs}

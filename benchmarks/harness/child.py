@@ -92,14 +92,14 @@ class Clock:
 
 
 class Others:
-    """What everybody else on the machine computes from now on."""
+    """What everybody else on the machine computes from now on: neither this process nor children that it waited for."""
 
     def __init__(self):
-        self._began, self._all, self._own = time.perf_counter(), _busy_seconds(), time.process_time()
+        self._began, self._all, self._own = time.perf_counter(), _busy_seconds(), sum(os.times()[:4])
 
     def cores(self):
         """Returns how many cores others have kept busy since, on the average."""
-        own = time.process_time() - self._own
+        own = sum(os.times()[:4]) - self._own
         return max(0.0, _busy_seconds() - self._all - own) / max(time.perf_counter() - self._began, 1e-3)
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import itertools
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from t2t.atomic import write_atomically
 from t2t.constants import DEV, TEST, TRAIN
 from t2t.errors import UserError
+from t2t.text.lines import read_parallel
 
 FILES = {TRAIN: "train", DEV: "val", TEST: "test_2016_flickr"}
 """By split, the beginning of the names of its files; one of SIDES follows, and perhaps `.gz`."""
@@ -35,25 +37,37 @@ class Corpus:
     """By split, source and target, one text a line, plain or .gz."""
 
 
-def open_corpus(folder: Path | None, home: Path, pairs: int = PAIRS) -> Corpus:
+def open_corpus(folder: Path | None, home: Path, pairs: int | None = None) -> Corpus:
     """Returns the corpus of a folder, or a synthetic one where none is named.
 
     Args:
         folder: with `train.en`, `train.de`, `val.en`, ..., plain or .gz.
-        home: where synthetic text is written.
-        pairs: training pairs of synthetic text.
+        home: where text that has to be made is written.
+        pairs: training pairs; those of a folder are repeated or cut. None for all, of synthetic text PAIRS.
 
     Raises:
         UserError: the folder lacks some of the files; all of them are named.
     """
     if folder is None:
-        return _synthetic(home / "text", pairs)
+        return _synthetic(home / "text", pairs or PAIRS)
     names = {split: [f"{stem}.{side}" for side in SIDES] for split, stem in FILES.items()}
     files = {split: tuple(_find(folder, name) for name in pair) for split, pair in names.items()}
     missing = [name for pair in names.values() for name in pair if _find(folder, name) is None]
     if missing:
         raise UserError(f"--data={folder}: {', '.join(missing)} not found there, nor with .gz; name Multi30k's folder")
-    return _named(folder.name, files)
+    corpus = _named(folder.name, files)
+    return corpus if pairs is None else _of_size(corpus, home / "text", pairs)
+
+
+def _of_size(corpus: Corpus, folder: Path, pairs: int) -> Corpus:
+    """Writes the training pairs over and over until there are as many as asked for."""
+    paths = tuple(folder / f"{corpus.name}-{pairs}.{side}" for side in SIDES)
+    if not all(path.is_file() for path in paths):
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = itertools.islice(itertools.cycle(list(read_parallel(*corpus.files[TRAIN], Counter()))), pairs)
+        for path, side in zip(paths, zip(*lines, strict=True), strict=True):
+            write_atomically(path, "".join(f"{line}\n" for line in side).encode())
+    return _named(corpus.name, {**corpus.files, TRAIN: paths})
 
 
 def _find(folder: Path, name: str) -> Path | None:

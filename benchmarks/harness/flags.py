@@ -31,10 +31,15 @@ def build_parser(name: str, doc: str, peers: Mapping[str, Peer]) -> argparse.Arg
     add("--turns", type=_positive, default=3, help="how often each side runs")
     add("--threads", type=_positive, default=2, help="threads of each side, and cores that it may use")
     add("--timeout", type=_positive, default=1800, help="most seconds of one turn of one side")
+    add("--again", type=int, default=2, help="how often a turn that other processes disturbed is repeated, at most")
     add("--prefix", default="", help="command that runs each measured process, e.g. 'nice -n -5'")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "t2t" / "peers"
     add("--peers_home", type=Path, default=cache, help="folder of the peers' environments and the data")
-    add("--pairs", type=_positive, default=PAIRS, help="training pairs of synthetic text")
+    add(
+        "--pairs",
+        type=_positive,
+        help=f"training pairs, those of a folder repeated; default: all, {PAIRS} of synthetic",
+    )
     add("--vocab_size", type=_positive, default=VOCAB_SIZE, help="pieces of the joint vocabulary")
     return parser
 
@@ -70,7 +75,8 @@ class Setting:
         for name in chosen(self.arguments.peers, peers):
             peer = peers[name]
             try:
-                python = interpreter_of(ENVIRONMENTS[peer.environment], self.home)
+                own = Path(sys.executable)
+                python = interpreter_of(ENVIRONMENTS[peer.environment], self.home) if peer.environment else own
                 sides.append(Side(name, python, f"benchmarks.peers.{peer.module}", peer.options))
             except UnavailableError as error:
                 missing.append(unavailable(work, self.config.name, name, str(error)))
@@ -99,7 +105,10 @@ def settings(arguments: argparse.Namespace, **changes: int | None) -> Setting:
     home = arguments.peers_home.expanduser().absolute()
     home.mkdir(parents=True, exist_ok=True)
     conditions = Conditions(
-        threads=arguments.threads, timeout=arguments.timeout, prefix=tuple(shlex.split(arguments.prefix))
+        threads=arguments.threads,
+        timeout=arguments.timeout,
+        again=arguments.again,
+        prefix=tuple(shlex.split(arguments.prefix)),
     )
     scratch = Path(tempfile.mkdtemp(prefix="t2t-benchmark-"))
     return Setting(arguments, config, home, conditions, scratch)

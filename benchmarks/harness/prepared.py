@@ -42,13 +42,18 @@ def generate(corpus: Corpus, data_dir: Path, vocab_size: int) -> None:
     Raises:
         MachineError: it failed.
     """
-    sides = ("source", "target")
-    files = [f"--{split}_{side}={path}" for split in SPLITS if split in corpus.files
-             for side, path in zip(sides, corpus.files[split], strict=True)]  # fmt: skip
     command = [sys.executable, str(ROOT / "bin" / "t2t-datagen"), f"--problem={PROBLEM}"]
     done = subprocess.run(
-        [*command, f"--data_dir={data_dir}", f"--vocab_size={vocab_size}", *files],
+        [*command, f"--data_dir={data_dir}", f"--vocab_size={vocab_size}", *file_flags(corpus)],
         env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
         raise MachineError(f"generating the data of {corpus.name} failed: {done.stderr.strip().splitlines()[-1]}")
+
+
+def file_flags(corpus: Corpus) -> list[str]:
+    """Returns the flags of `t2t-datagen` that name the files of a corpus."""
+    sides = ("source", "target")
+    return [
+        f"--{split}_{side}={path}" for split in SPLITS for side, path in zip(sides, corpus.files[split], strict=True)
+    ]

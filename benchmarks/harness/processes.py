@@ -39,6 +39,8 @@ class Conditions:
     """Threads that it computes with, and cores that it may use."""
     timeout: float
     """Most seconds that it may take."""
+    again: int = 0
+    """How often a turn that others disturbed is taken anew, at most."""
     prefix: tuple[str, ...] = ()
     """Command that runs the process, e.g. `("nice", "-n", "-5")`."""
 

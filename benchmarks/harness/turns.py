@@ -13,9 +13,6 @@ MOST_OTHERS = 0.1
 """A turn is taken anew where other processes kept more cores than that busy: threads that wait for each other suffer
 far more than their share."""
 
-AGAIN = 3
-"""So many times at most."""
-
 
 @dataclasses.dataclass
 class Turns:
@@ -67,7 +64,7 @@ def take_turns(
 def _undisturbed(side: Side, job: dict[str, Any], folder: Path, conditions: Conditions) -> dict[str, Any]:
     """Runs a side, once more while others have kept the processor busy; returns the least disturbed run's figures."""
     best: dict[str, Any] = {}
-    for _ in range(1 + AGAIN):
+    for _ in range(1 + conditions.again):
         load = os.getloadavg()[0]
         figures = {**run(side, job, folder, conditions), "load": load}
         if not best or figures.get("others", 0.0) < best["others"]:

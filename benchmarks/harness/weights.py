@@ -42,7 +42,8 @@ def export(run_dir: Path, file: Path) -> dict[str, Any]:
     """
     run = RunDir.open(str(run_dir))
     hparams = run.record.hparams["model"]
-    other = [f"{name}={hparams.get(name)}" for name, value in _NEEDED.items() if hparams.get(name) != value]
+    # Older runs lack fields that were added since with these values for a default.
+    other = [f"{name}={hparams[name]}" for name, value in _NEEDED.items() if hparams.get(name, value) != value]
     if run.record.model != "transformer" or other:
         raise UserError(
             f"--run={run_dir}: the peers build a Transformer with {', '.join(f'{n}={v}' for n, v in _NEEDED.items())}; "

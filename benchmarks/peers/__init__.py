@@ -19,7 +19,7 @@ class Peer:
     """A program as it takes part in one comparison."""
 
     environment: str
-    """What it runs in."""
+    """What it runs in; empty for the project's own."""
     module: str
     """Module of this folder that drives it."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -63,6 +63,8 @@ TRAINING = {
     "hf_marian_compiled": Peer("huggingface", "hf_marian", {"compile": True}),
     "torch_transformer": Peer("huggingface", "torch_transformer"),
     "torch_transformer_compiled": Peer("huggingface", "torch_transformer", {"compile": True}),
+    "opennmt_tf": Peer("opennmt_tf", "opennmt_tf"),
+    "tensor2tensor": Peer("tensor2tensor", "tensor2tensor"),
 }
 """Who trains, by name."""
 
@@ -73,3 +75,6 @@ DECODING = {
     "hf_generate": Peer("huggingface", "hf_generate"),
 }
 """Who decodes, by name."""
+
+DATAGEN = {"sentencepiece": Peer("", "sentencepiece")}
+"""Who encodes text, by name."""

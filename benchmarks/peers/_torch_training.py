@@ -3,10 +3,10 @@
 Letters: B rows of a batch, S source length, T target length, V vocabulary.
 """
 
-import numpy as np
 import torch
 
 from benchmarks.harness.child import Clock, versions, write_result
+from benchmarks.peers._batches import batches
 
 PAD = 0
 
@@ -20,7 +20,7 @@ def train(job, model, logits_of, packages):
         logits_of: function of inputs (B, S), shifted targets (B, T) int64, which begin with PAD; gives (B, T, V).
         packages: whose versions count.
     """
-    config, clock, loss = job["config"], Clock(job), None
+    clock, loss = Clock(job), None
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, betas=(0.9, 0.98), eps=1e-9)
     criterion = torch.nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=0.1, reduction="sum")
@@ -44,15 +44,8 @@ def train(job, model, logits_of, packages):
         if clock.done:
             break
     count = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    write_result(job, **clock.figures(), loss=loss, parameters=count, width=config["width"],
+    write_result(job, **clock.figures(), loss=loss, parameters=count,
                  versions=versions("torch", *packages))  # fmt: skip
-
-
-def batches(path):
-    """Yields the inputs (B, S) and targets (B, T) of every batch, int32."""
-    arrays = np.load(path)
-    for number in range(len(arrays.files) // 2):
-        yield arrays[f"inputs_{number}"], arrays[f"targets_{number}"]
 
 
 def set_threads(job):

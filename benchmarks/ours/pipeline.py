@@ -1,0 +1,33 @@
+"""Draws batches as fast as they come, and counts their tokens."""
+
+import time
+
+import numpy as np
+
+from benchmarks.harness.child import Others, read_job, versions, write_result
+from benchmarks.ours.runs import build_run
+from t2t.constants import TARGETS
+from t2t.data.prefetch import Prefetch
+
+SECONDS = 3.0
+
+
+def main():
+    """Writes target tokens a second without padding, read ahead of time by a thread as in training."""
+    job = read_job()
+    run = build_run(job, train_steps=1, log_every=1)
+    tokens, batches = 0, 0
+    with Prefetch(run.batches) as drawn:
+        next(drawn)
+        others, began = Others(), time.perf_counter()
+        while time.perf_counter() < began + SECONDS:
+            batch, _ = next(drawn)
+            tokens += int(np.count_nonzero(batch[TARGETS]))
+            batches += 1
+        seconds = time.perf_counter() - began
+        write_result(job, tokens_per_second=tokens / seconds, batches_per_second=batches / seconds,
+                     others=others.cores(), versions=versions("numpy"))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Trains OpenNMT-tf's Transformer, with its loss, inside one TensorFlow function.
+
+Letters: B rows of a batch, S source length, T target length.
+"""
+
+import numpy as np
+import opennmt
+import tensorflow as tf
+
+from benchmarks.harness.child import Clock, read_job, versions, write_result
+from benchmarks.peers._batches import batches
+
+PAD, EOS = 0, 1
+THEIR_START, THEIR_END = 1, 2
+
+
+def build(config, vocabulary):
+    """Returns the model, its variables still to be made.
+
+    Args:
+        config: sizes.
+        vocabulary: file of its tokens, one fewer than there are ids: the last stands for all unknown ones.
+    """
+    model = opennmt.models.Transformer(
+        num_layers=config["layers"], num_units=config["width"], num_heads=config["heads"],
+        ffn_inner_dim=config["inner"], dropout=config["dropout"], attention_dropout=0.0, ffn_dropout=0.0,
+        share_embeddings=opennmt.models.EmbeddingsSharingLevel.ALL,
+    )  # fmt: skip
+    model.initialize(
+        {"source_vocabulary": vocabulary, "target_vocabulary": vocabulary},
+        params={"average_loss_in_time": True, "label_smoothing": 0.1},
+    )
+    return model
+
+
+def write_vocabulary(path, size):
+    """Writes names for ids: theirs of padding, start and end, then numbers."""
+    names = ["<blank>", "<s>", "</s>", *(f"piece{number}" for number in range(3, size - 1))]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(names) + "\n")
+
+
+def main():
+    """Writes the times of some updates."""
+    job = read_job()
+    tf.random.set_seed(1)
+    vocabulary = job["result"] + ".vocabulary"
+    write_vocabulary(vocabulary, job["vocab_size"])
+    model, clock, loss = build(job["config"], vocabulary), Clock(job), None
+    rate = tf.Variable(1e-3)
+    optimizer = tf.keras.optimizers.legacy.Adam(rate, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+    model.create_variables(optimizer=optimizer)
+    any_size = tf.TensorSpec([None, None], tf.int32)
+
+    @tf.function(input_signature=[any_size, any_size])
+    def update(inputs, targets):
+        shifted = tf.concat([tf.fill([tf.shape(targets)[0], 1], THEIR_START), targets[:, :-1]], axis=1)
+        loss, gradients = model.compute_gradients(
+            {"ids": inputs, "length": _lengths(inputs)},
+            {"ids": shifted, "ids_out": targets, "length": _lengths(targets)},
+            optimizer,
+        )
+        optimizer.apply_gradients(zip(gradients, model.trainable_weights))  # noqa: B905  Python 3.9
+        return loss
+
+    for number, (inputs, targets) in enumerate(batches(job["batches"]), start=1):
+        rate.assign(2e-3 * min(number / 100, (100 / number) ** 0.5))
+        loss = float(update(_theirs(inputs), _theirs(targets)))
+        clock.tick()
+        if clock.done:
+            break
+    count = sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
+    write_result(job, **clock.figures(), loss=loss, parameters=count,
+                 versions=versions("OpenNMT-tf", "tensorflow-cpu", "numpy"))  # fmt: skip
+
+
+def _lengths(ids):
+    return tf.math.count_nonzero(ids, axis=1, dtype=tf.int32)
+
+
+def _theirs(ids):
+    """Returns ids in their numbering, in which 1 begins and 2 ends; what had 2, and never occurs, takes 1."""
+    return np.where(ids == EOS, THEIR_END, np.where(ids == THEIR_END, THEIR_START, ids)).astype(np.int32)
+
+
+if __name__ == "__main__":
+    main()
