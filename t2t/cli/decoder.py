@@ -34,6 +34,9 @@ A file to score has lines of source TAB target, for a language model of the targ
 target's log-probability, end of sequence included: natural logarithm, six decimals; nan for a target that is too long.
 """
 
+_MANY = ("decode_from_file", "decode_split")
+"""Flags under which there are lines enough to search several batches at a time."""
+
 _NOT_FOR_SCORES = (
     "n_best", "output_format", "random_seed", "decode_beam_size", "decode_alpha", "decode_extra_length",
     "decode_method", "decode_length_penalty", "sampling_temperature", "sampling_top_k", "sampling_top_p",
@@ -76,6 +79,8 @@ def main(values: flags.FlagValues) -> int:
     _check(values)
     names = [values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "t2t_usr_dir")]
     run = open_asked_run(*names)
+    if any(values[name].value for name in _MANY):
+        import_quietly("t2t.inference.parallel").one_core_an_operation()
     loaded = import_quietly("t2t.runs.loading").load(
         run.path, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values)
     )

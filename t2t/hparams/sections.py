@@ -120,7 +120,7 @@ class DecodeHParams:
         "0 = 1024, or max_length where that is more.", minimum=0,
     )  # fmt: skip
     decode_batch_size: int = param(
-        4096, "Ids decoded together: padded inputs, or an eighth of the longest outputs where that is more, times the "
+        8192, "Ids decoded together: padded inputs, or an eighth of the longest outputs where that is more, times the "
         "hypotheses of each.", minimum=1,
     )  # fmt: skip
     sampling_temperature: float = param(1.0, "Divides the logits.", minimum=1e-6, used_when=_SAMPLING)

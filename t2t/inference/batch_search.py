@@ -161,9 +161,10 @@ def _take(searched: _Searched, chosen_J) -> _Searched:
 def _in_order(found: list[tuple[np.ndarray, SearchResult]]) -> SearchResult:
     """Returns results of some sentences each as one, in the order of the sentences."""
     order = np.argsort(np.concatenate([places for places, _ in found]))
-    width = max(result.ids.shape[-1] for _, result in found)
-    wide = [
-        result._replace(ids=np.pad(result.ids, ((0, 0), (0, 0), (0, width - result.ids.shape[-1]))))
-        for _, result in found
-    ]
-    return SearchResult(*(np.concatenate(parts)[order] for parts in zip(*wide, strict=True)))
+    width = max(result.lengths.max() for _, result in found)
+    parts = [result._replace(ids=_of_width(result.ids, width)) for _, result in found]
+    return SearchResult(*(np.concatenate(fields)[order] for fields in zip(*parts, strict=True)))
+
+
+def _of_width(ids: np.ndarray, width: int) -> np.ndarray:
+    return np.pad(ids[..., :width], ((0, 0), (0, 0), (0, max(width - ids.shape[-1], 0))))

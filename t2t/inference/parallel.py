@@ -1,5 +1,6 @@
 """Several batches at a time: small models leave the other cores idle within one."""
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,9 @@ import tensorflow as tf
 
 MOST_WORKERS = 4
 """Batches searched at a time: each has its caches in memory."""
+
+SMALLEST_SHARE = 256
+"""Ids of a batch that is not worth being divided."""
 
 Job = TypeVar("Job")
 
@@ -31,4 +35,25 @@ def side_by_side(work: Callable[[Job], Any], jobs: Sequence[Job]) -> Iterator[tu
 
 def workers() -> int:
     """Returns how many batches are searched at a time; one on a GPU, which a batch keeps busy."""
-    return 1 if tf.config.list_logical_devices("GPU") else min(MOST_WORKERS, len(os.sched_getaffinity(0)))
+    return 1 if tf.config.list_physical_devices("GPU") else min(MOST_WORKERS, len(os.sched_getaffinity(0)))
+
+
+def one_core_an_operation() -> None:
+    """Asks that TensorFlow computes each operation on one core, which is faster where batches run side by side.
+
+    That holds for the whole process, so it is for commands to ask, before TensorFlow does anything. Nothing changes
+    where it has begun, where somebody has set TF_NUM_INTRAOP_THREADS, or where batches run one by one.
+    """
+    if workers() > 1 and "TF_NUM_INTRAOP_THREADS" not in os.environ:
+        with contextlib.suppress(RuntimeError):
+            tf.config.threading.set_intra_op_parallelism_threads(1)
+
+
+def share(ids: int, largest: int) -> int:
+    """Returns the size of batches, in ids, under which every worker gets one.
+
+    Args:
+        ids: how many there are in all.
+        largest: most ids of a batch.
+    """
+    return min(largest, max(SMALLEST_SHARE, -(-ids // workers())))

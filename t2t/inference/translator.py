@@ -15,7 +15,7 @@ from t2t.decoding.search import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.sections import DecodeHParams
 from t2t.inference.batch_search import BatchSearch
-from t2t.inference.parallel import side_by_side
+from t2t.inference.parallel import share, side_by_side
 from t2t.inference.rows import NOT_FINITE, batches_of, cut_rows, longest_taken, memory_errors, said_of_longest
 from t2t.inference.scoring import Scorer
 from t2t.inference.settings import search_settings
@@ -140,7 +140,7 @@ class Translator:
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
         search = self._search(settings, hparams.extra_length)
         results: list[list[Hypothesis]] = [[] for _ in rows]
-        size = hparams.decode_batch_size // settings.rows_per_sentence
+        size = share(sum(map(len, rows)), hparams.decode_batch_size // settings.rows_per_sentence)
 
         def searched(job: tuple[np.ndarray, np.ndarray]) -> SearchResult:
             indices, batch = job

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from keras import ops
 
-from t2t.decoding.topk import keep_top_k, keep_top_p, most_probable, top_candidates, top_k
+from t2t.decoding.topk import (
+    block_width,
+    keep_top_k,
+    keep_top_p,
+    most_probable,
+    top_candidates,
+    top_k,
+    top_k_of_wide,
+)
 
 
 def with_ties(*shape, seed=0):
@@ -29,6 +37,27 @@ def test_top_k_breaks_ties_like_a_stable_sort(k):
 def test_most_probable_breaks_ties_to_the_lower_id():
     values = with_ties(50, 6, seed=1)
     np.testing.assert_array_equal(most_probable(ops.convert_to_tensor(values)), values.argmax(-1))
+
+
+@pytest.mark.parametrize("k", [1, 9, 17])
+@pytest.mark.parametrize("width", [50, 1024, 1031, 8000, 9708])
+def test_blocks_find_what_sorting_finds(width, k):
+    """Among few different numbers nearly all are ties; among many, hardly any."""
+    rng = np.random.default_rng(6)
+    values = np.concatenate([with_ties(8, width, seed=7), rng.normal(size=(8, width)).astype("float32")])
+    values[0], values[1, 5:] = -np.inf, -np.inf
+    order = np.argsort(-values, axis=-1, kind="stable")[:, :k]
+    best, indices = top_k_of_wide(ops.convert_to_tensor(values), k)
+    np.testing.assert_array_equal(best, np.take_along_axis(values, order, -1))
+    real = np.isfinite(np.take_along_axis(values, order, -1))
+    np.testing.assert_array_equal(np.asarray(indices)[real], order[real])
+
+
+def test_blocks_are_divisors_of_about_the_root():
+    assert block_width(8000, 9) == 32  # 250 maxima and 288 numbers of the chosen blocks
+    assert block_width(1031, 9) == 64  # a prime number of ids is padded
+    assert block_width(1000, 9) is None
+    assert block_width(1024, 100) is None
 
 
 @pytest.mark.parametrize(("beams", "vocab", "count"), [(3, 7, 6), (4, 2, 8), (2, 50, 4), (5, 3, 10)])

@@ -1,0 +1,120 @@
+"""Searching in pieces, by shrinking batches and several at a time, finds what one search of all finds.
+
+Legend: B sentences, V vocabulary.
+"""
+
+import threading
+
+import numpy as np
+import pytest
+
+from t2t.constants import PAD_ID
+from t2t.decoding.constraints import never_padding
+from t2t.decoding.search import SearchSettings, decode
+from t2t.decoding.step import NextToken
+from t2t.hparams.transformer import TransformerHParams
+from t2t.inference import batch_search, parallel
+from t2t.inference.batch_search import BatchSearch
+from t2t.models.transformer import Transformer
+from tests.builders import padded, rows, tokens_spec
+
+EXTRA = 20
+
+
+@pytest.fixture(scope="module")
+def model():
+    hparams = TransformerHParams(
+        hidden_size=8, filter_size=12, num_heads=2, num_hidden_layers=2, max_length=64, attention_bias=True
+    )
+    model = Transformer(hparams, tokens_spec())
+    rng = np.random.default_rng(11)
+    for variable in model.variables:
+        if len(variable.shape) > 1:
+            variable.assign(rng.normal(0.0, 0.8, variable.shape))
+    return model
+
+
+def in_one_go(model, settings, ids_BS, length):
+    """A search of the whole batch from beginning to end, with caches of fixed size that are copied at each step."""
+    rows_each = settings.rows_per_sentence
+    encoded = model.encode({"inputs": ids_BS})
+    # As if every row searched alone: the cache knows no beams, and what belongs to a row is copied with it.
+    cache = model.init_cache(encoded, len(ids_BS) * rows_each, length)
+
+    def step(ids_N, position, cache):
+        logits_NV, cache = model.decode_step(ids_N, position, cache, encoded)
+        return never_padding(NextToken(logits_NV, normalised=False)), cache
+
+    limits_B = (ids_BS != PAD_ID).sum(axis=1).astype("int32") + EXTRA
+    return decode(
+        step, cache, settings, batch_size=len(ids_BS), vocab_size=model.spec.targets.vocab_size, max_steps=limits_B,
+        sentence_seeds=np.arange(len(ids_BS), dtype="int32"),
+    )  # fmt: skip
+
+
+SETTINGS = {
+    "beam": SearchSettings(beam_size=3),
+    "whole list": SearchSettings(beam_size=4, stop_early=False, penalty="power", alpha=1.0),
+    "greedy": SearchSettings(method="greedy"),
+    "sample": SearchSettings(method="sample", samples=2, temperature=0.7, top_k=5, seed=3),
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+def test_pieces_and_shrinking_batches_find_what_one_search_finds(model, settings, monkeypatch):
+    monkeypatch.setattr(batch_search, "ROOM", 3)
+    monkeypatch.setattr(batch_search, "SIZE_STEP", 2)
+    ids_BS = padded(rows(np.random.default_rng(5), (9, 3, 7, 1, 8, 2, 5, 6, 4, 9, 2, 3)))
+    search = BatchSearch(model, settings, EXTRA)
+    sizes = []
+    keep = search._keep
+    monkeypatch.setattr(
+        search, "_keep", lambda searched, chosen: (sizes.append(len(chosen)), keep(searched, chosen))[1]
+    )
+    found = search(ids_BS, np.arange(len(ids_BS)))
+    expected = in_one_go(model, settings, ids_BS, length=9 + EXTRA)
+    width = found.ids.shape[-1]
+    np.testing.assert_array_equal(found.ids, np.asarray(expected.ids)[..., :width])
+    assert not np.asarray(expected.ids)[..., width:].any()
+    np.testing.assert_array_equal(found.lengths, expected.lengths)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found.log_probs, expected.log_probs, rtol=1e-4, atol=1e-5)
+    assert len(sizes) > 1
+    assert all(size % 2 == 0 for size in sizes)
+
+
+def test_what_leaves_a_batch_and_what_stays():
+    going = np.array([True, False, True, False, False, True, False, False, False])
+    assert batch_search._that_stay(going, 0).all(), "more are going than may stay"
+    assert not batch_search._that_stay(np.zeros(9, bool), 8).any()
+    np.testing.assert_array_equal(batch_search._that_stay(going, 8), [1, 1, 1, 1, 1, 1, 1, 1, 0])
+
+
+def test_jobs_run_side_by_side_and_come_in_order(monkeypatch):
+    monkeypatch.setattr(parallel, "workers", lambda: 2)
+    both_are_here = threading.Barrier(2, timeout=20)
+
+    def work(job):
+        both_are_here.wait()
+        return job * job
+
+    assert list(parallel.side_by_side(work, [1, 2, 3, 4])) == [(1, 1), (2, 4), (3, 9), (4, 16)]
+
+
+def test_a_failing_job_fails_the_whole(monkeypatch):
+    monkeypatch.setattr(parallel, "workers", lambda: 2)
+
+    def work(job):
+        if job == 2:
+            raise ValueError("two")
+        return job
+
+    with pytest.raises(ValueError, match="two"):
+        list(parallel.side_by_side(work, [1, 2, 3]))
+
+
+def test_every_worker_gets_a_batch_of_what_is_worth_dividing(monkeypatch):
+    monkeypatch.setattr(parallel, "workers", lambda: 4)
+    assert parallel.share(10_000, 1000) == 1000
+    assert parallel.share(2001, 1000) == 501
+    assert parallel.share(300, 1000) == 256
