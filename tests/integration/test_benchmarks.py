@@ -1,5 +1,6 @@
-"""`python -m benchmarks known_answers`: what it compares, and that a wrong answer fails."""
+"""`python -m benchmarks`: what is compared, that a wrong answer fails, that ours alone runs to the end."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -102,3 +103,76 @@ def test_benchmarks_are_listed():
     out = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
     assert [line.split()[0] for line in out.splitlines()] == names()
     assert "known_answers     Compares the project's output" in out
+
+
+def compare(work, tmp_path, *flags):
+    """Runs a comparison of ours alone on a little synthetic text; returns its rows by what was measured."""
+    home = f"--peers_home={tmp_path / 'home'}"
+    small = ("--pairs=400", "--vocab_size=600", "--threads=1", "--turns=1", "--again=0", f"--json={tmp_path / 'rows'}")
+    command = [sys.executable, "-m", "benchmarks", work, home, *small, *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "rows").read_text())
+    assert all({"work", "config", "peer", "ours", "theirs", "ratio", "machine"} <= set(row) for row in rows)
+    return {(row["work"], row["peer"]): row for row in rows}, done.stdout
+
+
+@pytest.mark.slow
+def test_training_runs_without_peers(tmp_path):
+    rows, out = compare("training", tmp_path, "--peers=", "--steps=2", "--warm=1")
+    assert 0 < rows["training", None]["ours"] < 1e6
+    assert 0 < rows["training.matrix_share", None]["ours"] < 1
+    assert 0 < rows["training.padding", None]["ours"] < 0.5
+    assert rows["training", None]["parameters"]["t2t"] > 1e6
+    assert out.startswith("| work | config | peer | unit | ours min / median / max |")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("steps", "extra"), [("2", None), ("1", 10)])
+def test_decoding_runs_without_peers(tmp_path, steps, extra):
+    flags = ("--peers=", f"--train_steps={steps}", "--sentences=4", "--batch=2", "--beams=2,1")
+    rows, _ = compare("decoding", tmp_path, *flags)
+    assert rows["decoding", None]["ours"] > 0
+    assert rows["decoding.beam1", None]["beam"] == 1
+    if extra:  # every output is as long as it may be
+        assert rows["decoding", None]["weights"] == "random weights, fixed lengths"
+
+
+@pytest.mark.slow
+def test_datagen_is_compared_with_sentencepiece(tmp_path):
+    rows, _ = compare("datagen", tmp_path, "--steps=2", "--warm=1")
+    assert rows["datagen", "sentencepiece"]["pairs"] == 400
+    assert rows["datagen", "sentencepiece"]["ratio"] > 0
+    assert rows["datagen.pipeline", "the tiny model in training"]["ratio"] > 1
+    assert rows["datagen.padding.fixed", None]["shapes"] <= 32
+
+
+@pytest.mark.slow
+def test_startup(tmp_path):
+    rows, _ = compare("startup", tmp_path)
+    assert rows["startup.help", "import tensorflow"]["ratio"] < 0.5
+
+
+@pytest.mark.slow
+def test_a_peer_that_cannot_be_had_is_named_with_the_reason(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    rows, out = compare("decoding", tmp_path, "--peers=ctranslate2", "--train_steps=1", "--sentences=2", "--batch=2")
+    row = rows["decoding", "ctranslate2"]
+    assert (row["ours"], row["ratio"]) == (None, None)
+    assert row["reason"].startswith("installing ctranslate2 failed: ERROR: ")
+    assert "decoding, ctranslate2: not measured: installing ctranslate2 failed: " in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["training", "--peers=hf_maria"], "--peers=hf_maria: there is no 'hf_maria'; did you mean hf_marian"),
+        (["training", "--data=/nowhere"], "--data=/nowhere: there is no such folder; name the folder of Multi30k's"),
+    ],
+)
+def test_mistakes_of_comparisons_are_one_line(run, tmp_path, arguments, message):
+    status, out, err = run(*arguments, f"--peers_home={tmp_path}")
+    assert (status, out) == (2, "")
+    assert err.startswith(f"benchmarks: error: {message}")
+    assert err.count("\n") == 1

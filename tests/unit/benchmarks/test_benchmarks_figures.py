@@ -1,0 +1,118 @@
+"""Numbers by hand: operations, rows, tables, sentences, text."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks.harness.configs import CONFIGS, Config
+from benchmarks.harness.corpus import open_corpus
+from benchmarks.harness.flops import update_flops
+from benchmarks.harness.rows import compared, print_table, row, unavailable, write_json
+from benchmarks.harness.sentences import of_equal_lengths
+from benchmarks.harness.turns import Turns
+from benchmarks.harness.weights import sinusoids
+from t2t.errors import UserError
+from t2t.layers.positions import sinusoids as layer_sinusoids
+from t2t.training import cost
+from tests.builders import tiny_transformer, tokens_spec
+
+SMALL = Config(
+    name="small", width=8, inner=12, layers=2, heads=2, dropout=0.0, batch_size=64, warm=1, steps=1, sentences=1
+)
+
+
+def test_operations_are_those_of_the_graph():
+    batch = {"inputs": np.ones((3, 7), np.int32), "targets": np.ones((3, 5), np.int32)}
+    counted = cost.update_flops(tiny_transformer(tokens_spec(20, 20)), batch)
+    assert update_flops(SMALL, vocab_size=20, rows=3, source=7, target=5) == counted
+
+
+def test_overrides_name_every_size():
+    assert CONFIGS["tiny"].overrides() == (
+        "hidden_size=128,filter_size=256,num_hidden_layers=4,num_heads=4,layer_prepostprocess_dropout=0.3,"
+        "batch_size=4096"
+    )
+
+
+def test_a_row_compares_medians():
+    one = row("training", "tiny", [10.0, 30.0, 20.0], unit="tokens/s", peer="other", theirs=[5.0, 4.0, 16.0])
+    assert (one["ours"], one["theirs"], one["ratio"]) == (20.0, 5.0, 4.0)
+    assert one["ours_turns"] == [10.0, 30.0, 20.0]
+    assert one["machine"]["cores"] >= 1
+
+
+def turns(name, *values):
+    return Turns(name, [{"x": value, "load": 0.5, "others": 0.0, "versions": {name: "1"}} for value in values])
+
+
+def test_rows_of_all_peers_that_ran():
+    taken = [turns("t2t", 2.0, 4.0), turns("a", 1.0), Turns("b", failure="no wheel"), turns("c", 6.0)]
+    rows = compared("work", "tiny", taken, lambda figures: figures["x"], unit="s", better="lower")
+    assert [(one["peer"], one["ours"], one["theirs"], one["ratio"]) for one in rows] == [
+        ("a", 3.0, 1.0, 3.0),
+        ("c", 3.0, 6.0, 0.5),
+    ]
+    assert rows[1]["versions"] == {"t2t": {"t2t": "1"}, "c": {"c": "1"}}
+    alone = compared("work", "tiny", taken[:1], lambda figures: figures["x"], unit="s")
+    assert [(one["peer"], one["ours"], one["theirs"], one["ratio"]) for one in alone] == [(None, 3.0, None, None)]
+
+
+def test_table_and_json(capsys, tmp_path):
+    rows = [
+        row("training", "tiny", [1000.0, 3000.0], unit="tokens/s", peer="a", theirs=[500.0]),
+        unavailable("training", "tiny", "b", "no Python 3.10"),
+    ]
+    print_table(rows)
+    out = capsys.readouterr().out
+    assert "| training | tiny | a | tokens/s | 1,000 / 2,000 / 3,000 | 500 / 500 / 500 | 4 |\n" in out
+    assert out.endswith("training, b: not measured: no Python 3.10\n")
+    write_json(rows, tmp_path / "new" / "rows.json")
+    read = json.loads((tmp_path / "new" / "rows.json").read_text())
+    assert [(one["work"], one["config"], one["peer"], one["ratio"]) for one in read] == [
+        ("training", "tiny", "a", 4.0),
+        ("training", "tiny", "b", None),
+    ]
+    assert read[1]["reason"] == "no Python 3.10"
+
+
+def test_batches_of_one_length():
+    sentences = [[5] * length for length in (3, 2, 3, 9, 2, 3, 3, 2, 4, 4)]
+    chosen = of_equal_lengths(sentences, count=4, batch=2)
+    assert [len(ids) for ids in chosen] == [2, 2, 3, 3]
+    with pytest.raises(UserError, match=r"^--sentences=10 --batch=2: the test text has 4 batches of one length each; "):
+        of_equal_lengths(sentences, count=10, batch=2)
+
+
+def test_positions_are_those_of_the_model():
+    np.testing.assert_allclose(sinusoids(50, 8), layer_sinusoids(50, 8), atol=1e-6)
+
+
+def test_synthetic_text_is_the_same_every_time(tmp_path):
+    first = open_corpus(None, tmp_path / "a", 300)
+    second = open_corpus(None, tmp_path / "b", 300)
+    assert first.name == second.name
+    for split, paths in first.files.items():
+        lines = [path.read_text().splitlines() for path in paths]
+        assert lines == [path.read_text().splitlines() for path in second.files[split]]
+        assert len(lines[0]) == len(lines[1]) == 300
+        assert all(len(a.split()) == len(b.split()) for a, b in zip(*lines, strict=True))
+    assert len(np.unique(first.files["train"][0].read_text().split())) > 1000
+
+
+def test_missing_files_are_all_named(tmp_path):
+    (tmp_path / "train.en").write_text("a\n")
+    with pytest.raises(
+        UserError,
+        match=r"train.de, val.en, val.de, test_2016_flickr.en, test_2016_flickr.de not found there, nor with .gz",
+    ):
+        open_corpus(tmp_path, tmp_path / "home")
+
+
+def test_text_of_a_folder_is_repeated_to_a_size(tmp_path):
+    for stem in ("train", "val", "test_2016_flickr"):
+        (tmp_path / f"{stem}.en").write_text("a\nb\nc\n")
+        (tmp_path / f"{stem}.de").write_text("x\ny\nz\n")
+    corpus = open_corpus(tmp_path, tmp_path / "home", 5)
+    assert [path.read_text() for path in corpus.files["train"]] == ["a\nb\nc\na\nb\n", "x\ny\nz\nx\ny\n"]
+    assert corpus.files["dev"] == (tmp_path / "val.en", tmp_path / "val.de")
