@@ -41,3 +41,26 @@ def stack(count: Any, function: Callable, shapes: tuple) -> tuple:
         )
 
     return fold(0, count, step, tuple(ops.zeros((count, *shape), dtype) for shape, dtype in shapes))
+
+
+def scan(step: Callable, start: Any, given: tuple, reverse: bool = False) -> tuple[Any, Any]:
+    """Returns the last state and all states of a recurrence, which has a gradient, over a length that may be unknown.
+
+    Args:
+        step: `step(state, given of this position) -> state`, of the same shapes and types; `given` as a tuple.
+        start: the first state, any structure of tensors.
+        given: tensors (T, ..., C) of one type that differ in their last axis alone.
+        reverse: whether it begins with position T - 1.
+
+    Returns:
+        The state after the last step, and the same structure with (T, ...) for the states after each position.
+    """
+    # As one tensor: Keras's scan in TensorFlow takes several only where their length is known.
+    ends = [sum(x.shape[-1] for x in given[: i + 1]) for i in range(len(given) - 1)]
+    whole = ops.concatenate(given, axis=-1) if ends else given[0]
+
+    def both(state, part):
+        state = step(state, tuple(ops.split(part, ends, axis=-1)) if ends else (part,))
+        return state, state
+
+    return ops.scan(both, start, whole, reverse=reverse)

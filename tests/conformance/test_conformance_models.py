@@ -27,6 +27,8 @@ VARIANTS = {
     "default": {},
     "other norms and positions": {"norm_position": "pre", "positions": "learned", "attention_bias": True},
     "tables of their own": {"shared_embedding": False, "shared_embedding_and_softmax_weights": False},
+    "both directions": {"encoder_direction": "bidirectional"},
+    "multiplicative attention": {"attention_mechanism": "luong"},
 }
 SPECS = {"inputs": tokens_spec(), "no inputs": tokens_spec(inputs=0)}
 OFFSET_OF_ALL_SCORES = "key_bias"

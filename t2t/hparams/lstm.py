@@ -1,0 +1,110 @@
+"""Hparams of the LSTM models: Tensor2Tensor's sets and small ones.
+
+Source of the values, unless a line says otherwise: Tensor2Tensor's sets of these names.
+"""
+
+from dataclasses import dataclass
+
+from t2t.hparams.base import HParams
+from t2t.hparams.field import param
+from t2t.hparams.sections import ModelHParams
+from t2t.registry import HPARAMS, register_hparams
+
+
+@dataclass(kw_only=True)
+class RecurrentHParams(ModelHParams):
+    """What recurrent encoders and decoders have in common."""
+
+    encoder_direction: str = param(
+        "reversed", "How the source is read: from its last word to its first, forward, or both, half the units each.",
+        choices=("reversed", "forward", "bidirectional"),
+    )  # fmt: skip
+    shared_embedding: bool = param(True, "Whether inputs and targets use one embedding table, vocabularies permitting.")
+    shared_embedding_and_softmax_weights: bool = param(
+        True, "Whether the output layer is the transposed table of the targets."
+    )
+    dropout: float = param(
+        0.2, "Dropout on the inputs of every layer and on the last output, a fraction.", minimum=0.0, maximum=0.99
+    )
+
+    def complaints(self) -> list[str]:
+        """Two directions share the units."""
+        if self.encoder_direction == "bidirectional" and self.hidden_size % 2:
+            return [f"hparam hidden_size={self.hidden_size} is odd; a bidirectional encoder has half in each direction"]
+        return []
+
+
+@dataclass(kw_only=True)
+class LstmHParams(RecurrentHParams):
+    """An encoder and a decoder that begins where it ended."""
+
+
+@dataclass(kw_only=True)
+class LstmAttentionHParams(RecurrentHParams):
+    """A decoder that also looks at the encoder's output."""
+
+    attention_mechanism: str = param(
+        "bahdanau", "Bahdanau: additive scores, before the step; Luong: multiplicative, after it, output fed back.",
+        choices=("bahdanau", "luong"),
+    )  # fmt: skip
+
+
+def _optimised(hparams: HParams) -> HParams:
+    # Tensor2Tensor's rate is in units of its own; these are Adam's usual ones. Gradients of recurrent networks explode
+    # now and then, so their norm is bounded (Pascanu et al. 2013, section 3.2).
+    return hparams.replace(
+        batch_size=1024,
+        optimizer_adam_beta2=0.999,
+        optimizer_adam_epsilon=1e-8,
+        learning_rate_schedule="inverse_sqrt",
+        learning_rate=0.002,
+        learning_rate_warmup_steps=500,
+        clip_grad_norm=1.0,
+    )
+
+
+@register_hparams
+def lstm_seq2seq() -> HParams:
+    """2 layers of 128 units, dropout 0.2, the source read backwards."""
+    return _optimised(HParams(LstmHParams(hidden_size=128, num_hidden_layers=2)))
+
+
+@register_hparams
+def lstm_bahdanau_attention() -> HParams:
+    """The sizes of lstm_seq2seq with additive attention."""
+    return _optimised(HParams(LstmAttentionHParams(hidden_size=128, num_hidden_layers=2)))
+
+
+HPARAMS.alias("lstm_attention", "lstm_bahdanau_attention")
+
+
+@register_hparams
+def lstm_luong_attention() -> HParams:
+    """The sizes of lstm_seq2seq with multiplicative attention and input feeding."""
+    return lstm_bahdanau_attention().replace(attention_mechanism="luong")
+
+
+@register_hparams
+def lstm_seq2seq_tiny() -> HParams:
+    """Learns to reverse short sequences in a minute on two processor cores: one layer of 64 units."""
+    return _tiny(lstm_seq2seq())
+
+
+@register_hparams
+def lstm_attention_tiny() -> HParams:
+    """Learns to copy and reverse in minutes on two processor cores: one layer of 64 units, both directions."""
+    return _tiny(lstm_bahdanau_attention()).replace(encoder_direction="bidirectional")
+
+
+def _tiny(hparams: HParams) -> HParams:
+    return hparams.replace(
+        hidden_size=64,
+        num_hidden_layers=1,
+        dropout=0.0,
+        label_smoothing=0.0,
+        learning_rate_schedule="linear",
+        learning_rate=0.01,
+        learning_rate_warmup_steps=100,
+        train_steps=1000,
+        beam_size=1,
+    )

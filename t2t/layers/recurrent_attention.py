@@ -1,0 +1,94 @@
+"""What a recurrent decoder looks at in the encoder's output: additive and multiplicative attention.
+
+Legend: B batch, S source length, D width, N rows decoded together, Q rows of each sentence (N = B * Q).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from t2t.layers.masks import score_bias
+
+
+class Memory(NamedTuple):
+    """An encoded source, ready to be attended to."""
+
+    keys: Any
+    """(B, S, D): what scores compare with."""
+    values: Any
+    """(B, S, D): the encoder's output."""
+    keep: Any
+    """(B, S) bool, True at data."""
+
+
+class MemoryAttention(keras.layers.Layer):
+    """Context vectors c_t = sum_s a_ts h_s with a_t = softmax of scores (Bahdanau et al. 2015, equations 5 and 6).
+
+    Args:
+        width: D.
+    """
+
+    def __init__(self, width: int, **kwargs):
+        super().__init__(**kwargs)
+        self.width = width
+
+    def build(self, input_shape):
+        """Creates the projection of the memory, (D, D)."""
+        self.memory_kernel = self.add_weight(
+            name="memory_kernel", shape=(self.width, self.width), initializer="glorot_uniform"
+        )
+
+    def memory(self, values_BSD, keep_BS) -> Memory:
+        """Returns the encoder's output (B, S, D) with its keys; positions where `keep_BS` is False weigh nothing."""
+        return Memory(ops.matmul(values_BSD, ops.cast(self.memory_kernel, values_BSD.dtype)), values_BSD, keep_BS)
+
+    def stepper(self, memory: Memory) -> Callable:
+        """Returns `attend(query_ND) -> (N, D)`; row n belongs to sentence n // (N / B)."""
+        score = self.scorer(memory.keys)
+        bias_B1S = score_bias(memory.keep)[:, None, :]
+        sentences = ops.shape(memory.keys)[0]
+
+        def attend(query_ND):
+            scores_BQS = score(ops.reshape(query_ND, (sentences, -1, self.width)))
+            weights_BQS = ops.softmax(ops.cast(scores_BQS, "float32") + bias_B1S, axis=-1)
+            found_BQD = ops.matmul(ops.cast(weights_BQS, memory.values.dtype), memory.values)
+            return ops.reshape(found_BQD, (-1, self.width))
+
+        return attend
+
+    def scorer(self, keys_BSD) -> Callable:
+        """Returns `score(query_BQD) -> (B, Q, S)`."""
+        raise NotImplementedError
+
+
+class AdditiveAttention(MemoryAttention):
+    """score(s, h) = v^T tanh(W s + U h) (Bahdanau et al. 2015, appendix A.1.2)."""
+
+    def build(self, input_shape):
+        """Creates U, W and v."""
+        super().build(input_shape)
+        self.query_kernel = self.add_weight(
+            name="query_kernel", shape=(self.width, self.width), initializer="glorot_uniform"
+        )
+        self.score_kernel = self.add_weight(name="score_kernel", shape=(self.width, 1), initializer="glorot_uniform")
+
+    def scorer(self, keys_BSD) -> Callable:
+        """Returns `score(query_BQD) -> (B, Q, S)`."""
+        query_kernel, score_kernel = (ops.cast(w, keys_BSD.dtype) for w in (self.query_kernel, self.score_kernel))
+
+        def score(query_BQD):
+            sums_BQSD = ops.matmul(query_BQD, query_kernel)[:, :, None] + keys_BSD[:, None]
+            return ops.matmul(ops.tanh(sums_BQSD), score_kernel)[..., 0]
+
+        return score
+
+
+class MultiplicativeAttention(MemoryAttention):
+    """score(h_t, h_s) = h_t^T W h_s, called general (Luong et al. 2015, equation 8)."""
+
+    def scorer(self, keys_BSD) -> Callable:
+        """Returns `score(query_BQD) -> (B, Q, S)`."""
+        keys_BDS = ops.transpose(keys_BSD, (0, 2, 1))
+        return lambda query_BQD: ops.matmul(query_BQD, keys_BDS)

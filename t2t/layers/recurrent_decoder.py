@@ -1,0 +1,132 @@
+"""A stack of LSTM cells that writes: one function of a step, for whole sequences in training and alone in decoding.
+
+Legend: B batch, T target length, D width, N rows, L layers.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from t2t.layers.dropout import Dropout
+from t2t.layers.loops import scan
+from t2t.layers.recurrent import LstmCell, LstmState
+from t2t.layers.recurrent_attention import AdditiveAttention, Memory, MultiplicativeAttention
+
+ATTENTION = {"bahdanau": AdditiveAttention, "luong": MultiplicativeAttention}
+"""By the name of the one who proposed it."""
+
+
+class DecoderState(NamedTuple):
+    """What a step knows of those before."""
+
+    layers: tuple[LstmState, ...]
+    output: Any
+    """(N, D): what the last step gave to the output layer."""
+
+
+class LstmDecoder(keras.layers.Layer):
+    """LSTM layers from the states that an encoder ended in, with attention to its output or without.
+
+    `bahdanau` attends with the state of the top layer before the step, and the context is read by the bottom layer
+    beside the word (Bahdanau et al. 2015, appendix A.1.2). `luong` attends with the state after the step, and the
+    bottom layer reads the last output beside the word (Luong et al. 2015, section 3.3, input feeding). In both the
+    output is tanh(W_c [c_t; h_t]) (Luong et al. 2015, equation 5), where Bahdanau et al. have a maxout layer; without
+    attention it is h_t of the top layer.
+
+    Args:
+        width: D.
+        num_layers: L.
+        attention: `bahdanau`, `luong` or None.
+        dropout: rate on the inputs of every layer and on the output, not on what is fed back.
+    """
+
+    def __init__(self, width: int, num_layers: int, attention: str | None, dropout: float, **kwargs):
+        super().__init__(autocast=False, **kwargs)  # the states of cells that it is given are to stay float32
+        self.width, self.mechanism = width, attention
+        policy = self.dtype_policy
+        self.cells = [LstmCell(width, dtype=policy, name=f"cell_{i}") for i in range(num_layers)]
+        self.dropouts = [Dropout(dropout, dtype=policy, name=f"dropout_{i}") for i in range(num_layers + 1)]
+        self.attention = ATTENTION[attention](width, dtype=policy, name="attention") if attention else None
+
+    def build(self, input_shape):
+        """Builds every layer for (B, T, D)."""
+        width = self.width
+        for layer in (*self.cells, *self.dropouts):
+            layer.build((None, width))
+        if self.attention is not None:
+            self.attention.build((None, None, width))
+            self.fed_kernel = self.add_weight(name="fed_kernel", shape=(width, 4 * width), initializer="glorot_uniform")
+            self.combine_kernel = self.add_weight(
+                name="combine_kernel", shape=(2 * width, width), initializer="glorot_uniform"
+            )
+
+    def memory(self, values_BSD, keep_BS) -> Memory | None:
+        """Returns what there is to attend to in the encoder's output (B, S, D); None without attention."""
+        return None if self.attention is None else self.attention.memory(values_BSD, keep_BS)
+
+    def start(self, layers: tuple[LstmState, ...]) -> DecoderState:
+        """Returns the state before the first step, of states (N, D), one a layer."""
+        return DecoderState(layers, ops.zeros_like(layers[-1].hidden))
+
+    def call(self, x_BTD, layers: tuple[LstmState, ...], memory: Memory | None, seed=None):
+        """Returns the outputs (B, T, D) of all steps.
+
+        Args:
+            x_BTD: at each position the word before it.
+            layers: states (B, D) to begin with.
+            memory: of `memory`.
+            seed: of dropout.
+        """
+        x_TBD = self.dropouts[0](ops.transpose(x_BTD, (1, 0, 2)), seed=seed)
+        # Dropped outside of the loop: a mask drawn inside would be the same at every step.
+        scales = [layer(ops.ones_like(x_TBD), seed=seed) for layer in self.dropouts[1:-1] if layer.acts(seed)]
+        advance = self._stepper(memory)
+
+        def step(before: DecoderState, given):
+            gates_B4D, *scales_BD = given
+            return advance(gates_B4D, before, scales_BD)
+
+        given = (self.cells[0].input_gates(x_TBD), *scales)
+        _, states = scan(step, self.start(layers), given)
+        return self.dropouts[-1](ops.transpose(states.output, (1, 0, 2)), seed=seed)
+
+    def step(self, x_ND, state: DecoderState, memory: Memory | None) -> DecoderState:
+        """Returns the state after one step, whose `output` (N, D) is what `call` gives at its position."""
+        return self._stepper(memory)(self.cells[0].input_gates(x_ND), state, [])
+
+    def _stepper(self, memory: Memory | None) -> Callable:
+        stack = self._stack_stepper()
+        if self.attention is None:
+
+            def plain(gates_N4D, before: DecoderState, scales):
+                layers = stack(gates_N4D, before.layers, scales)
+                return DecoderState(layers, layers[-1].hidden)
+
+            return plain
+        attend = self.attention.stepper(memory)
+        fed_kernel, combine_kernel = (ops.cast(w, self.compute_dtype) for w in (self.fed_kernel, self.combine_kernel))
+        looks_first = self.mechanism == "bahdanau"
+
+        def attentive(gates_N4D, before: DecoderState, scales):
+            fed_ND = attend(before.layers[-1].hidden) if looks_first else before.output
+            layers = stack(gates_N4D + ops.matmul(fed_ND, fed_kernel), before.layers, scales)
+            top_ND = layers[-1].hidden
+            context_ND = fed_ND if looks_first else attend(top_ND)
+            both_ND = ops.concatenate([context_ND, top_ND], axis=-1)
+            return DecoderState(layers, ops.tanh(ops.matmul(both_ND, combine_kernel)))
+
+        return attentive
+
+    def _stack_stepper(self) -> Callable:
+        steps = [cell.stepper() for cell in self.cells]
+
+        def stack(gates_N4D, before: tuple[LstmState, ...], scales) -> tuple[LstmState, ...]:
+            after = [steps[0](gates_N4D, before[0])]
+            for i in range(1, len(steps)):
+                x_ND = after[-1].hidden * scales[i - 1] if scales else after[-1].hidden
+                after.append(steps[i](self.cells[i].input_gates(x_ND), before[i]))
+            return tuple(after)
+
+        return stack
