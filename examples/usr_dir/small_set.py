@@ -13,8 +13,8 @@ def my_transformer_small():
     hparams.num_heads = 2
     hparams.max_length = 32
     hparams.batch_size = 1024
-    hparams.learning_rate_schedule = "constant"
+    hparams.learning_rate_schedule = "linear"
     hparams.learning_rate = 0.002
     hparams.learning_rate_warmup_steps = 100
-    hparams.train_steps = 600
+    hparams.train_steps = 800
     return hparams
