@@ -1,6 +1,7 @@
 """Code of other people: installed packages with the entry-point group `t2t.plugins`, and a `--t2t_usr_dir` folder.
 
-A plug-in registers problems, models and hparams sets when it is imported. One that fails to import ends the command.
+A plug-in registers problems, models, hparams sets and modalities when it is imported. One that fails to import ends
+the command.
 """
 
 import contextlib
@@ -12,11 +13,11 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from t2t.errors import UserError, one_line
-from t2t.registry import HPARAMS, MODELS, PROBLEMS
+from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS
 
 ENTRY_POINT_GROUP = "t2t.plugins"
 _USR_PACKAGE = "t2t_usr_dir_"
-_REGISTRIES = (PROBLEMS, MODELS, HPARAMS)
+_REGISTRIES = (PROBLEMS, MODELS, HPARAMS, MODALITIES)
 _INSTALLED: dict[tuple[str, str], tuple[str, ...]] = {}
 """What installed plug-ins have registered in this process, by name and value of their entry points."""
 

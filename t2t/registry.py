@@ -283,12 +283,14 @@ def _same(known: Entry, entry: Entry) -> bool:
 PROBLEMS: Registry = Registry("problem", "t2t.problems", reserved_suffixes=("_rev", "_copy"))
 MODELS: Registry = Registry("model", "t2t.models", read_source=True)
 HPARAMS: Registry = Registry("hparams", "t2t.hparams")
+MODALITIES: Registry = Registry("modality", "t2t.layers.modalities", read_source=True)
 
 register_problem = PROBLEMS.register
 register_model = MODELS.register
 register_hparams = HPARAMS.register
+register_modality = MODALITIES.register
 
 __all__ = [
-    "HPARAMS", "MODELS", "PROBLEMS", "Entry", "RegistrationError", "Registry",
-    "register_hparams", "register_model", "register_problem", "snake_case",
+    "HPARAMS", "MODALITIES", "MODELS", "PROBLEMS", "Entry", "RegistrationError", "Registry",
+    "register_hparams", "register_modality", "register_model", "register_problem", "snake_case",
 ]  # fmt: skip

@@ -10,10 +10,7 @@ from keras import ops
 
 from t2t.hparams.base import HParams
 from t2t.hparams.sections import ModelHParams
-from t2t.layers.embedding import Embedding
-from t2t.layers.masks import padding_keep
 from t2t.layers.positions import SinusoidalPositions
-from t2t.losses import smoothed_cross_entropy, token_weights
 from t2t.models.base import SequenceModel
 from t2t.registry import register_hparams, register_model
 
@@ -34,44 +31,29 @@ class MyBagOfWords(SequenceModel):
     """Predicts each word from the mean of the source, the word before it and its position."""
 
     hparams_class = BagHParams
-    vocabulary_layers = {"inputs": ("source",), "targets": ("target",)}
 
     def __init__(self, hparams, spec, dtype="float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
-        width, sizes = hparams.hidden_size, (spec.inputs.vocab_size, spec.targets.vocab_size)
-        self.source = Embedding(sizes[0], width, dtype=self.dtype_policy, name="source")
-        self.target = Embedding(sizes[1], width, dtype=self.dtype_policy, name="target")
+        width = hparams.hidden_size
         self.positions = SinusoidalPositions(width, dtype=self.dtype_policy, name="positions")
         self.mix = keras.layers.Dense(width, activation="relu", dtype=self.dtype_policy, name="mix")
         self.build()
 
     def build(self, input_shape=None):
         """Creates every weight."""
-        self.source.build()
-        self.target.build()
+        self.build_ends()
         self.mix.build((None, None, self.hparams.hidden_size))
 
     def encode(self, features):
         """Returns (B, D): the mean of the source's vectors."""
-        keep_BS = ops.cast(padding_keep(features["inputs"]), self.compute_dtype)
-        total_BD = ops.einsum("bsd,bs->bd", self.source(features["inputs"]), keep_BS)
+        keep_BS = ops.cast(self.source_embedding.keep(features["inputs"]), self.compute_dtype)
+        total_BD = ops.einsum("bsd,bs->bd", self.source_embedding(features["inputs"]), keep_BS)
         return total_BD / ops.maximum(ops.sum(keep_BS, axis=1, keepdims=True), 1.0)
 
     def body(self, features, seed=None):
         """Returns (B, T, D)."""
         before_BT = ops.pad(features["targets"][:, :-1], ((0, 0), (1, 0)))
-        return self.mix(self.positions(self.target(before_BT)) + self.encode(features)[:, None])
-
-    def logits(self, hidden):
-        """Returns (..., V) float32."""
-        table_VD = ops.cast(self.target.output_kernel(), hidden.dtype)
-        return ops.cast(ops.matmul(hidden, ops.transpose(table_VD)), "float32")
-
-    def loss_sum(self, hidden, targets):
-        """Returns the smoothed cross-entropy summed over tokens, and their number."""
-        smoothing, kind = self.hparams.label_smoothing, self.hparams.label_smoothing_kind
-        losses_BT = smoothed_cross_entropy(self.logits(hidden), targets, smoothing, kind)
-        return ops.sum(losses_BT), ops.sum(token_weights(targets))
+        return self.mix(self.positions(self.target_embedding.before(before_BT)) + self.encode(features)[:, None])
 
     def init_cache(self, encoded, rows, length, beams=1):
         """Returns nothing: a step needs only the word before it."""
@@ -80,6 +62,6 @@ class MyBagOfWords(SequenceModel):
     def decode_step(self, ids_N, position, cache, encoded):
         """Returns the logits (N, V) of the next word."""
         beams = ops.shape(ids_N)[0] // ops.shape(encoded)[0]
-        x_N1D = self.positions(self.target(ids_N[:, None]), start=position)
+        x_N1D = self.positions(self.target_embedding.before(ids_N[:, None]), start=position)
         hidden_N1D = self.mix(x_N1D + ops.repeat(encoded, beams, axis=0)[:, None])
         return self.logits(hidden_N1D[:, 0]), cache

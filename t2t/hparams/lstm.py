@@ -19,10 +19,6 @@ class RecurrentHParams(ModelHParams):
         "reversed", "How the source is read: from its last word to its first, forward, or both, half the units each.",
         choices=("reversed", "forward", "bidirectional"),
     )  # fmt: skip
-    shared_embedding: bool = param(True, "Whether inputs and targets use one embedding table, vocabularies permitting.")
-    shared_embedding_and_softmax_weights: bool = param(
-        True, "Whether the output layer is the transposed table of the targets."
-    )
     dropout: float = param(
         0.2, "Dropout on the inputs of every layer and on the last output, a fraction.", minimum=0.0, maximum=0.99
     )

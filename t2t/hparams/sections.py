@@ -31,6 +31,14 @@ class ModelHParams:
         "all", "Who gets e: all K tokens e/K each, as the paper's reference; others: e/(K-1), as in Tensor2Tensor.",
         choices=("all", "others"),
     )  # fmt: skip
+    shared_embedding: bool = param(True, "Whether inputs and targets use one embedding table, vocabularies permitting.")
+    shared_embedding_and_softmax_weights: bool = param(
+        True, "Whether the output layer is the transposed table of the targets."
+    )
+    input_modality: str = param(
+        "", "Name of the modality that turns inputs into vectors; empty = the usual one of their kind."
+    )
+    target_modality: str = param("", "Name of the modality that predicts targets; empty = the usual one of their kind.")
 
     def complaints(self) -> list[str]:
         """Returns what is wrong with how the values go together."""

@@ -41,10 +41,6 @@ class TransformerHParams(ModelHParams):
     target_space_embedding: bool = param(
         False, "Whether a learned vector is added to every source position, as Tensor2Tensor does to name the target."
     )
-    shared_embedding: bool = param(True, "Whether inputs and targets use one embedding table, vocabularies permitting.")
-    shared_embedding_and_softmax_weights: bool = param(
-        True, "Whether the output layer is the transposed table of the targets."
-    )
     layer_prepostprocess_dropout: float = param(
         0.1,
         "Dropout on sub-layer outputs and on sums of embeddings and positions, a fraction.",

@@ -8,10 +8,12 @@ from typing import Any, ClassVar
 
 import keras
 
+from t2t.constants import INPUTS, TARGETS
 from t2t.errors import UserError
 from t2t.features import FeatureKind, ProblemSpec
 from t2t.hparams.sections import ModelHParams
 from t2t.layers.beams import reorder_rows
+from t2t.layers.modalities.ends import build_ends
 
 
 class SequenceModel(keras.Model):
@@ -32,7 +34,10 @@ class SequenceModel(keras.Model):
     """Kinds of inputs that the model takes; None = a problem without inputs."""
     accepts_targets: ClassVar[tuple[FeatureKind, ...]] = (FeatureKind.TOKENS,)
     """Kinds of targets that the model predicts."""
-    vocabulary_layers: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    vocabulary_layers: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        INPUTS: ("source_embedding",),
+        TARGETS: ("target_embedding", "top"),
+    }
     """Feature -> attributes with the layers that have a row of weights for each of its ids."""
     autoregressive: ClassVar[bool] = True
     """Whether the model has `encode`, `init_cache` and `decode_step`."""
@@ -42,6 +47,7 @@ class SequenceModel(keras.Model):
         self.check_accepts(spec)
         self.hparams = hparams
         self.spec = spec
+        self.source_embedding, self.target_embedding, self.top = build_ends(spec, hparams, self.dtype_policy)
 
     @classmethod
     def registered_name(cls) -> str:
@@ -82,6 +88,12 @@ class SequenceModel(keras.Model):
         """Most ids of a sequence, end of sequence included, that the network can tell apart; None for any number."""
         return None
 
+    def build_ends(self) -> None:
+        """Creates the weights of the modalities; every model's `build` begins with it."""
+        for layer in (self.target_embedding, self.source_embedding, self.top):
+            if layer is not None and not layer.built:
+                layer.build()
+
     def body(self, features: dict[str, Any], seed=None):
         """Returns the hidden states before the output layer, (B, T, D).
 
@@ -93,7 +105,7 @@ class SequenceModel(keras.Model):
 
     def logits(self, hidden):
         """Returns (..., V) float32 for hidden states (..., D)."""
-        raise NotImplementedError
+        return self.top(hidden)
 
     def loss_sum(self, hidden, targets):
         """Returns the training loss summed over tokens, in nats, and the number of tokens, both float32 scalars.
@@ -102,7 +114,7 @@ class SequenceModel(keras.Model):
             hidden: (B, T, D), what `body` returned.
             targets: (B, T) int32.
         """
-        raise NotImplementedError
+        return self.top.loss_sum(hidden, targets)
 
     def call(self, features: dict[str, Any], seed=None):
         """Returns the logits of every target position, (B, T, V) float32, each seeing the targets before it."""

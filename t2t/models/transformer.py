@@ -1,7 +1,7 @@
 """The Transformer, in the order of section 3 of Vaswani et al., *Attention Is All You Need* (2017).
 
-Sections 3.2 (attention), 3.3 (feed-forward), 3.4 (embeddings) and 3.5 (positions) are layers of their own; this file
-is section 3.1: how they are stacked, and the same stacks one step at a time.
+Sections 3.2 (attention), 3.3 (feed-forward), 3.4 (embeddings, the ends that every model has) and 3.5 (positions) are
+layers of their own; this file is section 3.1: how they are stacked, and the same stacks one step at a time.
 
 Legend: B batch, S source length, T target length, D width, V vocabulary, H heads. When decoding: N rows, in groups of
 K beams that share a cache of L positions.
@@ -20,14 +20,11 @@ from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.attention import KeysValues, MultiHeadAttention
 from t2t.layers.cache import Cache, ancestors_keep, empty_cache, reordered, with_own_position, write_position
 from t2t.layers.dropout import Dropout
-from t2t.layers.embedding import Embedding
 from t2t.layers.feed_forward import FeedForward
-from t2t.layers.masks import CAUSAL, keys_keep, padding_keep
+from t2t.layers.masks import CAUSAL, keys_keep
 from t2t.layers.norm import LayerNorm
-from t2t.layers.output_loss import linear_cross_entropy
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import Residual
-from t2t.losses import token_weights
 from t2t.models.base import SequenceModel
 from t2t.registry import register_model
 
@@ -54,22 +51,9 @@ class Transformer(SequenceModel):
     """Attention Is All You Need: encoder and decoder of attention; a decoder alone where there is no input."""
 
     hparams_class = TransformerHParams
-    vocabulary_layers = {INPUTS: ("source_embedding",), TARGETS: ("target_embedding", "output_embedding")}
 
     def __init__(self, hparams: TransformerHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
-        # Embeddings and output layer (section 3.4)
-        self.target_embedding = self._embedding(spec.targets.vocab_size, "target_embedding")
-        self.source_embedding = None
-        if spec.inputs:
-            shared = hparams.shared_embedding and spec.shared_vocabulary
-            self.source_embedding = (
-                self.target_embedding if shared else self._embedding(spec.inputs.vocab_size, "source_embedding")
-            )
-        tied = hparams.shared_embedding_and_softmax_weights
-        self.output_embedding = (
-            self.target_embedding if tied else self._embedding(spec.targets.vocab_size, "output_embedding")
-        )
         # Positions (section 3.5)
         self.positions = build_positions(
             hparams.positions,
@@ -96,16 +80,12 @@ class Transformer(SequenceModel):
             initializer=keras.initializers.RandomUniform(-limit, limit),
         )
 
-    def _embedding(self, vocab_size: int, name: str) -> Embedding:
-        return Embedding(vocab_size, self.hparams.hidden_size, dtype=self.dtype_policy, name=name)
-
     def build(self, input_shape=None):
         """Creates every weight."""
+        self.build_ends()
         hidden = (None, None, self.hparams.hidden_size)
-        embeddings = (self.target_embedding, self.source_embedding, self.output_embedding)
-        parts = (self.positions, self.encoder, self.decoder, self.source_dropout, self.target_dropout)
-        for layer in (*embeddings, *parts):
-            if layer is not None and not layer.built:
+        for layer in (self.positions, self.encoder, self.decoder, self.source_dropout, self.target_dropout):
+            if layer is not None:
                 layer.build(hidden)
         self.target_space = None
         if self.encoder is not None and self.hparams.target_space_embedding:
@@ -125,30 +105,16 @@ class Transformer(SequenceModel):
         x_BTD = self.target_dropout(self._embed_targets(shifted_BT, 0), seed=seed)
         return self.decoder(x_BTD, memory, keep_BS, seed=seed)
 
-    def _encode_source(self, ids_BS, seed=None):
-        keep_BS = padding_keep(ids_BS)
-        x_BSD = self.source_embedding(ids_BS)
+    def _encode_source(self, inputs, seed=None):
+        x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs)
         if self.target_space is not None:
             x_BSD = x_BSD + ops.cast(self.target_space, x_BSD.dtype)
         x_BSD = self.positions(x_BSD) if self.positions is not None else x_BSD
         return self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed), keep_BS
 
     def _embed_targets(self, ids_BT, start):
-        # Position 0 has no token before it: its embedding is zero, as in Tensor2Tensor, not that of padding.
-        x_BTD = self.target_embedding(ids_BT)
-        x_BTD = x_BTD * ops.cast(padding_keep(ids_BT), x_BTD.dtype)[..., None]
+        x_BTD = self.target_embedding.before(ids_BT)
         return self.positions(x_BTD, start=start) if self.positions is not None else x_BTD
-
-    def logits(self, hidden):
-        """Returns (..., V) float32; the output layer is a table of embeddings, transposed and unscaled."""
-        kernel_VD = ops.cast(self.output_embedding.output_kernel(), hidden.dtype)
-        return ops.cast(ops.matmul(hidden, ops.transpose(kernel_VD)), "float32")
-
-    def loss_sum(self, hidden, targets):
-        """Returns label-smoothed cross-entropy (section 5.4) summed over tokens, and their number."""
-        smoothing, kind = self.hparams.label_smoothing, self.hparams.label_smoothing_kind
-        kernel_VD = self.output_embedding.output_kernel()
-        return linear_cross_entropy(hidden, kernel_VD, targets, smoothing, kind), ops.sum(token_weights(targets))
 
     def encode(self, features: dict[str, Any]) -> Encoded | None:
         """Returns the encoder's output, projected once for every decoder layer; None without inputs."""

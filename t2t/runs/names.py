@@ -11,7 +11,7 @@ from t2t.hparams.base import HParams
 from t2t.plugins import Plugin, load_plugins
 from t2t.problems.base import Problem
 from t2t.problems.variants import SUFFIXES, VariantProblem
-from t2t.registry import HPARAMS, MODELS, PROBLEMS, Entry
+from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS, Entry
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ def resolve(request: Request) -> Resolved:
     model_class = MODELS.get(request.model)
     check_fit(request.model, model_class, request.hparams_set, hparams)
     check_kinds(model_class, problem)
-    for registry in (PROBLEMS, MODELS, HPARAMS):
+    for registry in (PROBLEMS, MODELS, HPARAMS, MODALITIES):
         registry.freeze()
     return Resolved(request, problem, model_class, hparams.freeze(), named_set, plugins)
 
@@ -117,6 +117,9 @@ def check_names(request: Request) -> None:
     hparams = hparams_named(request.hparams_set).override(request.overrides).freeze()
     if request.model not in MODELS:
         MODELS.get(request.model)  # raises, with the nearest names
+    for modality in filter(None, (hparams.input_modality, hparams.target_modality)):
+        if modality not in MODALITIES:
+            MODALITIES.get(modality)
     loaded = MODELS.loaded(request.model)
     if loaded is None:
         _check_declared_fit(request.model, request.hparams_set, hparams)
@@ -203,7 +206,7 @@ def registry_listing(containing: str = "") -> str:
     `hparams` alone lists the fields that sets have. No model is imported for it.
     """
     lines = []
-    kinds = {"Models": MODELS, "HParams": HPARAMS, "Problems": PROBLEMS}
+    kinds = {"Models": MODELS, "HParams": HPARAMS, "Modalities": MODALITIES, "Problems": PROBLEMS}
     for title, registry in kinds.items():
         entries = registry.entries(containing)
         if entries and title == "Problems":

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.features import FeatureKind, FeatureSpec
 from t2t.layers.dropout import Dropout
-from t2t.layers.embedding import Embedding
 from t2t.layers.feed_forward import FeedForward
+from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
 from t2t.layers.positions import LearnedPositions, SinusoidalPositions, build_positions, sinusoids
 from t2t.layers.residual import Residual
 from tests.builders import numpy, randomise
@@ -20,15 +21,24 @@ SEED = tf.constant([1, 2], tf.int64)
 # === Embeddings ===
 
 
+def tokens(size):
+    return FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=size)
+
+
 def test_embeddings_are_scaled_by_the_root_of_the_width_and_the_output_layer_is_not():
-    layer = Embedding(3, 4)
+    layer = TokenEmbedding(tokens(3), 4)
     layer.build()
     layer.table.assign([[1.0] * 4, [2.0] * 4, [0.5] * 4])
     np.testing.assert_allclose(layer(np.array([[2, 0]])), [[[1.0] * 4, [2.0] * 4]])
-    np.testing.assert_allclose(layer.output_kernel(), layer.table)
+    np.testing.assert_allclose(layer.before(np.array([[0, 2]])), [[[0.0] * 4, [1.0] * 4]])
+    top = TokenSoftmax(tokens(3), 4, embedding=layer)
+    top.build()
+    np.testing.assert_allclose(top(np.array([[1.0, 0.0, 0.0, 1.0]], np.float32)), [[2.0, 4.0, 1.0]])
 
 
-@pytest.mark.parametrize("layer", [Embedding(2000, 64), LearnedPositions(2000, 64)], ids=["embedding", "positions"])
+@pytest.mark.parametrize(
+    "layer", [TokenEmbedding(tokens(2000), 64), LearnedPositions(2000, 64)], ids=["embedding", "positions"]
+)
 def test_tables_begin_normal_with_a_variance_of_one_over_the_width(layer):
     layer.build()
     table = np.asarray(layer.table)

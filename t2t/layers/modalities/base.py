@@ -1,0 +1,78 @@
+"""What the two ends of a model offer to its body: a bottom gives vectors of a feature, a top predicts one.
+
+Legend: B batch, P positions, D width, C classes or vocabulary.
+"""
+
+from typing import ClassVar
+
+import keras
+
+from t2t.features import FeatureKind, FeatureSpec
+
+
+class Bottom(keras.layers.Layer):
+    """Turns a feature into vectors.
+
+    Args:
+        spec: of the feature.
+        width: D.
+    """
+
+    kinds: ClassVar[frozenset[FeatureKind]] = frozenset()
+    """Kinds of features that it takes."""
+
+    def __init__(self, spec: FeatureSpec, width: int, **kwargs):
+        super().__init__(**kwargs)
+        self.spec, self.width = spec, width
+
+    def call(self, feature, seed=None):
+        """Returns (B, P, D) of a batch of the feature.
+
+        Args:
+            feature: its arrays, as `t2t.data.pipeline` gives them.
+            seed: (2,) integer seed of dropout; None = none.
+        """
+        raise NotImplementedError
+
+    def keep(self, feature):
+        """Returns (B, P) bool, True where the vectors of `call` hold data."""
+        raise NotImplementedError
+
+
+class Top(keras.layers.Layer):
+    """Turns hidden states into predictions of a feature, and says how wrong they are.
+
+    Args:
+        spec: of the feature.
+        width: D.
+        label_smoothing: mass e that the target distribution spreads, see `t2t.losses.smoothed_cross_entropy`.
+        label_smoothing_kind: who gets it.
+    """
+
+    kinds: ClassVar[frozenset[FeatureKind]] = frozenset()
+    """Kinds of features that it predicts."""
+    part: ClassVar[str] = "top"
+    """Its part of the paths of its weights."""
+
+    def __init__(
+        self, spec: FeatureSpec, width: int, label_smoothing: float = 0.0, label_smoothing_kind: str = "all", **kwargs
+    ):
+        super().__init__(name=kwargs.pop("name", self.part), **kwargs)
+        self.spec, self.width = spec, width
+        self.label_smoothing, self.label_smoothing_kind = label_smoothing, label_smoothing_kind
+
+    def call(self, hidden):
+        """Returns (..., C) float32 logits for hidden states (..., D)."""
+        raise NotImplementedError
+
+    def loss_sum(self, hidden, targets):
+        """Returns the training loss summed over all that is predicted, in nats, and how much that is.
+
+        Args:
+            hidden: (..., D).
+            targets: the feature.
+
+        Returns:
+            Two float32 scalars; padding counts nothing in either.
+        """
+        raise NotImplementedError

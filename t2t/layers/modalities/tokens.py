@@ -1,0 +1,87 @@
+"""Token embeddings and the output layer that may share their table: section 3.4.
+
+Legend: B batch, T length, D width, V vocabulary.
+"""
+
+import keras
+from keras import ops
+
+from t2t.features import FeatureKind
+from t2t.layers.masks import padding_keep
+from t2t.layers.modalities.base import Bottom, Top
+from t2t.layers.output_loss import linear_cross_entropy
+from t2t.losses import token_weights
+from t2t.registry import register_modality
+
+
+def _add_table(layer: keras.layers.Layer):
+    # N(0, D^-1/2): vectors scaled by sqrt(D) have unit variance, and so have the logits of normalised hidden states.
+    return layer.add_weight(
+        name="table",
+        shape=(layer.spec.vocab_size, layer.width),
+        initializer=keras.initializers.RandomNormal(stddev=layer.width**-0.5),
+    )
+
+
+@register_modality
+class TokenEmbedding(Bottom):
+    """Tokens: a table of vectors, read scaled by sqrt(D)."""
+
+    kinds = frozenset({FeatureKind.TOKENS})
+
+    def build(self, input_shape=None):
+        """Creates the table (V, D)."""
+        self.table = _add_table(self)
+
+    def call(self, ids_BT, seed=None):
+        """Returns (B, T, D): sqrt(D) times the vectors of `ids_BT` (B, T) int32."""
+        return ops.cast(ops.take(self.table, ids_BT, axis=0), self.compute_dtype) * self.width**0.5
+
+    def keep(self, ids_BT):
+        """Returns (B, T) bool, False at padding."""
+        return padding_keep(ids_BT)
+
+    def before(self, ids):
+        """Returns (..., D) of the token before each position, (...) int32, where PAD_ID says that none came before.
+
+        There the vector is zero, as in Tensor2Tensor, and not that of padding.
+        """
+        x = self(ids)
+        return x * ops.cast(padding_keep(ids), x.dtype)[..., None]
+
+
+@register_modality
+class TokenSoftmax(Top):
+    """Tokens: products with a table of vectors, which may be that of the embedding, unscaled and without bias.
+
+    Args:
+        spec: of the feature.
+        width: D.
+        embedding: whose table it uses; None for one of its own.
+        **kwargs: see the base class.
+    """
+
+    kinds = frozenset({FeatureKind.TOKENS})
+    part = "output_embedding"
+
+    def __init__(self, spec, width: int, embedding: TokenEmbedding | None = None, **kwargs):
+        super().__init__(spec, width, **kwargs)
+        self.embedding = embedding
+
+    def build(self, input_shape=None):
+        """Creates the table (V, D) where it has one of its own."""
+        self.own_table = _add_table(self) if self.embedding is None else None
+
+    def kernel(self):
+        """Returns the table, (V, D) float32."""
+        return ops.convert_to_tensor(self.own_table if self.embedding is None else self.embedding.table)
+
+    def call(self, hidden):
+        """Returns (..., V) float32."""
+        kernel_VD = ops.cast(self.kernel(), hidden.dtype)
+        return ops.cast(ops.matmul(hidden, ops.transpose(kernel_VD)), "float32")
+
+    def loss_sum(self, hidden, targets):
+        """Returns label-smoothed cross-entropy (section 5.4) summed over tokens, and their number."""
+        loss = linear_cross_entropy(hidden, self.kernel(), targets, self.label_smoothing, self.label_smoothing_kind)
+        return loss, ops.sum(token_weights(targets))
