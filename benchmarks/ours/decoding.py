@@ -1,5 +1,7 @@
 """Decodes as `t2t-decoder` does, with a run's latest checkpoint, and times it."""
 
+import os
+
 import keras
 
 from benchmarks.harness.child import read_job, versions
@@ -11,6 +13,9 @@ from t2t.constants import EOS_ID
 def main():
     """Writes the times of the searches, and what was found."""
     job = read_job()
+    # As t2t-decoder does; the cores that it may use are those that the process was given.
+    os.environ.pop("TF_NUM_INTRAOP_THREADS", None)
+    import_quietly("t2t.inference.parallel").one_core_an_operation()
     translator = build_translator(job["run"], job["fixed"])
 
     def decode(beam):

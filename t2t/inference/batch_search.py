@@ -25,8 +25,11 @@ STAYING = 0.75
 """When no more than this fraction of a batch is still being searched, the rest is dropped from it."""
 
 SIZE_STEP = 8
-"""A batch shrinks to a multiple of so many sentences: on processors, matrix kernels are made for each new size, which
-costs as much as a step of the search."""
+"""A batch shrinks to a multiple of so many sentences, or to one of SMALL_SIZES: on processors, matrix kernels are made
+for each new size, which costs as much as a step of the search."""
+
+SMALL_SIZES = (1, 2, 4)
+"""Some sentences go on to the limit long after the others: the last steps of a batch are many, and should be small."""
 
 
 class _Searched(NamedTuple):
@@ -77,7 +80,7 @@ class BatchSearch:
         found: list[tuple[np.ndarray, SearchResult]] = []
         room = ROOM
         while True:
-            enough = int(len(here) * STAYING) // SIZE_STEP * SIZE_STEP
+            enough = _size_below(int(len(here) * STAYING))
             searched, going = self._go_on(searched, tf.constant(room), tf.constant(enough))
             staying = _that_stay(going.numpy(), enough)
             if staying.all():
@@ -131,14 +134,20 @@ def _that_stay(going: np.ndarray, enough: int) -> np.ndarray:
 
     Args:
         going: (B,) bool.
-        enough: a multiple of SIZE_STEP; so many may stay when others leave.
+        enough: a size of batches; so many may stay when others leave.
     """
     count = int(going.sum())
     if count > enough or count == 0:
         return np.full(len(going), count > 0)
+    size = next((size for size in SMALL_SIZES if size >= count), -(-count // SIZE_STEP) * SIZE_STEP)
     staying = going.copy()
-    staying[np.flatnonzero(~going)[: -count % SIZE_STEP]] = True
+    staying[np.flatnonzero(~going)[: size - count]] = True
     return staying
+
+
+def _size_below(count: int) -> int:
+    """Returns the largest size of batches that is not above `count`; 0 where there is none."""
+    return count // SIZE_STEP * SIZE_STEP or max((size for size in SMALL_SIZES if size <= count), default=0)
 
 
 def _traced(function: Callable, signature: tuple) -> Callable:

@@ -14,6 +14,10 @@ MOST_WORKERS = 4
 SMALLEST_SHARE = 256
 """Ids of a batch that is not worth being divided."""
 
+_KEPT_KERNELS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "4096", "TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE": "false"}
+"""oneDNN's cache has room for 1,024 kernels, which a search of a thousand sentences overflows; TensorFlow has a cache of
+its own in front of it, which it does not use for products by default."""
+
 Job = TypeVar("Job")
 
 
@@ -41,12 +45,19 @@ def workers() -> int:
 def one_core_an_operation() -> None:
     """Asks that TensorFlow computes each operation on one core, which is faster where batches run side by side.
 
+    It also asks that the kernels of its matrix library, made anew for each shape of operands, are kept: shapes change
+    with every step of a search, and come again with every batch.
+
     That holds for the whole process, so it is for commands to ask, before TensorFlow does anything. Nothing changes
-    where it has begun, where somebody has set TF_NUM_INTRAOP_THREADS, or where batches run one by one.
+    where it has begun, where somebody has set the environment's variables of these things, or where batches run one by
+    one.
     """
-    if workers() > 1 and "TF_NUM_INTRAOP_THREADS" not in os.environ:
-        with contextlib.suppress(RuntimeError):
-            tf.config.threading.set_intra_op_parallelism_threads(1)
+    if workers() > 1:
+        for name, value in _KEPT_KERNELS.items():
+            os.environ.setdefault(name, value)
+        if "TF_NUM_INTRAOP_THREADS" not in os.environ:
+            with contextlib.suppress(RuntimeError):
+                tf.config.threading.set_intra_op_parallelism_threads(1)
 
 
 def share(ids: int, largest: int) -> int:
