@@ -9,7 +9,15 @@ from t2t.constants import PAD_ID
 
 
 def smoothed_cross_entropy(logits_NV, targets_N, smoothing: float, kind: str = "all"):
-    """Returns the cross-entropy of each position with smoothed targets, (N,) float32 nats; 0 at padding.
+    """Returns the cross-entropy of each token with smoothed targets, (N,) float32 nats; 0 at padding.
+
+    Arguments are those of `class_cross_entropy`.
+    """
+    return class_cross_entropy(logits_NV, targets_N, smoothing, kind) * token_weights(targets_N)
+
+
+def class_cross_entropy(logits_NV, targets_N, smoothing: float, kind: str = "all"):
+    """Returns the cross-entropy with smoothed targets, none of which is padding: class 0 is one like the others.
 
     The target distribution is (1 - e) * one-hot + e / K over the K = V entries (Szegedy et al. 2016, section 7, which
     section 5.4 of the paper cites). It is never built: the loss is logsumexp(z) - (1 - e) * z_target - e * mean(z).
@@ -20,6 +28,9 @@ def smoothed_cross_entropy(logits_NV, targets_N, smoothing: float, kind: str = "
         smoothing: e.
         kind: `all`, as above; `others`: 1 - e for the target and e / (K - 1) for every other entry, as in
             Tensor2Tensor, whose reported loss is this one less its least value, a constant.
+
+    Returns:
+        (N,) float32, nats.
     """
     logits = ops.cast(logits_NV, "float32")
     smoothing = smoothing_of_all(smoothing, kind, logits.shape[-1])
@@ -27,7 +38,7 @@ def smoothed_cross_entropy(logits_NV, targets_N, smoothing: float, kind: str = "
     loss_N = ops.logsumexp(logits, axis=-1) - (1.0 - smoothing) * gold_N
     if smoothing:
         loss_N = loss_N - smoothing * ops.mean(logits, axis=-1)
-    return loss_N * token_weights(targets_N)
+    return loss_N
 
 
 def smoothing_of_all(smoothing: float, kind: str, vocab_size: int) -> float:

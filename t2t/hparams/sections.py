@@ -40,6 +40,11 @@ class ModelHParams:
     )
     target_modality: str = param("", "Name of the modality that predicts targets; empty = the usual one of their kind.")
 
+    @property
+    def output_size(self) -> int:
+        """Channels of what the model's body gives."""
+        return self.hidden_size
+
     def complaints(self) -> list[str]:
         """Returns what is wrong with how the values go together."""
         return []

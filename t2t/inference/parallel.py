@@ -15,8 +15,8 @@ SMALLEST_SHARE = 256
 """Ids of a batch that is not worth being divided."""
 
 _KEPT_KERNELS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "4096", "TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE": "false"}
-"""oneDNN's cache has room for 1,024 kernels, which a search of a thousand sentences overflows; TensorFlow has a cache of
-its own in front of it, which it does not use for products by default."""
+"""oneDNN's cache has room for 1,024 kernels, which a search of a thousand sentences overflows; TensorFlow has a cache
+of its own in front of it, which it does not use for products by default."""
 
 Job = TypeVar("Job")
 

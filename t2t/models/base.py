@@ -15,6 +15,9 @@ from t2t.hparams.sections import ModelHParams
 from t2t.layers.beams import reorder_rows
 from t2t.layers.modalities.ends import build_ends
 
+READ_AS_VECTORS = (FeatureKind.TOKENS, FeatureKind.IMAGE, FeatureKind.AUDIO, FeatureKind.REAL)
+"""Kinds of inputs of which a modality makes a sequence of vectors, for models that ask no more."""
+
 
 class SequenceModel(keras.Model):
     """A model built from the model section of the hparams and the spec of a problem.

@@ -9,12 +9,12 @@ import keras
 from keras import ops
 
 from t2t.constants import INPUTS, TARGETS
-from t2t.features import FeatureKind, ProblemSpec
+from t2t.features import ProblemSpec
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams, RecurrentHParams
 from t2t.layers.recurrent import LstmEncoder, LstmState
 from t2t.layers.recurrent_attention import Memory
 from t2t.layers.recurrent_decoder import DecoderState, LstmDecoder
-from t2t.models.base import SequenceModel
+from t2t.models.base import READ_AS_VECTORS, SequenceModel
 from t2t.registry import register_model
 
 
@@ -30,7 +30,7 @@ class Encoded(NamedTuple):
 class RecurrentModel(SequenceModel):
     """An encoder of LSTMs and a decoder that begins with its last states, layer by layer."""
 
-    accepts_inputs = (FeatureKind.TOKENS,)
+    accepts_inputs = READ_AS_VECTORS
 
     def __init__(self, hparams: RecurrentHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)

@@ -25,7 +25,7 @@ from t2t.layers.masks import CAUSAL, keys_keep
 from t2t.layers.norm import LayerNorm
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import Residual
-from t2t.models.base import SequenceModel
+from t2t.models.base import READ_AS_VECTORS, SequenceModel
 from t2t.registry import register_model
 
 
@@ -51,6 +51,7 @@ class Transformer(SequenceModel):
     """Attention Is All You Need: encoder and decoder of attention; a decoder alone where there is no input."""
 
     hparams_class = TransformerHParams
+    accepts_inputs = (*READ_AS_VECTORS, None)
 
     def __init__(self, hparams: TransformerHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)

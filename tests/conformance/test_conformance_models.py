@@ -51,7 +51,8 @@ def cases():
             hparams = small_hparams(model_class, variant)
             for spec_name, spec in SPECS.items():
                 kind = spec.inputs.kind if spec.inputs else None
-                if hparams is not None and kind in model_class.accepts_inputs:
+                takes = kind in model_class.accepts_inputs and FeatureKind.TOKENS in model_class.accepts_targets
+                if hparams is not None and takes:
                     yield pytest.param((model_class, hparams, spec), id=f"{name}, {variant_name}, {spec_name}")
 
 
@@ -187,7 +188,7 @@ def test_features_that_a_model_cannot_take_are_refused_by_name(name):
     assert issubclass(model_class, SequenceModel)
     kinds = {kind for kind in FeatureKind if kind not in model_class.accepts_inputs}
     for kind in kinds:
-        targets = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=9)
+        targets = FeatureSpec(kind=model_class.accepts_targets[0], vocab_size=9)
         spec = ProblemSpec(name="strange", features={"inputs": FeatureSpec(kind=kind), "targets": targets})
         with pytest.raises(
             UserError, match=rf"with problem strange: its inputs are {kind}, the model takes .*; choose"

@@ -9,9 +9,14 @@ from t2t.layers.modalities.base import Bottom, Top
 from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
 from t2t.registry import MODALITIES
 
-BOTTOMS = {FeatureKind.TOKENS: "token_embedding"}
+BOTTOMS = {
+    FeatureKind.TOKENS: "token_embedding",
+    FeatureKind.IMAGE: "small_image",
+    FeatureKind.AUDIO: "log_mel_audio",
+    FeatureKind.REAL: "real_vectors",
+}
 """Of each kind of feature the modality that gives its vectors, unless another is named."""
-TOPS = {FeatureKind.TOKENS: "token_softmax"}
+TOPS = {FeatureKind.TOKENS: "token_softmax", FeatureKind.LABEL: "class_label", FeatureKind.REAL: "real_values"}
 """Of each kind of feature the modality that predicts it, unless another is named."""
 
 
@@ -42,7 +47,7 @@ def build_ends(spec: ProblemSpec, hparams: ModelHParams, dtype_policy) -> Ends:
     settings = {"label_smoothing": hparams.label_smoothing, "label_smoothing_kind": hparams.label_smoothing_kind}
     if issubclass(top, TokenSoftmax) and hparams.shared_embedding_and_softmax_weights:
         settings["embedding"] = target
-    return Ends(source, target, top(spec.targets, width, **settings, dtype=dtype_policy))
+    return Ends(source, target, top(spec.targets, hparams.output_size, **settings, dtype=dtype_policy))
 
 
 def _modality(base: type, name: str, feature: FeatureSpec) -> type:

@@ -1,0 +1,106 @@
+"""Waveforms as inputs: log-mel energies, computed in the graph, then a convolution and strided residual blocks.
+
+Legend: B batch, N samples, F frames, L samples of a frame, K frequencies, M mel bands, C channels, P positions,
+D width.
+"""
+
+import keras
+import numpy as np
+from keras import ops
+
+from t2t.features import FeatureKind
+from t2t.layers.modalities.base import Bottom
+from t2t.layers.modalities.real import data_keep
+from t2t.layers.xception import DownBlock
+from t2t.registry import register_modality
+
+FRAME_SECONDS, HOP_SECONDS = 0.025, 0.010
+BANDS = 80
+CHANNELS = 32
+HALVINGS = 2
+"""Positions are HOP_SECONDS * 2^HALVINGS apart."""
+
+
+@register_modality
+class LogMelAudio(Bottom):
+    """Waveforms: 80 log-mel energies every 10 ms, and a vector every 40 ms. Zeros at the end are padding."""
+
+    kinds = frozenset({FeatureKind.AUDIO})
+
+    def build(self, input_shape=None):
+        """Creates the convolutions and the last projection."""
+        policy = self.dtype_policy
+        self.first = keras.layers.Conv2D(CHANNELS, 3, padding="same", dtype=policy, name="first")
+        self.first.build((None, None, BANDS, 1))
+        self.blocks = [DownBlock((2 * CHANNELS,) * 2, dtype=policy, name=f"block_{i}") for i in range(HALVINGS)]
+        channels = CHANNELS
+        for block in self.blocks:
+            block.build((None, None, None, channels))
+            channels = 2 * CHANNELS
+        self.last = keras.layers.Dense(self.width, dtype=policy, name="last")
+        self.last.build((None, None, -(-BANDS // 2**HALVINGS) * channels))
+
+    def call(self, samples_BN, seed=None):
+        """Returns (B, P, D) of waveforms (B, N) float32 in [-1, 1]."""
+        keep_BF = self.frames_keep(samples_BN)
+        x_BFMC = normalised(log_mel(samples_BN, self.spec.sample_rate), keep_BF)[..., None]
+        keep = keep_BF[:, :, None, None]
+        x_BFMC = self.first(ops.cast(x_BFMC, self.compute_dtype))
+        for block in self.blocks:
+            x_BFMC = block(x_BFMC, keep)
+            keep = keep[:, ::2]
+        x_BFMC = ops.where(keep, x_BFMC, ops.zeros_like(x_BFMC))
+        shape = ops.shape(x_BFMC)
+        return self.last(ops.reshape(x_BFMC, (shape[0], shape[1], x_BFMC.shape[2] * x_BFMC.shape[3])))
+
+    def keep(self, samples_BN):
+        """Returns (B, P) bool."""
+        return self.frames_keep(samples_BN)[:, :: 2**HALVINGS]
+
+    def frames_keep(self, samples_BN):
+        """Returns (B, F) bool, True where a frame begins in the data."""
+        return data_keep(samples_BN[..., None])[:, :: _samples(HOP_SECONDS, self.spec.sample_rate)]
+
+
+def log_mel(samples_BN, sample_rate: int):
+    """Returns (B, F, M) float32, natural logarithms of mel energies; F = N / hop, rounded up.
+
+    Hann windows of 25 ms every 10 ms, the power spectrum, triangular bands equally spaced on the mel scale.
+    """
+    frame, hop = (_samples(seconds, sample_rate) for seconds in (FRAME_SECONDS, HOP_SECONDS))
+    size = 2 ** int(np.ceil(np.log2(frame)))
+    # The frames that begin in the last samples go on in zeros.
+    padded_BN = ops.pad(ops.cast(samples_BN, "float32"), ((0, 0), (0, frame)))
+    frames_BFL = ops.extract_sequences(padded_BN, frame, hop)[:, : -(-ops.shape(samples_BN)[1] // hop)]
+    window_L = np.hanning(frame + 1)[:-1].astype(np.float32)
+    padding = ((0, 0), (0, 0), (0, size - frame))
+    real_BFK, imaginary_BFK = ops.rfft(ops.pad(frames_BFL * window_L, padding))
+    power_BFK = ops.square(real_BFK) + ops.square(imaginary_BFK)
+    return ops.log(ops.matmul(power_BFK, mel_bands(sample_rate, size)) + 1e-6)
+
+
+def mel_bands(sample_rate: int, size: int, bands: int = BANDS):
+    """Returns (K, M) float32, how much of each of the size / 2 + 1 frequencies each band takes.
+
+    The mel scale is that of O'Shaughnessy (1987), 2595 log10(1 + f / 700); bands go from 0 to half the sample rate.
+    """
+    highest = 2595.0 * np.log10(1.0 + sample_rate / 2 / 700.0)
+    edges = 700.0 * (10.0 ** (np.linspace(0.0, highest, bands + 2) / 2595.0) - 1.0)
+    frequencies_K1 = np.linspace(0.0, sample_rate / 2, size // 2 + 1)[:, None]
+    rising = (frequencies_K1 - edges[:-2]) / (edges[1:-1] - edges[:-2])
+    falling = (edges[2:] - frequencies_K1) / (edges[2:] - edges[1:-1])
+    return np.maximum(0.0, np.minimum(rising, falling)).astype(np.float32)
+
+
+def normalised(x_BFM, keep_BF):
+    """Returns each band with mean 0 and variance 1 over the frames of its example that are kept, zeros elsewhere."""
+    weights_BF1 = ops.cast(keep_BF, x_BFM.dtype)[..., None]
+    count_B11 = ops.maximum(ops.sum(weights_BF1, axis=1, keepdims=True), 1.0)
+    mean_B1M = ops.sum(x_BFM * weights_BF1, axis=1, keepdims=True) / count_B11
+    centred_BFM = (x_BFM - mean_B1M) * weights_BF1
+    variance_B1M = ops.sum(ops.square(centred_BFM), axis=1, keepdims=True) / count_B11
+    return centred_BFM * ops.rsqrt(variance_B1M + 1e-3)
+
+
+def _samples(seconds: float, sample_rate: int) -> int:
+    return round(seconds * sample_rate)

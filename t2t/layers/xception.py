@@ -1,0 +1,155 @@
+"""Separable convolutions in residual blocks: Chollet 2017, *Xception*, figure 5.
+
+Norms are layer norms over the channels, as in Tensor2Tensor, where the paper has batch norms: no example depends on the
+others of its batch, and there is no state beside the weights. Sequences are grids of one column.
+
+Legend: B batch, Y rows, X columns, C channels in, D channels out, M convolutions of a block.
+"""
+
+import keras
+from keras import ops
+
+from t2t.layers.dropout import Dropout
+from t2t.layers.norm import LayerNorm
+
+EPSILON = 1e-6
+
+
+class SeparableUnit(keras.layers.Layer):
+    """ReLU, a separable convolution without bias, a norm; in a block, what is no data is zero before the convolution.
+
+    Args:
+        channels: D.
+        kernel: rows and columns that it sees.
+    """
+
+    def __init__(self, channels: int, kernel: tuple[int, int], **kwargs):
+        super().__init__(**kwargs)
+        self.convolution = keras.layers.SeparableConv2D(
+            channels, kernel, padding="same", use_bias=False, dtype=self.dtype_policy, name="convolution"
+        )
+        self.norm = LayerNorm(EPSILON, dtype=self.dtype_policy, name="norm")
+
+    def build(self, input_shape):
+        """Builds both for (B, Y, X, C)."""
+        self.convolution.build(input_shape)
+        self.norm.build((self.convolution.filters,))
+
+    def call(self, x_BYXC, keep_BYX1=None):
+        """Returns (B, Y, X, D); `keep_BYX1` bool, False at padding, or None where there is none."""
+        x_BYXC = ops.relu(x_BYXC)
+        if keep_BYX1 is not None:
+            x_BYXC = x_BYXC * ops.cast(keep_BYX1, x_BYXC.dtype)
+        return self.norm(self.convolution(x_BYXC))
+
+
+class MiddleBlock(keras.layers.Layer):
+    """LayerNorm(x + Dropout(three separable units of x)): the middle flow, normed and dropped out as Tensor2Tensor's.
+
+    Args:
+        channels: D, in and out.
+        kernel: of the convolutions.
+        dropout: rate.
+    """
+
+    def __init__(self, channels: int, kernel: tuple[int, int], dropout: float, **kwargs):
+        super().__init__(**kwargs)
+        self.units = [SeparableUnit(channels, kernel, dtype=self.dtype_policy, name=f"unit_{i}") for i in range(3)]
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self.norm = LayerNorm(EPSILON, dtype=self.dtype_policy, name="norm")
+
+    def build(self, input_shape):
+        """Builds every part for (B, Y, X, D)."""
+        for part in (*self.units, self.dropout, self.norm):
+            part.build(input_shape)
+
+    def call(self, x_BYXD, keep_BYX1=None, seed=None):
+        """Returns (B, Y, X, D)."""
+        y_BYXD = x_BYXD
+        for unit in self.units:
+            y_BYXD = unit(y_BYXD, keep_BYX1)
+        return self.norm(x_BYXD + self.dropout(y_BYXD, seed=seed))
+
+
+class DownBlock(keras.layers.Layer):
+    """Two separable units and a pooling of 3 by 2, beside a strided 1 x 1 convolution: half the rows and columns.
+
+    Args:
+        channels: D of both, or of each unit.
+        kernel: of the separable convolutions; a kernel of one column halves no columns.
+    """
+
+    def __init__(self, channels: tuple[int, int], kernel: tuple[int, int] = (3, 3), **kwargs):
+        super().__init__(**kwargs)
+        self.units = [
+            SeparableUnit(wide, kernel, dtype=self.dtype_policy, name=f"unit_{i}") for i, wide in enumerate(channels)
+        ]
+        self.window = tuple(3 if side > 1 else 1 for side in kernel)
+        self.strides = tuple(2 if side > 1 else 1 for side in kernel)
+        self.shortcut = keras.layers.Conv2D(
+            channels[-1], 1, strides=self.strides, use_bias=False, dtype=self.dtype_policy, name="shortcut"
+        )
+        self.norm = LayerNorm(EPSILON, dtype=self.dtype_policy, name="norm")
+
+    def build(self, input_shape):
+        """Builds every part for (B, Y, X, C)."""
+        self.units[0].build(input_shape)
+        inner = (*input_shape[:-1], self.units[0].convolution.filters)
+        self.units[1].build(inner)
+        self.shortcut.build(input_shape)
+        self.norm.build((self.shortcut.filters,))
+
+    def call(self, x_BYXC, keep_BYX1=None):
+        """Returns (B, Y / 2, X / 2, D), rounded up."""
+        y = self.units[1](self.units[0](x_BYXC, keep_BYX1), keep_BYX1)
+        if keep_BYX1 is not None:
+            y = ops.where(keep_BYX1, y, ops.cast(-1e4, y.dtype))  # padding is the largest of nothing
+        return self._pooled(y) + self.norm(self.shortcut(x_BYXC))
+
+    def _pooled(self, y_BYXD):
+        # Padded by hand: `same` would begin a stride of two at a place that depends on the width of the batch.
+        sides = [(window // 2, window // 2) for window in self.window]
+        padded = ops.pad(y_BYXD, ((0, 0), *sides, (0, 0)), constant_values=-1e4)
+        return ops.max_pool(padded, self.window, self.strides, padding="valid")
+
+
+class EntryFlow(keras.layers.Layer):
+    """From images to a grid of 16 x 16 pixels a vector: two convolutions and three blocks (figure 5, left).
+
+    Args:
+        width: D; 728 in the paper.
+    """
+
+    def __init__(self, width: int, **kwargs):
+        super().__init__(**kwargs)
+        convolutions = ((32, 2), (64, 1))
+        self.convolutions = [
+            keras.layers.Conv2D(
+                wide, 3, stride, padding="same", use_bias=False, dtype=self.dtype_policy, name=f"convolution_{i}"
+            )
+            for i, (wide, stride) in enumerate(convolutions)
+        ]
+        self.norms = [LayerNorm(EPSILON, dtype=self.dtype_policy, name=f"norm_{i}") for i in range(2)]
+        self.blocks = [
+            DownBlock((wide, wide), dtype=self.dtype_policy, name=f"block_{i}")
+            for i, wide in enumerate((128, 256, width))
+        ]
+
+    def build(self, input_shape):
+        """Builds every part for (B, Y, X, C)."""
+        channels = input_shape[-1]
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            convolution.build((*input_shape[:-1], channels))
+            channels = convolution.filters
+            norm.build((channels,))
+        for block in self.blocks:
+            block.build((None, None, None, channels))
+            channels = block.shortcut.filters
+
+    def call(self, x_BYXC):
+        """Returns (B, Y / 16, X / 16, D), rounded up."""
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            x_BYXC = ops.relu(norm(convolution(x_BYXC)))
+        for block in self.blocks:
+            x_BYXC = block(x_BYXC)
+        return x_BYXC

@@ -1,0 +1,57 @@
+"""The Transformer's encoder alone, for classes.
+
+Legend: B batch, S source length, D width.
+"""
+
+from typing import Any
+
+from t2t.constants import INPUTS
+from t2t.features import FeatureKind, ProblemSpec
+from t2t.hparams.transformer import TransformerHParams
+from t2t.layers.dropout import Dropout
+from t2t.layers.pooling import mean_of_kept
+from t2t.layers.positions import build_positions
+from t2t.models.base import READ_AS_VECTORS, SequenceModel
+from t2t.models.transformer import Encoder
+from t2t.registry import register_model
+
+
+@register_model
+class TransformerEncoder(SequenceModel):
+    """The Transformer's encoder; the class is told from the mean of its output."""
+
+    hparams_class = TransformerHParams
+    accepts_inputs = READ_AS_VECTORS
+    accepts_targets = (FeatureKind.LABEL,)
+    autoregressive = False
+
+    def __init__(self, hparams: TransformerHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
+        super().__init__(hparams, spec, dtype, **kwargs)
+        policy, width = self.dtype_policy, hparams.hidden_size
+        self.positions = build_positions(
+            hparams.positions, hparams.max_length, width, hparams.sinusoid_layout, dtype=policy, name="positions"
+        )
+        rate = hparams.layer_prepostprocess_dropout
+        self.source_dropout = Dropout(rate, dtype=policy, name="source_dropout")
+        self.encoder = Encoder(hparams, dtype=policy, name="encoder")
+        self.build()
+
+    def build(self, input_shape=None):
+        """Creates every weight."""
+        self.build_ends()
+        for layer in (self.positions, self.source_dropout, self.encoder):
+            if layer is not None:
+                layer.build((None, None, self.hparams.hidden_size))
+
+    @property
+    def longest_sequence(self) -> int | None:
+        """The length of the table of learned positions; sinusoids go on."""
+        return self.hparams.max_length if self.hparams.positions == "learned" else None
+
+    def body(self, features: dict[str, Any], seed=None):
+        """Returns the mean of the encoder's output, (B, D)."""
+        inputs = features[INPUTS]
+        x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs)
+        x_BSD = self.positions(x_BSD) if self.positions is not None else x_BSD
+        x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed)
+        return mean_of_kept(x_BSD, keep_BS)

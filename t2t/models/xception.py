@@ -1,0 +1,78 @@
+"""Xception (Chollet 2017, figure 5) with Tensor2Tensor's norms, on images and, in one dimension, on text.
+
+Legend: B batch, Y rows, X columns, S source length, D width, E width of the output.
+"""
+
+from typing import Any
+
+from keras import ops
+
+from t2t.constants import INPUTS
+from t2t.features import FeatureKind, ProblemSpec
+from t2t.hparams.xception import XceptionHParams
+from t2t.layers.modalities.image import ImageBottom
+from t2t.layers.pooling import mean_of_kept
+from t2t.layers.xception import DownBlock, MiddleBlock, SeparableUnit
+from t2t.models.base import READ_AS_VECTORS, SequenceModel
+from t2t.registry import register_model
+
+
+@register_model
+class Xception(SequenceModel):
+    """Separable convolutions in residual blocks: classes of images, or of sequences by convolutions along them."""
+
+    hparams_class = XceptionHParams
+    accepts_inputs = READ_AS_VECTORS
+    accepts_targets = (FeatureKind.LABEL,)
+    autoregressive = False
+
+    def __init__(self, hparams: XceptionHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
+        super().__init__(hparams, spec, dtype, **kwargs)
+        width, side = hparams.hidden_size, hparams.kernel_size
+        kernel = (side, side) if self.sees_images else (side, 1)
+        policy = self.dtype_policy
+        self.middle = [
+            MiddleBlock(width, kernel, hparams.dropout, dtype=policy, name=f"middle_{i}")
+            for i in range(hparams.num_hidden_layers)
+        ]
+        self.down = DownBlock((width, int(1.25 * width)), kernel, dtype=policy, name="exit_down")
+        self.exit = [
+            SeparableUnit(wide, kernel, dtype=policy, name=f"exit_{i}")
+            for i, wide in enumerate((2 * width, hparams.output_size))
+        ]
+        self.build()
+
+    @property
+    def sees_images(self) -> bool:
+        """Whether inputs are grids; sequences are grids of one column."""
+        return isinstance(self.source_embedding, ImageBottom)
+
+    def build(self, input_shape=None):
+        """Creates every weight."""
+        self.build_ends()
+        width = self.hparams.hidden_size
+        for block in (*self.middle, self.down):
+            block.build((None, None, None, width))
+        for unit, channels in zip(self.exit, (self.down.shortcut.filters, 2 * width), strict=True):
+            unit.build((None, None, None, channels))
+
+    def body(self, features: dict[str, Any], seed=None):
+        """Returns the mean over what the exit flow gives, (B, E)."""
+        x, keep = self._grid(features[INPUTS], seed)
+        for block in self.middle:
+            x = block(x, keep, seed=seed)
+        x = self.down(x, keep)
+        keep = None if keep is None else keep[:, ::2]
+        for unit in self.exit:
+            x = unit(x, keep)
+        x = ops.relu(x)
+        if keep is None:
+            return ops.mean(x, axis=(1, 2))
+        return mean_of_kept(x[:, :, 0], keep[:, :, 0, 0])
+
+    def _grid(self, inputs, seed):
+        """Returns (B, Y, X, D), and which of it holds data, (B, S, 1, 1) bool, where that is not all."""
+        if self.sees_images:
+            return self.source_embedding.grid(inputs, seed=seed), None
+        x_BSD = self.source_embedding(inputs, seed=seed)
+        return x_BSD[:, :, None], self.source_embedding.keep(inputs)[:, :, None, None]

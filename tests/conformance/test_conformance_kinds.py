@@ -1,0 +1,119 @@
+"""What every registered model must keep on every kind of features that it takes: images, sound, vectors, text, classes.
+
+Legend: B batch, T length of targets.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.registry import MODELS
+from tests.builders import numpy, randomise
+from tests.conformance.test_conformance_models import small_hparams
+
+RATE = 400
+"""Samples a second of the sound here: a position every 16 samples, so that tests are quick."""
+SPECS = {
+    FeatureKind.TOKENS: FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=13),
+    FeatureKind.IMAGE: FeatureSpec(kind=FeatureKind.IMAGE, shape=(6, 5, 3)),
+    FeatureKind.AUDIO: FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=RATE),
+    FeatureKind.REAL: FeatureSpec(kind=FeatureKind.REAL, shape=(4,)),
+    FeatureKind.LABEL: FeatureSpec(kind=FeatureKind.LABEL, vocab_size=7),
+}
+LENGTHS = {FeatureKind.TOKENS: (5, 3, 7), FeatureKind.AUDIO: (100, 61, 240), FeatureKind.REAL: (5, 3, 7)}
+
+
+def example(kind, rng, length):
+    """One example of a kind, as the pipeline would give it."""
+    if kind == FeatureKind.TOKENS:
+        return np.array([*rng.integers(2, 13, length - 1), 1], np.int32)
+    if kind == FeatureKind.IMAGE:
+        return rng.integers(0, 256, (6, 5, 3)).astype(np.uint8)
+    if kind == FeatureKind.LABEL:
+        return np.int32(rng.integers(0, 7))
+    return rng.normal(0.0, 0.3, (length, 4) if kind == FeatureKind.REAL else length).astype(np.float32)
+
+
+def column(kind, seed, width=0):
+    """Three examples, padded where their lengths differ."""
+    rng = np.random.default_rng(seed)
+    rows = [example(kind, rng, length) for length in LENGTHS.get(kind, (0, 0, 0))]
+    if kind not in LENGTHS:
+        return np.stack(rows)
+    array = np.zeros((3, max(width, *map(len, rows)), *rows[0].shape[1:]), rows[0].dtype)
+    for place, row in zip(array, rows, strict=True):
+        place[: len(row)] = row
+    return array
+
+
+def cases():
+    for name in MODELS.names():
+        model_class = MODELS.get(name)
+        for source in model_class.accepts_inputs:
+            for target in model_class.accepts_targets:
+                if source is not None and (source, target) != (FeatureKind.TOKENS, FeatureKind.TOKENS):
+                    yield pytest.param((model_class, source, target), id=f"{name}, {source} to {target}")
+
+
+@pytest.fixture(params=cases(), scope="module")
+def case(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(case):
+    model_class, source, target = case
+    spec = ProblemSpec(name="kinds", features={"inputs": SPECS[source], "targets": SPECS[target]})
+    return randomise(model_class(small_hparams(model_class, {}), spec), seed=3)
+
+
+@pytest.fixture
+def features(case):
+    _, source, target = case
+    return {"inputs": column(source, 1), "targets": column(target, 2)}
+
+
+def data_of(features):
+    """Which rows and positions of the logits are of data."""
+    targets = features["targets"]
+    return targets != 0 if targets.ndim > 1 else np.ones(len(targets), bool)
+
+
+def test_gradients_reach_every_weight(model, features):
+    with tf.GradientTape() as tape:
+        loss, count = model.loss_sum(model.body(features), features["targets"])
+    assert float(count) == data_of(features).sum()
+    gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
+    for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
+        assert gradient is not None, variable.path
+        assert np.isfinite(np.abs(tf.convert_to_tensor(gradient)).max()), variable.path
+        assert np.abs(tf.convert_to_tensor(gradient)).max() > 1e-6 or "key_bias" in variable.path, variable.path
+
+
+def test_the_loss_is_the_cross_entropy_of_the_logits(model, features):
+    logits, targets, keep = numpy(model(features)), features["targets"], data_of(features)
+    log_probs = logits - np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1, keepdims=True))
+    log_probs = log_probs - logits.max(-1, keepdims=True)
+    gold = np.take_along_axis(log_probs, targets[..., None], axis=-1)[..., 0]
+    smoothed = 0.9 * gold + 0.1 * log_probs.mean(-1)
+    loss, _ = model.loss_sum(model.body(features), targets)
+    np.testing.assert_allclose(float(loss), -smoothed[keep].sum(), rtol=1e-4)
+
+
+def test_padding_changes_nothing(case, model, features):
+    _, source, target = case
+    wide = {"inputs": column(source, 1, width=333), "targets": column(target, 2, width=11)}
+    keep = data_of(features)
+    narrow_logits, wide_logits = numpy(model(features)), numpy(model(wide))
+    if keep.ndim > 1:
+        wide_logits = wide_logits[:, : keep.shape[1]]
+    np.testing.assert_allclose(wide_logits[keep], narrow_logits[keep], rtol=1e-3, atol=1e-4)
+
+
+def test_a_batch_is_its_rows_one_by_one(model, features):
+    together = numpy(model(features))
+    for row in range(3):
+        alone = numpy(model({name: array[row : row + 1] for name, array in features.items()}))
+        keep = data_of(features)[row]
+        np.testing.assert_allclose(together[row][keep], alone[0][keep], rtol=1e-3, atol=1e-4)
