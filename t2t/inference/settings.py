@@ -11,7 +11,7 @@ from t2t.hparams.sections import DecodeHParams
 
 
 def search_settings(
-    hparams: DecodeHParams, n_best: int, seed: int, changes: Mapping[str, Any]
+    hparams: DecodeHParams, n_best: int, seed: int, changes: Mapping[str, Any], at_once: int | None = None
 ) -> tuple[SearchSettings, DecodeHParams]:
     """Returns how to search, and the hparams with the changes.
 
@@ -20,11 +20,17 @@ def search_settings(
         n_best: hypotheses wanted for each input.
         seed: of sampling.
         changes: fields of the hparams to change.
+        at_once: of a model that answers at once, the hypotheses there are: none of what is said of searching counts.
 
     Raises:
         UserError: a change that is unknown or out of bounds, or more hypotheses than the search has.
     """
     hparams = dataclasses.replace(hparams, **_checked(changes))
+    if at_once is not None:
+        if not 1 <= n_best <= at_once:
+            there_are = f"from 1 to {at_once}" if at_once > 1 else "1"
+            raise UserError(f"n_best={n_best}: a model that answers at once gives {there_are} here; ask for that")
+        return _no_search(n_best), dataclasses.replace(hparams, extra_length=0)
     settings = SearchSettings(
         method="greedy" if hparams.decode_method == "beam" and hparams.beam_size == 1 else hparams.decode_method,
         beam_size=hparams.beam_size,
@@ -43,6 +49,11 @@ def search_settings(
             f"{settings.rows_per_sentence} hypotheses; ask for fewer or raise beam_size"
         )
     return settings, hparams
+
+
+def _no_search(hypotheses: int) -> SearchSettings:
+    """Returns settings that say how many hypotheses there are, not how to find them; equal wherever that is."""
+    return SearchSettings(method="beam" if hypotheses > 1 else "greedy", beam_size=hypotheses, alpha=0.0)
 
 
 def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:

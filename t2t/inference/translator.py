@@ -13,7 +13,9 @@ from t2t.constants import INPUTS, TARGETS
 from t2t.decoding.result import SearchResult
 from t2t.decoding.search import SearchSettings
 from t2t.errors import UserError
+from t2t.features import FeatureKind
 from t2t.hparams.sections import DecodeHParams
+from t2t.inference.batch_answer import BatchAnswer, most_answers
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.parallel import share, side_by_side
 from t2t.inference.rows import NOT_FINITE, batches_of, cut_rows, longest_taken, memory_errors, said_of_longest
@@ -46,24 +48,26 @@ class Hypothesis:
 class Translator:
     """A model with its vocabularies, ready to decode.
 
+    A model that answers at once is asked once and nothing is searched, whatever the hparams say of searching.
+
     Args:
         problem: with its encoders; turns text into ids and back.
         model: with its weights.
         hparams: how to search by default; any call may ask otherwise.
 
     Raises:
-        UserError: the model writes no sequences.
+        UserError: the model answers at once, and there are no inputs to answer.
     """
 
     def __init__(self, problem: Problem, model: SequenceModel, hparams: DecodeHParams):
-        if not model.autoregressive:
+        if not model.autoregressive and model.spec.inputs is None:
             raise UserError(
-                f"decoding {problem.name} with {type(model).__name__}: the model writes no sequences; evaluate it with "
-                f"t2t-eval"
+                f"decoding {problem.name} with {type(model).__name__}: the model answers inputs at once, and there are "
+                f"none; evaluate it with t2t-eval"
             )
         self.problem, self.model, self.hparams = problem, model, hparams
         self.has_inputs = model.spec.inputs is not None
-        self._searches: dict[tuple[SearchSettings, int], BatchSearch] = {}
+        self._searches: dict[tuple[SearchSettings, int], BatchSearch | BatchAnswer] = {}
         self._scorer = Scorer(model)
 
     @property
@@ -95,6 +99,7 @@ class Translator:
 
     def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
         """Returns the ids of outputs, without end of sequence."""
+        self._check_scores()
         return self.problem.encoders[TARGETS].encode_batch(list(texts))
 
     def translate(self, texts: Sequence[str], n_best: int = 1, **changes) -> list[list[Hypothesis]]:
@@ -181,8 +186,10 @@ class Translator:
             on_done: called after each batch with the number of pairs in it.
 
         Raises:
-            UserError: a target is longer than `longest_input`: cut, it would have another probability.
+            UserError: a target is longer than `longest_input`: cut, it would have another probability; or targets are
+                classes.
         """
+        self._check_scores()
         return self._scorer(sources, targets, self.hparams, on_done)
 
     def stream(
@@ -195,6 +202,13 @@ class Translator:
         """
         self.settings(n_best, **changes)
         return self._stream(iter(lines), n_best, window, changes)
+
+    def _check_scores(self) -> None:
+        if self.model.spec.targets.kind == FeatureKind.LABEL:
+            raise UserError(
+                f"scoring outputs of {self.problem.name}: they are classes; ask for the probabilities of the likeliest "
+                f"with --n_best and --output_format=tsv"
+            )
 
     def _stream(self, lines: Iterator[str], n_best: int, window: int, changes: dict) -> Iterator[list[Hypothesis]]:
         start = 0
@@ -209,12 +223,16 @@ class Translator:
         Raises:
             UserError: see `translate`.
         """
-        return search_settings(self.hparams, n_best, seed, changes)
+        at_once = None if self.model.autoregressive else most_answers(self.model)
+        return search_settings(self.hparams, n_best, seed, changes, at_once)
 
-    def _search(self, settings: SearchSettings, extra_length: int) -> BatchSearch:
+    def _search(self, settings: SearchSettings, extra_length: int) -> BatchSearch | BatchAnswer:
         key = (settings, extra_length)
         if key not in self._searches:
-            self._searches[key] = BatchSearch(self.model, settings, extra_length)
+            if self.model.autoregressive:
+                self._searches[key] = BatchSearch(self.model, settings, extra_length)
+            else:
+                self._searches[key] = BatchAnswer(self.model, settings.rows_per_sentence)
         return self._searches[key]
 
     def _hypotheses(
@@ -235,5 +253,6 @@ class Translator:
         return hypotheses
 
     def _finished(self, source: str, ids: tuple[int, ...]) -> tuple[str, bool]:
-        finished = self.problem.finish(source, self.problem.decode_target(ids))
+        is_class = self.model.spec.targets.kind == FeatureKind.LABEL
+        finished = self.problem.finish(source, self.problem.decode_target(ids[0] if is_class else ids))
         return finished.text, finished.mended

@@ -12,6 +12,7 @@ from t2t.data.generate import data_folder
 from t2t.data.pipeline import EvalBatches
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
+from t2t.features import FeatureKind
 from t2t.hparams.base import HParams
 from t2t.inference import Hypothesis, Translator, longest_taken, said_of_longest
 from t2t.metrics import Score, compute, is_text_metric
@@ -109,8 +110,8 @@ def check_split(data: OpenData, split: str) -> None:
 
 
 def decodes(model: SequenceModel) -> bool:
-    """Tells whether a model answers inputs with sequences, so that its outputs can be held against references."""
-    return model.autoregressive and model.spec.inputs is not None
+    """Tells whether a model answers inputs of ids, so that its outputs can be held against references."""
+    return model.spec.inputs is not None and model.spec.inputs.kind == FeatureKind.TOKENS
 
 
 def decode_split(
@@ -132,9 +133,14 @@ def decode_examples(
 
 
 def references_of(translator: Translator, reader: SplitReader, columns, limit: int | None = None) -> list[str]:
-    """Returns the targets of the first `limit` examples of a split as their raw text, finished as outputs are."""
+    """Returns the targets of the first `limit` examples of a split as their raw text, finished as outputs are.
+
+    Of classes, it returns their names.
+    """
     problem = translator.problem
     stored = (columns or {}).get(TARGETS, TARGETS)
+    if translator.model.spec.targets.kind == FeatureKind.LABEL:
+        return [problem.decode_target(class_id) for (class_id,) in _rows_of(reader, limit, stored)]
     texts = reader.texts(stored, limit)
     if texts is None:
         if reader.split == TRAIN and not problem.encoders[TARGETS].lossless:
@@ -160,10 +166,10 @@ def decode_and_score(translator: Translator, data: OpenData, split: str, n_best:
         UserError: no such split, or the problem has no inputs to decode.
     """
     check_split(data, split)
-    if not translator.has_inputs:
-        raise UserError(
-            f"decoding the {split} split of {data.problem.name}: it has no inputs to answer; evaluate it with t2t-eval"
-        )
+    if not decodes(translator.model):
+        inputs = translator.model.spec.inputs
+        what = f"its inputs are {inputs.kind}" if inputs else "it has no inputs to answer"
+        raise UserError(f"decoding the {split} split of {data.problem.name}: {what}; evaluate it with t2t-eval")
     translator.settings(n_best, **changes)
     reader, columns = data.readers[split], data.problem.columns
     outputs = decode_examples(translator, reader, columns, None, n_best, **changes)

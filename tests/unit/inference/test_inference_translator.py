@@ -358,14 +358,6 @@ def test_one_text_is_no_list_of_letters(translator):
         translator.translate("a b c")
 
 
-def test_a_model_that_writes_no_sequences_does_not_decode(translator):
-    class Classifier:
-        autoregressive = False
-
-    with pytest.raises(UserError, match="decoding letters with Classifier: the model writes no sequences; evaluate it"):
-        Translator(translator.problem, Classifier(), DecodeHParams())
-
-
 def test_the_fingerprint_is_that_of_weights_and_words(translator):
     assert translator.fingerprint() == build(Letters, beam_size=5).fingerprint()
     others = [build(Letters, seed=4), build(Letters, words=TokenEncoder("abcdefgx")), build(LettersAlone)]

@@ -1,0 +1,84 @@
+"""Answers of models that give all of an output at once: there is nothing to search, only to read off.
+
+Legend: B rows of a batch, P positions, V vocabulary, C classes, K hypotheses of each.
+"""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from t2t.constants import EOS_ID, INPUTS, PAD_ID
+from t2t.decoding.result import SearchResult
+from t2t.features import FeatureKind
+from t2t.models.base import SequenceModel
+
+
+class BatchAnswer:
+    """Answers batches of inputs; may be called from several threads at a time.
+
+    Args:
+        model: with its weights, read anew at each call; `autoregressive` is False, and it has inputs.
+        count: K, at most `most_answers(model)`.
+    """
+
+    def __init__(self, model: SequenceModel, count: int = 1):
+        self._model, self._count = model, count
+        of_ids = model.spec.inputs.kind == FeatureKind.TOKENS
+        signature = [tf.TensorSpec([None, None], tf.int32)] if of_ids else None
+        self._compiled = tf.function(self._answers, signature, autograph=False, reduce_retracing=not of_ids)
+
+    def __call__(self, inputs: np.ndarray, places: Any = None) -> SearchResult:
+        """Returns the hypotheses of a batch, numpy arrays; a score is the log-probability.
+
+        Of tokens there is one hypothesis: at each position the likeliest id but padding, up to the first end of
+        sequence, or as many as the input has. Of classes there are the K likeliest.
+
+        Args:
+            inputs: (B, S) int32 of tokens, or what other kinds of features are.
+            places: ignored; what a search is given for sampling.
+        """
+        return SearchResult(*(field.numpy() for field in self._compiled(tf.constant(inputs))))
+
+    def _answers(self, inputs) -> SearchResult:
+        logits = self._model({INPUTS: inputs})
+        if self._model.spec.targets.kind == FeatureKind.LABEL:
+            return classes(logits, self._count)
+        lengths_B = None
+        if self._model.spec.inputs.kind == FeatureKind.TOKENS:
+            lengths_B = ops.sum(ops.cast(ops.not_equal(inputs, PAD_ID), "int32"), axis=1)
+        return tokens(logits, lengths_B)
+
+
+def most_answers(model: SequenceModel) -> int:
+    """Returns how many hypotheses a model that answers at once has for an input."""
+    return model.spec.targets.vocab_size if model.spec.targets.kind == FeatureKind.LABEL else 1
+
+
+def classes(logits_BC, count: int) -> SearchResult:
+    """Returns the `count` likeliest classes of each row, each as one id; ties go to the lower."""
+    log_probs_BK, ids_BK = ops.top_k(ops.log_softmax(logits_BC, axis=-1), count)
+    return SearchResult(ids_BK[..., None], log_probs_BK, log_probs_BK, ops.ones_like(ids_BK))
+
+
+def tokens(logits_BPV, lengths_B=None) -> SearchResult:
+    """Returns the likeliest ids of each row, padding excepted, up to the first end of sequence.
+
+    Args:
+        logits_BPV: float32.
+        lengths_B: (B,) int32, positions that a row has, where it has fewer than P.
+    """
+    log_probs_BPV = ops.log_softmax(logits_BPV, axis=-1)
+    is_padding_V = ops.equal(ops.arange(logits_BPV.shape[-1]), PAD_ID)
+    allowed_BPV = ops.where(is_padding_V, -float("inf"), log_probs_BPV)
+    ids_BP = ops.cast(ops.argmax(allowed_BPV, axis=-1), "int32")
+    best_BP = ops.max(allowed_BPV, axis=-1)
+    ends_BP = ops.cast(ops.equal(ids_BP, EOS_ID), "int32")
+    keep_BP = ops.equal(ops.cumsum(ends_BP, axis=1) - ends_BP, 0)  # no end before it
+    if lengths_B is not None:
+        keep_BP = ops.logical_and(keep_BP, ops.arange(ops.shape(ids_BP)[1])[None, :] < lengths_B[:, None])
+    ids_BP = ops.where(keep_BP, ids_BP, PAD_ID)
+    log_probs_B1 = ops.sum(ops.where(keep_BP, best_BP, 0.0), axis=1, keepdims=True)
+    lengths_B1 = ops.sum(ops.cast(keep_BP, "int32"), axis=1, keepdims=True)
+    return SearchResult(ids_BP[:, None], log_probs_B1, log_probs_B1, lengths_B1)

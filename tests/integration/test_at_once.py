@@ -1,0 +1,132 @@
+"""A model that gives all of its output at once is trained, evaluated, decoded and scored as the others are."""
+
+import json
+
+import numpy as np
+import pytest
+
+import t2t
+from t2t.cli import decoder, trainer
+from t2t.cli import eval as eval_command
+
+PLUGIN = '''
+import dataclasses
+
+from keras import ops
+
+from t2t.hparams.base import HParams
+from t2t.hparams.sections import ModelHParams
+from t2t.models.base import SequenceModel
+from t2t.problems.text_problems import Text2Text
+from t2t.registry import register_hparams, register_model, register_problem
+
+
+@register_problem
+class Rot5(Text2Text):
+    """Each digit five places on."""
+
+    vocab_kind = "token"
+    vocabulary = tuple("0123456789")
+    metrics = ("accuracy_per_sequence", "accuracy")
+
+    def generate_samples(self, split, source):
+        for _ in range(400 if split == "train" else 20):
+            digits = source.rng.choices(range(10), k=source.rng.randint(1, 9))
+            yield {"inputs": " ".join(map(str, digits)), "targets": " ".join(str((d + 5) % 10) for d in digits)}
+
+
+@dataclasses.dataclass(kw_only=True)
+class TaggerHParams(ModelHParams):
+    """Width alone."""
+
+
+@register_hparams
+def tagger_tiny():
+    """Learns in a few dozen updates."""
+    return HParams(TaggerHParams(hidden_size=16, shared_embedding_and_softmax_weights=False)).replace(
+        batch_size=256, learning_rate_schedule="constant", learning_rate=0.1, learning_rate_warmup_steps=1,
+        label_smoothing=0.0,
+    )
+
+
+@register_model
+class Tagger(SequenceModel):
+    """Each output from the input at its place."""
+
+    hparams_class = TaggerHParams
+    accepts_inputs = ("tokens",)
+    autoregressive = False
+
+    def __init__(self, hparams, spec, dtype="float32", **kwargs):
+        super().__init__(hparams, spec, dtype, **kwargs)
+        self.build()
+
+    def build(self, input_shape=None):
+        self.build_ends()
+
+    def body(self, features, seed=None):
+        x = self.source_embedding(features["inputs"])
+        if "targets" not in features:
+            return x
+        count = ops.shape(features["targets"])[1]
+        return ops.pad(x, ((0, 0), (0, count), (0, 0)))[:, :count]
+'''
+
+
+@pytest.fixture(scope="module")
+def usr_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tagging")
+    (folder / "__init__.py").write_text(PLUGIN)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def asked(usr_dir):
+    flags = [f"--t2t_usr_dir={usr_dir}", f"--data_dir={usr_dir}/data", f"--output_dir={usr_dir}/run"]
+    train = [
+        *flags, "--problem=rot5", "--model=tagger", "--hparams_set=tagger_tiny", "--generate_data", "--worker_cpu=2",
+        "--train_steps=40", "--local_eval_frequency=20", "--hparams=effective_batch_size=1024",
+    ]  # fmt: skip
+    assert trainer.main(["t2t-trainer", *train]) == 0
+    return flags
+
+
+def test_training_decodes_for_real_and_picks_the_best_by_it(asked, usr_dir):
+    lines = [json.loads(line) for line in (usr_dir / "run" / "metrics.jsonl").read_text().splitlines()]
+    scores = {line["step"]: line["dev/accuracy_per_sequence"] for line in lines if "dev/accuracy_per_sequence" in line}
+    assert scores.keys() == {20, 40}
+    assert scores[40] == 1.0
+    forced = [line["dev/teacher_forced/accuracy_per_sequence"] for line in lines if "dev/teacher_forced/loss" in line]
+    assert forced == list(scores.values()), "nothing of the reference is given, so both say the same"
+    assert json.loads((usr_dir / "run" / "checkpoints" / "best.json").read_text())
+
+
+def test_the_commands_answer(asked, usr_dir, tmp_path, capsys):
+    flags = [flag for flag in asked if "data_dir" not in flag]
+    assert eval_command.main(["t2t-eval", *asked]) == 0
+    assert "\naccuracy_per_sequence = 1.0000" in capsys.readouterr().out
+    assert decoder.main(["t2t-decoder", *asked, "--decode_split=dev"]) == 0
+    assert "accuracy_per_sequence = 1.0" in capsys.readouterr().out
+
+    lines = tmp_path / "lines"
+    lines.write_text("1 2 3\n\n9 9 0 1\n")
+    assert decoder.main(["t2t-decoder", *flags, f"--decode_from_file={lines}", f"--decode_to_file={tmp_path}/out"]) == 0
+    assert (tmp_path / "out").read_text() == "6 7 8\n\n4 4 5 6\n"
+
+    pairs = tmp_path / "pairs"
+    pairs.write_text("1 2 3\t6 7 8\n1 2 3\t6 7 9\n")
+    assert decoder.main(["t2t-decoder", *flags, f"--score_file={pairs}", f"--decode_to_file={tmp_path}/scores"]) == 0
+    right, wrong = map(float, (tmp_path / "scores").read_text().split())
+    assert np.log(0.5) < right <= 0.0
+    assert wrong < right - 1.0
+
+    capsys.readouterr()
+    assert decoder.main(["t2t-decoder", *flags, f"--decode_from_file={lines}", "--n_best=2"]) == 2
+    assert "n_best=2: a model that answers at once gives 1 here; ask for that" in capsys.readouterr().err
+
+
+def test_the_python_api_answers(asked, usr_dir):
+    translator = t2t.load(str(usr_dir / "run"), usr_dir=str(usr_dir))
+    (best,), _ = translator.translate(["3 1 4", "7"])
+    assert best.text == "8 6 9"
+    assert best.log_prob == pytest.approx(translator.score([("3 1 4", "8 6 9")])[0], abs=1e-4)

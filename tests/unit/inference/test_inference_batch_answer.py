@@ -1,0 +1,185 @@
+"""Answers of models that give all of an output at once.
+
+Legend: B rows of a batch, P positions, V vocabulary, C classes.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.errors import UserError
+from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.hparams.sections import DecodeHParams
+from t2t.inference import Translator
+from t2t.inference.batch_answer import BatchAnswer, classes, tokens
+from t2t.problems.text_problems import Text2Class, Text2Text
+from t2t.text.token import TokenEncoder
+
+WORDS = TokenEncoder("abcd")
+
+
+class Letters(Text2Text):
+    """Letters to letters."""
+
+    name = "letters"
+
+    def generate_samples(self, split, source):
+        raise NotImplementedError
+
+
+class Mood(Text2Class):
+    """Letters to one of three classes."""
+
+    name = "mood"
+    class_labels = ("bad", "so-so", "good")
+
+    def generate_samples(self, split, source):
+        raise NotImplementedError
+
+
+class Table:
+    """A model that answers at once: for each id, or for the first of them, a row of logits."""
+
+    autoregressive, variables, longest_sequence, hparams = False, (), None, None
+
+    def __init__(self, problem, logits):
+        self.spec, self.rows = problem.spec(), tf.constant(logits, tf.float32)
+
+    def __call__(self, features):
+        ids = features["inputs"]
+        return tf.gather(self.rows, ids if self.spec.targets.kind == FeatureKind.TOKENS else ids[:, 0])
+
+
+def logs(*probabilities):
+    return np.log(np.array(probabilities, np.float32))
+
+
+def translator(problem_class, logits):
+    problem = problem_class()
+    problem.with_encoders(dict.fromkeys(problem.text_features, WORDS))
+    # Search settings that must not matter: there is nothing to search.
+    hparams = DecodeHParams(beam_size=3, alpha=1.0, extra_length=7, max_input_length=20)
+    return Translator(problem, Table(problem, logits), hparams)
+
+
+# === Reading off ===
+
+
+def test_tokens_end_at_the_first_end_of_sequence_and_are_never_padding():
+    """Of {padding, end, a, b}: the second row's first id would be padding with 0.7, and is b with 0.2."""
+    found = tokens(logs(
+        [[0.1, 0.1, 0.2, 0.6], [0.1, 0.8, 0.05, 0.05], [0.1, 0.1, 0.7, 0.1]],
+        [[0.7, 0.04, 0.06, 0.2], [0.1, 0.2, 0.4, 0.3], [0.25, 0.1, 0.15, 0.5]],
+    ))  # fmt: skip
+    np.testing.assert_array_equal(found.ids, [[[3, 1, 0]], [[3, 2, 3]]])
+    np.testing.assert_array_equal(found.lengths, [[2], [3]])
+    np.testing.assert_allclose(found.log_probs, [[math.log(0.6 * 0.8)], [math.log(0.2 * 0.4 * 0.5)]], rtol=1e-5)
+    np.testing.assert_array_equal(found.scores, found.log_probs)
+
+
+def test_tokens_go_no_further_than_a_row_does():
+    found = tokens(logs(*[[[0.1, 0.1, 0.2, 0.6]] * 3] * 2), np.array([1, 3], np.int32))
+    np.testing.assert_array_equal(found.ids, [[[3, 0, 0]], [[3, 3, 3]]])
+    np.testing.assert_array_equal(found.lengths, [[1], [3]])
+    np.testing.assert_allclose(found.log_probs, [[math.log(0.6)], [3 * math.log(0.6)]], rtol=1e-5)
+
+
+def test_classes_come_likeliest_first_and_ties_go_to_the_lower():
+    found = classes(logs([0.2, 0.3, 0.5], [0.4, 0.2, 0.4]), 2)
+    np.testing.assert_array_equal(found.ids, [[[2], [1]], [[0], [2]]])
+    np.testing.assert_array_equal(found.lengths, [[1, 1], [1, 1]])
+    np.testing.assert_allclose(found.log_probs, np.log([[0.5, 0.3], [0.4, 0.4]]), rtol=1e-5)
+
+
+def test_a_model_of_other_inputs_than_ids_answers_at_all_its_positions():
+    class Constant:
+        spec = ProblemSpec(
+            name="seen",
+            features={
+                "inputs": FeatureSpec(kind=FeatureKind.IMAGE, shape=(2, 2, 1)),
+                "targets": FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=4),
+            },
+        )
+
+        def __call__(self, features):
+            return tf.tile(logs([[0.1, 0.1, 0.2, 0.6]] * 2), (tf.shape(features["inputs"])[0], 1, 1))
+
+    found = BatchAnswer(Constant())(np.zeros((3, 2, 2, 1), np.uint8))
+    np.testing.assert_array_equal(found.ids, [[[3, 3]]] * 3)
+
+
+# === Through a translator ===
+
+SHIFTED = logs(  # padding, end of sequence, unknown word, a, b, c, d
+    [0.4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1], [0.1, 0.4, 0.1, 0.1, 0.1, 0.1, 0.1], [1 / 7] * 7,
+    *(np.full(7, 0.1) + 0.3 * (np.arange(7) == 3 + (i + 1) % 4) for i in range(4)),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shift():
+    return translator(Letters, SHIFTED)
+
+
+def test_texts_are_answered_position_by_position(shift):
+    assert WORDS.encode("a b c d") == [3, 4, 5, 6]
+    found = shift.translate(["a b c", "d", "", "d c b a a"])
+    assert [one.text for (one,) in found] == ["b c d", "a", "", "a d c b b"]
+    assert [one.ids for (one,) in found] == [(4, 5, 6, 1), (3, 1), (1,), (3, 6, 5, 4, 4, 1)]
+    for (one,), positions in zip(found, [4, 2, 1, 6], strict=True):
+        assert one.log_prob == one.score == pytest.approx(positions * math.log(0.4), rel=1e-5)
+    in_small_batches = shift.translate(["a b c", "d", "", "d c b a a"], decode_batch_size=3)
+    assert in_small_batches == found
+
+
+def test_an_answer_has_the_score_of_its_target(shift):
+    pairs = [("a b c", "b c d"), ("a b c", "b c b")]
+    likely, unlikely = shift.score(pairs)
+    assert likely == pytest.approx(4 * math.log(0.4), rel=1e-5)
+    assert unlikely == pytest.approx(3 * math.log(0.4) + math.log(0.1), rel=1e-5)
+
+
+@pytest.mark.parametrize("n_best", [0, 2])
+def test_there_is_one_answer_of_ids(shift, n_best):
+    with pytest.raises(UserError) as error:
+        shift.translate(["a"], n_best)
+    assert str(error.value) == f"n_best={n_best}: a model that answers at once gives 1 here; ask for that"
+
+
+@pytest.fixture(scope="module")
+def mood():
+    return translator(Mood, logs(*[[1 / 3] * 3] * 3, [0.2, 0.1, 0.7], [0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [1 / 3] * 3))
+
+
+def test_classes_are_named(mood):
+    found = mood.translate(["a b", "b c c", "c"], 2)
+    assert [[one.text for one in likeliest] for likeliest in found] == [
+        ["good", "bad"], ["bad", "so-so"], ["so-so", "bad"],
+    ]  # fmt: skip
+    assert [one.ids for one in found[0]] == [(2,), (0,)]
+    assert found[1][0].log_prob == pytest.approx(math.log(0.5), rel=1e-5)
+
+
+def test_there_are_no_more_classes_than_there_are(mood):
+    assert len(mood.translate(["a"], 3)[0]) == 3
+    with pytest.raises(UserError, match="n_best=4: a model that answers at once gives from 1 to 3 here; ask for that"):
+        mood.translate(["a"], 4)
+
+
+def test_classes_are_not_scored_as_texts_are(mood):
+    message = "scoring outputs of mood: they are classes; ask for the probabilities of the likeliest with --n_best"
+    with pytest.raises(UserError, match=message):
+        mood.score([("a b", "good")])
+    with pytest.raises(UserError, match=message):
+        mood.score_ids([[3]], [[2]])
+
+
+def test_where_there_are_no_inputs_there_is_nothing_to_answer():
+    problem = Letters().with_encoders({"targets": WORDS})
+    problem.text_features = ("targets",)
+    with pytest.raises(
+        UserError, match="decoding letters with Table: the model answers inputs at once, and there are none; evaluate"
+    ):
+        Translator(problem, Table(problem, SHIFTED), DecodeHParams())
