@@ -54,19 +54,26 @@ class SinusoidalPositions(keras.layers.Layer):
 
 
 class LearnedPositions(keras.layers.Layer):
-    """Adds one learned vector a position, up to `length` positions."""
+    """Adds one learned vector a position, up to `length` positions.
 
-    def __init__(self, length: int, width: int, **kwargs):
+    Args:
+        length: L.
+        width: D.
+        deviation: standard deviation of initial vectors; None for that of the embeddings, D^-1/2.
+    """
+
+    def __init__(self, length: int, width: int, deviation: float | None = None, **kwargs):
         super().__init__(**kwargs)
         self.length = length
         self.width = width
+        self.deviation = width**-0.5 if deviation is None else deviation
 
     def build(self, input_shape=None):
-        """Creates the table, N(0, D^-1/2) as the embeddings."""
+        """Creates the table, normal around 0."""
         self.table = self.add_weight(
             name="table",
             shape=(self.length, self.width),
-            initializer=keras.initializers.RandomNormal(stddev=self.width**-0.5),
+            initializer=keras.initializers.RandomNormal(stddev=self.deviation),
         )
 
     def call(self, x_BTD, start=0):

@@ -1,0 +1,130 @@
+"""Convolutions along sequences: over whole sequences, and one position at a time from what was kept of those before.
+
+Legend: B batch, T length, C input channels, F output channels, N rows decoded together, W positions of a window,
+R = (W - 1) * dilation, how far a window reaches.
+"""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+class WindowedLayer(keras.layers.Layer):
+    """What looks at W positions, `dilation` apart: around its own, or at its own and those before it.
+
+    Beyond the ends of a sequence there are zeros.
+
+    Args:
+        kernel_size: W.
+        dilation: distance from one position of a window to the next.
+        causal: whether windows end at their own position instead of having it in their middle.
+    """
+
+    def __init__(self, kernel_size: int, dilation: int = 1, causal: bool = False, **kwargs):
+        super().__init__(**kwargs)
+        self.kernel_size, self.dilation, self.causal = kernel_size, dilation, causal
+        self.reach = (kernel_size - 1) * dilation
+
+    def call(self, x_BTC, keep_BT=None):
+        """Returns (B, T, F); positions where `keep_BT` (B, T) bool is False are read as zeros."""
+        if keep_BT is not None:
+            x_BTC = x_BTC * ops.cast(keep_BT, x_BTC.dtype)[..., None]
+        before = self.reach if self.causal else self.reach // 2
+        padded = ops.pad(x_BTC, ((0, 0), (before, self.reach - before), (0, 0))) if self.reach else x_BTC
+        return self.convolve(padded, self.dilation)
+
+    def convolve(self, x_BTC, dilation: int):
+        """Returns (B, T - (W - 1) * dilation, F): one value for each window that fits into `x_BTC`."""
+        raise NotImplementedError
+
+    def empty(self, rows) -> Any:
+        """Returns what there is of the positions before the first, (N, R, C) zeros."""
+        return ops.zeros((rows, self.reach, self.in_channels), self.compute_dtype)
+
+    def step(self, x_NC, past_NRC):
+        """Returns what `call` gives at one position of a causal layer, (N, F), and the past of the next, (N, R, C)."""
+        seen = ops.concatenate([past_NRC, x_NC[:, None]], axis=1)
+        return self.convolve(seen[:, :: self.dilation], 1)[:, 0], seen[:, 1:]
+
+    def build(self, input_shape):
+        """Notes C of inputs (B, T, C)."""
+        self.in_channels = input_shape[-1]
+
+
+class Convolution(WindowedLayer):
+    """y_t = b + sum over the window of x_s W_s.
+
+    Args:
+        channels: F.
+        kernel_size: W.
+        groups: of channels, of C and F alike, of which none sees another.
+        use_bias: whether there is a b.
+        deviation: standard deviation of initial weights, normal around 0; None for Glorot uniform.
+        weight_norm: whether the weights of each output channel are a direction and a length (Salimans and Kingma 2016,
+            equation 2); the length begins as long as the weights are in expectation.
+        **kwargs: see the base class.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        kernel_size: int,
+        *,
+        groups: int = 1,
+        use_bias: bool = True,
+        deviation: float | None = None,
+        weight_norm: bool = False,
+        **kwargs,
+    ):
+        super().__init__(kernel_size, **kwargs)
+        self.channels, self.groups, self.use_bias = channels, groups, use_bias
+        self.deviation, self.weight_norm = deviation, weight_norm
+
+    def build(self, input_shape):
+        """Creates the kernel (W, C / groups, F), the lengths (F,) and the bias (F,) for inputs (B, T, C)."""
+        super().build(input_shape)
+        shape = (self.kernel_size, self.in_channels // self.groups, self.channels)
+        initializer = "glorot_uniform"
+        if self.deviation is not None:
+            initializer = keras.initializers.RandomNormal(stddev=self.deviation)
+        self.kernel = self.add_weight(name="kernel", shape=shape, initializer=initializer, autocast=False)
+        self.length = self.bias = None
+        if self.weight_norm:
+            length = keras.initializers.Constant(self.deviation * (shape[0] * shape[1]) ** 0.5)
+            self.length = self.add_weight(name="length", shape=shape[2:], initializer=length, autocast=False)
+        if self.use_bias:
+            self.bias = self.add_weight(name="bias", shape=shape[2:], initializer="zeros", autocast=False)
+
+    def convolve(self, x_BTC, dilation: int):
+        """Returns (B, T - (W - 1) * dilation, F)."""
+        kernel = ops.convert_to_tensor(self.kernel)
+        if self.length is not None:
+            kernel = kernel * (self.length * ops.rsqrt(ops.sum(ops.square(kernel), axis=(0, 1))))
+        kernel = ops.cast(kernel, x_BTC.dtype)
+        if self.kernel_size == 1 and self.groups == 1:  # a product, which has fewer operations around it
+            y = ops.matmul(x_BTC, kernel[0])
+        else:
+            y = ops.conv(x_BTC, kernel, padding="valid", dilation_rate=dilation)
+        return y if self.bias is None else y + ops.cast(self.bias, y.dtype)
+
+
+class DepthwiseConvolution(WindowedLayer):
+    """Each channel by itself: y_t = sum over the window of x_s * w_s (Kaiser et al. 2017, section 2.1)."""
+
+    def build(self, input_shape):
+        """Creates the kernel (W, C) for inputs (B, T, C)."""
+        super().build(input_shape)
+        # Glorot uniform as for a kernel of one channel to one: there are W inputs to each output.
+        limit = (3.0 / self.kernel_size) ** 0.5
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(self.kernel_size, self.in_channels),
+            initializer=keras.initializers.RandomUniform(-limit, limit),
+            autocast=False,
+        )
+
+    def convolve(self, x_BTC, dilation: int):
+        """Returns (B, T - (W - 1) * dilation, C)."""
+        kernel = ops.cast(ops.convert_to_tensor(self.kernel), x_BTC.dtype)[..., None]
+        return ops.depthwise_conv(x_BTC, kernel, padding="valid", dilation_rate=dilation)

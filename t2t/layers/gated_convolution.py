@@ -1,0 +1,112 @@
+"""Stacks of gated convolutions: sections 3.2, 3.4 and 3.5 of Gehring et al. (2017, arXiv:1705.03122).
+
+Legend: B batch, T length, C channels, N rows decoded together.
+"""
+
+import keras
+from keras import ops
+
+from t2t.layers.convolution import Convolution
+from t2t.layers.dropout import Dropout
+
+ROOT_HALF = 0.5**0.5
+"""Keeps the variance of a sum of two at that of its terms (section 3.4)."""
+
+
+def linear(channels: int, inputs: int, dropout: float = 0.0, **kwargs) -> Convolution:
+    """Returns a linear map whose output keeps the variance of its input (section 3.5).
+
+    Args:
+        channels: of the output.
+        inputs: n_l, of the input.
+        dropout: rate that its input has been dropped with, 1 - p.
+        **kwargs: of the layer.
+    """
+    return Convolution(channels, 1, deviation=((1.0 - dropout) / inputs) ** 0.5, weight_norm=True, **kwargs)
+
+
+class GatedConvolution(keras.layers.Layer):
+    """v([A B]) = A * sigmoid(B) of a convolution with twice the channels (section 3.2; Dauphin et al. 2016).
+
+    Weights begin as N(0, sqrt(4 p / n_l)), since the gates halve the values and quarter their variance (section 3.5).
+
+    Args:
+        channels: C of the output.
+        inputs: channels of the input.
+        kernel_size: positions of a window.
+        causal: whether windows end at their own position.
+        dropout: rate on the input, 1 - p.
+    """
+
+    def __init__(self, channels: int, inputs: int, kernel_size: int, causal: bool, dropout: float, **kwargs):
+        super().__init__(**kwargs)
+        self.inputs = inputs
+        deviation = (4.0 * (1.0 - dropout) / (kernel_size * inputs)) ** 0.5
+        self.convolution = Convolution(
+            2 * channels, kernel_size, deviation=deviation, weight_norm=True, causal=causal,
+            dtype=self.dtype_policy, name="convolution",
+        )  # fmt: skip
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, input_shape):
+        """Builds the convolution for (B, T, channels of the input)."""
+        self.convolution.build((*input_shape[:-1], self.inputs))
+        self.dropout.build()
+
+    def call(self, x_BTC, keep_BT=None, seed=None):
+        """Returns (B, T, C); positions where `keep_BT` (B, T) bool is False are read as zeros."""
+        return gated(self.convolution(self.dropout(x_BTC, seed=seed), keep_BT))
+
+    def empty(self, rows):
+        """Returns what there is of the positions before the first."""
+        return self.convolution.empty(rows)
+
+    def step(self, x_NC, past):
+        """Returns (N, C) of one position, and the past of the next."""
+        y, past = self.convolution.step(x_NC, past)
+        return gated(y), past
+
+
+def gated(y):
+    """Returns A * sigmoid(B), (..., C), of [A B] (..., 2C)."""
+    a, b = ops.split(y, 2, axis=-1)
+    return a * ops.sigmoid(b)
+
+
+class GatedLayer(keras.layers.Layer):
+    """A gated convolution in a residual connection: sqrt(1/2) * (v(W x + b) + x), x mapped where its width differs.
+
+    Args:
+        channels: C of the output.
+        inputs: channels of the input.
+        kernel_size: positions of a window.
+        causal: whether windows end at their own position.
+        dropout: rate on what the convolution reads.
+    """
+
+    def __init__(self, channels: int, inputs: int, kernel_size: int, causal: bool, dropout: float, **kwargs):
+        super().__init__(**kwargs)
+        self.convolution = GatedConvolution(
+            channels, inputs, kernel_size, causal, dropout, dtype=self.dtype_policy, name="gated"
+        )
+        self.channels, self.inputs, self.widen = channels, inputs, None
+        if inputs != channels:
+            self.widen = linear(channels, inputs, dtype=self.dtype_policy, name="widen")
+
+    def build(self, input_shape):
+        """Builds the parts for (B, T, channels of the input)."""
+        for part in (self.convolution, self.widen):
+            if part is not None:
+                part.build((*input_shape[:-1], self.inputs))
+
+    def call(self, x_BTC, keep_BT=None, seed=None, between=lambda y: y):
+        """Returns (B, T, C); `between` maps what the gates let through before the residual sum."""
+        return self._joined(x_BTC, between(self.convolution(x_BTC, keep_BT, seed=seed)))
+
+    def step(self, x_N1C, past, between):
+        """Returns (N, 1, C) of one position, and the past of the next."""
+        y_NC, past = self.convolution.step(x_N1C[:, 0], past)
+        return self._joined(x_N1C, between(y_NC[:, None])), past
+
+    def _joined(self, x, y):
+        return (y + (x if self.widen is None else self.widen(x))) * ROOT_HALF

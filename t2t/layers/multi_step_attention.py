@@ -1,0 +1,51 @@
+"""Attention at every layer of a convolutional decoder: section 3.3 of Gehring et al. (2017, arXiv:1705.03122).
+
+Legend: B batch, S source length, Q queries of a sentence, C channels of the decoder's layer, D width of embeddings.
+"""
+
+import keras
+from keras import ops
+
+from t2t.layers.gated_convolution import ROOT_HALF, linear
+from t2t.layers.masks import score_bias
+from t2t.layers.recurrent_attention import Memory
+
+
+class MultiStepAttention(keras.layers.Layer):
+    """c_i = sum_j a_ij (z_j + e_j) with a_i = softmax_j(d_i . z_j), d_i = W h_i + b + g_i (equations 1 and 2).
+
+    A sum of m terms with weights about 1/m is m^-1/2 times as large as one term; c is scaled by m sqrt(1/m) to make up
+    for it (section 3.4). Then it is mapped from D to C and joined to h.
+
+    Args:
+        channels: C.
+        width: D.
+    """
+
+    def __init__(self, channels: int, width: int, **kwargs):
+        super().__init__(**kwargs)
+        self.channels, self.width = channels, width
+        self.query = linear(width, channels, dtype=self.dtype_policy, name="query")
+        self.context = linear(channels, width, dtype=self.dtype_policy, name="context")
+
+    def build(self, input_shape):
+        """Builds both maps for (B, Q, C)."""
+        self.query.build((*input_shape[:-1], self.channels))
+        self.context.build((*input_shape[:-1], self.width))
+
+    def call(self, h_BQC, g_BQD, memory: Memory):
+        """Returns (B, Q, C): sqrt(1/2) * (h + c).
+
+        Args:
+            h_BQC: what the gates of the layer let through.
+            g_BQD: embeddings of the tokens before each position.
+            memory: keys z and values of the source.
+        """
+        d_BQD = (self.query(h_BQC) + g_BQD) * ROOT_HALF
+        scores_BQS = ops.matmul(d_BQD, ops.transpose(memory.keys, (0, 2, 1)))
+        bias_B1S = score_bias(memory.keep)[:, None, :]
+        weights_BQS = ops.softmax(ops.cast(scores_BQS, "float32") + bias_B1S, axis=-1)
+        # m sqrt(1/m) = sqrt(m), m the words of the sentence, at least one.
+        words_B11 = ops.maximum(ops.sum(ops.cast(memory.keep, "float32"), axis=1), 1.0)[:, None, None]
+        weights_BQS = ops.cast(weights_BQS * ops.sqrt(words_B11), h_BQC.dtype)
+        return (h_BQC + self.context(ops.matmul(weights_BQS, memory.values))) * ROOT_HALF

@@ -1,0 +1,65 @@
+"""What every sequence model is asked in its own tests: derivatives against differences, steps of beams.
+
+Legend: N rows decoded together, T target length, V vocabulary.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from tests.builders import batch, numpy, padded, rows, weights_of
+
+TOLERANCE = {"float32": {"rtol": 1e-4, "atol": 1e-5}, "mixed_bfloat16": {"rtol": 0.05, "atol": 0.15}}
+
+
+def loss_of_reference(build, features):
+    """Returns the function weights -> summed cross-entropy of a reference model with `logits(source, target)`."""
+
+    def loss(weights):
+        reference, total = build(weights), 0.0
+        for inputs, targets in zip(features["inputs"], features["targets"], strict=True):
+            target = targets[targets != 0]
+            logits = reference.logits(inputs[inputs != 0].tolist(), target.tolist())
+            total += sum(np.log(np.exp(row).sum()) - row[i] for row, i in zip(logits, target, strict=True))
+        return total
+
+    return loss
+
+
+def directional_derivatives(model, features, reference_loss):
+    """Yields of every weight its path, the model's derivative of the loss in some direction, and the reference's."""
+
+    @tf.function(input_signature=[{name: tf.TensorSpec([None, None], tf.int32) for name in features}])
+    def gradients_of(features):
+        with tf.GradientTape() as tape:
+            loss, _ = model.loss_sum(model.body(features), features["targets"])
+        return tape.gradient(loss, [v.value for v in model.trainable_variables])
+
+    weights = {path: value.astype(np.float64) for path, value in weights_of(model).items()}
+    rng = np.random.default_rng(0)
+    for variable, gradient in zip(model.trainable_variables, gradients_of(features), strict=True):
+        path, gradient = variable.path.partition("/")[2], np.asarray(tf.convert_to_tensor(gradient))
+        along = rng.normal(size=gradient.shape)
+        up, down = (reference_loss({**weights, path: weights[path] + e * along}) for e in (1e-5, -1e-5))
+        yield path, (gradient * along).sum(), (up - down) / 2e-5
+
+
+def check_steps_of_beams(model, dtype, sources=(5, 1, 7), beams=2, length=6):
+    """Steps of several beams of each sentence, in a graph of unknown sizes, give what teacher forcing does."""
+    features = batch(sources=sources, targets=(5,) * len(sources))
+    targets_NT = padded(rows(np.random.default_rng(3), [length] * len(sources) * beams))
+    full_NTV = numpy(model({"inputs": np.repeat(features["inputs"], beams, axis=0), "targets": targets_NT}))
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
+    def run(inputs, targets_NT):
+        encoded = model.prepare_steps(model.encode({"inputs": inputs}))
+        cache, last = model.init_cache(encoded, tf.shape(targets_NT)[0], None, beams), tf.zeros_like(targets_NT[:, 0])
+        found = []
+        for position in range(length):
+            logits, after = model.decode_step(last, tf.constant(position), cache, encoded)
+            tf.nest.map_structure(lambda old, new: old.shape.assert_is_compatible_with(new.shape), cache, after)
+            assert [x.dtype for x in tf.nest.flatten(after)] == [x.dtype for x in tf.nest.flatten(cache)]
+            cache, last = after, targets_NT[:, position]
+            found.append(logits)
+        return tf.stack(found, axis=1)
+
+    np.testing.assert_allclose(numpy(run(features["inputs"], targets_NT)), full_NTV, **TOLERANCE[dtype])

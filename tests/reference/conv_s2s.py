@@ -1,0 +1,71 @@
+"""Convolutional sequence to sequence in numpy: a sentence at a time, float64; no padding, no batches.
+
+Written from Gehring et al. (2017) alone but for two things on which the paper is silent, for which see
+docs/numerics.md: which sums of two are scaled by sqrt(1/2), and that contexts are mapped to the layer's channels.
+"""
+
+import numpy as np
+
+from tests.reference.convolution import convolve, sigmoid, softmax, with_lengths
+
+ROOT_HALF = np.sqrt(0.5)
+
+
+class ConvS2s:
+    """A model of these weights by path; `tied` tells whether source, target and output share a table."""
+
+    def __init__(self, weights, layers, tied):
+        self.weights = {path: value.astype(np.float64) for path, value in weights.items()}
+        self.layers, self.tied = layers, tied
+
+    def table(self, name):
+        return self.weights[f"{'target' if self.tied else name}_embedding/table"]
+
+    def convolution(self, xs, path, causal=False):
+        kernel, lengths, bias = (self.weights[f"{path}/{name}"] for name in ("kernel", "length", "bias"))
+        return convolve(xs, with_lengths(kernel, lengths), bias, causal=causal)
+
+    def embed(self, vectors, side):
+        positions = self.weights[f"{side}_positions/table"]
+        return [0.1 * v + p for v, p in zip(vectors, positions, strict=False)]
+
+    def gates(self, xs, path, causal):
+        halves = [np.split(y, 2) for y in self.convolution(xs, f"{path}/gated/convolution", causal)]
+        return [a * sigmoid(b) for a, b in halves]
+
+    def residual(self, ys, xs, path):
+        if f"{path}/widen/kernel" in self.weights:
+            xs = self.convolution(xs, f"{path}/widen")
+        return [(y + x) * ROOT_HALF for y, x in zip(ys, xs, strict=True)]
+
+    def encode(self, ids):
+        table = self.table("source")
+        es = self.embed([table[i] * table.shape[1] ** 0.5 for i in ids], "source")
+        xs = self.convolution(es, "encoder/narrow")
+        for layer in range(self.layers):
+            path = f"encoder/layer_{layer}"
+            xs = self.residual(self.gates(xs, path, causal=False), xs, path)
+        zs = self.convolution(xs, "encoder/wide")
+        return zs, [(z + e) * ROOT_HALF for z, e in zip(zs, es, strict=True)]
+
+    def attend(self, hs, gs, memory, path):
+        found = []
+        for d, g in zip(self.convolution(hs, f"{path}/query"), gs, strict=True):
+            weights = softmax(np.array([z @ (d + g) * ROOT_HALF for z in memory[0]]))
+            m = len(weights)
+            found.append(m * np.sqrt(1 / m) * sum(a * v for a, v in zip(weights, memory[1], strict=True)))
+        contexts = self.convolution(found, f"{path}/context")
+        return [(h + c) * ROOT_HALF for h, c in zip(hs, contexts, strict=True)]
+
+    def logits(self, source, target):
+        """One row for each id of the target, given those before it."""
+        memory = self.encode(source)
+        table, output_table = self.table("target"), self.table("output")
+        words = [np.zeros(table.shape[1]), *(table[i] * table.shape[1] ** 0.5 for i in target[:-1])]
+        gs = self.embed(words, "target")
+        xs = self.convolution(gs, "decoder/narrow")
+        for layer in range(self.layers):
+            path = f"decoder/layer_{layer}"
+            hs = self.attend(self.gates(xs, path, causal=True), gs, memory, f"decoder/attention_{layer}")
+            xs = self.residual(hs, xs, path)
+        return np.array([output_table @ x for x in self.convolution(xs, "decoder/wide")])
