@@ -4,7 +4,7 @@ Legend: B batch, S source length, T target length, D width, V vocabulary, N rows
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 
@@ -17,6 +17,15 @@ from t2t.layers.modalities.ends import build_ends
 
 READ_AS_VECTORS = (FeatureKind.TOKENS, FeatureKind.IMAGE, FeatureKind.AUDIO, FeatureKind.REAL)
 """Kinds of inputs of which a modality makes a sequence of vectors, for models that ask no more."""
+
+
+class Costed(NamedTuple):
+    """Hidden states of a model that asks for more than right predictions, e.g. that few of its gates are saturated."""
+
+    hidden: Any
+    """What `logits` takes."""
+    cost: Any
+    """() float32, nats: added to the loss; a sum over rows to which padding adds nothing, as the loss is."""
 
 
 class SequenceModel(keras.Model):
@@ -43,7 +52,10 @@ class SequenceModel(keras.Model):
     }
     """Feature -> attributes with the layers that have a row of weights for each of its ids."""
     autoregressive: ClassVar[bool] = True
-    """Whether the model has `encode`, `init_cache` and `decode_step`."""
+    """Whether it writes its targets one by one, with `encode`, `init_cache` and `decode_step`.
+
+    A model that does not answers at once: `call` on inputs alone gives the logits of all that it predicts.
+    """
 
     def __init__(self, hparams: ModelHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(dtype=dtype, name=kwargs.pop("name", type(self).registered_name()), **kwargs)
@@ -98,7 +110,10 @@ class SequenceModel(keras.Model):
                 layer.build()
 
     def body(self, features: dict[str, Any], seed=None):
-        """Returns the hidden states before the output layer, (B, T, D).
+        """Returns the hidden states before the output layer, (B, T, D), or them as `Costed`.
+
+        A model that answers at once gives (B, D) for a class, and reads of the targets how many they are, if anything;
+        where features hold inputs alone, it gives (B, P, D) of as many positions P as it can write.
 
         Args:
             features: `targets` (B, T) int32 and, where the problem has them, `inputs` (B, S) int32, zero padded.
@@ -107,20 +122,26 @@ class SequenceModel(keras.Model):
         raise NotImplementedError
 
     def logits(self, hidden):
-        """Returns (..., V) float32 for hidden states (..., D)."""
-        return self.top(hidden)
+        """Returns (..., V) float32 for hidden states (..., D), or `Costed` ones."""
+        return self.top(hidden.hidden if isinstance(hidden, Costed) else hidden)
 
     def loss_sum(self, hidden, targets):
         """Returns the training loss summed over tokens, in nats, and the number of tokens, both float32 scalars.
 
         Args:
-            hidden: (B, T, D), what `body` returned.
+            hidden: (B, T, D), what `body` returned; where it has a cost, that is part of the loss.
             targets: (B, T) int32.
         """
-        return self.top.loss_sum(hidden, targets)
+        if not isinstance(hidden, Costed):
+            return self.top.loss_sum(hidden, targets)
+        loss_sum, tokens = self.top.loss_sum(hidden.hidden, targets)
+        return loss_sum + hidden.cost, tokens
 
     def call(self, features: dict[str, Any], seed=None):
-        """Returns the logits of every target position, (B, T, V) float32, each seeing the targets before it."""
+        """Returns the logits of every target position, (B, T, V) float32, each seeing the targets before it.
+
+        A model that answers at once sees no targets, and may be given none: see `body`.
+        """
         return self.logits(self.body(features, seed=seed))
 
     def encode(self, features: dict[str, Any]) -> Any:

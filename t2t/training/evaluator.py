@@ -1,6 +1,6 @@
 """How good a model is on a split: teacher-forced figures, labelled so, and the scores of real decodes.
 
-Legend: B batch, T target length, V vocabulary.
+Legend: B batch, T target length (1 for classes), V vocabulary.
 """
 
 import logging
@@ -12,7 +12,7 @@ from keras import ops
 
 from t2t.constants import TARGETS
 from t2t.errors import memory_errors_as_machine_errors, shapes_of
-from t2t.losses import smoothed_cross_entropy, token_weights
+from t2t.losses import unweighted_cross_entropy, token_weights
 from t2t.metrics import Score, compute, is_text_metric
 from t2t.metrics.token import TokenSums, teacher_forced
 from t2t.models.base import SequenceModel
@@ -66,7 +66,10 @@ class Evaluator:
         self._signatures_said = True
 
     def teacher_forced(self) -> dict[str, float]:
-        """Returns loss, perplexity and accuracies of the next token given the reference's tokens before it."""
+        """Returns loss, perplexity and accuracies of the next token given the reference's tokens before it.
+
+        A model that answers at once is given nothing of the reference but its length; a class counts as one token.
+        """
         total = TokenSums()
         for _, batch in self._batches:
             features = {name: tf.constant(array) for name, array in batch.items()}
@@ -80,12 +83,16 @@ class Evaluator:
     def _batch_sums(self, features):
         targets_BT = features[TARGETS]
         logits_BTV = self._model(features)
-        weights_BT = token_weights(targets_BT)
+        if targets_BT.ndim == 1:  # classes
+            targets_BT, logits_BTV = targets_BT[:, None], logits_BTV[:, None]
+            weights_BT = ops.ones_like(targets_BT, dtype="float32")
+        else:
+            weights_BT = token_weights(targets_BT)
         right_BT = ops.cast(ops.equal(ops.argmax(logits_BTV, axis=-1), ops.cast(targets_BT, "int64")), "float32")
         missed_B = ops.sum((1.0 - right_BT) * weights_BT, axis=1)
         has_data_B = ops.cast(ops.sum(weights_BT, axis=1) > 0, "float32")
         return (
-            ops.sum(smoothed_cross_entropy(logits_BTV, targets_BT, 0.0)),
+            ops.sum(unweighted_cross_entropy(logits_BTV, targets_BT, 0.0) * weights_BT),
             ops.sum(weights_BT),
             ops.sum(right_BT * weights_BT),
             ops.sum(has_data_B),

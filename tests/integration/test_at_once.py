@@ -16,7 +16,7 @@ from keras import ops
 
 from t2t.hparams.base import HParams
 from t2t.hparams.sections import ModelHParams
-from t2t.models.base import SequenceModel
+from t2t.models.base import Costed, SequenceModel
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_hparams, register_model, register_problem
 
@@ -69,7 +69,8 @@ class Tagger(SequenceModel):
         if "targets" not in features:
             return x
         count = ops.shape(features["targets"])[1]
-        return ops.pad(x, ((0, 0), (0, count), (0, 0)))[:, :count]
+        hidden = ops.pad(x, ((0, 0), (0, count), (0, 0)))[:, :count]
+        return Costed(hidden, 0.001 * ops.sum(hidden * hidden))
 '''
 
 

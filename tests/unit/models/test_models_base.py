@@ -1,10 +1,12 @@
 """What every model gets from its base class."""
 
+import numpy as np
 import pytest
 
 from t2t.errors import UserError
+from t2t.models.base import Costed
 from t2t.models.transformer import Transformer
-from tests.builders import tiny_hparams, tokens_spec
+from tests.builders import batch, numpy, tiny_hparams, tiny_transformer, tokens_spec
 
 
 class Silent(Transformer):
@@ -23,3 +25,13 @@ def test_a_model_that_does_not_say_which_weights_belong_to_a_vocabulary_is_named
         "model Silent does not say which of its weights belong to the vocabulary of inputs; name their layers in its "
         "vocabulary_layers"
     )
+
+
+def test_a_cost_is_part_of_the_loss_and_not_of_the_logits():
+    model, features = tiny_transformer(), batch()
+    hidden = model.body(features)
+    loss, tokens = model.loss_sum(hidden, features["targets"])
+    dearer, as_many = model.loss_sum(Costed(hidden, np.float32(2.5)), features["targets"])
+    assert float(dearer) == pytest.approx(float(loss) + 2.5)
+    assert float(as_many) == float(tokens)
+    np.testing.assert_array_equal(numpy(model.logits(Costed(hidden, 2.5))), numpy(model.logits(hidden)))

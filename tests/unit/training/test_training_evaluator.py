@@ -46,6 +46,13 @@ def test_by_hand():
         assert figures[name] == pytest.approx(value, rel=1e-5), name
 
 
+def test_classes_are_sequences_of_one_token_and_class_0_is_one_of_them():
+    """Four examples, three right; p = 1/2 for the right ones and 1/6 for the wrong one."""
+    figures = Evaluator(Table(), [batch([0, 2, 3], [0, 2, 0]), batch([0], [0])], None, ())()
+    assert figures["teacher_forced/accuracy"] == figures["teacher_forced/accuracy_per_sequence"] == 3 / 4
+    assert figures["teacher_forced/loss"] == pytest.approx((3 * math.log(2) + math.log(6)) / 4, rel=1e-5)
+
+
 def test_rows_of_padding_are_no_sequences():
     figures = Evaluator(Table(), [batch([[2, 1], [0, 0]], [[2, 1], [0, 0]])], None, ())()
     assert figures["teacher_forced/accuracy_per_sequence"] == 1.0
