@@ -12,7 +12,7 @@ from keras import ops
 
 from t2t.constants import TARGETS
 from t2t.errors import memory_errors_as_machine_errors, shapes_of
-from t2t.losses import unweighted_cross_entropy, token_weights
+from t2t.losses import class_cross_entropy, token_weights
 from t2t.metrics import Score, compute, is_text_metric
 from t2t.metrics.token import TokenSums, teacher_forced
 from t2t.models.base import SequenceModel
@@ -92,7 +92,7 @@ class Evaluator:
         missed_B = ops.sum((1.0 - right_BT) * weights_BT, axis=1)
         has_data_B = ops.cast(ops.sum(weights_BT, axis=1) > 0, "float32")
         return (
-            ops.sum(unweighted_cross_entropy(logits_BTV, targets_BT, 0.0) * weights_BT),
+            ops.sum(class_cross_entropy(logits_BTV, targets_BT, 0.0) * weights_BT),
             ops.sum(weights_BT),
             ops.sum(right_BT * weights_BT),
             ops.sum(has_data_B),
