@@ -1,0 +1,181 @@
+"""Modalities against formulas written out: what becomes of images, sound and vectors, and how classes are predicted.
+
+Legend: B batch, Y rows, X columns, N samples, F frames, M bands, C channels, D width.
+"""
+
+import numpy as np
+import pytest
+
+from t2t.errors import UserError
+from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.hparams.sections import ModelHParams
+from t2t.layers.modalities.audio import LogMelAudio, log_mel, mel_bands, normalised
+from t2t.layers.modalities.base import Bottom
+from t2t.layers.modalities.class_label import ClassLabel
+from t2t.layers.modalities.ends import build_ends
+from t2t.layers.modalities.image import SmallImage, XceptionImage, standardised
+from t2t.layers.modalities.real import RealValues, RealVectors
+from t2t.registry import MODALITIES
+from tests.builders import numpy, randomise
+
+RATE = 1000
+"""Samples a second: frames of 25 samples every 10, padded to 32."""
+
+
+def sound(length, seed=0):
+    return np.random.default_rng(seed).normal(0.0, 0.2, (1, length)).astype(np.float32)
+
+
+# === Images ===
+
+
+def test_an_image_is_given_mean_zero_and_variance_one():
+    images = np.random.default_rng(1).integers(0, 256, (2, 5, 4, 3)).astype(np.uint8)
+    found = numpy(standardised(images, "float32"))
+    values = images.astype(float).reshape(2, -1)
+    expected = (values - values.mean(1, keepdims=True)) / values.std(1, keepdims=True)
+    np.testing.assert_allclose(found.reshape(2, -1), expected, rtol=1e-4, atol=1e-5)
+    plain = numpy(standardised(np.full((1, 5, 4, 3), 77, np.uint8), "float32"))
+    np.testing.assert_allclose(plain, 0.0, atol=1e-3)
+
+
+def test_a_small_image_is_one_convolution_of_its_pixels_read_row_by_row():
+    bottom = SmallImage(FeatureSpec(kind=FeatureKind.IMAGE, shape=(3, 4, 1)), 2)
+    bottom.build()
+    randomise(bottom)
+    images = np.random.default_rng(2).integers(0, 256, (1, 3, 4, 1)).astype(np.uint8)
+    x = np.pad(numpy(standardised(images, "float32"))[0, :, :, 0], 1)
+    kernel, bias = (numpy(v) for v in bottom.convolution.variables)
+    expected = [
+        [(x[row : row + 3, column : column + 3, None] * kernel[:, :, 0]).sum((0, 1)) + bias for column in range(4)]
+        for row in range(3)
+    ]
+    np.testing.assert_allclose(numpy(bottom(images))[0], np.reshape(expected, (12, 2)), rtol=1e-4, atol=1e-5)
+    assert bottom.keep(images).shape == (1, 12)
+
+
+@pytest.mark.parametrize(("shape", "positions"), [((64, 48, 3), 12), ((33, 17, 1), 6)])
+def test_the_entry_flow_gives_a_vector_for_16_by_16_pixels(shape, positions):
+    bottom = XceptionImage(FeatureSpec(kind=FeatureKind.IMAGE, shape=shape), 8)
+    bottom.build()
+    images = np.random.default_rng(3).integers(0, 256, (2, *shape)).astype(np.uint8)
+    assert bottom(images).shape == (2, positions, 8)
+    assert bottom.keep(images).shape == (2, positions)
+
+
+# === Sound ===
+
+
+def test_log_mel_energies_are_those_of_the_formula():
+    samples = sound(78)
+    found = numpy(log_mel(samples, RATE))
+    assert found.shape == (1, 8, 80)
+    padded = np.pad(samples[0], (0, 40)).astype(float)
+    window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(25) / 25)
+    angles = np.exp(-2j * np.pi * np.outer(np.arange(17), np.arange(25)) / 32)
+    for frame in range(8):
+        power = np.abs(angles @ (padded[frame * 10 : frame * 10 + 25] * window)) ** 2
+        expected = np.log(power @ mel_bands(RATE, 32) + 1e-6)
+        np.testing.assert_allclose(found[0, frame], expected, rtol=1e-3, atol=1e-3)
+
+
+def test_mel_bands_are_triangles_that_overlap_by_half():
+    """8,000 samples a second: 0 to 4,000 Hz are 0 to 2,146.06 mel; with 3 bands, edges every 536.5 mel."""
+    bands = mel_bands(8000, 8000, 3)
+    peaks = 700 * (10 ** (np.array([1, 2, 3]) * 2146.0645 / 4 / 2595) - 1)
+    np.testing.assert_allclose(bands.argmax(0), peaks, atol=1)
+    np.testing.assert_allclose(bands[round(peaks[0]) : round(peaks[2])].sum(1), 1.0, atol=1e-5)
+    assert bands[0].sum() == bands[-1].sum() == 0.0
+
+
+def test_bands_are_normalised_over_the_frames_that_are_kept():
+    x = np.random.default_rng(4).normal(3.0, 2.0, (1, 6, 2)).astype(np.float32)
+    keep = np.array([[True] * 4 + [False] * 2])
+    found = numpy(normalised(x, keep))
+    kept = x[:, :4].astype(float)
+    expected = (kept - kept.mean(1, keepdims=True)) / np.sqrt(kept.var(1, keepdims=True) + 1e-3)
+    np.testing.assert_allclose(found[:, :4], expected, rtol=1e-4, atol=1e-5)
+    assert not found[:, 4:].any()
+
+
+def test_sound_gives_a_position_for_four_frames_and_ends_where_the_zeros_begin():
+    bottom = LogMelAudio(FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=RATE), 8)
+    bottom.build()
+    samples = np.pad(sound(95), ((0, 0), (0, 205)))
+    samples[0, 40:60] = 0.0  # silence within
+    assert numpy(bottom(samples)).shape == (1, 8, 8)
+    np.testing.assert_array_equal(bottom.keep(samples), [[True] * 3 + [False] * 5])
+    np.testing.assert_array_equal(bottom.keep(np.zeros((1, 80), np.float32)), [[False, False]])
+
+
+# === Vectors and classes ===
+
+
+def test_vectors_go_through_one_dense_layer_and_end_where_the_zeros_begin():
+    bottom = RealVectors(FeatureSpec(kind=FeatureKind.REAL, shape=(3,)), 2)
+    bottom.build()
+    bottom.kernel.assign([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
+    bottom.bias.assign([0.5, 0.0])
+    x = np.array([[[1, 2, 3], [0, 0, 0], [4, 0, 0], [0, 0, 0]]], np.float32)
+    np.testing.assert_allclose(numpy(bottom(x))[0], [[4.5, 7.0], [0.5, 0.0], [4.5, 0.0], [0.5, 0.0]])
+    np.testing.assert_array_equal(bottom.keep(x), [[True, True, True, False]])
+
+
+def test_the_loss_of_vectors_is_half_the_squared_error_of_those_that_are_data():
+    top = RealValues(FeatureSpec(kind=FeatureKind.REAL, shape=(2,)), 2)
+    top.build()
+    top.kernel.assign(np.eye(2))
+    targets = np.array([[[1, 2], [3, 4], [0, 0]]], np.float32)
+    loss, count = top.loss_sum(np.array([[[1, 0], [0, 4], [9, 9]]], np.float32), targets)
+    assert (float(loss), float(count)) == (0.5 * (4 + 9), 2.0)
+
+
+def test_class_0_is_a_class_like_the_others():
+    top = ClassLabel(FeatureSpec(kind=FeatureKind.LABEL, vocab_size=3), 2, label_smoothing=0.3)
+    top.build()
+    top.kernel.assign([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    top.bias.assign([0.0, 0.0, 1.0])
+    hidden = np.array([[2.0, 1.0], [0.0, 3.0]], np.float32)
+    np.testing.assert_allclose(top(hidden), [[2, 1, 1], [0, 3, 1]])
+    loss, count = top.loss_sum(hidden, np.array([0, 2], np.int32))
+    expected = 0.0
+    for logits, target in (((2, 1, 1), 0), ((0, 3, 1), 2)):
+        log_probs = np.array(logits) - np.log(np.exp(logits).sum())
+        expected -= 0.7 * log_probs[target] + 0.1 * log_probs.sum()
+    np.testing.assert_allclose(float(loss), expected, rtol=1e-5)
+    assert float(count) == 2.0
+
+
+# === Choosing ===
+
+
+def a_spec(inputs, targets=FeatureKind.TOKENS):
+    features = {
+        "inputs": FeatureSpec(kind=inputs, vocab_size=9, shape=(4, 4, 1)),
+        "targets": FeatureSpec(kind=targets, vocab_size=9),
+    }
+    return ProblemSpec(name="any", features=features)
+
+
+def test_a_modality_of_a_plug_in_is_used_where_it_is_named():
+    class Edges(Bottom):
+        kinds = frozenset({FeatureKind.IMAGE})
+
+    with MODALITIES.temporarily("edges", Edges):
+        ends = build_ends(a_spec(FeatureKind.IMAGE), ModelHParams(input_modality="edges"), "float32")
+    assert type(ends.source) is Edges
+    assert type(build_ends(a_spec(FeatureKind.IMAGE), ModelHParams(), "float32").source) is SmallImage
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"input_modality": "log_mel_audio"}, "modality 'log_mel_audio' for image: it is a bottom.*, for audio; name"),
+        ({"input_modality": "class_label"}, "modality 'class_label' for image: it is a top.*, for label; name"),
+        ({"target_modality": "small_image"}, "modality 'small_image' for tokens: it is a bottom.*, for image; name"),
+        ({"target_modality": "token_softmacks"}, "modality 'token_softmacks' is not registered.*token_softmax"),
+    ],
+)
+def test_a_modality_that_does_not_fit_is_refused(changes, message):
+    with pytest.raises(UserError, match=message):
+        build_ends(a_spec(FeatureKind.IMAGE), ModelHParams(**changes), "float32")
