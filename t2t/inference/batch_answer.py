@@ -12,6 +12,7 @@ from keras import ops
 from t2t.constants import EOS_ID, INPUTS, PAD_ID
 from t2t.decoding.result import SearchResult
 from t2t.features import FeatureKind
+from t2t.inference.batch_search import inputs_signature
 from t2t.models.base import SequenceModel
 
 
@@ -25,9 +26,7 @@ class BatchAnswer:
 
     def __init__(self, model: SequenceModel, count: int = 1):
         self._model, self._count = model, count
-        of_ids = model.spec.inputs.kind == FeatureKind.TOKENS
-        signature = [tf.TensorSpec([None, None], tf.int32)] if of_ids else None
-        self._compiled = tf.function(self._answers, signature, autograph=False, reduce_retracing=not of_ids)
+        self._compiled = tf.function(self._answers, [inputs_signature(model)], autograph=False)
 
     def __call__(self, inputs: np.ndarray, places: Any = None) -> SearchResult:
         """Returns the hypotheses of a batch, numpy arrays; a score is the log-probability.

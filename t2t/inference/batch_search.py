@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras import ops
 
 from t2t.constants import INPUTS, PAD_ID
+from t2t.data.columns import SEQUENCES, batch_dtype, item_shape
 from t2t.decoding.constraints import forced, never_padding
 from t2t.decoding.result import SearchResult
 from t2t.decoding.search import SearchSettings, rules
@@ -60,7 +61,7 @@ class BatchSearch:
     def __init__(self, model: SequenceModel, settings: SearchSettings, extra_length: int):
         self._model, self._settings, self._extra_length = model, settings, extra_length
         self._has_inputs = model.spec.inputs is not None
-        sources = (tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32))
+        sources = (inputs_signature(model), tf.TensorSpec([None], tf.int32))
         self._begin = _traced(self._first, sources)
         batch = tf.nest.map_structure(_unknown_sizes, self._begin.structured_outputs)
         number = tf.TensorSpec([], tf.int32)
@@ -72,7 +73,8 @@ class BatchSearch:
         """Returns the hypotheses of a batch, numpy arrays.
 
         Args:
-            ids_BS: (B, S) int32, sources, or beginnings of outputs where the model has no inputs.
+            ids_BS: (B, S) int32, sources, or beginnings of outputs where the model has no inputs; sources that are no
+                text as `t2t.data.pipeline` gives them.
             places_B: (B,) int32, what names each sentence when sampling.
         """
         searched = self._begin(tf.constant(ids_BS), tf.constant(places_B, tf.int32))
@@ -97,7 +99,8 @@ class BatchSearch:
         rows = self._settings.rows_per_sentence
         beams = rows if self._settings.searches_beams else 1
         encoded = self._model.encode({INPUTS: ids_BS}) if self._has_inputs else None
-        lengths_B = ops.sum(ops.cast(ops.not_equal(ids_BS, PAD_ID), "int32"), axis=1)
+        keep_BS = self._model.source_embedding.keep(ids_BS) if self._has_inputs else ops.not_equal(ids_BS, PAD_ID)
+        lengths_B = ops.sum(ops.cast(keep_BS, "int32"), axis=1)
         limits_B = ops.maximum(lengths_B + self._extra_length, 1)  # an empty beginning has no length
         if self._model.longest_sequence is not None:
             limits_B = ops.minimum(limits_B, self._model.longest_sequence)
@@ -148,6 +151,13 @@ def _that_stay(going: np.ndarray, enough: int) -> np.ndarray:
 def _size_below(count: int) -> int:
     """Returns the largest size of batches that is not above `count`; 0 where there is none."""
     return count // SIZE_STEP * SIZE_STEP or max((size for size in SMALL_SIZES if size <= count), default=0)
+
+
+def inputs_signature(model: SequenceModel) -> tf.TensorSpec:
+    """Returns the kind of tensor that batches of a model's inputs are, or of beginnings of its outputs."""
+    spec = model.spec.inputs or model.spec.targets
+    lengths = [None] if spec.kind in SEQUENCES else []
+    return tf.TensorSpec([None, *lengths, *item_shape(spec)], tf.as_dtype(batch_dtype(spec)))
 
 
 def _traced(function: Callable, signature: tuple) -> Callable:

@@ -4,13 +4,14 @@ Legend: B rows of a batch, S length.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from t2t.constants import EOS_ID, INPUTS, PAD_ID
 from t2t.data.batching import Ladder, cut
 from t2t.errors import memory_errors_as_machine_errors
+from t2t.features import FeatureKind
 from t2t.hparams.sections import DecodeHParams
 from t2t.models.base import SequenceModel
 
@@ -41,7 +42,7 @@ def said_of_longest(model: SequenceModel, hparams: DecodeHParams) -> str:
 
 def memory_errors(batch_BS: np.ndarray, hypotheses: int):
     """Returns a context that turns running out of memory into a line that says with what, and what to change."""
-    rows, width = batch_BS.shape
+    rows, width = batch_BS.shape[:2]
     half = max(1, rows * width * hypotheses // 2)
     cure = "make beam_size, extra_length or max_input_length smaller"
     if rows > 1:
@@ -51,8 +52,17 @@ def memory_errors(batch_BS: np.ndarray, hypotheses: int):
     )
 
 
-def cut_rows(model: SequenceModel, sentences: Sequence[Sequence[int]], hparams: DecodeHParams) -> list[list[int]]:
-    """Returns inputs cut to what the model takes and ended, with a warning; beginnings of outputs do not end."""
+Row = list[int] | np.ndarray
+"""An input: ids, or the array of what is no text."""
+
+
+def cut_rows(model: SequenceModel, sentences: Sequence[Row], hparams: DecodeHParams) -> list[Row]:
+    """Returns inputs cut to what the model takes and ended, with a warning; beginnings of outputs do not end.
+
+    What is no text stays as it is.
+    """
+    if not reads_ids(model):
+        return list(sentences)
     longest = longest_taken(model, hparams) - 1
     too_long = sum(len(ids) > longest for ids in sentences)
     if too_long:
@@ -64,8 +74,18 @@ def cut_rows(model: SequenceModel, sentences: Sequence[Sequence[int]], hparams: 
     return [[*ids[:longest], *end] for ids in sentences]
 
 
+def reads_ids(model: SequenceModel) -> bool:
+    """Tells whether what a model goes on from is ids: its inputs, or beginnings of its outputs."""
+    return model.spec.inputs is None or model.spec.inputs.kind == FeatureKind.TOKENS
+
+
+def positions_in(model: SequenceModel) -> Callable[[Row], int]:
+    """Returns the function that counts the vectors which the model makes of an input."""
+    return len if reads_ids(model) else lambda row: model.source_embedding.positions_of(len(row))
+
+
 def batches_of(
-    rows: Sequence[Sequence[int]], batch_size: int, extra_length: int = 0
+    rows: Sequence[Row], batch_size: int, extra_length: int = 0, size_of: Callable[[Row], int] = len
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yields (numbers of the rows, rows padded to (B, S)), the longest first, so that memory runs out at once.
 
@@ -73,18 +93,28 @@ def batches_of(
     outputs it is the caches that fill the memory.
 
     Args:
-        rows: ids.
+        rows: ids, or other inputs.
         batch_size: ids in a batch, padding included.
         extra_length: outputs may be that much longer than their row.
+        size_of: for how many ids a row counts.
     """
-    lengths = {INPUTS: np.array([max(len(row), (len(row) + extra_length) // OUTPUT_SHARE, 1) for row in rows])}
+    sizes = map(size_of, rows)
+    lengths = {INPUTS: np.array([max(size, (size + extra_length) // OUTPUT_SHARE, 1) for size in sizes])}
     ladder = Ladder(int(lengths[INPUTS].max()), 1.0)
     for batch in reversed(cut(np.arange(len(rows)), lengths, max(batch_size, 1), ladder)):
         yield batch.indices, padded([rows[i] for i in batch.indices])
 
 
-def padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
-    """Returns (B, S) int32 of rows of ids, zero padded, at least one column wide."""
+def padded(rows: Sequence[Row]) -> np.ndarray:
+    """Returns (B, S) int32 of rows of ids, zero padded, at least one column wide.
+
+    Of arrays (S, ...) it returns (B, S, ...) of their dtype.
+    """
+    if rows and isinstance(rows[0], np.ndarray):
+        batch = np.zeros((len(rows), max(1, *map(len, rows)), *rows[0].shape[1:]), rows[0].dtype)
+        for place, row in zip(batch, rows, strict=True):
+            place[: len(row)] = row
+        return batch
     matrix = np.full((len(rows), max(1, *map(len, rows)) if rows else 1), PAD_ID, np.int32)
     for row, ids in zip(matrix, rows, strict=True):
         row[: len(ids)] = ids

@@ -18,7 +18,16 @@ from t2t.hparams.sections import DecodeHParams
 from t2t.inference.batch_answer import BatchAnswer, most_answers
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.parallel import share, side_by_side
-from t2t.inference.rows import NOT_FINITE, batches_of, cut_rows, longest_taken, memory_errors, said_of_longest
+from t2t.inference.rows import (
+    NOT_FINITE,
+    Row,
+    batches_of,
+    cut_rows,
+    longest_taken,
+    memory_errors,
+    positions_in,
+    said_of_longest,
+)
 from t2t.inference.scoring import Scorer
 from t2t.inference.settings import search_settings
 from t2t.models.base import SequenceModel
@@ -120,7 +129,7 @@ class Translator:
 
     def translate_ids(
         self,
-        sentences: Sequence[Sequence[int]],
+        sentences: Sequence[Row],
         n_best: int = 1,
         *,
         places: Sequence[int] | None = None,
@@ -131,7 +140,8 @@ class Translator:
         """Translates ids (without end of sequence) instead of text; see `translate`.
 
         Args:
-            sentences: lists of ids; longer ones than `longest_input` are cut, with a warning.
+            sentences: lists of ids; longer ones than `longest_input` are cut, with a warning. Arrays of inputs that
+                are no text.
             n_best: see `translate`.
             places: what names each sentence when sampling, e.g. its line number; 0, 1, 2, ... by default.
             sources: the inputs as text, for problems that finish outputs by them; read back from the ids by default.
@@ -145,14 +155,16 @@ class Translator:
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
         search = self._search(settings, hparams.extra_length)
         results: list[list[Hypothesis]] = [[] for _ in rows]
-        size = share(sum(map(len, rows)), hparams.decode_batch_size // settings.rows_per_sentence)
+        size_of = positions_in(self.model)
+        size = share(sum(map(size_of, rows)), hparams.decode_batch_size // settings.rows_per_sentence)
 
         def searched(job: tuple[np.ndarray, np.ndarray]) -> SearchResult:
             indices, batch = job
             with memory_errors(batch, settings.rows_per_sentence):
                 return search(batch, seeds[indices])
 
-        for (indices, _), found in side_by_side(searched, list(batches_of(rows, size, hparams.extra_length))):
+        batches = batches_of(rows, size, hparams.extra_length, size_of)
+        for (indices, _), found in side_by_side(searched, list(batches)):
             for row, place in enumerate(indices):
                 source = sources[place] if sources is not None else None
                 results[place] = self._hypotheses(found, row, n_best, sentences[place], source)

@@ -110,8 +110,8 @@ def check_split(data: OpenData, split: str) -> None:
 
 
 def decodes(model: SequenceModel) -> bool:
-    """Tells whether a model answers inputs of ids, so that its outputs can be held against references."""
-    return model.spec.inputs is not None and model.spec.inputs.kind == FeatureKind.TOKENS
+    """Tells whether a model answers inputs, so that its outputs can be held against references."""
+    return model.spec.inputs is not None and model.spec.targets.kind in (FeatureKind.TOKENS, FeatureKind.LABEL)
 
 
 def decode_split(
@@ -126,10 +126,13 @@ def decode_examples(
     translator: Translator, reader: SplitReader, columns, limit: int | None = None, n_best: int = 1, **changes
 ) -> list[list[Hypothesis]]:
     """Returns the outputs for the first `limit` examples of a split, in its order; see `Translator.translate_ids`."""
-    problem = translator.problem
-    ids = [ids[:-1] for ids in _rows_of(reader, limit, (columns or {}).get(INPUTS, INPUTS))]
+    problem, stored = translator.problem, (columns or {}).get(INPUTS, INPUTS)
+    if reader.features[stored].kind == FeatureKind.TOKENS:
+        rows = [ids[:-1] for ids in _rows_of(reader, limit, stored)]
+    else:
+        rows = list(_arrays_of(reader, limit, stored))
     sources = _sources_of(problem, reader, columns, limit) if problem.finishes else None
-    return translator.translate_ids(ids, n_best, sources=sources, **changes)
+    return translator.translate_ids(rows, n_best, sources=sources, **changes)
 
 
 def references_of(translator: Translator, reader: SplitReader, columns, limit: int | None = None) -> list[str]:
@@ -140,7 +143,7 @@ def references_of(translator: Translator, reader: SplitReader, columns, limit: i
     problem = translator.problem
     stored = (columns or {}).get(TARGETS, TARGETS)
     if translator.model.spec.targets.kind == FeatureKind.LABEL:
-        return [problem.decode_target(class_id) for (class_id,) in _rows_of(reader, limit, stored)]
+        return [problem.decode_target(int(class_id)) for class_id in _arrays_of(reader, limit, stored)]
     texts = reader.texts(stored, limit)
     if texts is None:
         if reader.split == TRAIN and not problem.encoders[TARGETS].lossless:
@@ -167,8 +170,8 @@ def decode_and_score(translator: Translator, data: OpenData, split: str, n_best:
     """
     check_split(data, split)
     if not decodes(translator.model):
-        inputs = translator.model.spec.inputs
-        what = f"its inputs are {inputs.kind}" if inputs else "it has no inputs to answer"
+        targets = translator.model.spec.targets.kind
+        what = f"its targets are {targets}" if translator.has_inputs else "it has no inputs to answer"
         raise UserError(f"decoding the {split} split of {data.problem.name}: {what}; evaluate it with t2t-eval")
     translator.settings(n_best, **changes)
     reader, columns = data.readers[split], data.problem.columns
@@ -188,9 +191,18 @@ def limit_of(data: OpenData, split: str, hparams: HParams, eval_steps: int) -> i
 
 def _rows_of(reader: SplitReader, limit: int | None, stored: str) -> Iterator[list[int]]:
     """Yields the ids of examples, end of sequence included."""
-    values, lengths = reader.read(np.arange(min(len(reader), limit or len(reader))), stored)
-    for row in np.split(values, np.cumsum(lengths)[:-1]):
+    for row in _arrays_of(reader, limit, stored):
         yield row.tolist()
+
+
+def _arrays_of(reader: SplitReader, limit: int | None, stored: str) -> Iterator[np.ndarray]:
+    """Yields a feature of examples, whatever it is, each without padding."""
+    indices = np.arange(min(len(reader), limit or len(reader)))
+    if reader.is_sequence(stored):
+        values, lengths = reader.read(indices, stored)
+        yield from np.split(values, np.cumsum(lengths)[:-1])
+    else:
+        yield from reader.single(indices, stored)
 
 
 def _examples_in(reader: SplitReader, columns, tokens: int) -> int:

@@ -57,6 +57,10 @@ class LogMelAudio(Bottom):
         """Returns (B, P) bool."""
         return self.frames_keep(samples_BN)[:, :: 2**HALVINGS]
 
+    def positions_of(self, length: int) -> int:
+        """Returns how many vectors there are of so many samples."""
+        return -(-length // (_samples(HOP_SECONDS, self.spec.sample_rate) * 2**HALVINGS))
+
     def frames_keep(self, samples_BN):
         """Returns (B, F) bool, True where a frame begins in the data."""
         return data_keep(samples_BN[..., None])[:, :: _samples(HOP_SECONDS, self.spec.sample_rate)]

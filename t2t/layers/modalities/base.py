@@ -39,6 +39,10 @@ class Bottom(keras.layers.Layer):
         """Returns (B, P) bool, True where the vectors of `call` hold data."""
         raise NotImplementedError
 
+    def positions_of(self, length: int) -> int:
+        """Returns how many vectors there are of an example of so many items: ids, samples, rows of pixels."""
+        return length
+
 
 class Top(keras.layers.Layer):
     """Turns hidden states into predictions of a feature, and says how wrong they are.

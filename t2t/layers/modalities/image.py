@@ -30,6 +30,10 @@ class ImageBottom(Bottom):
         """Returns (B, P) bool: everything."""
         return ops.ones((ops.shape(images_BYXC)[0], self.positions), "bool")
 
+    def positions_of(self, length: int) -> int:
+        """Returns P, whatever the length."""
+        return self.positions
+
     @property
     def positions(self) -> int:
         """P: vectors of an image."""
