@@ -10,7 +10,7 @@ import keras
 from keras import ops
 
 from t2t.constants import INPUTS, TARGETS
-from t2t.features import FeatureKind, ProblemSpec
+from t2t.features import ProblemSpec
 from t2t.hparams.conv_s2s import ConvS2sHParams
 from t2t.layers.dropout import Dropout
 from t2t.layers.gated_convolution import ROOT_HALF, GatedLayer, linear
@@ -18,7 +18,7 @@ from t2t.layers.gradients import with_scaled_gradient
 from t2t.layers.multi_step_attention import MultiStepAttention
 from t2t.layers.positions import LearnedPositions
 from t2t.layers.recurrent_attention import Memory
-from t2t.models.base import SequenceModel
+from t2t.models.base import READ_AS_VECTORS, SequenceModel
 from t2t.registry import register_model
 
 EMBEDDING_DEVIATION = 0.1
@@ -30,7 +30,7 @@ class ConvS2s(SequenceModel):
     """Convolutional Sequence to Sequence Learning: gated convolutions, and attention in every layer of the decoder."""
 
     hparams_class = ConvS2sHParams
-    accepts_inputs = (FeatureKind.TOKENS,)
+    accepts_inputs = READ_AS_VECTORS
 
     def __init__(self, hparams: ConvS2sHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)

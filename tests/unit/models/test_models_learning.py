@@ -7,8 +7,16 @@ from tests.learning import sequence_accuracy, trained
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["copy", "reverse"])
-@pytest.mark.parametrize(("model", "hparams_set"), [("conv_s2s", "conv_s2s_tiny")])
-def test_learns(model, hparams_set, task):
-    learned = trained(MODELS.get(model), HPARAMS.get(hparams_set)(), task)
+@pytest.mark.parametrize(
+    ("model", "hparams_set", "changes", "task"),
+    [
+        ("conv_s2s", "conv_s2s_tiny", "", "copy"),
+        ("conv_s2s", "conv_s2s_tiny", "", "reverse"),
+        ("byte_net", "byte_net_tiny", "", "copy"),
+        ("byte_net", "byte_net_tiny", "block=multiplicative", "copy"),
+        ("byte_net", "byte_net_tiny", "block=cascade,num_hidden_layers=1", "copy"),
+    ],
+)
+def test_learns(model, hparams_set, changes, task):
+    learned = trained(MODELS.get(model), HPARAMS.get(hparams_set)().override(changes), task)
     assert sequence_accuracy(learned, task) >= 0.99

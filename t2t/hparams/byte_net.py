@@ -1,0 +1,122 @@
+"""Hparams of ByteNet: the paper's sets, Tensor2Tensor's and small ones.
+
+Source of the values, unless a line says otherwise: Kalchbrenner et al., *Neural Machine Translation in Linear Time*
+(2016, arXiv:1610.10099v2), sections 3 and 6.
+"""
+
+from dataclasses import dataclass
+
+from t2t.hparams.base import HParams
+from t2t.hparams.field import param
+from t2t.hparams.sections import ModelHParams
+from t2t.registry import register_hparams
+
+
+@dataclass(kw_only=True)
+class ByteNetHParams(ModelHParams):
+    """Two stacks of num_hidden_layers blocks, the decoder's on top of the encoder's."""
+
+    block: str = param(
+        "relu", "Residual block: relu or multiplicative, the paper's, each with one of the dilations in turn; cascade, "
+        "Tensor2Tensor's, with all of them.", choices=("relu", "multiplicative", "cascade"),
+    )  # fmt: skip
+    kernel_size: int = param(3, "Positions that a window holds.", minimum=2)
+    dilations: tuple = param((1, 2, 4, 8, 16), "Distances between the positions of windows, in turn.")
+    unfolding_factor: float = param(
+        1.2, "The source is given a times its length and b more for the target to unfold over: a.", minimum=1.0
+    )
+    unfolding_offset: int = param(
+        0, "The source is given a times its length and b more for the target to unfold over: b.", minimum=0
+    )
+    dropout: float = param(0.0, "Dropout on what blocks add, a fraction.", minimum=0.0, maximum=0.99)
+
+    def complaints(self) -> list[str]:
+        """Inner channels are half of all; there is a dilation, and none below 1."""
+        found = []
+        if self.block != "cascade" and self.hidden_size % 2:
+            found.append(f"hparam hidden_size={self.hidden_size} is odd; block={self.block} has half inside")
+        if not self.dilations or min(self.dilations) < 1:
+            found.append(f"hparam dilations={self.dilations}: give one or more, each 1 or more")
+        return found
+
+
+@register_hparams
+def byte_net() -> HParams:
+    """The paper's translation model: 30+30 ReLU blocks of 2d = 1600 channels, dilations 1 to 16, a = 1.2."""
+    return HParams(ByteNetHParams(hidden_size=1600, num_hidden_layers=30, label_smoothing=0.0)).replace(
+        max_length=600,  # characters
+        optimizer_adam_beta2=0.999,
+        optimizer_adam_epsilon=1e-8,
+        learning_rate_schedule="constant",
+        learning_rate=0.0003,
+        learning_rate_warmup_steps=0,
+        beam_size=12,
+    )
+
+
+@register_hparams
+def byte_net_multiplicative() -> HParams:
+    """The paper's model with the blocks of its language model: 30+30 of 2d = 1024 channels, multiplicative units."""
+    return byte_net().replace(block="multiplicative", hidden_size=1024)
+
+
+@register_hparams
+def bytenet_base() -> HParams:
+    """Tensor2Tensor's variant: 4+4 cascades of dilations 1 to 8, 768 channels, a = 1.5, dropout 0.2."""
+    return byte_net().replace(
+        block="cascade",
+        hidden_size=768,
+        num_hidden_layers=4,
+        dilations=(1, 2, 4, 8),
+        unfolding_factor=1.5,
+        dropout=0.2,
+        label_smoothing=0.1,
+        max_length=256,
+        batch_size=2048,
+        clip_grad_norm=2.0,
+        # Its rate falls exponentially and is in units of its own; this is Adam's usual one.
+        learning_rate_schedule="inverse_sqrt",
+        learning_rate=0.001,
+        learning_rate_warmup_steps=3000,
+        beam_size=4,
+    )
+
+
+@register_hparams
+def byte_net_multi30k_tiny() -> HParams:
+    """For Multi30k, as large as transformer_multi30k_tiny: 5+5 ReLU blocks of 256 channels, dropout 0.3."""
+    return byte_net().replace(
+        hidden_size=256,
+        num_hidden_layers=5,
+        label_smoothing=0.1,
+        max_length=256,
+        dropout=0.3,
+        batch_size=4900,
+        effective_batch_size=9800,
+        clip_grad_norm=1.0,
+        learning_rate_schedule="inverse_sqrt",
+        learning_rate=0.003,
+        learning_rate_warmup_steps=500,
+        train_steps=1500,
+        ema_decay=0.99,
+        beam_size=5,
+        alpha=1.0,
+        length_penalty="power",
+    )
+
+
+@register_hparams
+def byte_net_tiny() -> HParams:
+    """Learns to copy sequences in a minute on two processor cores: 5+5 ReLU blocks of 64 channels."""
+    return byte_net().replace(
+        hidden_size=64,
+        num_hidden_layers=5,
+        max_length=256,
+        batch_size=1024,
+        learning_rate_schedule="linear",
+        learning_rate=0.003,
+        learning_rate_warmup_steps=100,
+        clip_grad_norm=1.0,
+        train_steps=1000,
+        beam_size=1,
+    )

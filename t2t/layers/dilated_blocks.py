@@ -1,0 +1,198 @@
+"""Stacks of dilated convolutions: section 3 of Kalchbrenner et al., *Neural Machine Translation in Linear Time* (2016).
+
+Each activation has layer normalisation before it (section 3.6).
+
+Legend: B batch, T length, D width of the residual stream, I inner width, N rows decoded together.
+"""
+
+from collections.abc import Sequence
+
+import keras
+from keras import ops
+
+from t2t.layers.convolution import Convolution
+from t2t.layers.dropout import Dropout
+from t2t.layers.norm import LayerNorm
+
+EPSILON = 1e-6
+"""Added to the variance in layer normalisation."""
+
+
+class NormedConvolution(keras.layers.Layer):
+    """Conv(ReLU(LN(x))).
+
+    Args:
+        channels: of the output.
+        kernel_size: positions of a window.
+        **window: see `Convolution`.
+    """
+
+    def __init__(self, channels: int, kernel_size: int, *, name: str, dtype=None, **window):
+        super().__init__(name=name, dtype=dtype)
+        self.norm = LayerNorm(EPSILON, dtype=self.dtype_policy, name="norm")
+        self.convolution = Convolution(channels, kernel_size, dtype=self.dtype_policy, name="convolution", **window)
+        self.channels, self.reach = channels, self.convolution.reach
+
+    def build(self, input_shape):
+        """Builds the parts for (B, T, channels of the input)."""
+        self.norm.build(input_shape)
+        self.convolution.build(input_shape)
+
+    def call(self, x, keep_BT=None):
+        """Returns (B, T, channels); positions where `keep_BT` (B, T) bool is False are read as zeros."""
+        return self.convolution(ops.relu(self.norm(x)), keep_BT)
+
+    def empty(self, rows):
+        """Returns what there is of the positions before the first."""
+        return self.convolution.empty(rows)
+
+    def step(self, x_N1, past):
+        """Returns one position (N, 1, channels) of (N, 1, channels of the input), and the past of the next."""
+        y, past = self.convolution.step(ops.relu(self.norm(x_N1))[:, 0], past)
+        return y[:, None], past
+
+
+class MultiplicativeUnit(keras.layers.Layer):
+    """MU(h) = g_1 * tanh(g_2 * h + g_3 * u) (Kalchbrenner et al. 2016, *Video Pixel Networks*, section 4.1).
+
+    The gates g_i = sigmoid(LN(W_i h)) and the update u = tanh(LN(W_4 h)) read windows of h.
+
+    Args:
+        channels: I, of h and of the output.
+        kernel_size: positions of a window.
+        **window: see `Convolution`.
+    """
+
+    def __init__(self, channels: int, kernel_size: int, *, name: str, dtype=None, **window):
+        super().__init__(name=name, dtype=dtype)
+        policy = self.dtype_policy
+        self.convolution = Convolution(4 * channels, kernel_size, dtype=policy, name="convolution", **window)
+        self.channels, self.reach = channels, self.convolution.reach
+        self.norms = [LayerNorm(EPSILON, dtype=policy, name=f"norm_{i}") for i in range(4)]
+
+    def build(self, input_shape):
+        """Builds the parts for (B, T, I)."""
+        self.convolution.build(input_shape)
+        for norm in self.norms:
+            norm.build((*input_shape[:-1], self.channels))
+
+    def call(self, h, keep_BT=None):
+        """Returns (B, T, I); positions where `keep_BT` (B, T) bool is False are read as zeros."""
+        return self._unit(h, self.convolution(h, keep_BT))
+
+    def empty(self, rows):
+        """Returns what there is of the positions before the first."""
+        return self.convolution.empty(rows)
+
+    def step(self, h_N1I, past):
+        """Returns one position (N, 1, I), and the past of the next."""
+        y, past = self.convolution.step(h_N1I[:, 0], past)
+        return self._unit(h_N1I, y[:, None]), past
+
+    def _unit(self, h, gates):
+        parts = [norm(part) for norm, part in zip(self.norms, ops.split(gates, 4, axis=-1), strict=True)]
+        (g_1, g_2, g_3), u = (ops.sigmoid(part) for part in parts[:3]), ops.tanh(parts[3])
+        return g_1 * ops.tanh(g_2 * h + g_3 * u)
+
+
+class DilatedBlock(keras.layers.Layer):
+    """x + Dropout(f(x)), f a chain of layers of which some look at windows.
+
+    Args:
+        chain: the layers of f, in order.
+        dropout: rate.
+        normed: whether f ends with layer normalisation.
+    """
+
+    def __init__(self, chain: Sequence[NormedConvolution | MultiplicativeUnit], dropout: float, normed: bool, **kwargs):
+        super().__init__(**kwargs)
+        self.chain = list(chain)
+        self.norm = LayerNorm(EPSILON, dtype=self.dtype_policy, name="norm") if normed else None
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, input_shape):
+        """Builds the layers for (B, T, D)."""
+        for layer in self.chain:
+            layer.build(input_shape)
+            input_shape = (*input_shape[:-1], layer.channels)
+        if self.norm is not None:
+            self.norm.build(input_shape)
+        self.dropout.build()
+
+    def call(self, x_BTD, keep_BT=None, seed=None):
+        """Returns (B, T, D); windows read zeros where `keep_BT` (B, T) bool is False."""
+        y = x_BTD
+        for layer in self.chain:
+            y = layer(y, keep_BT if layer.reach else None)
+        return self._joined(x_BTD, y, seed)
+
+    def empty(self, rows) -> tuple:
+        """Returns of every window what it reaches before the first position."""
+        return tuple(layer.empty(rows) for layer in self.chain if layer.reach)
+
+    def step(self, x_N1D, pasts: tuple):
+        """Returns one position (N, 1, D), and what the windows of the next reach."""
+        y, pasts, after = x_N1D, iter(pasts), []
+        for layer in self.chain:
+            if layer.reach:
+                y, reached = layer.step(y, next(pasts))
+                after.append(reached)
+            else:
+                y = layer(y)
+        return self._joined(x_N1D, y), tuple(after)
+
+    def _joined(self, x, y, seed=None):
+        return x + self.dropout(y if self.norm is None else self.norm(y), seed=seed)
+
+
+def bottleneck(
+    width: int,
+    kernel_size: int,
+    dilation: int,
+    causal: bool,
+    multiplicative: bool,
+    dropout: float,
+    dtype=None,
+    **kwargs,
+) -> DilatedBlock:
+    """Returns the paper's block (figure 3): from D to half as many channels, a window, and back to D.
+
+    Args:
+        width: D.
+        kernel_size: positions of the window.
+        dilation: distance between them.
+        causal: whether the window ends at its own position.
+        multiplicative: whether the window is of a multiplicative unit (right of the figure) or of a convolution (left).
+        dropout: rate.
+        dtype: policy.
+        **kwargs: of the layer.
+    """
+    middle, inner = MultiplicativeUnit if multiplicative else NormedConvolution, width // 2
+    chain = (
+        NormedConvolution(inner, 1, dtype=dtype, name="narrow"),
+        middle(inner, kernel_size, dilation=dilation, causal=causal, dtype=dtype, name="window"),
+        NormedConvolution(width, 1, dtype=dtype, name="wide"),
+    )
+    return DilatedBlock(chain, dropout, normed=False, dtype=dtype, **kwargs)
+
+
+def cascade(
+    width: int, kernel_size: int, dilations: Sequence[int], causal: bool, dropout: float, dtype=None, **kwargs
+) -> DilatedBlock:
+    """Returns Tensor2Tensor's block: convolutions of D channels after each other, their dilations rising, and a norm.
+
+    Args:
+        width: D.
+        kernel_size: positions of each window.
+        dilations: of the convolutions.
+        causal: whether windows end at their own position.
+        dropout: rate.
+        dtype: policy.
+        **kwargs: of the layer.
+    """
+    window = {"causal": causal, "use_bias": False, "dtype": dtype}
+    chain = [
+        NormedConvolution(width, kernel_size, dilation=dilation, name=f"window_{i}", **window)
+        for i, dilation in enumerate(dilations)
+    ]
+    return DilatedBlock(chain, dropout, normed=True, dtype=dtype, **kwargs)
