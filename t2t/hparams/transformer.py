@@ -28,6 +28,10 @@ class TransformerHParams(ModelHParams):
         choices=("post", "pre"),
     )  # fmt: skip
     norm_epsilon: float = param(1e-6, "Added to the variance in layer normalisation.", minimum=0.0)
+    self_attention_window: int = param(
+        0, "Size r of the neighbourhood that self-attention is restricted to, half of it on each side (section 4, "
+        "Table 1), in positions; 0 = everything.", minimum=0,
+    )  # fmt: skip
     attention_bias: bool = param(False, "Whether the four projections of attention have biases; the paper's have none.")
     positions: str = param(
         "sinusoidal", "How positions are told: the paper's sinusoids, learned vectors, or not at all.",
@@ -51,6 +55,11 @@ class TransformerHParams(ModelHParams):
     relu_dropout: float = param(
         0.0, "Dropout inside the feed-forward sub-layer, a fraction.", minimum=0.0, maximum=0.99
     )
+
+    @property
+    def self_attention_reach(self) -> int | None:
+        """How far to each side a position of self-attention sees; None for any distance."""
+        return self.self_attention_window // 2 if self.self_attention_window else None
 
     @property
     def key_channels(self) -> int:

@@ -14,6 +14,7 @@ from keras import ops
 
 from t2t.layers.attention import KeysValues
 from t2t.layers.beams import gather_beams
+from t2t.layers.masks import CAUSAL, Span, span_keep
 
 
 class GrowingCache(NamedTuple):
@@ -66,12 +67,13 @@ def with_own_position(cache: Cache, position: Any) -> Any:
     return ops.concatenate([cache.ancestors, ops.broadcast_to(own_K1, (groups, beams, 1))], axis=2)
 
 
-def ancestors_keep(ancestors: Any, position: Any) -> Any:
-    """Returns (G, 1, K, L*K) bool: each beam may look at what its ancestors wrote up to `position`."""
+def ancestors_keep(ancestors: Any, position: Any, span: Span = CAUSAL) -> Any:
+    """Returns (G, 1, K, L*K) bool: each beam may look at what its ancestors wrote within `span` of `position`."""
     _, beams, length = ops.shape(ancestors)
     is_whose_GKLK = ops.equal(ancestors[..., None], ops.arange(beams, dtype="int32"))
-    is_past_L1 = ops.less_equal(ops.arange(length), position)[:, None]
-    return ops.reshape(ops.logical_and(is_whose_GKLK, is_past_L1), (-1, 1, beams, length * beams))
+    here_1 = ops.reshape(ops.cast(position, "int32"), (1,))
+    is_seen_L1 = ops.transpose(span_keep(here_1, ops.arange(length, dtype="int32"), span))
+    return ops.reshape(ops.logical_and(is_whose_GKLK, is_seen_L1), (-1, 1, beams, length * beams))
 
 
 def write_position(kind: type[Cache], past: KeysValues, new: KeysValues, position: Any) -> KeysValues:

@@ -21,7 +21,7 @@ from t2t.layers.attention import KeysValues, MultiHeadAttention
 from t2t.layers.cache import Cache, ancestors_keep, empty_cache, reordered, with_own_position, write_position
 from t2t.layers.dropout import Dropout
 from t2t.layers.feed_forward import FeedForward
-from t2t.layers.masks import CAUSAL, keys_keep
+from t2t.layers.masks import Span, keys_keep
 from t2t.layers.norm import LayerNorm
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import Residual
@@ -149,6 +149,7 @@ class Encoder(keras.layers.Layer):
 
     def __init__(self, hparams: TransformerHParams, **kwargs):
         super().__init__(**kwargs)
+        self.span = Span(hparams.self_attention_reach, hparams.self_attention_reach)
         self.layers_ = [
             EncoderLayer(hparams, dtype=self.dtype_policy, name=f"layer_{i}") for i in range(hparams.encoder_layers)
         ]
@@ -162,7 +163,7 @@ class Encoder(keras.layers.Layer):
         """Returns (B, S, D); positions where `keep_BS` (B, S) is False are not looked at."""
         keep = keys_keep(keep_BS)
         for layer in self.layers_:
-            x_BSD = layer(x_BSD, keep, seed=seed)
+            x_BSD = layer(x_BSD, keep, span=self.span, seed=seed)
         return self.final_norm(x_BSD) if self.final_norm is not None else x_BSD
 
 
@@ -179,10 +180,10 @@ class EncoderLayer(keras.layers.Layer):
         for part in (self.self_attention, self.self_attention_residual, self.feed_forward, self.feed_forward_residual):
             part.build(input_shape)
 
-    def call(self, x_BSD, keep, seed=None):
-        """Returns (B, S, D)."""
+    def call(self, x_BSD, keep, *, span: Span, seed=None):
+        """Returns (B, S, D); each position sees the kept ones within `span`."""
         x_BSD = self.self_attention_residual(
-            x_BSD, sublayer=lambda x: self.self_attention(x, keep, seed=seed), seed=seed
+            x_BSD, sublayer=lambda x: self.self_attention(x, keep, seed=seed, span=span), seed=seed
         )
         return self.feed_forward_residual(x_BSD, sublayer=lambda x: self.feed_forward(x, seed=seed), seed=seed)
 
@@ -192,6 +193,7 @@ class Decoder(keras.layers.Layer):
 
     def __init__(self, hparams: TransformerHParams, has_memory: bool, **kwargs):
         super().__init__(**kwargs)
+        self.span = Span(hparams.self_attention_reach, 0)
         self.layers_ = [
             DecoderLayer(hparams, has_memory, dtype=self.dtype_policy, name=f"layer_{i}")
             for i in range(hparams.decoder_layers)
@@ -206,14 +208,14 @@ class Decoder(keras.layers.Layer):
         """Returns (B, T, D); position t sees positions up to t, and the kept positions of `memory_BSD` (or None)."""
         memory_keep = None if memory_keep_BS is None else keys_keep(memory_keep_BS)
         for layer in self.layers_:
-            x_BTD = layer(x_BTD, memory_BSD, memory_keep, seed=seed)
+            x_BTD = layer(x_BTD, memory_BSD, memory_keep, span=self.span, seed=seed)
         return self.final_norm(x_BTD) if self.final_norm is not None else x_BTD
 
     def step(self, x_ND, position, cache: Cache, prepared: Prepared):
         """Returns (N, D) for the one position, and the cache with it."""
         encoded = prepared.encoded
         ancestors = with_own_position(cache, position)
-        keep = ancestors_keep(ancestors, position)
+        keep = ancestors_keep(ancestors, position, self.span)
         memory_keep = None if encoded is None else keys_keep(encoded.keep)
         write = functools.partial(write_position, type(cache), position=position)
         layers = []
@@ -255,10 +257,10 @@ class DecoderLayer(keras.layers.Layer):
             if part is not None:
                 part.build(input_shape)
 
-    def call(self, x_BTD, memory_BSD, memory_keep, seed=None):
+    def call(self, x_BTD, memory_BSD, memory_keep, *, span: Span, seed=None):
         """Returns (B, T, D)."""
         x_BTD = self.self_attention_residual(
-            x_BTD, sublayer=lambda x: self.self_attention(x, None, seed=seed, span=CAUSAL), seed=seed
+            x_BTD, sublayer=lambda x: self.self_attention(x, None, seed=seed, span=span), seed=seed
         )
         if self.memory_attention is not None:
             memory = self.memory(memory_BSD)

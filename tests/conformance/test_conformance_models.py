@@ -27,6 +27,7 @@ VARIANTS = {
     "default": {},
     "other norms and positions": {"norm_position": "pre", "positions": "learned", "attention_bias": True},
     "tables of their own": {"shared_embedding": False, "shared_embedding_and_softmax_weights": False},
+    "a window": {"self_attention_window": 5},
     "both directions": {"encoder_direction": "bidirectional"},
     "multiplicative attention": {"attention_mechanism": "luong"},
 }

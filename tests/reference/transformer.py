@@ -27,6 +27,7 @@ class Architecture:
     activation: str = "relu"
     shared_embedding: bool = True
     tied_softmax: bool = True
+    window: int = 0
 
 
 def sinusoid(position, width):
@@ -138,17 +139,25 @@ class Transformer:
         values = [self.linear(f"{name}/project/value_", x) for x in seen]
         outputs = []
         for position, query in enumerate(queries):
-            reach = position + 1 if causal else len(seen)
+            first, last = self.reach(position, len(seen), causal, memory is None)
             heads = [
                 attend(
                     self.head(query, head),
-                    [self.head(key, head) for key in keys[:reach]],
-                    [self.head(value, head) for value in values[:reach]],
+                    [self.head(key, head) for key in keys[first:last]],
+                    [self.head(value, head) for value in values[first:last]],
                 )
                 for head in range(self.shape.heads)
             ]
             outputs.append(self.linear(f"{name}/output/", np.concatenate(heads)))
         return outputs
+
+    def reach(self, position, count, causal, is_self):
+        """The first position that is seen, and the one after the last; section 4: r / 2 to each side."""
+        first, last = 0, position + 1 if causal else count
+        if self.shape.window and is_self:
+            first = max(0, position - self.shape.window // 2)
+            last = min(last, position + self.shape.window // 2 + 1)
+        return first, last
 
     def head(self, channels, head):
         size = len(channels) // self.shape.heads

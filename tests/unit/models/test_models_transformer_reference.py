@@ -26,6 +26,7 @@ CASES = {
     "stacks of different depth": {"num_encoder_layers": 3, "num_decoder_layers": 1},
     "four heads, large epsilon": {"num_heads": 4, "norm_epsilon": 0.3},
     "gelu": {"activation": "gelu"},
+    "two positions to each side": {"self_attention_window": 4},
     "silu": {"activation": "silu", "norm_position": "pre"},
 }  # fmt: skip
 
@@ -48,6 +49,7 @@ def reference_of(model):
             activation=hparams.activation,
             shared_embedding=hparams.shared_embedding and model.spec.shared_vocabulary,
             tied_softmax=hparams.shared_embedding_and_softmax_weights,
+            window=hparams.self_attention_window,
         ),
     )
 
