@@ -10,6 +10,7 @@ import numpy as np
 from t2t.constants import EOS_ID
 from t2t.data.batching import LADDER_STEP, Batch, Ladder, cut
 from t2t.data.columns import batch_dtype, pad
+from t2t.data.curriculum import Curriculum
 from t2t.data.fixed_shapes import FixedShapes
 from t2t.data.reader import SplitReader
 from t2t.data.sampler import WindowedOrder
@@ -23,7 +24,10 @@ Arrays = dict[str, np.ndarray]
 """Feature name to (B, L) int32 for tokens, (B,) int32 for labels, (B, height, width, channels) uint8 for images, ..."""
 
 State = dict[str, int]
-"""Where training stands: `epoch`, `window` in it and `batch` in that, all from 0, of the next batch."""
+"""Where training stands: `epoch`, `window` in it and `batch` in that, all from 0, of the next batch.
+
+With a curriculum also `drawn`, how many batches there have been in all.
+"""
 
 _SCAN = 1 << 20
 """Examples whose lengths are looked at together when a whole split is scanned."""
@@ -45,6 +49,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         max_length: examples with a longer sequence are skipped; None to skip none.
         ladder_step: ratio of neighbouring widths, see `Ladder`.
         fixed_shapes: at most so many shapes occur, see `FixedShapes`; 0 for any.
+        curriculum: which examples are short enough when; None for all at any time.
         state: where to start; None for the beginning.
 
     Raises:
@@ -62,9 +67,11 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         max_length: int | None = None,
         ladder_step: float = LADDER_STEP,
         fixed_shapes: int = 0,
+        curriculum: Curriculum | None = None,
         state: State | None = None,
     ):
         self._reader, self._batch_size, self._max_length = reader, batch_size, max_length
+        self._curriculum = curriculum
         self._columns = _checked_columns(reader, columns)
         self._sequences = _sequences(reader, self._columns)
         self._order = WindowedOrder(len(reader), seed, window)
@@ -72,12 +79,18 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         self.skipped = self._count_skipped()
         """Examples of each epoch that are longer than `max_length`."""
         self._shapes = self._choose_shapes(fixed_shapes) if fixed_shapes else None
-        self._plan: tuple[tuple[int, int], list[Batch]] | None = None
-        self.seek(state or {"epoch": 0, "window": 0, "batch": 0})
+        self._check_curriculum()
+        self._plan: tuple[tuple[int, int, int], list[Batch]] | None = None
+        self.seek(state or dict.fromkeys(self._state_keys, 0))
 
     def state(self) -> State:
         """Returns the state of the next batch; through a `Prefetch`, use the state that comes with each batch."""
-        return {"epoch": self._epoch, "window": self._window, "batch": self._batch}
+        found = {"epoch": self._epoch, "window": self._window, "batch": self._batch, "drawn": self._drawn}
+        return {key: found[key] for key in self._state_keys}
+
+    @property
+    def _state_keys(self) -> tuple[str, ...]:
+        return ("epoch", "window", "batch", "drawn") if self._curriculum else ("epoch", "window", "batch")
 
     def seek(self, state: State) -> None:
         """Continues from a state.
@@ -85,14 +98,16 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         Raises:
             UserError: the data has no such window.
         """
-        if set(state) != {"epoch", "window", "batch"} or min(state.values()) < 0:
-            raise UserError(f"state {state} of the training data: it needs epoch, window and batch, none below 0")
+        if set(state) != set(self._state_keys) or min(state.values()) < 0:
+            *keys, last = self._state_keys
+            raise UserError(f"state {state} of the training data: it needs {', '.join(keys)} and {last}, none below 0")
         if state["window"] >= self._order.windows:
             raise UserError(
                 f"state {state} of the training data: {self._reader.folder} has {self._order.windows} windows; "
                 f"continue with the data and the hparams that the run was started with"
             )
         self._epoch, self._window, self._batch = (int(state[key]) for key in ("epoch", "window", "batch"))
+        self._drawn = int(state.get("drawn", 0))
 
     def __next__(self) -> tuple[Arrays, State]:
         """Returns a batch and the state after it."""
@@ -102,6 +117,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             batches = self._batches()
         batch = batches[self._batch]
         self._batch += 1
+        self._drawn += 1
         if self._batch == len(batches):
             self._next_window()
         return _read_batch(self._reader, batch, self._columns), self.state()
@@ -114,14 +130,15 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
 
     def _batches(self) -> list[Batch]:
         """Returns the batches of the present window, in the order of training."""
+        limit = self._curriculum.longest(self._drawn - self._batch) if self._curriculum else None
         place = (self._epoch, self._window)
-        if self._plan is None or self._plan[0] != place:
-            indices, lengths = self._of_window(*place)
+        if self._plan is None or self._plan[0] != (*place, limit):
+            indices, lengths = self._of_window(*place, limit)
             if self._shapes is None:
                 batches = cut(indices, lengths, self._batch_size, self._ladder)
             else:
                 batches = self._shapes.cut(indices, lengths)
-            self._plan = (place, self._order.shuffled(batches, *place))
+            self._plan = ((*place, limit), self._order.shuffled(batches, *place))
         return self._plan[1]
 
     def _choose_shapes(self, count: int) -> FixedShapes:
@@ -136,23 +153,40 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         longest = {name: _longest(self._reader, {name: s}, self._max_length) for name, s in self._sequences.items()}
         return FixedShapes.choose(lengths, count, longest, self._batch_size)
 
-    def _of_window(self, epoch: int, window: int) -> tuple[np.ndarray, Arrays]:
-        """Returns the examples of a window that are short enough, and their lengths."""
+    def _of_window(self, epoch: int, window: int, limit: int | None = None) -> tuple[np.ndarray, Arrays]:
+        """Returns the examples of a window that are short enough, and their lengths; `limit` is the curriculum's."""
         indices = self._order.indices(epoch, window)
         lengths = _lengths(self._reader, self._sequences, indices)
-        if self.skipped:
-            keep = _short_enough(lengths, self._max_length)
+        if self.skipped or limit is not None:
+            keep = _short_enough(lengths, self._max_length if limit is None else limit)
             indices, lengths = indices[keep], {name: counts[keep] for name, counts in lengths.items()}
         return indices, lengths
+
+    def _check_curriculum(self) -> None:
+        """Raises UserError where a curriculum begins with nothing."""
+        if self._curriculum is None:
+            return
+        shortest = min((lengths.min() for lengths in self._all_longest()), default=0)
+        if shortest > self._curriculum.first or not self._sequences:
+            found = f"the shortest has {shortest}" if self._sequences else "it has no sequences"
+            raise UserError(
+                f"hparam curriculum_length={self._curriculum.first}: no {self._reader.split} example of "
+                f"{self._reader.problem} is so short ({found}); set it higher, or to 0"
+            )
+
+    def _all_longest(self) -> Iterator[np.ndarray]:
+        """Yields the length of each example's longest sequence, many at a time."""
+        count = len(self._reader) if self._sequences else 0
+        for start in range(0, count, _SCAN):
+            lengths = _lengths(self._reader, self._sequences, np.arange(start, min(start + _SCAN, count)))
+            yield np.maximum.reduce(list(lengths.values()))
 
     def _count_skipped(self) -> int:
         longest = max((self._reader.longest[stored] for stored in self._sequences.values()), default=0)
         if self._max_length is None or longest <= self._max_length:
             return 0
-        count, skipped = len(self._reader), 0
-        for start in range(0, count, _SCAN):
-            lengths = _lengths(self._reader, self._sequences, np.arange(start, min(start + _SCAN, count)))
-            skipped += int((~_short_enough(lengths, self._max_length)).sum())
+        count = len(self._reader)
+        skipped = sum(int((lengths > self._max_length).sum()) for lengths in self._all_longest())
         if skipped == count:
             raise UserError(
                 f"max_length {self._max_length}: all {count:,} {self._reader.split} examples of "

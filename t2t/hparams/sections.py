@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from t2t.hparams.field import UsedWhen, param
 
 SCHEDULES = ("noam", "inverse_sqrt", "constant", "linear", "cosine")
+OPTIMIZERS = ("adam", "adamw", "adamax", "sgd", "adafactor", "lamb")
 _DECAYING = UsedWhen("learning_rate_schedule", ("linear", "cosine"))
 _SAMPLING = UsedWhen("decode_method", ("sample",))
 _BEAM = UsedWhen("decode_method", ("beam",))
@@ -54,7 +55,7 @@ class ModelHParams:
 class OptimizerHParams:
     """How gradients become updates."""
 
-    optimizer: str = param("adam", "Name of the optimizer.", choices=("adam", "adamw", "sgd", "adafactor", "lamb"))
+    optimizer: str = param("adam", "Name of the optimizer.", choices=OPTIMIZERS)
     optimizer_adam_beta1: float = param(0.9, "Decay of the first moment, a fraction.", minimum=0.0, maximum=1.0)
     optimizer_adam_beta2: float = param(0.98, "Decay of the second moment, a fraction.", minimum=0.0, maximum=1.0)
     optimizer_adam_epsilon: float = param(1e-9, "Added to the root of the second moment.", minimum=0.0)
@@ -62,6 +63,13 @@ class OptimizerHParams:
         0.0, "Decoupled decay of the weights, per update and learning rate.", minimum=0.0,
         used_when=UsedWhen("optimizer", ("adamw", "lamb")),
     )  # fmt: skip
+    optimizer_adamax_clip: float = param(
+        0.0, "Each weight's gradient is cut to so many times the largest of its past ones; 0 = never.", minimum=0.0,
+        used_when=UsedWhen("optimizer", ("adamax",)),
+    )  # fmt: skip
+    gradient_noise: float = param(
+        0.0, "Normal noise added to the averaged gradient: its standard deviation is this / sqrt(update).", minimum=0.0
+    )
     clip_grad_norm: float = param(
         0.0, "Largest norm of the whole gradient, taken after it is averaged over tokens; 0 = no clipping.", minimum=0.0
     )
@@ -96,6 +104,13 @@ class BatchHParams:
     )
     length_bucket_step: float = param(
         1.0, "Padded lengths grow by this factor from one to the next; 1 = every length occurs.", minimum=1.0
+    )
+    curriculum_length: int = param(
+        0, "Longest training example at the beginning, in ids with end of sequence, from where the limit rises evenly "
+        "to max_length; 0 = all from the beginning.", minimum=0,
+    )  # fmt: skip
+    curriculum_steps: int = param(
+        1000, "Updates over which the limit of curriculum_length rises to max_length.", minimum=1
     )
     fixed_shapes: int = param(
         0, "Training batches have at most so many shapes, rows and both lengths, for compilers that make a program for "

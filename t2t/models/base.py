@@ -62,7 +62,8 @@ class SequenceModel(keras.Model):
         self.check_accepts(spec)
         self.hparams = hparams
         self.spec = spec
-        self.source_embedding, self.target_embedding, self.top = build_ends(spec, hparams, self.dtype_policy)
+        ends = build_ends(spec, hparams, self.dtype_policy, reads_targets=self.autoregressive)
+        self.source_embedding, self.target_embedding, self.top = ends
 
     @classmethod
     def registered_name(cls) -> str:

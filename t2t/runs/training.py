@@ -13,6 +13,7 @@ import numpy as np
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.constants import DEV, TRAIN
+from t2t.data.curriculum import Curriculum
 from t2t.data.extremes import extreme_batches
 from t2t.data.pipeline import TrainingBatches
 from t2t.data.prefetch import Prefetch
@@ -60,6 +61,7 @@ class TrainingRun:
             run_seed=settings.seed,
             clip_grad_norm=hparams.clip_grad_norm,
             weight_decay=hparams.weight_decay,
+            gradient_noise=hparams.gradient_noise,
             ema_decay=hparams.ema_decay,
             scale_loss=hparams.precision == "mixed_float16",
         )
@@ -72,6 +74,7 @@ class TrainingRun:
             max_length=hparams.max_length,
             ladder_step=hparams.length_bucket_step,
             fixed_shapes=hparams.fixed_shapes,
+            curriculum=self._curriculum(),
         )
         self.best_metric = checked_best_metric(hparams, data.problem, self.model, settings)
         self.plan = Plan(
@@ -82,6 +85,13 @@ class TrainingRun:
             ),
             log_every=settings.log_every,
         )
+
+    def _curriculum(self) -> Curriculum | None:
+        hparams = self.resolved.hparams
+        if not hparams.curriculum_length:
+            return None
+        batches = hparams.curriculum_steps * self._micro_batches() * self.step.replicas
+        return Curriculum(min(hparams.curriculum_length, hparams.max_length), hparams.max_length, batches)
 
     def _micro_batches(self) -> int:
         hparams = self.resolved.hparams

@@ -17,6 +17,8 @@ def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:
     common = {"learning_rate": 0.0, "name": hparams.optimizer}
     if hparams.optimizer in ("adam", "adamw"):  # AdamW is Adam with decoupled decay, which the step applies
         return FusedAdam(**common, **adam)
+    if hparams.optimizer == "adamax":
+        return ClippedAdamax(hparams.optimizer_adamax_clip, **common, **adam)
     if hparams.optimizer == "lamb":
         return keras.optimizers.Lamb(**common, **adam)
     if hparams.optimizer == "adafactor":
@@ -48,3 +50,29 @@ class FusedAdam(keras.optimizers.Adam):
             epsilon=self.epsilon,
             grad=gradient,
         )
+
+
+class ClippedAdamax(keras.optimizers.Adamax):
+    """AdaMax (Kingma and Ba 2015, algorithm 2), each weight's gradient cut by how large its past ones have been.
+
+    |g| <= clip u + 1e-4, where u is the largest gradient of the past, exponentially decayed (Freivalds and Liepins
+    2017): one example that does not fit cannot undo what has been learnt.
+
+    Args:
+        clip: 0 = no cutting.
+    """
+
+    floor = 1e-4
+    """What is smaller is never cut, so that there is a first step."""
+
+    def __init__(self, clip: float = 0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.clip = clip
+
+    def update_step(self, gradient, variable, learning_rate):
+        """Updates one variable; see Keras's."""
+        if self.clip:
+            past = self._u[self._get_variable_index(variable)].value
+            bound = self.clip * past + self.floor
+            gradient = tf.clip_by_value(gradient, -bound, bound)
+        super().update_step(gradient, variable, learning_rate)

@@ -1,4 +1,4 @@
-"""Seeds of dropout masks: a function of (run seed, update, micro-batch, replica), the same on every machine."""
+"""Seeds of dropout masks and noise: functions of the run's seed and a place, the same on every machine."""
 
 import hashlib
 
@@ -7,6 +7,14 @@ import numpy as np
 
 def dropout_seed(run_seed: int, update: int, micro_batch: int, replica: int) -> np.ndarray:
     """Returns a (2,) int64 seed; each layer adds a number of its own to the second half."""
-    text = f"dropout {run_seed} {update} {micro_batch} {replica}".encode()
-    halves = np.frombuffer(hashlib.blake2b(text, digest_size=16).digest(), dtype=np.uint64)
-    return (halves >> np.uint64(2)).astype(np.int64)  # room for a layer's number without overflow
+    return _integers(f"dropout {run_seed} {update} {micro_batch} {replica}", 2)
+
+
+def noise_seed(run_seed: int, weight: int) -> np.int64:
+    """Returns half a seed of the noise on the gradient of a weight; the other half is the number of the update."""
+    return _integers(f"noise {run_seed} {weight}", 1)[0]
+
+
+def _integers(text: str, count: int) -> np.ndarray:
+    found = np.frombuffer(hashlib.blake2b(text.encode(), digest_size=8 * count).digest(), dtype=np.uint64)
+    return (found >> np.uint64(2)).astype(np.int64)  # room for a layer's number without overflow

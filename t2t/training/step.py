@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from t2t.models.base import SequenceModel
 from t2t.training.loss_scale import LossScale
-from t2t.training.seeds import dropout_seed
+from t2t.training.seeds import dropout_seed, noise_seed
 
 Features = dict[str, np.ndarray]
 
@@ -44,6 +44,7 @@ class UpdateStep:
         run_seed: seed of the dropout masks.
         clip_grad_norm: largest global norm; 0 = none.
         weight_decay: decoupled decay of weights of two or more dimensions.
+        gradient_noise: deviation of the noise on the first gradient; it falls with the root of their number.
         ema_decay: decay of the moving average of the weights; 0 = none.
         scale_loss: whether to scale the loss dynamically (float16).
     """
@@ -57,12 +58,14 @@ class UpdateStep:
         run_seed: int = 0,
         clip_grad_norm: float = 0.0,
         weight_decay: float = 0.0,
+        gradient_noise: float = 0.0,
         ema_decay: float = 0.0,
         scale_loss: bool = False,
     ):
         self.model, self.optimizer, self.strategy = model, optimizer, strategy
         self._run_seed = run_seed
         self._clip, self._weight_decay, self._ema_decay = clip_grad_norm, weight_decay, ema_decay
+        self._noise = gradient_noise
         self._weights = [variable.value for variable in model.trainable_variables]
         with strategy.scope():
             optimizer.build(model.trainable_variables)
@@ -167,16 +170,30 @@ class UpdateStep:
         return dense, loss_sum, tokens
 
     def _reduce(self, gradients, loss_sum, tokens, divisor):
-        """On one replica: the same global gradient everywhere, divided once more, clipped."""
+        """On one replica: the same global gradient everywhere, divided once more, with its noise, clipped."""
         context = tf.distribute.get_replica_context()
         gradients, loss_sum, tokens = context.all_reduce(tf.distribute.ReduceOp.SUM, (gradients, loss_sum, tokens))
         scale = 1.0 / (divisor * self.loss_scale.value())
         if tf.get_static_value(scale) != 1.0:
             gradients = [g * scale for g in gradients]
+        if self._noise:
+            gradients = self._noisy(gradients)
         norm = tf.linalg.global_norm(gradients)
         if self._clip:
             gradients, _ = tf.clip_by_global_norm(gradients, self._clip, use_norm=norm)
         return gradients, loss_sum, tokens, norm
+
+    def _noisy(self, gradients):
+        """On one replica: the gradients with normal noise that is a function of (run seed, update, weight).
+
+        Its deviation falls with the root of the update's number (Kaiser and Sutskever 2016, "gradient noise").
+        """
+        done = tf.cast(self.optimizer.iterations.value, tf.int64)
+        deviation = self._noise / tf.sqrt(tf.cast(done + 1, tf.float32))
+        return [
+            g + deviation * tf.random.stateless_normal(g.shape, tf.stack([noise_seed(self._run_seed, index), done]))
+            for index, g in enumerate(gradients)
+        ]
 
     def _apply(self, applies, gradients, loss_sum, tokens, norm) -> UpdateStats:
         """Across replicas: applies the gradient where it is finite, and this is no rehearsal."""

@@ -14,8 +14,11 @@ from t2t.training.trainer import DivergedError, Trainer
 
 ALL_OF_IT = (
     {"worker_cpu": 2},
-    {"effective_batch_size": 240, "ema_decay": 0.9, "precision": "mixed_bfloat16", "clip_grad_norm": 0.5},
-)
+    {
+        "effective_batch_size": 240, "ema_decay": 0.9, "precision": "mixed_bfloat16", "clip_grad_norm": 0.5,
+        "gradient_noise": 0.01, "curriculum_length": 3, "curriculum_steps": 3,
+    },
+)  # fmt: skip
 VARIANTS = {
     "plain": ({}, {}),
     "accumulation": ({}, {"effective_batch_size": 180}),
@@ -25,6 +28,8 @@ VARIANTS = {
     "bfloat16": ({}, {"precision": "mixed_bfloat16"}),
     "pre-norm, lamb": ({}, {"norm_position": "pre", "optimizer": "lamb", "weight_decay": 0.1}),
     "adafactor": ({}, {"optimizer": "adafactor"}),
+    "adamax": ({}, {"optimizer": "adamax", "optimizer_adamax_clip": 1.2, "gradient_noise": 0.1}),
+    "short examples first": ({}, {"curriculum_length": 3, "curriculum_steps": 3, "effective_batch_size": 180}),
     "sgd, falling rate": ({}, {"optimizer": "sgd", "learning_rate_schedule": "cosine", "learning_rate": 0.01}),
 }
 
@@ -109,7 +114,7 @@ def test_four_updates_are_two_then_a_resumed_two(make_run, whole, tmp_path):
 
 
 @pytest.mark.usefixtures("no_rehearsal")
-def test_resuming_two_replicas_accumulation_bfloat16_and_a_moving_average(make_run, tmp_path):
+def test_resuming_two_replicas_accumulation_bfloat16_noise_a_curriculum_and_a_moving_average(make_run, tmp_path):
     checkpoint = check_resuming(make_run, tmp_path, *ALL_OF_IT)
     assert len(differing(checkpoint.model, checkpoint.ema)) > 20
 

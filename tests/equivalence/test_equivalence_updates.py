@@ -103,6 +103,48 @@ def test_moving_average_by_hand():
     np.testing.assert_allclose(step.ema[0].numpy(), [-0.39, 0.0], rtol=1e-6)
 
 
+def noise_of(step, update=1, rate=1.0):
+    """What an update of no gradient does to the weights, which is minus the noise times the rate."""
+    before = weights(step)
+    flat = slopes([0.0] * len(before))
+    step([[flat] * step.replicas], update, rate)
+    return before - weights(step)
+
+
+def test_noise_is_normal_and_falls_with_the_root_of_the_updates():
+    step = slope_step(start=(0.0,) * 4000, gradient_noise=0.2)
+    for update in range(1, 5):
+        noise = noise_of(step, update)
+        deviation = 0.2 / np.sqrt(update)
+        assert abs(noise.mean()) < 4 * deviation / np.sqrt(4000)
+        np.testing.assert_allclose(noise.std(), deviation, rtol=0.05)
+        within = np.mean(np.abs(noise) < deviation)
+        assert abs(within - 0.683) < 0.03
+
+
+def test_noise_is_a_function_of_seed_and_update_whatever_the_replicas_and_micro_batches():
+    def fresh(replicas=1, seed=5):
+        return slope_step(replicas, (0.0,) * 6, gradient_noise=0.2, run_seed=seed)
+
+    one, two = fresh(), fresh(replicas=2)
+    first, second = noise_of(one), noise_of(one, 2)
+    np.testing.assert_array_equal(noise_of(two), first)
+    np.testing.assert_allclose(noise_of(two, 2), second, atol=1e-7)
+    cut = fresh()
+    cut([[slopes([0.0] * 6)], [slopes([0.0] * 6)]], 1, 1.0)
+    np.testing.assert_array_equal(-weights(cut), first)
+    assert (np.abs(first * np.sqrt(1) - second * np.sqrt(2)) > 1e-4).all()
+    assert (np.abs(first - noise_of(fresh(seed=6))) > 1e-5).all()
+
+
+def test_noise_is_clipped_with_the_gradient_and_does_not_save_what_is_not_finite():
+    step = slope_step(gradient_noise=100.0, clip_grad_norm=0.5)
+    np.testing.assert_allclose(np.linalg.norm(noise_of(step)), 0.5, rtol=1e-5)
+    step = slope_step(gradient_noise=0.1)
+    assert not bool(step([[slopes([np.nan, 0.0])]], 1, 0.1).finite)
+    np.testing.assert_array_equal(weights(step), [0.0, 0.0])
+
+
 def test_every_replica_holds_the_same_weights():
     step = slope_step(replicas=2, ema_decay=0.5)
     step([[slopes([6.0, 3.0], tokens=3), slopes([2.0, 9.0])]], 1, 0.1)

@@ -30,8 +30,14 @@ class Ends(NamedTuple):
     top: Top
 
 
-def build_ends(spec: ProblemSpec, hparams: ModelHParams, dtype_policy) -> Ends:
+def build_ends(spec: ProblemSpec, hparams: ModelHParams, dtype_policy, reads_targets: bool = True) -> Ends:
     """Returns the unbuilt ends of a model.
+
+    Args:
+        spec: of the problem.
+        hparams: of the model.
+        dtype_policy: of the layers.
+        reads_targets: False for a model that answers at once, which has no bottom of targets but one that is shared.
 
     Raises:
         UserError: a modality that is named for a kind of feature that it does not take.
@@ -47,6 +53,8 @@ def build_ends(spec: ProblemSpec, hparams: ModelHParams, dtype_policy) -> Ends:
     settings = {"label_smoothing": hparams.label_smoothing, "label_smoothing_kind": hparams.label_smoothing_kind}
     if issubclass(top, TokenSoftmax) and hparams.shared_embedding_and_softmax_weights:
         settings["embedding"] = target
+    if not reads_targets and target is not source and "embedding" not in settings:
+        target = None
     return Ends(source, target, top(spec.targets, hparams.output_size, **settings, dtype=dtype_policy))
 
 

@@ -1,3 +1,4 @@
+import re
 import threading
 from itertools import islice
 
@@ -5,6 +6,7 @@ import numpy as np
 import pytest
 
 from t2t.data.batching import SHORTEST_WIDTH
+from t2t.data.curriculum import Curriculum
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
 from t2t.data.pipeline import EvalBatches, TrainingBatches
@@ -89,6 +91,61 @@ def test_resuming_anywhere_gives_the_uninterrupted_sequence(digits_train):
         assert resumed.state() == state
         following = min(len(sequence), position + 3)
         assert all(same(next(resumed)[0], batch) for batch in sequence[position:following])
+
+
+def longest_of(batch):
+    return max((rows > 0).sum(axis=1).max() for rows in batch.values())
+
+
+def test_a_curriculum_by_hand():
+    rising = Curriculum(first=4, last=12, batches=16)
+    assert [rising.longest(drawn) for drawn in (0, 1, 2, 8, 15, 16, 1000)] == [4, 4, 5, 8, 11, 12, 12]
+
+
+def test_short_examples_come_first_and_in_the_end_all(digits_train):
+    rising = Curriculum(first=4, last=10, batches=30)
+    batches = TrainingBatches(digits_train, seed=3, batch_size=30, window=70, max_length=10, curriculum=rising)
+    longest, at_window, place = [], 0, (0, 0)
+    for drawn in range(120):
+        state = batches.state()
+        assert state["drawn"] == drawn
+        if (state["epoch"], state["window"]) != place:
+            at_window, place = drawn, (state["epoch"], state["window"])
+        longest.append(longest_of(next(batches)[0]))
+        assert longest[-1] <= rising.longest(at_window)
+    assert max(longest[:5]) == 4
+    assert max(longest) == 10
+    assert place[0] >= 1
+
+
+def test_resuming_within_a_curriculum_gives_the_uninterrupted_sequence(digits_train):
+    def fresh(**kwargs):
+        rising = Curriculum(first=4, last=10, batches=40)
+        return TrainingBatches(digits_train, seed=3, batch_size=60, window=70, curriculum=rising, **kwargs)
+
+    uninterrupted = fresh()
+    states, sequence = [uninterrupted.state()], []
+    for _ in range(45):
+        batch, state = next(uninterrupted)
+        sequence.append(batch)
+        states.append(state)
+    for position in range(0, 42, 3):
+        resumed = fresh(state=states[position])
+        assert all(same(next(resumed)[0], batch) for batch in sequence[position : position + 3])
+
+
+def test_a_curriculum_that_begins_with_nothing_is_refused(digits_train):
+    with pytest.raises(UserError) as error:
+        TrainingBatches(digits_train, seed=3, batch_size=60, window=70, curriculum=Curriculum(1, 9, 10))
+    assert re.fullmatch(
+        r"hparam curriculum_length=1: no train example of \w+ is so short \(the shortest has 2\); set it higher, or to "
+        r"0", str(error.value),
+    )  # fmt: skip
+    with pytest.raises(UserError, match="it needs epoch, window, batch and drawn, none below 0"):
+        TrainingBatches(
+            digits_train, seed=3, batch_size=60, curriculum=Curriculum(4, 9, 10),
+            state={"epoch": 0, "window": 0, "batch": 0},
+        )  # fmt: skip
 
 
 def test_order_depends_on_the_seed_alone(digits_train):

@@ -162,7 +162,7 @@ def test_a_name_of_a_section_is_refused():
         ({"hidden_size": 0}, "hparam hidden_size=0: it is at least 1; Width D of the hidden states, in channels."),
         ({"label_smoothing": 1.0}, "hparam label_smoothing=1.0: it is at most 0.99; Probability mass e spread evenly "
          "over the vocabulary, a fraction."),
-        ({"optimizer": "adem"}, "hparam optimizer='adem': use one of adam, adamw, sgd, adafactor, lamb"),
+        ({"optimizer": "adem"}, "hparam optimizer='adem': use one of adam, adamw, adamax, sgd, adafactor, lamb"),
         ({"gate_bias": 0.5}, "hparam gate_bias=0.5: nothing reads it while gate=False; it is read with gate=True"),
         ({"gate": True, "gate_bias": 1.5}, "hparam gate_bias=1.5: it is at most 1.0; Bias of the gate."),
         ({"gate": True, "hidden_size": 7}, "gate and width do not fit"),

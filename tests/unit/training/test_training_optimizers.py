@@ -88,6 +88,27 @@ def test_adam_is_kerass_own_but_for_rounding():
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
+def test_adamaxs_first_three_steps():
+    """b1 0.9, b2 0.5; gradients 0.5, -0.25, 0 (Kingma and Ba 2015, algorithm 2).
+
+    1: m 0.05 / 0.1, u 0.5: 1. 2: m 0.02 / 0.19, u 0.25: 0.421053. 3: m 0.018 / 0.271, u 0.125: 0.531365.
+    """
+    gradients = [[0.5, 0.0], [-0.25, 0.0], [0.0, 0.0]]
+    vector, _ = updated(gradients, 0.1, optimizer="adamax", optimizer_adam_beta2=0.5)
+    np.testing.assert_allclose(vector, [1 - 0.1 * (1 + 0.421053 + 0.531365), 1.0], rtol=1e-5)
+
+
+def test_adamax_cuts_each_gradient_by_its_past():
+    """With a cut of 2, u is 1e-4 after the first step, 3e-4 after the second, and m is of gradients of that size.
+
+    1: 1e-4, so 1. 2: 2e-4 + 1e-4, m (0.9 * 1e-5 + 3e-5) / 0.19 = 2.052632e-4, u 3e-4: 0.684211.
+    The other weight's gradient is below the floor and never cut: u 1e-5 twice, and 1 each time.
+    """
+    settings = {"optimizer": "adamax", "optimizer_adam_beta2": 0.999, "optimizer_adam_epsilon": 0.0}
+    vector, _ = updated([[5.0, 1e-5], [5.0, 1e-5]], 0.1, optimizer_adamax_clip=2.0, **settings)
+    np.testing.assert_allclose(vector, [1 - 0.1 * (1 + 0.684211), 1 - 0.1 * (1 + 1)], rtol=1e-4)
+
+
 def test_the_betas_are_those_of_the_hparams():
     """b1 = 0 forgets: the second step, of gradient 0, moves nothing. With b1 = 0.9 it would go on."""
     vector, _ = updated([[0.5, 0.5], [0.0, 0.0]], 0.1, optimizer_adam_beta1=0.0)
@@ -118,7 +139,7 @@ def test_adafactors_first_step():
     np.testing.assert_allclose(vector, [0.9, 1.1], rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "adafactor", "lamb"])
+@pytest.mark.parametrize("name", ["adam", "adamw", "adamax", "sgd", "adafactor", "lamb"])
 def test_every_slot_has_a_name_of_its_own_that_is_the_same_for_every_optimizer_of_a_process(name):
     found = []
     for _ in range(2):

@@ -1,0 +1,80 @@
+"""Hparams of the Neural GPUs: Kaiser and Sutskever's, Tensor2Tensor's, Freivalds and Liepins's, and small ones."""
+
+from dataclasses import dataclass
+
+from t2t.hparams.base import HParams
+from t2t.hparams.field import param
+from t2t.hparams.sections import ModelHParams
+from t2t.registry import register_hparams
+
+
+@dataclass(kw_only=True)
+class NeuralGpuHParams(ModelHParams):
+    """A state of one vector, or of several rows of them, for each position, changed step after step."""
+
+    state_rows: int = param(1, "Rows of the state, of which the first holds inputs and outputs.", minimum=1)
+    kernel_size: int = param(3, "Positions and rows that a convolution sees, odd.", minimum=1)
+    steps_per_position: int = param(1, "Steps for each position of an input; a step applies every layer.", minimum=1)
+    dropout: float = param(
+        0.1, "Dropout in each step: on the state, or on what is new in it (diagonal); a fraction.", minimum=0.0,
+        maximum=0.99,
+    )  # fmt: skip
+
+    def complaints(self) -> list[str]:
+        """A kernel has a middle."""
+        if self.kernel_size % 2 == 0:
+            return [f"hparam kernel_size={self.kernel_size} is even; it must be odd, to have a middle"]
+        return []
+
+
+@dataclass(kw_only=True)
+class DiagonalNeuralGpuHParams(NeuralGpuHParams):
+    """Hard nonlinearities, whose saturation costs."""
+
+    saturation_cost: float = param(
+        0.01, "Nats for each position that saturates by 1 on average, added to the loss.", minimum=0.0
+    )
+
+
+@register_hparams
+def neural_gpu() -> HParams:
+    """Tensor2Tensor's sizes: one row of 256 channels, one layer, as many steps as positions."""
+    # Tensor2Tensor's rate is in units of its own; these are Adam's usual ones.
+    return _algorithmic(HParams(NeuralGpuHParams(hidden_size=256, num_hidden_layers=1, dropout=0.1))).replace(
+        batch_size=1024, learning_rate=0.001, learning_rate_warmup_steps=100, clip_grad_norm=10.0
+    )
+
+
+@register_hparams
+def neural_gpu_paper() -> HParams:
+    """Kaiser and Sutskever 2016: four rows of 24 channels, two layers, dropout 0.09."""
+    return neural_gpu().replace(hidden_size=24, state_rows=4, num_hidden_layers=2, dropout=0.09, clip_grad_norm=1.0)
+
+
+@register_hparams
+def diagonal_neural_gpu() -> HParams:
+    """Freivalds and Liepins 2017: 96 channels, AdaMax, batches of several lengths."""
+    section = DiagonalNeuralGpuHParams(hidden_size=96, num_hidden_layers=1, dropout=0.1)
+    return _algorithmic(HParams(section)).replace(
+        batch_size=1312,  # 32 examples of 41 ids
+        effective_batch_size=8 * 1312,  # about one of each of the paper's lengths
+        optimizer="adamax",
+        optimizer_adam_beta2=0.999,
+        optimizer_adam_epsilon=1e-8,
+        learning_rate_schedule="cosine",
+        learning_rate=0.005,
+        learning_rate_minimum=0.0001,
+        learning_rate_warmup_steps=100,
+        train_steps=20_000,
+    )
+
+
+def _algorithmic(hparams: HParams) -> HParams:
+    """Answers are right or wrong: no smoothing, tables of their own for reading and writing, nothing to search."""
+    return hparams.replace(
+        label_smoothing=0.0,
+        shared_embedding_and_softmax_weights=False,
+        max_length=64,
+        learning_rate_schedule="constant",
+        decode_method="greedy",
+    )

@@ -1,0 +1,92 @@
+"""Neural GPUs: algorithms on sequences, learnt as what each position does again and again to itself and its neighbours.
+
+Kaiser and Sutskever 2016 ("Neural GPUs Learn Algorithms"); Freivalds and Liepins 2017 ("Improving the Neural GPU
+Architecture for Algorithm Learning").
+
+Legend: B batch, P positions, T target length, R rows of the state, D width.
+"""
+
+from typing import Any, ClassVar
+
+from keras import ops
+
+from t2t.constants import INPUTS, TARGETS
+from t2t.features import FeatureKind, ProblemSpec
+from t2t.hparams.neural_gpu import DiagonalNeuralGpuHParams, NeuralGpuHParams
+from t2t.layers.conv_gru import ConvGru, DiagonalConvGru, hard_tanh, unrolled
+from t2t.models.base import Costed, SequenceModel
+from t2t.registry import register_model
+
+
+class NeuralGpuModel(SequenceModel):
+    """A state that begins with the inputs, takes steps in proportion to their length, and ends with the outputs.
+
+    It writes at most as many ids as it reads, end of sequence included: where targets are longer, their last ids cannot
+    be right.
+    """
+
+    accepts_inputs = (FeatureKind.TOKENS,)
+    autoregressive = False
+    unit_class: ClassVar[type[ConvGru]]
+
+    def __init__(self, hparams: NeuralGpuHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
+        super().__init__(hparams, spec, dtype, **kwargs)
+        self.units = [
+            self.unit_class(
+                hparams.hidden_size, hparams.state_rows, hparams.kernel_size, hparams.dropout,
+                dtype=self.dtype_policy, name=f"unit_{i}",
+            )
+            for i in range(hparams.num_hidden_layers)
+        ]  # fmt: skip
+        self.build()
+
+    def build(self, input_shape=None):
+        """Creates every weight."""
+        self.build_ends()
+        for unit in self.units:
+            unit.build()
+
+    def body(self, features: dict[str, Any], seed=None):
+        """Returns the first row of the last state, (B, T, D), or (B, P, D) without targets; see the base class."""
+        inputs = features[INPUTS]
+        rows_after = ((0, 0), (0, 0), (0, self.hparams.state_rows - 1), (0, 0))
+        start_BPRD = ops.pad(self.begin(self.source_embedding(inputs, seed=seed))[:, :, None], rows_after)
+        keep_BP = self.source_embedding.keep(inputs)
+        last_BPRD, saturation = unrolled(self.units, start_BPRD, keep_BP, self.hparams.steps_per_position, seed)
+        hidden_BPD = last_BPRD[:, :, 0]
+        if TARGETS not in features:
+            return hidden_BPD
+        count = ops.shape(features[TARGETS])[1]
+        return self.costed(ops.pad(hidden_BPD, ((0, 0), (0, count), (0, 0)))[:, :count], saturation)
+
+    def begin(self, x_BPD):
+        """Returns the first state of vectors, of the same shape."""
+        return x_BPD
+
+    def costed(self, hidden_BTD, saturation):
+        """Returns what `body` returns where there are targets."""
+        return hidden_BTD
+
+
+@register_model
+class NeuralGpu(NeuralGpuModel):
+    """Neural GPU: convolutional gated recurrent units, as many steps as positions."""
+
+    hparams_class = NeuralGpuHParams
+    unit_class = ConvGru
+
+
+@register_model
+class DiagonalNeuralGpu(NeuralGpuModel):
+    """Neural GPU with gates that carry along the sequence, and hard nonlinearities whose saturation costs."""
+
+    hparams_class = DiagonalNeuralGpuHParams
+    unit_class = DiagonalConvGru
+
+    def begin(self, x_BPD):
+        """Returns what is within the range of states."""
+        return hard_tanh(x_BPD)
+
+    def costed(self, hidden_BTD, saturation):
+        """Returns the hidden states, and `saturation_cost` times what saturated."""
+        return Costed(hidden_BTD, self.hparams.saturation_cost * saturation)

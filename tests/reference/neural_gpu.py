@@ -1,0 +1,88 @@
+"""Neural GPUs in numpy: a sequence at a time, a step at a time, a position at a time.
+
+Written from the papers alone (Kaiser and Sutskever 2016, Freivalds and Liepins 2017); no padding, no batches, float64.
+"""
+
+import numpy as np
+
+
+def convolve(state, kernel, bias):
+    """Convolution of a state (positions, rows, channels), zeros beyond its ends."""
+    positions, rows, _ = state.shape
+    high, wide = kernel.shape[:2]
+    out = np.zeros((positions, rows, kernel.shape[-1]))
+    for p in range(positions):
+        for r in range(rows):
+            out[p, r] = bias
+            for i in range(high):
+                for j in range(wide):
+                    q, s = p + i - high // 2, r + j - wide // 2
+                    if 0 <= q < positions and 0 <= s < rows:
+                        out[p, r] += state[q, s] @ kernel[i, j]
+    return out
+
+
+def saturating_sigmoid(x):
+    return np.maximum(0, np.minimum(1, 1.2 / (1 + np.exp(-x)) - 0.1))
+
+
+def hard_sigmoid(x):
+    return np.maximum(0, np.minimum(1, (x + 1) / 2))
+
+
+def shift(state):
+    """A third of the channels to the next position, a third to the one before, zeros behind them."""
+    third = state.shape[-1] // 3
+    still = state.shape[-1] - 2 * third
+    out = np.zeros_like(state)
+    for p in range(len(state)):
+        out[p, :, :still] = state[p, :, :still]
+        if p > 0:
+            out[p, :, still : still + third] = state[p - 1, :, still : still + third]
+        if p < len(state) - 1:
+            out[p, :, still + third :] = state[p + 1, :, still + third :]
+    return out
+
+
+class NeuralGpu:
+    """A model of these weights by path."""
+
+    def __init__(self, weights, layers, rows, steps_per_position, diagonal):
+        self.weights = {path: value.astype(np.float64) for path, value in weights.items()}
+        self.layers, self.rows, self.steps_per_position, self.diagonal = layers, rows, steps_per_position, diagonal
+
+    def unit(self, state, i):
+        """The state after a unit, and the mean saturation of what went into its nonlinearities, by position."""
+        w = {name: self.weights[f"unit_{i}/{name}"] for name in ("gates_kernel", "gates_bias")}
+        k, b = self.weights[f"unit_{i}/candidate_kernel"], self.weights[f"unit_{i}/candidate_bias"]
+        channels = state.shape[-1]
+        reset = convolve(state, w["gates_kernel"][..., :channels], w["gates_bias"][:channels])
+        update = convolve(state, w["gates_kernel"][..., channels:], w["gates_bias"][channels:])
+        squash = hard_sigmoid if self.diagonal else saturating_sigmoid
+        u = squash(update)
+        candidate = convolve(squash(reset) * state, k, b)
+        if not self.diagonal:
+            return u * state + (1 - u) * np.tanh(candidate), np.zeros(len(state))
+        saturated = [np.maximum(0, np.abs(x) - 0.9) for x in (reset, update, candidate)]
+        fresh = np.clip(candidate, -1, 1)
+        return u * shift(state) + (1 - u) * fresh, np.mean(saturated, axis=(0, 2, 3))
+
+    def run(self, ids):
+        """The first row of the last state, and the saturation summed over positions."""
+        table = self.weights["source_embedding/table"]
+        state = np.zeros((len(ids), self.rows, table.shape[1]))
+        state[:, 0] = table[ids] * table.shape[1] ** 0.5
+        if self.diagonal:
+            state = np.clip(state, -1, 1)
+        found = []
+        for _ in range(self.steps_per_position * len(ids)):
+            for i in range(self.layers):
+                state, saturated = self.unit(state, i)
+                found.append(saturated)
+        return state[:, 0], np.mean(found, axis=0).sum()
+
+    def logits(self, source, target):
+        """One row for each id of the target; beyond the last position, where nothing can be written, zeros."""
+        hidden, _ = self.run(source)
+        rows = hidden @ self.weights["output_embedding/table"].T
+        return np.concatenate([rows, np.zeros((len(target), rows.shape[1]))])[: len(target)]
