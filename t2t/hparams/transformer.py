@@ -56,6 +56,10 @@ class TransformerHParams(ModelHParams):
         0.0, "Dropout inside the feed-forward sub-layer, a fraction.", minimum=0.0, maximum=0.99
     )
 
+    def experts_in(self, layer: int) -> int:
+        """Returns how many experts layer 0, 1, ... has instead of a feed-forward layer; see `transformer_moe`."""
+        return 0
+
     @property
     def self_attention_reach(self) -> int | None:
         """How far to each side a position of self-attention sees; None for any distance."""

@@ -25,6 +25,6 @@ class FeedForward(keras.layers.Layer):
         self.outer.build((*input_shape[:-1], self.filter_size))
         self.dropout.build()
 
-    def call(self, x_BTD, seed=None):
-        """Returns (B, T, D)."""
+    def call(self, x_BTD, seed=None, keep_BT=None):
+        """Returns (B, T, D); `keep_BT` matters only to layers that take its place."""
         return self.outer(self.dropout(self.inner(x_BTD), seed=seed))

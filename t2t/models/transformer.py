@@ -19,13 +19,15 @@ from t2t.features import ProblemSpec
 from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.attention import KeysValues, MultiHeadAttention
 from t2t.layers.cache import Cache, ancestors_keep, empty_cache, reordered, with_own_position, write_position
+from t2t.layers.costs import gathered_costs
 from t2t.layers.dropout import Dropout
+from t2t.layers.experts import Experts
 from t2t.layers.feed_forward import FeedForward
-from t2t.layers.masks import Span, keys_keep
+from t2t.layers.masks import Span, keys_keep, padding_keep
 from t2t.layers.norm import LayerNorm
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import Residual
-from t2t.models.base import READ_AS_VECTORS, SequenceModel
+from t2t.models.base import READ_AS_VECTORS, Costed, SequenceModel
 from t2t.registry import register_model
 
 
@@ -98,13 +100,16 @@ class Transformer(SequenceModel):
         return self.hparams.max_length if self.hparams.positions == "learned" else None
 
     def body(self, features: dict[str, Any], seed=None):
-        """Returns the decoder's output, (B, T, D); see the base class."""
-        memory, keep_BS = None, None
-        if self.encoder is not None:
-            memory, keep_BS = self._encode_source(features[INPUTS], seed)
-        shifted_BT = ops.pad(features[TARGETS][:, :-1], ((0, 0), (1, 0)))
-        x_BTD = self.target_dropout(self._embed_targets(shifted_BT, 0), seed=seed)
-        return self.decoder(x_BTD, memory, keep_BS, seed=seed)
+        """Returns the decoder's output, (B, T, D), with what its layers cost where they do; see the base class."""
+        targets_BT = features[TARGETS]
+        with gathered_costs() as costs:
+            memory, keep_BS = None, None
+            if self.encoder is not None:
+                memory, keep_BS = self._encode_source(features[INPUTS], seed)
+            shifted_BT = ops.pad(targets_BT[:, :-1], ((0, 0), (1, 0)))
+            x_BTD = self.target_dropout(self._embed_targets(shifted_BT, 0), seed=seed)
+            hidden_BTD = self.decoder(x_BTD, padding_keep(targets_BT), memory, keep_BS, seed=seed)
+        return Costed(hidden_BTD, sum(costs)) if costs else hidden_BTD
 
     def _encode_source(self, inputs, seed=None):
         x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs)
@@ -151,7 +156,7 @@ class Encoder(keras.layers.Layer):
         super().__init__(**kwargs)
         self.span = Span(hparams.self_attention_reach, hparams.self_attention_reach)
         self.layers_ = [
-            EncoderLayer(hparams, dtype=self.dtype_policy, name=f"layer_{i}") for i in range(hparams.encoder_layers)
+            EncoderLayer(hparams, i, dtype=self.dtype_policy, name=f"layer_{i}") for i in range(hparams.encoder_layers)
         ]
         self.final_norm = _final_norm(hparams, self.dtype_policy)
 
@@ -163,29 +168,31 @@ class Encoder(keras.layers.Layer):
         """Returns (B, S, D); positions where `keep_BS` (B, S) is False are not looked at."""
         keep = keys_keep(keep_BS)
         for layer in self.layers_:
-            x_BSD = layer(x_BSD, keep, span=self.span, seed=seed)
+            x_BSD = layer(x_BSD, keep, keep_BS, span=self.span, seed=seed)
         return self.final_norm(x_BSD) if self.final_norm is not None else x_BSD
 
 
 class EncoderLayer(keras.layers.Layer):
     """Self-attention, then feed-forward, each in a residual connection."""
 
-    def __init__(self, hparams: TransformerHParams, **kwargs):
+    def __init__(self, hparams: TransformerHParams, index: int, **kwargs):
         super().__init__(**kwargs)
         self.self_attention, self.self_attention_residual = _attention(self, hparams, "self_attention")
-        self.feed_forward, self.feed_forward_residual = _feed_forward(self, hparams)
+        self.feed_forward, self.feed_forward_residual = _feed_forward(self, hparams, index)
 
     def build(self, input_shape):
         """Builds every sub-layer for (B, S, D)."""
         for part in (self.self_attention, self.self_attention_residual, self.feed_forward, self.feed_forward_residual):
             part.build(input_shape)
 
-    def call(self, x_BSD, keep, *, span: Span, seed=None):
-        """Returns (B, S, D); each position sees the kept ones within `span`."""
+    def call(self, x_BSD, keep, keep_BS, *, span: Span, seed=None):
+        """Returns (B, S, D); each position sees those of `keep` (B, 1, 1, S), the same as `keep_BS`, within `span`."""
         x_BSD = self.self_attention_residual(
             x_BSD, sublayer=lambda x: self.self_attention(x, keep, seed=seed, span=span), seed=seed
         )
-        return self.feed_forward_residual(x_BSD, sublayer=lambda x: self.feed_forward(x, seed=seed), seed=seed)
+        return self.feed_forward_residual(
+            x_BSD, sublayer=lambda x: self.feed_forward(x, seed=seed, keep_BT=keep_BS), seed=seed
+        )
 
 
 class Decoder(keras.layers.Layer):
@@ -195,7 +202,7 @@ class Decoder(keras.layers.Layer):
         super().__init__(**kwargs)
         self.span = Span(hparams.self_attention_reach, 0)
         self.layers_ = [
-            DecoderLayer(hparams, has_memory, dtype=self.dtype_policy, name=f"layer_{i}")
+            DecoderLayer(hparams, i, has_memory, dtype=self.dtype_policy, name=f"layer_{i}")
             for i in range(hparams.decoder_layers)
         ]
         self.final_norm = _final_norm(hparams, self.dtype_policy)
@@ -204,11 +211,14 @@ class Decoder(keras.layers.Layer):
         """Builds every layer for (B, T, D)."""
         _build_stack(self, input_shape)
 
-    def call(self, x_BTD, memory_BSD, memory_keep_BS, seed=None):
-        """Returns (B, T, D); position t sees positions up to t, and the kept positions of `memory_BSD` (or None)."""
+    def call(self, x_BTD, keep_BT, memory_BSD, memory_keep_BS, seed=None):
+        """Returns (B, T, D); position t sees positions up to t, and the kept positions of `memory_BSD` (or None).
+
+        What stands where `keep_BT` (B, T) bool is False changes no other position.
+        """
         memory_keep = None if memory_keep_BS is None else keys_keep(memory_keep_BS)
         for layer in self.layers_:
-            x_BTD = layer(x_BTD, memory_BSD, memory_keep, span=self.span, seed=seed)
+            x_BTD = layer(x_BTD, keep_BT, memory_BSD, memory_keep, span=self.span, seed=seed)
         return self.final_norm(x_BTD) if self.final_norm is not None else x_BTD
 
     def step(self, x_ND, position, cache: Cache, prepared: Prepared):
@@ -237,13 +247,13 @@ class Decoder(keras.layers.Layer):
 class DecoderLayer(keras.layers.Layer):
     """Masked self-attention, attention to the encoder's output where there is one, feed-forward."""
 
-    def __init__(self, hparams: TransformerHParams, has_memory: bool, **kwargs):
+    def __init__(self, hparams: TransformerHParams, index: int, has_memory: bool, **kwargs):
         super().__init__(**kwargs)
         self.self_attention, self.self_attention_residual = _attention(self, hparams, "self_attention")
         self.memory_attention, self.memory_attention_residual = (
             _attention(self, hparams, "encdec_attention") if has_memory else (None, None)
         )
-        self.feed_forward, self.feed_forward_residual = _feed_forward(self, hparams)
+        self.feed_forward, self.feed_forward_residual = _feed_forward(self, hparams, index)
         self.num_heads = hparams.num_heads
         self.head_channels = KeysValues(
             hparams.key_channels // hparams.num_heads, hparams.value_channels // hparams.num_heads
@@ -257,7 +267,7 @@ class DecoderLayer(keras.layers.Layer):
             if part is not None:
                 part.build(input_shape)
 
-    def call(self, x_BTD, memory_BSD, memory_keep, *, span: Span, seed=None):
+    def call(self, x_BTD, keep_BT, memory_BSD, memory_keep, *, span: Span, seed=None):
         """Returns (B, T, D)."""
         x_BTD = self.self_attention_residual(
             x_BTD, sublayer=lambda x: self.self_attention(x, None, seed=seed, span=span), seed=seed
@@ -267,7 +277,9 @@ class DecoderLayer(keras.layers.Layer):
             x_BTD = self.memory_attention_residual(
                 x_BTD, sublayer=lambda x: self._attend_to_memory(x, memory, memory_keep, seed), seed=seed
             )
-        return self.feed_forward_residual(x_BTD, sublayer=lambda x: self.feed_forward(x, seed=seed), seed=seed)
+        return self.feed_forward_residual(
+            x_BTD, sublayer=lambda x: self.feed_forward(x, seed=seed, keep_BT=keep_BT), seed=seed
+        )
 
     def step(self, x_ND, past: KeysValues, write: Callable, keep, memory: KeysValues | None, memory_keep, fused):
         """Returns (N, D) for the one position of every row, and the keys and values with it.
@@ -331,15 +343,14 @@ def _attention(layer: keras.layers.Layer, hparams: TransformerHParams, name: str
     return attention, _residual(layer, hparams, name)
 
 
-def _feed_forward(layer: keras.layers.Layer, hparams: TransformerHParams):
-    feed_forward = FeedForward(
-        hparams.hidden_size,
-        hparams.filter_size,
-        hparams.activation,
-        hparams.relu_dropout,
-        dtype=layer.dtype_policy,
-        name="ffn",
-    )
+def _feed_forward(layer: keras.layers.Layer, hparams: TransformerHParams, index: int):
+    sizes = (hparams.hidden_size, hparams.filter_size)
+    rest = {"dtype": layer.dtype_policy, "name": "ffn"}
+    if experts := hparams.experts_in(index):
+        mixture = (experts, hparams.experts_per_token, hparams.expert_balance)
+        feed_forward = Experts(*sizes, *mixture, hparams.activation, hparams.relu_dropout, **rest)
+    else:
+        feed_forward = FeedForward(*sizes, hparams.activation, hparams.relu_dropout, **rest)
     return feed_forward, _residual(layer, hparams, "ffn")
 
 

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.models.base import Costed
 from t2t.registry import MODELS
 from tests.builders import numpy, randomise
 from tests.conformance.test_conformance_models import small_hparams
@@ -97,8 +98,10 @@ def test_the_loss_is_the_cross_entropy_of_the_logits(model, features):
     log_probs = log_probs - logits.max(-1, keepdims=True)
     gold = np.take_along_axis(log_probs, targets[..., None], axis=-1)[..., 0]
     smoothed = 0.9 * gold + 0.1 * log_probs.mean(-1)
-    loss, _ = model.loss_sum(model.body(features), targets)
-    np.testing.assert_allclose(float(loss), -smoothed[keep].sum(), rtol=1e-4)
+    body = model.body(features)
+    loss, _ = model.loss_sum(body, targets)
+    cost = float(body.cost) if isinstance(body, Costed) else 0.0
+    np.testing.assert_allclose(float(loss), -smoothed[keep].sum() + cost, rtol=1e-4)
 
 
 def test_padding_changes_nothing(case, model, features):

@@ -1,0 +1,50 @@
+"""Hparams of the Transformer whose feed-forward layers are mixtures of experts (Shazeer et al. 2017)."""
+
+from dataclasses import dataclass
+
+from t2t.hparams.base import HParams
+from t2t.hparams.field import param
+from t2t.hparams.transformer import TransformerHParams, transformer_base, transformer_tiny
+from t2t.registry import register_hparams
+
+
+@dataclass(kw_only=True)
+class TransformerMoeHParams(TransformerHParams):
+    """How many experts there are, where, and how alike they are to be used."""
+
+    num_experts: int = param(16, "Experts of each layer that has them.", minimum=2)
+    experts_per_token: int = param(2, "Experts that each position uses, fewer than there are.", minimum=1)
+    expert_layer_step: int = param(2, "One layer in so many has experts, the last of them; 1 = all have.", minimum=1)
+    expert_balance: float = param(
+        0.01, "Weight of the two costs of uneven use, in nats a token (equations 7 and 11).", minimum=0.0
+    )
+
+    def experts_in(self, layer: int) -> int:
+        """Returns how many experts layer 0, 1, ... has; 0 for a plain feed-forward layer."""
+        return self.num_experts if (layer + 1) % self.expert_layer_step == 0 else 0
+
+    def complaints(self) -> list[str]:
+        """Some expert must be left out."""
+        found = super().complaints()
+        if self.experts_per_token >= self.num_experts:
+            found.append(
+                f"hparam experts_per_token={self.experts_per_token}: there are num_experts={self.num_experts}; it must "
+                f"be smaller"
+            )
+        return found
+
+
+@register_hparams
+def transformer_moe() -> HParams:
+    """transformer_base with 16 experts in every second layer, of which each position uses two."""
+    return _with_experts(transformer_base())
+
+
+@register_hparams
+def transformer_moe_tiny() -> HParams:
+    """transformer_tiny with 4 experts in every second layer, of which each position uses two."""
+    return _with_experts(transformer_tiny()).replace(num_experts=4)
+
+
+def _with_experts(hparams: HParams) -> HParams:
+    return HParams(TransformerMoeHParams()).replace(**dict(hparams.items()))

@@ -1,0 +1,29 @@
+"""What layers ask for beside right predictions, gathered while a model's body runs.
+
+A layer deep in a stack that has a cost, e.g. that its experts are used alike, adds it here; the body hands the sum over
+with its output. Nothing that layers return has to carry it.
+"""
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+from typing import Any
+
+_gathered: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar("gathered", default=None)
+
+
+@contextlib.contextmanager
+def gathered_costs() -> Iterator[list[Any]]:
+    """Returns a context that gives the list to which `add_cost` adds within it."""
+    token = _gathered.set([])
+    try:
+        yield _gathered.get()
+    finally:
+        _gathered.reset(token)
+
+
+def add_cost(cost: Any) -> None:
+    """Adds a cost, () float32, nats summed over what counts; does nothing where nobody gathers, as in decoding."""
+    costs = _gathered.get()
+    if costs is not None:
+        costs.append(cost)

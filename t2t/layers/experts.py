@@ -1,0 +1,190 @@
+"""A mixture of feed-forward experts of which each position uses a few: Shazeer et al. 2017 (arXiv:1701.06538).
+
+Every position gets the experts that its gate chose, however many positions chose the same: no example depends on the
+others of its batch. Positions are sorted by expert into blocks of one expert each, and blocks are multiplied at once.
+
+Legend: B batch, T length, N positions (B * T), D width, F inner width, E experts, K experts of a position, A = N * K
+assignments, G blocks of R assignments of one expert.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from t2t.layers.costs import add_cost
+from t2t.layers.dropout import Dropout, GivenSeed
+
+BLOCK = 128
+"""R: rows of a product. A block holds less where the assignments of an expert end."""
+
+
+class Gates(NamedTuple):
+    """Which experts each position uses, and how much."""
+
+    experts: Any
+    """(N, K) int32, best first."""
+    weights: Any
+    """(N, K) float32, which sum to 1."""
+    importance: Any
+    """(E,) float32: the sum of the weights that each expert has got (equation 6)."""
+    load: Any
+    """(E,) float32: a smooth estimate of how many positions chose each expert (equation 10)."""
+
+
+class NoisyTopKGate(keras.layers.Layer):
+    """Chooses K of E experts (section 2.1, equations 3 to 5); noise, in training alone, spreads the load.
+
+    Args:
+        experts: E.
+        chosen: K, below E.
+    """
+
+    def __init__(self, experts: int, chosen: int, **kwargs):
+        super().__init__(**kwargs)
+        self.experts, self.chosen = experts, chosen
+        self.dropout = Dropout(0.0, name="noise")  # draws nothing: its place in the model sets the noise apart
+
+    def build(self, input_shape):
+        """Creates W_g and W_noise, (D, E) zeros each, so that at first the load is even (appendix A)."""
+        shape = (input_shape[-1], self.experts)
+        self.gate_kernel = self.add_weight(name="gate_kernel", shape=shape, initializer="zeros")
+        self.noise_kernel = self.add_weight(name="noise_kernel", shape=shape, initializer="zeros")
+        self.dropout.build()
+
+    def call(self, x_ND, keep_N, seed=None) -> Gates:
+        """Returns the gates of positions (N, D); those where `keep_N` bool is False count in neither sum."""
+        x_ND = ops.cast(x_ND, "float32")
+        clean_NE = ops.matmul(x_ND, ops.cast(self.gate_kernel, "float32"))
+        spread_NE = ops.softplus(ops.matmul(x_ND, ops.cast(self.noise_kernel, "float32"))) + 1e-2
+        noisy_NE = clean_NE if seed is None else clean_NE + spread_NE * self._noise(ops.shape(clean_NE), seed)
+        best_NJ, experts_NJ = ops.top_k(noisy_NE, self.chosen + 1)
+        weights_NK = ops.softmax(best_NJ[:, : self.chosen], axis=-1)
+        experts_NK = ops.cast(experts_NJ[:, : self.chosen], "int32")
+        counts_N1 = ops.cast(keep_N, "float32")[:, None]
+        chosen_NKE = ops.one_hot(experts_NK, self.experts, dtype="float32")
+        importance_E = ops.sum(chosen_NKE * (weights_NK * counts_N1)[..., None], axis=(0, 1))
+        load_E = ops.sum(_chances(clean_NE, noisy_NE, spread_NE, best_NJ) * counts_N1, axis=0)
+        return Gates(experts_NK, weights_NK, importance_E, load_E)
+
+    def _noise(self, shape, seed):
+        return keras.random.normal(shape, dtype="float32", seed=GivenSeed(self.dropout.own_seed(seed)))
+
+
+def _chances(clean_NE, noisy_NE, spread_NE, best_NJ):
+    """Returns (N, E), the chance that each expert is chosen under a new choice of its own noise (equations 8 and 9)."""
+    last_in_N1, first_out_N1 = best_NJ[:, -2:-1], best_NJ[:, -1:]
+    # The K-th best of the others: for one that is in, the first that is out.
+    threshold_NE = ops.where(noisy_NE > first_out_N1, first_out_N1, last_in_N1)
+    return 0.5 * (1.0 + ops.erf((clean_NE - threshold_NE) / (spread_NE * math.sqrt(2.0))))
+
+
+def squared_variation(x_E):
+    """Returns the square of the coefficient of variation (equations 7 and 11), () float32."""
+    mean = ops.mean(x_E)
+    return ops.mean(ops.square(x_E - mean)) / (ops.square(mean) + 1e-10)
+
+
+class Experts(keras.layers.Layer):
+    """sum over the chosen experts of their weight * FFN_e(x) (equation 1), FFN as of section 3.3 of the Transformer.
+
+    It adds a cost: w * N * (CV(importance)^2 + CV(load)^2), so that experts are used alike. It is a sum over positions
+    as the loss is, so that dividing by their number leaves the paper's term.
+
+    Args:
+        width: D.
+        filter_size: F.
+        experts: E.
+        chosen: K.
+        balance: w, for both terms.
+        activation: between the two maps.
+        dropout: rate on the inner activations.
+    """
+
+    def __init__(
+        self, width: int, filter_size: int, experts: int, chosen: int, balance: float, activation: str,
+        dropout: float, **kwargs,
+    ):  # fmt: skip
+        super().__init__(**kwargs)
+        self.width, self.filter_size, self.balance = width, filter_size, balance
+        self.gate = NoisyTopKGate(experts, chosen, dtype=self.dtype_policy, name="gate")
+        self.activation = keras.activations.get(activation)
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, input_shape):
+        """Creates the experts' maps for inputs (B, T, D), Glorot uniform each for itself."""
+        experts, width, inner = self.gate.experts, self.width, self.filter_size
+        glorot = keras.initializers.RandomUniform
+        limit = (6.0 / (width + inner)) ** 0.5
+        self.gate.build(input_shape)
+        self.dropout.build()
+        for name, shape in (("inner", (experts, width, inner)), ("outer", (experts, inner, width))):
+            setattr(self, name, self.add_weight(name=name, shape=shape, initializer=glorot(-limit, limit)))
+        self.inner_bias = self.add_weight(name="inner_bias", shape=(experts, inner), initializer="zeros")
+        self.outer_bias = self.add_weight(name="outer_bias", shape=(experts, width), initializer="zeros")
+
+    def call(self, x_BTD, seed=None, keep_BT=None):
+        """Returns (B, T, D); where `keep_BT` (B, T) bool is False a position counts for no balance; None = all do."""
+        x_ND = ops.reshape(x_BTD, (-1, self.width))
+        count = ops.shape(x_ND)[0]
+        keep_N = ops.ones((count,), "bool") if keep_BT is None else ops.reshape(keep_BT, (-1,))
+        gates = self.gate(x_ND, keep_N, seed=seed)
+        uneven = squared_variation(gates.importance) + squared_variation(gates.load)
+        add_cost(self.balance * ops.sum(ops.cast(keep_N, "float32")) * uneven)
+        plan = in_blocks(ops.reshape(gates.experts, (-1,)), self.gate.experts)
+        found_AD = self._of_blocks(x_ND, plan, seed)
+        weights_NK1 = ops.cast(gates.weights, x_BTD.dtype)[..., None]
+        found_NKD = ops.reshape(found_AD, (-1, self.gate.chosen, self.width))
+        return ops.reshape(ops.sum(found_NKD * weights_NK1, axis=1), ops.shape(x_BTD))
+
+    def _of_blocks(self, x_ND, plan: "Blocks", seed):
+        """Returns what each assignment's expert makes of its position, (A, D)."""
+        padded_ND = ops.concatenate([x_ND, ops.zeros_like(x_ND[:1])], axis=0)
+        position_M = ops.where(plan.held < 0, ops.shape(x_ND)[0], plan.held // self.gate.chosen)
+        x_GRD = ops.reshape(ops.take(padded_ND, position_M, axis=0), (-1, BLOCK, self.width))
+
+        def of(weights):
+            return ops.cast(ops.take(ops.convert_to_tensor(weights), plan.experts, axis=0), x_ND.dtype)
+
+        inner_GRF = self.activation(ops.matmul(x_GRD, of(self.inner)) + of(self.inner_bias)[:, None])
+        inner_GRF = self.dropout(inner_GRF, seed=seed)
+        outer_GRD = ops.matmul(inner_GRF, of(self.outer)) + of(self.outer_bias)[:, None]
+        return ops.take(ops.reshape(outer_GRD, (-1, self.width)), plan.places, axis=0)
+
+
+class Blocks(NamedTuple):
+    """Assignments laid out in blocks of one expert each, M = G * R places, some of them empty."""
+
+    held: Any
+    """(M,) int32: the assignment in each place; -1 = none."""
+    places: Any
+    """(A,) int32: the place of each assignment."""
+    experts: Any
+    """(G,) int32: whose block it is."""
+
+
+def in_blocks(expert_A, experts: int, block: int = BLOCK) -> Blocks:
+    """Returns the layout for assignments to experts, (A,) int32 in [0, E): G = A // R + E blocks, enough for any.
+
+    Args:
+        expert_A: of each assignment.
+        experts: E.
+        block: R.
+    """
+    count = ops.shape(expert_A)[0]
+    blocks = count // block + experts
+    order_A = ops.cast(ops.argsort(expert_A), "int32")
+    sorted_A = ops.take(expert_A, order_A, axis=0)
+    sizes_E = ops.sum(ops.one_hot(expert_A, experts, dtype="int32"), axis=0)
+    blocks_E = (sizes_E + block - 1) // block
+    first_block_E = ops.cumsum(blocks_E) - blocks_E
+    first_E = ops.cumsum(sizes_E) - sizes_E
+    within_A = ops.arange(count, dtype="int32") - ops.take(first_E, sorted_A, axis=0)
+    sorted_place_A = ops.take(first_block_E, sorted_A, axis=0) * block + within_A
+    held_M = ops.scatter(sorted_place_A[:, None], order_A + 1, (blocks * block,)) - 1
+    place_A = ops.scatter(order_A[:, None], sorted_place_A, (count,))
+    ends_E = ops.cumsum(blocks_E)
+    after_GE = ops.arange(blocks, dtype="int32")[:, None] >= ends_E[None, :]
+    expert_G = ops.minimum(ops.sum(ops.cast(after_GE, "int32"), axis=1), experts - 1)
+    return Blocks(held_M, place_A, expert_G)

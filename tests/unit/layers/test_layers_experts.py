@@ -1,0 +1,126 @@
+"""Mixtures of experts against loops over positions: Shazeer et al. 2017.
+
+Legend: B batch, T length, N positions, D width, E experts, K experts of a position, A assignments.
+"""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.layers.costs import gathered_costs
+from t2t.layers.experts import BLOCK, Experts, NoisyTopKGate, in_blocks, squared_variation
+from tests.builders import numpy, randomise
+
+SEED = tf.constant([3, 4], tf.int64)
+
+
+def a_gate(experts=5, chosen=2):
+    gate = NoisyTopKGate(experts, chosen)
+    gate.build((None, 3))
+    return randomise(gate)
+
+
+def positions(count=6, width=3):
+    return np.random.default_rng(2).normal(size=(count, width)).astype(np.float32)
+
+
+def test_the_gate_keeps_the_best_and_their_softmax():
+    """Equations 3 and 5, without noise."""
+    gate, x = a_gate(), positions()
+    gates = gate(x, np.ones(6, bool))
+    scores = x @ numpy(gate.gate_kernel)
+    for row in range(6):
+        best = np.argsort(-scores[row])[:2]
+        np.testing.assert_array_equal(gates.experts[row], best)
+        expected = np.exp(scores[row, best]) / np.exp(scores[row, best]).sum()
+        np.testing.assert_allclose(gates.weights[row], expected, rtol=1e-5)
+
+
+def test_importance_and_load_by_the_formulas():
+    """Equations 6 and 8 to 10: sums of weights, and of the chances to be chosen under another draw of one's noise."""
+    gate, x = a_gate(), positions()
+    keep = np.array([True, True, False, True, True, False])
+    gates = gate(x, keep)
+    scores, spread = x @ numpy(gate.gate_kernel), np.log1p(np.exp(x @ numpy(gate.noise_kernel))) + 1e-2
+    importance, load = np.zeros(5), np.zeros(5)
+    for row in np.flatnonzero(keep):
+        importance[gates.experts[row]] += gates.weights[row]
+        for expert in range(5):
+            threshold = np.sort(np.delete(scores[row], expert))[-2]
+            load[expert] += NormalDist().cdf((scores[row, expert] - threshold) / spread[row, expert])
+    np.testing.assert_allclose(gates.importance, importance, rtol=1e-4)
+    np.testing.assert_allclose(gates.load, load, rtol=1e-4)
+
+
+def test_noise_comes_with_a_seed_and_is_the_same_under_the_same_one():
+    gate, x = a_gate(experts=32), positions(200)
+    keep = np.ones(200, bool)
+    first, again, other = (numpy(gate(x, keep, seed=seed).experts) for seed in (SEED, SEED, SEED + 1))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).mean() > 0.1
+    assert (first != numpy(gate(x, keep).experts)).mean() > 0.1
+
+
+def test_a_new_gate_uses_all_experts_alike_under_noise():
+    gate = NoisyTopKGate(4, 2)
+    gate.build((None, 3))
+    gates = gate(positions(4000), np.ones(4000, bool), seed=SEED)
+    shares = np.bincount(numpy(gates.experts).astype(int).ravel(), minlength=4) / 8000
+    np.testing.assert_allclose(shares, 0.25, atol=0.02)
+
+
+def test_the_variation_of_some_numbers():
+    """1, 2, 3, 6: mean 3, variance 14 / 4."""
+    np.testing.assert_allclose(squared_variation(np.array([1.0, 2.0, 3.0, 6.0], np.float32)), 3.5 / 9, rtol=1e-6)
+
+
+@pytest.mark.parametrize("chosen_by", ["all", "none but one", "at random"])
+def test_blocks_hold_every_assignment_once_with_its_expert(chosen_by):
+    rng = np.random.default_rng(0)
+    experts = {"all": np.arange(30) % 3, "none but one": np.full(30, 1), "at random": rng.integers(0, 3, 30)}[chosen_by]
+    plan = in_blocks(experts.astype(np.int32), 3, block=4)
+    held, places, owners = (np.asarray(x) for x in plan)
+    assert len(held) == 4 * len(owners) == 4 * (30 // 4 + 3)
+    np.testing.assert_array_equal(held[places], np.arange(30))
+    np.testing.assert_array_equal(owners[places // 4], experts)
+    assert (held >= 0).sum() == 30
+
+
+@pytest.mark.parametrize("count", [1, BLOCK, 3 * BLOCK + 7])
+def test_each_position_gets_what_its_experts_make_of_it(count):
+    layer = Experts(3, 4, experts=5, chosen=2, balance=0.5, activation="relu", dropout=0.0)
+    layer.build((None, None, 3))
+    randomise(layer)
+    x = positions(count)[None]
+    found = numpy(layer(x))[0]
+    inner, outer, inner_bias, outer_bias = (
+        numpy(v) for v in (layer.inner, layer.outer, layer.inner_bias, layer.outer_bias)
+    )
+    gates = layer.gate(x[0], np.ones(count, bool))
+    for row in range(0, count, max(1, count // 10)):
+        expected = np.zeros(3)
+        for expert, weight in zip(numpy(gates.experts)[row].astype(int), numpy(gates.weights)[row], strict=True):
+            hidden = np.maximum(x[0, row] @ inner[expert] + inner_bias[expert], 0.0)
+            expected += weight * (hidden @ outer[expert] + outer_bias[expert])
+        np.testing.assert_allclose(found[row], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_cost_is_of_what_is_data_and_is_asked_for():
+    layer = Experts(3, 4, experts=5, chosen=2, balance=0.5, activation="relu", dropout=0.0)
+    layer.build((None, None, 3))
+    randomise(layer)
+    x, keep = positions(8).reshape(2, 4, 3), np.array([[True] * 4, [True, False, False, False]])
+    with gathered_costs() as costs:
+        layer(x, keep_BT=keep)
+    gates = layer.gate(x.reshape(8, 3), keep.ravel())
+    expected = 0.5 * 5 * (squared_variation(gates.importance) + squared_variation(gates.load))
+    np.testing.assert_allclose(float(sum(costs)), expected, rtol=1e-5)
+    assert math.isfinite(expected)
+    with gathered_costs() as other:
+        layer(np.where(keep[..., None], x, 9.0).astype(np.float32), keep_BT=keep)
+    np.testing.assert_allclose(float(sum(other)), expected, rtol=1e-5)
+    layer(x)  # where nobody asks, nothing is kept
+    assert len(costs) == len(other) == 1
