@@ -20,7 +20,7 @@ class FeatureKind(enum.StrEnum):
     IMAGE = "image"
     """Intensities, (height, width, channels) uint8."""
     AUDIO = "audio"
-    """A waveform, (samples,) float32 in [-1, 1]."""
+    """A waveform, (samples,) float32 in [-1, 1]; padded with zeros, so that it ends at its last other sample."""
     REAL = "real"
     """A sequence of vectors, (length, channels) float32."""
 

@@ -16,6 +16,7 @@ from t2t.file_decoding.source import STANDARD, LineSource
 from t2t.run_dir import RunDir
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import read_vocabulary
+from t2t.text.label import LabelEncoder
 
 USAGE = """
 Shows a vocabulary, or applies it to standard input, line by line. Files are read of every kind that t2t-datagen makes,
@@ -84,7 +85,7 @@ def _vocabularies(vocab_file: str, output_dir: str) -> dict[Path, TextEncoder]:
 def summary(path: Path, encoder: TextEncoder) -> list[str]:
     """Returns what there is to say of a vocabulary, a line each."""
     size = encoder.vocab_size
-    reserved = [PAD_ID, EOS_ID]
+    reserved = [] if encoder.kind == LabelEncoder.kind else [PAD_ID, EOS_ID]
     while len(reserved) < size and _NAMED.fullmatch(encoder.piece(len(reserved))):
         reserved.append(len(reserved))
     longest = max(range(size), key=lambda token_id: len(encoder.piece(token_id)))
@@ -94,7 +95,7 @@ def summary(path: Path, encoder: TextEncoder) -> list[str]:
         f"file         {path}",
         f"kind         {encoder.kind}",
         f"size         {size:,} ids",
-        f"reserved     {_listed(encoder, reserved)}",
+        f"reserved     {_listed(encoder, reserved) or 'none'}",
         f"fingerprint  {encoder.fingerprint}",
         f"longest      {_listed(encoder, [longest])}, {len(encoder.piece(longest))} characters",
         f"first        {_listed(encoder, first)}",

@@ -44,6 +44,14 @@ def item_shape(spec: FeatureSpec) -> tuple[int, ...]:
     return spec.shape if spec.kind in (FeatureKind.IMAGE, FeatureKind.REAL) else ()
 
 
+def length_unit(spec: FeatureSpec) -> int:
+    """Returns how many items count one where lengths are held against each other: of audio, those of 10 ms.
+
+    That is about what a front end makes one vector of, so that batches of speech and of text are of like size.
+    """
+    return max(1, spec.sample_rate // 100) if spec.kind == FeatureKind.AUDIO else 1
+
+
 def pack(arrays: list[np.ndarray], spec: FeatureSpec, name: str, problem: str) -> Column:
     """Lays one feature of encoded examples end to end, checking each.
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from t2t.constants import TARGETS, TRAIN
-from t2t.data.columns import Column, pack, select
+from t2t.data.columns import SEQUENCES, Column, pack, select
 from t2t.data.manifest import ANEW
 from t2t.errors import MachineError, UserError
 from t2t.features import FeatureKind, FeatureSpec
@@ -30,7 +30,7 @@ from t2t.problems.samples import check_samples
 from t2t.text.files import VocabularyFile, read_encoders
 
 CHUNK = 1000
-"""Samples that are encoded together."""
+"""Samples that are encoded together, where a problem says nothing else."""
 
 EMPTY = "with an empty side"
 
@@ -86,8 +86,7 @@ def encode_chunk(
             raise UserError(f"problem {problem.name}: an example lacks feature {name!r}; correct its encode_samples")
         columns[name] = pack([example[name] for example in encoded], spec, name, problem.name)
     if split == TRAIN:
-        tokens = [columns[name].lengths for name, spec in features.items() if spec.kind == FeatureKind.TOKENS]
-        columns = _drop(columns, tokens, problem.max_length, len(encoded), dropped)
+        columns = _drop(problem, features, columns, dropped)
         return Chunk(columns, len(samples), +dropped, {}, frozenset())
     texts = _raw_texts(problem, features, samples) if len(encoded) == len(samples) else {}
     return Chunk(columns, len(samples), +dropped, texts, _altered(problem, texts, encoded))
@@ -114,15 +113,27 @@ def _has_empty_text(sample: Sample) -> bool:
 
 
 def _drop(
-    columns: dict[str, Column], tokens: list[np.ndarray], max_length: int, rows: int, dropped: Counter
+    problem: Problem, features: Mapping[str, FeatureSpec], columns: dict[str, Column], dropped: Counter
 ) -> dict[str, Column]:
-    empty, long = np.zeros((2, rows), dtype=bool)
-    for lengths in tokens:
-        empty |= lengths <= 1  # nothing but the end of sequence
-        long |= lengths > max_length
+    """Leaves out examples with an empty side, or too long a one; text whose target is a class may have any length."""
+    rows = len(next(iter(columns.values())).lengths)
+    empty, long, lasting = np.zeros((3, rows), dtype=bool)
+    seconds = getattr(problem, "max_audio_seconds", 0)
+    is_cut = features[TARGETS].kind == FeatureKind.LABEL
+    for name, spec in features.items():
+        lengths = columns[name].lengths
+        if spec.kind == FeatureKind.TOKENS:
+            empty |= lengths <= 1  # nothing but the end of sequence
+            if not is_cut:
+                long |= lengths > problem.max_length
+        elif spec.kind in SEQUENCES:
+            empty |= lengths == 0
+        if spec.kind == FeatureKind.AUDIO and seconds:
+            lasting |= lengths > seconds * spec.sample_rate
     dropped[EMPTY] += int(empty.sum())
-    dropped[f"longer than {max_length} ids"] += int((long & ~empty).sum())
-    return {name: select(column, ~(empty | long)) for name, column in columns.items()}
+    dropped[f"longer than {problem.max_length} ids"] += int((long & ~empty).sum())
+    dropped[f"longer than {seconds:g} s"] += int((lasting & ~long & ~empty).sum())
+    return {name: select(column, ~(empty | long | lasting)) for name, column in columns.items()}
 
 
 class EncodingPool:
@@ -158,7 +169,7 @@ class EncodingPool:
             UserError: see `encode_chunk`.
             MachineError: a worker died.
         """
-        chunks = _chunks(samples)
+        chunks = _chunks(samples, self._problem.chunk_size or CHUNK)
         if self._pool is None:
             yield from (self._local.encode(vocabularies, split, chunk, first) for first, chunk in chunks)
             return
@@ -201,10 +212,10 @@ class _Encoder:
         return encode_chunk(self._problem, self._features, split, samples, first)
 
 
-def _chunks(samples: Iterable[Sample]) -> Iterator[tuple[int, list[Sample]]]:
+def _chunks(samples: Iterable[Sample], size: int) -> Iterator[tuple[int, list[Sample]]]:
     """Yields chunks, each with the number of its first sample, counted from 1."""
     stream, first = iter(samples), 1
-    while chunk := list(islice(stream, CHUNK)):
+    while chunk := list(islice(stream, size)):
         yield first, chunk
         first += len(chunk)
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from t2t.data.columns import batch_dtype, item_shape, length_unit
+from t2t.data.lengths import lengths_of, longest_of
 from t2t.data.reader import SplitReader
 
 
@@ -13,12 +15,21 @@ def extreme_batches(
     """Returns dummy batches of a split's extreme shapes: its longest sequences, and its shortest with most rows."""
     names = columns or {name: name for name in reader.features}
     sequences = [name for name, stored in names.items() if reader.is_sequence(stored)]
-    longest = min(max((reader.longest[names[name]] for name in sequences), default=1), max_length)
-    shortest = min((int(reader.lengths(names[name]).min()) for name in sequences), default=1)
+    longest = max((longest_of(reader, names[name], max_length) for name in sequences), default=1)
+    shortest = min((int(lengths_of(reader, names[name]).min()) for name in sequences), default=1)
     batches = []
-    for width in sorted({longest, max(1, shortest)}, reverse=True):
+    for width in sorted({longest, max(1, min(shortest, longest))}, reverse=True):
         rows = max(1, batch_size // width) if sequences else batch_size
         rows = min(rows, len(reader))
         single = {n: reader.single(np.zeros(rows, np.int64), s) for n, s in names.items() if n not in sequences}
-        batches.append({name: np.full((rows, width), 2, np.int32) for name in sequences} | single)
+        of_ids = {name: _dummy(reader, names[name], rows, width, max_length) for name in sequences}
+        batches.append(of_ids | single)
     return batches
+
+
+def _dummy(reader: SplitReader, stored: str, rows: int, width: int, max_length: int) -> np.ndarray:
+    """Returns rows of a sequence feature that hold something everywhere, as wide as it gets in such a batch."""
+    spec = reader.features[stored]
+    shape = (rows, min(width, longest_of(reader, stored, max_length)) * length_unit(spec), *item_shape(spec))
+    dtype = batch_dtype(spec)
+    return np.full(shape, 2 if dtype.kind == "i" else 0.5, dtype)

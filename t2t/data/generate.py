@@ -304,5 +304,5 @@ def _log_vocabularies(problem: Problem) -> None:
         seen.setdefault(encoder.fingerprint, []).append(name)
     for names in seen.values():
         encoder = problem.encoders[names[0]]
-        note = f" ({asked:,} asked for)" if learnt and asked and encoder.kind != "byte" else ""
+        note = f" ({asked:,} asked for)" if learnt and asked and encoder.kind not in ("byte", "label") else ""
         log.info("vocabulary of %s: %s, %s ids%s", ", ".join(names), encoder.kind, f"{encoder.vocab_size:,}", note)

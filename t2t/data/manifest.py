@@ -19,7 +19,10 @@ MANIFEST_NAME = "manifest.json"
 FORMAT = 1
 """Version of the layout of the files; newer ones are refused."""
 
-_DECLARED = ("vocab_kind", "vocab_size", "vocabulary", "shared_vocabulary", "class_labels", "max_length")
+_DECLARED = (
+    "vocab_kind", "vocab_size", "vocabulary", "shared_vocabulary", "class_labels", "max_length", "max_audio_seconds",
+    "sample_rate", "image_shape", "image_fit",
+)  # fmt: skip
 """Attributes of a problem on which its data depends."""
 
 ANEW = "delete that folder and run t2t-datagen again"

@@ -1,5 +1,7 @@
 """From a split to batches of numpy arrays: endless for training, each example once for evaluation.
 
+Lengths are those of ids and vectors; audio counts one each 10 ms (`length_unit`), and its rows are padded with zeros.
+
 Letters: B rows of a batch, L its padded length.
 """
 
@@ -7,11 +9,12 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from t2t.constants import EOS_ID
+from t2t.constants import EOS_ID, TARGETS
 from t2t.data.batching import LADDER_STEP, Batch, Ladder, cut
-from t2t.data.columns import batch_dtype, pad
+from t2t.data.columns import batch_dtype, length_unit, pad
 from t2t.data.curriculum import Curriculum
 from t2t.data.fixed_shapes import FixedShapes
+from t2t.data.lengths import cut_to, is_label, lengths_of_all, longest_of_all, of_ids, short_enough
 from t2t.data.reader import SplitReader
 from t2t.data.sampler import WindowedOrder
 from t2t.errors import UserError, did_you_mean
@@ -46,7 +49,8 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         window: examples that are sorted by length together; it should hold 50 batches or more.
         columns: feature name to stored feature name, e.g. `{"inputs": "targets", "targets": "inputs"}`; None for all
             features under their own names.
-        max_length: examples with a longer sequence are skipped; None to skip none.
+        max_length: examples with a longer sequence of ids are skipped, or, where the target is a class, cut; None to
+            skip and cut none. Audio may have any length.
         ladder_step: ratio of neighbouring widths, see `Ladder`.
         fixed_shapes: at most so many shapes occur, see `FixedShapes`; 0 for any.
         curriculum: which examples are short enough when; None for all at any time.
@@ -75,9 +79,10 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         self._columns = _checked_columns(reader, columns)
         self._sequences = _sequences(reader, self._columns)
         self._order = WindowedOrder(len(reader), seed, window)
-        self._ladder = Ladder(_longest(reader, self._sequences, max_length), ladder_step)
+        self._cuts = TARGETS in self._columns and is_label(reader, self._columns[TARGETS])
+        self._ladder = Ladder(longest_of_all(reader, self._sequences, max_length), ladder_step)
         self.skipped = self._count_skipped()
-        """Examples of each epoch that are longer than `max_length`."""
+        """Examples of each epoch that are longer than `max_length` and left out."""
         self._shapes = self._choose_shapes(fixed_shapes) if fixed_shapes else None
         self._check_curriculum()
         self._plan: tuple[tuple[int, int, int], list[Batch]] | None = None
@@ -150,16 +155,20 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
                 f"({', '.join(sorted(single))}), of which no row can be empty; set fixed_shapes=0"
             )
         _, lengths = self._of_window(0, 0)
-        longest = {name: _longest(self._reader, {name: s}, self._max_length) for name, s in self._sequences.items()}
+        longest = {
+            name: longest_of_all(self._reader, {name: s}, self._max_length) for name, s in self._sequences.items()
+        }
         return FixedShapes.choose(lengths, count, longest, self._batch_size)
 
     def _of_window(self, epoch: int, window: int, limit: int | None = None) -> tuple[np.ndarray, Arrays]:
         """Returns the examples of a window that are short enough, and their lengths; `limit` is the curriculum's."""
         indices = self._order.indices(epoch, window)
-        lengths = _lengths(self._reader, self._sequences, indices)
+        lengths = lengths_of_all(self._reader, self._sequences, indices)
         if self.skipped or limit is not None:
-            keep = _short_enough(lengths, self._max_length if limit is None else limit)
+            keep = short_enough(self._limited(lengths), self._max_length if limit is None else limit)
             indices, lengths = indices[keep], {name: counts[keep] for name, counts in lengths.items()}
+        if self._cuts and self._max_length is not None:
+            lengths |= cut_to(self._limited(lengths), self._max_length)
         return indices, lengths
 
     def _check_curriculum(self) -> None:
@@ -167,23 +176,26 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         if self._curriculum is None:
             return
         shortest = min((lengths.min() for lengths in self._all_longest()), default=0)
-        if shortest > self._curriculum.first or not self._sequences:
-            found = f"the shortest has {shortest}" if self._sequences else "it has no sequences"
+        limited = self._limited(self._sequences)
+        if shortest > self._curriculum.first or not limited:
+            found = f"the shortest has {shortest}" if limited else "it has no sequences of ids"
             raise UserError(
                 f"hparam curriculum_length={self._curriculum.first}: no {self._reader.split} example of "
                 f"{self._reader.problem} is so short ({found}); set it higher, or to 0"
             )
 
     def _all_longest(self) -> Iterator[np.ndarray]:
-        """Yields the length of each example's longest sequence, many at a time."""
-        count = len(self._reader) if self._sequences else 0
+        """Yields the length of each example's longest sequence of ids, many at a time."""
+        limited = self._limited(self._sequences)
+        count = len(self._reader) if limited else 0
         for start in range(0, count, _SCAN):
-            lengths = _lengths(self._reader, self._sequences, np.arange(start, min(start + _SCAN, count)))
+            lengths = lengths_of_all(self._reader, limited, np.arange(start, min(start + _SCAN, count)))
             yield np.maximum.reduce(list(lengths.values()))
 
     def _count_skipped(self) -> int:
-        longest = max((self._reader.longest[stored] for stored in self._sequences.values()), default=0)
-        if self._max_length is None or longest <= self._max_length:
+        limited = self._limited(self._sequences)
+        longest = max((self._reader.longest[stored] for stored in limited.values()), default=0)
+        if self._cuts or self._max_length is None or longest <= self._max_length:
             return 0
         count = len(self._reader)
         skipped = sum(int((lengths > self._max_length).sum()) for lengths in self._all_longest())
@@ -194,6 +206,10 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             )
         return skipped
 
+    def _limited(self, by_name: Mapping) -> dict:
+        """Returns the entries of the features to which `max_length` applies."""
+        return of_ids(self._reader, self._sequences, by_name)
+
 
 class EvalBatches:
     """Batches that hold each example of a split exactly once, sorted by length; may be iterated many times.
@@ -203,7 +219,8 @@ class EvalBatches:
         batch_size: padded tokens a side, or examples where no feature is a sequence.
         columns: as of `TrainingBatches`.
         limit: use the first so many examples; None for all.
-        max_length: longer sequences are cut to it, their end of sequence kept, and counted in `cut`; None to cut none.
+        max_length: longer sequences of ids are cut to it, their end of sequence kept, and counted in `cut`; None to
+            cut none. Audio may have any length.
         ladder_step: ratio of neighbouring widths, see `Ladder`.
     """
 
@@ -221,13 +238,14 @@ class EvalBatches:
         self._columns = _checked_columns(reader, columns)
         sequences = _sequences(reader, self._columns)
         indices = np.arange(min(len(reader), len(reader) if limit is None else limit))
-        lengths = _lengths(reader, sequences, indices)
+        lengths = lengths_of_all(reader, sequences, indices)
         self.cut = 0
         """Examples with a sequence that was cut."""
-        if max_length is not None and lengths:
-            self.cut = int((~_short_enough(lengths, max_length)).sum())
-            lengths = {name: np.minimum(counts, max_length) for name, counts in lengths.items()}
-        ladder = Ladder(_longest(reader, sequences, max_length), ladder_step)
+        limited = of_ids(reader, sequences, lengths)
+        if max_length is not None and limited:
+            self.cut = int((~short_enough(limited, max_length)).sum())
+            lengths |= cut_to(limited, max_length)
+        ladder = Ladder(longest_of_all(reader, sequences, max_length), ladder_step)
         self._batches = cut(indices, lengths, batch_size, ladder)
 
     def __len__(self) -> int:
@@ -255,19 +273,6 @@ def _sequences(reader: SplitReader, columns: Mapping[str, str]) -> dict[str, str
     return {name: stored for name, stored in columns.items() if reader.is_sequence(stored)}
 
 
-def _longest(reader: SplitReader, sequences: Mapping[str, str], max_length: int | None) -> int:
-    longest = max((reader.longest[stored] for stored in sequences.values()), default=1)
-    return longest if max_length is None else min(longest, max_length)
-
-
-def _lengths(reader: SplitReader, sequences: Mapping[str, str], indices: np.ndarray) -> Arrays:
-    return {name: reader.lengths(stored, indices) for name, stored in sequences.items()}
-
-
-def _short_enough(lengths: Arrays, max_length: int) -> np.ndarray:
-    return np.maximum.reduce(list(lengths.values())) <= max_length
-
-
 def _read_batch(reader: SplitReader, batch: Batch, columns: Mapping[str, str]) -> Arrays:
     arrays = {}
     for name, stored in columns.items():
@@ -283,6 +288,7 @@ def _read_rows(reader: SplitReader, indices: np.ndarray, stored: str, width: int
     """Reads (B, L, ...) rows; a sequence that is longer than L is cut and, of tokens, ended anew."""
     values, lengths = reader.read(indices, stored)
     spec = reader.features[stored]
+    width *= length_unit(spec)
     rows = pad(values, lengths, max(width, int(lengths.max())), batch_dtype(spec))[:, :width]
     if spec.kind == FeatureKind.TOKENS:
         rows[lengths > width, -1] = EOS_ID

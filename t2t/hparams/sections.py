@@ -22,8 +22,8 @@ class ModelHParams:
     hidden_size: int = param(512, "Width D of the hidden states, in channels.", minimum=1)
     num_hidden_layers: int = param(6, "Number of layers in each stack.", minimum=1)
     max_length: int = param(
-        256, "Longest training example, in ids with end of sequence: longer ones are skipped; learned positions go no "
-        "further.", minimum=2,
+        256, "Longest training example, in ids with end of sequence: longer ones are skipped, or cut where the target "
+        "is a class; learned positions go no further.", minimum=2,
     )  # fmt: skip
     label_smoothing: float = param(
         0.1, "Probability mass e spread evenly over the vocabulary, a fraction.", minimum=0.0, maximum=0.99
@@ -94,7 +94,9 @@ class BatchHParams:
     """How examples become batches, see `t2t.data.batching`."""
 
     batch_size: int = param(
-        4096, "Padded tokens per side per replica per step (examples, where a problem has no sequence).", minimum=1
+        4096,
+        "Padded tokens per side per replica per step, of audio 10 ms each (examples, where a problem has no sequence).",
+        minimum=1,
     )
     effective_batch_size: int = param(
         0, "Padded tokens per side per update, all replicas together, reached by accumulation; 0 = one step.", minimum=0

@@ -41,6 +41,10 @@ class Source:
     skipped: int = 0
     """How many samples of the split a generator has left out since they were not needed; it adds them here."""
 
+    def anew(self) -> "Source":
+        """Returns a source of the same files, for a pass that counts and draws by itself."""
+        return Source(self.tmp_dir, random.Random(self.rng.random()), progress=self.progress)
+
 
 @dataclasses.dataclass(frozen=True)
 class Finished:
@@ -93,7 +97,11 @@ class Problem(ABC):
     metrics: tuple[str, ...] = ()
     """Names of the metrics of its decodes, the first of them choosing `best`; see `t2t.metrics`."""
     max_length: int = 256
-    """Training examples with a sequence of more ids than this, end of sequence included, are dropped."""
+    """Training examples with a sequence of more ids than this, end of sequence included, are dropped; where the target
+    is a class they are kept, and training cuts their text instead."""
+    chunk_size: int = 0
+    """Samples that are encoded together, few where they are large, since some chunks are in memory at a time; 0 for as
+    many as is usual."""
     options_class: ClassVar[type[ProblemOptions]] = ProblemOptions
     encoders: Mapping[str, TextEncoder]
     """By feature name; set by `with_encoders` once the vocabularies exist."""

@@ -16,7 +16,7 @@ A new one is a short subclass that says which vocabulary it wants and yields str
 import dataclasses
 import logging
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ from t2t.constants import EOS_ID, INPUTS, TARGETS, TRAIN
 from t2t.errors import UserError
 from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.problems.base import Problem, ProblemOptions, Sample, Source, file_option
-from t2t.problems.samples import check_samples, samples_of, shown, text_fault
+from t2t.problems.labels import ClassTargets
+from t2t.problems.samples import check_samples, samples_of, text_fault
 from t2t.text import encoder_class
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import read_vocabulary
@@ -36,7 +37,6 @@ from t2t.text.token import TokenEncoder
 log = logging.getLogger("t2t")
 
 _SAMPLES_BETWEEN_NEWS = 1000
-_CLASSES_SHOWN = 10
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,8 +91,7 @@ class TextProblem(Problem):
         groups = [self.text_features] if self.shared_vocabulary else [(name,) for name in self.text_features]
         encoders: dict[str, TextEncoder] = {}
         for names in groups:
-            fresh = Source(source.tmp_dir, type(source.rng)(source.rng.random()), progress=source.progress)
-            encoders |= dict.fromkeys(names, self._learn(names, fresh))
+            encoders |= dict.fromkeys(names, self._learn(names, source.anew()))
         return encoders
 
     def _learn(self, names: tuple[str, ...], source: Source) -> TextEncoder:
@@ -172,49 +171,33 @@ class Text2Self(TextProblem):
     metrics = ("neg_log_perplexity", "accuracy")
 
 
-class Text2Class(TextProblem):
+class Text2Class(ClassTargets, TextProblem):
     """Text to one of a few classes: samples are `{"inputs": str, "targets": class name}`."""
 
     text_features = (INPUTS,)
-    class_labels: tuple[str, ...] = ()
-    """Names of the classes; a target's id is its position here."""
-    metrics = ("accuracy",)
 
-    def __init__(self, **options: Any):
-        super().__init__(**options)
-        self._label_ids = {label: position for position, label in enumerate(self.class_labels)}
+    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+        """Learns the vocabulary of the text, and collects the classes where they are not declared."""
+        return TextProblem.build_encoders(self, source) | ClassTargets.build_encoders(self, source)
 
     def sample_fault(self, sample: Any) -> str:
         """The text must be text, and the target one of the classes."""
-        more = ", ..." if len(self.class_labels) > _CLASSES_SHOWN else ""
-        classes = f"class_labels ({', '.join(map(str, self.class_labels[:_CLASSES_SHOWN]))}{more})"
-        if fault := text_fault(sample, self.text_features, f" and one of its {classes} for {TARGETS!r}"):
-            return fault
-        if TARGETS not in sample:
-            return f"has no {TARGETS!r}; it must be one of its {classes}"
-        label = sample[TARGETS]
-        known = isinstance(label, Hashable) and label in self._label_ids
-        return "" if known else f"has {shown(label)} for {TARGETS!r}, which is none of its {classes}"
+        also = f" and one of its {self._described_classes()} for {TARGETS!r}"
+        return text_fault(sample, self.text_features, also) or self.target_fault(sample)
 
     def declared_spec(self) -> ProblemSpec:
         """One token feature and one label."""
-        return self._with_label(super().declared_spec())
+        return _joined(TextProblem.declared_spec(self), ClassTargets.declared_spec(self))
 
     def spec(self) -> ProblemSpec:
         """One token feature and one label."""
-        return self._with_label(super().spec())
-
-    def _with_label(self, spec: ProblemSpec) -> ProblemSpec:
-        label = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=len(self.class_labels))
-        return ProblemSpec(name=self.name, features={**spec.features, TARGETS: label})
+        return _joined(TextProblem.spec(self), ClassTargets.spec(self))
 
     def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
-        """Encodes the text, and each class name as its position in `class_labels`."""
-        encoded = super().encode_samples(samples)
-        for example, sample in zip(encoded, samples, strict=True):
-            example[TARGETS] = np.asarray(self._label_ids[sample[TARGETS]], dtype=np.int32)
-        return encoded
+        """Encodes the text, and each class name as its id."""
+        texts, labels = TextProblem.encode_samples(self, samples), ClassTargets.encode_samples(self, samples)
+        return [text | label for text, label in zip(texts, labels, strict=True)]
 
-    def decode_target(self, ids: Any) -> str:
-        """Returns the name of a class."""
-        return self.class_labels[int(ids)]
+
+def _joined(one: ProblemSpec, other: ProblemSpec) -> ProblemSpec:
+    return ProblemSpec(name=one.name, features={**one.features, **other.features})

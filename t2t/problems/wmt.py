@@ -11,17 +11,12 @@ https://www.statmt.org/wmt14/translation-task.html, through TensorFlow Datasets 
 Licence: research use, as the workshop states; each corpus has terms of its own.
 """
 
-import functools
-import itertools
-import math
-import operator
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import ClassVar
 
 from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
-from t2t.errors import UserError, one_line
 from t2t.problems.base import Sample, Source
+from t2t.problems.formats.tfds import read_tfds
 from t2t.problems.translation import Translation
 from t2t.registry import PROBLEMS, register_problem
 from t2t.text.lines import clean_line
@@ -45,7 +40,7 @@ class Wmt14(Translation):
             UserError: the data are not there and could not be downloaded.
         """
         self.check_split(split)
-        for pair in _read(self.name, self.dataset, _TFDS_SPLITS[split], source):
+        for pair in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], source):
             yield {
                 INPUTS: clean_line(pair[self.source_language], source.tally),
                 TARGETS: clean_line(pair[self.target_language], source.tally),
@@ -135,69 +130,3 @@ PROBLEMS.alias("translate_enfr_wmt8k", "wmt_enfr_tokens_8k")
 PROBLEMS.alias("translate_enfr_wmt32k", "wmt_enfr_tokens_32k")
 PROBLEMS.alias("translate_enfr_wmt128k", "wmt_enfr_tokens_128k")
 PROBLEMS.alias("translate_enfr_wmt_characters", "wmt_enfr_characters")
-
-
-def _read(problem: str, dataset: str, split: str, source: Source) -> Iterator[dict[str, bytes]]:
-    """Yields the examples of a TFDS split, downloading and preparing the data set where the folder has none."""
-    # Imported here: it loads TensorFlow, which nobody who only lists or builds other problems should wait for.
-    import tensorflow_datasets as tfds
-
-    folder = Path(source.tmp_dir) / "tensorflow_datasets"
-    try:
-        builder = tfds.builder(dataset, data_dir=folder)
-        builder.download_and_prepare()
-        info = builder.info.splits[split]
-        # A record has the text of both sides and little else.
-        share = source.enough_bytes / info.num_bytes if source.enough_bytes else 1.0
-        part = _beginnings(info.shard_lengths, share)
-        examples: Any = builder.as_dataset(
-            split=functools.reduce(operator.add, (tfds.core.ReadInstruction(split, *slice_) for slice_ in part)),
-            shuffle_files=False,
-            # A cache would hold a whole split in memory.
-            read_config=tfds.ReadConfig(try_autocache=False),
-        )
-    except Exception as error:  # TFDS lets through whatever its downloads, checks and extractors raise.
-        raise UserError(
-            f"{problem}: tfds.load({dataset!r}, split={split!r}, data_dir={str(folder)!r}) failed: "
-            f"{type(error).__name__}: {one_line(error)[:200]}; connect this machine to the network, or prepare the "
-            f"data set with TensorFlow Datasets elsewhere and copy its folder to {folder / dataset}"
-        ) from error
-    source.skipped += info.num_examples - sum(end - start for start, end in part)
-    yield from _iterated(problem, tfds.as_numpy(examples), folder / dataset)
-
-
-def _beginnings(lengths: Sequence[int], share: float) -> list[tuple[int, int]]:
-    """Returns which examples (from, to) to read: of each file the first ones.
-
-    TFDS shuffled the examples over all files when it wrote them, so that the beginnings stand for the whole; to get at
-    a part within a file it would read that from the start.
-
-    Args:
-        lengths: numbers of examples in the files.
-        share: of the examples, how many to read, rounded up for each file; 1 or more for all.
-    """
-    ends = itertools.accumulate(lengths)
-    return [
-        (end - length, end - length + math.ceil(length * min(share, 1.0)))
-        for end, length in zip(ends, lengths, strict=True)
-        if length
-    ]
-
-
-def _iterated(problem: str, examples: Iterable[dict[str, bytes]], place: Path) -> Iterator[dict[str, bytes]]:
-    """Yields examples; what TensorFlow raises while it reads them becomes a line, what their user raises does not."""
-    iterator, number = None, 0
-    while True:
-        try:
-            iterator = iter(examples) if iterator is None else iterator
-            example = next(iterator)
-        except StopIteration:
-            return
-        except Exception as error:  # one of the many classes of TensorFlow's errors, or of the system's
-            raise UserError(
-                f"{problem}: reading example {number + 1:,} of the data set in {place} failed: "
-                f"{type(error).__name__}: {one_line(error)[:200]}; if its files are damaged, delete that folder and "
-                f"run the same command again"
-            ) from error
-        number += 1
-        yield example

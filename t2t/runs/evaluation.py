@@ -9,6 +9,7 @@ import numpy as np
 
 from t2t.constants import INPUTS, TARGETS, TRAIN
 from t2t.data.generate import data_folder
+from t2t.data.lengths import lengths_of
 from t2t.data.pipeline import EvalBatches
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
@@ -208,7 +209,7 @@ def _arrays_of(reader: SplitReader, limit: int | None, stored: str) -> Iterator[
 def _examples_in(reader: SplitReader, columns, tokens: int) -> int:
     """Returns how many of a split's first examples have about so many tokens on their longer side; at least one."""
     stored = list((columns or dict.fromkeys(reader.features)).values()) if columns else list(reader.features)
-    lengths = [reader.lengths(name) for name in stored if reader.is_sequence(name)]
+    lengths = [lengths_of(reader, name) for name in stored if reader.is_sequence(name)]
     if not lengths:
         return min(len(reader), tokens)
     return max(1, int(np.searchsorted(np.cumsum(np.maximum.reduce(lengths)), tokens, side="right")))

@@ -3,6 +3,7 @@
 from t2t.errors import UnknownNameError, did_you_mean
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
+from t2t.text.label import LabelEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
 from t2t.text.token import TokenEncoder
@@ -12,6 +13,7 @@ ENCODER_CLASSES: dict[str, type[TextEncoder]] = {
     encoder.kind: encoder
     for encoder in (SentencePieceEncoder, ByteEncoder, TokenEncoder, SubwordEncoder, WordListEncoder)
 }
+"""Kinds of vocabularies of text, by name."""
 
 
 def encoder_class(kind: str) -> type[TextEncoder]:
@@ -26,3 +28,12 @@ def encoder_class(kind: str) -> type[TextEncoder]:
             f"use one of {', '.join(ENCODER_CLASSES)}"
         )
     return ENCODER_CLASSES[kind]
+
+
+def stored_class(kind: str) -> type[TextEncoder]:
+    """Returns the class of a kind of vocabulary that a file may hold: one of text, or names of classes.
+
+    Raises:
+        UnknownNameError: no such kind.
+    """
+    return LabelEncoder if kind == LabelEncoder.kind else encoder_class(kind)

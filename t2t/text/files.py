@@ -8,7 +8,7 @@ from pathlib import Path
 
 from t2t.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.errors import UserError, one_line
-from t2t.text import encoder_class
+from t2t.text import stored_class
 from t2t.text.encoder import TextEncoder, fingerprint_of
 from t2t.text.lines import GZIP_MAGIC, errors_of_reading
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS
@@ -18,6 +18,7 @@ PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
 
 _KIND_OF_SUFFIX = {
     ".spm": "sentencepiece", ".model": "sentencepiece", ".subwords": "subword", ".tokens": "token", ".bytes": "byte",
+    ".labels": "label",
 }  # fmt: skip
 
 
@@ -105,7 +106,7 @@ def read_vocabulary(path: Path | str) -> TextEncoder:
             f"a vocabulary that t2t-datagen made, or one of Tensor2Tensor (.subwords, or words after <pad> and <EOS>)"
         )
     try:
-        return encoder_class(kind).from_bytes(content)
+        return stored_class(kind).from_bytes(content)
     except UserError as error:
         raise UserError(f"vocabulary {path}: {error}") from None
 
@@ -145,6 +146,6 @@ def _read(path: Path, record: VocabularyFile, cure: str) -> TextEncoder:
             f"{record.fingerprint[:12]}); {cure}"
         )
     try:
-        return encoder_class(record.kind).from_bytes(content)
+        return stored_class(record.kind).from_bytes(content)
     except Exception as error:  # whatever a parser says of bytes that it does not know
         raise UserError(f"vocabulary {path} is damaged ({type(error).__name__}: {one_line(error)}); {cure}") from error

@@ -14,6 +14,7 @@ from t2t.errors import UserError
 from t2t.features import FeatureKind, ProblemSpec
 from t2t.metrics import metric_names
 from t2t.problems.base import Problem, Source
+from t2t.problems.text_problems import TextProblem
 from t2t.problems.variants import SUFFIXES
 from t2t.registry import PROBLEMS
 from t2t.runs.names import problem_named
@@ -25,6 +26,8 @@ SELF_MADE = [name for name in NAMES if not problem_named(name).requirements()]
 """Problems that need no files."""
 FROM_FILES = [name for name in NAMES if name not in SELF_MADE and "Datasets" not in problem_named(name).requirements()]
 """Problems that need files which they do not fetch themselves."""
+TWO_TEXTS = [name for name in NAMES if getattr(problem_named(name), "text_features", ()) == (INPUTS, TARGETS)]
+"""Problems both sides of which are text."""
 SAMPLES = 200
 VOCABULARY_SAMPLES = 2000
 
@@ -60,7 +63,7 @@ def test_declares_what_exists(name):
     assert problem.metrics
     assert set(problem.metrics) <= set(metric_names())
     assert problem.max_length > 1
-    assert problem.vocab_kind in ENCODER_CLASSES
+    assert not isinstance(problem, TextProblem) or problem.vocab_kind in ENCODER_CLASSES
     assert PROBLEMS.entry(name).summary.endswith(".")
     assert problem.options.changed() == {}
 
@@ -70,6 +73,22 @@ def test_its_file_opens_with_an_instance_its_source_and_its_licence(name):
     documentation = inspect.getmodule(PROBLEMS.get(name)).__doc__
     for word in ("inputs", "targets", "licence"):
         assert word in documentation.lower()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_declares_its_features_before_there_is_data(name):
+    problem = problem_named(name)
+    spec = problem.declared_spec()
+    assert spec.name == problem.name
+    assert TARGETS in spec.features
+    assert set(spec.features) <= {INPUTS, TARGETS}
+    texts = {feature for feature, one in spec.features.items() if one.kind == FeatureKind.TOKENS}
+    assert texts == set(getattr(problem, "text_features", ()))
+    for feature in spec.features.values():
+        assert len(feature.shape) == {FeatureKind.IMAGE: 3}.get(feature.kind, 0)
+        assert bool(feature.sample_rate) == (feature.kind == FeatureKind.AUDIO)
+    assert problem.sample_fault({})
+    assert problem.sample_fault([])
 
 
 @pytest.mark.parametrize("name", FROM_FILES)
@@ -134,7 +153,7 @@ def test_spec_is_plain_json(name, prepared):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TWO_TEXTS)
 def test_variants_rename_the_sides(name, suffix):
     base = problem_named(name)
     encoders = {INPUTS: TokenEncoder(("a",)), TARGETS: TokenEncoder(("b", "c"))}
@@ -152,4 +171,5 @@ def test_the_problems_that_tensor2tensor_users_ask_for_are_there():
     assert {
         "algorithmic_reverse_decimal40", "algorithmic_addition_binary40", "wmt_ende_tokens_32k", "wmt_enfr_tokens_32k",
         "translate_ende_multi30k", "text2text_files", "translate_ende_numbers",
+        "image_mnist", "image_cifar10", "languagemodel_lm1b32k", "languagemodel_wikitext103", "sentiment_imdb",
     } <= set(NAMES)  # fmt: skip

@@ -2,7 +2,9 @@ import random
 
 import pytest
 
+from t2t.problems.base import Source
 from t2t.problems.number_grammar import KINDS
+from t2t.runs.names import problem_named
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +16,30 @@ def number_phrases() -> dict[str, str]:
             phrase = draw(rng)
             assert found.setdefault(phrase.english, phrase.german) == phrase.german, phrase
     return found
+
+
+@pytest.fixture(scope="session")
+def prepared_tfds():
+    """Writes a small data set in TFDS's own files, through TFDS's builder of that name."""
+
+    def prepare(tmp_dir, dataset, splits):
+        import tensorflow_datasets as tfds
+
+        builder = tfds.builder(dataset, data_dir=tmp_dir / "tensorflow_datasets")
+        keyed = {split: list(enumerate(examples)) for split, examples in splits.items()}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(builder, "_split_generators", lambda *_, **__: keyed)
+            tfds.disable_progress_bar()
+            builder.download_and_prepare()
+
+    return prepare
+
+
+@pytest.fixture
+def drawn(tmp_path):
+    """All samples of a split of a registered problem."""
+
+    def draw(name, split, **options):
+        return list(problem_named(name, options).generate_samples(split, Source(tmp_path, random.Random(0))))
+
+    return draw

@@ -1,0 +1,65 @@
+"""How long examples are where they are held against each other: ids, vectors, and 10 ms of audio count one each.
+
+Letters: N examples.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from t2t.data.columns import length_unit
+from t2t.data.reader import SplitReader
+from t2t.features import FeatureKind
+
+
+def is_label(reader: SplitReader, stored: str) -> bool:
+    """Tells whether a feature is a class."""
+    return reader.features[stored].kind == FeatureKind.LABEL
+
+
+def of_ids(reader: SplitReader, sequences: Mapping[str, str], by_name: Mapping) -> dict:
+    """Returns the entries of the features that `max_length` is about: all sequences but audio.
+
+    Args:
+        reader: of the split.
+        sequences: feature name to stored feature name.
+        by_name: of some or all of the features, anything.
+    """
+    kinds = {name: reader.features[sequences[name]].kind for name in by_name}
+    return {name: found for name, found in by_name.items() if kinds[name] != FeatureKind.AUDIO}
+
+
+def lengths_of(reader: SplitReader, stored: str, indices: np.ndarray | None = None) -> np.ndarray:
+    """Returns the lengths, (N,) int32, of the examples asked for, or of all; see `length_unit`."""
+    unit = length_unit(reader.features[stored])
+    lengths = reader.lengths(stored, indices)
+    return lengths if unit == 1 else -(-lengths // unit)
+
+
+def lengths_of_all(
+    reader: SplitReader, sequences: Mapping[str, str], indices: np.ndarray | None
+) -> dict[str, np.ndarray]:
+    """Returns `lengths_of` each of some features, by name."""
+    return {name: lengths_of(reader, stored, indices) for name, stored in sequences.items()}
+
+
+def longest_of(reader: SplitReader, stored: str, max_length: int | None) -> int:
+    """Returns the longest length of a sequence feature that a batch may hold."""
+    spec = reader.features[stored]
+    longest = -(-reader.longest[stored] // length_unit(spec))
+    return longest if max_length is None or spec.kind == FeatureKind.AUDIO else min(longest, max_length)
+
+
+def longest_of_all(reader: SplitReader, sequences: Mapping[str, str], max_length: int | None) -> int:
+    """Returns the largest `longest_of` some features; 1 where there are none."""
+    return max((longest_of(reader, stored, max_length) for stored in sequences.values()), default=1)
+
+
+def short_enough(lengths: Mapping[str, np.ndarray], max_length: int) -> np.ndarray:
+    """Returns (N,) bool: whether none of an example's lengths is above the limit."""
+    return np.maximum.reduce(list(lengths.values())) <= max_length
+
+
+def cut_to(lengths: Mapping[str, np.ndarray], max_length: int) -> dict[str, np.ndarray]:
+    """Returns lengths of which none is above the limit."""
+    return {name: np.minimum(counts, max_length) for name, counts in lengths.items()}

@@ -1,0 +1,150 @@
+"""Inputs that need no vocabulary, images and waveforms, to be combined with any targets.
+
+class MyPictures(ImageInputs, ClassTargets): ...    a picture to one of a few classes
+class MySpeech(AudioInputs, TextProblem): ...       a waveform to text, with `text_features = (TARGETS,)`
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t.constants import INPUTS, TARGETS
+from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.problems.base import Problem, Sample
+from t2t.problems.formats.audio import read_audio, resampled
+from t2t.problems.formats.images import resized
+from t2t.problems.labels import ClassTargets
+from t2t.problems.samples import shown
+from t2t.problems.text_problems import TextProblem
+
+
+class ArrayInputs(Problem):
+    """The input side of a problem; what follows it among the base classes gives the targets."""
+
+    def input_feature(self) -> FeatureSpec:
+        """Returns what the inputs are."""
+        raise NotImplementedError
+
+    def input_fault(self, value: Any) -> str:
+        """Returns what is wrong with a sample's inputs, empty where nothing is."""
+        raise NotImplementedError
+
+    def input_array(self, value: Any) -> np.ndarray:
+        """Returns a sample's inputs as they are stored."""
+        raise NotImplementedError
+
+    def sample_fault(self, sample: Any) -> str:
+        """The inputs must be what they are declared to be; the targets are judged by the other base class."""
+        if not isinstance(sample, Mapping):
+            return f"is of type {type(sample).__name__}; it must be a dict"
+        if INPUTS not in sample:
+            return f"has no {INPUTS!r}"
+        return self.input_fault(sample[INPUTS]) or super().sample_fault(sample)
+
+    def declared_spec(self) -> ProblemSpec | None:
+        """The inputs and what the other base class declares."""
+        return self._with_inputs(super().declared_spec())
+
+    def spec(self) -> ProblemSpec:
+        """The inputs and what the other base class has."""
+        return self._with_inputs(super().spec())
+
+    def _with_inputs(self, spec: ProblemSpec) -> ProblemSpec:
+        features = {INPUTS: self.input_feature(), **spec.features}
+        return dataclasses.replace(spec, features=features, shared_vocabulary=False)
+
+    def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
+        """Encodes the targets and adds the inputs."""
+        encoded = super().encode_samples(samples)
+        return [
+            {INPUTS: self.input_array(sample[INPUTS]), **example}
+            for sample, example in zip(samples, encoded, strict=True)
+        ]
+
+
+class ImageInputs(ArrayInputs):
+    """Images of one size: a sample has (height, width, channels) uint8 for `inputs`, of any size."""
+
+    image_shape: tuple[int, int, int] = (0, 0, 0)
+    """(height, width, channels) of stored images; others are resized, see `resized`."""
+    image_fit: str = "squash"
+    """What becomes of images of other proportions, see `resized`."""
+
+    def input_feature(self) -> FeatureSpec:
+        """An image."""
+        return FeatureSpec(kind=FeatureKind.IMAGE, shape=self.image_shape)
+
+    def input_fault(self, value: Any) -> str:
+        """An image is an array of bytes with its channels last."""
+        if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 3 or not value.size:
+            found = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else shown(value)
+            return f"has {found} for {INPUTS!r}; an image is a numpy array (height, width, channels) of uint8"
+        if value.shape[2] != self.image_shape[2]:
+            return f"has an image of {value.shape[2]} channels for {INPUTS!r}; it must have {self.image_shape[2]}"
+        return ""
+
+    def input_array(self, value: Any) -> np.ndarray:
+        """Returns an image in the problem's size."""
+        return resized(value, *self.image_shape[:2], fit=self.image_fit)
+
+
+class AudioInputs(ArrayInputs):
+    """Waveforms of one rate: a sample has the path of an audio file, or samples, for `inputs`."""
+
+    sample_rate: int = 16_000
+    """Samples per second of stored audio; files of another rate are resampled."""
+    max_audio_seconds: float = 0.0
+    """Training examples that last longer are dropped; 0 for no limit."""
+    chunk_size = 32
+
+    def input_feature(self) -> FeatureSpec:
+        """A waveform."""
+        return FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=self.sample_rate)
+
+    def input_fault(self, value: Any) -> str:
+        """A waveform is a file or an array."""
+        if isinstance(value, Path):
+            return ""
+        if isinstance(value, np.ndarray) and value.ndim == 1 and np.issubdtype(value.dtype, np.floating):
+            return ""
+        return (
+            f"has {shown(value)} for {INPUTS!r}; a waveform is the pathlib.Path of an audio file, or a numpy array "
+            f"(samples,) of float in [-1, 1] at {self.sample_rate} Hz"
+        )
+
+    def input_array(self, value: Any) -> np.ndarray:
+        """Returns (samples,) float32 in [-1, 1] at the problem's rate; channels of a file are averaged."""
+        if isinstance(value, Path):
+            waveform, rate = read_audio(value)
+            return resampled(waveform, rate, self.sample_rate)
+        return value.astype(np.float32)
+
+
+class Image2Class(ImageInputs, ClassTargets):
+    """Image to one of a few classes: samples are `{"inputs": (height, width, channels) uint8, "targets": name}`."""
+
+
+class Image2Text(ImageInputs, TextProblem):
+    """Image to text: samples are `{"inputs": (height, width, channels) uint8, "targets": str}`."""
+
+    text_features = (TARGETS,)
+    metrics = ("bleu", "accuracy")
+
+
+class Speech2Text(AudioInputs, TextProblem):
+    """Speech to text: samples are `{"inputs": path of an audio file, "targets": str}`; bytes by default."""
+
+    text_features = (TARGETS,)
+    vocab_kind = "byte"
+    max_length = 512
+    max_audio_seconds = 20.0
+    metrics = ("wer", "accuracy")
+
+
+class Audio2Class(AudioInputs, ClassTargets):
+    """Sound to one of a few classes: samples are `{"inputs": path of an audio file, "targets": name}`."""
+
+    max_audio_seconds = 20.0

@@ -1,0 +1,128 @@
+"""Small photographs of things and animals: CIFAR-10 and CIFAR-100, 32 x 32 in colour.
+
+One instance:
+    inputs   a photograph of a frog, (32, 32, 3) intensities
+    targets  frog
+
+50,000 images, of which the last 5,000 are held out for development (He et al. 2016, "Deep residual learning", section
+4.2), and 10,000 to test with. Source: Krizhevsky 2009, "Learning multiple layers of features from tiny images"; the
+original files, binary or Python version, or TensorFlow Datasets (`cifar10`, `cifar100`), whose training images come in
+another order. Pickles are read without running what they name (`formats/cifar.py`).
+Licence: none stated; to be cited where it is used.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import ClassVar
+
+import numpy as np
+
+from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.errors import UserError
+from t2t.problems.array_inputs import Image2Class
+from t2t.problems.base import Sample, Source
+from t2t.problems.formats import cifar
+from t2t.problems.formats.archive import first_there, read_members
+from t2t.problems.formats.tfds import read_tfds
+from t2t.registry import register_problem
+
+_HELD_OUT = 5000
+_CIFAR100 = """
+apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle
+caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant flatfish
+forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle
+mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine
+possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel streetcar
+sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale
+willow_tree wolf woman worm
+"""
+_TFDS_SPLITS = {TRAIN: f"train[:-{_HELD_OUT}]", DEV: f"train[-{_HELD_OUT}:]", TEST: "test"}
+
+
+class Cifar(Image2Class):
+    """What both sets of classes share."""
+
+    splits = (TRAIN, DEV, TEST)
+    image_shape = (cifar.SIDE, cifar.SIDE, 3)
+    places: ClassVar[Sequence[str]] = ()
+    """Folders and archives of the original files."""
+    files: ClassVar[dict[str, Sequence[str]]] = {}
+    """By `train` and `test`, the names of the files, without `.bin`."""
+    label_bytes: ClassVar[int] = 1
+    """Bytes of labels before each image of the binary version."""
+    label_key: ClassVar[str] = "labels"
+    """What the labels are called in the Python version."""
+    dataset: ClassVar[str] = ""
+    """Name in TensorFlow Datasets."""
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the images of a split: from the original files where they are there, else through TFDS.
+
+        Raises:
+            UserError: a file is missing or damaged, or TFDS cannot get the data.
+        """
+        self.check_split(split)
+        place = first_there(source.tmp_dir, self.places)
+        if place is None:
+            instead = f"; or put one of {', '.join(self.places)} into {source.tmp_dir}"
+            for example in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], source, instead):
+                yield {INPUTS: example["image"], TARGETS: self.class_labels[int(example["label"])]}
+            return
+        images, labels = self._read(place, TEST if split == TEST else TRAIN)
+        held_out = min(_HELD_OUT, len(images) // 10)  # smaller files than the original ones serve for trials
+        part = {TRAIN: slice(0, -held_out or None), DEV: slice(len(images) - held_out, None), TEST: slice(None)}[split]
+        for image, label in zip(images[part], labels[part], strict=True):
+            yield {INPUTS: image, TARGETS: self.class_labels[label]}
+
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the archive, or the files of the folder, that is read."""
+        place = first_there(tmp_dir, self.places)
+        if place is None or place.is_file():
+            return {place.name: place} if place else {}
+        names = [name + end for names in self.files.values() for name in names for end in ("", ".bin")]
+        return {name: place / name for name in names if (place / name).is_file()}
+
+    def requirements(self) -> str:
+        """Returns which files are looked for, and what else is read."""
+        return (
+            f"one of {', '.join(self.places)} in --tmp_dir; else {self.dataset} of TensorFlow Datasets in "
+            f"--tmp_dir/tensorflow_datasets, downloaded where it is missing"
+        )
+
+    def _read(self, place: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
+        wanted = self.files[part]
+        found = read_members(place, lambda path: PurePosixPath(path).name.removesuffix(".bin") in wanted)
+        by_name = {PurePosixPath(path).name: content for path, content in found.items()}
+        parts = []
+        for name in wanted:
+            if name + ".bin" in by_name:
+                parts.append(cifar.read_binary(by_name[name + ".bin"], self.label_bytes, f"{name}.bin in {place}"))
+            elif name in by_name:
+                parts.append(cifar.read_python(by_name[name], self.label_key, f"{name} in {place}"))
+            else:
+                raise UserError(f"{self.name}: {place} has neither {name} nor {name}.bin; download it again")
+        images, labels = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        if labels.max(initial=0) >= len(self.class_labels):
+            raise UserError(f"{self.name}: {place} has a label {labels.max()}; it is of another data set")
+        return images, labels
+
+
+@register_problem("image_cifar10")
+class ImageCifar10(Cifar):
+    """Small photographs of ten kinds of things (CIFAR-10, 50,000 images of 32 x 32)."""
+
+    class_labels = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+    places = ("cifar-10-batches-bin", "cifar-10-batches-py", "cifar-10-binary.tar.gz", "cifar-10-python.tar.gz")
+    files = {TRAIN: tuple(f"data_batch_{number}" for number in range(1, 6)), TEST: ("test_batch",)}
+    dataset = "cifar10"
+
+
+@register_problem("image_cifar100")
+class ImageCifar100(Cifar):
+    """Small photographs of a hundred kinds of things (CIFAR-100, 50,000 images of 32 x 32)."""
+
+    class_labels = tuple(_CIFAR100.split())
+    places = ("cifar-100-binary", "cifar-100-python", "cifar-100-binary.tar.gz", "cifar-100-python.tar.gz")
+    files = {TRAIN: ("train",), TEST: ("test",)}
+    label_bytes, label_key = 2, "fine_labels"
+    dataset = "cifar100"

@@ -1,0 +1,45 @@
+"""One's own texts and their classes, no code needed.
+
+One instance, of a file with a class, a TAB and a text on each line:
+    inputs   an idle picture that wears its heart on its sleeve
+    targets  bad
+
+The classes are those that occur in the training file. Source and licence are those of the user's files.
+"""
+
+from collections.abc import Iterator
+
+from t2t.constants import INPUTS, TARGETS
+from t2t.problems.base import Sample, Source
+from t2t.problems.split_files import SplitFiles
+from t2t.problems.text_problems import Text2Class
+from t2t.registry import register_problem
+from t2t.text.label import listed
+
+
+class LabelledFiles(SplitFiles):
+    """What problems share whose files name a class on each line."""
+
+    def check_label(self, split: str, number: int, label: str) -> None:
+        """Raises UserError for a class that the training file does not have, or for none."""
+        known = self.encoders.get(TARGETS)
+        if not label or (known is not None and label not in known):
+            those = f", which is none of the training file's ({listed(known.names)})" if known is not None else ""
+            raise self.line_error(split, number, f"has class {label!r}{those}")
+
+
+@register_problem
+class ClassifyFiles(LabelledFiles, Text2Class):
+    """Your own texts to your own classes, told by --train_file and --dev_file: lines of class TAB text."""
+
+    line_form = "a class, a TAB and a text"
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the lines of a split, in the file's order.
+
+        Raises:
+            UserError: see `columns_of` and `check_label`.
+        """
+        for number, label, text in self.columns_of(split, source):
+            self.check_label(split, number, label)
+            yield {INPUTS: text, TARGETS: label}

@@ -1,0 +1,1 @@
+"""Files of the world: images, sound, archives, data sets of TensorFlow Datasets; read without running their code."""

@@ -1,0 +1,48 @@
+"""IDX, the format of MNIST's files: a magic number, the sizes of the axes, then the numbers.
+
+Source: LeCun, Cortes and Burges, http://yann.lecun.com/exdb/mnist/: two zero bytes, the type (0x08: unsigned byte), the
+number of axes, each size as four bytes with the highest first.
+"""
+
+import gzip
+import struct
+from pathlib import Path
+
+import numpy as np
+
+from t2t.errors import UserError
+from t2t.text.lines import GZIP_MAGIC, errors_of_reading
+
+_UNSIGNED_BYTES = 0x08
+
+
+def read_idx(path: Path | str, axes: int) -> np.ndarray:
+    """Reads a file of unsigned bytes, plain or gzip, seen from its content.
+
+    Args:
+        path: the file.
+        axes: how many it must have.
+
+    Returns:
+        uint8 of that many axes.
+
+    Raises:
+        UserError: the file is missing, or is no whole IDX file of so many axes; the message names it.
+    """
+    with errors_of_reading(path):
+        content = Path(path).read_bytes()
+        if content.startswith(GZIP_MAGIC):
+            content = gzip.decompress(content)
+    head = 4 + 4 * axes
+    if content[:4] != bytes((0, 0, _UNSIGNED_BYTES, axes)) or len(content) < head:
+        raise UserError(
+            f"{path}: begins with {content[:4].hex(' ') or 'nothing'}, and an IDX file of {axes} axes of bytes with "
+            f"00 00 08 {axes:02d}; images have 3 axes and labels 1: give the other file, or download it again"
+        )
+    shape = struct.unpack(f">{axes}I", content[4:head])
+    if len(content) - head != int(np.prod(shape, dtype=np.int64)):
+        raise UserError(
+            f"{path}: holds {len(content) - head:,} bytes after its head, which says {' x '.join(map(str, shape))}; "
+            f"it is cut short or damaged: download it again"
+        )
+    return np.frombuffer(content, np.uint8, offset=head).reshape(shape)

@@ -1,0 +1,119 @@
+"""Data sets of TensorFlow Datasets, which loads TensorFlow and so is imported where it is read and nowhere else."""
+
+import functools
+import itertools
+import math
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t.errors import UserError, one_line
+from t2t.problems.base import Source
+
+FOLDER = "tensorflow_datasets"
+"""Name of the folder of prepared data sets in that of raw files."""
+
+
+def read_tfds(problem: str, dataset: str, split: str, source: Source, instead: str = "") -> Iterator[dict[str, Any]]:
+    """Yields the examples of a split, downloading and preparing the data set where the folder has none.
+
+    Args:
+        problem: its name, for messages.
+        dataset: name, and configuration after a slash.
+        split: name of a split, or a part of one as `train[:-5000]`, whose examples come in the order of the files. Of
+            a whole one, `source.enough_bytes` may say that a part will do.
+        source: where the folder is.
+        instead: what else the user could do where the data set is not to be had.
+
+    Yields:
+        Feature name to bytes, number or array.
+
+    Raises:
+        UserError: the data set cannot be prepared or read.
+    """
+    import tensorflow_datasets as tfds
+
+    folder = Path(source.tmp_dir) / FOLDER
+    try:
+        builder = tfds.builder(dataset, data_dir=folder)
+        builder.download_and_prepare()
+        instruction, left_out = _instruction(tfds, builder, split, source.enough_bytes)
+        # A cache would hold a whole split in memory.
+        config = tfds.ReadConfig(try_autocache=False)
+        examples: Any = builder.as_dataset(split=instruction, shuffle_files=False, read_config=config)
+    except Exception as error:  # TFDS lets through whatever its downloads, checks and extractors raise.
+        raise UserError(
+            f"{problem}: tfds.load({dataset!r}, split={split!r}, data_dir={str(folder)!r}) failed: "
+            f"{type(error).__name__}: {one_line(error)[:200]}; connect this machine to the network, or prepare the "
+            f"data set with TensorFlow Datasets elsewhere and copy its folder to {folder / dataset}{instead}"
+        ) from error
+    source.skipped += left_out
+    yield from _iterated(problem, tfds.as_numpy(examples), folder / dataset)
+
+
+def _instruction(tfds: Any, builder: Any, split: str, enough_bytes: int | None) -> tuple[Any, int]:
+    """Returns what to read, and how many examples of the split that leaves out."""
+    if "[" in split or not enough_bytes:
+        return split, 0
+    info = builder.info.splits[split]
+    # A record has the text and little else.
+    part = _beginnings(info.shard_lengths, enough_bytes / info.num_bytes)
+    instructions = (tfds.core.ReadInstruction(split, *slice_) for slice_ in part)
+    left_out = info.num_examples - sum(end - start for start, end in part)
+    return functools.reduce(operator.add, instructions), left_out
+
+
+def _beginnings(lengths: Sequence[int], share: float) -> list[tuple[int, int]]:
+    """Returns which examples (from, to) to read: of each file the first ones.
+
+    TFDS shuffled the examples over all files when it wrote them, so that the beginnings stand for the whole; to get at
+    a part within a file it would read that from the start.
+
+    Args:
+        lengths: numbers of examples in the files.
+        share: of the examples, how many to read, rounded up for each file; 1 or more for all.
+    """
+    ends = itertools.accumulate(lengths)
+    return [
+        (end - length, end - length + math.ceil(length * min(share, 1.0)))
+        for end, length in zip(ends, lengths, strict=True)
+        if length
+    ]
+
+
+def _iterated(problem: str, examples: Iterable[dict[str, bytes]], place: Path) -> Iterator[dict[str, bytes]]:
+    """Yields examples; what TensorFlow raises while it reads them becomes a line, what their user raises does not."""
+    iterator, number = None, 0
+    while True:
+        try:
+            iterator = iter(examples) if iterator is None else iterator
+            example = next(iterator)
+        except StopIteration:
+            return
+        except Exception as error:  # one of the many classes of TensorFlow's errors, or of the system's
+            raise UserError(
+                f"{problem}: reading example {number + 1:,} of the data set in {place} failed: "
+                f"{type(error).__name__}: {one_line(error)[:200]}; if its files are damaged, delete that folder and "
+                f"run the same command again"
+            ) from error
+        number += 1
+        yield example
+
+
+def class_names(problem: str, dataset: str, feature: str, source: Source) -> tuple[str, ...]:
+    """Returns the names of the classes of a label, which TensorFlow Datasets knows without the data.
+
+    Raises:
+        UserError: it has no such data set.
+    """
+    import tensorflow_datasets as tfds
+
+    try:
+        builder = tfds.builder(dataset, data_dir=Path(source.tmp_dir) / FOLDER)
+        return tuple(builder.info.features[feature].names)
+    except Exception as error:  # as above
+        raise UserError(
+            f"{problem}: TensorFlow Datasets does not tell the classes of {dataset}: {type(error).__name__}: "
+            f"{one_line(error)[:200]}; install the version that this package requires"
+        ) from error

@@ -1,0 +1,76 @@
+"""ImageNet: photographs of a thousand kinds of things (ILSVRC 2012).
+
+One instance:
+    inputs   a photograph of a goldfish, (224, 224, 3) intensities
+    targets  n01443537
+
+1,281,167 images to learn from; the 50,000 of validation are the dev split, since the labels of the test images are not
+public. Of each image the middle square is resized to one size and stored as it is, without compression: about 200 GB at
+224 x 224, 16 GB at 64 x 64, 4 GB at 32 x 32. Classes are called by their WordNet ids, in whose order they are numbered.
+Source: Russakovsky et al. 2015, "ImageNet Large Scale Visual Recognition Challenge", through TensorFlow Datasets
+(`imagenet2012`), which wants its two archives downloaded by hand from https://image-net.org.
+Licence: for research that is not commercial, as its terms state.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from t2t.constants import DEV, INPUTS, TARGETS, TRAIN
+from t2t.problems.array_inputs import Image2Class
+from t2t.problems.base import Sample, Source
+from t2t.problems.formats.tfds import FOLDER, class_names, read_tfds
+from t2t.registry import register_problem
+from t2t.text.encoder import TextEncoder
+from t2t.text.label import LabelEncoder
+
+_DATASET = "imagenet2012"
+_TFDS_SPLITS = {TRAIN: "train", DEV: "validation"}
+_CLASSES = 1000
+
+
+@register_problem
+class ImageImagenet(Image2Class):
+    """Photographs of a thousand kinds of things (ImageNet, 1.28 million images, stored as 224 x 224)."""
+
+    image_shape = (224, 224, 3)
+    image_fit = "crop"
+    chunk_size = 64
+
+    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+        """Returns the classes as TensorFlow Datasets names them."""
+        return {TARGETS: LabelEncoder(class_names(self.name, _DATASET, "label", source))}
+
+    def declared_spec(self):
+        """An image and one of a thousand classes."""
+        return self._with_inputs(self._spec_of(_CLASSES))
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the images of a split.
+
+        Raises:
+            UserError: the data are not there and could not be prepared.
+        """
+        self.check_split(split)
+        names = class_names(self.name, _DATASET, "label", source)
+        by_hand = Path(source.tmp_dir) / FOLDER / "downloads" / "manual"
+        instead = f"; its archives ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar belong into {by_hand}"
+        for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source, instead):
+            yield {INPUTS: example["image"], TARGETS: names[int(example["label"])]}
+
+    def requirements(self) -> str:
+        """Returns where the prepared data are looked for."""
+        return f"{_DATASET} of TensorFlow Datasets in --tmp_dir/{FOLDER}, with its archives downloaded by hand"
+
+
+@register_problem("image_imagenet64")
+class ImageImagenet64(ImageImagenet):
+    """Photographs of a thousand kinds of things (ImageNet, stored as 64 x 64)."""
+
+    image_shape = (64, 64, 3)
+
+
+@register_problem("image_imagenet32")
+class ImageImagenet32(ImageImagenet):
+    """Photographs of a thousand kinds of things (ImageNet, stored as 32 x 32)."""
+
+    image_shape = (32, 32, 3)

@@ -1,0 +1,94 @@
+"""Whether a review of a film praises it: 50,000 reviews of IMDb.
+
+One instance:
+    inputs   The plot is thin, the songs are thinner, and I would gladly see it again tomorrow.
+    targets  pos
+
+22,500 reviews to learn from, 2,500 to evaluate on (the last tenth of the training reviews: neighbours often speak of
+the same film, and train and test have none in common), 25,000 to test with; half of each praise. Reviews are long:
+training cuts them to the hparam `max_length`.
+Source: Maas et al. 2011, "Learning word vectors for sentiment analysis", https://ai.stanford.edu/~amaas/data/sentiment;
+the original files, or TensorFlow Datasets (`imdb_reviews`), of which the reviews held out are not the same.
+Licence: none stated; to be cited where it is used.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.errors import UserError
+from t2t.problems.base import Sample, Source
+from t2t.problems.formats.archive import first_there, read_members
+from t2t.problems.formats.tfds import FOLDER, read_tfds
+from t2t.problems.text_problems import Text2Class
+from t2t.registry import register_problem
+from t2t.text.lines import clean_line
+
+_PLACES = ("aclImdb", "aclImdb_v1.tar.gz")
+_DATASET = "imdb_reviews"
+_TFDS_SPLITS = {TRAIN: "train[:90%]", DEV: "train[90%:]", TEST: "test"}
+_NUMBER = re.compile(r"(\d+)_\d+\.txt\Z")
+
+
+@register_problem("sentiment_imdb")
+class SentimentImdb(Text2Class):
+    """Whether a review of a film praises it (IMDb, 25,000 reviews to learn from)."""
+
+    splits = (TRAIN, DEV, TEST)
+    class_labels = ("neg", "pos")
+    vocab_size = 2**13
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the reviews of a split, praise and blame in turn where they come from the original files.
+
+        Raises:
+            UserError: reviews are missing from the files, or TFDS cannot get the data.
+        """
+        self.check_split(split)
+        place = first_there(source.tmp_dir, _PLACES)
+        if place is None:
+            instead = f"; or put {' or '.join(_PLACES)} into {source.tmp_dir}"
+            for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source, instead):
+                yield self._sample(example["text"], self.class_labels[int(example["label"])], source)
+            return
+        reviews = [self._reviews(place, split, label) for label in self.class_labels]
+        for together in itertools.zip_longest(*reviews):
+            for label, review in zip(self.class_labels, together, strict=True):
+                if review is not None:
+                    yield self._sample(review, label, source)
+
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the archive, where it is what is read."""
+        place = first_there(tmp_dir, _PLACES)
+        files = {place.name: place} if place is not None and place.is_file() else {}
+        return super().raw_files(tmp_dir) | files
+
+    def requirements(self) -> str:
+        """Returns which files are looked for, and what else is read."""
+        return (
+            f"{' or '.join(_PLACES)} in --tmp_dir; else {_DATASET} of TensorFlow Datasets in --tmp_dir/{FOLDER}, "
+            f"downloaded where it is missing"
+        )
+
+    def _reviews(self, place: Path, split: str, label: str) -> list[bytes]:
+        """Returns the reviews of one class, in the order of their numbers."""
+        folder = f"aclImdb/{TEST if split == TEST else TRAIN}/{label}/"
+        found = read_members(place, lambda path: path.startswith(folder) and _NUMBER.search(path) is not None)
+        if not found:
+            raise UserError(f"{self.name}: {place} has no reviews in {folder}; download it again")
+        reviews = [found[path] for path in sorted(found, key=lambda path: int(_NUMBER.search(path)[1]))]
+        held_out = max(1, len(reviews) // 10)
+        return {TRAIN: reviews[:-held_out], DEV: reviews[-held_out:], TEST: reviews}[split]
+
+    def _sample(self, review: bytes, label: str, source: Source) -> Sample:
+        text = clean_line(review, source.tally).replace("<br />", " ")
+        return {INPUTS: " ".join(text.split()), TARGETS: label}
+
+
+@register_problem("sentiment_imdb_characters")
+class SentimentImdbCharacters(SentimentImdb):
+    """Whether a review of a film praises it (IMDb, bytes)."""
+
+    vocab_kind = "byte"

@@ -1,0 +1,76 @@
+"""Problems whose target is one of a few classes, whatever their inputs are."""
+
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+import numpy as np
+
+from t2t.constants import TARGETS, TRAIN
+from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.problems.base import Problem, Sample, Source
+from t2t.problems.samples import check_samples, samples_of, shown
+from t2t.text.encoder import TextEncoder
+from t2t.text.label import LabelEncoder, listed
+
+
+class ClassTargets(Problem):
+    """The target side of such problems: samples name the class for `targets`."""
+
+    class_labels: tuple[str, ...] = ()
+    """Names of the classes; a target's id is its position here. Empty: those that occur in the training samples."""
+    metrics = ("accuracy",)
+
+    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+        """Returns the classes declared, or those of the training samples in the order of their characters."""
+        return {TARGETS: LabelEncoder(self.class_labels or sorted(set(self._training_labels(source))))}
+
+    def _training_labels(self, source: Source) -> Iterator[str]:
+        number = 0
+        for number, sample in enumerate(samples_of(self, TRAIN, source.anew()), 1):
+            check_samples(self, TRAIN, [sample], number)
+            yield sample[TARGETS]
+        source.progress("classes", number)
+
+    def target_fault(self, sample: Any) -> str:
+        """Returns what is wrong with the target of a sample, which is a dict."""
+        classes = self._described_classes()
+        if TARGETS not in sample:
+            return f"has no {TARGETS!r}; it must be one of its {classes}"
+        label, known = sample[TARGETS], self._known_classes()
+        if not isinstance(label, Hashable) or (label not in known if known else not isinstance(label, str)):
+            return f"has {shown(label)} for {TARGETS!r}, which is none of its {classes}"
+        return ""
+
+    def _described_classes(self) -> str:
+        """Returns what a message calls the classes."""
+        known = self._known_classes()
+        return f"class_labels ({listed(known)})" if known else "classes, a str each"
+
+    def _known_classes(self) -> tuple[str, ...]:
+        encoder = self.encoders.get(TARGETS)
+        return self.class_labels or (encoder.names if isinstance(encoder, LabelEncoder) else ())
+
+    def sample_fault(self, sample: Any) -> str:
+        """The target must be one of the classes."""
+        return super().sample_fault(sample) or self.target_fault(sample)
+
+    def declared_spec(self) -> ProblemSpec:
+        """One label."""
+        return self._spec_of(len(self.class_labels))
+
+    def spec(self) -> ProblemSpec:
+        """One label of as many classes as there are."""
+        return self._spec_of(self.encoders[TARGETS].vocab_size)
+
+    def _spec_of(self, classes: int) -> ProblemSpec:
+        label = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=classes)
+        return ProblemSpec(name=self.name, features={TARGETS: label})
+
+    def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
+        """Encodes each class name as its id."""
+        encoder = self.encoders[TARGETS]
+        return [{TARGETS: np.asarray(encoder.encode(sample[TARGETS])[0], dtype=np.int32)} for sample in samples]
+
+    def decode_target(self, ids: Any) -> str:
+        """Returns the name of a class."""
+        return self.encoders[TARGETS].decode(ids)

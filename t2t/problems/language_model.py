@@ -1,0 +1,173 @@
+"""Language models: text alone, each line or paragraph an example.
+
+One instance of `languagemodel_wikitext103`:
+    targets  The lobster has a large body and strong claws , and lives on rocky ground .
+
+There are no inputs. `languagemodel_files` reads one's own text, with its source and licence.
+
+`languagemodel_wikitext2` and `languagemodel_wikitext103`: articles of Wikipedia, a paragraph or heading an example,
+words as they stand in the files (`wiki.train.tokens` and so on), 2 and 103 million of them. Their perplexity is that of
+words; papers count the end of empty lines too, which are left out here. Source: Merity et al. 2016, "Pointer sentinel
+mixture models" (arXiv:1609.07843). Licence: CC BY-SA 3.0.
+
+`languagemodel_lm1b32k`: 30 million sentences of news in an order that was shuffled. Source: Chelba et al. 2013, "One
+billion word benchmark" (arXiv:1312.3005), its own folder or TensorFlow Datasets (`lm1b`). Licence: Apache 2.0 of the
+corpus's scripts; the text is that of WMT 2011.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from t2t.constants import DEV, TARGETS, TEST, TRAIN
+from t2t.errors import UserError
+from t2t.problems.base import Sample, Source
+from t2t.problems.formats.archive import first_there
+from t2t.problems.formats.tfds import FOLDER, read_tfds
+from t2t.problems.split_files import SplitFiles
+from t2t.problems.text_problems import Text2Self
+from t2t.registry import register_problem
+from t2t.text.lines import clean_line, read_lines
+
+_LONGEST = 1024  # paragraphs are longer than sentences
+_LM1B = "1-billion-word-language-modeling-benchmark-r13output"
+_LM1B_PARTS = {
+    TRAIN: ("training-monolingual.tokenized.shuffled", "news.en-000*-of-00100"),
+    DEV: ("heldout-monolingual.tokenized.shuffled", "news.en.heldout-00001-of-00050"),
+    TEST: ("heldout-monolingual.tokenized.shuffled", "news.en.heldout-00000-of-00050"),
+}
+_LM1B_TFDS = {TRAIN: "train", DEV: "test[:2%]", TEST: "test[2%:]"}
+
+
+@register_problem("languagemodel_files")
+class LanguagemodelFiles(SplitFiles, Text2Self):
+    """Your own text, told by --train_file and --dev_file: an example a line, empty lines left out."""
+
+    line_form = "a text"
+    max_length = _LONGEST
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the lines of a split; see `lines`."""
+        for _, line in self.lines(split, source):
+            yield {TARGETS: line.strip()}
+
+
+class Wikitext(Text2Self):
+    """What the sizes of WikiText share."""
+
+    splits = (TRAIN, DEV, TEST)
+    vocab_kind = "token"
+    max_length = _LONGEST
+    folder: ClassVar[str] = ""
+    """Folder under `--tmp_dir` in which the files are looked for."""
+
+    def __init__(self, **options: Any):
+        super().__init__(**options)
+        if self.vocab_kind == "token":
+            self.vocab_sample_bytes = 1 << 40  # every word counts
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the paragraphs and headings of a split, in their order.
+
+        Raises:
+            UserError: files are missing; all of them are named.
+        """
+        self.check_split(split)
+        missing = [self._names(other)[0] for other in self.splits if self._file(source.tmp_dir, other) is None]
+        if missing:
+            raise UserError(
+                f"{self.name}: {', '.join(missing)} missing from {source.tmp_dir}; put them there (with or without "
+                f".gz); it needs {self.requirements()}"
+            )
+        for line in read_lines(self._file(source.tmp_dir, split), source.tally):
+            if text := " ".join(line.split()):
+                yield {TARGETS: text}
+
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the files that are there, by their splits."""
+        files = {f"{split} text": self._file(tmp_dir, split) for split in self.splits}
+        return super().raw_files(tmp_dir) | {name: path for name, path in files.items() if path}
+
+    def requirements(self) -> str:
+        """Returns the names of the files."""
+        return f"{', '.join(self._names(split)[0] for split in self.splits)} in --tmp_dir, with or without .gz"
+
+    def _names(self, split: str) -> list[str]:
+        word = {TRAIN: "train", DEV: "valid", TEST: "test"}[split]
+        files = [f"wiki.{word}.tokens", f"{word}.txt"]
+        return [f"{self.folder}/{file}{end}" for file in files for end in ("", ".gz")]
+
+    def _file(self, tmp_dir: Path, split: str) -> Path | None:
+        return first_there(tmp_dir, self._names(split))
+
+
+@register_problem("languagemodel_wikitext2")
+class LanguagemodelWikitext2(Wikitext):
+    """Articles of Wikipedia (WikiText-2, 2 million words of 33,276)."""
+
+    folder = "wikitext-2"
+    vocab_size = 33_279
+    """Its words, `<unk>` among them, and the ids of padding and end of sequence."""
+
+
+@register_problem("languagemodel_wikitext103")
+class LanguagemodelWikitext103(Wikitext):
+    """Articles of Wikipedia (WikiText-103, 103 million words of 267,733)."""
+
+    folder = "wikitext-103"
+    vocab_size = 267_736
+
+
+@register_problem("languagemodel_wikitext103_characters")
+class LanguagemodelWikitext103Characters(LanguagemodelWikitext103):
+    """Articles of Wikipedia (WikiText-103, 540 million bytes)."""
+
+    vocab_kind, max_length = "byte", 4096
+
+
+@register_problem("languagemodel_lm1b32k")
+class LanguagemodelLm1b32k(Text2Self):
+    """Sentences of news (One Billion Word, 30 million sentences, 32k pieces)."""
+
+    splits = (TRAIN, DEV, TEST)
+    vocab_size = 2**15
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the sentences of a split: from the corpus's own folder where it is there, else through TFDS.
+
+        Raises:
+            UserError: files are missing, or TFDS cannot get the data.
+        """
+        self.check_split(split)
+        if not (Path(source.tmp_dir) / _LM1B).is_dir():
+            instead = f"; or unpack {_LM1B}.tar.gz in {source.tmp_dir}"
+            for example in read_tfds(self.name, "lm1b", _LM1B_TFDS[split], source, instead):
+                yield {TARGETS: clean_line(example["text"], source.tally).strip()}
+            return
+        if not (files := self._files(source.tmp_dir, split)):
+            raise UserError(
+                f"{self.name}: {'/'.join(_LM1B_PARTS[split])} missing from {_LM1B}; unpack its archive again"
+            )
+        for path in files:
+            for line in read_lines(path, source.tally):
+                yield {TARGETS: line.strip()}
+
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the files that are there."""
+        files = [path for split in self.splits for path in self._files(tmp_dir, split)]
+        return super().raw_files(tmp_dir) | {path.name: path for path in files}
+
+    def requirements(self) -> str:
+        """Returns which folder is looked for, and what else is read."""
+        return f"{_LM1B} in --tmp_dir; else lm1b of TensorFlow Datasets in --tmp_dir/{FOLDER}, downloaded where missing"
+
+    def _files(self, tmp_dir: Path, split: str) -> list[Path]:
+        folder, pattern = _LM1B_PARTS[split]
+        return sorted((Path(tmp_dir) / _LM1B / folder).glob(pattern))
+
+
+@register_problem("languagemodel_lm1b_characters")
+class LanguagemodelLm1bCharacters(LanguagemodelLm1b32k):
+    """Sentences of news (One Billion Word, 30 million sentences, bytes)."""
+
+    vocab_kind, max_length = "byte", 1024

@@ -1,0 +1,150 @@
+"""Digits and articles of clothing: MNIST and Fashion-MNIST, grey images of 28 x 28.
+
+One instance:
+    inputs   an image of a handwritten 5, (28, 28, 1) intensities, 0 the paper and 255 the ink
+    targets  5
+
+60,000 images, of which the last 5,000 are held out for development, and 10,000 to test with. `image_mnist_t10k` is the
+latter alone, where one has no more: every fifth to evaluate on, 8,000 to learn from.
+Sources: LeCun, Bottou, Bengio and Haffner 1998, "Gradient-based learning applied to document recognition"; Xiao, Rasul
+and Vollgraf 2017, "Fashion-MNIST" (arXiv:1708.07747); the original files, or TensorFlow Datasets (`mnist`,
+`fashion_mnist`), whose training images come in another order.
+Licence: CC BY-SA 3.0 (MNIST), MIT (Fashion-MNIST).
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.errors import UserError
+from t2t.problems.array_inputs import Image2Class
+from t2t.problems.base import Sample, Source
+from t2t.problems.formats.archive import first_there
+from t2t.problems.formats.idx import read_idx
+from t2t.problems.formats.tfds import FOLDER, read_tfds
+from t2t.registry import register_problem
+
+_HELD_OUT = 5000
+_TFDS_SPLITS = {TRAIN: f"train[:-{_HELD_OUT}]", DEV: f"train[-{_HELD_OUT}:]", TEST: "test"}
+_TRAIN_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
+_TEST_FILES = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+
+
+class IdxImages(Image2Class):
+    """What data sets in MNIST's files share."""
+
+    splits = (TRAIN, DEV, TEST)
+    image_shape = (28, 28, 1)
+    folders: ClassVar[Sequence[str]] = ()
+    """Folders under `--tmp_dir` in which the files are looked for."""
+    dataset: ClassVar[str] = ""
+    """Name in TensorFlow Datasets."""
+    instead: ClassVar[str] = ""
+    """What else to do where some files are missing, for the message."""
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the images of a split: from the original files where they are there, else through TFDS.
+
+        Raises:
+            UserError: some files are there and others are not, a file is damaged, or TFDS cannot get the data.
+        """
+        self.check_split(split)
+        files = _TEST_FILES if split == TEST else _TRAIN_FILES
+        if not self._files(source.tmp_dir):
+            instead = f"; or put {', '.join(_TRAIN_FILES + _TEST_FILES)}, plain or .gz, into {self._place(source)}"
+            for example in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], source, instead):
+                yield self._sample(example["image"], example["label"])
+            return
+        images, labels = self._read(files, source)
+        held_out = min(_HELD_OUT, len(images) // 12)  # smaller files than the original ones serve for trials
+        part = {TRAIN: slice(0, -held_out or None), DEV: slice(len(images) - held_out, None), TEST: slice(None)}[split]
+        for image, label in zip(images[part], labels[part], strict=True):
+            yield self._sample(image[:, :, None], label)
+
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the original files that are there."""
+        return self._files(tmp_dir)
+
+    def requirements(self) -> str:
+        """Returns which files are looked for, and what else is read."""
+        files = f"{', '.join(_TRAIN_FILES + _TEST_FILES)}, plain or .gz, in --tmp_dir/{self.folders[0]}"
+        return (
+            f"{files}; else {self.dataset} of TensorFlow Datasets in --tmp_dir/{FOLDER}, downloaded where it is missing"
+        )
+
+    def _sample(self, image: np.ndarray, label: Any) -> Sample:
+        if int(label) >= len(self.class_labels):
+            raise UserError(f"{self.name}: a label {int(label)}; the labels are 0 to {len(self.class_labels) - 1}")
+        return {INPUTS: image, TARGETS: self.class_labels[int(label)]}
+
+    def _place(self, source: Source) -> Path:
+        return Path(source.tmp_dir) / self.folders[0]
+
+    def _files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the files that are there, by their names without `.gz`."""
+        found = {}
+        for name in _TRAIN_FILES + _TEST_FILES:
+            dotted = name.replace("-idx", ".idx")  # as some programs unpack them
+            candidates = [
+                f"{folder}/{form}{end}" for folder in self.folders for form in (name, dotted) for end in ("", ".gz")
+            ]
+            if path := first_there(tmp_dir, candidates):
+                found[name] = path
+        return found
+
+    def _read(self, names: tuple[str, str], source: Source) -> tuple[np.ndarray, np.ndarray]:
+        """Returns (images, 28, 28) and (images,), both uint8."""
+        files = self._files(source.tmp_dir)
+        if missing := [name for name in names if name not in files]:
+            raise UserError(
+                f"{self.name}: {', '.join(files)} found, {' and '.join(missing)} (plain or .gz) missing from "
+                f"{next(iter(files.values())).parent}; put them there{self.instead}"
+            )
+        images, labels = read_idx(files[names[0]], axes=3), read_idx(files[names[1]], axes=1)
+        if len(images) != len(labels):
+            raise UserError(
+                f"{files[names[0]]} has {len(images):,} images and {files[names[1]]} {len(labels):,} labels; they must "
+                f"be of one set: download them again"
+            )
+        return images, labels
+
+
+@register_problem
+class ImageMnist(IdxImages):
+    """Handwritten digits (MNIST, 60,000 images of 28 x 28)."""
+
+    class_labels = tuple("0123456789")
+    folders = ("mnist", ".")
+    dataset = "mnist"
+    instead = ", or use image_mnist_t10k, which needs the test files alone"
+
+
+@register_problem("image_mnist_t10k")
+class ImageMnistT10k(ImageMnist):
+    """Handwritten digits, MNIST's 10,000 test images alone: 8,000 to learn from, every fifth to evaluate on."""
+
+    splits = (TRAIN, DEV)
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the images whose number is, or is not, one of every fifth."""
+        self.check_split(split)
+        whole = ImageMnist()
+        whole.name = self.name
+        for number, sample in enumerate(whole.generate_samples(TEST, source)):
+            if (number % 5 == 4) == (split == DEV):
+                yield sample
+
+
+@register_problem
+class ImageFashionMnist(IdxImages):
+    """Articles of clothing (Fashion-MNIST, 60,000 images of 28 x 28)."""
+
+    class_labels = (
+        "t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot",
+    )  # fmt: skip
+    folders = ("fashion_mnist", "fashion-mnist", "fashion")
+    """Not `--tmp_dir` itself: MNIST's files have the same names."""
+    dataset = "fashion_mnist"

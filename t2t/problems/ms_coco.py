@@ -1,0 +1,65 @@
+"""Captions of photographs: MS-COCO.
+
+One instance:
+    inputs   a photograph of a street, (128, 128, 3) intensities
+    targets  A man riding a bicycle past a row of parked cars.
+
+An example for each caption, of which every photograph has about five: 414,000 of 83,000 photographs to learn from,
+25,000 to evaluate on and 25,000 to test with (Karpathy and Fei-Fei's split). Photographs are resized whole, whatever
+their proportions, since captions speak of what stands at the margins too. Outputs are scored against one caption each,
+so that BLEU is lower than where it is computed against all five.
+Source: Lin et al. 2014, "Microsoft COCO: Common objects in context"; Chen et al. 2015, "Microsoft COCO captions"
+(arXiv:1504.00325); through TensorFlow Datasets (`coco_captions/2014`).
+Licence: CC BY 4.0 (captions); the photographs have licences of their own.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.problems.array_inputs import Image2Text
+from t2t.problems.base import Sample, Source
+from t2t.problems.formats.tfds import FOLDER, read_tfds
+from t2t.registry import register_problem
+from t2t.text.lines import clean_line
+
+_DATASET = "coco_captions/2014"
+_TFDS_SPLITS = {TRAIN: "train", DEV: "val", TEST: "test"}
+
+
+@register_problem
+class ImageMsCocoCaptions(Image2Text):
+    """Photographs and what is to be seen on them (MS-COCO, 414,000 captions, images stored as 128 x 128)."""
+
+    splits = (TRAIN, DEV, TEST)
+    image_shape = (128, 128, 3)
+    vocab_size = 2**13
+    chunk_size = 64
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields each photograph with each of its captions.
+
+        Raises:
+            UserError: the data are not there and could not be downloaded.
+        """
+        self.check_split(split)
+        for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source):
+            for caption in _captions(example, source.tally):
+                yield {INPUTS: example["image"], TARGETS: caption}
+
+    def requirements(self) -> str:
+        """Returns where the prepared data are looked for."""
+        return f"{_DATASET} of TensorFlow Datasets in --tmp_dir/{FOLDER}; downloaded where it is missing"
+
+
+@register_problem
+class ImageMsCocoCharacters(ImageMsCocoCaptions):
+    """Photographs and what is to be seen on them (MS-COCO, 414,000 captions, bytes)."""
+
+    vocab_kind, max_length = "byte", 512
+
+
+def _captions(example: dict[str, Any], tally: Counter) -> Iterator[str]:
+    for text in example["captions"]["text"]:
+        yield " ".join(clean_line(text, tally).split())

@@ -1,0 +1,99 @@
+"""Names of classes: a label is one id, and no id is reserved, since a label is no sequence."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+
+from t2t.errors import UserError
+from t2t.text.encoder import TextEncoder
+
+
+class LabelEncoder(TextEncoder):
+    """The classes of a problem; a class's id is its position in the list.
+
+    Args:
+        names: of the classes; each once, without line ends.
+    """
+
+    kind = "label"
+    file_suffix = ".labels"
+
+    def __init__(self, names: Iterable[str]):
+        self.names = tuple(names)
+        """Names of the classes in the order of their ids."""
+        for name in self.names:
+            if not name or "\n" in name or "\r" in name:
+                raise UserError(f"class {name!r}: the name of a class is one line of text; correct it")
+        twice = [name for name, count in Counter(self.names).items() if count > 1]
+        if twice:
+            raise UserError(f"class {twice[0]!r} is listed more than once; list every class once")
+        self._ids = {name: position for position, name in enumerate(self.names)}
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._ids
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of classes."""
+        return len(self.names)
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the id of a class, alone in a list.
+
+        Raises:
+            UserError: there is no class of that name.
+        """
+        if text not in self._ids:
+            raise UserError(f"class {text!r} is none of {listed(self.names)}; use one of them")
+        return [self._ids[text]]
+
+    def decode(self, ids: Any) -> str:
+        """Returns the name of a class.
+
+        Args:
+            ids: its id: an integer, or an array or sequence that holds nothing else.
+        """
+        (position,) = np.ravel(ids)
+        return self.names[int(position)]
+
+    def decode_ids(self, ids: list[int]) -> str:
+        """Returns the name of a class."""
+        return self.decode(ids)
+
+    def piece(self, token_id: int) -> str:
+        """Returns the name of a class."""
+        return self.names[token_id]
+
+    def to_bytes(self) -> bytes:
+        """Returns the names in UTF-8, one a line: counted from 0, the number of a line is its id."""
+        return "".join(name + "\n" for name in self.names).encode("utf-8")
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Reads what `to_bytes` wrote.
+
+        Raises:
+            UserError: the content is damaged or of another kind.
+        """
+        try:
+            lines = content.decode("utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"list of classes: the file is not UTF-8 ({error.reason}); generate the data again"
+            ) from None
+        if lines[-1]:
+            raise UserError(f"list of classes: the file ends within {lines[-1]!r}; generate the data again")
+        return cls(lines[:-1])
+
+    @classmethod
+    def build(cls, lines: Iterable[str], size: int = 0) -> Self:
+        """Collects the classes that occur, in the order of their characters; `size` is not looked at."""
+        return cls(sorted(set(lines)))
+
+
+def listed(names: Iterable[str], most: int = 10) -> str:
+    """Returns names for a message, the first few of many."""
+    names = tuple(map(str, names))
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

@@ -1,0 +1,243 @@
+"""Raw formats, written here as their definitions say and read back; numbers held against other programs' results."""
+
+import gzip
+import io
+import os
+import pickle
+import struct
+import tarfile
+import wave
+import zipfile
+
+import numpy as np
+import pytest
+
+from t2t.errors import UserError
+from t2t.problems.formats import cifar
+from t2t.problems.formats.archive import first_there, read_members
+from t2t.problems.formats.audio import read_audio, resampled
+from t2t.problems.formats.idx import read_idx
+from t2t.problems.formats.images import resized
+
+
+def idx(array: np.ndarray) -> bytes:
+    return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+def test_idx_plain_and_packed(tmp_path):
+    images = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+    (tmp_path / "a").write_bytes(idx(images))
+    (tmp_path / "b").write_bytes(gzip.compress(idx(images)))
+    for name in "ab":
+        np.testing.assert_array_equal(read_idx(tmp_path / name, axes=3), images)
+
+
+def test_idx_that_is_none_is_named(tmp_path):
+    (tmp_path / "a").write_bytes(idx(np.zeros(3, np.uint8)))
+    with pytest.raises(UserError, match=r"a: begins with 00 00 08 01, and an IDX file of 3 axes of bytes with 00 0"):
+        read_idx(tmp_path / "a", axes=3)
+    (tmp_path / "a").write_bytes(idx(np.zeros((2, 2), np.uint8))[:-1])
+    with pytest.raises(UserError, match="holds 3 bytes after its head, which says 2 x 2; it is cut short"):
+        read_idx(tmp_path / "a", axes=2)
+    with pytest.raises(UserError, match="there is no such file"):
+        read_idx(tmp_path / "c", axes=1)
+    (tmp_path / "d").write_bytes(gzip.compress(idx(np.zeros(3, np.uint8)))[:-9])
+    with pytest.raises(UserError, match="d: the gzip file is damaged or cut short"):
+        read_idx(tmp_path / "d", axes=1)
+
+
+@pytest.fixture
+def pictures():
+    rng = np.random.default_rng(0)
+    return rng.integers(0, 256, (4, 32, 32, 3), np.uint8), np.array([3, 0, 9, 1], np.uint8)
+
+
+def planes(images):
+    return images.transpose(0, 3, 1, 2).reshape(len(images), -1)
+
+
+def test_cifar_binary(pictures):
+    images, labels = pictures
+    content = np.concatenate([labels[:, None], planes(images)], axis=1).tobytes()
+    found = cifar.read_binary(content, 1, "a.bin")
+    np.testing.assert_array_equal(found[0], images)
+    np.testing.assert_array_equal(found[1], labels)
+    coarse = np.concatenate([np.zeros((4, 1), np.uint8), labels[:, None], planes(images)], axis=1).tobytes()
+    np.testing.assert_array_equal(cifar.read_binary(coarse, 2, "a.bin")[1], labels)
+    with pytest.raises(UserError, match=r"a.bin: 12,291 bytes are no whole number of records of 3,073"):
+        cifar.read_binary(content[:-1], 1, "a.bin")
+
+
+@pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4])
+def test_cifar_pickles_of_every_protocol(pictures, protocol):
+    images, labels = pictures
+    content = pickle.dumps({b"data": planes(images), b"labels": labels.tolist(), b"batch_label": b"1"}, protocol)
+    found = cifar.read_python(content, "labels", "data_batch_1")
+    np.testing.assert_array_equal(found[0], images)
+    np.testing.assert_array_equal(found[1], labels)
+
+
+def test_a_pickle_by_python_2_as_the_originals_are(pictures):
+    """Strings of Python 2 are bytes; its numpy is `numpy.core`."""
+    images, labels = pictures
+    state = b"(I1\n(I%d\nI3072\ntcnumpy\ndtype\n(S'u1'\nI0\nI1\ntR(I3\nS'|'\nNNNI-1\nI-1\nI0\ntbI00\n" % len(images)
+    raw = planes(images).tobytes()
+    data = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR" + state
+    data += b"T" + struct.pack("<i", len(raw)) + raw + b"tb"
+    content = b"\x80\x02}(S'data'\n" + data + b"S'labels'\n](" + b"".join(b"I%d\n" % one for one in labels) + b"eu."
+    np.testing.assert_array_equal(cifar.read_python(content, "labels", "x")[0], images)
+
+
+class Harmful:
+    def __reduce__(self):
+        return os.mkdir, ("harmed",)
+
+
+def test_a_pickle_runs_no_code(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for content in (pickle.dumps(Harmful()), pickle.dumps({b"data": Harmful(), b"labels": []})):
+        with pytest.raises(UserError, match=r"batch: the pickle names posix.mkdir, which none of CIFAR's does"):
+            cifar.read_python(content, "labels", "batch")
+    evaluates = b'cbuiltins\neval\n(S\'__import__("os").mkdir("harmed")\'\ntR.'
+    with pytest.raises(UserError, match=r"names builtins\.eval"):
+        cifar.read_python(evaluates, "labels", "batch")
+    assert not (tmp_path / "harmed").exists()
+
+
+@pytest.mark.parametrize(
+    "found",
+    [b"", b"\x80\x04", pickle.dumps([1]), pickle.dumps({b"data": b"", b"labels": []}), pickle.dumps({b"data": 1})],
+)
+def test_a_pickle_of_something_else_is_named(found):
+    with pytest.raises(UserError, match="batch: is none of CIFAR's pickles"):
+        cifar.read_python(found, "labels", "batch")
+
+
+def test_members_of_folders_and_archives_have_the_same_paths(tmp_path):
+    files = {"set/a.txt": b"1", "set/in/b.txt": b"2", "set/c.bin": b"3"}
+    (tmp_path / "set" / "in").mkdir(parents=True)
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    with tarfile.open(tmp_path / "set.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "set", "./set")
+    with zipfile.ZipFile(tmp_path / "set.zip", "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    for place in ("set", "set.tar.gz", "set.zip"):
+        found = read_members(tmp_path / place, lambda name: name.endswith(".txt"))
+        assert found == {"set/a.txt": b"1", "set/in/b.txt": b"2"}
+    assert first_there(tmp_path, ["no", "set.zip", "set"]) == tmp_path / "set.zip"
+    assert first_there(tmp_path, ["no"]) is None
+    (tmp_path / "bad.tar.gz").write_bytes((tmp_path / "set.tar.gz").read_bytes()[:60])
+    with pytest.raises(UserError, match=r"bad.tar.gz: the archive is damaged \(.*\); download it again"):
+        read_members(tmp_path / "bad.tar.gz", lambda _: True)
+
+
+@pytest.mark.parametrize("size", [(7, 5), (31, 12), (40, 50), (20, 20), (1, 1)])
+def test_resizing_is_tensorflows(size):
+    import tensorflow as tf
+
+    image = np.random.default_rng(1).integers(0, 256, (20, 31, 3), np.uint8)
+    expected = tf.image.resize(image, size, method="bilinear", antialias=True).numpy()
+    np.testing.assert_allclose(resized(image, *size), expected, atol=0.51)
+
+
+def test_cropping_keeps_the_middle():
+    image = np.zeros((4, 8, 1), np.uint8)
+    image[:, 2:6] = 9
+    assert (resized(image, 4, 4, fit="crop") == 9).all()
+    assert (resized(image.transpose(1, 0, 2), 4, 4, fit="crop") == 9).all()
+    assert (resized(image, 2, 2, fit="crop") == 9).all()
+    assert resized(image, 4, 4).min() < 9
+    with pytest.raises(UserError, match="image_fit 'stretch': there is no such way; use one of squash, crop"):
+        resized(image, 4, 4, fit="stretch")
+
+
+def write_wav(path, values, rate=16_000, width=2, channels=1):
+    with wave.open(str(path), "wb") as file:
+        file.setparams((channels, width, rate, 0, "NONE", ""))
+        file.writeframes(values)
+
+
+def test_wav_of_every_width(tmp_path):
+    numbers = np.array([0, 64, -64, 127, -128])
+    packed = {
+        1: (numbers + 128).astype(np.uint8).tobytes(),
+        2: (numbers * 2**8).astype("<i2").tobytes(),
+        3: b"".join(struct.pack("<i", int(one) * 2**24)[1:] for one in numbers),
+        4: (numbers * 2**24).astype("<i4").tobytes(),
+    }
+    for width, content in packed.items():
+        write_wav(tmp_path / "a.wav", content, rate=8000, width=width)
+        waveform, rate = read_audio(tmp_path / "a.wav")
+        assert (rate, waveform.dtype) == (8000, np.float32)
+        np.testing.assert_array_equal(waveform, numbers / 128)
+
+
+def test_channels_are_averaged(tmp_path):
+    write_wav(tmp_path / "a.wav", np.array([100, 300, -50, 50], "<i2").tobytes(), channels=2)
+    np.testing.assert_allclose(read_audio(tmp_path / "a.wav")[0] * 2**15, [200, 0])
+
+
+def test_sound_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="there is no such sound file"):
+        read_audio(tmp_path / "a.wav")
+    (tmp_path / "a.wav").write_bytes(b"RIFF")
+    with pytest.raises(UserError, match=r"a.wav: cannot be read as a WAV file \(.+\); it must hold plain PCM"):
+        read_audio(tmp_path / "a.wav")
+    (tmp_path / "a.flac").write_bytes(b"fLaC")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UserError, match=r"a.flac: only WAV files can be read without the program ffmpeg"):
+        read_audio(tmp_path / "a.flac")
+
+
+def test_other_sound_goes_through_ffmpeg(tmp_path, monkeypatch):
+    """A stand-in for the program that notes what it is asked and writes two samples."""
+    program = tmp_path / "ffmpeg"
+    program.write_text('#!/bin/sh\nprintf "%s " "$@" > "${0%/*}/asked"\nprintf "\\000\\100\\000\\300"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / "a.mp3").write_bytes(b"")
+    waveform, rate = read_audio(tmp_path / "a.mp3")
+    assert (waveform.tolist(), rate) == ([0.5, -0.5], 16_000)
+    asked = (tmp_path / "asked").read_text()
+    assert f"-i file:{tmp_path}/a.mp3 -f s16le -ac 1 -ar 16000 -" in asked
+    program.write_text("#!/bin/sh\necho no sound >&2; exit 1\n")
+    with pytest.raises(UserError, match=r"a.mp3: ffmpeg cannot read it \(no sound\); check the file"):
+        read_audio(tmp_path / "a.mp3")
+
+
+@pytest.mark.parametrize(
+    ("rate", "wanted"), [(8000, 16000), (44100, 16000), (48000, 16000), (16000, 8000), (11025, 16000)]
+)
+def test_resampling_keeps_a_tone_and_drops_what_does_not_fit(rate, wanted):
+    """A tone is the same function of time at both rates; one above the new Nyquist frequency is silence."""
+
+    def tone(frequency, at):
+        return np.sin(2 * np.pi * frequency * np.arange(at // 4) / at).astype(np.float32)
+
+    low = 0.4 * min(rate, wanted)
+    found = resampled(tone(low, rate), rate, wanted)
+    assert abs(len(found) - wanted // 4) <= 1
+    inside = slice(200, min(len(found), wanted // 4) - 200)
+    np.testing.assert_allclose(found[inside], tone(low, wanted)[inside], atol=2e-3)
+    if rate > wanted:
+        high = resampled(tone(0.5 * (0.5 * wanted + 0.5 * rate), rate), rate, wanted)
+        assert np.abs(high[inside]).max() < 1e-3
+
+
+def test_resampling_keeps_a_constant_and_its_own_rate():
+    ones = np.ones(1000, np.float32)
+    np.testing.assert_allclose(resampled(ones, 44100, 16000)[50:-50], 1, atol=1e-5)
+    assert resampled(ones, 16000, 16000) is ones
+    assert len(resampled(ones[:0], 8000, 16000)) == 0
+    assert len(resampled(ones[:1], 44100, 16000)) == 1
+
+
+def test_an_archive_in_memory_is_not_unpacked_on_disk(tmp_path):
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        info = tarfile.TarInfo("../out.txt")
+        info.size = 1
+        archive.addfile(info, io.BytesIO(b"x"))
+    assert read_members(tmp_path / "a.tar", lambda name: name.endswith("out.txt")) == {"../out.txt": b"x"}
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tar"]
