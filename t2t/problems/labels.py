@@ -60,7 +60,11 @@ class ClassTargets(Problem):
 
     def spec(self) -> ProblemSpec:
         """One label of as many classes as there are."""
-        return self._spec_of(self.encoders[TARGETS].vocab_size)
+        return self._spec_of(self._classes().vocab_size)
+
+    def _classes(self) -> LabelEncoder:
+        """Returns the classes; those that are declared need no file of them."""
+        return self.encoders.get(TARGETS) or LabelEncoder(self.class_labels)
 
     def _spec_of(self, classes: int) -> ProblemSpec:
         label = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=classes)
@@ -68,9 +72,9 @@ class ClassTargets(Problem):
 
     def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
         """Encodes each class name as its id."""
-        encoder = self.encoders[TARGETS]
+        encoder = self._classes()
         return [{TARGETS: np.asarray(encoder.encode(sample[TARGETS])[0], dtype=np.int32)} for sample in samples]
 
     def decode_target(self, ids: Any) -> str:
         """Returns the name of a class."""
-        return self.encoders[TARGETS].decode(ids)
+        return self._classes().decode(ids)
