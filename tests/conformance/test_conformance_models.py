@@ -30,6 +30,7 @@ VARIANTS = {
     "a window": {"self_attention_window": 5},
     "both directions": {"encoder_direction": "bidirectional"},
     "multiplicative attention": {"attention_mechanism": "luong"},
+    "several rows and steps": {"state_rows": 3, "steps_per_position": 2},
 }
 SPECS = {"inputs": tokens_spec(), "no inputs": tokens_spec(inputs=0)}
 OFFSET_OF_ALL_SCORES = "key_bias"
@@ -45,9 +46,11 @@ def small_hparams(model_class, variant):
     return model_class.hparams_class(**values, **{name: 0.0 for name in fields if name.endswith("dropout")}, **variant)
 
 
-def cases():
+def cases(autoregressive=None):
     for name in MODELS.names():
         model_class = MODELS.get(name)
+        if autoregressive not in (None, model_class.autoregressive):
+            continue
         for variant_name, variant in VARIANTS.items():
             hparams = small_hparams(model_class, variant)
             for spec_name, spec in SPECS.items():
@@ -169,8 +172,8 @@ def test_a_later_target_changes_nothing_up_to_it(model):
         np.testing.assert_allclose(found[:, : position + 1], full[:, : position + 1], rtol=1e-5, atol=1e-5)
 
 
-def test_cached_decoding_is_the_full_forward_pass(model):
-    assert model.autoregressive
+@pytest.mark.parametrize("case", [*cases(autoregressive=True)], indirect=True)
+def test_cached_decoding_is_the_full_forward_pass(case, model):
     features = features_of(model, targets=(6, 4, 5))
     full = numpy(model(features))
     targets = features["targets"]
@@ -181,6 +184,17 @@ def test_cached_decoding_is_the_full_forward_pass(model):
         last = targets[:, position]
         keep = last != 0
         np.testing.assert_allclose(numpy(logits)[keep], full[:, position][keep], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", [*cases(autoregressive=False)], indirect=True)
+def test_an_answer_from_inputs_alone_is_what_is_given_beside_targets(case, model):
+    """And targets change nothing but how many logits there are."""
+    inputs = batch()["inputs"]
+    alone = numpy(model({"inputs": inputs}))
+    for targets in (batch()["targets"], batch(seed=4, targets=(5, 1, 7))["targets"]):
+        beside = numpy(model({"inputs": inputs, "targets": targets}))
+        assert beside.shape[:2] == targets.shape
+        np.testing.assert_allclose(beside, alone[:, : targets.shape[1]], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", MODELS.names())
