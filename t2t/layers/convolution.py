@@ -1,7 +1,7 @@
 """Convolutions along sequences: over whole sequences, and one position at a time from what was kept of those before.
 
 Legend: B batch, T length, C input channels, F output channels, N rows decoded together, W positions of a window,
-R = (W - 1) * dilation, how far a window reaches.
+d dilation, R = (W - 1) * d, how far a window reaches, Q rows of d positions.
 """
 
 from typing import Any
@@ -30,12 +30,16 @@ class WindowedLayer(keras.layers.Layer):
         """Returns (B, T, F); positions where `keep_BT` (B, T) bool is False are read as zeros."""
         if keep_BT is not None:
             x_BTC = x_BTC * ops.cast(keep_BT, x_BTC.dtype)[..., None]
+        batch, length, channels = ops.shape(x_BTC)
         before = self.reach if self.causal else self.reach // 2
-        padded = ops.pad(x_BTC, ((0, 0), (before, self.reach - before), (0, 0))) if self.reach else x_BTC
-        return self.convolve(padded, self.dilation)
+        after = self.reach - before + -(length + self.reach) % self.dilation
+        padded = ops.pad(x_BTC, ((0, 0), (before, after), (0, 0))) if self.reach else x_BTC
+        # In rows of d positions, windows are columns of neighbours: backends are slow at dilation itself.
+        y_BQdF = self.convolve(ops.reshape(padded, (batch, -1, self.dilation, channels)))
+        return ops.reshape(y_BQdF, (batch, -1, y_BQdF.shape[-1]))[:, :length]
 
-    def convolve(self, x_BTC, dilation: int):
-        """Returns (B, T - (W - 1) * dilation, F): one value for each window that fits into `x_BTC`."""
+    def convolve(self, x_BQdC):
+        """Returns (B, Q - W + 1, d, F): one value for each W neighbours along Q."""
         raise NotImplementedError
 
     def empty(self, rows) -> Any:
@@ -45,7 +49,7 @@ class WindowedLayer(keras.layers.Layer):
     def step(self, x_NC, past_NRC):
         """Returns what `call` gives at one position of a causal layer, (N, F), and the past of the next, (N, R, C)."""
         seen = ops.concatenate([past_NRC, x_NC[:, None]], axis=1)
-        return self.convolve(seen[:, :: self.dilation], 1)[:, 0], seen[:, 1:]
+        return self.convolve(seen[:, :: self.dilation, None])[:, 0, 0], seen[:, 1:]
 
     def build(self, input_shape):
         """Notes C of inputs (B, T, C)."""
@@ -96,17 +100,29 @@ class Convolution(WindowedLayer):
         if self.use_bias:
             self.bias = self.add_weight(name="bias", shape=shape[2:], initializer="zeros", autocast=False)
 
-    def convolve(self, x_BTC, dilation: int):
-        """Returns (B, T - (W - 1) * dilation, F)."""
+    def convolve(self, x_BQdC):
+        """Returns (B, Q - W + 1, d, F)."""
         kernel = ops.convert_to_tensor(self.kernel)
         if self.length is not None:
             kernel = kernel * (self.length * ops.rsqrt(ops.sum(ops.square(kernel), axis=(0, 1))))
-        kernel = ops.cast(kernel, x_BTC.dtype)
-        if self.kernel_size == 1 and self.groups == 1:  # a product, which has fewer operations around it
-            y = ops.matmul(x_BTC, kernel[0])
-        else:
-            y = ops.conv(x_BTC, kernel, padding="valid", dilation_rate=dilation)
+        kernel = ops.cast(kernel, x_BQdC.dtype)
+        if self.groups == 1:
+            y = _convolved(x_BQdC, kernel)
+        else:  # group by group: on processors, backends that know groups are many times slower
+            parts = zip(*(ops.split(tensor, self.groups, axis=-1) for tensor in (x_BQdC, kernel)), strict=True)
+            y = ops.concatenate([_convolved(x, part) for x, part in parts], axis=-1)
         return y if self.bias is None else y + ops.cast(self.bias, y.dtype)
+
+
+def _convolved(x_BQdC, kernel_WCF):
+    """Returns (B, Q - W + 1, d, F)."""
+    window, channels, outputs = kernel_WCF.shape
+    if window == 1:  # one product of all rows
+        rows = ops.matmul(ops.reshape(x_BQdC, (-1, channels)), kernel_WCF[0])
+        return ops.reshape(rows, (*ops.shape(x_BQdC)[:-1], outputs))
+    if x_BQdC.shape[2] == 1:
+        return ops.conv(x_BQdC[:, :, 0], kernel_WCF, padding="valid")[:, :, None]
+    return ops.conv(x_BQdC, kernel_WCF[:, None], padding="valid")
 
 
 class DepthwiseConvolution(WindowedLayer):
@@ -124,7 +140,7 @@ class DepthwiseConvolution(WindowedLayer):
             autocast=False,
         )
 
-    def convolve(self, x_BTC, dilation: int):
-        """Returns (B, T - (W - 1) * dilation, C)."""
-        kernel = ops.cast(ops.convert_to_tensor(self.kernel), x_BTC.dtype)[..., None]
-        return ops.depthwise_conv(x_BTC, kernel, padding="valid", dilation_rate=dilation)
+    def convolve(self, x_BQdC):
+        """Returns (B, Q - W + 1, d, C)."""
+        kernel = ops.cast(ops.convert_to_tensor(self.kernel), x_BQdC.dtype)[:, None, :, None]
+        return ops.depthwise_conv(x_BQdC, kernel, padding="valid")

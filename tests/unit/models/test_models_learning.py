@@ -15,6 +15,10 @@ from tests.learning import sequence_accuracy, trained
         ("byte_net", "byte_net_tiny", "", "copy"),
         ("byte_net", "byte_net_tiny", "block=multiplicative", "copy"),
         ("byte_net", "byte_net_tiny", "block=cascade,num_hidden_layers=1", "copy"),
+        ("slice_net", "slice_net_tiny", "", "copy"),
+        ("slice_net", "slice_net_tiny", "", "reverse"),
+        ("slice_net", "slice_net_tiny", "convolution=grouped,convolution_groups=[4]", "reverse"),
+        ("slice_net", "slice_net_tiny", "convolution_groups=[4,2]", "reverse"),
     ],
 )
 def test_learns(model, hparams_set, changes, task):

@@ -1,0 +1,201 @@
+"""Hparams of SliceNet: the variants that the paper compares, Tensor2Tensor's sets, and small ones.
+
+Source of the values, unless a line says otherwise: Kaiser, Gomez and Chollet, *Depthwise Separable Convolutions for
+Neural Machine Translation* (2017, arXiv:1706.03059), sections 3 and 4.
+"""
+
+from dataclasses import dataclass
+
+from t2t.hparams.base import HParams
+from t2t.hparams.field import UsedWhen, param
+from t2t.hparams.sections import ModelHParams
+from t2t.registry import register_hparams
+
+
+@dataclass(kw_only=True)
+class SliceNetHParams(ModelHParams):
+    """An encoder of num_hidden_layers modules and a decoder of modules with attention, four steps each."""
+
+    num_decoder_layers: int = param(0, "Number of modules in the decoder; 0 = num_hidden_layers.", minimum=0)
+    kernel_sizes: tuple = param((3, 3, 15, 15), "Positions that the windows of a module's four steps hold.")
+    dilations: tuple = param((1, 1, 1, 8), "Distances between the positions of the four windows.")
+    convolution: str = param(
+        "separable", "Separable: each channel's window, then channels in groups; grouped: windows over groups of "
+        "channels, then all channels; full: both at once.", choices=("separable", "grouped", "full"),
+    )  # fmt: skip
+    convolution_groups: tuple = param(
+        (1,), "Groups of channels, step by step in turn; separable with several is called super-separable.",
+        used_when=UsedWhen("convolution", ("separable", "grouped")),
+    )  # fmt: skip
+    dropout: float = param(0.5, "Dropout on the output of every module, a fraction.", minimum=0.0, maximum=0.99)
+
+    @property
+    def decoder_layers(self) -> int:
+        """Number of modules in the decoder."""
+        return self.num_decoder_layers or self.num_hidden_layers
+
+    def complaints(self) -> list[str]:
+        """Four steps to a module; groups divide the channels, and sinusoids pair them."""
+        found = []
+        for name, values in (("kernel_sizes", self.kernel_sizes), ("dilations", self.dilations)):
+            if len(values) != 4 or min(values) < 1:
+                found.append(f"hparam {name}={values}: a module has four steps; give four numbers, each 1 or more")
+        groups = self.convolution_groups
+        if not groups or min(groups) < 1 or any(self.hidden_size % count for count in groups):
+            found.append(
+                f"hparam convolution_groups={groups} with hidden_size={self.hidden_size}: give one or more divisors"
+            )
+        if self.hidden_size % 2:
+            found.append(f"hparam hidden_size={self.hidden_size} is odd; timing signals need an even width")
+        return found
+
+
+@register_hparams
+def slice_net() -> HParams:
+    """6+4 modules of section 3.1, windows of 3, 3, 15 and 15 positions: 768 channels, separable, dropout 0.5."""
+    # The paper does not print its optimizer's rates; these are those of Tensor2Tensor's slicenet_1noam.
+    return HParams(SliceNetHParams(hidden_size=768, num_hidden_layers=6, num_decoder_layers=4))
+
+
+@register_hparams
+def slice_net_dilated_1248() -> HParams:
+    """Windows of 3 positions throughout, dilations 1, 2, 4, 8."""
+    return slice_net().replace(kernel_sizes=(3, 3, 3, 3), dilations=(1, 2, 4, 8))
+
+
+@register_hparams
+def slice_net_dilated_1124() -> HParams:
+    """Windows of 3, 7, 7, 7 positions, dilations 1, 1, 2, 4."""
+    return slice_net().replace(kernel_sizes=(3, 7, 7, 7), dilations=(1, 1, 2, 4))
+
+
+@register_hparams
+def slice_net_dilated_1112() -> HParams:
+    """Windows of 3, 7, 15, 15 positions, dilations 1, 1, 1, 2."""
+    return slice_net().replace(kernel_sizes=(3, 7, 15, 15), dilations=(1, 1, 1, 2))
+
+
+@register_hparams
+def slice_net_undilated() -> HParams:
+    """Windows of 3, 7, 15, 31 positions without dilation."""
+    return slice_net().replace(kernel_sizes=(3, 7, 15, 31), dilations=(1, 1, 1, 1))
+
+
+@register_hparams
+def slice_net_groups16() -> HParams:
+    """slice_net_dilated_1248 with sub-separable convolutions of 16 groups."""
+    return slice_net_dilated_1248().replace(convolution="grouped", convolution_groups=(16,))
+
+
+@register_hparams
+def slice_net_unseparated() -> HParams:
+    """slice_net_dilated_1248 with full convolutions."""
+    return slice_net_dilated_1248().replace(convolution="full")
+
+
+@register_hparams
+def slice_net_super2() -> HParams:
+    """slice_net_undilated with super-separable convolutions of 2 groups."""
+    return slice_net_undilated().replace(convolution_groups=(2,))
+
+
+@register_hparams
+def slice_net_super3() -> HParams:
+    """slice_net_undilated with super-separable convolutions of 3 groups."""
+    return slice_net_undilated().replace(convolution_groups=(3,))
+
+
+@register_hparams
+def slice_net_super23() -> HParams:
+    """slice_net_undilated with super-separable convolutions of 3 and 2 groups in turn, so that all channels meet."""
+    return slice_net_undilated().replace(convolution_groups=(3, 2))
+
+
+@register_hparams
+def slice_net_full_2048() -> HParams:
+    """The paper's larger model, SliceNet (Full, 2048): fully separable convolutions of 2048 channels."""
+    return slice_net_undilated().replace(hidden_size=2048)
+
+
+@register_hparams
+def slice_net_super_3072() -> HParams:
+    """The paper's best model, SliceNet (Super 2/3, 3072): super-separable convolutions of 3072 channels."""
+    return slice_net_super23().replace(hidden_size=3072)
+
+
+@register_hparams
+def slicenet_1() -> HParams:
+    """Tensor2Tensor's set of this name: slice_net_super23 with its Adam, which knows gradients of norm 2 at most."""
+    return slice_net_super23().replace(
+        batch_size=1024,
+        optimizer_adam_beta1=0.85,
+        optimizer_adam_beta2=0.997,
+        optimizer_adam_epsilon=1e-6,
+        clip_grad_norm=2.0,
+        # Its rate falls exponentially and is in units of its own; this is Adam's usual one.
+        learning_rate_schedule="inverse_sqrt",
+        learning_rate=0.001,
+        learning_rate_warmup_steps=3000,
+    )
+
+
+@register_hparams
+def slicenet_1noam() -> HParams:
+    """Tensor2Tensor's set of this name: slice_net_super23 under the Transformer's schedule and Adam."""
+    return slice_net_super23().replace(batch_size=1024)
+
+
+@register_hparams
+def slicenet_1tiny() -> HParams:
+    """Tensor2Tensor's set of this name: 3+2 modules of 128 channels, separable."""
+    return slicenet_1().replace(
+        hidden_size=128,
+        num_hidden_layers=3,
+        num_decoder_layers=2,
+        convolution_groups=(1,),
+        batch_size=512,
+        learning_rate_warmup_steps=200,
+    )
+
+
+@register_hparams
+def slice_net_multi30k_tiny() -> HParams:
+    """For Multi30k, as large as transformer_multi30k_tiny: 4+4 modules of 128 channels, dropout 0.15."""
+    return slice_net().replace(
+        hidden_size=128,
+        num_hidden_layers=4,
+        num_decoder_layers=4,
+        dropout=0.15,
+        optimizer_adam_epsilon=1e-8,
+        learning_rate_schedule="inverse_sqrt",
+        learning_rate=0.003,
+        learning_rate_warmup_steps=500,
+        clip_grad_norm=1.0,
+        batch_size=4900,
+        effective_batch_size=9800,
+        train_steps=1500,
+        ema_decay=0.99,
+        beam_size=5,
+        alpha=1.0,
+        length_penalty="power",
+    )
+
+
+@register_hparams
+def slice_net_tiny() -> HParams:
+    """Learns to copy and reverse sequences in a minute on two processor cores: 1+1 modules of 64 channels."""
+    return slice_net().replace(
+        hidden_size=64,
+        num_hidden_layers=1,
+        num_decoder_layers=1,
+        dropout=0.0,
+        label_smoothing=0.0,
+        batch_size=1024,
+        optimizer_adam_epsilon=1e-8,
+        learning_rate_schedule="linear",
+        learning_rate=0.003,
+        learning_rate_warmup_steps=100,
+        clip_grad_norm=1.0,
+        train_steps=1000,
+        beam_size=1,
+    )

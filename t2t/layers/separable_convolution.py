@@ -1,0 +1,112 @@
+"""Convolutions in two parts, windows and channels: sections 2 and 3.1 of Kaiser et al. (2017, arXiv:1706.03059).
+
+Legend: B batch, T length, C input channels, F output channels, N rows decoded together.
+"""
+
+from typing import NamedTuple
+
+import keras
+from keras import ops
+
+from t2t.layers.convolution import Convolution, DepthwiseConvolution
+from t2t.layers.norm import LayerNorm
+
+EPSILON = 1e-6
+"""Added to the variance in layer normalisation."""
+
+
+class Separability(NamedTuple):
+    """How a convolution is taken apart."""
+
+    kind: str = "separable"
+    """`separable`: each channel's window, then a map of the channels in groups (one group: depthwise separable, section
+    2.1; several: super-separable, section 2.2). `grouped`: windows over the channels of each group, then a map of all
+    channels (sub-separable, section 2.1). `full`: one convolution."""
+    groups: int = 1
+    """Of channels; `full` has none."""
+
+
+class SeparableConvolution(keras.layers.Layer):
+    """PointwiseConv(W_p, DepthwiseConv(W_d, x)), or a kin of it.
+
+    For windows of k positions and c channels in and out it has k c + c^2 / g weights where it is separable, k c^2 / g +
+    c^2 where it is grouped and k c^2 where it is full (Table 1); none are biases.
+
+    Args:
+        channels: F.
+        kernel_size: positions of a window.
+        separability: how.
+        **window: see `WindowedLayer`.
+    """
+
+    def __init__(self, channels: int, kernel_size: int, separability: Separability, *, name: str, dtype=None, **window):
+        super().__init__(name=name, dtype=dtype)
+        self.channels, self.kernel_size, self.separability, self._window = channels, kernel_size, separability, window
+
+    def build(self, input_shape):
+        """Makes and builds the parts for (B, T, C)."""
+        kind, groups = self.separability
+        given = {**self._window, "dtype": self.dtype_policy, "name": "windows"}
+        inputs = input_shape[-1]
+        if kind == "separable":
+            self.windows = DepthwiseConvolution(self.kernel_size, **given)
+        elif kind == "grouped":
+            self.windows = Convolution(inputs, self.kernel_size, groups=groups, use_bias=False, **given)
+        else:
+            self.windows = Convolution(self.channels, self.kernel_size, use_bias=False, **given)
+        self.windows.build(input_shape)
+        self.map = None
+        if kind != "full":
+            mixed = groups if kind == "separable" else 1
+            self.map = Convolution(
+                self.channels, 1, groups=mixed, use_bias=False, dtype=self.dtype_policy, name="channels"
+            )
+            self.map.build(input_shape)
+
+    def call(self, x_BTC, keep_BT=None):
+        """Returns (B, T, F); positions where `keep_BT` (B, T) bool is False are read as zeros."""
+        return self._mapped(self.windows(x_BTC, keep_BT))
+
+    def empty(self, rows):
+        """Returns what there is of the positions before the first."""
+        return self.windows.empty(rows)
+
+    def step(self, x_N1C, past):
+        """Returns one position (N, 1, F), and the past of the next."""
+        y, past = self.windows.step(x_N1C[:, 0], past)
+        return self._mapped(y[:, None]), past
+
+    def _mapped(self, y):
+        return y if self.map is None else self.map(y)
+
+
+class ConvStep(keras.layers.Layer):
+    """LN(SepConv(ReLU(x))) (section 3.1).
+
+    Args:
+        *made_of: see `SeparableConvolution`.
+        **window: see `SeparableConvolution`.
+    """
+
+    def __init__(self, *made_of, name: str, dtype=None, **window):
+        super().__init__(name=name, dtype=dtype)
+        self.convolution = SeparableConvolution(*made_of, dtype=self.dtype_policy, name="convolution", **window)
+        self.norm = LayerNorm(EPSILON, dtype=self.dtype_policy, name="norm")
+
+    def build(self, input_shape):
+        """Builds the parts for (B, T, C)."""
+        self.convolution.build(input_shape)
+        self.norm.build((*input_shape[:-1], self.convolution.channels))
+
+    def call(self, x, keep_BT=None):
+        """Returns (B, T, F); positions where `keep_BT` (B, T) bool is False are read as zeros."""
+        return self.norm(self.convolution(ops.relu(x), keep_BT))
+
+    def empty(self, rows):
+        """Returns what there is of the positions before the first."""
+        return self.convolution.empty(rows)
+
+    def step(self, x_N1C, past):
+        """Returns one position (N, 1, F), and the past of the next."""
+        y, past = self.convolution.step(ops.relu(x_N1C), past)
+        return self.norm(y), past
