@@ -172,4 +172,5 @@ def test_the_problems_that_tensor2tensor_users_ask_for_are_there():
         "algorithmic_reverse_decimal40", "algorithmic_addition_binary40", "wmt_ende_tokens_32k", "wmt_enfr_tokens_32k",
         "translate_ende_multi30k", "text2text_files", "translate_ende_numbers",
         "image_mnist", "image_cifar10", "languagemodel_lm1b32k", "languagemodel_wikitext103", "sentiment_imdb",
+        "librispeech", "common_voice", "squad_text2text", "summarize_cnn_dailymail32k", "babi_qa_concat_task20_10k",
     } <= set(NAMES)  # fmt: skip

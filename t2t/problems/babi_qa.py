@@ -1,0 +1,148 @@
+"""bAbI: twenty small tasks of reading and reasoning.
+
+One instance, of task 1:
+    inputs   mary moved to the bathroom . john went to the hallway . where is mary ?
+    targets  bathroom
+
+The story up to the question and the question itself, in words; answers of several words have a space between them. Of
+long stories the last 70 sentences are kept, 130 in task 3 (Henaff et al. 2017, arXiv:1612.03969). There are 1,000 or
+10,000 questions to learn from in each task (`_1k`, `_10k`), of which the last tenth of the stories is held out for
+development, and 1,000 to test with.
+Source: Weston et al. 2015, "Towards AI-complete question answering" (arXiv:1502.05698); `tasks_1-20_v1-2` as folder or
+archive. Licence: CC BY 3.0.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.errors import UserError
+from t2t.problems.base import Sample, Source
+from t2t.problems.formats.archive import first_there, read_members
+from t2t.problems.text_problems import Text2Text
+from t2t.registry import register_problem
+from t2t.text.lines import clean_line
+
+_ROOT = "tasks_1-20_v1-2"
+_PLACES = (_ROOT, f"{_ROOT}.tar.gz", f"{_ROOT}.tar.xz", f"{_ROOT}.tgz", f"{_ROOT}.zip")
+_TASKS = range(1, 21)
+_SENTENCES, _SENTENCES_OF_TASK_3 = 70, 130
+
+
+class BabiQa(Text2Text):
+    """What all tasks share."""
+
+    splits = (TRAIN, DEV, TEST)
+    vocab_kind = "token"
+    vocab_size = 2000
+    max_length = 1024
+    metrics = ("accuracy_per_sequence", "accuracy")
+    tasks: ClassVar[Sequence[int]] = ()
+    """Numbers of the tasks."""
+    folder: ClassVar[str] = "en"
+    """Folder of the size: `en` or `en-10k`."""
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the questions of a split, task after task; of several tasks, those of dev and test in turn.
+
+        Raises:
+            UserError: the files are missing, or a line is none of theirs.
+        """
+        self.check_split(split)
+        place = first_there(source.tmp_dir, _PLACES)
+        if place is None:
+            raise UserError(
+                f"{self.name}: {_ROOT} is missing from {source.tmp_dir}; put it there as folder or archive "
+                f"({', '.join(_PLACES[1:])}) or name its folder with --tmp_dir"
+            )
+        by_task = [self._questions(place, task, split, source.tally) for task in self.tasks]
+        for turn in range(max(map(len, by_task))):
+            yield from (questions[turn] for questions in by_task if turn < len(questions))
+
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the archive, or the files of the folder, that is read."""
+        place = first_there(tmp_dir, _PLACES)
+        if place is None or place.is_file():
+            return super().raw_files(tmp_dir) | ({place.name: place} if place else {})
+        files = [path for task in self.tasks for path in sorted(place.glob(f"{self.folder}/qa{task}_*.txt"))]
+        return super().raw_files(tmp_dir) | {path.name: path for path in files}
+
+    def requirements(self) -> str:
+        """Returns what is looked for."""
+        return f"{_ROOT} in --tmp_dir, as folder or archive ({', '.join(_PLACES[1:])})"
+
+    def _questions(self, place: Path, task: int, split: str, tally: Counter) -> list[Sample]:
+        part = TEST if split == TEST else TRAIN
+        pattern = re.compile(rf"(.*/)?{_ROOT}/{self.folder}/qa{task}_[^/]*_{part}\.txt")
+        found = read_members(place, lambda path: pattern.fullmatch(path) is not None)
+        if not found:
+            raise UserError(f"{self.name}: {place} has no {self.folder}/qa{task}_*_{part}.txt; download it again")
+        (name, content), *_ = found.items()
+        lines = [clean_line(raw, tally) for raw in content.splitlines()]
+        stories = list(read_stories(lines, name, _SENTENCES_OF_TASK_3 if task == 3 else _SENTENCES))
+        held_out = max(1, len(stories) // 10)
+        chosen = {TRAIN: stories[:-held_out], DEV: stories[-held_out:], TEST: stories}[split]
+        return [question for story in chosen for question in story]
+
+
+def read_stories(lines: Sequence[str], name: str, sentences: int) -> Iterator[list[Sample]]:
+    """Yields the questions of each story.
+
+    Args:
+        lines: of a file: a number that is 1 where a story begins, a space, and a sentence; or a question, a TAB, its
+            answer, a TAB and the numbers of the sentences that it follows from.
+        name: of the file, for messages.
+        sentences: how many of the last ones before a question are kept.
+
+    Raises:
+        UserError: a line is none of these.
+    """
+    story: list[str] = []
+    questions: list[Sample] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        position, _, rest = line.partition(" ")
+        if not position.isdecimal() or not rest.strip():
+            raise UserError(f"{name}, line {number:,}: {line[:40]!r} has no number and sentence; download it again")
+        if position == "1":
+            if questions:
+                yield questions
+            story, questions = [], []
+        sentence, *answers = rest.split("\t")
+        if answers:
+            inputs = " ".join([*story[-sentences:], _words(sentence)])
+            questions.append({INPUTS: inputs, TARGETS: " ".join(_words(answers[0]).replace(",", " ").split())})
+        else:
+            story.append(_words(sentence))
+    if questions:
+        yield questions
+
+
+def _words(sentence: str) -> str:
+    """Returns a sentence in lower case with its stops set apart."""
+    return " ".join(re.sub(r"([.?!])", r" \1 ", sentence.lower()).split())
+
+
+def _register(name: str, summary: str, tasks: Sequence[int], folder: str) -> None:
+    attributes = {"__doc__": summary, "__module__": __name__, "tasks": tuple(tasks), "folder": folder}
+    register_problem(name)(type(name, (BabiQa,), attributes))
+
+
+for _size, _folder in (("1k", "en"), ("10k", "en-10k")):
+    for _task in _TASKS:
+        _register(
+            f"babi_qa_concat_task{_task}_{_size}",
+            f"Questions about short stories, task {_task} of bAbI ({_size} questions).",
+            [_task],
+            _folder,
+        )
+    _register(
+        f"babi_qa_concat_all_tasks_{_size}",
+        f"Questions about short stories, the twenty tasks of bAbI together ({_size} questions each).",
+        _TASKS,
+        _folder,
+    )

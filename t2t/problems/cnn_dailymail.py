@@ -1,0 +1,50 @@
+"""Summarisation of news: CNN and Daily Mail.
+
+One instance:
+    inputs   (CNN) The river rose by two metres overnight, and by the morning the old bridge could not be crossed ...
+    targets  The old bridge is closed. The river has risen by two metres.
+
+287,113 articles to learn from, 13,368 to evaluate on, 11,490 to test with. Articles are cut to their first 400 words
+and summaries have their lines joined (See, Liu and Manning 2017, "Get to the point", arXiv:1704.04368, section 5).
+Outputs are scored by chrF and BLEU; for ROUGE, of which papers speak, give decoded files to a program of its own.
+Source: Hermann et al. 2015, "Teaching machines to read and comprehend" (arXiv:1506.03340), through TensorFlow Datasets
+(`cnn_dailymail`). Licence: Apache 2.0 of its scripts; the articles belong to their publishers.
+"""
+
+from collections.abc import Iterator
+
+from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.problems.base import Sample, Source
+from t2t.problems.formats.tfds import FOLDER, read_tfds
+from t2t.problems.text_problems import Text2Text
+from t2t.registry import register_problem
+from t2t.text.lines import clean_line
+
+_DATASET = "cnn_dailymail"
+_TFDS_SPLITS = {TRAIN: "train", DEV: "validation", TEST: "test"}
+_WORDS = 400
+
+
+@register_problem("summarize_cnn_dailymail32k")
+class SummarizeCnnDailymail32k(Text2Text):
+    """News and their summaries (CNN and Daily Mail, 287,000 articles, 32k pieces)."""
+
+    splits = (TRAIN, DEV, TEST)
+    vocab_size = 2**15
+    max_length = 1024
+    metrics = ("chrf", "bleu", "accuracy")
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the articles of a split.
+
+        Raises:
+            UserError: the data are not there and could not be downloaded.
+        """
+        self.check_split(split)
+        for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source):
+            article, summary = (clean_line(example[side], source.tally).split() for side in ("article", "highlights"))
+            yield {INPUTS: " ".join(article[:_WORDS]), TARGETS: " ".join(summary)}
+
+    def requirements(self) -> str:
+        """Returns where the prepared data are looked for."""
+        return f"{_DATASET} of TensorFlow Datasets in --tmp_dir/{FOLDER}; downloaded where it is missing"

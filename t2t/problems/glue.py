@@ -1,0 +1,115 @@
+"""GLUE: eight tasks of understanding English, each a text or two and a class.
+
+One instance of `glue_rte`:
+    inputs   A dog runs along the beach. ||| An animal is running.
+    targets  entailment
+
+Two texts stand on the two sides of `|||`. `dev` is the validation set (of MNLI, that of the same genres as the training
+texts); the labels of the test sets are not public. All are judged by accuracy, where GLUE takes Matthews's correlation
+for CoLA and F1 besides for MRPC and QQP. STS-B, whose targets are numbers, is not among them.
+Source: Wang et al. 2019, "GLUE: A multi-task benchmark and analysis platform" (arXiv:1804.07461), through TensorFlow
+Datasets (`glue`). Licence: each task's own; see https://gluebenchmark.com.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from t2t.constants import DEV, INPUTS, TARGETS, TRAIN
+from t2t.problems.base import Sample, Source
+from t2t.problems.formats.tfds import FOLDER, read_tfds
+from t2t.problems.text_problems import Text2Class
+from t2t.registry import register_problem
+from t2t.text.lines import clean_line
+
+SEPARATOR = " ||| "
+"""Between two texts."""
+
+
+class Glue(Text2Class):
+    """What all tasks share."""
+
+    vocab_size = 2**13
+    dataset: ClassVar[str] = ""
+    """Name and configuration in TensorFlow Datasets."""
+    sides: ClassVar[Sequence[str]] = ("sentence1", "sentence2")
+    """What the texts are called there."""
+    dev_split: ClassVar[str] = "validation"
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the texts of a split.
+
+        Raises:
+            UserError: the data are not there and could not be downloaded.
+        """
+        self.check_split(split)
+        for example in read_tfds(self.name, self.dataset, {TRAIN: "train", DEV: self.dev_split}[split], source):
+            texts = (" ".join(clean_line(example[side], source.tally).split()) for side in self.sides)
+            yield {INPUTS: SEPARATOR.join(texts), TARGETS: self.class_labels[int(example["label"])]}
+
+    def requirements(self) -> str:
+        """Returns where the prepared data are looked for."""
+        return f"{self.dataset} of TensorFlow Datasets in --tmp_dir/{FOLDER}; downloaded where it is missing"
+
+
+@register_problem
+class GlueCola(Glue):
+    """Whether a sentence is grammatical (CoLA, 8,500 sentences)."""
+
+    dataset, sides = "glue/cola", ("sentence",)
+    class_labels = ("unacceptable", "acceptable")
+
+
+@register_problem("glue_sst2")
+class GlueSst2(Glue):
+    """Whether a phrase about a film praises it (SST-2, 67,000 phrases)."""
+
+    dataset, sides = "glue/sst2", ("sentence",)
+    class_labels = ("negative", "positive")
+
+
+@register_problem
+class GlueMrpc(Glue):
+    """Whether two sentences say the same (MRPC, 3,700 pairs)."""
+
+    dataset = "glue/mrpc"
+    class_labels = ("not_equivalent", "equivalent")
+
+
+@register_problem
+class GlueQqp(Glue):
+    """Whether two questions ask the same (QQP, 364,000 pairs)."""
+
+    dataset, sides = "glue/qqp", ("question1", "question2")
+    class_labels = ("not_duplicate", "duplicate")
+
+
+@register_problem
+class GlueMnli(Glue):
+    """Whether one text follows from another, contradicts it or neither (MultiNLI, 393,000 pairs)."""
+
+    dataset, sides, dev_split = "glue/mnli", ("premise", "hypothesis"), "validation_matched"
+    class_labels = ("entailment", "neutral", "contradiction")
+
+
+@register_problem
+class GlueQnli(Glue):
+    """Whether a sentence answers a question (QNLI, 105,000 pairs)."""
+
+    dataset, sides = "glue/qnli", ("question", "sentence")
+    class_labels = ("entailment", "not_entailment")
+
+
+@register_problem
+class GlueRte(Glue):
+    """Whether one text follows from another (RTE, 2,500 pairs)."""
+
+    dataset = "glue/rte"
+    class_labels = ("entailment", "not_entailment")
+
+
+@register_problem
+class GlueWnli(Glue):
+    """Whether a sentence with its pronoun replaced follows from the one before (WNLI, 635 pairs)."""
+
+    dataset = "glue/wnli"
+    class_labels = ("not_entailment", "entailment")

@@ -1,0 +1,63 @@
+"""One's own recordings and what is said in them, no code needed.
+
+One instance of `speech_files`, of a file with a path, a TAB and a transcript on each line:
+    inputs   recordings/0412.wav, about 32,000 samples of 16 kHz
+    targets  turn the lights off
+
+`speech_classify_files` has a class in place of the transcript. Paths are relative to the folder of the file that names
+them. WAV files are read by Python itself, all others through the program `ffmpeg`; channels are averaged, other rates
+resampled to 16 kHz. What the recordings hold is not remembered with the data, only the lists of them. Source and
+licence are those of the user's files.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from t2t.constants import INPUTS, TARGETS
+from t2t.problems.array_inputs import Audio2Class, Speech2Text
+from t2t.problems.base import Sample, Source
+from t2t.problems.classify_files import LabelledFiles
+from t2t.problems.split_files import FilesOptions, SplitFiles
+from t2t.registry import register_problem
+
+
+class ListedRecordings(SplitFiles):
+    """Lines that name a recording and say something of it."""
+
+    def recordings(self, split: str, source: Source) -> Iterator[tuple[int, Path, str]]:
+        """Yields the number of each line, the recording and what is said of it.
+
+        Raises:
+            UserError: a recording is not there, or see `columns_of`.
+        """
+        folder = Path(self._path(split)).parent if self._path(split) else Path()
+        for number, name, said in self.columns_of(split, source):
+            if not (folder / name).is_file():
+                raise self.line_error(split, number, f"names {folder / name}, which is not there")
+            yield number, folder / name, said
+
+
+@register_problem
+class SpeechFiles(ListedRecordings, Speech2Text):
+    """Your own recordings to text, told by --train_file and --dev_file: lines of path TAB transcript."""
+
+    line_form = "the path of a recording, a TAB and what is said in it"
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the recordings of a split, in the file's order; see `recordings`."""
+        for _, path, text in self.recordings(split, source):
+            yield {INPUTS: path, TARGETS: text}
+
+
+@register_problem
+class SpeechClassifyFiles(ListedRecordings, LabelledFiles, Audio2Class):
+    """Your own recordings to your own classes, told by --train_file and --dev_file: lines of path TAB class."""
+
+    line_form = "the path of a recording, a TAB and its class"
+    options_class = FilesOptions
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the recordings of a split, in the file's order; see `recordings` and `check_label`."""
+        for number, path, label in self.recordings(split, source):
+            self.check_label(split, number, label)
+            yield {INPUTS: path, TARGETS: label}

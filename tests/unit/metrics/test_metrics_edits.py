@@ -1,0 +1,43 @@
+import itertools
+
+import pytest
+
+from t2t.errors import UserError
+from t2t.metrics import compute, higher_is_better
+from t2t.metrics.edits import edit_distance
+
+
+def closest(one, other):
+    """The distance by its definition: one step at a time, everything tried."""
+    reached, steps = {one}, 0
+    while other not in reached:
+        shorter = {s[:i] + s[i + 1 :] for s in reached for i in range(len(s))}
+        replaced = {s[:i] + c + s[i + 1 :] for s in reached for i in range(len(s)) for c in "ab"}
+        longer = {s[:i] + c + s[i:] for s in reached if len(s) < 4 for i in range(len(s) + 1) for c in "ab"}
+        reached, steps = reached | shorter | replaced | longer, steps + 1
+    return steps
+
+
+def test_the_distance_is_the_least_number_of_steps():
+    words = ["".join(letters) for length in range(4) for letters in itertools.product("ab", repeat=length)]
+    for one, other in itertools.product(words, repeat=2):
+        assert edit_distance(one, other) == closest(one, other)
+    assert edit_distance("kitten", "sitting") == 3
+
+
+def test_rates_are_over_all_lines():
+    hypotheses, references = ["the cat sat", "", "a b c d"], ["the cat sat down", "one", "a x c"]
+    found = compute(["wer", "cer"], hypotheses, references)
+    # Words: 1 left out, 1 left out, 1 replaced and 1 put in, of 4 + 1 + 3.
+    assert found["wer"].value == pytest.approx(4 / 8)
+    assert found["wer"].detail == {"edits": 4, "reference_length": 8}
+    # Characters: " down", "one", "b" for "x" and " d".
+    assert found["cer"].value == pytest.approx((5 + 3 + 3) / (16 + 3 + 5))
+    assert not higher_is_better("wer")
+    assert not found["cer"].higher_is_better
+    assert compute(["wer"], ["a b c"], ["a"])["wer"].value == 2.0
+
+
+def test_unequal_lines_are_refused():
+    with pytest.raises(UserError, match="wer of 1 hypotheses against 2 references"):
+        compute(["wer"], ["a"], ["a", "b"])
