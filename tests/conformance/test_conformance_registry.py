@@ -27,7 +27,9 @@ def test_the_source_says_what_the_registry_loads(registry, package):
     names = [entry.name for entry in registry.entries() if not entry.alias_of]
     loaded = {name: registry.entry(name) for name in names}
     from_source = read(registry.kind, package)
-    assert from_source.keys() == loaded.keys()
+    made_in_loops = {name for name, entry in loaded.items() if _is_made_in_a_loop(entry.value)}
+    assert from_source.keys() == loaded.keys() - made_in_loops
+    assert not made_in_loops or registry is PROBLEMS  # problems are loaded whenever they are listed
     for name, entry in from_source.items():
         assert entry.value is None
         assert entry.summary == loaded[name].summary
@@ -36,6 +38,10 @@ def test_the_source_says_what_the_registry_loads(registry, package):
         first, last = _lines_of(loaded[name].value)
         assert first <= int(entry.origin.rpartition(":")[2]) <= last
         assert first <= int(loaded[name].origin.rpartition(":")[2]) <= last
+
+
+def _is_made_in_a_loop(value):
+    return not hasattr(sys.modules[value.__module__], value.__name__)
 
 
 def _lines_of(value):

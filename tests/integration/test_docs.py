@@ -32,6 +32,8 @@ def folder(tmp_path):
     for name in ("train.nl.gz", "train.sv.gz", "dev.nl", "dev.sv"):
         text = "".join(f"{word} {n}\n" for n in range(50) for word in ("goed", "god")).encode()
         (tmp_path / f"raw/news.{name}").write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    for name in ("reviews.train", "reviews.dev"):
+        (tmp_path / name).write_text("good\ta fine thing\nbad\ta poor thing\n" * 20)
     for name in ("train.src", "train.tgt", "dev.src", "dev.tgt"):
         (tmp_path / name).write_text("".join(f"line {n} of {n % 7}\n" for n in range(100)))
     return tmp_path
@@ -84,7 +86,7 @@ def test_every_marked_block_has_a_kind_that_is_checked():
 def test_every_problem_of_the_page_generates(folder):
     """Those whose command the page does not show, too; and a problem of classes is refused as the page says."""
     write_files(ROOT / "docs/new_problem.md", folder)
-    for name in ("my_sorted_colours", "my_reviews", "my_sums", "my_rhymes"):
+    for name in ("my_sorted_colours", "my_reviews", "my_stripes", "my_sums", "my_rhymes"):
         command = f"t2t-datagen --t2t_usr_dir=my_problems --problem={name} --data_dir=data"
         done = execute("bash", command, folder)
         assert done.returncode == 0, done.stderr
@@ -107,7 +109,7 @@ def test_entry_point_of_the_page_is_found(folder):
     (info / "entry_points.txt").write_text(f"[t2t.plugins]\n{points}\n")
     listed = execute("bash", f"export PYTHONPATH={folder}\nt2t-trainer --registry_help=my_", folder)
     assert listed.returncode == 0, listed.stderr
-    for name in ("my_dates", "my_news", "my_reviews", "my_rhymes", "my_sorted_colours", "my_sums"):
+    for name in ("my_dates", "my_news", "my_reviews", "my_rhymes", "my_sorted_colours", "my_stripes", "my_sums"):
         assert name in listed.stdout
     both = execute("bash", f"export PYTHONPATH={folder}\nt2t-trainer --t2t_usr_dir=my_problems --registry_help", folder)
     assert both.returncode == 2

@@ -22,10 +22,12 @@ def test_every_name_that_problems_declare_exists():
         "bracket_precision",
         "bracket_recall",
         "bracket_tagging_accuracy",
+        "cer",
         "chrf",
         "loss",
         "neg_log_perplexity",
         "perplexity",
+        "wer",
     ]
 
 
@@ -41,7 +43,9 @@ def test_text_metrics_are_those_that_decodes_can_have():
         "bracket_precision",
         "bracket_recall",
         "bracket_tagging_accuracy",
+        "cer",
         "chrf",
+        "wer",
     ]
 
 
