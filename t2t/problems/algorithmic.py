@@ -172,10 +172,37 @@ class AlgorithmicIdentityDecimal40(Identity):
 
 
 @register_problem
+class AlgorithmicIdentityVocab95Train20Eval30(Identity):
+    """Copy a sequence of 95 symbols, of at most 20 in training and 30 in dev."""
+
+    symbols = vocabulary = tuple(map(str, range(95)))
+    train_length = 20
+    dev_length = 30
+
+
+@register_problem
+class TinyAlgo(Identity):
+    """Copy a few sequences of 0 and 1, to try things."""
+
+    symbols = vocabulary = BINARY
+    train_size = dev_size = 100
+    train_length = dev_length = 10
+
+
+@register_problem
 class AlgorithmicReverseBinary40(Reverse):
     """Reverse a sequence of 0 and 1."""
 
     symbols = vocabulary = BINARY
+
+
+@register_problem
+class AlgorithmicReverseBinary40Test(AlgorithmicReverseBinary40):
+    """Reverse short sequences of 0 and 1, of which there are few, to try things."""
+
+    train_size = 1_000
+    dev_size = 100
+    train_length = dev_length = 10
 
 
 @register_problem

@@ -74,5 +74,5 @@ class ClippedAdamax(keras.optimizers.Adamax):
         if self.clip:
             past = self._u[self._get_variable_index(variable)].value
             bound = self.clip * past + self.floor
-            gradient = tf.clip_by_value(gradient, -bound, bound)
+            gradient = tf.clip_by_value(tf.convert_to_tensor(gradient), -bound, bound)
         super().update_step(gradient, variable, learning_rate)

@@ -18,6 +18,7 @@ TASKS = ("identity", "reverse", "addition", "multiplication", "sort")
 NAMES = [f"algorithmic_{task}_{base}" for task in TASKS for base in BASES]
 ALL_NAMES = [
     *NAMES, "algorithmic_shift_decimal40", "algorithmic_reverse_nlplike8k", "algorithmic_reverse_nlplike32k",
+    "algorithmic_identity_vocab95_train20_eval30", "algorithmic_reverse_binary40_test", "tiny_algo",
 ]  # fmt: skip
 
 
@@ -102,6 +103,8 @@ def test_shift_adds_ten():
 
 @pytest.mark.parametrize(("name", "train", "dev"), [
     *((name, 40, 400) for name in NAMES), ("algorithmic_shift_decimal40", 40, 80),
+    ("algorithmic_identity_vocab95_train20_eval30", 20, 30), ("algorithmic_reverse_binary40_test", 10, 10),
+    ("tiny_algo", 10, 10),
 ])  # fmt: skip
 def test_lengths(name, train, dev):
     train_lengths = [len(inputs) for inputs, _ in samples(name, TRAIN, 2_000)]
@@ -140,6 +143,15 @@ def test_the_vocabulary_has_every_symbol_and_a_size_that_covers_its_ids(name):
             assert made.decode_target(arrays["targets"]) == sample["targets"]
 
 
+def test_small_ones_are_small():
+    for name, sizes in (("algorithmic_reverse_binary40_test", (1_000, 100)), ("tiny_algo", (100, 100))):
+        assert (problem(name).train_size, problem(name).dev_size) == sizes
+    for inputs, targets in samples("algorithmic_reverse_binary40_test", DEV, 20):
+        assert targets == inputs[::-1]
+    copies = samples("algorithmic_identity_vocab95_train20_eval30", DEV)
+    assert len({symbol for inputs, _ in copies for symbol in inputs}) == 95
+
+
 @pytest.mark.parametrize("base", BASES)
 def test_the_separator_is_a_word_of_its_own(base):
     assert problem(f"algorithmic_addition_{base}").vocabulary == (*map(str, range(BASES[base])), "+")
@@ -164,7 +176,7 @@ def test_one_seed_gives_one_sequence(name):
 
 
 def test_names_and_summaries():
-    entries = {entry.name: entry for entry in PROBLEMS.entries("algorithmic_")}
+    entries = {entry.name: entry for entry in (*PROBLEMS.entries("algorithmic_"), *PROBLEMS.entries("tiny_"))}
     assert set(ALL_NAMES) <= set(entries)
     summaries = [entries[name].summary for name in ALL_NAMES]
     assert all(summaries)
