@@ -5,6 +5,8 @@ import pytest
 from t2t.registry import HPARAMS, MODELS
 from tests.learning import sequence_accuracy, trained
 
+TASKS = ("copy", "reverse")
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -19,6 +21,7 @@ from tests.learning import sequence_accuracy, trained
         ("slice_net", "slice_net_tiny", "", "reverse"),
         ("slice_net", "slice_net_tiny", "convolution=grouped,convolution_groups=[4]", "reverse"),
         ("slice_net", "slice_net_tiny", "convolution_groups=[4,2]", "reverse"),
+        *((name, f"{name}_tiny", "", task) for name in ("neural_gpu", "diagonal_neural_gpu") for task in TASKS),
     ],
 )
 def test_learns(model, hparams_set, changes, task):
