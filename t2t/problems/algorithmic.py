@@ -186,7 +186,8 @@ class TinyAlgo(Identity):
 
     symbols = vocabulary = BINARY
     train_size = dev_size = 100
-    train_length = dev_length = 10
+    train_length = 10
+    dev_length = 20
 
 
 @register_problem
