@@ -104,7 +104,7 @@ def test_shift_adds_ten():
 @pytest.mark.parametrize(("name", "train", "dev"), [
     *((name, 40, 400) for name in NAMES), ("algorithmic_shift_decimal40", 40, 80),
     ("algorithmic_identity_vocab95_train20_eval30", 20, 30), ("algorithmic_reverse_binary40_test", 10, 10),
-    ("tiny_algo", 10, 10),
+    ("tiny_algo", 10, 20),
 ])  # fmt: skip
 def test_lengths(name, train, dev):
     train_lengths = [len(inputs) for inputs, _ in samples(name, TRAIN, 2_000)]
