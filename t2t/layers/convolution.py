@@ -30,12 +30,14 @@ class WindowedLayer(keras.layers.Layer):
         """Returns (B, T, F); positions where `keep_BT` (B, T) bool is False are read as zeros."""
         if keep_BT is not None:
             x_BTC = x_BTC * ops.cast(keep_BT, x_BTC.dtype)[..., None]
-        batch, length, channels = ops.shape(x_BTC)
         before = self.reach if self.causal else self.reach // 2
-        after = self.reach - before + -(length + self.reach) % self.dilation
-        padded = ops.pad(x_BTC, ((0, 0), (before, after), (0, 0))) if self.reach else x_BTC
+        if self.dilation == 1:
+            return self.convolve(_padded(x_BTC, before, self.reach - before)[:, :, None])[:, :, 0]
         # In rows of d positions, windows are columns of neighbours: backends are slow at dilation itself.
-        y_BQdF = self.convolve(ops.reshape(padded, (batch, -1, self.dilation, channels)))
+        batch, length, channels = ops.shape(x_BTC)
+        after = self.reach - before + -(length + self.reach) % self.dilation
+        rows = ops.reshape(_padded(x_BTC, before, after), (batch, -1, self.dilation, channels))
+        y_BQdF = self.convolve(rows)
         return ops.reshape(y_BQdF, (batch, -1, y_BQdF.shape[-1]))[:, :length]
 
     def convolve(self, x_BQdC):
@@ -54,6 +56,11 @@ class WindowedLayer(keras.layers.Layer):
     def build(self, input_shape):
         """Notes C of inputs (B, T, C)."""
         self.in_channels = input_shape[-1]
+
+
+def _padded(x_BTC, before, after):
+    nothing = isinstance(after, int) and before == after == 0
+    return x_BTC if nothing else ops.pad(x_BTC, ((0, 0), (before, after), (0, 0)))
 
 
 class Convolution(WindowedLayer):

@@ -25,5 +25,5 @@ TASKS = ("copy", "reverse")
     ],
 )
 def test_learns(model, hparams_set, changes, task):
-    learned = trained(MODELS.get(model), HPARAMS.get(hparams_set)().override(changes), task)
+    learned = trained(MODELS.get(model), HPARAMS.get(hparams_set)().override(changes), task, steps=600)
     assert sequence_accuracy(learned, task) >= 0.99
