@@ -191,7 +191,7 @@ class UpdateStep:
         done = tf.cast(self.optimizer.iterations.value, tf.int64)
         deviation = self._noise / tf.sqrt(tf.cast(done + 1, tf.float32))
         return [
-            g + deviation * tf.random.stateless_normal(g.shape, tf.stack([noise_seed(self._run_seed, index), done]))
+            g + deviation * tf.random.stateless_normal(tf.shape(g), tf.stack([noise_seed(self._run_seed, index), done]))
             for index, g in enumerate(gradients)
         ]
 
