@@ -3,12 +3,35 @@
 Legend: N rows decoded together, T target length, V vocabulary.
 """
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from tests.builders import batch, numpy, padded, rows, weights_of
+from tests.builders import batch, numpy, padded, rows, total_loss, weights_of
 
 TOLERANCE = {"float32": {"rtol": 1e-4, "atol": 1e-5}, "mixed_bfloat16": {"rtol": 0.05, "atol": 0.15}}
+
+
+def check_logits(model, reference, sources, targets, width, atol=1e-4):
+    """At every position that holds data the logits are a reference model's, though a batch is padded to `width`."""
+    features = batch(sources=sources, targets=targets, widths=(width, 8))
+    found = numpy(model(features))
+    for b in range(len(sources)):
+        source, target = (ids[b][ids[b] != 0].tolist() for ids in (features["inputs"], features["targets"]))
+        np.testing.assert_allclose(found[b, : len(target)], reference.logits(source, target), rtol=1e-3, atol=atol)
+
+
+def check_dropout_follows_its_seed(model):
+    """One seed is one loss, another is another, and without a seed nothing is dropped."""
+    features = batch()
+    losses = [total_loss(model, features, seed)[0] for seed in map(dropout_seed, (2, 2, 3))]
+    assert losses[0] == losses[1] != losses[2]
+    assert total_loss(model, features)[0] not in losses
+
+
+def dropout_seed(number):
+    """A seed as the training step gives it."""
+    return keras.ops.convert_to_tensor(np.array((1, number), np.int64))
 
 
 def loss_of_reference(build, features):
@@ -52,7 +75,7 @@ def check_steps_of_beams(model, dtype, sources=(5, 1, 7), beams=2, length=5):
     last = tf.zeros_like(targets_NT[:, 0])
     cache = model.init_cache(encoded, len(targets_NT), None, beams)
     given = (last, tf.constant(0), cache, encoded)
-    step = tf.function(model.decode_step, input_signature=tf.nest.map_structure(_of_unknown_rows, given))
+    step = tf.function(model.decode_step).get_concrete_function(*tf.nest.map_structure(_of_unknown_rows, given))
     found = []
     for position in range(length):
         logits, after = step(last, tf.constant(position), cache, encoded)
@@ -64,4 +87,6 @@ def check_steps_of_beams(model, dtype, sources=(5, 1, 7), beams=2, length=5):
 
 
 def _of_unknown_rows(tensor):
+    if tensor is None:
+        return None
     return tf.TensorSpec([None, *tensor.shape[1:]] if tensor.shape.rank else [], tensor.dtype)

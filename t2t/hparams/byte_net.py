@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
 from t2t.hparams.field import param
+from t2t.hparams.recipes import for_copying, for_multi30k
 from t2t.hparams.sections import ModelHParams
 from t2t.registry import register_hparams
 
@@ -85,38 +86,17 @@ def bytenet_base() -> HParams:
 @register_hparams
 def byte_net_multi30k_tiny() -> HParams:
     """For Multi30k, as large as transformer_multi30k_tiny: 5+5 ReLU blocks of 256 channels, dropout 0.3."""
-    return byte_net().replace(
+    return for_multi30k(byte_net()).replace(
         hidden_size=256,
         num_hidden_layers=5,
-        label_smoothing=0.1,
-        max_length=256,
         dropout=0.3,
-        batch_size=4900,
-        effective_batch_size=9800,
-        clip_grad_norm=1.0,
-        learning_rate_schedule="inverse_sqrt",
         learning_rate=0.003,
         learning_rate_warmup_steps=500,
-        train_steps=1500,
-        ema_decay=0.99,
-        beam_size=5,
-        alpha=1.0,
-        length_penalty="power",
+        clip_grad_norm=1.0,
     )
 
 
 @register_hparams
 def byte_net_tiny() -> HParams:
     """Learns to copy sequences in a minute on two processor cores: 5+5 ReLU blocks of 64 channels."""
-    return byte_net().replace(
-        hidden_size=64,
-        num_hidden_layers=5,
-        max_length=256,
-        batch_size=1024,
-        learning_rate_schedule="linear",
-        learning_rate=0.003,
-        learning_rate_warmup_steps=100,
-        clip_grad_norm=1.0,
-        train_steps=1000,
-        beam_size=1,
-    )
+    return for_copying(byte_net()).replace(hidden_size=64, num_hidden_layers=5)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
 from t2t.hparams.field import param
+from t2t.hparams.recipes import for_copying, for_multi30k
 from t2t.hparams.sections import ModelHParams
 from t2t.registry import register_hparams
 
@@ -99,35 +100,17 @@ def conv_s2s_wmt_enfr() -> HParams:
 @register_hparams
 def conv_s2s_multi30k_tiny() -> HParams:
     """For Multi30k, as large as transformer_multi30k_tiny: 4+4 layers of 128 channels, dropout 0.3."""
-    return conv_s2s().replace(
+    return for_multi30k(conv_s2s()).replace(
         hidden_size=128,
         num_hidden_layers=4,
-        max_length=256,
-        label_smoothing=0.1,
         dropout=0.3,
         learning_rate=0.005,
         learning_rate_warmup_steps=500,
         clip_grad_norm=1.0,
-        batch_size=4900,
-        effective_batch_size=9800,
-        train_steps=1500,
-        ema_decay=0.99,
     )
 
 
 @register_hparams
 def conv_s2s_tiny() -> HParams:
     """Learns to copy and reverse sequences in a minute on two processor cores: 2 layers of 64 channels."""
-    return conv_s2s().replace(
-        hidden_size=64,
-        num_hidden_layers=2,
-        max_length=256,
-        dropout=0.0,
-        batch_size=1024,
-        learning_rate_schedule="linear",
-        learning_rate=0.003,
-        learning_rate_warmup_steps=100,
-        clip_grad_norm=1.0,
-        train_steps=2000,
-        beam_size=1,
-    )
+    return for_copying(conv_s2s()).replace(hidden_size=64, num_hidden_layers=2, train_steps=2000)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
 from t2t.hparams.field import param
+from t2t.hparams.recipes import for_copying
 from t2t.hparams.sections import ModelHParams
 from t2t.registry import HPARAMS, register_hparams
 
@@ -93,14 +94,4 @@ def lstm_attention_tiny() -> HParams:
 
 
 def _tiny(hparams: HParams) -> HParams:
-    return hparams.replace(
-        hidden_size=64,
-        num_hidden_layers=1,
-        dropout=0.0,
-        label_smoothing=0.0,
-        learning_rate_schedule="linear",
-        learning_rate=0.01,
-        learning_rate_warmup_steps=100,
-        train_steps=1000,
-        beam_size=1,
-    )
+    return for_copying(hparams).replace(hidden_size=64, num_hidden_layers=1, learning_rate=0.01)

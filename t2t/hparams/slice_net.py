@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
 from t2t.hparams.field import UsedWhen, param
+from t2t.hparams.recipes import for_copying, for_multi30k
 from t2t.hparams.sections import ModelHParams
 from t2t.registry import register_hparams
 
@@ -161,41 +162,18 @@ def slicenet_1tiny() -> HParams:
 @register_hparams
 def slice_net_multi30k_tiny() -> HParams:
     """For Multi30k, as large as transformer_multi30k_tiny: 4+4 modules of 128 channels, dropout 0.15."""
-    return slice_net().replace(
+    return for_multi30k(slice_net()).replace(
         hidden_size=128,
         num_hidden_layers=4,
         num_decoder_layers=4,
         dropout=0.15,
-        optimizer_adam_epsilon=1e-8,
-        learning_rate_schedule="inverse_sqrt",
         learning_rate=0.003,
         learning_rate_warmup_steps=500,
         clip_grad_norm=1.0,
-        batch_size=4900,
-        effective_batch_size=9800,
-        train_steps=1500,
-        ema_decay=0.99,
-        beam_size=5,
-        alpha=1.0,
-        length_penalty="power",
     )
 
 
 @register_hparams
 def slice_net_tiny() -> HParams:
     """Learns to copy and reverse sequences in a minute on two processor cores: 1+1 modules of 64 channels."""
-    return slice_net().replace(
-        hidden_size=64,
-        num_hidden_layers=1,
-        num_decoder_layers=1,
-        dropout=0.0,
-        label_smoothing=0.0,
-        batch_size=1024,
-        optimizer_adam_epsilon=1e-8,
-        learning_rate_schedule="linear",
-        learning_rate=0.003,
-        learning_rate_warmup_steps=100,
-        clip_grad_norm=1.0,
-        train_steps=1000,
-        beam_size=1,
-    )
+    return for_copying(slice_net()).replace(hidden_size=64, num_hidden_layers=1, num_decoder_layers=1)

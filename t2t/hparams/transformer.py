@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
 from t2t.hparams.field import UsedWhen, param
+from t2t.hparams.recipes import for_multi30k
 from t2t.hparams.sections import ModelHParams
 from t2t.registry import HPARAMS, register_hparams
 
@@ -194,22 +195,13 @@ def transformer_quickstart() -> HParams:
 @register_hparams
 def transformer_multi30k_tiny() -> HParams:
     """For Multi30k: 4+4 layers, d 128, d_ff 256, 4 heads, dropout 0.3 (Wu et al. 2021, section 4)."""
-    return transformer_base().replace(
+    return for_multi30k(transformer_base()).replace(
         num_hidden_layers=4,
         hidden_size=128,
         filter_size=256,
         num_heads=4,
         attention_bias=True,
         layer_prepostprocess_dropout=0.3,
-        optimizer_adam_epsilon=1e-8,
-        learning_rate_schedule="inverse_sqrt",
         learning_rate=0.005,
         learning_rate_warmup_steps=2000,
-        batch_size=4900,
-        effective_batch_size=9800,  # padded tokens of the longer side: about 8,192 target tokens, as in the paper
-        train_steps=1500,
-        ema_decay=0.99,  # evens out the last hundred updates, as averaging checkpoints does
-        beam_size=5,  # search as published: beam 5, log-probability by token
-        alpha=1.0,
-        length_penalty="power",
     )

@@ -75,7 +75,7 @@ class DownBlock(keras.layers.Layer):
     """Two separable units and a pooling of 3 by 2, beside a strided 1 x 1 convolution: half the rows and columns.
 
     Args:
-        channels: D of both, or of each unit.
+        channels: D of the first and of the second unit.
         kernel: of the separable convolutions; a kernel of one column halves no columns.
     """
 

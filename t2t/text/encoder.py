@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from t2t.constants import EOS_ID, PAD_ID
+from t2t.errors import UserError
 
 
 class TextEncoder(ABC):
@@ -75,6 +76,23 @@ class TextEncoder(ABC):
     def load(cls, path: Path) -> Self:
         """Reads a vocabulary from a file."""
         return cls.from_bytes(Path(path).read_bytes())
+
+
+def lines_of_file(content: bytes, what: str, cure: str = "generate the data again") -> list[str]:
+    """Returns the lines of a vocabulary's file and what follows the last of them, empty where it is whole.
+
+    Args:
+        content: of the file.
+        what: the file is, for the message.
+        cure: what to do about one that cannot be read.
+
+    Raises:
+        UserError: it is not UTF-8.
+    """
+    try:
+        return content.decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{what}: the file is not UTF-8 ({error.reason}); {cure}") from None
 
 
 def fingerprint_of(kind: str, content: bytes) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.text.encoder import TextEncoder
+from t2t.text.encoder import TextEncoder, lines_of_file
 
 
 class LabelEncoder(TextEncoder):
@@ -77,12 +77,7 @@ class LabelEncoder(TextEncoder):
         Raises:
             UserError: the content is damaged or of another kind.
         """
-        try:
-            lines = content.decode("utf-8").split("\n")
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"list of classes: the file is not UTF-8 ({error.reason}); generate the data again"
-            ) from None
+        lines = lines_of_file(content, "list of classes")
         if lines[-1]:
             raise UserError(f"list of classes: the file ends within {lines[-1]!r}; generate the data again")
         return cls(lines[:-1])

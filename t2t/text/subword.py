@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Self
 
 from t2t.errors import UserError
-from t2t.text.encoder import TextEncoder
+from t2t.text.encoder import TextEncoder, lines_of_file
 from t2t.text.subword_build import learn_pieces
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS, RESERVED, Spelling, detokenize, tokenize, unspell
 
@@ -92,12 +92,7 @@ class SubwordEncoder(TextEncoder):
         Raises:
             UserError: it is not UTF-8; and see the class.
         """
-        try:
-            lines = content.decode("utf-8").split("\n")
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"subword vocabulary: the file is not UTF-8 ({error.reason}); give a text file of one piece a line"
-            ) from None
+        lines = lines_of_file(content, "subword vocabulary", "give a text file of one piece a line")
         if not lines[-1]:
             lines.pop()
         return cls([_unquoted(line.strip()) for line in lines])

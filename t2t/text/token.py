@@ -6,7 +6,7 @@ from typing import Self
 
 from t2t.constants import UNK_ID
 from t2t.errors import UserError
-from t2t.text.encoder import TextEncoder
+from t2t.text.encoder import TextEncoder, lines_of_file
 
 _RESERVED = ("<pad>", "</s>", "<unk>")
 
@@ -67,12 +67,7 @@ class TokenEncoder(TextEncoder):
         Raises:
             UserError: the content is damaged or of another kind.
         """
-        try:
-            pieces = content.decode("utf-8").split("\n")
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"token vocabulary: the file is not UTF-8 ({error.reason}); generate the data again"
-            ) from None
+        pieces = lines_of_file(content, "token vocabulary")
         if tuple(pieces[: len(_RESERVED)]) != _RESERVED:
             raise UserError(
                 f"token vocabulary: the file starts with {' '.join(pieces[:3])[:60]!r}; its first three lines must be "

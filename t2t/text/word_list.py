@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Self
 
 from t2t.errors import UserError
-from t2t.text.encoder import TextEncoder
+from t2t.text.encoder import TextEncoder, lines_of_file
 
 RESERVED = ("<pad>", "<EOS>")
 UNKNOWN = ("UNK", "<UNK>", "<unk>")
@@ -71,10 +71,7 @@ class WordListEncoder(TextEncoder):
         Raises:
             UserError: it is not UTF-8; and see the class.
         """
-        try:
-            lines = content.decode("utf-8").split("\n")
-        except UnicodeDecodeError as error:
-            raise UserError(f"word list: the file is not UTF-8 ({error.reason}); give a text file") from None
+        lines = lines_of_file(content, "word list", "give a text file")
         if not lines[-1]:
             lines.pop()
         return cls([line.strip() for line in lines])

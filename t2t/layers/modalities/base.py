@@ -8,7 +8,6 @@ from typing import ClassVar
 import keras
 
 from t2t.features import FeatureKind, FeatureSpec
-from t2t.losses import token_weights
 
 
 class Bottom(keras.layers.Layer):
@@ -69,10 +68,6 @@ class Top(keras.layers.Layer):
     def call(self, hidden):
         """Returns (..., C) float32 logits for hidden states (..., D)."""
         raise NotImplementedError
-
-    def weights_of(self, targets):
-        """Returns how much each of the targets counts, float32 of their shape: 1.0 at data, 0.0 at padding."""
-        return token_weights(targets)
 
     def loss_sum(self, hidden, targets):
         """Returns the training loss summed over all that is predicted, in nats, and how much that is.

@@ -6,20 +6,17 @@ Legend: B batch, T length, C channels of a vector, D width.
 from keras import ops
 
 from t2t.features import FeatureKind
-from t2t.layers.modalities.base import Bottom, Top
+from t2t.layers.modalities.base import Bottom
+from t2t.layers.modalities.dense import DenseTop
 from t2t.registry import register_modality
 
 
 def data_keep(x_BTC):
     """Returns (B, T) bool, False after the last vector that is not all zeros: where padding begins."""
     is_data_BT = ops.any(ops.not_equal(x_BTC, 0), axis=-1)
-    return ops.arange(ops.shape(x_BTC)[1])[None, :] < _ends(is_data_BT)[:, None]
-
-
-def _ends(is_data_BT):
-    """Returns (B,) int32, the number of positions up to the last True."""
-    places_T = ops.arange(1, ops.shape(is_data_BT)[1] + 1, dtype="int32")
-    return ops.max(ops.where(is_data_BT, places_T, 0), axis=1, initial=0)
+    places_T = ops.arange(1, ops.shape(x_BTC)[1] + 1, dtype="int32")
+    lengths_B = ops.max(ops.where(is_data_BT, places_T, 0), axis=1, initial=0)
+    return places_T[None, :] <= lengths_B[:, None]
 
 
 @register_modality
@@ -45,29 +42,20 @@ class RealVectors(Bottom):
 
 
 @register_modality
-class RealValues(Top):
+class RealValues(DenseTop):
     """Real vectors: the mean of a normal distribution of variance 1, whose negative log-likelihood is the loss."""
 
     kinds = frozenset({FeatureKind.REAL})
     part = "real_values"
 
-    def build(self, input_shape=None):
-        """Creates the kernel (D, C) and the bias (C,)."""
+    @property
+    def outputs(self) -> int:
+        """Channels of a vector."""
         (channels,) = self.spec.shape
-        self.kernel = self.add_weight(name="kernel", shape=(self.width, channels), initializer="glorot_uniform")
-        self.bias = self.add_weight(name="bias", shape=(channels,), initializer="zeros")
-
-    def call(self, hidden):
-        """Returns (..., C) float32, the predicted vectors."""
-        kernel_DC = ops.cast(ops.convert_to_tensor(self.kernel), hidden.dtype)
-        return ops.cast(ops.matmul(hidden, kernel_DC), "float32") + ops.cast(self.bias, "float32")
-
-    def weights_of(self, targets):
-        """Returns (B, T) float32: 1.0 at data, 0.0 at padding."""
-        return ops.cast(data_keep(targets), "float32")
+        return channels
 
     def loss_sum(self, hidden, targets):
         """Returns half of the squared error (the part of the likelihood that can be learnt) and the vectors' number."""
         squares_BT = ops.sum(ops.square(self(hidden) - ops.cast(targets, "float32")), axis=-1)
-        weights_BT = self.weights_of(targets)
+        weights_BT = ops.cast(data_keep(targets), "float32")
         return 0.5 * ops.sum(squares_BT * weights_BT), ops.sum(weights_BT)

@@ -3,7 +3,6 @@
 Legend: B batch, S source length, T target length, U length of the source's representation, D width.
 """
 
-import keras
 import numpy as np
 import pytest
 
@@ -11,8 +10,14 @@ from t2t.errors import UserError
 from t2t.hparams.byte_net import ByteNetHParams, byte_net, byte_net_tiny, bytenet_base
 from t2t.layers.dilated_blocks import MultiplicativeUnit
 from t2t.models.byte_net import ByteNet
-from tests.builders import batch, numpy, padded, randomise, tokens_spec, total_loss, weights_of
-from tests.models import check_steps_of_beams, directional_derivatives, loss_of_reference
+from tests.builders import batch, numpy, padded, randomise, tokens_spec, weights_of
+from tests.models import (
+    check_dropout_follows_its_seed,
+    check_logits,
+    check_steps_of_beams,
+    directional_derivatives,
+    loss_of_reference,
+)
 from tests.reference.byte_net import ByteNet as Reference
 
 SOURCES, TARGETS = (5, 1, 7), (4, 6, 2)
@@ -34,11 +39,7 @@ def reference_of(block, weights, layers=3):
 def test_logits_are_those_of_an_independent_model_whatever_the_padding(block):
     model = tiny(block)
     reference = reference_of(block, weights_of(model))
-    features = batch(sources=SOURCES, targets=TARGETS, widths=(11, 8))
-    found = numpy(model(features))
-    for b in range(3):
-        source, target = (ids[b][ids[b] != 0].tolist() for ids in (features["inputs"], features["targets"]))
-        np.testing.assert_allclose(found[b, : len(target)], reference.logits(source, target), rtol=1e-3, atol=1e-4)
+    check_logits(model, reference, SOURCES, TARGETS, 11)
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -104,12 +105,7 @@ def test_a_multiplicative_unit_by_hand():
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_dropout_is_a_function_of_its_seed(block):
-    model = tiny(block, dropout=0.5)
-    features = batch()
-    seeds = [keras.ops.convert_to_tensor(np.array(s, np.int64)) for s in ((1, 2), (1, 2), (1, 3))]
-    losses = [total_loss(model, features, seed)[0] for seed in seeds]
-    assert losses[0] == losses[1] != losses[2]
-    assert total_loss(model, features)[0] not in losses
+    check_dropout_follows_its_seed(tiny(block, dropout=0.5))
 
 
 def test_parameters_of_a_block_by_hand():

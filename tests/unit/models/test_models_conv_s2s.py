@@ -3,7 +3,6 @@
 Legend: B batch, S source length, T target length, N rows decoded together.
 """
 
-import keras
 import numpy as np
 import pytest
 
@@ -12,8 +11,14 @@ from t2t.hparams.conv_s2s import ConvS2sHParams, conv_s2s, conv_s2s_tiny, conv_s
 from t2t.layers.multi_step_attention import MultiStepAttention
 from t2t.layers.recurrent_attention import Memory
 from t2t.models.conv_s2s import ConvS2s
-from tests.builders import batch, numpy, randomise, tokens_spec, total_loss, weights_of
-from tests.models import check_steps_of_beams, directional_derivatives, loss_of_reference
+from tests.builders import batch, numpy, randomise, tokens_spec, weights_of
+from tests.models import (
+    check_dropout_follows_its_seed,
+    check_logits,
+    check_steps_of_beams,
+    directional_derivatives,
+    loss_of_reference,
+)
 from tests.reference.conv_s2s import ConvS2s as Reference
 
 SOURCES, TARGETS = (5, 1, 7), (4, 6, 2)
@@ -32,11 +37,7 @@ def tiny(dtype="float32", **changes):
 def test_logits_are_those_of_an_independent_model_whatever_the_padding(tied, layers):
     model = tiny(**layers, **({} if tied else UNTIED))
     reference = Reference(weights_of(model), 2, tied)
-    features = batch(sources=SOURCES, targets=TARGETS, widths=(9, 8))
-    found = numpy(model(features))
-    for b in range(3):
-        source, target = (ids[b][ids[b] != 0].tolist() for ids in (features["inputs"], features["targets"]))
-        np.testing.assert_allclose(found[b, : len(target)], reference.logits(source, target), rtol=1e-3, atol=2e-5)
+    check_logits(model, reference, SOURCES, TARGETS, 9, atol=2e-5)
 
 
 def test_gradients_are_those_of_finite_differences_but_in_the_encoder_divided_by_the_attentions():
@@ -94,12 +95,7 @@ def test_hidden_states_keep_about_their_variance_through_twenty_layers():
 
 
 def test_dropout_is_a_function_of_its_seed():
-    model = tiny(dropout=0.5)
-    features = batch()
-    seeds = [keras.ops.convert_to_tensor(np.array(s, np.int64)) for s in ((1, 2), (1, 2), (1, 3))]
-    losses = [total_loss(model, features, seed)[0] for seed in seeds]
-    assert losses[0] == losses[1] != losses[2]
-    assert total_loss(model, features)[0] not in losses
+    check_dropout_follows_its_seed(tiny(dropout=0.5))
 
 
 def test_vectors_of_words_and_positions_begin_with_the_papers_deviation():

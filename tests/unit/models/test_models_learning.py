@@ -12,6 +12,9 @@ TASKS = ("copy", "reverse")
 @pytest.mark.parametrize(
     ("model", "hparams_set", "changes", "task"),
     [
+        ("lstm_seq2seq", "lstm_seq2seq_tiny", "", "reverse"),
+        ("lstm_seq2seq_attention", "lstm_attention_tiny", "", "reverse"),
+        ("lstm_seq2seq_attention", "lstm_attention_tiny", "attention_mechanism=luong", "reverse"),
         ("conv_s2s", "conv_s2s_tiny", "", "copy"),
         ("conv_s2s", "conv_s2s_tiny", "", "reverse"),
         ("byte_net", "byte_net_tiny", "", "copy"),

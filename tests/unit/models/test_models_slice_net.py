@@ -3,7 +3,6 @@
 Legend: B batch, S source length, T target length, D width.
 """
 
-import keras
 import numpy as np
 import pytest
 
@@ -21,8 +20,14 @@ from t2t.hparams.slice_net import (
 from t2t.layers.separable_convolution import Separability, SeparableConvolution
 from t2t.layers.slice_modules import Source, attend
 from t2t.models.slice_net import SliceNet
-from tests.builders import batch, numpy, randomise, tokens_spec, total_loss, weights_of
-from tests.models import check_steps_of_beams, directional_derivatives, loss_of_reference
+from tests.builders import batch, numpy, randomise, tokens_spec, weights_of
+from tests.models import (
+    check_dropout_follows_its_seed,
+    check_logits,
+    check_steps_of_beams,
+    directional_derivatives,
+    loss_of_reference,
+)
 from tests.reference.slice_net import SliceNet as Reference
 
 SOURCES, TARGETS = (5, 1, 7), (4, 6, 2)
@@ -52,11 +57,7 @@ def reference_of(kind, weights, encoder=2):
 def test_logits_are_those_of_an_independent_model_whatever_the_padding(kind):
     model = tiny(kind)
     reference = reference_of(kind, weights_of(model))
-    features = batch(sources=SOURCES, targets=TARGETS, widths=(11, 8))
-    found = numpy(model(features))
-    for b in range(3):
-        source, target = (ids[b][ids[b] != 0].tolist() for ids in (features["inputs"], features["targets"]))
-        np.testing.assert_allclose(found[b, : len(target)], reference.logits(source, target), rtol=1e-3, atol=1e-4)
+    check_logits(model, reference, SOURCES, TARGETS, 11)
 
 
 def test_gradients_are_those_of_finite_differences_of_the_independent_model():
@@ -117,12 +118,7 @@ def test_attention_by_hand():
 
 
 def test_dropout_is_a_function_of_its_seed():
-    model = tiny(dropout=0.5)
-    features = batch()
-    seeds = [keras.ops.convert_to_tensor(np.array(s, np.int64)) for s in ((1, 2), (1, 2), (1, 3))]
-    losses = [total_loss(model, features, seed)[0] for seed in seeds]
-    assert losses[0] == losses[1] != losses[2]
-    assert total_loss(model, features)[0] not in losses
+    check_dropout_follows_its_seed(tiny(dropout=0.5))
 
 
 def test_published_sizes():
