@@ -47,20 +47,28 @@ class ProblemSpec:
     """By feature name; `targets` always, `inputs` where the problem has a source side."""
     shared_vocabulary: bool = False
     """Whether inputs and targets use one vocabulary, so that their embeddings may be one table."""
+    members: tuple["ProblemSpec", ...] = ()
+    """The problems of a mixture, which has no features of its own."""
 
     @property
     def inputs(self) -> FeatureSpec | None:
-        """The source side, or None (language models)."""
-        return self.features.get(INPUTS)
+        """The source side, or None (language models); of a mixture, that of its first problem."""
+        return self.members[0].inputs if self.members else self.features.get(INPUTS)
 
     @property
     def targets(self) -> FeatureSpec:
         """What is predicted."""
         return self.features[TARGETS]
 
+    def member(self, problem: str) -> "ProblemSpec":
+        """Returns the spec of one problem of a mixture."""
+        return next(member for member in self.members if member.name == problem)
+
     def to_dict(self) -> dict:
         """Returns the spec as plain JSON."""
-        return asdict(self)
+        fields = asdict(self)
+        members = [member.to_dict() for member in self.members]
+        return {**fields, "members": members} if members else {k: v for k, v in fields.items() if k != "members"}
 
     @classmethod
     def from_dict(cls, data: dict) -> "ProblemSpec":
@@ -69,4 +77,5 @@ class ProblemSpec:
             name: FeatureSpec(**{**spec, "kind": FeatureKind(spec["kind"]), "shape": tuple(spec["shape"])})
             for name, spec in data["features"].items()
         }
-        return cls(**{**data, "features": features})
+        members = tuple(cls.from_dict(member) for member in data.get("members", ()))
+        return cls(**{**data, "features": features, "members": members})

@@ -23,6 +23,7 @@ from typing import Any, Self
 from t2t.atomic import LockedError, append_line, exclusive_lock, os_errors_as_machine_errors, write_atomically
 from t2t.errors import UserError, one_line
 from t2t.features import ProblemSpec
+from t2t.mixture import of_all, of_problem, split_mixture
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import PLAIN_NAME, VocabularyFile, read_encoders, save_encoders
 
@@ -40,6 +41,7 @@ class RunRecord:
     """What a run is: what was asked for and what it came to."""
 
     problem: str
+    """Of several problems, their mixture, see `t2t.mixture`, which also tells how what each has is named."""
     model: str
     hparams_set: str
     overrides: str = ""
@@ -50,7 +52,7 @@ class RunRecord:
     """Options of the problem that differ from their defaults."""
     spec: ProblemSpec
     data_fingerprint: str = ""
-    """sha256 of the manifest of the generated data."""
+    """sha256 of the manifest of the generated data; of several problems, one each with + between them."""
     plugins: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     """What `t2t.plugins.Plugin.to_dict` gives, one a plug-in."""
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -91,6 +93,25 @@ class RunRecord:
                 raise ValueError(f"vocabulary file {entry.file!r} is not a plain file name")
         return cls(**fields)
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Names of the problems, one or several."""
+        return split_mixture(self.problem)
+
+    def of(self, problem: str) -> Self:
+        """Returns the record as if the run were of one of its problems alone."""
+        if problem == self.problem:
+            return self
+        fingerprints = dict(zip(self.problems, self.data_fingerprint.split("+"), strict=False))
+        return dataclasses.replace(
+            self,
+            problem=problem,
+            problem_options=of_problem(self.problem_options, problem),
+            spec=self.spec.member(problem),
+            data_fingerprint=fingerprints.get(problem, ""),
+            vocabularies=of_problem(self.vocabularies, problem),
+        )
+
     def identity(self) -> dict[tuple[str, str], Any]:
         """Returns (kind, name) -> value of everything that tells one run from another."""
         data = self.to_dict()
@@ -98,9 +119,11 @@ class RunRecord:
         found |= {("problem option", name): value for name, value in data["problem_options"].items()}
         found |= {("hparam", name): value for section in data["hparams"].values() for name, value in section.items()}
         found |= {("vocabulary of", name): entry.fingerprint[:12] for name, entry in self.vocabularies.items()}
-        for feature, spec in data["spec"]["features"].items():
+        members = data["spec"].get("members") or [data["spec"]]
+        for feature, spec in of_all({member["name"]: member["features"] for member in members}).items():
             found |= {("feature", f"{feature}.{name}"): value for name, value in spec.items()}
-        return found | {("data_fingerprint", ""): self.data_fingerprint[:12]}
+        fingerprints = (part[:12] for part in self.data_fingerprint.split("+"))
+        return found | {("data_fingerprint", ""): "+".join(fingerprints)}
 
 
 _JSON_TYPES: dict[str, type] = {field.name: dict for field in dataclasses.fields(RunRecord)} | {

@@ -1,8 +1,9 @@
 """The checkpoints of a run: `step-00001500` and the like, named ones such as `averaged`, and two pointers.
 
 A checkpoint is written under a temporary name and renamed, so that a folder with a checkpoint's name is complete. The
-pointers `latest.json` and `best.json` are small files replaced the same way. A crash between two renames leaves a state
-that reads as the one before it, and what it left over is removed by the next save.
+pointers `latest.json` and `best.json`, of several problems `best.<problem>.json` too, are small files replaced the same
+way. A crash between two renames leaves a state that reads as the one before it, and what it left over is removed by the
+next save.
 """
 
 import logging
@@ -69,7 +70,6 @@ class CheckpointStore:
     def __init__(self, folder: Path):
         self.folder = Path(folder).expanduser()
         self._latest = Pointer(self.folder / "latest.json", {"step": int})
-        self._best = Pointer(self.folder / "best.json", {"step": int, "metric": str, "value": float})
 
     # === Saving ===
 
@@ -111,8 +111,8 @@ class CheckpointStore:
             self._write(name, name, Checkpoint(step, model, state=dict(state or {})))
         return self.folder / name
 
-    def mark_best(self, step: int, metric: str, value: float) -> None:
-        """Makes a step's checkpoint the best, which `prune` keeps.
+    def mark_best(self, step: int, metric: str, value: float, problem: str = "") -> None:
+        """Makes a step's checkpoint the best (where a problem is named, the best of it), which `prune` keeps.
 
         Raises:
             UserError: there is no such checkpoint.
@@ -120,13 +120,13 @@ class CheckpointStore:
         if step not in self.steps():
             raise UserError(self._unknown(str(step)))
         with os_errors_as_machine_errors(f"cannot mark the best checkpoint in {self.folder}"):
-            self._best.write(step=step, metric=metric, value=float(value))
+            self._best(problem).write(step=step, metric=metric, value=float(value))
 
     def prune(self, keep_max: int) -> list[int]:
-        """Removes old checkpoints but for the newest `keep_max` (0 = all), the latest and the best.
+        """Removes old checkpoints but for the newest `keep_max` (0 = all), the latest and every best.
 
         Returns:
-            the steps that were removed; none where `best.json` cannot be read, since it may point to any of them.
+            the steps that were removed; none where a pointer to a best one cannot be read: it may point to any of them.
         """
         if keep_max < 0:
             raise UserError(f"keep {keep_max} checkpoints: give a number above 0, or 0 to keep all")
@@ -134,11 +134,11 @@ class CheckpointStore:
         if not keep_max or len(steps) <= keep_max:
             return []
         try:
-            best = self.best()
+            best = {found.step for problem in self._have_best() if (found := self.best(problem))}
         except DamagedCheckpointError as error:
             log.warning("%s; until then no checkpoint is removed", error)
             return []
-        kept = {self.latest(), best.step if best else None, *steps[-keep_max:]}
+        kept = {self.latest(), *best, *steps[-keep_max:]}
         removed = [step for step in steps if step not in kept]
         with os_errors_as_machine_errors(f"cannot remove old checkpoints in {self.folder}"):
             for step in removed:
@@ -165,20 +165,30 @@ class CheckpointStore:
         tried = self._latest_first()
         return tried[0] if tried else None
 
-    def best(self) -> Best | None:
-        """Returns which checkpoint is the best; None where none was marked.
+    def best(self, problem: str = "") -> Best | None:
+        """Returns which checkpoint is the best, or the best of a problem; None where none was marked.
 
         Raises:
             DamagedCheckpointError: the pointer is unreadable.
         """
-        pointer = self._best.read()
+        pointer = self._best(problem).read()
         return Best(**pointer) if pointer else None
+
+    def _best(self, problem: str) -> Pointer:
+        path = self.folder / (f"best.{problem}.json" if problem else "best.json")
+        return Pointer(path, {"step": int, "metric": str, "value": float})
+
+    def _have_best(self) -> list[str]:
+        """Returns the problems of which a best checkpoint is marked, an empty name for the best of all."""
+        stems = sorted(path.stem for path in self.folder.glob("best*.json"))
+        return [stem.removeprefix(BEST).removeprefix(".") for stem in stems]
 
     def find(self, which: int | str) -> Path:
         """Returns the folder of a checkpoint as a command names it.
 
         Args:
-            which: `latest`, `best`, a step, the name of a named one, or the path of a checkpoint's or run's folder.
+            which: `latest`, `best`, `best.<problem>`, a step, the name of a named one, or the path of a checkpoint's
+                or run's folder.
 
         Raises:
             UserError: there is no such checkpoint; the message says which there are.
@@ -186,9 +196,11 @@ class CheckpointStore:
         text = str(which)
         if text == LATEST and (step := self.latest()) is not None:
             return self._folder_of(step_name(step))
-        if text == BEST and (best := self.best()):
-            return self._folder_of(step_name(best.step))
-        if text in (LATEST, BEST):
+        if text == BEST or text.startswith(f"{BEST}."):
+            if best := self.best(text.removeprefix(BEST).removeprefix(".")):
+                return self._folder_of(step_name(best.step))
+            raise UserError(self._unknown(text))
+        if text == LATEST:
             raise UserError(self._unknown(text))
         name = step_name(int(text)) if text.isdecimal() else text
         if name in self._names():
@@ -291,6 +303,7 @@ class CheckpointStore:
         shown = [str(step) for step in steps[-10:]]
         if len(steps) > len(shown):
             shown.insert(0, f"{len(steps) - len(shown)} older ones")
+        names += [f"{BEST}.{problem}" for problem in self._have_best() if problem]
         listed = ", ".join(([f"steps {', '.join(shown)}"] if steps else []) + names)
         return f"{self.folder} holds {listed or 'no checkpoints'}"
 

@@ -5,8 +5,7 @@ from absl import flags
 from t2t.cli.common import command
 from t2t.cli.flags import define_problem_flags, lists_registry, request_of
 from t2t.constants import DATA_SEED
-from t2t.runs.data import generate_data
-from t2t.runs.names import problem_named
+from t2t.runs.data import generate_all
 
 USAGE = """
 Generates the data of a problem: learns its vocabulary, encodes its splits, writes them with checksums.
@@ -32,6 +31,5 @@ def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
     if lists_registry(values):
         return 0
-    request = request_of(values)
-    generate_data(request, problem_named(request.problem, request.problem_options), values["random_seed"].value)
+    generate_all(request_of(values), values["random_seed"].value)
     return 0

@@ -25,6 +25,7 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
     %s --output_dir=run --decode_from_file=a.en --decode_to_file=a.de
     %s --output_dir=run --decode_from_file=- < a.en > a.de
     %s --output_dir=run --decode_split=test --data_dir=data      (with its score)
+    %s --output_dir=run --problem=translate_ende_multi30k        (which one, of a run of several)
     %s --output_dir=run --score_file=pairs.tsv --decode_to_file=pairs.scores
 
 A file gets one output line for each input line, in order; lines end at \\n only, and an empty line stays empty. While
@@ -82,8 +83,9 @@ def main(values: flags.FlagValues) -> int:
     if any(values[name].value for name in _MANY):
         import_quietly("t2t.inference.parallel").one_core_an_operation()
     loaded = import_quietly("t2t.runs.loading").load(
-        run.path, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values)
-    )
+        run.path, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values),
+        values["problem"].value,
+    )  # fmt: skip
     wanted, target = wanted_of(values), values["decode_to_file"].value
     if values["decode_from_file"].value:
         decode_file(loaded, values["decode_from_file"].value, target, wanted)

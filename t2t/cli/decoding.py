@@ -105,7 +105,7 @@ def decode_file(loaded, source: str, target: str = "", wanted: Wanted = AS_USUAL
         MachineError: the output cannot be written.
     """
     job = import_quietly("t2t.file_decoding.job")
-    target = target or default_target(source, loaded.run.record, loaded.hparams.decode, wanted.output_format)
+    target = target or default_target(source, loaded.record, loaded.hparams.decode, wanted.output_format)
     asked = job.Job(
         source=source,
         target=target,
@@ -126,7 +126,7 @@ def score_file(loaded, source: str, target: str = "", window: int = WINDOW) -> N
         MachineError: the output cannot be written.
     """
     scoring, windows = import_quietly("t2t.file_decoding.scoring"), import_quietly("t2t.file_decoding.windows")
-    target = target or _target_beside(source, loaded.run.record, "scores")
+    target = target or _target_beside(source, loaded.record, "scores")
     translator = loaded.translator()
     report = scoring.score_file(translator, windows.FileJob(source=source, target=target, window=window))
     _say(report, translator, target)
@@ -146,7 +146,7 @@ def decode_split(loaded, data_dir: str, split: str, target: str = "", wanted: Wa
         MachineError: the output cannot be written.
     """
     evaluation = import_quietly("t2t.runs.evaluation")
-    data = evaluation.open_run_data(loaded.run, data_dir)
+    data = evaluation.open_run_data(loaded.run, data_dir, loaded.record.problem)
     decoded = evaluation.decode_and_score(loaded.translator(), data, split, wanted.n_best, **wanted.changes)
     if target:
         render = renderer(wanted.output_format)
@@ -154,7 +154,7 @@ def decode_split(loaded, data_dir: str, split: str, target: str = "", wanted: Wa
         with open_output(target, None) as output:
             output.write("".join(line + "\n" for line in lines).encode(), len(lines), {})
             output.finish()
-    about = f"{len(decoded.outputs):,} {split} examples of {loaded.run.record.problem}, {loaded.checkpoint.name}"
+    about = f"{len(decoded.outputs):,} {split} examples of {loaded.record.problem}, {loaded.checkpoint.name}"
     for line in (about, *map(str, decoded.scores)):
         print(line, file=sys.stderr if target == STANDARD else sys.stdout)
 

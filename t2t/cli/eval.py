@@ -17,6 +17,7 @@ teacher-forced figures (the model predicts each token given the reference before
 
     %s --output_dir=run --data_dir=data
     %s --output_dir=run --data_dir=data --split=test --checkpoint=best
+    %s --output_dir=run --data_dir=data --problem=algorithmic_copy     (one of several problems; all of them without)
     %s --output_dir=run --choice_file=pronouns.tsv
 
 The last counts how often the model finds the right one of two given outputs more probable. A line of the file is source
@@ -59,8 +60,9 @@ def main(values: flags.FlagValues) -> int:
         refuse_present(values, _NOT_FOR_CHOICES, "--choice_file needs no data and searches nothing")
         LineSource(values["choice_file"].value)
         loaded = import_quietly("t2t.runs.loading").load(
-            run.path, values["checkpoint"].value, request.usr_dir or None, search_overrides(values)
-        )
+            run.path, values["checkpoint"].value, request.usr_dir or None, search_overrides(values),
+            request.problem,
+        )  # fmt: skip
         return judge_choices(loaded, values["choice_file"].value)
     return evaluate(
         request,
@@ -92,7 +94,8 @@ def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, dec
     """Evaluates a checkpoint and prints what comes out, a line each; returns the exit status.
 
     Args:
-        request: says where run and data are; names of problem, model and set are checked where they are given.
+        request: says where run and data are; names of problem, model and set are checked where they are given. Of a run
+            of several problems, all are evaluated where none is named.
         checkpoint: see `t2t.runs.loading.load`.
         split: train, dev or test.
         eval_steps: batches to look at, 0 for all.
@@ -103,16 +106,24 @@ def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, dec
     """
     asked = (request.problem, request.model, request.hparams_set)
     run = open_asked_run(request.output_folder, *asked, request.usr_dir)
-    loading, evaluation = import_quietly("t2t.runs.loading"), import_quietly("t2t.runs.evaluation")
-    loaded = loading.load(run.path, checkpoint, request.usr_dir or None, decode_overrides)
-    data = evaluation.open_run_data(run, request.data_dir)
+    loading = import_quietly("t2t.runs.loading")
+    names = [request.problem] if request.problem not in ("", run.record.problem) else run.record.problems
+    for name in names:
+        loaded = loading.load(run.path, checkpoint, request.usr_dir or None, decode_overrides, name)
+        _evaluate_loaded(loaded, request.data_dir, split, eval_steps)
+    return 0
+
+
+def _evaluate_loaded(loaded, data_dir: str, split: str, eval_steps: int) -> None:
+    """Evaluates a `t2t.runs.loading.LoadedRun` and prints what comes out."""
+    evaluation = import_quietly("t2t.runs.evaluation")
+    data = evaluation.open_run_data(loaded.run, data_dir, loaded.record.problem)
     found = evaluation.evaluate(loaded.model, loaded.hparams, data, split, eval_steps, data.problem.metrics)
     print(
-        f"{found.examples:,} of {found.of:,} {split} examples of {run.record.problem}, {loaded.checkpoint.name} "
+        f"{found.examples:,} of {found.of:,} {split} examples of {loaded.record.problem}, {loaded.checkpoint.name} "
         f"({loaded.checkpoint.step:,} updates)"
     )
     for score in found.scores:
         print(score)
     for name, value in found.figures.items():
         print(f"{name} = {value:.4f}")
-    return 0

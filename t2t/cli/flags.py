@@ -33,7 +33,7 @@ _OPTION_FLAGS = {
 
 def define_problem_flags(values: flags.FlagValues) -> None:
     """Which problem, where its files are, and what a user may set of it."""
-    flags.DEFINE_string("problem", "", "Name of the problem.", flag_values=values)
+    flags.DEFINE_string("problem", "", "Name of the problem; several to learn at once: a-b-c.", flag_values=values)
     define_alias("problems", "problem", flag_values=values)
     flags.DEFINE_string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.", flag_values=values)
     flags.DEFINE_string(
@@ -156,12 +156,15 @@ def define_trained_flags(values: flags.FlagValues) -> None:
     """Which run, and which of its checkpoints. Names of what it was trained as are optional, and checked."""
     flags.DEFINE_string("output_dir", "", "Folder of the run, as t2t-trainer was given it.", flag_values=values)
     flags.DEFINE_string(
-        "checkpoint", "latest", "latest, best, averaged, a step, or the path of a checkpoint or run.",
+        "checkpoint", "latest", "latest, best (of a run of several problems also best.PROBLEM), averaged, a step, or "
+        "the path of a checkpoint or run.",
         flag_values=values,
     )  # fmt: skip
     define_alias("checkpoint_path", "checkpoint", flag_values=values)
     _define_usr_dir_flag(values)
-    flags.DEFINE_string("problem", "", "Problem of the run; optional, and checked.", flag_values=values)
+    flags.DEFINE_string(
+        "problem", "", "Problem of the run; optional, and checked; which one, of a run of several.", flag_values=values
+    )
     define_alias("problems", "problem", flag_values=values)
     flags.DEFINE_string("model", "", "Model of the run; optional, as --problem.", flag_values=values)
     flags.DEFINE_string("hparams_set", "", "Hparams set of the run; optional, as --problem.", flag_values=values)
@@ -194,7 +197,10 @@ def open_asked_run(
 
 def _others(asked: dict[str, str], run: RunDir) -> list[str]:
     """Returns the kinds of the names that are not the run's, as far as aliases are registered by now."""
-    return [kind for kind, name in asked.items() if canonical(kind, name) != canonical(kind, getattr(run.record, kind))]
+    own = {kind: {canonical(kind, getattr(run.record, kind))} for kind in asked}
+    if "problem" in own:
+        own["problem"] |= {canonical("problem", name) for name in run.record.problems}
+    return [kind for kind, name in asked.items() if canonical(kind, name) not in own[kind]]
 
 
 def problem_options(values: flags.FlagValues) -> dict[str, Any]:

@@ -18,8 +18,9 @@ from t2t.cli.flags import (
 )
 from t2t.constants import DEV
 from t2t.errors import UserError
-from t2t.runs.data import generate_data
-from t2t.runs.names import Request, check_names, problem_named, resolve
+from t2t.mixture import split_mixture
+from t2t.runs.data import generate_all
+from t2t.runs.names import Request, check_names, resolve
 from t2t.runs.resuming import remembered, remembered_data, remembered_seed
 from t2t.runs.settings import Settings
 
@@ -30,6 +31,7 @@ Trains a model on a problem; resumes exactly where --output_dir holds a run that
     %s --generate_data --problem=translate_ende_numbers --model=transformer \\
       --hparams_set=transformer_quickstart --output_dir=run --decode_interactive
     %s --output_dir=run             (goes on with the run that is there)
+    %s --problems=translate_ende_numbers-algorithmic_copy ...  (several problems at once, one body)
     %s --registry_help              (all problems, models and hparams sets)
     %s --registry_help=transformer  (those whose name contains the text)
 """
@@ -90,8 +92,7 @@ def main(values: flags.FlagValues) -> int:
     check_names(request)
     _check_files(values, request)
     if values["generate_data"].value:  # before TensorFlow starts, so that worker processes can be forked
-        problem = problem_named(request.problem, request.problem_options)
-        generate_data(request, problem, once_forked=lambda: _check_model(request))
+        generate_all(request, once_forked=lambda: _check_model(request))
     if values["schedule"].value == "evaluate":
         return _evaluate(values, request)
     stopped_by = _train(values, request)
@@ -110,6 +111,12 @@ def _check_files(values: flags.FlagValues, request: Request) -> None:
         raise UserError("--decode_to_file: it names where --decode_from_file writes; give that too")
     if values["decode_from_file"].value:
         check_files(values["decode_from_file"].value, values["decode_to_file"].value)
+    decodes = [f"--{name}" for name in ("decode_interactive", "decode_from_file") if values[name].value]
+    if decodes and len(split_mixture(request.problem)) > 1:
+        raise UserError(
+            f"{' and '.join(decodes)}: --problems={request.problem} names several; train first, then decode one with "
+            f"t2t-decoder --output_dir={request.output_folder} --problem=..."
+        )
     if values["warm_start_other_vocabulary"].value and not values["warm_start_from"].value:
         raise UserError("--warm_start_other_vocabulary: it tells how --warm_start_from is taken; give that too")
 
@@ -139,7 +146,7 @@ def _train(values: flags.FlagValues, request: Request) -> int:
         warm_start_other_vocabulary=values["warm_start_other_vocabulary"].value,
         evaluates=values["schedule"].value == "continuous_train_and_eval",
     )
-    opened = data.open_data(request, resolved.problem, known=remembered_data(request.output_folder))
+    opened = data.open_all(request, known=remembered_data(request.output_folder))
     run = training.TrainingRun(resolved, opened, settings)
     describing = import_quietly("t2t.runs.describing")
     for line in describing.describe(run):

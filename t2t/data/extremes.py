@@ -8,10 +8,12 @@ from t2t.data.columns import batch_dtype, item_shape, length_unit
 from t2t.data.lengths import lengths_of, longest_of
 from t2t.data.reader import SplitReader
 
+Features = dict[str, np.ndarray]
+
 
 def extreme_batches(
     reader: SplitReader, columns: Mapping[str, str] | None, batch_size: int, max_length: int
-) -> list[dict[str, np.ndarray]]:
+) -> list[Features]:
     """Returns dummy batches of a split's extreme shapes: its longest sequences, and its shortest with most rows."""
     names = columns or {name: name for name in reader.features}
     sequences = [name for name, stored in names.items() if reader.is_sequence(stored)]

@@ -17,6 +17,7 @@ from t2t.hparams.override import parse_overrides
 from t2t.hparams.sections import (
     BatchHParams,
     DecodeHParams,
+    MixtureHParams,
     ModelHParams,
     OptimizerHParams,
     ScheduleHParams,
@@ -25,7 +26,7 @@ from t2t.hparams.sections import (
 
 
 class HParams:
-    """Sections `model`, `schedule`, `optimization`, `batch`, `train`, `decode`, and every field by its own name."""
+    """Sections `model`, `schedule`, `optimization`, `batch`, `mixture`, `train`, `decode`; each field by its name."""
 
     def __init__(self, model: ModelHParams):
         sections = {
@@ -33,6 +34,7 @@ class HParams:
             "schedule": ScheduleHParams(),
             "optimization": OptimizerHParams(),
             "batch": BatchHParams(),
+            "mixture": MixtureHParams(),
             "train": TrainHParams(),
             "decode": DecodeHParams(),
         }

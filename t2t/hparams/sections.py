@@ -121,6 +121,28 @@ class BatchHParams:
 
 
 @dataclass(kw_only=True)
+class MixtureHParams:
+    """How several problems share one model's updates, see `t2t.data.mixture`; read where --problems names several."""
+
+    problem_choice: str = param(
+        "uniform", "Which problem an update is of: each as often; size: by size^(1/T), in training examples, of "
+        "problem_temperature T; weights: by problem_weights.", choices=("uniform", "size", "weights"),
+    )  # fmt: skip
+    problem_temperature: float = param(
+        1.0, "T: 1 = in proportion to the sizes, and the larger, the more even.", minimum=0.1,
+        used_when=UsedWhen("problem_choice", ("size",)),
+    )  # fmt: skip
+    problem_weights: tuple = param(
+        (1.0,), "How often each problem comes, in the order of --problems and in any unit.",
+        used_when=UsedWhen("problem_choice", ("weights",)),
+    )  # fmt: skip
+    problem_batch_sizes: tuple = param(
+        (0,), "Of each problem, in the order of --problems, what batch_size is of one; 0 = batch_size, one number = "
+        "for all.",
+    )  # fmt: skip
+
+
+@dataclass(kw_only=True)
 class TrainHParams:
     """How long and how precisely a run trains, and what makes it stop."""
 

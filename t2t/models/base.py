@@ -4,7 +4,7 @@ Legend: B batch, S source length, T target length, D width, V vocabulary, N rows
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
 
@@ -13,7 +13,8 @@ from t2t.errors import UserError
 from t2t.features import FeatureKind, ProblemSpec
 from t2t.hparams.sections import ModelHParams
 from t2t.layers.beams import reorder_rows
-from t2t.layers.modalities.ends import build_ends
+from t2t.layers.modalities.ends import Ends, ProblemEnds, build_ends, build_weights, hparams_of_members
+from t2t.mixture import of_problem
 
 READ_AS_VECTORS = (FeatureKind.TOKENS, FeatureKind.IMAGE, FeatureKind.AUDIO, FeatureKind.REAL)
 """Kinds of inputs of which a modality makes a sequence of vectors, for models that ask no more."""
@@ -34,9 +35,11 @@ class SequenceModel(keras.Model):
     Every weight exists after construction, so that a checkpoint can be restored before the first batch. Dropout is on
     exactly where a seed is given.
 
+    A model of several problems has one body, and ends of its own for each of them: `for_problem` gives that of one.
+
     Args:
         hparams: the model section.
-        spec: the problem's features.
+        spec: the problem's features, or those of the members of a mixture.
         dtype: Keras dtype policy, e.g. `mixed_bfloat16`; weights, norms, softmax and losses stay float32.
     """
 
@@ -56,14 +59,45 @@ class SequenceModel(keras.Model):
 
     A model that does not answers at once: `call` on inputs alone gives the logits of all that it predicts.
     """
+    has_command: ClassVar[bool] = False
+    """Whether the body is told by a vector which problem it works on, see `command`."""
 
     def __init__(self, hparams: ModelHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(dtype=dtype, name=kwargs.pop("name", type(self).registered_name()), **kwargs)
         self.check_accepts(spec)
         self.hparams = hparams
         self.spec = spec
-        ends = build_ends(spec, hparams, self.dtype_policy, reads_targets=self.autoregressive)
-        self.source_embedding, self.target_embedding, self.top = ends
+        self.problem_ends = {
+            member.name: ProblemEnds(self._ends_of(member, own), name=member.name)
+            for member, own in zip(spec.members, hparams_of_members(spec, hparams), strict=True)
+        }
+        self._take_ends(Ends(None, None, None) if spec.members else self._ends_of(spec, hparams))
+
+    def _ends_of(self, spec: ProblemSpec, hparams: ModelHParams) -> Ends:
+        return build_ends(spec, hparams, self.dtype_policy, self.writes(spec), self.has_command)
+
+    def _take_ends(self, ends: Ends) -> None:
+        self.source_embedding, self.target_embedding, self.top, self.command = ends
+
+    @classmethod
+    def writes(cls, spec: ProblemSpec) -> bool:
+        """Tells whether it writes a problem's targets one by one; see `autoregressive`."""
+        return cls.autoregressive
+
+    def for_problem(self, name: str) -> Self:
+        """Returns the model of one problem: the same body, with the problem's own ends; of a single problem, itself.
+
+        What it returns shares every weight and has them all among its variables.
+        """
+        if not self.spec.members:
+            return self
+        spec, ends = self.spec.member(name), self.problem_ends[name].ends
+        # A copy of the references to the layers, made past Keras, which would take the ends for new layers of a model
+        # that has been built.
+        view = object.__new__(type(self))
+        vars(view).update(vars(self), spec=spec, autoregressive=self.writes(spec))
+        vars(view).update(zip(("source_embedding", "target_embedding", "top", "command"), ends, strict=True))
+        return view
 
     @classmethod
     def registered_name(cls) -> str:
@@ -72,7 +106,12 @@ class SequenceModel(keras.Model):
 
     @classmethod
     def check_accepts(cls, spec: ProblemSpec) -> None:
-        """Raises UserError where the model cannot learn the problem's kinds of features."""
+        """Raises UserError where the model cannot learn the problem's kinds of features, or the problems at once."""
+        for member in spec.members:
+            cls.check_accepts(member)
+        if spec.members:
+            cls._check_mixture(spec)
+            return
         inputs = spec.inputs.kind if spec.inputs else None
         for side, kind, accepted in (
             ("inputs", inputs, cls.accepts_inputs),
@@ -84,12 +123,25 @@ class SequenceModel(keras.Model):
                     f"takes {', '.join(str(k or 'none') for k in accepted)}; choose another model or problem"
                 )
 
+    @staticmethod
+    def _check_mixture(spec: ProblemSpec) -> None:
+        has, lacks = ([m.name for m in spec.members if bool(m.inputs) == wanted] for wanted in (True, False))
+        if has and lacks:
+            raise UserError(
+                f"--problems={spec.name}: {has[0]} has inputs and {lacks[0]} has none, for which a body has other "
+                f"layers; train those with inputs together, and those without"
+            )
+
     def vocabulary_weights(self, features: Collection[str]) -> set[str]:
         """Returns the paths of the variables that mean nothing without the vocabularies of these features.
+
+        Of several problems, they are named as `t2t.mixture.of_all` names them.
 
         Raises:
             UserError: the model does not say which they are.
         """
+        if self.spec.members:
+            return self._of_members(features)
         silent = [name for name in features if name not in self.vocabulary_layers]
         if silent:
             raise UserError(
@@ -99,6 +151,13 @@ class SequenceModel(keras.Model):
         layers = [getattr(self, attribute) for name in features for attribute in self.vocabulary_layers[name]]
         return {variable.path for layer in layers if layer is not None for variable in layer.variables}
 
+    def _of_members(self, features: Collection[str]) -> set[str]:
+        of_each = (
+            self.for_problem(member.name).vocabulary_weights(of_problem(dict.fromkeys(features), member.name))
+            for member in self.spec.members
+        )
+        return set().union(*of_each)
+
     @property
     def longest_sequence(self) -> int | None:
         """Most ids of a sequence, end of sequence included, that the network can tell apart; None for any number."""
@@ -106,9 +165,9 @@ class SequenceModel(keras.Model):
 
     def build_ends(self) -> None:
         """Creates the weights of the modalities; every model's `build` begins with it."""
-        for layer in (self.target_embedding, self.source_embedding, self.top):
-            if layer is not None and not layer.built:
-                layer.build()
+        build_weights(Ends(self.source_embedding, self.target_embedding, self.top, self.command))
+        for ends in self.problem_ends.values():
+            ends.build()
 
     def body(self, features: dict[str, Any], seed=None):
         """Returns the hidden states before the output layer, (B, T, D), or them as `Costed`.

@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from t2t.constants import DATA_SEED
 from t2t.data.generate import data_folder, generate
@@ -10,7 +10,7 @@ from t2t.data.manifest import MANIFEST_NAME, Manifest, check_matches, load_encod
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
 from t2t.problems.base import Problem
-from t2t.runs.names import Request, problem_named
+from t2t.runs.names import Request, parts_of, problem_named
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +24,22 @@ class OpenData:
     """sha256 of what the manifest says of the data, but for who wrote it, from files that lay where."""
     former_fingerprint: str
     """The same with the paths of the files that its user named, as the first runs remember it."""
+
+
+def fingerprint_of(data: Iterable[OpenData]) -> str:
+    """Returns the fingerprint of the data of one problem, or those of several with + between them."""
+    return "+".join(one.fingerprint for one in data)
+
+
+def generate_all(request: Request, seed: int = DATA_SEED, once_forked: Callable[[], object] | None = None) -> None:
+    """Generates the data of each problem of a request.
+
+    What is called once there are workers comes with the last problem's, since it may keep others from being forked.
+    """
+    *others, last = parts_of(request)
+    for part in others:
+        generate_data(part, problem_named(part.problem, part.problem_options), seed)
+    generate_data(last, problem_named(last.problem, last.problem_options), seed, once_forked)
 
 
 def generate_data(
@@ -50,7 +66,8 @@ def open_data(request: Request, problem: Problem, verify: bool = True, known: st
         request: says where.
         problem: whose.
         verify: compare every file with its checksum first.
-        known: fingerprint of the data that a run was trained from; of these, raw files may have moved or gone.
+        known: fingerprint of the data that a run was trained from, see `fingerprint_of`; of these, raw files may have
+            moved or gone.
 
     Raises:
         UserError: there is none, it is another problem's or vocabulary's, or a file is damaged.
@@ -64,7 +81,7 @@ def open_data(request: Request, problem: Problem, verify: bool = True, known: st
     manifest = read_manifest(folder)
     fingerprints = _fingerprints(manifest, problem.options.file_names())
     problem = _as_generated(request, problem)
-    check_matches(manifest, folder, problem.stored, is_known=known in fingerprints)
+    check_matches(manifest, folder, problem.stored, is_known=any(one in fingerprints for one in known.split("+")))
     problem = _with_its_files(request, problem, manifest)
     problem.with_encoders(load_encoders(folder, manifest))
     readers = {split: SplitReader(folder, manifest, split) for split in manifest.splits}
@@ -72,6 +89,12 @@ def open_data(request: Request, problem: Problem, verify: bool = True, known: st
         for reader in readers.values():
             reader.verify()
     return OpenData(problem, manifest, readers, *fingerprints)
+
+
+def open_all(request: Request, known: str = "") -> list[OpenData]:
+    """Opens the data of each problem of a request, see `open_data`."""
+    parts = parts_of(request)
+    return [open_data(part, problem_named(part.problem, part.problem_options), known=known) for part in parts]
 
 
 def _with_its_files(request: Request, problem: Problem, manifest: Manifest) -> Problem:

@@ -3,61 +3,85 @@
 import numpy as np
 
 from t2t.constants import TRAIN
+from t2t.runs.parts import Part
 from t2t.runs.training import TrainingRun
 from t2t.training.cost import update_flops
 from t2t.training.memory import MemoryEstimate, estimate
 
 
 def memory(run: TrainingRun) -> MemoryEstimate:
-    """Returns what an update needs."""
+    """Returns what an update needs, of several problems the one that needs most."""
     hparams = run.resolved.hparams
     slots = len(run.step.optimizer.variables) // max(len(run.model.trainable_variables), 1) + bool(hparams.ema_decay)
-    largest = max(run.largest_batches(), key=lambda batch: sum(array.nbytes for array in batch.values()))
-    return estimate(run.model, largest, slots, run.plan.micro_batches > 1)
+    estimates = []
+    for part in run.parts:
+        largest = max(part.largest_batches(), key=lambda batch: sum(array.nbytes for array in batch.values()))
+        estimates.append(estimate(part.model, largest, slots, run.plan.micro_batches > 1))
+    return max(estimates, key=lambda found: found.total)
 
 
 def cost(run: TrainingRun) -> str:
     """Returns what the run's updates take, in floating-point operations, for sequences of the data's mean lengths."""
-    reader, columns = run.data.readers[TRAIN], run.data.problem.columns
-    names = columns or {name: name for name in reader.features}
-    means = {name: float(reader.lengths(stored).mean()) for name, stored in names.items() if reader.is_sequence(stored)}
-    longer = np.maximum.reduce([reader.lengths(names[name]) for name in means]).mean() if means else 1.0
-    example = {name: np.zeros((1, round(mean)), np.int32) for name, mean in means.items()}
-    example |= {name: reader.single(np.zeros(1, int), stored) for name, stored in names.items() if name not in means}
-    an_update = update_flops(run.model, example) * _padded_tokens(run) / longer
+    of_each = [_part_flops(part) * _padded_tokens(run, part) for part in run.parts]
+    an_update = sum(share * flops for share, flops in zip(run.schedule.shares, of_each, strict=True))
     return (
         f"{an_update * run.plan.train_steps:.2g} floating-point operations in matrix products for "
         f"{run.plan.train_steps:,} updates, {an_update:.2g} each"
     )
 
 
-def _padded_tokens(run: TrainingRun) -> int:
-    """Returns the padded tokens a side (the examples, where there is no sequence) of an update."""
-    return run.resolved.hparams.batch_size * run.step.replicas * run.plan.micro_batches
+def _part_flops(part: Part) -> float:
+    """Returns the operations of a problem's updates for each padded token a side."""
+    reader, columns = part.data.readers[TRAIN], part.data.problem.columns
+    names = columns or {name: name for name in reader.features}
+    means = {name: float(reader.lengths(stored).mean()) for name, stored in names.items() if reader.is_sequence(stored)}
+    longer = np.maximum.reduce([reader.lengths(names[name]) for name in means]).mean() if means else 1.0
+    example = {name: np.zeros((1, round(mean)), np.int32) for name, mean in means.items()}
+    example |= {name: reader.single(np.zeros(1, int), stored) for name, stored in names.items() if name not in means}
+    return update_flops(part.model, example) / longer
+
+
+def _padded_tokens(run: TrainingRun, part: Part) -> int:
+    """Returns the padded tokens a side (the examples, where there is no sequence) of an update of a problem."""
+    return part.hparams.batch_size * run.step.replicas * run.plan.micro_batches
 
 
 def describe(run: TrainingRun) -> list[str]:
     """Returns what is about to run, a line each."""
     hparams, request = run.resolved.hparams, run.resolved.request
     changed = hparams.difference(run.resolved.named_set)
-    reader = run.data.readers[TRAIN]
-    unit = "padded tokens per side" if any(map(reader.is_sequence, reader.features)) else "examples"
-    per_update = _padded_tokens(run)
+    best = run.parts[0].best_metric if len(run.parts) == 1 else "the mean over the problems"
     lines = [
         f"problem {request.problem}, model {request.model}, hparams set {request.hparams_set}",
         "changed hparams: " + (", ".join(_change(k, *values) for k, values in changed.items()) or "none"),
         f"data_dir {request.data_folder}, output_dir {request.output_folder}, random_seed {run.settings.seed}",
-        f"data: {len(reader):,} training examples"
-        + (f", {run.batches.skipped:,} of them longer than max_length={hparams.max_length} and skipped"
-           if run.batches.skipped else ""),
+        *(_data_line(run, part) for part in run.parts),
         f"parameters: {run.model.count_params():,}; {hparams.precision} on {_devices(run)}",
         f"{run.plan.train_steps:,} updates, {hparams.learning_rate_schedule} schedule, learning rate "
-        f"{max(map(run.plan.rate, _landmarks(run))):.3g} at most; best checkpoint by {run.best_metric}",
-        f"batch_size={hparams.batch_size} {unit} per replica per step; {run.step.replicas} replica(s) x "
-        f"{run.plan.micro_batches} step(s) = {per_update:,} an update",
+        f"{max(map(run.plan.rate, _landmarks(run))):.3g} at most; best checkpoint by {best}",
+        *dict.fromkeys(_batch_line(run, part) for part in run.parts),
     ]  # fmt: skip
     return lines + [f"plug-in {p.name} ({p.kind}): {', '.join(p.registered) or 'registered nothing'}"
                     for p in run.resolved.plugins]  # fmt: skip
+
+
+def _data_line(run: TrainingRun, part: Part) -> str:
+    skipped, max_length = part.batches.skipped, part.hparams.max_length
+    share = run.schedule.shares[run.parts.index(part)]
+    return (
+        f"data{f' of {part.name}' if part.name else ''}: {len(part.data.readers[TRAIN]):,} training examples"
+        + (f", {skipped:,} of them longer than max_length={max_length} and skipped" if skipped else "")
+        + (f"; {share:.1%} of the updates, best by {part.best_metric}" if part.name else "")
+    )
+
+
+def _batch_line(run: TrainingRun, part: Part) -> str:
+    reader = part.data.readers[TRAIN]
+    unit = "padded tokens per side" if any(map(reader.is_sequence, reader.features)) else "examples"
+    return (
+        f"batch_size={part.hparams.batch_size} {unit} per replica per step; {run.step.replicas} replica(s) x "
+        f"{run.plan.micro_batches} step(s) = {_padded_tokens(run, part):,} an update"
+    )
 
 
 def _change(name: str, old, new) -> str:

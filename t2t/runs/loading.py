@@ -11,12 +11,14 @@ from t2t.checkpoints.transfer import require_exact
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.inference import Translator
+from t2t.mixture import of_problem
 from t2t.models.base import SequenceModel
 from t2t.plugins import Plugin, load_plugins
 from t2t.problems.base import Problem
 from t2t.registry import MODELS
-from t2t.run_dir import RunDir
-from t2t.runs.names import problem_named, split_variants
+from t2t.run_dir import RunDir, RunRecord
+from t2t.runs.names import canonical, problem_named, split_variants
+from t2t.runs.parts import with_batch_size
 from t2t.runs.vocabularies import check_same_vocabularies
 from t2t.training.weights import assign_model
 
@@ -28,11 +30,17 @@ class LoadedRun:
     """A run with the weights of one checkpoint."""
 
     run: RunDir
+    """Of one problem or several."""
     problem: Problem
     """With its vocabularies."""
     model: SequenceModel
     hparams: HParams
     checkpoint: Checkpoint
+
+    @property
+    def record(self) -> RunRecord:
+        """What the run remembers, as if it were of the problem alone."""
+        return self.run.record.of(self.problem.name)
 
     def translator(self) -> Translator:
         """Returns what decodes with it."""
@@ -40,26 +48,35 @@ class LoadedRun:
 
 
 def load(
-    output_dir: str, checkpoint: str = "latest", usr_dir: str | None = None, decode_overrides: str = ""
+    output_dir: str,
+    checkpoint: str = "latest",
+    usr_dir: str | None = None,
+    decode_overrides: str = "",
+    problem: str = "",
 ) -> LoadedRun:
     """Loads a run.
 
     Args:
         output_dir: the run directory.
-        checkpoint: `latest`, `best`, `averaged`, a step, or the folder of a checkpoint.
+        checkpoint: `latest`, `best`, of several problems also `best.<problem>`, `averaged`, a step, or the folder of a
+            checkpoint.
         usr_dir: folder of the plug-in that the run was trained with, where it was.
         decode_overrides: hparams of the decode section to change, e.g. `beam_size=8`.
+        problem: which one, of a run of several.
 
     Raises:
-        UserError: no run, a plug-in that is missing, or parts that do not fit each other.
+        UserError: no run, a problem that is not the run's, a plug-in that is missing, or parts that do not fit each
+            other.
     """
     run = RunDir.open(output_dir)
     plugins = load_plugins(usr_dir)
     check_plugins(run, plugins)
-    record = run.record
-    problem = problem_named(record.problem, record.problem_options).with_encoders(stored_encoders(run))
+    record, name = run.record, problem_asked(run, problem)
+    options = record.of(name).problem_options
+    loaded_problem = problem_named(name, options).with_encoders(stored_encoders(run, name))
     model_class = MODELS.get(record.model)
     hparams = decode_differently(HParams.from_dict(record.hparams, model_class.hparams_class), decode_overrides)
+    hparams = with_batch_size(hparams, record.problems, name).freeze()
     read = CheckpointStore(run.checkpoints_folder).load_model(checkpoint)
     check_same_vocabularies(read, record.vocabularies, run.path, f"--checkpoint={checkpoint}")
     keras.utils.set_random_seed(0)
@@ -68,7 +85,25 @@ def load(
     require_exact(weights, {v.path: tuple(v.shape) for v in model.variables}, f"checkpoint {read.folder}")
     assign_model(model, weights)
     log.info("loaded checkpoint %s (%d updates)", read.folder, read.step)
-    return LoadedRun(run, problem, model, hparams, read)
+    return LoadedRun(run, loaded_problem, model.for_problem(name), hparams, read)
+
+
+def problem_asked(run: RunDir, name: str = "") -> str:
+    """Returns which problem of a run is meant, as the run names it.
+
+    Raises:
+        UserError: the run is not of it, or of several and none is named.
+    """
+    names = run.record.problems
+    if len(names) == 1:
+        return names[0]
+    listed = ", ".join(names)
+    if not name:
+        raise UserError(f"the run in {run.path} is of several problems; name one with --problem: {listed}")
+    found = [one for one in names if canonical("problem", one) == canonical("problem", name)]
+    if not found:
+        raise UserError(f"--problem={name}: the run in {run.path} is of {listed}; name one of these")
+    return found[0]
 
 
 def decode_differently(hparams: HParams, overrides: str) -> HParams:
@@ -85,10 +120,12 @@ def decode_differently(hparams: HParams, overrides: str) -> HParams:
     return changed.freeze()
 
 
-def stored_encoders(run: RunDir) -> dict:
-    """Returns the vocabularies by the names under which the problem's data stores its features."""
+def stored_encoders(run: RunDir, problem: str) -> dict:
+    """Returns the vocabularies by the names under which a problem's data stores its features."""
     encoders = run.encoders()
-    columns = problem_named(run.record.problem, run.record.problem_options).columns
+    if problem != run.record.problem:
+        encoders = of_problem(encoders, problem)
+    columns = problem_named(problem, run.record.of(problem).problem_options).columns
     return encoders if columns is None else {columns[name]: encoder for name, encoder in encoders.items()}
 
 
@@ -99,7 +136,8 @@ def check_plugins(run: RunDir, plugins: list[Plugin]) -> None:
         UserError: one has not been loaded; a run directory never loads a stranger's code by itself.
     """
     loaded = {(plugin.kind, plugin.name): plugin for plugin in plugins}
-    needed = {f"problem:{split_variants(run.record.problem)[0]}", f"model:{run.record.model}"}
+    problems = {f"problem:{split_variants(name)[0]}" for name in run.record.problems}
+    needed = problems | {f"model:{run.record.model}"}
     for recorded in run.record.plugins:
         found = loaded.get((recorded["kind"], recorded["name"]))
         if found is not None:

@@ -1,13 +1,16 @@
 """From what a user typed to objects: problem, model class and hparams."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from t2t.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
 from t2t.errors import UserError
+from t2t.features import ProblemSpec
 from t2t.hparams.base import HParams
+from t2t.hparams.sections import MixtureHParams
+from t2t.mixture import mixture_of, of_problem, split_mixture
 from t2t.plugins import Plugin, load_plugins
 from t2t.problems.base import Problem
 from t2t.problems.variants import SUFFIXES, VariantProblem
@@ -19,6 +22,7 @@ class Request:
     """What a user asked for, by name."""
 
     problem: str
+    """One problem, or several as `t2t.mixture` names them."""
     model: str = ""
     hparams_set: str = ""
     overrides: str = ""
@@ -26,6 +30,7 @@ class Request:
     train_steps: int | None = None
     """Changes the hparam of that name; None to leave it."""
     problem_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Of several problems, `<problem>.<option>` for one of them; without a problem, of all that have it."""
     data_dir: str = DEFAULT_DATA_DIR
     tmp_dir: str = ""
     """Raw files and downloads; empty for a folder under `data_dir`."""
@@ -55,7 +60,6 @@ class Resolved:
     """What the names of a request stand for."""
 
     request: Request
-    problem: Problem
     model_class: type
     hparams: HParams
     named_set: HParams
@@ -72,17 +76,16 @@ def resolve(request: Request) -> Resolved:
     plugins = load_plugins(request.usr_dir or None)
     request = without_aliases(request)
     check_names(request)
-    problem = problem_named(request.problem, request.problem_options)
     named_set = hparams_named(request.hparams_set)
     hparams = named_set.override(request.overrides)
     if request.train_steps is not None:
         hparams = hparams.replace(train_steps=request.train_steps)
     model_class = MODELS.get(request.model)
     check_fit(request.model, model_class, request.hparams_set, hparams)
-    check_kinds(model_class, problem)
+    check_kinds(model_class, request)
     for registry in (PROBLEMS, MODELS, HPARAMS, MODALITIES):
         registry.freeze()
-    return Resolved(request, problem, model_class, hparams.freeze(), named_set, plugins)
+    return Resolved(request, model_class, hparams.freeze(), named_set, plugins)
 
 
 def without_aliases(request: Request) -> Request:
@@ -103,8 +106,8 @@ def canonical(kind: str, name: str) -> str:
     """
     if kind != "problem":
         return {"model": MODELS, "hparams_set": HPARAMS}[kind].canonical(name)
-    base, suffixes = split_variants(name)
-    return PROBLEMS.canonical(base) + "".join(reversed(suffixes))
+    variants = map(split_variants, split_mixture(name))
+    return mixture_of(PROBLEMS.canonical(base) + "".join(reversed(suffixes)) for base, suffixes in variants)
 
 
 def check_names(request: Request) -> None:
@@ -113,8 +116,9 @@ def check_names(request: Request) -> None:
     if missing:
         flags = ", ".join(f"--{flag}" for flag in missing)
         raise UserError(f"{flags}: not given; name one each; list what there is with --registry_help")
-    problem = problem_named(request.problem, request.problem_options)
+    problems_of(request)
     hparams = hparams_named(request.hparams_set).override(request.overrides).freeze()
+    check_mixture(hparams, split_mixture(request.problem))
     if request.model not in MODELS:
         MODELS.get(request.model)  # raises, with the nearest names
     for modality in filter(None, (hparams.input_modality, hparams.target_modality)):
@@ -125,7 +129,56 @@ def check_names(request: Request) -> None:
         _check_declared_fit(request.model, request.hparams_set, hparams)
     else:
         check_fit(request.model, loaded, request.hparams_set, hparams)
-        check_kinds(loaded, problem)
+        check_kinds(loaded, request)
+
+
+def parts_of(request: Request) -> list[Request]:
+    """Returns a request for each problem, with the options that are for it; where there is one, the request itself.
+
+    Raises:
+        UserError: the same problem twice, an unknown name, or an option that none of several problems has.
+    """
+    names = split_mixture(request.problem)
+    if len(names) == 1:
+        return [request]
+    has = {name: {field.name for field in dataclasses.fields(problem_named(name).options)} for name in names}
+    shared = {option: value for option, value in request.problem_options.items() if "." not in option}
+    for option in shared:
+        if not any(option in options for options in has.values()):
+            raise UserError(f"--{option}: none of the problems {', '.join(names)} has that option; leave it out")
+    return [
+        dataclasses.replace(
+            request,
+            problem=name,
+            problem_options=of_problem(request.problem_options, name)
+            | {option: value for option, value in shared.items() if option in has[name]},
+        )
+        for name in names
+    ]
+
+
+def problems_of(request: Request) -> list[Problem]:
+    """Returns the problems of a request, without encoders; raises as `parts_of` and `problem_named`."""
+    return [problem_named(part.problem, part.problem_options) for part in parts_of(request)]
+
+
+def check_mixture(hparams: HParams, names: Sequence[str]) -> None:
+    """Raises UserError where the hparams of mixtures do not fit the number of problems."""
+    changed = hparams.mixture != MixtureHParams()
+    if len(names) == 1 and changed:
+        raise UserError(
+            f"hparams problem_choice, problem_temperature, problem_weights, problem_batch_sizes: nothing reads them "
+            f"while --problems={names[0]} names one problem; leave them out"
+        )
+    for field, lowest in (("problem_weights", 0), ("problem_batch_sizes", 0)):
+        values = getattr(hparams, field)
+        if len(values) not in (1, len(names)) or min(values) < lowest:
+            raise UserError(
+                f"hparam {field}={list(values)}: --problems={mixture_of(names)} names {len(names)} problems; give a "
+                f"number of 0 or more for each, or one for all"
+            )
+    if not sum(hparams.problem_weights):
+        raise UserError(f"hparam problem_weights={list(hparams.problem_weights)}: no problem would come; raise one")
 
 
 def problem_named(name: str, options: Mapping[str, Any] | None = None) -> Problem:
@@ -193,11 +246,13 @@ def _unfit(model: str, needed: str, hparams_set: str, hparams: HParams) -> str:
     )
 
 
-def check_kinds(model_class: type, problem: Problem) -> None:
-    """Raises UserError where a model cannot learn a problem's kinds of features, as far as they are known by now."""
-    declared = problem.declared_spec()
-    if declared is not None:
-        model_class.check_accepts(declared)
+def check_kinds(model_class: type, request: Request) -> None:
+    """Raises UserError where a model cannot learn the problems' kinds of features, as far as they are known by now."""
+    declared = [spec for problem in problems_of(request) if (spec := problem.declared_spec()) is not None]
+    for spec in declared:
+        model_class.check_accepts(spec)
+    if len(declared) > 1:
+        model_class.check_accepts(ProblemSpec(name=request.problem, members=tuple(declared)))
 
 
 def registry_listing(containing: str = "") -> str:

@@ -1,15 +1,19 @@
 """What the directory of a training run remembers of it."""
 
 import platform
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 import t2t
+from t2t.features import ProblemSpec
+from t2t.mixture import mixture_of, of_all
 from t2t.run_dir import RunRecord
-from t2t.runs.data import OpenData
+from t2t.runs.data import OpenData, fingerprint_of
 from t2t.runs.names import Resolved
+from t2t.text.encoder import TextEncoder
 from t2t.text.files import describe_encoders
 
 MAY_CHANGE_ON_RESUME = (
@@ -22,28 +26,42 @@ Of these, `train_steps` also shapes the rate of the schedules that fall to an en
 """
 
 
-def may_change(begun: RunRecord, data: OpenData) -> tuple[str, ...]:
+def may_change(begun: RunRecord, data: Sequence[OpenData]) -> tuple[str, ...]:
     """Returns what may differ between the record of a run that has begun and that of its continuation on some data.
 
     Where raw files lie is no part of what the run learns, but the first runs had it in the fingerprint of their data.
     """
-    same_data = ("data_fingerprint",) if begun.data_fingerprint == data.former_fingerprint else ()
-    return (*MAY_CHANGE_ON_RESUME, *data.problem.options.file_names(), *same_data)
+    same_data = ("data_fingerprint",) if begun.data_fingerprint == data[0].former_fingerprint else ()
+    files = of_all({one.problem.name: dict.fromkeys(one.problem.options.file_names()) for one in data})
+    return (*MAY_CHANGE_ON_RESUME, *files, *same_data)
 
 
-def record_of(resolved: Resolved, data: OpenData, warm_start: dict[str, Any]) -> RunRecord:
+def encoders_of(data: Sequence[OpenData]) -> dict[str, TextEncoder]:
+    """Returns the vocabulary of each text feature, as a run names them."""
+    return of_all({one.problem.name: one.problem.encoders for one in data})
+
+
+def spec_of(data: Sequence[OpenData]) -> ProblemSpec:
+    """Returns the features of the problems: what a model is built for."""
+    specs = [one.problem.spec() for one in data]
+    if len(specs) == 1:
+        return specs[0]
+    return ProblemSpec(name=mixture_of(spec.name for spec in specs), members=tuple(specs))
+
+
+def record_of(resolved: Resolved, data: Sequence[OpenData], warm_start: dict[str, Any]) -> RunRecord:
     """Returns the record of a run on some data that began with some weights, see `RunRecord.warm_start`."""
-    request, problem = resolved.request, data.problem
+    request = resolved.request
     return RunRecord(
         problem=request.problem,
         model=request.model,
         hparams_set=request.hparams_set,
         overrides=request.overrides,
         hparams=resolved.hparams.to_dict(),
-        problem_options=problem.options.changed(),
-        spec=problem.spec(),
-        data_fingerprint=data.fingerprint,
-        vocabularies=describe_encoders(problem.encoders),
+        problem_options=of_all({one.problem.name: one.problem.options.changed() for one in data}),
+        spec=spec_of(data),
+        data_fingerprint=fingerprint_of(data),
+        vocabularies=describe_encoders(encoders_of(data)),
         plugins=[plugin.to_dict() for plugin in resolved.plugins],
         warm_start=warm_start,
         versions=versions(),

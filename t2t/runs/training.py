@@ -9,20 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.constants import DEV, TRAIN
-from t2t.data.curriculum import Curriculum
-from t2t.data.extremes import extreme_batches
-from t2t.data.pipeline import TrainingBatches
 from t2t.data.prefetch import Prefetch
 from t2t.run_dir import RunDir, RunRecord, lock_run
-from t2t.runs.best_metric import checked_best_metric
 from t2t.runs.data import OpenData
-from t2t.runs.evaluation import build_evaluator
+from t2t.runs.judging import Judge
 from t2t.runs.names import Resolved
-from t2t.runs.recording import may_change, record_of
+from t2t.runs.parts import batches_of, build_parts, schedule_of
+from t2t.runs.recording import encoders_of, may_change, record_of, spec_of
 from t2t.runs.settings import Settings
 from t2t.runs.starting import check_same_start, restore_latest, warm_start, warn_of_another_end
 from t2t.runs.vocabularies import to_state
@@ -44,14 +39,14 @@ log = logging.getLogger("t2t")
 class TrainingRun:
     """A model under training, built from a resolved request; `fit` trains it."""
 
-    def __init__(self, resolved: Resolved, data: OpenData, settings: Settings):
+    def __init__(self, resolved: Resolved, data: Sequence[OpenData], settings: Settings):
         self.resolved, self.data, self.settings = resolved, data, settings
         self.warm_start: dict[str, Any] = {}
         hparams = resolved.hparams
         self.strategy = build_strategy(settings.worker_gpu, settings.worker_cpu)
         keras.utils.set_random_seed(settings.seed)
         with self.strategy.scope():
-            self.model = resolved.model_class(hparams.model, data.problem.spec(), dtype=hparams.precision)
+            self.model = resolved.model_class(hparams.model, spec_of(data), dtype=hparams.precision)
             optimizer = build_optimizer(hparams.optimization)
             optimizer.build(self.model.trainable_variables)
         self.step = UpdateStep(
@@ -65,18 +60,10 @@ class TrainingRun:
             ema_decay=hparams.ema_decay,
             scale_loss=hparams.precision == "mixed_float16",
         )
-        self.batches = TrainingBatches(
-            data.readers[TRAIN],
-            seed=settings.seed,
-            batch_size=hparams.batch_size,
-            window=hparams.shuffle_window,
-            columns=data.problem.columns,
-            max_length=hparams.max_length,
-            ladder_step=hparams.length_bucket_step,
-            fixed_shapes=hparams.fixed_shapes,
-            curriculum=self._curriculum(),
-        )
-        self.best_metric = checked_best_metric(hparams, data.problem, self.model, settings)
+        per_update = self._micro_batches() * self.step.replicas
+        self.parts = build_parts(self.model, data, hparams, settings, per_update)
+        self.schedule = schedule_of(self.parts, hparams, settings.seed)
+        self.batches = batches_of(self.parts, self.schedule, per_update)
         self.plan = Plan(
             train_steps=hparams.train_steps,
             micro_batches=self._micro_batches(),
@@ -84,14 +71,8 @@ class TrainingRun:
                 learning_rate, hparams.schedule, hidden_size=hparams.hidden_size, train_steps=hparams.train_steps
             ),
             log_every=settings.log_every,
+            problem_of=lambda update: self.parts[self.schedule(update)].name,
         )
-
-    def _curriculum(self) -> Curriculum | None:
-        hparams = self.resolved.hparams
-        if not hparams.curriculum_length:
-            return None
-        batches = hparams.curriculum_steps * self._micro_batches() * self.step.replicas
-        return Curriculum(min(hparams.curriculum_length, hparams.max_length), hparams.max_length, batches)
 
     def _micro_batches(self) -> int:
         hparams = self.resolved.hparams
@@ -103,13 +84,6 @@ class TrainingRun:
                 "update has %d", hparams.effective_batch_size, self.step.replicas, hparams.batch_size, count * step,
             )  # fmt: skip
         return count
-
-    def largest_batches(self) -> list[dict[str, np.ndarray]]:
-        """Returns dummy batches of the most extreme shapes that training can meet: the longest, and the most rows."""
-        hparams = self.resolved.hparams
-        return extreme_batches(
-            self.data.readers[TRAIN], self.data.problem.columns, hparams.batch_size, hparams.max_length
-        )
 
     def fit(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> int:
         """Trains, resuming where the output directory holds a run of the same.
@@ -141,7 +115,8 @@ class TrainingRun:
             trainer = Trainer(self.step, batches, data_state, self.plan, update)
             self._say_where(folder, update)
             if update < self.plan.train_steps:
-                trainer.rehearse(self.largest_batches())
+                for part in self.parts:
+                    trainer.rehearse(part.largest_batches(), part.name)
             run = self._open_run(folder)
             signals = StopOnSignal()
             stack.callback(signals.release)
@@ -161,7 +136,7 @@ class TrainingRun:
             self.warm_start = warm_start(
                 self.step,
                 self.settings.warm_start_from,
-                describe_encoders(self.data.problem.encoders),
+                describe_encoders(encoders_of(self.data)),
                 self.resolved.request.output_folder,
                 self.settings.warm_start_other_vocabulary,
             )
@@ -180,7 +155,7 @@ class TrainingRun:
     def _open_run(self, folder: Path) -> RunDir:
         """Begins the run, or records what a resumed one may change; the run is known to be good by now."""
         if not RunDir.exists(folder):
-            return RunDir.create(folder, self.record(), self.data.problem.encoders)
+            return RunDir.create(folder, self.record(), encoders_of(self.data))
         run = RunDir.open(folder)
         run.resume(self.record(), may_change(run.record, self.data))
         return run
@@ -197,31 +172,21 @@ class TrainingRun:
         saving = SaveCheckpoints(trainer, store, settings.eval_every, settings.keep_checkpoint_max, state)
         callbacks = [metrics, progress, saving]
         if settings.evaluates_dev:
-            listeners = [metrics.write_evaluation, progress.show_evaluation]
-            callbacks.append(self._evaluation(trainer, run, store, listeners, signals))
+            evaluation = self._evaluation(trainer, run, store, metrics, progress)
+            callbacks.append(Evaluate(**evaluation, interruptible=signals.interruptible))
         return [*callbacks, signals]
 
-    def _evaluation(self, trainer, run: RunDir, store: CheckpointStore, listeners: list, signals: StopOnSignal):
+    def _evaluation(
+        self, trainer: Trainer, run: RunDir, store: CheckpointStore, metrics: LogMetrics, progress: ShowProgress
+    ) -> dict[str, Any]:
+        """Returns the arguments of `Evaluate` that do not depend on signals."""
         hparams = self.resolved.hparams
-        best_metric = self.best_metric
-        history = [
-            (line["step"], line[f"dev/{best_metric}"])
-            for line in run.metrics()
-            if line.get(f"dev/{best_metric}") is not None
-        ]
-        evaluator = build_evaluator(
-            self.model,
-            self.data,
-            DEV,
-            hparams,
-            self.settings.eval_steps,
-            metrics=(best_metric, *self.data.problem.metrics),
-        )
-        return Evaluate(
-            trainer, evaluator, store, every=self.settings.eval_every, best_metric=best_metric,
-            patience=hparams.early_stopping_steps, history=history, listeners=listeners,
-            interruptible=signals.interruptible,
-        )  # fmt: skip
+        judge = Judge(self.parts, self.settings.eval_steps, hparams.best_metric)
+        return {
+            "trainer": trainer, "evaluate": judge, "bests": judge.bests(run, store), "every": self.settings.eval_every,
+            "patience": hparams.early_stopping_steps,
+            "listeners": [metrics.write_evaluation, judge.shown_by(progress.show_evaluation)],
+        }  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -16,6 +16,9 @@ from t2t.text.subword_tokens import ESCAPE_CHARACTERS
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
 """What the file names in a folder's description look like: none leads out of the folder."""
 
+_LONGEST_OWNER = 120
+"""Characters of a list of features in a file's name."""
+
 _KIND_OF_SUFFIX = {
     ".spm": "sentencepiece", ".model": "sentencepiece", ".subwords": "subword", ".tokens": "token", ".bytes": "byte",
     ".labels": "label",
@@ -47,6 +50,8 @@ def describe_encoders(encoders: Mapping[str, TextEncoder]) -> dict[str, Vocabula
     for name, encoder in encoders.items():
         users = [other for other in encoders if prints[other] == prints[name]]
         owner = users[0] if len(users) == 1 else "shared" if len(users) == len(encoders) else "-".join(users)
+        if len(owner) > _LONGEST_OWNER:
+            owner = f"{users[0]}-and-{len(users) - 1}-more"
         file = f"vocab.{owner}.{encoder.kind}{encoder.file_suffix}"
         if not PLAIN_NAME.match(file):
             raise UserError(f"feature {name!r}: its vocabulary's file would be {file!r}; name it in letters and digits")

@@ -5,8 +5,13 @@
 
 `keras.Model.fit` clips before it reduces and averages per-replica means; both are wrong for token batches, so the step
 is written out here. An update whose gradient is not finite changes nothing and is remembered by number.
+
+Of a model of several problems each update is of one of them. Weights that its loss does not reach, the ends of the
+others, stay as they are, and so do their slots and moving averages: nothing decays because of another problem. What a
+rule derives from the number of updates, e.g. Adam's correction of its first ones, counts all of them.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -38,7 +43,7 @@ class UpdateStep:
     """Computes and applies updates under a strategy.
 
     Args:
-        model: built under the strategy's scope.
+        model: built under the strategy's scope; of one problem or several.
         optimizer: built under the strategy's scope.
         strategy: the MirroredStrategy.
         run_seed: seed of the dropout masks.
@@ -67,55 +72,60 @@ class UpdateStep:
         self._clip, self._weight_decay, self._ema_decay = clip_grad_norm, weight_decay, ema_decay
         self._noise = gradient_noise
         self._weights = [variable.value for variable in model.trainable_variables]
+        self._reached: dict[str, list[int]] = {}
+        """Of each problem, the numbers of the weights that its loss depends on; known once it is traced."""
         with strategy.scope():
             optimizer.build(model.trainable_variables)
             self.ema = [_like(w, w.read_value()) for w in self._weights] if ema_decay else []
             self.loss_scale = LossScale(scale_loss)
         self._sums: list[tf.Variable] = []
-        self._compiled: dict[str, Any] = {}
+        self._compiled: dict[tuple[str, str], Any] = {}
 
     @property
     def replicas(self) -> int:
         """Number of replicas."""
         return self.strategy.num_replicas_in_sync
 
-    def __call__(self, micro_batches: Sequence[Sequence[Features]], update: int, rate: float) -> UpdateStats:
+    def __call__(
+        self, micro_batches: Sequence[Sequence[Features]], update: int, rate: float, problem: str = ""
+    ) -> UpdateStats:
         """Computes and applies update number `update` (the first is 1).
 
         Args:
             micro_batches: for each micro-batch, one dict of features for each replica.
             update: its number, from which the dropout masks derive.
             rate: learning rate.
+            problem: whose batches they are, where the model is of several.
         """
-        return self._run(micro_batches, update, rate, applies=True)
+        return self._run(micro_batches, update, rate, problem, applies=True)
 
     def skipped(self, update: int) -> int:
         """Returns how many of the first `update` updates were not applied, before a resumption too."""
         return update - int(self.optimizer.iterations.numpy())
 
-    def rehearse(self, micro_batches: Sequence[Sequence[Features]]) -> None:
+    def rehearse(self, micro_batches: Sequence[Sequence[Features]], problem: str = "") -> None:
         """Runs an update and does not apply it: no state changes, but it is traced and its memory has been had."""
-        self._run(micro_batches, 0, 0.0, applies=False)
+        self._run(micro_batches, 0, 0.0, problem, applies=False)
 
-    def _run(self, micro_batches, update: int, rate: float, applies: bool) -> UpdateStats:
+    def _run(self, micro_batches, update: int, rate: float, problem: str, applies: bool) -> UpdateStats:
         self.optimizer.learning_rate = rate
         applies = tf.constant(applies)
         if len(micro_batches) == 1:
             features, seeds = self._inputs(micro_batches[0], update, 0)
-            return self._function("whole", features)(applies, features, seeds)
+            return self._function("whole", problem, features)(applies, features, seeds)
         self._ensure_sums()
         for index, batches in enumerate(micro_batches):
             features, seeds = self._inputs(batches, update, index)
-            self._function("accumulate", features)(features, seeds)
-        return self._function("apply", None)(applies)
+            self._function("accumulate", problem, features)(features, seeds)
+        return self._function("apply", problem)(applies)
 
     def _inputs(self, batches: Sequence[Features], update: int, micro_batch: int):
         seeds = [tf.constant(dropout_seed(self._run_seed, update, micro_batch, r)) for r in range(self.replicas)]
         return [{name: tf.constant(array) for name, array in batch.items()} for batch in batches], seeds
 
-    def _function(self, name: str, features: list[dict[str, tf.Tensor]] | None):
+    def _function(self, name: str, problem: str, features: list[dict[str, tf.Tensor]] | None = None):
         """Returns the traced function; any batch size and length goes through one trace."""
-        if name not in self._compiled:
+        if (name, problem) not in self._compiled:
             signature = [] if name == "accumulate" else [tf.TensorSpec([], tf.bool)]
             if features is not None:
                 signature += [
@@ -123,53 +133,61 @@ class UpdateStep:
                     [tf.TensorSpec([2], tf.int64)] * self.replicas,
                 ]
             method = {"whole": self._whole, "accumulate": self._accumulate, "apply": self._apply_sums}[name]
-            self._compiled[name] = tf.function(method, input_signature=signature, autograph=False)
-        return self._compiled[name]
+            of_problem = functools.partial(method, problem)
+            self._compiled[name, problem] = tf.function(of_problem, input_signature=signature, autograph=False)
+        return self._compiled[name, problem]
 
-    def _whole(self, applies, features, seeds) -> UpdateStats:
+    def _whole(self, problem: str, applies, features, seeds) -> UpdateStats:
         def replica():
-            gradients, loss_sum, tokens = self._gradients(features, seeds, divisor=_over_replicas)
-            return self._reduce(gradients, loss_sum, tokens, 1.0)
+            gradients, loss_sum, tokens = self._gradients(problem, features, seeds, divisor=_over_replicas)
+            return self._reduce(problem, gradients, loss_sum, tokens, 1.0)
 
-        return self._apply(applies, *self.strategy.run(replica))
+        return self._apply(problem, applies, *self.strategy.run(replica))
 
-    def _accumulate(self, features, seeds) -> None:
+    def _accumulate(self, problem: str, features, seeds) -> None:
         def replica():
             # A sum over thousands of tokens would overflow float16 at any useful scale; their mean does not.
             padded = tf.cast(tf.size(_here(features)["targets"]), tf.float32) if self.loss_scale.dynamic else 1.0
-            gradients, loss_sum, tokens = self._gradients(features, seeds, divisor=lambda _: padded)
+            gradients, loss_sum, tokens = self._gradients(problem, features, seeds, divisor=lambda _: padded)
             sums = [g * padded for g in gradients] if self.loss_scale.dynamic else gradients
-            for total, value in zip(self._sums, [*sums, loss_sum, tokens], strict=True):
+            for total, value in zip(self._sums_of(problem), [*sums, loss_sum, tokens], strict=True):
                 total.assign_add(value)
 
         self.strategy.run(replica)
 
-    def _apply_sums(self, applies) -> UpdateStats:
+    def _apply_sums(self, problem: str, applies) -> UpdateStats:
+        sums = self._sums_of(problem)
+
         def replica():
-            *gradients, loss_sum, tokens = [tf.identity(total) for total in self._sums]
-            reduced = self._reduce(gradients, loss_sum, tokens, _over_replicas(tokens))
+            *gradients, loss_sum, tokens = [tf.identity(total) for total in sums]
+            reduced = self._reduce(problem, gradients, loss_sum, tokens, _over_replicas(tokens))
             with tf.control_dependencies(tf.nest.flatten(reduced)):
-                for total in self._sums:
+                for total in sums:
                     total.assign(tf.zeros_like(total))
             return reduced
 
-        return self._apply(applies, *self.strategy.run(replica))
+        return self._apply(problem, applies, *self.strategy.run(replica))
 
-    def _gradients(self, features, seeds, divisor):
-        """On one replica: the gradient of loss sum * loss scale / divisor(tokens), the loss sum, and the tokens."""
+    def _sums_of(self, problem: str) -> list[tf.Variable]:
+        """Returns the sums of the gradients that a problem has, of its loss and of its tokens."""
+        return [*(self._sums[index] for index in self._reached[problem]), *self._sums[-2:]]
+
+    def _gradients(self, problem: str, features, seeds, divisor):
+        """On one replica: the gradient of loss sum * loss scale / divisor(tokens), the loss sum, and the tokens.
+
+        The gradient is that of the weights that the loss reaches, which are noted.
+        """
         batch, seed = _here(features), _here(seeds)
+        model = self.model.for_problem(problem) if problem else self.model
         with tf.GradientTape() as tape:
-            loss_sum, tokens = self.model.loss_sum(self.model.body(batch, seed=seed), batch["targets"])
+            loss_sum, tokens = model.loss_sum(model.body(batch, seed=seed), batch["targets"])
             # Divided here, one number, and not in the gradients, as many as there are weights.
             scaled = loss_sum * (self.loss_scale.value() / divisor(tokens))
         gradients = tape.gradient(scaled, self._weights)
-        dense = [
-            tf.zeros_like(w) if g is None else tf.convert_to_tensor(g)
-            for g, w in zip(gradients, self._weights, strict=True)
-        ]
-        return dense, loss_sum, tokens
+        self._reached[problem] = [index for index, gradient in enumerate(gradients) if gradient is not None]
+        return [tf.convert_to_tensor(gradients[index]) for index in self._reached[problem]], loss_sum, tokens
 
-    def _reduce(self, gradients, loss_sum, tokens, divisor):
+    def _reduce(self, problem: str, gradients, loss_sum, tokens, divisor):
         """On one replica: the same global gradient everywhere, divided once more, with its noise, clipped."""
         context = tf.distribute.get_replica_context()
         gradients, loss_sum, tokens = context.all_reduce(tf.distribute.ReduceOp.SUM, (gradients, loss_sum, tokens))
@@ -177,13 +195,13 @@ class UpdateStep:
         if tf.get_static_value(scale) != 1.0:
             gradients = [g * scale for g in gradients]
         if self._noise:
-            gradients = self._noisy(gradients)
+            gradients = self._noisy(problem, gradients)
         norm = tf.linalg.global_norm(gradients)
         if self._clip:
             gradients, _ = tf.clip_by_global_norm(gradients, self._clip, use_norm=norm)
         return gradients, loss_sum, tokens, norm
 
-    def _noisy(self, gradients):
+    def _noisy(self, problem: str, gradients):
         """On one replica: the gradients with normal noise that is a function of (run seed, update, weight).
 
         Its deviation falls with the root of the update's number (Kaiser and Sutskever 2016, "gradient noise").
@@ -192,17 +210,17 @@ class UpdateStep:
         deviation = self._noise / tf.sqrt(tf.cast(done + 1, tf.float32))
         return [
             g + deviation * tf.random.stateless_normal(tf.shape(g), tf.stack([noise_seed(self._run_seed, index), done]))
-            for index, g in enumerate(gradients)
+            for index, g in zip(self._reached[problem], gradients, strict=True)
         ]
 
-    def _apply(self, applies, gradients, loss_sum, tokens, norm) -> UpdateStats:
+    def _apply(self, problem: str, applies, gradients, loss_sum, tokens, norm) -> UpdateStats:
         """Across replicas: applies the gradient where it is finite, and this is no rehearsal."""
         loss_sum, tokens, norm = (self.strategy.experimental_local_results(x)[0] for x in (loss_sum, tokens, norm))
         finite = tf.math.is_finite(norm) & tf.math.is_finite(loss_sum) & (tokens > 0)
 
         def applied():
             with self.strategy.scope():
-                self._update_variables(gradients)
+                self._update_variables(problem, gradients)
             return tf.constant(True)
 
         tf.cond(finite & applies, applied, lambda: tf.constant(False))
@@ -210,7 +228,7 @@ class UpdateStep:
             self.loss_scale.update(finite, applies)
         return UpdateStats(loss_sum, tokens, norm, finite)
 
-    def _update_variables(self, gradients) -> None:
+    def _update_variables(self, problem: str, gradients) -> None:
         rate = tf.convert_to_tensor(self.optimizer.learning_rate.value)
         update = self.strategy.extended.update
 
@@ -222,11 +240,12 @@ class UpdateStep:
         def average(mean, weight):
             mean.assign_add((weight - mean) * (1.0 - self._ema_decay))
 
-        for weight, gradient in zip(self._weights, gradients, strict=True):
-            update(weight, one, args=(gradient,), group=False)
+        reached = self._reached[problem]
+        for index, gradient in zip(reached, gradients, strict=True):
+            update(self._weights[index], one, args=(gradient,), group=False)
         self.optimizer.iterations.assign_add(1)
-        for mean, weight in zip(self.ema, self._weights, strict=False):
-            update(mean, average, args=(weight,), group=False)
+        for index in reached if self.ema else ():
+            update(self.ema[index], average, args=(self._weights[index],), group=False)
 
     def _ensure_sums(self) -> None:
         if not self._sums:

@@ -36,6 +36,8 @@ class Plan:
     """Learning rate of an update."""
     log_every: int = 50
     """Updates between two reports; only then do figures leave the device."""
+    problem_of: Callable[[int], str] = lambda update: ""
+    """Name of the problem that an update is of, where the model learns several."""
 
 
 class DivergedError(UserError):
@@ -85,12 +87,12 @@ class Trainer:
         told.on_train_end(self.report() if self._pending else None)
         return self.update
 
-    def rehearse(self, batches: list[dict[str, np.ndarray]]) -> None:
-        """Runs the largest batches once, changing nothing, so that running out of memory happens now."""
+    def rehearse(self, batches: list[dict[str, np.ndarray]], problem: str = "") -> None:
+        """Runs the largest batches of a problem once, changing nothing, so that running out of memory happens now."""
         for batch in batches:
             with _memory_errors(batch):
                 # Two micro-batches need as much memory as any more.
-                self.step.rehearse([[batch] * self.step.replicas] * min(self.plan.micro_batches, 2))
+                self.step.rehearse([[batch] * self.step.replicas] * min(self.plan.micro_batches, 2), problem)
 
     def check_finite(self) -> None:
         """Raises DivergedError where an update since the last report was not finite; waits for the device.
@@ -120,10 +122,21 @@ class Trainer:
             "padding": 1.0 - tokens / max(self._padded_tokens, 1),
             "learning_rate": self.plan.rate(max(self.update, 1)),
             "grad_norm": float(applied[-1].grad_norm) if applied else math.nan,
+            **self._by_problem(),
             **self._skipped(),
         }
         self._pending, self._padded_tokens, self._since = [], 0, now
         return logs
+
+    def _by_problem(self) -> dict[str, float]:
+        """Returns the loss of each problem that there were updates of, where there are several."""
+        sums: dict[str, list[float]] = {}
+        for update, stats in self._pending:
+            if (problem := self.plan.problem_of(update)) and bool(stats.finite):
+                totals = sums.setdefault(f"{problem}/loss", [0.0, 0.0])
+                totals[0] += float(stats.loss_sum)
+                totals[1] += float(stats.tokens)
+        return {name: loss_sum / tokens for name, (loss_sum, tokens) in sorted(sums.items())}
 
     def _skipped(self) -> dict[str, float]:
         """Returns, with float16, the number of updates skipped since training began; names those that are new."""
@@ -141,7 +154,8 @@ class Trainer:
         micro_batches, state = self._draw()
         self.update += 1
         with _memory_errors(micro_batches[0][0]):
-            stats = self.step(micro_batches, self.update, self.plan.rate(self.update))
+            rate, problem = self.plan.rate(self.update), self.plan.problem_of(self.update)
+            stats = self.step(micro_batches, self.update, rate, problem)
         self.data_state = state
         self._pending.append((self.update, stats))
         self._padded_tokens += sum(batch[TARGETS].size for batches in micro_batches for batch in batches)

@@ -61,8 +61,8 @@ def make_run(tmp_path_factory):
         request = Request(
             problem="backwards", model="transformer", hparams_set="none", data_dir=str(data_dir), output_dir=str(folder)
         )
-        resolved = Resolved(request, Backwards(), Transformer, hparams, hparams, [])
+        resolved = Resolved(request, Transformer, hparams, hparams, [])
         settings = {"seed": 3, "worker_cpu": 1, "eval_every": 2, "eval_steps": 0, "log_every": 1, **(settings or {})}
-        return Run(resolved, open_data(request, resolved.problem, verify=False), Settings(**settings))
+        return Run(resolved, [open_data(request, Backwards(), verify=False)], Settings(**settings))
 
     return make

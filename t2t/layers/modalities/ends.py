@@ -1,6 +1,12 @@
-"""The two ends of a model, chosen by the kinds of a problem's features or by name."""
+"""The two ends of a model, chosen by the kinds of a problem's features or by name.
 
+Legend: D width.
+"""
+
+import dataclasses
 from typing import NamedTuple
+
+import keras
 
 from t2t.errors import UserError
 from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
@@ -28,9 +34,58 @@ class Ends(NamedTuple):
     target: Bottom | None
     """None where targets are not read, one by one, by what predicts the next."""
     top: Top
+    command: "Command | None" = None
+    """Of a body that is told by a vector which problem it works on."""
 
 
-def build_ends(spec: ProblemSpec, hparams: ModelHParams, dtype_policy, reads_targets: bool = True) -> Ends:
+class Command(keras.layers.Layer):
+    """A vector of a problem, from which its answers begin: Kaiser et al. 2017 (arXiv:1706.05137), section 2.4.
+
+    Args:
+        width: D.
+    """
+
+    def __init__(self, width: int, **kwargs):
+        super().__init__(**kwargs)
+        self.width = width
+
+    def build(self, input_shape=None):
+        """Creates the vector (D,), normal around 0 and as long as embeddings are when they are read."""
+        normal = keras.initializers.RandomNormal(stddev=1.0)
+        self.vector = self.add_weight(name="vector", shape=(self.width,), initializer=normal)
+
+
+class ProblemEnds(keras.layers.Layer):
+    """The ends of one of several problems, under its name.
+
+    Args:
+        ends: unbuilt.
+    """
+
+    def __init__(self, ends: Ends, **kwargs):
+        super().__init__(**kwargs)
+        self.source, self.target, self.top, self.command = ends
+
+    @property
+    def ends(self) -> Ends:
+        """What stands between the problem's features and a body."""
+        return Ends(self.source, self.target, self.top, self.command)
+
+    def build(self, input_shape=None):
+        """Creates their weights."""
+        build_weights(self.ends)
+
+
+def build_weights(ends: Ends) -> None:
+    """Creates the weights of ends, those of each once."""
+    for layer in (ends.target, ends.source, ends.top, ends.command):
+        if layer is not None and not layer.built:
+            layer.build()
+
+
+def build_ends(
+    spec: ProblemSpec, hparams: ModelHParams, dtype_policy, reads_targets: bool = True, has_command: bool = False
+) -> Ends:
     """Returns the unbuilt ends of a model.
 
     Args:
@@ -38,6 +93,7 @@ def build_ends(spec: ProblemSpec, hparams: ModelHParams, dtype_policy, reads_tar
         hparams: of the model.
         dtype_policy: of the layers.
         reads_targets: False for a model that answers at once, which has no bottom of targets but one that is shared.
+        has_command: whether the body is told which problem it works on.
 
     Raises:
         UserError: a modality that is named for a kind of feature that it does not take.
@@ -55,7 +111,28 @@ def build_ends(spec: ProblemSpec, hparams: ModelHParams, dtype_policy, reads_tar
         settings["embedding"] = target
     if not reads_targets and target is not source and "embedding" not in settings:
         target = None
-    return Ends(source, target, top(spec.targets, hparams.output_size, **settings, dtype=dtype_policy))
+    top = top(spec.targets, hparams.output_size, **settings, dtype=dtype_policy)
+    return Ends(source, target, top, Command(width, name="command", dtype=dtype_policy) if has_command else None)
+
+
+def hparams_of_members(spec: ProblemSpec, hparams: ModelHParams) -> list[ModelHParams]:
+    """Returns the hparams of each problem of a mixture: a modality that is named is that of all whose kind it takes.
+
+    One that no problem's kind is for stays the first problem's, whose ends it is refused by.
+    """
+    own = [dataclasses.replace(hparams) for _ in spec.members]
+    for field, features in (
+        ("input_modality", [member.inputs for member in spec.members]),
+        ("target_modality", [member.targets for member in spec.members]),
+    ):
+        name = getattr(hparams, field)
+        kinds = MODALITIES.get(name).kinds if name else frozenset()
+        takes = [feature is not None and feature.kind in kinds for feature in features]
+        for of_member, is_taken in zip(own, takes, strict=True):
+            setattr(of_member, field, name if is_taken else "")
+        if name and not any(takes):
+            setattr(own[0], field, name)
+    return own
 
 
 def _modality(base: type, name: str, feature: FeatureSpec) -> type:

@@ -2,13 +2,12 @@
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import keras
 
-from t2t.checkpoints.store import CheckpointStore
-from t2t.metrics import higher_is_better
+from t2t.training.callbacks.best import BestOf
 from t2t.training.callbacks.signals import StopRequestedError
 from t2t.training.trainer import Trainer
 from t2t.training.weights import averaged_weights
@@ -25,11 +24,9 @@ class Evaluate(keras.callbacks.Callback):
     Args:
         trainer: whose model is evaluated, under its moving average where it keeps one.
         evaluate: returns figures by name.
-        store: whose best checkpoint is marked.
+        bests: what picks best checkpoints; the first picks the run's, and says when training is stuck.
         every: updates between two evaluations.
-        best_metric: figure that picks the best.
         patience: updates without a better one after which training stops; 0 = never.
-        history: (update, value of `best_metric`) of earlier evaluations of the run.
         listeners: called with (update, figures).
         interruptible: context in which an evaluation may be broken off by StopRequestedError.
     """
@@ -38,27 +35,26 @@ class Evaluate(keras.callbacks.Callback):
         self,
         trainer: Trainer,
         evaluate: Callable[[], dict[str, float]],
-        store: CheckpointStore,
+        bests: Sequence[BestOf],
         *,
         every: int,
-        best_metric: str,
         patience: int = 0,
-        history: Iterable[tuple[int, float]] = (),
         listeners: Iterable[Callable[[int, dict[str, float]], Any]] = (),
         interruptible: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext,
     ):
         super().__init__()
-        self._trainer, self._evaluate, self._store, self._every = trainer, evaluate, store, every
-        self._best_metric, self._patience = best_metric, patience
-        self._higher = higher_is_better(best_metric)
-        self._history = [(update, value) for update, value in history if update <= trainer.update]
+        self._trainer, self._evaluate, self._every, self._patience = trainer, evaluate, every, patience
+        self._bests = list(bests)
+        for best in self._bests:
+            best.forget_after(trainer.update)
         self._listeners = list(listeners)
         self._interruptible = interruptible
 
     def on_train_begin(self, logs=None):
         """Makes up for what a crash has lost: the evaluation of the checkpoint, or the mark of the best one."""
         update, last = self._trainer.update, self._trainer.plan.train_steps
-        self._mark_best()
+        for best in self._bests:
+            best.mark()
         if update and (update % self._every == 0 or update >= last):
             self._run()
         else:
@@ -74,16 +70,9 @@ class Evaluate(keras.callbacks.Callback):
         if self._trainer.update >= self._trainer.plan.train_steps:
             self._run()
 
-    def best(self) -> tuple[int, float] | None:
-        """Returns (update, value) of the best evaluation, the earliest of equals; None before the first."""
-        if not self._history:
-            return None
-        sign = 1.0 if self._higher else -1.0
-        return max(self._history, key=lambda entry: (sign * entry[1], -entry[0]))
-
     def _run(self) -> None:
         update = self._trainer.update
-        if any(done == update for done, _ in self._history):
+        if self._bests[0].has(update):
             self._stop_where_stuck()
             return
         try:
@@ -94,25 +83,15 @@ class Evaluate(keras.callbacks.Callback):
             return
         for listener in self._listeners:
             listener(update, figures)
-        if self._best_metric in figures:
-            self._history.append((update, figures[self._best_metric]))
-            self._mark_best()
+        for best in self._bests:
+            best.note(update, figures)
         self._stop_where_stuck()
 
-    def _mark_best(self) -> None:
-        best, marked = self.best(), self._store.best()
-        is_marked = best and marked and (marked.step, marked.metric) == (best[0], self._best_metric)
-        if best and not is_marked and best[0] in self._store.steps():
-            self._store.mark_best(best[0], self._best_metric, best[1])
-
     def _stop_where_stuck(self) -> None:
-        best = self.best()
-        if not self._patience or not best:
-            return
-        stuck = max(update for update, _ in self._history) - best[0]
-        if stuck >= self._patience:
+        best = self._bests[0]
+        if self._patience and best.updates_without_better() >= self._patience:
             log.info(
                 "early stopping at update %d: %s has not improved on %.4f for %d updates",
-                self._trainer.update, self._best_metric, best[1], stuck,
+                self._trainer.update, best.figure, best.best()[1], best.updates_without_better(),
             )  # fmt: skip
             self.model.stop_training = True

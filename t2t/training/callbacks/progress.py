@@ -44,16 +44,18 @@ class ShowProgress(keras.callbacks.Callback):
         """Writes a line, above the bar where there is one."""
         write_line(text, self._out)
 
-    def show_evaluation(self, update: int, figures: dict[str, float]) -> None:
-        """Writes the figures of an evaluation: of real decodes first, then the teacher-forced ones, labelled so."""
+    def show_evaluation(self, update: int, figures: dict[str, float], problem: str = "") -> None:
+        """Writes the figures of an evaluation: of real decodes first, then the teacher-forced ones, labelled so.
+
+        Where it is of one of several problems, the line names that.
+        """
         decoded = [f"{name} {value:.4g}" for name, value in figures.items() if not name.startswith(LABEL)]
         forced = [
             f"{name.removeprefix(LABEL)} {value:.4g}" for name, value in figures.items() if name.startswith(LABEL)
         ]
-        parts = ([f"{', '.join(decoded)} (real decodes)"] if decoded else []) + [
-            f"{', '.join(forced)} (teacher-forced)"
-        ]
-        self.line(f"dev at update {update}: {'; '.join(parts)}")
+        parts = [f"{', '.join(decoded)} (real decodes)"] if decoded else []
+        parts += [f"{', '.join(forced)} (teacher-forced)"] if forced else []
+        self.line(f"dev at update {update}{f', {problem}' if problem else ''}: {'; '.join(parts)}")
 
     def _show(self, logs: dict[str, float]) -> None:
         if self._progress.on_terminal:

@@ -24,6 +24,8 @@ TASKS = ("copy", "reverse")
         ("slice_net", "slice_net_tiny", "", "reverse"),
         ("slice_net", "slice_net_tiny", "convolution=grouped,convolution_groups=[4]", "reverse"),
         ("slice_net", "slice_net_tiny", "convolution_groups=[4,2]", "reverse"),
+        ("multi_model", "multi_model_tiny", "", "copy"),
+        ("multi_model", "multi_model_tiny", "", "reverse"),
         *((name, f"{name}_tiny", "", task) for name in ("neural_gpu", "diagonal_neural_gpu") for task in TASKS),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 from training_fakes import Step, trainer
 
 from t2t.checkpoints.store import Best
+from t2t.training.callbacks.best import BestOf
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
@@ -31,10 +32,10 @@ class Store:
     def steps(self):
         return list(self.saved)
 
-    def mark_best(self, step, metric, value):
+    def mark_best(self, step, metric, value, problem):
         self.marked.append((step, metric, value))
 
-    def best(self):
+    def best(self, problem):
         return Best(*self.marked[-1]) if self.marked else None
 
 
@@ -80,16 +81,20 @@ def test_what_diverged_is_not_saved():
 # === Evaluation ===
 
 
-def evaluated(scores, metric="bleu", train_steps=None, store=None, update=0, **options):
-    """Fits with an evaluation after each update that gives `scores` in turn; returns (callback, trainer, store)."""
+def evaluation(run, evaluate, store=None, metric="bleu", history=(), **options):
+    best = BestOf(store or Store(), metric, metric == "bleu", history)
+    return Evaluate(run, evaluate, [best], **{"every": 1, **options})
+
+
+def evaluated(scores, metric="bleu", train_steps=None, store=None, update=0, history=(), **options):
+    """Fits with an evaluation after each update that gives `scores` in turn; returns (best, trainer, store)."""
     store = store or Store()
     run = trainer(train_steps=train_steps or len(scores), update=update)
     figures = iter(scores)
-    callback = Evaluate(
-        run, lambda: {metric: next(figures)}, store, **{"every": 1, "best_metric": metric, **options}
-    )  # fmt: skip
+    best = BestOf(store, metric, metric == "bleu", history)
+    callback = Evaluate(run, lambda: {metric: next(figures)}, [best], **{"every": 1, **options})
     run.fit([SaveCheckpoints(run, store, every=1, keep_max=0), callback])
-    return callback, run, store
+    return best, run, store
 
 
 def test_the_best_is_marked_whenever_there_is_a_better_one():
@@ -110,7 +115,7 @@ def test_of_equals_the_earliest_is_the_best():
 
 
 def test_without_an_evaluation_there_is_no_best():
-    assert Evaluate(trainer(), dict, Store(), every=1, best_metric="bleu").best() is None
+    assert BestOf(Store(), "bleu", True).best() is None
 
 
 def test_a_run_that_no_longer_improves_stops():
@@ -156,7 +161,7 @@ def test_patience_is_counted_to_the_last_evaluation_wherever_a_run_goes_on():
     run = trainer(update=260, train_steps=263)
     history = [(100, 0.5), (200, 0.4)]
     again = lambda: {"bleu": 0.1}  # noqa: E731
-    run.fit([Evaluate(run, again, store, every=100, best_metric="bleu", patience=150, history=history)])
+    run.fit([evaluation(run, again, store, every=100, patience=150, history=history)])
     assert run.update == 263
 
 
@@ -171,7 +176,7 @@ def test_an_interrupted_run_is_not_evaluated_at_its_end():
             return super().__call__(*args)
 
     run = trainer(Stopped(), train_steps=9)
-    run.fit([Evaluate(run, lambda: pytest.fail("evaluated"), Store(), every=5, best_metric="bleu")])
+    run.fit([evaluation(run, lambda: pytest.fail("evaluated"), every=5)])
     assert run.update == 1
 
 
@@ -183,10 +188,9 @@ def test_a_signal_breaks_an_evaluation_off():
 
     run = trainer(train_steps=9)
     heard = []
-    run.fit([
-        Evaluate(run, dict, Store(), every=2, best_metric="bleu", interruptible=interrupted,
-                 listeners=[lambda *figures: heard.append(figures)])
-    ])  # fmt: skip
+    run.fit(
+        [evaluation(run, dict, every=2, interruptible=interrupted, listeners=[lambda *figures: heard.append(figures)])]
+    )
     assert (run.update, heard) == (2, [])
 
 

@@ -22,7 +22,7 @@ class Step:
         self.rehearsed, self.lost = [], 0
         self.loss_scale = types.SimpleNamespace(dynamic=scale is not None, value=lambda: scale or 1.0)
 
-    def __call__(self, micro_batches, update, rate):
+    def __call__(self, micro_batches, update, rate, problem=""):
         self.given.append((update, rate, [[int(b["targets"][0, 0]) for b in replicas] for replicas in micro_batches]))
         finite = update not in self._bad
         self.lost += not finite
@@ -31,7 +31,7 @@ class Step:
     def skipped(self, update):
         return self.lost
 
-    def rehearse(self, micro_batches):
+    def rehearse(self, micro_batches, problem=""):
         self.rehearsed.append(micro_batches)
 
 

@@ -1,0 +1,69 @@
+"""Batches of several problems: which of them an update is of, and its batches in one sequence.
+
+Legend: P problems.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from t2t.data.pipeline import Arrays, TrainingBatches
+
+
+class ProblemSchedule:
+    """Picks the problem of each update: a pure function of the seed and the update's number.
+
+    Args:
+        weights: (P,) how often each problem comes, in any unit; none below 0, some above.
+        seed: of the choice.
+    """
+
+    def __init__(self, weights: Any, seed: int):
+        self.shares = np.asarray(weights, np.float64) / np.sum(weights)
+        """(P,) float64, how often each problem comes, as a fraction."""
+        self._seed = seed
+
+    def __call__(self, update: int) -> int:
+        """Returns the number of the problem, from 0, that an update is of."""
+        digest = hashlib.blake2b(f"problem {self._seed} {update}".encode(), digest_size=8).digest()
+        drawn = int.from_bytes(digest) / 2**64
+        return int(np.searchsorted(np.cumsum(self.shares[:-1]), drawn, side="right"))
+
+
+def shares_by_size(sizes: Any, temperature: float) -> np.ndarray:
+    """Returns size^(1/T) of each problem, (P,) float64: T 1 is by size, and the larger T, the more even."""
+    return np.asarray(sizes, np.float64) ** (1.0 / temperature)
+
+
+class MixedBatches(Iterator[tuple[Arrays, dict[str, Any]]]):
+    """Endless batches of several problems, all of an update of one problem, with the state that follows each.
+
+    Args:
+        batches: of each problem, by name.
+        schedule: picks the problem of each update.
+        per_update: batches of an update: micro-batches times replicas.
+    """
+
+    def __init__(self, batches: Mapping[str, TrainingBatches], schedule: ProblemSchedule, per_update: int):
+        self._batches, self._schedule, self._per_update = dict(batches), schedule, per_update
+        self._drawn = 0
+
+    def state(self) -> dict[str, Any]:
+        """Returns the number of updates whose batches have been drawn, and the state of each problem's batches."""
+        states = {name: batches.state() for name, batches in self._batches.items()}
+        return {"updates": self._drawn // self._per_update, **states}
+
+    def seek(self, state: Mapping[str, Any]) -> None:
+        """Continues from a state."""
+        self._drawn = state["updates"] * self._per_update
+        for name, batches in self._batches.items():
+            batches.seek(state[name])
+
+    def __next__(self) -> tuple[Arrays, dict[str, Any]]:
+        """Returns a batch and the state after it, which is exact after the last batch of an update."""
+        problem = self._schedule(self._drawn // self._per_update + 1)
+        batch, _ = next(list(self._batches.values())[problem])
+        self._drawn += 1
+        return batch, self.state()

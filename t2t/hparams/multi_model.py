@@ -1,0 +1,70 @@
+"""Hparams of the MultiModel: the paper's, and a small one.
+
+Source of the values, unless a line says otherwise: Kaiser, Gomez, Shazeer, Vaswani, Parmar, Jones and Uszkoreit, *One
+Model To Learn Them All* (2017, arXiv:1706.05137), section 2.
+"""
+
+from dataclasses import dataclass
+
+from t2t.hparams.base import HParams
+from t2t.hparams.field import param
+from t2t.hparams.recipes import for_copying
+from t2t.hparams.sections import ModelHParams
+from t2t.registry import register_hparams
+
+
+@dataclass(kw_only=True)
+class MultiModelHParams(ModelHParams):
+    """An encoder of num_hidden_layers blocks and a decoder of others, each with a mixture of experts in its middle."""
+
+    num_decoder_layers: int = param(4, "Blocks of convolutions and attention in the decoder.", minimum=1)
+    kernel_sizes: tuple = param((3, 3, 15, 15), "Positions that the windows of a block's four steps hold.")
+    dilations: tuple = param((1, 1, 1, 8), "Distances between the positions of the four windows.")
+    dropout: float = param(0.4, "Dropout at the end of every block, a fraction.", minimum=0.0, maximum=0.99)
+    num_heads: int = param(8, "Attention heads.", minimum=1)
+    num_experts: int = param(60, "Experts of each of the two mixtures.", minimum=2)
+    experts_per_token: int = param(2, "Experts that each position uses, fewer than there are.", minimum=1)
+    expert_balance: float = param(
+        0.01, "Weight of the two costs of uneven use, in nats a token (Shazeer et al. 2017, equations 7 and 11).",
+        minimum=0.0,
+    )  # fmt: skip
+    filter_size: int = param(2048, "Inner width of an expert, in channels.", minimum=1)
+
+    def complaints(self) -> list[str]:
+        """Four steps to a block, channels in heads and sinusoids in pairs, and some expert left out."""
+        found = []
+        for name, values in (("kernel_sizes", self.kernel_sizes), ("dilations", self.dilations)):
+            if len(values) != 4 or min(values) < 1:
+                found.append(f"hparam {name}={values}: a block has four steps; give four numbers, each 1 or more")
+        if self.hidden_size % self.num_heads or self.hidden_size % 2:
+            found.append(f"hparam hidden_size={self.hidden_size}: give an even multiple of num_heads={self.num_heads}")
+        if self.experts_per_token >= self.num_experts:
+            found.append(
+                f"hparam experts_per_token={self.experts_per_token}: there are num_experts={self.num_experts}; it must "
+                f"be smaller"
+            )
+        return found
+
+
+@register_hparams
+def multi_model() -> HParams:
+    """The paper's model of a single problem: 6+4 blocks, 60 experts of which each position uses 4, dropout 0.4."""
+    # The paper prints neither width nor rates: width and inner width are those of Tensor2Tensor's multimodel_base.
+    return HParams(MultiModelHParams(hidden_size=512, filter_size=2048, experts_per_token=4)).replace(
+        batch_size=2048, learning_rate=0.1
+    )
+
+
+@register_hparams
+def multi_model_8() -> HParams:
+    """The paper's model of eight problems at once: multi_model with 240 experts."""
+    return multi_model().replace(num_experts=240)
+
+
+@register_hparams
+def multi_model_tiny() -> HParams:
+    """Learns to copy and reverse sequences in minutes on two processor cores: 2+2 blocks of 64 channels, 4 experts."""
+    return for_copying(multi_model()).replace(
+        hidden_size=64, filter_size=128, num_hidden_layers=2, num_decoder_layers=2, num_heads=4, num_experts=4,
+        experts_per_token=2,
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""How a run is judged while it trains: what is evaluated, what picks the best checkpoints, who hears of it.
+
+Of several problems each has its figures, as `<problem>/<figure>`, and a best checkpoint of its own. The run's best is
+that of the mean of one figure over the problems: of `best_metric` where the hparams name it, else of the loss of a
+token, the one that all of them have and whose unit they share.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from t2t.checkpoints.store import CheckpointStore
+from t2t.constants import DEV
+from t2t.metrics import LABEL, higher_is_better
+from t2t.run_dir import RunDir
+from t2t.runs.evaluation import build_evaluator
+from t2t.runs.parts import Part
+from t2t.training.callbacks.best import BestOf
+
+MEAN = "mean"
+"""What the mean over several problems is called where each problem has its name."""
+
+
+class Judge:
+    """Evaluates the problems of a run on their dev splits.
+
+    Args:
+        parts: the problems.
+        eval_steps: see `build_evaluator`.
+        best_metric: the hparam.
+    """
+
+    def __init__(self, parts: Sequence[Part], eval_steps: int, best_metric: str):
+        self._parts = parts
+        self.figure = parts[0].best_metric if len(parts) == 1 or best_metric else f"{LABEL}loss"
+        """The figure that picks the run's best checkpoint, its mean where there are several problems."""
+        self._evaluators = [
+            build_evaluator(
+                part.model, part.data, DEV, part.hparams, eval_steps, (part.best_metric, *part.data.problem.metrics)
+            )
+            for part in parts
+        ]
+
+    def __call__(self) -> dict[str, float]:
+        """Returns every figure by name."""
+        found = [evaluator() for evaluator in self._evaluators]
+        if len(self._parts) == 1:
+            return found[0]
+        named = {
+            f"{part.name}/{name}": value
+            for part, figures in zip(self._parts, found, strict=True)
+            for name, value in figures.items()
+        }
+        return named | {f"{MEAN}/{self.figure}": sum(figures[self.figure] for figures in found) / len(found)}
+
+    def bests(self, run: RunDir, store: CheckpointStore) -> list[BestOf]:
+        """Returns what picks the best checkpoint of the run, and then of each of several problems."""
+        if len(self._parts) == 1:
+            return [self._best(run, store, self.figure)]
+        of_each = [self._best(run, store, part.best_metric, part.name) for part in self._parts]
+        return [self._best(run, store, self.figure, MEAN), *of_each]
+
+    def _best(self, run: RunDir, store: CheckpointStore, figure: str, of: str = "") -> BestOf:
+        name = f"{of}/{figure}" if of else figure
+        history = [(line["step"], line[f"dev/{name}"]) for line in run.metrics() if line.get(f"dev/{name}") is not None]
+        return BestOf(store, name, higher_is_better(figure), history, "" if of == MEAN else of)
+
+    def shown_by(self, show: Callable[..., Any]) -> Callable[[int, dict[str, float]], None]:
+        """Returns a listener that shows the figures by `show(update, figures, problem)`, a problem at a time."""
+
+        def listener(update: int, figures: dict[str, float]) -> None:
+            for of in self._groups():
+                start = f"{of}/" if of else ""
+                own = {name.removeprefix(start): value for name, value in figures.items() if name.startswith(start)}
+                show(update, own, of)
+
+        return listener
+
+    def _groups(self) -> Iterable[str]:
+        names = [part.name for part in self._parts]
+        return names if len(names) == 1 else [*names, MEAN]

@@ -1,0 +1,95 @@
+"""The problems of a training run, each with its data, its model, its batches."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from t2t.constants import TRAIN
+from t2t.data.curriculum import Curriculum
+from t2t.data.extremes import Features, extreme_batches
+from t2t.data.mixture import MixedBatches, ProblemSchedule, shares_by_size
+from t2t.data.pipeline import TrainingBatches
+from t2t.hparams.base import HParams
+from t2t.models.base import SequenceModel
+from t2t.runs.best_metric import checked_best_metric
+from t2t.runs.data import OpenData
+from t2t.runs.settings import Settings
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One of the problems of a run."""
+
+    name: str
+    """Empty where it is the only one."""
+    data: OpenData
+    model: SequenceModel
+    """With the ends of the problem."""
+    hparams: HParams
+    """With its batch size."""
+    batches: TrainingBatches
+    best_metric: str
+    """The figure that picks its best checkpoint."""
+
+    def largest_batches(self) -> list[Features]:
+        """Returns dummy batches of the most extreme shapes that training can meet: the longest, and the most rows."""
+        hparams, reader = self.hparams, self.data.readers[TRAIN]
+        return extreme_batches(reader, self.data.problem.columns, hparams.batch_size, hparams.max_length)
+
+
+def build_parts(
+    model: SequenceModel, data: Sequence[OpenData], hparams: HParams, settings: Settings, per_update: int
+) -> list[Part]:
+    """Returns the parts of a run; `per_update` is how many batches an update has.
+
+    Raises:
+        UserError: hparams that do not fit a problem or its data.
+    """
+    parts = []
+    names = [one.problem.name for one in data]
+    for one in data:
+        own, view = with_batch_size(hparams, names, one.problem.name), model.for_problem(one.problem.name)
+        batches = TrainingBatches(
+            one.readers[TRAIN],
+            seed=settings.seed,
+            batch_size=own.batch_size,
+            window=own.shuffle_window,
+            columns=one.problem.columns,
+            max_length=own.max_length,
+            ladder_step=own.length_bucket_step,
+            fixed_shapes=own.fixed_shapes,
+            curriculum=_curriculum(own, per_update),
+        )
+        best_metric = checked_best_metric(own, one.problem, view, settings)
+        parts.append(Part(one.problem.name if len(data) > 1 else "", one, view, own, batches, best_metric))
+    return parts
+
+
+def with_batch_size(hparams: HParams, problems: Sequence[str], problem: str) -> HParams:
+    """Returns the hparams with the batch size of one of the problems of a run."""
+    sizes = hparams.problem_batch_sizes
+    size = sizes[problems.index(problem) if len(sizes) > 1 else 0]
+    return hparams.replace(batch_size=size or hparams.batch_size)
+
+
+def _curriculum(hparams: HParams, per_update: int) -> Curriculum | None:
+    if not hparams.curriculum_length:
+        return None
+    batches = hparams.curriculum_steps * per_update
+    return Curriculum(min(hparams.curriculum_length, hparams.max_length), hparams.max_length, batches)
+
+
+def schedule_of(parts: Sequence[Part], hparams: HParams, seed: int) -> ProblemSchedule:
+    """Returns what picks the problem of each update, as the hparams say."""
+    weights = [1.0] * len(parts)
+    if hparams.problem_choice == "size":
+        weights = shares_by_size([len(part.data.readers[TRAIN]) for part in parts], hparams.problem_temperature)
+    elif len(hparams.problem_weights) > 1:
+        weights = hparams.problem_weights
+    return ProblemSchedule(weights, seed)
+
+
+def batches_of(parts: Sequence[Part], schedule: ProblemSchedule, per_update: int) -> TrainingBatches | MixedBatches:
+    """Returns the batches of a run, in the order of training."""
+    if len(parts) == 1:
+        return parts[0].batches
+    return MixedBatches({part.name: part.batches for part in parts}, schedule, per_update)

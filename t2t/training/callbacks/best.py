@@ -1,0 +1,58 @@
+"""Which evaluation of a run was the best by some figure, and its checkpoint's mark."""
+
+from collections.abc import Iterable, Mapping
+
+from t2t.checkpoints.store import CheckpointStore
+
+
+class BestOf:
+    """Follows one figure.
+
+    Args:
+        store: whose best checkpoint is marked.
+        figure: name of the figure.
+        higher_is_better: whether its larger values are the better ones.
+        history: (update, value) of earlier evaluations of the run.
+        problem: of several, the one whose best this is; empty for that of the run.
+    """
+
+    def __init__(
+        self,
+        store: CheckpointStore,
+        figure: str,
+        higher_is_better: bool,
+        history: Iterable[tuple[int, float]] = (),
+        problem: str = "",
+    ):
+        self.figure = figure
+        self._store, self._sign, self._problem = store, 1.0 if higher_is_better else -1.0, problem
+        self._history = list(history)
+
+    def forget_after(self, update: int) -> None:
+        """Forgets the evaluations after an update, to which a run has gone back."""
+        self._history = [entry for entry in self._history if entry[0] <= update]
+
+    def has(self, update: int) -> bool:
+        """Tells whether there is a value of an update."""
+        return any(done == update for done, _ in self._history)
+
+    def note(self, update: int, figures: Mapping[str, float]) -> None:
+        """Takes the figure of an evaluation, where it is among the figures, and marks the best checkpoint."""
+        if self.figure in figures:
+            self._history.append((update, figures[self.figure]))
+            self.mark()
+
+    def best(self) -> tuple[int, float] | None:
+        """Returns (update, value) of the best evaluation, the earliest of equals; None before the first."""
+        return max(self._history, key=lambda entry: (self._sign * entry[1], -entry[0])) if self._history else None
+
+    def updates_without_better(self) -> int:
+        """Returns how many updates the last evaluation is after the best; 0 before the first."""
+        return max(update for update, _ in self._history) - self.best()[0] if self._history else 0
+
+    def mark(self) -> None:
+        """Marks the checkpoint of the best evaluation, unless it is marked or gone."""
+        best, marked = self.best(), self._store.best(self._problem)
+        is_marked = best and marked and (marked.step, marked.metric) == (best[0], self.figure)
+        if best and not is_marked and best[0] in self._store.steps():
+            self._store.mark_best(best[0], self.figure, best[1], self._problem)
