@@ -29,4 +29,4 @@ def build_run(job: dict[str, Any], train_steps: int, log_every: int):
     resolved = names.resolve(request)
     # A checkpoint is written at the end alone.
     how = settings.Settings(seed=job["seed"], eval_steps=0, eval_every=train_steps + 1, log_every=log_every)
-    return training.TrainingRun(resolved, data.open_data(request, resolved.problem, verify=False), how)
+    return training.TrainingRun(resolved, data.open_all(request), how)

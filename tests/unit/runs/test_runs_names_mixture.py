@@ -1,0 +1,65 @@
+"""What is asked of several problems at once, by name."""
+
+import pytest
+
+from t2t.errors import UnknownNameError, UserError
+from t2t.hparams.transformer import transformer_tiny
+from t2t.runs.names import Request, canonical, check_mixture, check_names, parts_of
+
+BOTH = "tiny_algo-algorithmic_reverse_binary40_test"
+
+
+def request(problem=BOTH, overrides="", **options):
+    return Request(
+        problem=problem, model="transformer", hparams_set="transformer_tiny", overrides=overrides,
+        problem_options=options,
+    )  # fmt: skip
+
+
+def test_each_problem_gets_the_options_that_are_for_it():
+    asked = request("text2text_files-tiny_algo", train_source="/a", **{"tiny_algo.vocab_kind": "byte"}, vocab_size=9)
+    files, algo = parts_of(asked)
+    assert files.problem_options == {"train_source": "/a", "vocab_size": 9}
+    assert algo.problem_options == {"vocab_kind": "byte", "vocab_size": 9}
+    assert (files.problem, algo.problem) == ("text2text_files", "tiny_algo")
+    alone = request("tiny_algo", vocab_kind="byte")
+    assert parts_of(alone) == [alone]
+
+
+def test_an_option_that_no_problem_has_is_refused():
+    with pytest.raises(
+        UserError, match=r"--train_trees: none of the problems tiny_algo, algo.* has that option; leave"
+    ):
+        parts_of(request(train_trees="/a"))
+
+
+def test_names_of_mixtures_are_made_their_own():
+    assert canonical("problem", BOTH + "_rev_copy") == BOTH + "_rev_copy"
+    with pytest.raises(UserError, match="tiny_algo stands in it twice"):
+        canonical("problem", "tiny_algo-tiny_algo")
+
+
+def test_names_are_checked_one_by_one():
+    check_names(request())
+    with pytest.raises(UnknownNameError, match="problem 'tiny_alga' is not registered; did you mean 'tiny_algo'"):
+        check_names(request("algorithmic_reverse_binary40_test-tiny_alga"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "text"),
+    [
+        ("problem_choice=weights,problem_weights=[1,2,3]", r"hparam problem_weights=\[1.0, 2.0, 3.0\]: --problems=.* "
+         "names 2 problems; give a number of 0 or more for each, or one for all"),
+        ("problem_batch_sizes=[8,-1]", r"hparam problem_batch_sizes=\[8, -1\]: --problems=.* names 2 problems; give"),
+        ("problem_choice=weights,problem_weights=[0,0]", r"problem_weights=\[0.0, 0.0\]: no problem would come; raise"),
+        ("problem_weights=[1,2]", "nothing reads it while problem_choice=uniform; it is read with problem_choice=wei"),
+    ],
+)  # fmt: skip
+def test_hparams_that_do_not_fit_the_problems_are_refused(overrides, text):
+    with pytest.raises(UserError, match=text):
+        check_names(request(overrides=overrides))
+
+
+def test_hparams_of_mixtures_are_refused_where_there_is_one_problem():
+    with pytest.raises(UserError, match="nothing reads them while --problems=tiny_algo names one problem; leave them"):
+        check_mixture(transformer_tiny().replace(problem_choice="size"), ["tiny_algo"])
