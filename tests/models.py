@@ -75,18 +75,21 @@ def check_steps_of_beams(model, dtype, sources=(5, 1, 7), beams=2, length=5):
     last = tf.zeros_like(targets_NT[:, 0])
     cache = model.init_cache(encoded, len(targets_NT), None, beams)
     given = (last, tf.constant(0), cache, encoded)
-    step = tf.function(model.decode_step).get_concrete_function(*tf.nest.map_structure(_of_unknown_rows, given))
+    specs = tf.nest.map_structure(_of_unknown_sizes, given)
+    step = tf.function(model.decode_step).get_concrete_function(*specs)
     found = []
     for position in range(length):
         logits, after = step(last, tf.constant(position), cache, encoded)
-        tf.nest.map_structure(lambda old, new: old.shape.assert_is_compatible_with(new.shape), cache, after)
+        tf.nest.map_structure(lambda spec, new: spec.shape.assert_is_compatible_with(new.shape), specs[2], after)
         assert [x.dtype for x in tf.nest.flatten(after)] == [x.dtype for x in tf.nest.flatten(cache)]
         cache, last = after, targets_NT[:, position]
         found.append(numpy(logits))
     np.testing.assert_allclose(np.stack(found, axis=1), full_NTV, **TOLERANCE[dtype])
 
 
-def _of_unknown_rows(tensor):
+def _of_unknown_sizes(tensor):
+    """Of any number of rows; an axis of size 0 is one that grows."""
     if tensor is None:
         return None
-    return tf.TensorSpec([None, *tensor.shape[1:]] if tensor.shape.rank else [], tensor.dtype)
+    sizes = [None if axis == 0 or size == 0 else size for axis, size in enumerate(tensor.shape)]
+    return tf.TensorSpec(sizes, tensor.dtype)

@@ -71,6 +71,7 @@ class SequenceModel(keras.Model):
             member.name: ProblemEnds(self._ends_of(member, own), name=member.name)
             for member, own in zip(spec.members, hparams_of_members(spec, hparams), strict=True)
         }
+        self.autoregressive = self.writes(spec)
         self._take_ends(Ends(None, None, None) if spec.members else self._ends_of(spec, hparams))
 
     def _ends_of(self, spec: ProblemSpec, hparams: ModelHParams) -> Ends:

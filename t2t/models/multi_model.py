@@ -49,14 +49,13 @@ class MultiModel(SequenceModel):
 
     def __init__(self, hparams: MultiModelHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
-        writes = any(map(self.writes, spec.members or [spec]))
         given = {"hparams": hparams, "dtype": self.dtype_policy}
         self.timing = SinusoidalPositions(hparams.hidden_size, dtype=self.dtype_policy, name="timing")
         self.encoder = [block(name=f"encoder_{i}", causal=False, **given) for i in range(hparams.num_hidden_layers)]
         self.encoder_experts = ExpertBlock(name="encoder_experts", **given)
-        self.mixer = Mixer(attends_itself=writes, name="mixer", **given)
+        self.mixer = Mixer(attends_itself=self.autoregressive, name="mixer", **given)
         self.decoder = [
-            AttentionBlock(attends_itself=writes, name=f"decoder_{i}", **given)
+            AttentionBlock(attends_itself=self.autoregressive, name=f"decoder_{i}", **given)
             for i in range(hparams.num_decoder_layers)
         ]
         self.decoder_experts = ExpertBlock(name="decoder_experts", **given)
@@ -65,7 +64,7 @@ class MultiModel(SequenceModel):
     @classmethod
     def writes(cls, spec: ProblemSpec) -> bool:
         """Tells whether it writes a problem's targets one by one: it does, but for classes."""
-        return spec.targets.kind == FeatureKind.TOKENS
+        return any(member.targets.kind == FeatureKind.TOKENS for member in spec.members or [spec])
 
     def build(self, input_shape=None):
         """Creates every weight."""

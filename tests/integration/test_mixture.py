@@ -25,7 +25,6 @@ TINY = (
 def data_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     assert datagen.main(["t2t-datagen", f"--problem={BOTH}", f"--data_dir={folder}"]) == 0
-    assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == {COPY, REVERSE, "tmp"}
     return folder
 
 
@@ -73,7 +72,8 @@ def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(data_dir, run, tmp_p
         "--local_eval_frequency=6", "--eval_steps=1", "--worker_cpu=1",
     ]) == 0  # fmt: skip
     whole, resumed = (CheckpointStore(folder / "checkpoints").load() for folder in (run, tmp_path / "run"))
-    assert (whole.step, whole.state) == (resumed.step, resumed.state) and whole.step == 12
+    assert whole.step == resumed.step == 12
+    assert whole.state == resumed.state
     for part in ("model", "optimizer"):
         for name, value in getattr(whole, part).items():
             assert value.tobytes() == getattr(resumed, part)[name].tobytes(), name
