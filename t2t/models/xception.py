@@ -8,6 +8,7 @@ from typing import Any
 from keras import ops
 
 from t2t.constants import INPUTS
+from t2t.errors import UserError
 from t2t.features import FeatureKind, ProblemSpec
 from t2t.hparams.xception import XceptionHParams
 from t2t.layers.modalities.image import ImageBottom
@@ -29,6 +30,7 @@ class Xception(SequenceModel):
     def __init__(self, hparams: XceptionHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
         width, side = hparams.hidden_size, hparams.kernel_size
+        self.sees_images = self._sees_images()
         kernel = (side, side) if self.sees_images else (side, 1)
         policy = self.dtype_policy
         self.middle = [
@@ -42,10 +44,16 @@ class Xception(SequenceModel):
         ]
         self.build()
 
-    @property
-    def sees_images(self) -> bool:
-        """Whether inputs are grids; sequences are grids of one column."""
-        return isinstance(self.source_embedding, ImageBottom)
+    def _sees_images(self) -> bool:
+        """Tells whether inputs are grids; sequences are grids of one column."""
+        sources = [ends.source for ends in self.problem_ends.values()] or [self.source_embedding]
+        found = {isinstance(source, ImageBottom) for source in sources}
+        if len(found) > 1:
+            raise UserError(
+                f"model Xception with --problems={self.spec.name}: some inputs are images and some are sequences, for "
+                f"which its windows have other shapes; train them apart, or another model"
+            )
+        return found.pop()
 
     def build(self, input_shape=None):
         """Creates every weight."""

@@ -5,7 +5,7 @@ that of the mean of one figure over the problems: of `best_metric` where the hpa
 token, the one that all of them have and whose unit they share.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from t2t.checkpoints.store import CheckpointStore
@@ -66,15 +66,12 @@ class Judge:
 
     def shown_by(self, show: Callable[..., Any]) -> Callable[[int, dict[str, float]], None]:
         """Returns a listener that shows the figures by `show(update, figures, problem)`, a problem at a time."""
+        names = [part.name for part in self._parts]
 
         def listener(update: int, figures: dict[str, float]) -> None:
-            for of in self._groups():
+            for of in [*names, MEAN] if len(names) > 1 else names:
                 start = f"{of}/" if of else ""
                 own = {name.removeprefix(start): value for name, value in figures.items() if name.startswith(start)}
                 show(update, own, of)
 
         return listener
-
-    def _groups(self) -> Iterable[str]:
-        names = [part.name for part in self._parts]
-        return names if len(names) == 1 else [*names, MEAN]

@@ -60,13 +60,14 @@ class TrainingRun:
             ema_decay=hparams.ema_decay,
             scale_loss=hparams.precision == "mixed_float16",
         )
-        per_update = self._micro_batches() * self.step.replicas
+        micro_batches = self._micro_batches()
+        per_update = micro_batches * self.step.replicas
         self.parts = build_parts(self.model, data, hparams, settings, per_update)
         self.schedule = schedule_of(self.parts, hparams, settings.seed)
         self.batches = batches_of(self.parts, self.schedule, per_update)
         self.plan = Plan(
             train_steps=hparams.train_steps,
-            micro_batches=self._micro_batches(),
+            micro_batches=micro_batches,
             rate=functools.partial(
                 learning_rate, hparams.schedule, hidden_size=hparams.hidden_size, train_steps=hparams.train_steps
             ),
@@ -172,21 +173,19 @@ class TrainingRun:
         saving = SaveCheckpoints(trainer, store, settings.eval_every, settings.keep_checkpoint_max, state)
         callbacks = [metrics, progress, saving]
         if settings.evaluates_dev:
-            evaluation = self._evaluation(trainer, run, store, metrics, progress)
-            callbacks.append(Evaluate(**evaluation, interruptible=signals.interruptible))
+            judge = Judge(self.parts, settings.eval_steps, self.resolved.hparams.best_metric)
+            callbacks.append(
+                Evaluate(
+                    trainer,
+                    judge,
+                    judge.bests(run, store),
+                    every=settings.eval_every,
+                    patience=self.resolved.hparams.early_stopping_steps,
+                    listeners=[metrics.write_evaluation, judge.shown_by(progress.show_evaluation)],
+                    interruptible=signals.interruptible,
+                )
+            )
         return [*callbacks, signals]
-
-    def _evaluation(
-        self, trainer: Trainer, run: RunDir, store: CheckpointStore, metrics: LogMetrics, progress: ShowProgress
-    ) -> dict[str, Any]:
-        """Returns the arguments of `Evaluate` that do not depend on signals."""
-        hparams = self.resolved.hparams
-        judge = Judge(self.parts, self.settings.eval_steps, hparams.best_metric)
-        return {
-            "trainer": trainer, "evaluate": judge, "bests": judge.bests(run, store), "every": self.settings.eval_every,
-            "patience": hparams.early_stopping_steps,
-            "listeners": [metrics.write_evaluation, judge.shown_by(progress.show_evaluation)],
-        }  # fmt: skip
 
 
 @contextlib.contextmanager
