@@ -169,7 +169,11 @@ def block(hparams: MultiModelHParams, causal: bool, name: str, dtype) -> ConvMod
 
 
 class ExpertBlock(keras.layers.Layer):
-    """LN(x + Dropout(MoE(x))) (section 2.3)."""
+    """x + Dropout(MoE(LN(x))) (section 2.3).
+
+    The paper has no normalisation here, but the sums that leave blocks are of any size, and gates that read large ones
+    are as good as decided: no noise changes them, and no gradient.
+    """
 
     def __init__(self, hparams: MultiModelHParams, **kwargs):
         super().__init__(**kwargs)
@@ -178,7 +182,7 @@ class ExpertBlock(keras.layers.Layer):
         self.experts = Experts(
             hparams.hidden_size, hparams.filter_size, *chosen, "relu", 0.0, dtype=policy, name="experts"
         )
-        self.residual = Residual("post", EPSILON, hparams.dropout, dtype=policy, name="residual")
+        self.residual = Residual("pre", EPSILON, hparams.dropout, dtype=policy, name="residual")
 
     def build(self, input_shape):
         """Builds the parts for (B, T, D)."""

@@ -54,7 +54,7 @@ def test_the_run_directory_records_the_problems_and_their_vocabularies(run):
 
 def test_figures_and_best_checkpoints_are_of_each_problem_and_of_all(run):
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    evaluations = [line for line in lines if f"dev/{COPY}/accuracy" in line]
+    evaluations = [line for line in lines if f"dev/{COPY}/accuracy_per_sequence" in line]
     assert [line["step"] for line in evaluations] == [6, 12]
     for line in evaluations:
         losses = [line[f"dev/{name}/teacher_forced/loss"] for name in (COPY, REVERSE)]

@@ -63,17 +63,18 @@ class MultiModel:
         return self.multi_head(mixed, source, f"{path}/source_attention")
 
     def experts(self, xs, path):
-        """LN(x + sum over the best experts of their share * FFN(x))."""
+        """x + sum over the best experts of their share * FFN(LN(x))."""
         get = {name: self.weights[f"{path}/experts/{name}"] for name in ("inner", "outer", "inner_bias", "outer_bias")}
         ys = []
-        for x in xs:
+        for before in xs:
+            x = self.norm(before, f"{path}/residual/norm")
             scores = x @ self.weights[f"{path}/experts/gate/gate_kernel"]
             best = np.argsort(-scores)[: self.chosen]
             y = np.zeros_like(x)
             for share, e in zip(softmax(scores[best]), best, strict=True):
                 inner = np.maximum(x @ get["inner"][e] + get["inner_bias"][e], 0)
                 y = y + share * (inner @ get["outer"][e] + get["outer_bias"][e])
-            ys.append(self.norm(x + y, f"{path}/residual/norm"))
+            ys.append(before + y)
         return ys
 
     def encode(self, vectors):
