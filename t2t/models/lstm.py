@@ -23,8 +23,8 @@ class Encoded(NamedTuple):
 
     finals: tuple[LstmState, ...]
     """Of each layer the state (B, D) in which the encoder ended."""
-    memory: Memory | None
-    """What there is to attend to; None without attention."""
+    memory: Memory | tuple[()]
+    """What there is to attend to; nothing without attention."""
 
 
 class RecurrentModel(SequenceModel):
