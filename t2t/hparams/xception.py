@@ -22,8 +22,8 @@ class XceptionHParams(ModelHParams):
         "Tensor2Tensor.",
     )  # fmt: skip
     variant: str = param(
-        "tensor2tensor", "Tensor2Tensor norms the sums of middle blocks, and has a ReLU before the last convolution but "
-        "one; the paper has neither.", choices=("tensor2tensor", "paper"),
+        "tensor2tensor", "Tensor2Tensor norms the sums of middle blocks, and has a ReLU before the last convolution "
+        "but one; the paper has neither.", choices=("tensor2tensor", "paper"),
     )  # fmt: skip
     dropout: float = param(0.2, "Dropout on the output of each middle block, a fraction.", minimum=0.0, maximum=0.99)
     output_dropout: float = param(
