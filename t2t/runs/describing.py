@@ -4,7 +4,7 @@ import numpy as np
 
 from t2t.constants import TRAIN
 from t2t.runs.training import TrainingRun
-from t2t.training.cost import update_flops
+from t2t.training.cost import update_cost
 from t2t.training.memory import MemoryEstimate, estimate
 
 
@@ -24,10 +24,12 @@ def cost(run: TrainingRun) -> str:
     longer = np.maximum.reduce([reader.lengths(names[name]) for name in means]).mean() if means else 1.0
     example = {name: np.zeros((1, round(mean)), np.int32) for name, mean in means.items()}
     example |= {name: reader.single(np.zeros(1, int), stored) for name, stored in names.items() if name not in means}
-    an_update = update_flops(run.model, example) * _padded_tokens(run) / longer
+    flops, loops = update_cost(run.model, example)
+    an_update = flops * _padded_tokens(run) / longer
     return (
         f"{an_update * run.plan.train_steps:.2g} floating-point operations in matrix products for "
         f"{run.plan.train_steps:,} updates, {an_update:.2g} each"
+        + ("; what the model does in loops, step by step, is not counted and comes on top" if loops else "")
     )
 
 
