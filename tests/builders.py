@@ -3,6 +3,8 @@
 Legend: B batch, S source length, T target length, V vocabulary.
 """
 
+import struct
+
 import keras
 import numpy as np
 
@@ -75,3 +77,8 @@ def total_loss(model, features, seed=None):
 def numpy(x):
     """A tensor as a float64 array."""
     return keras.ops.convert_to_numpy(keras.ops.cast(x, "float32")).astype(np.float64)
+
+
+def idx(array):
+    """A file of MNIST's format, as bytes."""
+    return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()

@@ -71,15 +71,16 @@ def check_steps_of_beams(model, dtype, sources=(5, 1, 7), beams=2, length=5):
     features = batch(sources=sources, targets=(5,) * len(sources))
     targets_NT = padded(rows(np.random.default_rng(3), [length] * len(sources) * beams))
     full_NTV = numpy(model({"inputs": np.repeat(features["inputs"], beams, axis=0), "targets": targets_NT}))
-    encoded = model.prepare_steps(model.encode({"inputs": features["inputs"]}))
+    encoded = model.encode({"inputs": features["inputs"]})
     last = tf.zeros_like(targets_NT[:, 0])
     cache = model.init_cache(encoded, len(targets_NT), None, beams)
-    given = (last, tf.constant(0), cache, encoded)
+    prepared = model.prepare_steps(encoded)
+    given = (last, tf.constant(0), cache, prepared)
     specs = tf.nest.map_structure(_of_unknown_sizes, given)
     step = tf.function(model.decode_step).get_concrete_function(*specs)
     found = []
     for position in range(length):
-        logits, after = step(last, tf.constant(position), cache, encoded)
+        logits, after = step(last, tf.constant(position), cache, prepared)
         tf.nest.map_structure(lambda spec, new: spec.shape.assert_is_compatible_with(new.shape), specs[2], after)
         assert [x.dtype for x in tf.nest.flatten(after)] == [x.dtype for x in tf.nest.flatten(cache)]
         cache, last = after, targets_NT[:, position]

@@ -59,9 +59,8 @@ class MyBagOfWords(SequenceModel):
         """Returns nothing: a step needs only the word before it."""
         return ()
 
-    def decode_step(self, ids_N, position, cache, encoded):
-        """Returns the logits (N, V) of the next word."""
-        beams = ops.shape(ids_N)[0] // ops.shape(encoded)[0]
+    def step(self, ids_N, position, cache, prepared):
+        """Returns (N, D), from which the next word is predicted."""
+        beams = ops.shape(ids_N)[0] // ops.shape(prepared.encoded)[0]
         x_N1D = self.positions(self.target_embedding.before(ids_N[:, None]), start=position)
-        hidden_N1D = self.mix(x_N1D + ops.repeat(encoded, beams, axis=0)[:, None])
-        return self.logits(hidden_N1D[:, 0]), cache
+        return self.mix(x_N1D + ops.repeat(prepared.encoded, beams, axis=0)[:, None])[:, 0], cache

@@ -68,7 +68,7 @@ class OptimizerHParams:
         used_when=UsedWhen("optimizer", ("adamax",)),
     )  # fmt: skip
     gradient_noise: float = param(
-        0.0, "Normal noise added to the averaged gradient: its standard deviation is this / sqrt(update).", minimum=0.0
+        0.0, "Normal noise added to the averaged gradient: its standard deviation is this / update^0.275.", minimum=0.0
     )
     clip_grad_norm: float = param(
         0.0, "Largest norm of the whole gradient, taken after it is averaged over tokens; 0 = no clipping.", minimum=0.0

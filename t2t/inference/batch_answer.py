@@ -3,8 +3,6 @@
 Legend: B rows of a batch, P positions, V vocabulary, C classes, K hypotheses of each.
 """
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 from keras import ops
@@ -28,7 +26,7 @@ class BatchAnswer:
         self._model, self._count = model, count
         self._compiled = tf.function(self._answers, [inputs_signature(model)], autograph=False)
 
-    def __call__(self, inputs: np.ndarray, places: Any = None) -> SearchResult:
+    def __call__(self, inputs: np.ndarray) -> SearchResult:
         """Returns the hypotheses of a batch, numpy arrays; a score is the log-probability.
 
         Of tokens there is one hypothesis: at each position the likeliest id but padding, up to the first end of
@@ -36,7 +34,6 @@ class BatchAnswer:
 
         Args:
             inputs: (B, S) int32 of tokens, or what other kinds of features are.
-            places: ignored; what a search is given for sampling.
         """
         return SearchResult(*(field.numpy() for field in self._compiled(tf.constant(inputs))))
 

@@ -1,4 +1,4 @@
-"""Searching batch after batch: short compiled programs, and a host that drops sentences that are done.
+"""Searching a batch some tokens at a time: short compiled programs, and a host that drops sentences that are done.
 
 Legend: B sentences of a batch, S source length, N = B * K rows, P prefix length, J sentences that stay.
 """
@@ -22,7 +22,7 @@ from t2t.models.base import SequenceModel
 ROOM = 16
 """Room for outputs grows by so many tokens."""
 
-STAYING = 0.75
+STAYING = 0.5
 """When no more than this fraction of a batch is still being searched, the rest is dropped from it."""
 
 SIZE_STEP = 8
@@ -44,6 +44,20 @@ class _Searched(NamedTuple):
     places: Any
     """(B,) int32."""
     progress: Any
+
+
+class Batch(NamedTuple):
+    """Sentences that are searched together."""
+
+    numbers: np.ndarray
+    """(B,) int: which they are."""
+    tokens: int
+    """How many have been searched of each that is left."""
+    searched: _Searched
+
+
+Found = tuple[np.ndarray, SearchResult]
+"""Numbers of sentences, and what was found for them, numpy arrays."""
 
 
 class BatchSearch:
@@ -69,31 +83,41 @@ class BatchSearch:
         self._keep = _traced(_take, (batch, tf.TensorSpec([None], tf.int32)))
         self._result = _traced(lambda searched: self._rules(searched).result(searched.progress), (batch,))
 
-    def __call__(self, ids_BS: np.ndarray, places_B: np.ndarray) -> SearchResult:
-        """Returns the hypotheses of a batch, numpy arrays.
+    def begin(self, numbers_B: np.ndarray, ids_BS: np.ndarray, places_B: np.ndarray) -> Batch:
+        """Returns a batch of which nothing has been searched.
 
         Args:
+            numbers_B: (B,) int, what to call the sentences.
             ids_BS: (B, S) int32, sources, or beginnings of outputs where the model has no inputs; sources that are no
                 text as `t2t.data.pipeline` gives them.
             places_B: (B,) int32, what names each sentence when sampling.
         """
-        searched = self._begin(tf.constant(ids_BS), tf.constant(places_B, tf.int32))
-        here = np.arange(len(ids_BS))  # the sentences that are still in the batch
-        found: list[tuple[np.ndarray, SearchResult]] = []
-        room = ROOM
+        return Batch(numbers_B, 0, self._begin(tf.constant(ids_BS), tf.constant(places_B, tf.int32)))
+
+    def go_on(self, batch: Batch) -> tuple[list[Found], Batch | None]:
+        """Searches ROOM tokens further; returns what has been found, and the sentences that are still being searched.
+
+        The smaller the batch, the less a token takes: sentences that are done leave it on the way, some at a time.
+        """
+        numbers, tokens, searched = batch
+        tokens += ROOM
+        found = []
         while True:
-            enough = _size_below(int(len(here) * STAYING))
-            searched, going = self._go_on(searched, tf.constant(room), tf.constant(enough))
-            staying = _that_stay(going.numpy(), enough)
-            if staying.all():
-                room += ROOM
-                continue
-            result = SearchResult(*(field.numpy()[~staying] for field in self._result(searched)))
-            found.append((here[~staying], result))
-            here = here[staying]
-            if not len(here):
-                return _in_order(found)
-            searched = self._keep(searched, tf.constant(np.flatnonzero(staying), tf.int32))
+            enough = _size_below(int(len(numbers) * STAYING))
+            searched, going = self._go_on(searched, tf.constant(tokens), tf.constant(enough))
+            staying = going.numpy()
+            no_room = staying.sum() > enough
+            if not no_room:
+                staying = _that_stay(staying, enough)
+            if not staying.all():
+                result = SearchResult(*(field.numpy()[~staying] for field in self._result(searched)))
+                found.append((numbers[~staying], result))
+                numbers = numbers[staying]
+                if not len(numbers):
+                    return found, None
+                searched = self._keep(searched, tf.constant(np.flatnonzero(staying), tf.int32))
+            if no_room:
+                return found, Batch(numbers, tokens, searched)
 
     def _first(self, ids_BS, places_B) -> _Searched:
         rows = self._settings.rows_per_sentence
@@ -177,13 +201,24 @@ def _take(searched: _Searched, chosen_J) -> _Searched:
     return taken._replace(progress=type(searched.progress)(step, *taken.progress))
 
 
-def _in_order(found: list[tuple[np.ndarray, SearchResult]]) -> SearchResult:
-    """Returns results of some sentences each as one, in the order of the sentences."""
-    order = np.argsort(np.concatenate([places for places, _ in found]))
-    width = max(result.lengths.max() for _, result in found)
-    parts = [result._replace(ids=_of_width(result.ids, width)) for _, result in found]
-    return SearchResult(*(np.concatenate(fields)[order] for fields in zip(*parts, strict=True)))
+def together(batches: list[Batch]) -> Batch:
+    """Returns the sentences of batches that have been searched equally far as one batch.
+
+    Args:
+        batches: the list is emptied, so that nothing holds what they were made of.
+    """
+    parts = [batch.searched for batch in batches]
+    numbers, tokens = np.concatenate([batch.numbers for batch in batches]), batches[0].tokens
+    batches.clear()
+    if len(parts) == 1:
+        return Batch(numbers, tokens, parts[0])
+    step = parts[0].progress[0]
+    joined = tf.nest.map_structure(_stacked, *(part._replace(progress=part.progress[1:]) for part in parts))
+    return Batch(numbers, tokens, joined._replace(progress=type(parts[0].progress)(step, *joined.progress)))
 
 
-def _of_width(ids: np.ndarray, width: int) -> np.ndarray:
-    return np.pad(ids[..., :width], ((0, 0), (0, 0), (0, max(width - ids.shape[-1], 0))))
+def _stacked(*parts: tf.Tensor) -> tf.Tensor:
+    """Returns tensors one after the other along their first axis, with zeros after those that are short in others."""
+    widest = np.max([part.shape for part in parts], axis=0)[1:]
+    pads = [[(0, 0), *((0, most - size) for most, size in zip(widest, part.shape[1:], strict=True))] for part in parts]
+    return tf.concat([tf.pad(part, pad) for part, pad in zip(parts, pads, strict=True)], axis=0)

@@ -4,7 +4,7 @@ Legend: B rows of a batch, S length.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -55,6 +55,9 @@ def memory_errors(batch_BS: np.ndarray, hypotheses: int):
 Row = list[int] | np.ndarray
 """An input: ids, or the array of what is no text."""
 
+Batched = tuple[np.ndarray, np.ndarray]
+"""Numbers of rows, and the rows, padded."""
+
 
 def cut_rows(model: SequenceModel, sentences: Sequence[Row], hparams: DecodeHParams) -> list[Row]:
     """Returns inputs cut to what the model takes and ended, with a warning; beginnings of outputs do not end.
@@ -84,25 +87,30 @@ def positions_in(model: SequenceModel) -> Callable[[Row], int]:
     return len if reads_ids(model) else lambda row: model.source_embedding.positions_of(len(row))
 
 
-def batches_of(
-    rows: Sequence[Row], batch_size: int, extra_length: int = 0, size_of: Callable[[Row], int] = len
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields (numbers of the rows, rows padded to (B, S)), the longest first, so that memory runs out at once.
+def weights_of(rows: Sequence[Row], extra_length: int = 0, size_of: Callable[[Row], int] = len) -> np.ndarray:
+    """Returns for how many ids each row counts in a batch, int.
 
-    A row counts by its ids, or by an eighth of the outputs it may have where that is more: with short inputs and long
-    outputs it is the caches that fill the memory.
+    That is its own, or an eighth of the outputs it may have where that is more: with short inputs and long outputs it
+    is the caches that fill the memory.
 
     Args:
         rows: ids, or other inputs.
-        batch_size: ids in a batch, padding included.
         extra_length: outputs may be that much longer than their row.
-        size_of: for how many ids a row counts.
+        size_of: how many ids, or vectors, the model makes of an input.
     """
-    sizes = map(size_of, rows)
-    lengths = {INPUTS: np.array([max(size, (size + extra_length) // OUTPUT_SHARE, 1) for size in sizes])}
-    ladder = Ladder(int(lengths[INPUTS].max()), 1.0)
-    for batch in reversed(cut(np.arange(len(rows)), lengths, max(batch_size, 1), ladder)):
-        yield batch.indices, padded([rows[i] for i in batch.indices])
+    return np.array([max(size, (size + extra_length) // OUTPUT_SHARE, 1) for size in map(size_of, rows)])
+
+
+def batches_of(rows: Sequence[Row], weights: np.ndarray, most: int) -> list[Batched]:
+    """Returns numbers of rows and the rows padded to (B, S), the longest first, so that memory runs out at once.
+
+    Args:
+        rows: ids, or other inputs.
+        weights: of each, see `weights_of`.
+        most: ids in a batch, padding included.
+    """
+    batches = cut(np.arange(len(rows)), {INPUTS: weights}, max(most, 1), Ladder(int(weights.max()), 1.0))
+    return [(batch.indices, padded([rows[i] for i in batch.indices])) for batch in reversed(batches)]
 
 
 def padded(rows: Sequence[Row]) -> np.ndarray:

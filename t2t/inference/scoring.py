@@ -20,6 +20,7 @@ from t2t.inference.rows import (
     memory_errors,
     padded,
     said_of_longest,
+    weights_of,
 )
 from t2t.losses import smoothed_cross_entropy
 from t2t.models.base import SequenceModel
@@ -48,7 +49,7 @@ class Scorer:
         sources = cut_rows(self._model, sources, hparams) if has_inputs else targets
         scores = np.zeros(len(targets), np.float64)
         rows = [max(source, target, key=len) for source, target in zip(sources, targets, strict=True)]
-        for indices, _ in batches_of(rows, hparams.decode_batch_size):
+        for indices, _ in batches_of(rows, weights_of(rows), hparams.decode_batch_size):
             batch = {TARGETS: padded([targets[i] for i in indices])}
             if has_inputs:
                 batch[INPUTS] = padded([sources[i] for i in indices])

@@ -16,8 +16,9 @@ from t2t.errors import UserError
 from t2t.features import FeatureKind
 from t2t.hparams.sections import DecodeHParams
 from t2t.inference.batch_answer import BatchAnswer, most_answers
-from t2t.inference.batch_search import BatchSearch
+from t2t.inference.batch_search import BatchSearch, Found
 from t2t.inference.parallel import share, side_by_side
+from t2t.inference.rounds import Rounds
 from t2t.inference.rows import (
     NOT_FINITE,
     Row,
@@ -27,6 +28,7 @@ from t2t.inference.rows import (
     memory_errors,
     positions_in,
     said_of_longest,
+    weights_of,
 )
 from t2t.inference.scoring import Scorer
 from t2t.inference.settings import search_settings
@@ -153,24 +155,29 @@ class Translator:
             return []
         rows = cut_rows(self.model, sentences, hparams)
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
-        search = self._search(settings, hparams.extra_length)
         results: list[list[Hypothesis]] = [[] for _ in rows]
-        size_of = positions_in(self.model)
-        size = share(sum(map(size_of, rows)), hparams.decode_batch_size // settings.rows_per_sentence)
-
-        def searched(job: tuple[np.ndarray, np.ndarray]) -> SearchResult:
-            indices, batch = job
-            with memory_errors(batch, settings.rows_per_sentence):
-                return search(batch, seeds[indices])
-
-        batches = batches_of(rows, size, hparams.extra_length, size_of)
-        for (indices, _), found in side_by_side(searched, list(batches)):
-            for row, place in enumerate(indices):
-                source = sources[place] if sources is not None else None
-                results[place] = self._hypotheses(found, row, n_best, sentences[place], source)
+        for numbers, found in self._found(rows, seeds, settings, hparams):
+            for row, number in enumerate(numbers):
+                source = sources[number] if sources is not None else None
+                results[number] = self._hypotheses(found, row, n_best, sentences[number], source)
             if on_done is not None:
-                on_done(len(indices))
+                on_done(len(numbers))
         return results
+
+    def _found(
+        self, rows: Sequence[Row], places: np.ndarray, settings: SearchSettings, hparams: DecodeHParams
+    ) -> Iterator[Found]:
+        """Yields numbers of rows with what was found for them."""
+        weights = weights_of(rows, hparams.extra_length, positions_in(self.model))
+        most = share(int(weights.sum()), hparams.decode_batch_size // settings.rows_per_sentence)
+        batches = batches_of(rows, weights, most)
+        search = self._search(settings, hparams.extra_length)
+        with memory_errors(batches[0][1], settings.rows_per_sentence):
+            if isinstance(search, BatchAnswer):
+                answered = side_by_side(lambda batch: search(batch[1]), batches)
+                yield from ((numbers, found) for (numbers, _), found in answered)
+            else:
+                yield from Rounds(search, weights, most).run(batches, places)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Returns ln p(target | source), end of sequence included, of each (source, target) pair.

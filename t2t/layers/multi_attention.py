@@ -10,7 +10,7 @@ import keras
 from keras import ops
 
 from t2t.layers.attention import KeysValues, MultiHeadAttention
-from t2t.layers.cache import ancestors_keep, write_position
+from t2t.layers.cache import Cache, ancestors_keep, write_position
 from t2t.layers.masks import CAUSAL, keys_keep
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.separable_convolution import ConvStep, Separability
@@ -26,6 +26,20 @@ class Memory(NamedTuple):
     """(B, H, S, D / H) each."""
     keep: Any
     """(B, S) bool, True at data."""
+
+
+class Attended(NamedTuple):
+    """What a step attends to."""
+
+    memory: Memory
+    """Of the source."""
+    past: KeysValues
+    """Keys and values of the target's positions before, in a cache of `kind`."""
+    ancestors: Any
+    """(G, K, L) int32, see `t2t.layers.cache`; with this position."""
+    kind: type[Cache]
+    fused: Any
+    """What `fused_weights` of the self-attention returned."""
 
 
 class MultiAttention(keras.layers.Layer):
@@ -79,28 +93,18 @@ class MultiAttention(keras.layers.Layer):
         """Returns of each step what its windows reach before the first position."""
         return tuple(step.empty(rows) for step in self.steps)
 
-    def step(self, x_N1D, position, pasts: tuple, memory: Memory, past: KeysValues, ancestors, kind: type):
-        """Returns one position (N, 1, D), what the windows of the next reach, and keys and values with this one's.
-
-        Args:
-            x_N1D: rows.
-            position: () int32.
-            pasts: what windows reach.
-            memory: of the source.
-            past: keys and values of the target's positions before, in a cache of `kind`.
-            ancestors: (G, K, L) int32, see `t2t.layers.cache`; with this position.
-            kind: of the cache.
-        """
+    def step(self, x_N1D, position, pasts: tuple, attended: Attended):
+        """Returns one position (N, 1, D), what the windows of the next reach, and keys and values with this one's."""
         mixed, after = self.timing(x_N1D, start=position), []
-        for step, reach in zip(self.steps, pasts, strict=True):
-            mixed, reached = step.step(mixed, reach)
+        for step, past in zip(self.steps, pasts, strict=True):
+            mixed, reached = step.step(mixed, past)
             after.append(reached)
-        width, beams = mixed.shape[-1], ops.shape(ancestors)[1]
-        mixed_GKD = ops.reshape(mixed, (-1, beams, width))
-        query, new = self.self_attention.query_keys_values(mixed_GKD)
-        written = write_position(kind, past, new, position)
+        memory, _, ancestors, kind, fused = attended
+        mixed_GKD = ops.reshape(mixed, (-1, ops.shape(ancestors)[1], mixed.shape[-1]))
+        query, new = self.self_attention.query_keys_values(mixed_GKD, fused)
+        written = write_position(kind, attended.past, new, position)
         query_GKD = mixed_GKD + self.self_attention.combine(query, written, ancestors_keep(ancestors, position))
-        query_BQD = ops.reshape(query_GKD, (ops.shape(memory.keep)[0], -1, width))
+        query_BQD = ops.reshape(query_GKD, (ops.shape(memory.keep)[0], -1, mixed.shape[-1]))
         attention = self.source_attention
         found = attention.combine(attention.query(query_BQD), memory.source, keys_keep(memory.keep))
         return ops.reshape(found, ops.shape(x_N1D)), tuple(after), written

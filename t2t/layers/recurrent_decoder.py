@@ -62,15 +62,15 @@ class LstmDecoder(keras.layers.Layer):
                 name="combine_kernel", shape=(2 * width, width), initializer="glorot_uniform"
             )
 
-    def memory(self, values_BSD, keep_BS) -> Memory | None:
-        """Returns what there is to attend to in the encoder's output (B, S, D); None without attention."""
-        return None if self.attention is None else self.attention.memory(values_BSD, keep_BS)
+    def memory(self, values_BSD, keep_BS) -> Memory | tuple[()]:
+        """Returns what there is to attend to in the encoder's output (B, S, D); nothing without attention."""
+        return () if self.attention is None else self.attention.memory(values_BSD, keep_BS)
 
     def start(self, layers: tuple[LstmState, ...]) -> DecoderState:
         """Returns the state before the first step, of states (N, D), one a layer."""
         return DecoderState(layers, ops.zeros_like(layers[-1].hidden))
 
-    def call(self, x_BTD, layers: tuple[LstmState, ...], memory: Memory | None, seed=None):
+    def call(self, x_BTD, layers: tuple[LstmState, ...], memory: Memory | tuple[()], seed=None):
         """Returns the outputs (B, T, D) of all steps.
 
         Args:
@@ -92,11 +92,11 @@ class LstmDecoder(keras.layers.Layer):
         _, states = scan(step, self.start(layers), given)
         return self.dropouts[-1](ops.transpose(states.output, (1, 0, 2)), seed=seed)
 
-    def step(self, x_ND, state: DecoderState, memory: Memory | None) -> DecoderState:
+    def step(self, x_ND, state: DecoderState, memory: Memory | tuple[()]) -> DecoderState:
         """Returns the state after one step, whose `output` (N, D) is what `call` gives at its position."""
         return self._stepper(memory)(self.cells[0].input_gates(x_ND), state, [])
 
-    def _stepper(self, memory: Memory | None) -> Callable:
+    def _stepper(self, memory: Memory | tuple[()]) -> Callable:
         stack = self._stack_stepper()
         if self.attention is None:
 

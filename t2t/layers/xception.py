@@ -21,10 +21,12 @@ class SeparableUnit(keras.layers.Layer):
     Args:
         channels: D.
         kernel: rows and columns that it sees.
+        first_relu: whether there is the ReLU.
     """
 
-    def __init__(self, channels: int, kernel: tuple[int, int], **kwargs):
+    def __init__(self, channels: int, kernel: tuple[int, int], first_relu: bool = True, **kwargs):
         super().__init__(**kwargs)
+        self.first_relu = first_relu
         self.convolution = keras.layers.SeparableConv2D(
             channels, kernel, padding="same", use_bias=False, dtype=self.dtype_policy, name="convolution"
         )
@@ -37,7 +39,7 @@ class SeparableUnit(keras.layers.Layer):
 
     def call(self, x_BYXC, keep_BYX1=None):
         """Returns (B, Y, X, D); `keep_BYX1` bool, False at padding, or None where there is none."""
-        x_BYXC = ops.relu(x_BYXC)
+        x_BYXC = ops.relu(x_BYXC) if self.first_relu else x_BYXC
         if keep_BYX1 is not None:
             x_BYXC = x_BYXC * ops.cast(keep_BYX1, x_BYXC.dtype)
         return self.norm(self.convolution(x_BYXC))
@@ -50,25 +52,28 @@ class MiddleBlock(keras.layers.Layer):
         channels: D, in and out.
         kernel: of the convolutions.
         dropout: rate.
+        normed: whether the sum is; not in the paper.
     """
 
-    def __init__(self, channels: int, kernel: tuple[int, int], dropout: float, **kwargs):
+    def __init__(self, channels: int, kernel: tuple[int, int], dropout: float, normed: bool = True, **kwargs):
         super().__init__(**kwargs)
         self.units = [SeparableUnit(channels, kernel, dtype=self.dtype_policy, name=f"unit_{i}") for i in range(3)]
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
-        self.norm = LayerNorm(EPSILON, dtype=self.dtype_policy, name="norm")
+        self.norm = LayerNorm(EPSILON, dtype=self.dtype_policy, name="norm") if normed else None
 
     def build(self, input_shape):
         """Builds every part for (B, Y, X, D)."""
         for part in (*self.units, self.dropout, self.norm):
-            part.build(input_shape)
+            if part is not None:
+                part.build(input_shape)
 
     def call(self, x_BYXD, keep_BYX1=None, seed=None):
         """Returns (B, Y, X, D)."""
         y_BYXD = x_BYXD
         for unit in self.units:
             y_BYXD = unit(y_BYXD, keep_BYX1)
-        return self.norm(x_BYXD + self.dropout(y_BYXD, seed=seed))
+        joined_BYXD = x_BYXD + self.dropout(y_BYXD, seed=seed)
+        return joined_BYXD if self.norm is None else self.norm(joined_BYXD)
 
 
 class DownBlock(keras.layers.Layer):

@@ -29,6 +29,17 @@ class Costed(NamedTuple):
     """() float32, nats: added to the loss; a sum over rows to which padding adds nothing, as the loss is."""
 
 
+class Prepared(NamedTuple):
+    """What is the same at every step of decoding."""
+
+    encoded: Any
+    """What the model's `encode` returned."""
+    weights: Any
+    """Of the model, laid out for steps: what its `laid_out` returned."""
+    top: Any
+    """Of the output layer, likewise."""
+
+
 class SequenceModel(keras.Model):
     """A model built from the model section of the hparams and the spec of a problem.
 
@@ -223,12 +234,13 @@ class SequenceModel(keras.Model):
         """
         raise NotImplementedError
 
-    def prepare_steps(self, encoded: Any) -> Any:
-        """Returns what `decode_step` is given as `encoded`, once before many steps.
+    def prepare_steps(self, encoded: Any) -> Prepared:
+        """Returns what `decode_step` is given as `encoded`, once before many steps."""
+        return Prepared(encoded, self.laid_out(), self.top.laid_out())
 
-        A model may add here what steps would compute of its weights alone; any structure.
-        """
-        return encoded
+    def laid_out(self) -> Any:
+        """Returns what every step would compute of the weights alone; any structure, by default nothing."""
+        return ()
 
     def decode_step(self, ids_N, position, cache: Any, encoded: Any) -> tuple[Any, Any]:
         """Returns the logits (N, V) float32 of the next id, and the new cache.
@@ -239,6 +251,12 @@ class SequenceModel(keras.Model):
             cache: what `init_cache` or the last step returned.
             encoded: what `encode` or `prepare_steps` returned; row n belongs to sentence n // (N / B).
         """
+        prepared = encoded if isinstance(encoded, Prepared) else self.prepare_steps(encoded)
+        hidden_ND, cache = self.step(ids_N, position, cache, prepared)
+        return self.top(hidden_ND, prepared.top), cache
+
+    def step(self, ids_N, position, cache: Any, prepared: Prepared) -> tuple[Any, Any]:
+        """Returns the hidden states (N, D) before the output layer, and the new cache; see `decode_step`."""
         raise NotImplementedError
 
     def reorder_cache(self, cache: Any, beams: Any) -> Any:

@@ -15,7 +15,7 @@ from t2t.hparams.byte_net import ByteNetHParams
 from t2t.layers.convolution import Convolution
 from t2t.layers.dilated_blocks import EPSILON, bottleneck, cascade
 from t2t.layers.norm import LayerNorm
-from t2t.models.base import READ_AS_VECTORS, SequenceModel
+from t2t.models.base import READ_AS_VECTORS, Prepared, SequenceModel
 from t2t.registry import register_model
 
 
@@ -92,14 +92,14 @@ class ByteNet(SequenceModel):
         """Returns what windows reach before the first position, zeros; see the base class."""
         return Unfolding(self.join.empty(rows), self.decoder.empty(rows))
 
-    def decode_step(self, ids_N, position, cache: Unfolding, encoded):
-        """Returns (N, V) float32 logits and the unfolding with this position."""
-        column_BD = _column(encoded, position)
+    def step(self, ids_N, position, cache: Unfolding, prepared: Prepared):
+        """Returns (N, D) and the unfolding with this position; see the base class."""
+        column_BD = _column(prepared.encoded, position)
         column_ND = ops.repeat(column_BD, ops.shape(ids_N)[0] // ops.shape(column_BD)[0], axis=0)
         before_ND = self.target_embedding.before(ids_N)
         x_ND, join = self.join.step(ops.concatenate([column_ND, before_ND], axis=-1), cache.join)
         x_N1D, blocks = self.decoder.step(x_ND[:, None], cache.blocks)
-        return self.logits(self._finish(x_N1D)[:, 0]), Unfolding(join, blocks)
+        return self._finish(x_N1D)[:, 0], Unfolding(join, blocks)
 
 
 class DilatedStack(keras.layers.Layer):

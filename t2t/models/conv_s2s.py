@@ -18,7 +18,7 @@ from t2t.layers.gradients import with_scaled_gradient
 from t2t.layers.multi_step_attention import MultiStepAttention
 from t2t.layers.positions import LearnedPositions
 from t2t.layers.recurrent_attention import Memory
-from t2t.models.base import READ_AS_VECTORS, SequenceModel
+from t2t.models.base import READ_AS_VECTORS, Prepared, SequenceModel
 from t2t.registry import register_model
 
 EMBEDDING_DEVIATION = 0.1
@@ -85,10 +85,9 @@ class ConvS2s(SequenceModel):
         """Returns the positions that the decoder's windows reach before the first, zeros; see the base class."""
         return self.decoder.empty(rows)
 
-    def decode_step(self, ids_N, position, cache: tuple, encoded: Memory):
-        """Returns (N, V) float32 logits and what the windows of the next position reach."""
-        hidden_ND, cache = self.decoder.step(self._embed_targets(ids_N[:, None], position), cache, encoded)
-        return self.logits(hidden_ND), cache
+    def step(self, ids_N, position, cache: tuple, prepared: Prepared):
+        """Returns (N, D) and what the windows of the next position reach; see the base class."""
+        return self.decoder.step(self._embed_targets(ids_N[:, None], position), cache, prepared.encoded)
 
 
 class Encoder(keras.layers.Layer):

@@ -14,7 +14,7 @@ from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams, RecurrentHParams
 from t2t.layers.recurrent import LstmEncoder, LstmState
 from t2t.layers.recurrent_attention import Memory
 from t2t.layers.recurrent_decoder import DecoderState, LstmDecoder
-from t2t.models.base import READ_AS_VECTORS, SequenceModel
+from t2t.models.base import READ_AS_VECTORS, Prepared, SequenceModel
 from t2t.registry import register_model
 
 
@@ -23,8 +23,8 @@ class Encoded(NamedTuple):
 
     finals: tuple[LstmState, ...]
     """Of each layer the state (B, D) in which the encoder ended."""
-    memory: Memory | None
-    """What there is to attend to; None without attention."""
+    memory: Memory | tuple[()]
+    """What there is to attend to; nothing without attention."""
 
 
 class RecurrentModel(SequenceModel):
@@ -77,10 +77,10 @@ class RecurrentModel(SequenceModel):
         finals = keras.tree.map_structure(lambda x_BD: ops.take(x_BD, sentence_N, axis=0), encoded.finals)
         return self.decoder.start(finals)
 
-    def decode_step(self, ids_N, position, cache: DecoderState, encoded: Encoded):
-        """Returns (N, V) float32 logits and the state after this position."""
-        state = self.decoder.step(self.target_embedding.before(ids_N), cache, encoded.memory)
-        return self.logits(state.output), state
+    def step(self, ids_N, position, cache: DecoderState, prepared: Prepared):
+        """Returns (N, D) and the state after this position; see the base class."""
+        state = self.decoder.step(self.target_embedding.before(ids_N), cache, prepared.encoded.memory)
+        return state.output, state
 
 
 @register_model

@@ -20,12 +20,12 @@ from t2t.layers.cache import Cache, empty_cache, reordered, with_own_position
 from t2t.layers.costs import gathered_costs
 from t2t.layers.experts import Experts
 from t2t.layers.masks import padding_keep
-from t2t.layers.multi_attention import Memory, MultiAttention
+from t2t.layers.multi_attention import Attended, Memory, MultiAttention
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.residual import Residual
 from t2t.layers.separable_convolution import EPSILON, Separability
 from t2t.layers.slice_modules import ConvModule, StepSettings
-from t2t.models.base import READ_AS_VECTORS, Costed, SequenceModel
+from t2t.models.base import READ_AS_VECTORS, Costed, Prepared, SequenceModel
 from t2t.registry import register_model
 
 
@@ -143,19 +143,23 @@ class MultiModel(SequenceModel):
         attention = empty_cache(rows // beams, beams, heads, channels, len(self._blocks), length, self.compute_dtype)
         return Reached(tuple(block_.empty(rows) for block_ in self._blocks), attention)
 
-    def decode_step(self, ids_N, position, cache: Reached, encoded: tuple[Memory, ...]):
-        """Returns (N, V) float32 logits and what the next position needs."""
+    def laid_out(self) -> tuple:
+        """Returns, of each attention block, the weights of its own queries, keys and values as one matrix."""
+        return tuple(block_.attention.self_attention.fused_weights() for block_ in self._blocks)
+
+    def step(self, ids_N, position, cache: Reached, prepared: Prepared):
+        """Returns (N, D) and what the next position needs; see the base class."""
         x_N1D = self._before(ids_N[:, None], position)
         kind, ancestors = type(cache.attention), with_own_position(cache.attention, position)
         windows, layers = [], []
         for i, block_ in enumerate(self._blocks):
-            attended = (encoded[i], cache.attention.layers[i], ancestors, kind)
-            x_N1D, reached, written = block_.step(x_N1D, position, cache.windows[i], *attended)
+            attended = Attended(prepared.encoded[i], cache.attention.layers[i], ancestors, kind, prepared.weights[i])
+            x_N1D, reached, written = block_.step(x_N1D, position, cache.windows[i], attended)
             windows.append(reached)
             layers.append(written)
             if i == self._middle:
                 x_N1D = self.decoder_experts(x_N1D, None)
-        return self.logits(x_N1D[:, 0]), Reached(tuple(windows), kind(tuple(layers), ancestors))
+        return x_N1D[:, 0], Reached(tuple(windows), kind(tuple(layers), ancestors))
 
     def reorder_cache(self, cache: Reached, beams: Any) -> Reached:
         """Returns the cache after each beam went on from another; keys and values stay where they are."""
@@ -218,10 +222,10 @@ class AttentionBlock(keras.layers.Layer):
         """Returns what windows reach before the first position."""
         return self.block.empty(rows), self.attention.empty(rows)
 
-    def step(self, x_N1D, position, pasts: tuple, *attended):
+    def step(self, x_N1D, position, pasts: tuple, attended: Attended):
         """Returns one position (N, 1, D), what the windows of the next reach, and its keys and values."""
         y, reached = self.block.step(x_N1D, pasts[0])
-        found, attention, written = self.attention.step(x_N1D, position, pasts[1], *attended)
+        found, attention, written = self.attention.step(x_N1D, position, pasts[1], attended)
         return y + found, (reached, attention), written
 
 
@@ -252,9 +256,9 @@ class Mixer(keras.layers.Layer):
         """Returns what windows reach before the first position."""
         return self.attention.empty(rows), *(module.empty(rows) for module in self.blocks)
 
-    def step(self, x_N1D, position, pasts: tuple, *attended):
+    def step(self, x_N1D, position, pasts: tuple, attended: Attended):
         """Returns one position (N, 1, D), what the windows of the next reach, and its keys and values."""
-        found, attention, written = self.attention.step(x_N1D, position, pasts[0], *attended)
+        found, attention, written = self.attention.step(x_N1D, position, pasts[0], attended)
         x_N1D, after = x_N1D + found, [attention]
         for module, past in zip(self.blocks, pasts[1:], strict=True):
             x_N1D, reached = module.step(x_N1D, past)

@@ -14,7 +14,7 @@ from t2t.hparams.slice_net import SliceNetHParams
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.separable_convolution import ConvStep, Separability
 from t2t.layers.slice_modules import ConvModule, Source, SourceAttention, StepSettings
-from t2t.models.base import READ_AS_VECTORS, SequenceModel
+from t2t.models.base import READ_AS_VECTORS, Prepared, SequenceModel
 from t2t.registry import register_model
 
 
@@ -76,15 +76,16 @@ class SliceNet(SequenceModel):
         """Returns what windows reach before the first position, zeros; see the base class."""
         return Reached(self.mixer.empty(rows), tuple(module.empty(rows) for module in self.decoder))
 
-    def decode_step(self, ids_N, position, cache: Reached, encoded: Source):
-        """Returns (N, V) float32 logits and what the windows of the next position reach."""
+    def step(self, ids_N, position, cache: Reached, prepared: Prepared):
+        """Returns (N, D) and what the windows of the next position reach; see the base class."""
+        source = prepared.encoded
         x_N1D = self.target_embedding.before(ids_N[:, None])
-        x_N1D, mixer = self.mixer.step(x_N1D, position, cache.mixer, encoded)
+        x_N1D, mixer = self.mixer.step(x_N1D, position, cache.mixer, source)
         modules = []
         for module, pasts in zip(self.decoder, cache.modules, strict=True):
-            x_N1D, reached = module.step(x_N1D, position, pasts, encoded)
+            x_N1D, reached = module.step(x_N1D, position, pasts, source)
             modules.append(reached)
-        return self.logits(x_N1D[:, 0]), Reached(mixer, tuple(modules))
+        return x_N1D[:, 0], Reached(mixer, tuple(modules))
 
 
 class InputOutputMixer(keras.layers.Layer):

@@ -27,7 +27,7 @@ from t2t.layers.masks import Span, keys_keep, padding_keep
 from t2t.layers.norm import LayerNorm
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import Residual
-from t2t.models.base import READ_AS_VECTORS, Costed, SequenceModel
+from t2t.models.base import READ_AS_VECTORS, Costed, Prepared, SequenceModel
 from t2t.registry import register_model
 
 
@@ -38,14 +38,6 @@ class Encoded(NamedTuple):
     """Projected encoder output for each decoder layer: (B, H, S, channels of a head) each."""
     keep: Any
     """(B, S) bool, True at data."""
-
-
-class Prepared(NamedTuple):
-    """What is the same at every step."""
-
-    encoded: Encoded | None
-    fused: tuple
-    """Of each decoder layer, the weights of queries, keys and values as one matrix and bias."""
 
 
 @register_model
@@ -133,16 +125,14 @@ class Transformer(SequenceModel):
         """Returns empty keys and values for the self-attention of every decoder layer; see the base class."""
         return self.decoder.empty_cache(rows // beams, beams, length)
 
-    def prepare_steps(self, encoded: Encoded | None) -> Prepared:
-        """Returns the encoder's output beside weights laid out for the steps."""
-        return Prepared(encoded, tuple(layer.self_attention.fused_weights() for layer in self.decoder.layers_))
+    def laid_out(self) -> tuple:
+        """Returns, of each decoder layer, the weights of queries, keys and values as one matrix and bias."""
+        return tuple(layer.self_attention.fused_weights() for layer in self.decoder.layers_)
 
-    def decode_step(self, ids_N, position, cache: Cache, encoded: Prepared | Encoded | None):
-        """Returns (N, V) float32 logits and the cache with this position's keys and values in it."""
-        prepared = encoded if isinstance(encoded, Prepared) else self.prepare_steps(encoded)
+    def step(self, ids_N, position, cache: Cache, prepared: Prepared):
+        """Returns (N, D) and the cache with this position's keys and values in it; see the base class."""
         x_ND = self._embed_targets(ids_N[:, None], position)[:, 0]
-        hidden_ND, cache = self.decoder.step(x_ND, position, cache, prepared)
-        return self.logits(hidden_ND), cache
+        return self.decoder.step(x_ND, position, cache, prepared)
 
     def reorder_cache(self, cache: Cache, beams: Any) -> Cache:
         """Returns the cache after each beam went on from another; keys and values stay where they are."""
@@ -231,7 +221,7 @@ class Decoder(keras.layers.Layer):
         layers = []
         for i, layer in enumerate(self.layers_):
             memory = None if encoded is None else encoded.keys_values[i]
-            x_ND, written = layer.step(x_ND, cache.layers[i], write, keep, memory, memory_keep, prepared.fused[i])
+            x_ND, written = layer.step(x_ND, cache.layers[i], write, keep, memory, memory_keep, prepared.weights[i])
             layers.append(written)
         x_ND = self.final_norm(x_ND) if self.final_norm is not None else x_ND
         return x_ND, type(cache)(tuple(layers), ancestors)

@@ -8,10 +8,11 @@ from typing import Any
 from t2t.constants import INPUTS
 from t2t.features import FeatureKind, ProblemSpec
 from t2t.hparams.transformer import TransformerHParams
+from t2t.layers.costs import gathered_costs
 from t2t.layers.dropout import Dropout
 from t2t.layers.pooling import mean_of_kept
 from t2t.layers.positions import build_positions
-from t2t.models.base import READ_AS_VECTORS, SequenceModel
+from t2t.models.base import READ_AS_VECTORS, Costed, SequenceModel
 from t2t.models.transformer import Encoder
 from t2t.registry import register_model
 
@@ -49,9 +50,11 @@ class TransformerEncoder(SequenceModel):
         return self.hparams.max_length if self.hparams.positions == "learned" else None
 
     def body(self, features: dict[str, Any], seed=None):
-        """Returns the mean of the encoder's output, (B, D)."""
+        """Returns the mean of the encoder's output, (B, D), with what its layers cost where they do."""
         inputs = features[INPUTS]
         x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs)
         x_BSD = self.positions(x_BSD) if self.positions is not None else x_BSD
-        x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed)
-        return mean_of_kept(x_BSD, keep_BS)
+        with gathered_costs() as costs:
+            x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed)
+        mean_BD = mean_of_kept(x_BSD, keep_BS)
+        return Costed(mean_BD, sum(costs)) if costs else mean_BD

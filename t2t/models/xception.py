@@ -1,4 +1,4 @@
-"""Xception (Chollet 2017, figure 5) with Tensor2Tensor's norms, on images and, in one dimension, on text.
+"""Xception (Chollet 2017, figure 5), or with Tensor2Tensor's exit and norms, on images and, in one dimension, on text.
 
 Legend: B batch, Y rows, X columns, S source length, D width, E width of the output.
 """
@@ -11,6 +11,7 @@ from t2t.constants import INPUTS
 from t2t.errors import UserError
 from t2t.features import FeatureKind, ProblemSpec
 from t2t.hparams.xception import XceptionHParams
+from t2t.layers.dropout import Dropout
 from t2t.layers.modalities.image import ImageBottom
 from t2t.layers.pooling import mean_of_kept
 from t2t.layers.xception import DownBlock, MiddleBlock, SeparableUnit
@@ -29,19 +30,20 @@ class Xception(SequenceModel):
 
     def __init__(self, hparams: XceptionHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
-        width, side = hparams.hidden_size, hparams.kernel_size
+        width, side, sizes = hparams.hidden_size, hparams.kernel_size, hparams.exit_sizes
         self.sees_images = self._sees_images()
         kernel = (side, side) if self.sees_images else (side, 1)
-        policy = self.dtype_policy
+        policy, published = self.dtype_policy, hparams.variant == "paper"
         self.middle = [
-            MiddleBlock(width, kernel, hparams.dropout, dtype=policy, name=f"middle_{i}")
+            MiddleBlock(width, kernel, hparams.dropout, not published, dtype=policy, name=f"middle_{i}")
             for i in range(hparams.num_hidden_layers)
         ]
-        self.down = DownBlock((width, int(1.25 * width)), kernel, dtype=policy, name="exit_down")
+        self.down = DownBlock(sizes[:2], kernel, dtype=policy, name="exit_down")
         self.exit = [
-            SeparableUnit(wide, kernel, dtype=policy, name=f"exit_{i}")
-            for i, wide in enumerate((2 * width, hparams.output_size))
+            SeparableUnit(wide, kernel, first_relu=i > 0 or not published, dtype=policy, name=f"exit_{i}")
+            for i, wide in enumerate(sizes[2:])
         ]
+        self.output_dropout = Dropout(hparams.output_dropout, dtype=policy, name="output_dropout")
         self.build()
 
     def _sees_images(self) -> bool:
@@ -58,11 +60,11 @@ class Xception(SequenceModel):
     def build(self, input_shape=None):
         """Creates every weight."""
         self.build_ends()
-        width = self.hparams.hidden_size
         for block in (*self.middle, self.down):
-            block.build((None, None, None, width))
-        for unit, channels in zip(self.exit, (self.down.shortcut.filters, 2 * width), strict=True):
+            block.build((None, None, None, self.hparams.hidden_size))
+        for unit, channels in zip(self.exit, self.hparams.exit_sizes[1:3], strict=True):
             unit.build((None, None, None, channels))
+        self.output_dropout.build()
 
     def body(self, features: dict[str, Any], seed=None):
         """Returns the mean over what the exit flow gives, (B, E)."""
@@ -74,9 +76,8 @@ class Xception(SequenceModel):
         for unit in self.exit:
             x = unit(x, keep)
         x = ops.relu(x)
-        if keep is None:
-            return ops.mean(x, axis=(1, 2))
-        return mean_of_kept(x[:, :, 0], keep[:, :, 0, 0])
+        mean_BE = ops.mean(x, axis=(1, 2)) if keep is None else mean_of_kept(x[:, :, 0], keep[:, :, 0, 0])
+        return self.output_dropout(mean_BE, seed=seed)
 
     def _grid(self, inputs, seed):
         """Returns (B, Y, X, D), and which of it holds data, (B, S, 1, 1) bool, where that is not all."""

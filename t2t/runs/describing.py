@@ -5,7 +5,7 @@ import numpy as np
 from t2t.constants import TRAIN
 from t2t.runs.parts import Part
 from t2t.runs.training import TrainingRun
-from t2t.training.cost import update_flops
+from t2t.training.cost import update_cost
 from t2t.training.memory import MemoryEstimate, estimate
 
 
@@ -22,23 +22,27 @@ def memory(run: TrainingRun) -> MemoryEstimate:
 
 def cost(run: TrainingRun) -> str:
     """Returns what the run's updates take, in floating-point operations, for sequences of the data's mean lengths."""
-    of_each = [_part_flops(part) * _padded_tokens(run, part) for part in run.parts]
+    costs = [_part_cost(part) for part in run.parts]
+    loops = any(loops for _, loops in costs)
+    of_each = [flops * _padded_tokens(run, part) for part, (flops, _) in zip(run.parts, costs, strict=True)]
     an_update = sum(share * flops for share, flops in zip(run.schedule.shares, of_each, strict=True))
     return (
         f"{an_update * run.plan.train_steps:.2g} floating-point operations in matrix products for "
         f"{run.plan.train_steps:,} updates, {an_update:.2g} each"
+        + ("; what the model does in loops, step by step, is not counted and comes on top" if loops else "")
     )
 
 
-def _part_flops(part: Part) -> float:
-    """Returns the operations of a problem's updates for each padded token a side."""
+def _part_cost(part: Part) -> tuple[float, bool]:
+    """Returns the operations of a problem's updates for each padded token a side, and whether loops are left out."""
     reader, columns = part.data.readers[TRAIN], part.data.problem.columns
     names = columns or {name: name for name in reader.features}
     means = {name: float(reader.lengths(stored).mean()) for name, stored in names.items() if reader.is_sequence(stored)}
     longer = np.maximum.reduce([reader.lengths(names[name]) for name in means]).mean() if means else 1.0
     example = {name: np.zeros((1, round(mean)), np.int32) for name, mean in means.items()}
     example |= {name: reader.single(np.zeros(1, int), stored) for name, stored in names.items() if name not in means}
-    return update_flops(part.model, example) / longer
+    flops, loops = update_cost(part.model, example)
+    return flops / longer, loops
 
 
 def _padded_tokens(run: TrainingRun, part: Part) -> int:

@@ -10,14 +10,15 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import require_exact
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
+from t2t.hparams.sections import ModelHParams
 from t2t.inference import Translator
 from t2t.mixture import of_problem
 from t2t.models.base import SequenceModel
 from t2t.plugins import Plugin, load_plugins
 from t2t.problems.base import Problem
-from t2t.registry import MODELS
+from t2t.registry import HPARAMS, MODELS
 from t2t.run_dir import RunDir, RunRecord
-from t2t.runs.names import canonical, problem_named, split_variants
+from t2t.runs.names import canonical, hparams_named, problem_named, split_variants
 from t2t.runs.parts import with_batch_size
 from t2t.runs.vocabularies import check_same_vocabularies
 from t2t.training.weights import assign_model
@@ -75,8 +76,8 @@ def load(
     options = record.of(name).problem_options
     loaded_problem = problem_named(name, options).with_encoders(stored_encoders(run, name))
     model_class = MODELS.get(record.model)
-    hparams = decode_differently(HParams.from_dict(record.hparams, model_class.hparams_class), decode_overrides)
-    hparams = with_batch_size(hparams, record.problems, name).freeze()
+    hparams = HParams.from_dict(record.hparams, _section(record, model_class))
+    hparams = with_batch_size(decode_differently(hparams, decode_overrides), record.problems, name).freeze()
     read = CheckpointStore(run.checkpoints_folder).load_model(checkpoint)
     check_same_vocabularies(read, record.vocabularies, run.path, f"--checkpoint={checkpoint}")
     keras.utils.set_random_seed(0)
@@ -104,6 +105,13 @@ def problem_asked(run: RunDir, name: str = "") -> str:
     if not found:
         raise UserError(f"--problem={name}: the run in {run.path} is of {listed}; name one of these")
     return found[0]
+
+
+def _section(record: RunRecord, model_class: type[SequenceModel]) -> type[ModelHParams]:
+    """Returns the model section that a run's set holds, which may have more than its model asks for."""
+    wanted = model_class.hparams_class
+    held = type(hparams_named(record.hparams_set).model) if record.hparams_set in HPARAMS else wanted
+    return held if issubclass(held, wanted) else wanted
 
 
 def decode_differently(hparams: HParams, overrides: str) -> HParams:

@@ -5,6 +5,7 @@ What is not a product (norms, softmax, dropout, the optimizer) is left out: it i
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,13 +16,20 @@ from t2t.training.forward_graph import logits_graph
 _BACKWARD_AND_FORWARD = 3
 
 
-def update_flops(model: SequenceModel, batch: dict[str, np.ndarray]) -> int:
-    """Returns the operations of forward and backward pass of one batch; only its shapes matter.
+class UpdateCost(NamedTuple):
+    """What the forward and backward pass of one batch take."""
 
-    Products inside loops over time are counted once, since the graph does not say how often they run.
-    """
+    flops: int
+    """Operations of the products outside loops."""
+    loops: bool
+    """Whether there are loops, e.g. over time: how often they run is not known beforehand, and they are left out."""
+
+
+def update_cost(model: SequenceModel, batch: dict[str, np.ndarray]) -> UpdateCost:
+    """Returns the cost of one batch; only its shapes matter."""
     operations = logits_graph(model, batch).get_operations()
-    return _BACKWARD_AND_FORWARD * sum(_operation_flops(op) for op in operations)
+    flops = _BACKWARD_AND_FORWARD * sum(_operation_flops(op) for op in operations)
+    return UpdateCost(flops, any(op.type in ("While", "StatelessWhile") for op in operations))
 
 
 def _operation_flops(op: tf.Operation) -> int:

@@ -25,6 +25,12 @@ from t2t.training.seeds import dropout_seed, noise_seed
 
 Features = dict[str, np.ndarray]
 
+NOISE_FALL = 0.55
+"""The variance of gradient noise falls with update^0.55 (Neelakantan et al. 2015, arXiv:1511.06807, section 3).
+
+About the root, as Kaiser and Sutskever (2016, "gradient noise") say of theirs, whose program has this exponent.
+"""
+
 
 class UpdateStats(NamedTuple):
     """What an update did, as tensors on the device: reading them waits for it."""
@@ -49,7 +55,7 @@ class UpdateStep:
         run_seed: seed of the dropout masks.
         clip_grad_norm: largest global norm; 0 = none.
         weight_decay: decoupled decay of weights of two or more dimensions.
-        gradient_noise: deviation of the noise on the first gradient; it falls with the root of their number.
+        gradient_noise: deviation of the noise on the first gradient, see `NOISE_FALL`.
         ema_decay: decay of the moving average of the weights; 0 = none.
         scale_loss: whether to scale the loss dynamically (float16).
     """
@@ -204,10 +210,10 @@ class UpdateStep:
     def _noisy(self, problem: str, gradients):
         """On one replica: the gradients with normal noise that is a function of (run seed, update, weight).
 
-        Its deviation falls with the root of the update's number (Kaiser and Sutskever 2016, "gradient noise").
+        Its variance falls with the update's number, see `NOISE_FALL`.
         """
         done = tf.cast(self.optimizer.iterations.value, tf.int64)
-        deviation = self._noise / tf.sqrt(tf.cast(done + 1, tf.float32))
+        deviation = self._noise * tf.cast(done + 1, tf.float32) ** (-NOISE_FALL / 2)
         return [
             g + deviation * tf.random.stateless_normal(tf.shape(g), tf.stack([noise_seed(self._run_seed, index), done]))
             for index, g in zip(self._reached[problem], gradients, strict=True)

@@ -11,8 +11,10 @@ import tensorflow as tf
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import require_exact
+from t2t.decoding.search import SearchSettings
 from t2t.errors import UserError
 from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.inference import batch_search
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
 from t2t.training.weights import assign_model
@@ -184,6 +186,47 @@ def test_cached_decoding_is_the_full_forward_pass(case, model):
         last = targets[:, position]
         keep = last != 0
         np.testing.assert_allclose(numpy(logits)[keep], full[:, position][keep], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", [*cases(autoregressive=True)], indirect=True)
+def test_sentences_of_two_batches_that_go_on_together_find_what_each_finds_alone(case, model, monkeypatch):
+    monkeypatch.setattr(batch_search, "ROOM", 3)
+    search = batch_search.BatchSearch(model, SearchSettings(beam_size=2, stop_early=False), extra_length=4)
+    read = features_of(model)["inputs" if model.spec.inputs else "targets"]
+    rows = [[read[row, : (read[row] != 0).sum()]] for row in range(3)]
+
+    def go_on(batches):
+        found, going = [], []
+        for one in batches:
+            some, rest = search.go_on(one)
+            found += some
+            going += [] if rest is None else [rest]
+        return found, going
+
+    def begin():
+        return [search.begin(np.array([n]), np.array(row), np.array([n])) for n, row in enumerate(rows)]
+
+    apart, going = [], begin()
+    while going:
+        found, going = go_on(going)
+        apart += found
+    joined, going = go_on(begin())
+    while going:
+        found, going = go_on([batch_search.together(going)])
+        joined += found
+    apart, joined = (by_sentence(found) for found in (apart, joined))
+    assert apart.keys() == joined.keys() == {0, 1, 2}
+    for number, (ids, scores) in apart.items():
+        assert joined[number][0] == ids
+        np.testing.assert_allclose(joined[number][1], scores, rtol=1e-4, atol=1e-5)
+
+
+def by_sentence(found):
+    return {
+        number: ([ids[: lengths[k]].tolist() for k, ids in enumerate(result.ids[row])], result.scores[row])
+        for numbers, result in found
+        for row, (number, lengths) in enumerate(zip(numbers, result.lengths, strict=True))
+    }
 
 
 @pytest.mark.parametrize("case", [*cases(autoregressive=False)], indirect=True)

@@ -16,3 +16,11 @@ def test_what_a_run_would_be_is_printed_and_nothing_made(tiny_run, tmp_path, cap
     cost = re.search(said_of_cost, said, re.M)
     assert abs(float(cost[1]) / float(cost[2]) / 200 - 1) < 0.05
     assert not (tmp_path / "run").exists()
+
+
+def test_what_is_not_counted_is_said(tiny_run, tmp_path, capsys):
+    shared = [flag for flag in tiny_run.train_flags if not flag.startswith(("--model", "--hparams"))]
+    flags = [*shared, "--model=lstm_seq2seq", "--hparams_set=lstm_seq2seq_tiny", f"--output_dir={tmp_path / 'run'}"]
+    assert trainer.main(["t2t-trainer", *flags, "--dry_run"]) == 0
+    said = capsys.readouterr().err
+    assert re.search(r" each; what the model does in loops, step by step, is not counted and comes on top$", said, re.M)

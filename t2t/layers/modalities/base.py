@@ -65,8 +65,12 @@ class Top(keras.layers.Layer):
         self.spec, self.width = spec, width
         self.label_smoothing, self.label_smoothing_kind = label_smoothing, label_smoothing_kind
 
-    def call(self, hidden):
-        """Returns (..., C) float32 logits for hidden states (..., D)."""
+    def laid_out(self):
+        """Returns the weights as many calls in a row want them, or None where `call` takes its own."""
+        return None
+
+    def call(self, hidden, laid_out=None):
+        """Returns (..., C) float32 logits for hidden states (..., D); `laid_out` has been given by the method."""
         raise NotImplementedError
 
     def loss_sum(self, hidden, targets):

@@ -21,7 +21,7 @@ class DenseTop(Top):
         self.kernel = self.add_weight(name="kernel", shape=(self.width, self.outputs), initializer="glorot_uniform")
         self.bias = self.add_weight(name="bias", shape=(self.outputs,), initializer="zeros")
 
-    def call(self, hidden):
+    def call(self, hidden, laid_out=None):
         """Returns (..., C) float32 for hidden states (..., D)."""
         kernel_DC = ops.cast(ops.convert_to_tensor(self.kernel), hidden.dtype)
         return ops.cast(ops.matmul(hidden, kernel_DC), "float32") + ops.cast(self.bias, "float32")

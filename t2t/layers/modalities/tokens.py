@@ -76,10 +76,14 @@ class TokenSoftmax(Top):
         """Returns the table, (V, D) float32."""
         return ops.convert_to_tensor(self.own_table if self.embedding is None else self.embedding.table)
 
-    def call(self, hidden):
+    def laid_out(self):
+        """Returns the table as (D, V): products of few rows with it are up to three times as fast."""
+        return ops.transpose(ops.cast(self.kernel(), self.compute_dtype))
+
+    def call(self, hidden, laid_out=None):
         """Returns (..., V) float32."""
-        kernel_VD = ops.cast(self.kernel(), hidden.dtype)
-        return ops.cast(ops.matmul(hidden, ops.transpose(kernel_VD)), "float32")
+        kernel_DV = ops.transpose(ops.cast(self.kernel(), hidden.dtype)) if laid_out is None else laid_out
+        return ops.cast(ops.matmul(hidden, kernel_DV), "float32")
 
     def loss_sum(self, hidden, targets):
         """Returns label-smoothed cross-entropy (section 5.4) summed over tokens, and their number."""

@@ -24,7 +24,7 @@ SMALL = Config(
 
 def test_operations_are_those_of_the_graph():
     batch = {"inputs": np.ones((3, 7), np.int32), "targets": np.ones((3, 5), np.int32)}
-    counted = cost.update_flops(tiny_transformer(tokens_spec(20, 20)), batch)
+    counted = cost.update_cost(tiny_transformer(tokens_spec(20, 20)), batch).flops
     assert update_flops(SMALL, vocab_size=20, rows=3, source=7, target=5) == counted
 
 

@@ -13,8 +13,10 @@ from t2t.decoding.constraints import never_padding
 from t2t.decoding.search import SearchSettings, decode
 from t2t.decoding.step import NextToken
 from t2t.hparams.transformer import TransformerHParams
-from t2t.inference import batch_search, parallel
-from t2t.inference.batch_search import BatchSearch
+from t2t.inference import batch_search, parallel, rounds
+from t2t.inference.batch_search import Batch, BatchSearch, together
+from t2t.inference.rounds import Rounds
+from t2t.inference.rows import batches_of
 from t2t.models.transformer import Transformer
 from tests.builders import padded, rows, tokens_spec
 
@@ -60,6 +62,17 @@ SETTINGS = {
 }
 
 
+def check_found(found, expected, first=0):
+    numbers = np.concatenate([numbers for numbers, _ in found])
+    assert sorted(numbers - first) == list(range(len(numbers)))
+    for some, result in found:
+        wanted, width = type(result)(*(np.asarray(field)[some - first] for field in expected)), result.ids.shape[-1]
+        np.testing.assert_array_equal(result.lengths, wanted.lengths)
+        np.testing.assert_array_equal(result.ids[..., : wanted.ids.shape[-1]], wanted.ids[..., :width])
+        np.testing.assert_allclose(result.scores, wanted.scores, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(result.log_probs, wanted.log_probs, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
 def test_pieces_and_shrinking_batches_find_what_one_search_finds(model, settings, monkeypatch):
     monkeypatch.setattr(batch_search, "ROOM", 3)
@@ -71,16 +84,58 @@ def test_pieces_and_shrinking_batches_find_what_one_search_finds(model, settings
     monkeypatch.setattr(
         search, "_keep", lambda searched, chosen: (sizes.append(len(chosen)), keep(searched, chosen))[1]
     )
-    found = search(ids_BS, np.arange(len(ids_BS)))
-    expected = in_one_go(model, settings, ids_BS, length=9 + EXTRA)
-    width = found.ids.shape[-1]
-    np.testing.assert_array_equal(found.ids, np.asarray(expected.ids)[..., :width])
-    assert not np.asarray(expected.ids)[..., width:].any()
-    np.testing.assert_array_equal(found.lengths, expected.lengths)
-    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(found.log_probs, expected.log_probs, rtol=1e-4, atol=1e-5)
+    found, batch = [], search.begin(np.arange(12) + 100, ids_BS, np.arange(12))
+    while batch is not None:
+        some, batch = search.go_on(batch)
+        found += some
+    check_found(found, in_one_go(model, settings, ids_BS, length=9 + EXTRA), first=100)
     assert len(sizes) > 1
-    assert all(size % 2 == 0 or size == 1 for size in sizes)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+def test_batches_that_go_on_together_find_what_one_search_finds(model, settings, workers, monkeypatch):
+    monkeypatch.setattr(batch_search, "ROOM", 3)
+    monkeypatch.setattr(rounds, "workers", lambda: workers)
+    joined = []
+    monkeypatch.setattr(rounds, "together", lambda batches: (joined.append(len(batches)), together(batches))[1])
+    sources = rows(np.random.default_rng(5), (9, 3, 7, 1, 8, 2, 5, 6, 4, 9, 2, 3))
+    weights = np.array(list(map(len, sources)))
+    batches = batches_of(sources, weights, most=12)
+    assert len(batches) > 2
+    found = list(Rounds(BatchSearch(model, settings, EXTRA), weights, 24).run(batches, np.arange(12)))
+    check_found(found, in_one_go(model, settings, padded(sources), length=9 + EXTRA))
+    assert max(joined) > 1
+
+
+def test_batches_wait_for_others_until_they_are_one_batchs_worth(monkeypatch):
+    """Rows of 4 ids, batches of at most 16: of three batches of which 2 rows are left, two go on together."""
+    begun, together_with = [], []
+
+    class Search:
+        def begin(self, numbers, ids, places):
+            return Batch(numbers, 0, None)
+
+        def go_on(self, batch):
+            begun.append((batch.tokens, batch.numbers.tolist()))
+            if batch.tokens == 2:
+                return [(batch.numbers, "done")], None
+            left = batch.numbers[:2] if batch.tokens == 0 else batch.numbers
+            gone = batch.numbers[len(left) :]
+            return [(gone, "gone")] if len(gone) else [], Batch(left, batch.tokens + 1, None)
+
+    def join(batches):
+        together_with.append([batch.numbers.tolist() for batch in batches])
+        return Batch(np.concatenate([batch.numbers for batch in batches]), batches[0].tokens, None)
+
+    monkeypatch.setattr(rounds, "together", join)
+    monkeypatch.setattr(rounds, "workers", lambda: 1)
+    batches = [(np.arange(4) + 4 * i, np.zeros((4, 4), np.int32)) for i in range(3)]
+    found = list(Rounds(Search(), np.full(12, 4), 16).run(batches, np.arange(12)))
+    assert sorted(n for numbers, _ in found for n in numbers.tolist()) == list(range(12))
+    assert together_with[:2] == [[[0, 1], [4, 5]], [[8, 9]]]
+    assert together_with[2:] == [[[0, 1, 4, 5]], [[8, 9]]]
+    assert [tokens for tokens, _ in begun] == [0, 0, 0, 1, 1, 2, 2]
 
 
 def test_what_leaves_a_batch_and_what_stays():

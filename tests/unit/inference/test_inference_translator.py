@@ -12,6 +12,7 @@ from t2t.errors import MachineError, UnknownNameError, UserError
 from t2t.hparams.sections import DecodeHParams
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference import Translator, longest_taken
+from t2t.inference.batch_search import BatchSearch
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Self, Text2Text
 from t2t.text.token import TokenEncoder
@@ -188,7 +189,7 @@ def test_running_out_of_memory_says_of_what_and_what_to_do(error, monkeypatch):
         raise error
 
     translator = build(Letters)
-    monkeypatch.setattr(translator, "_search", lambda *_: full)
+    monkeypatch.setattr(BatchSearch, "go_on", full)
     monkeypatch.setattr(translator._scorer, "_losses", full)
     with pytest.raises(MachineError) as raised:
         translator.translate(["a b c", "d"])

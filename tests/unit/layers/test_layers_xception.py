@@ -15,10 +15,11 @@ def grid(rows, columns, channels, seed=0):
     return np.random.default_rng(seed).normal(size=(1, rows, columns, channels)).astype(np.float32)
 
 
-def unit_by_hand(unit, x, keep=None):
+def unit_by_hand(unit, x, keep=None, relu=True):
     """ReLU; each channel by its own kernel; a matrix over channels; layer norm."""
     depthwise, pointwise, gamma, beta = (numpy(v) for v in unit.variables)
-    x = np.maximum(x, 0.0) if keep is None else np.maximum(x, 0.0) * keep
+    x = np.maximum(x, 0.0) if relu else x
+    x = x if keep is None else x * keep
     height, width = depthwise.shape[:2]
     padded = np.pad(x, ((height // 2, height // 2), (width // 2, width // 2), (0, 0)))
     found = np.zeros((*x.shape[:2], pointwise.shape[-1]))
@@ -75,3 +76,13 @@ def test_what_is_padding_is_seen_by_no_convolution_and_wins_no_pooling():
     alone = numpy(block(x[:, :6], keep[:, :6]))
     changed = np.where(keep, x, 100.0).astype(np.float32)
     np.testing.assert_allclose(numpy(block(changed, keep))[:, :3], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_the_papers_middle_block_is_a_sum_and_a_unit_may_have_no_relu():
+    block = built(MiddleBlock(3, (3, 3), 0.0, normed=False), (None, None, None, 3))
+    x = y = grid(4, 5, 3)[0]
+    for unit in block.units:
+        y = unit_by_hand(unit, y)
+    np.testing.assert_allclose(numpy(block(x[None]))[0], x + y, rtol=1e-3, atol=1e-4)
+    linear = built(SeparableUnit(4, (3, 3), first_relu=False), (None, None, None, 3))
+    np.testing.assert_allclose(numpy(linear(x[None]))[0], unit_by_hand(linear, x, relu=False), rtol=1e-3, atol=1e-4)

@@ -106,8 +106,8 @@ def test_vectors_of_words_and_positions_begin_with_the_papers_deviation():
 
 def test_the_published_layers():
     ende, enfr = conv_s2s_wmt_ende().freeze().model.layers(), conv_s2s_wmt_enfr().freeze().model.layers()
-    assert ende == [(512, 3)] * 9 + [(1024, 3)] * 4 + [(2048, 1)] * 2
-    assert enfr == [(512, 3)] * 6 + [(768, 3)] * 4 + [(1024, 3)] * 3 + [(2048, 1), (4096, 1)]
+    assert ende == [(512, 3)] * 10 + [(768, 3)] * 3 + [(2048, 1)] * 2
+    assert enfr == [(512, 3)] * 5 + [(768, 3)] * 4 + [(1024, 3)] * 3 + [(2048, 1)] * 2
     assert conv_s2s().freeze().model.layers() == [(512, 3)] * 20
 
 

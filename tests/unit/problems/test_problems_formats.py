@@ -18,10 +18,7 @@ from t2t.problems.formats.archive import first_there, read_members
 from t2t.problems.formats.audio import read_audio, resampled
 from t2t.problems.formats.idx import read_idx
 from t2t.problems.formats.images import resized
-
-
-def idx(array: np.ndarray) -> bytes:
-    return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+from tests.builders import idx
 
 
 def test_idx_plain_and_packed(tmp_path):

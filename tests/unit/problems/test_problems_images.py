@@ -3,7 +3,6 @@
 import gzip
 import pickle
 import random
-import struct
 import tarfile
 
 import numpy as np
@@ -16,10 +15,7 @@ from t2t.errors import UserError
 from t2t.features import FeatureKind
 from t2t.problems.base import Source
 from t2t.runs.names import problem_named
-
-
-def idx(array):
-    return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+from tests.builders import idx
 
 
 def write_mnist(folder, train=36, test=10, pack=gzip.compress, end=".gz"):

@@ -11,6 +11,7 @@ from t2t.checkpoints.averaging import average_checkpoints
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
+from t2t.hparams.transformer_moe import transformer_moe_tiny
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import PROBLEMS
@@ -48,14 +49,14 @@ def _registered():
 def make_run(tmp_path):
     """Writes the run of a problem, with random weights, as training would; returns its folder and its model."""
 
-    def make(name, steps=(5,), tells=True):
+    def make(name, steps=(5,), tells=True, hparams_set="transformer_tiny", hparams=HPARAMS):
         problem = problem_named(name).with_encoders(OTHERS if name == "counting_again" else STORED)
         record = RunRecord(
-            problem=name, model="transformer", hparams_set="transformer_tiny", hparams=HPARAMS.to_dict(),
+            problem=name, model="transformer", hparams_set=hparams_set, hparams=hparams.to_dict(),
             spec=problem.spec(), vocabularies=describe_encoders(problem.encoders),
         )  # fmt: skip
         run = RunDir.create(tmp_path / name, record, problem.encoders)
-        model = Transformer(HPARAMS.model, problem.spec())
+        model = Transformer(hparams.model, problem.spec())
         for step in steps:
             for variable in model.variables:
                 rng = np.random.default_rng([step, len(variable.path)])
@@ -83,6 +84,17 @@ def test_a_run_and_its_variants_come_back_with_their_own_vocabularies(make_run, 
     assert best.text == STORED[targets].decode(best.ids)
     for ours, theirs in zip(translator.model.variables, model.variables, strict=True):
         np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
+
+
+def test_a_set_may_have_more_than_its_model_asks_for(make_run):
+    """The Transformer asks for TransformerHParams; a set of experts holds more, and the model uses it."""
+    changes = {**HPARAMS.difference(transformer_tiny()), "num_experts": (0, 3), "expert_layer_step": (0, 1)}
+    with_experts = transformer_moe_tiny().replace(**{name: new for name, (_, new) in changes.items()})
+    path, model = make_run("counting", hparams_set="transformer_moe_tiny", hparams=with_experts)
+    loaded = load(path)
+    assert loaded.hparams == with_experts
+    assert {v.path: v.shape for v in loaded.model.variables} == {v.path: v.shape for v in model.variables}
+    assert any("gate_kernel" in v.path for v in loaded.model.variables)
 
 
 def test_the_checkpoint_that_is_asked_for(make_run):

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from t2t.training.cost import update_flops
+from t2t.hparams.lstm import LstmHParams
+from t2t.models.lstm import LstmSeq2seq
+from t2t.training.cost import UpdateCost, update_cost
 from tests.builders import tiny_transformer, tokens_spec
 
 
@@ -20,14 +22,21 @@ def by_hand(rows, S, T, D, F, N, V):
 def test_a_transformer(rows, S, T):
     model = tiny_transformer(tokens_spec(inputs=13, targets=13))
     batch = {"inputs": np.zeros((rows, S), np.int32), "targets": np.zeros((rows, T), np.int32)}
-    assert update_flops(model, batch) == by_hand(rows, S, T, D=8, F=12, N=2, V=13)
+    assert update_cost(model, batch) == UpdateCost(by_hand(rows, S, T, D=8, F=12, N=2, V=13), loops=False)
 
 
 def test_a_language_model_has_no_encoder():
     model = tiny_transformer(tokens_spec(inputs=0))
     T, D, F, N, V = 6, 8, 12, 2, 13
     expected = N * (T * (4 * 2 * D * D + 2 * 2 * D * F) + 2 * 2 * T * T * D) + T * 2 * D * V
-    assert update_flops(model, {"targets": np.zeros((1, T), np.int32)}) == 3 * expected
+    assert update_cost(model, {"targets": np.zeros((1, T), np.int32)}).flops == 3 * expected
+
+
+def test_loops_are_left_out_and_told():
+    """A layer of LSTM: outside the loops there are x W, (D, 4D), of both sides, and the logits."""
+    model = LstmSeq2seq(LstmHParams(hidden_size=8, num_hidden_layers=1), tokens_spec())
+    batch = {"inputs": np.zeros((3, 5), np.int32), "targets": np.zeros((3, 4), np.int32)}
+    assert update_cost(model, batch) == UpdateCost(3 * 3 * 2 * (9 * 8 * 32 + 4 * 8 * 13), loops=True)
 
 
 def test_the_base_model_by_the_paper():

@@ -1,0 +1,111 @@
+"""Images to be written, as the sequence of their intensities: row by row, the channels of a pixel one after the other.
+
+One instance of `image_mnist_gen`, 784 numbers from 0 to 255, 0 the paper and 255 the ink:
+    inputs   5
+    targets  0 0 0 0 3 18 18 126 136 175 26 166 255 247 127 0 ...
+
+The `plain` ones have no inputs: a language model writes images of its own. The loss divided by ln 2 is what papers call
+bits per dimension, but for the end of sequence. Sources and licences: those of the images, see `mnist` and `cifar`.
+Intensities as the words of a sequence: van den Oord et al. 2016, "Pixel recurrent neural networks" (arXiv:1601.06759).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from t2t.constants import INPUTS, TARGETS, TEST, TRAIN
+from t2t.problems.array_inputs import Image2Class
+from t2t.problems.base import DEV, Problem, ProblemOptions, Sample, Source
+from t2t.problems.cifar import ImageCifar10
+from t2t.problems.mnist import ImageMnist, ImageMnistT10k
+from t2t.problems.text_problems import TextProblem
+from t2t.registry import register_problem
+from t2t.text.encoder import TextEncoder
+from t2t.text.token import TokenEncoder
+
+INTENSITIES = tuple(map(str, range(256)))
+
+
+class ClassToImage(TextProblem):
+    """Class to image: the images of a problem of classes, the other way round."""
+
+    images: ClassVar[type[Image2Class]]
+    splits = (TRAIN, DEV, TEST)
+    vocab_kind = "token"
+    shared_vocabulary = False
+    metrics = ("neg_log_perplexity", "accuracy")
+    options_class = ProblemOptions
+    chunk_size = 32
+
+    def __init_subclass__(cls) -> None:
+        """Every image is kept: the limit is their size, end of sequence included."""
+        super().__init_subclass__()
+        cls.max_length = int(np.prod(cls.images.image_shape)) + 1
+
+    def __init__(self, **options: Any):
+        Problem.__init__(self, **options)  # the vocabularies are what they are
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields each image of a split, and its class where that is asked for."""
+        for sample in self._images().generate_samples(split, source):
+            text = " ".join(map(str, np.ravel(sample[INPUTS]).tolist()))
+            yield {name: {INPUTS: sample[TARGETS], TARGETS: text}[name] for name in self.text_features}
+
+    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+        """Returns the words of the classes' names, and the intensities."""
+        words = dict.fromkeys(word for label in self.images.class_labels for word in label.split())
+        known = {INPUTS: words, TARGETS: INTENSITIES}
+        return {name: TokenEncoder(known[name]) for name in self.text_features}
+
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the files of the images."""
+        return self._images().raw_files(tmp_dir)
+
+    def requirements(self) -> str:
+        """Returns what the images need."""
+        return self._images().requirements()
+
+    def _images(self) -> Image2Class:
+        images = self.images()
+        images.name = self.name
+        return images
+
+
+@register_problem
+class ImageMnistGen(ClassToImage):
+    """Handwritten digits (MNIST) to be written: 784 intensities from a digit."""
+
+    images = ImageMnist
+
+
+@register_problem
+class ImageMnistPlainGen(ClassToImage):
+    """Handwritten digits (MNIST) from nothing: 784 intensities."""
+
+    images = ImageMnist
+    text_features = (TARGETS,)
+
+
+@register_problem("image_mnist_t10k_gen")
+class ImageMnistT10kGen(ClassToImage):
+    """Handwritten digits to be written, MNIST's 10,000 test images alone: 784 intensities from a digit."""
+
+    images = ImageMnistT10k
+    splits = ImageMnistT10k.splits
+
+
+@register_problem("image_cifar10_gen")
+class ImageCifar10Gen(ClassToImage):
+    """Small photographs (CIFAR-10) to be painted: 3,072 intensities from a kind of thing."""
+
+    images = ImageCifar10
+
+
+@register_problem("image_cifar10_plain_gen")
+class ImageCifar10PlainGen(ClassToImage):
+    """Small photographs (CIFAR-10) from nothing: 3,072 intensities."""
+
+    images = ImageCifar10
+    text_features = (TARGETS,)

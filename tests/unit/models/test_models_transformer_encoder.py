@@ -1,0 +1,53 @@
+"""The Transformer's encoder for classes, where its layers are mixtures of experts."""
+
+import numpy as np
+import tensorflow as tf
+
+from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.hparams.transformer_moe import TransformerMoeHParams
+from t2t.layers.costs import gathered_costs
+from t2t.models.base import Costed
+from t2t.models.transformer_encoder import TransformerEncoder
+from tests.builders import batch, numpy, randomise, total_loss
+
+SPEC = ProblemSpec(
+    name="classes",
+    features={
+        "inputs": FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=13),
+        "targets": FeatureSpec(kind=FeatureKind.LABEL, vocab_size=7),
+    },
+)
+SIZES = {"hidden_size": 8, "filter_size": 6, "num_heads": 2, "num_hidden_layers": 2, "num_experts": 3}
+
+
+def with_experts(balance):
+    hparams = TransformerMoeHParams(**SIZES, experts_per_token=1, expert_layer_step=1, expert_balance=balance)
+    return randomise(TransformerEncoder(hparams, SPEC))
+
+
+FEATURES = {"inputs": batch()["inputs"], "targets": np.array([3, 0, 6], np.int32)}
+
+
+def test_experts_that_are_unevenly_used_cost():
+    model, free = with_experts(0.5), with_experts(0.0)
+    body = model.body(FEATURES)
+    assert isinstance(body, Costed)
+    with gathered_costs() as costs:
+        x = model.positions(model.source_embedding(FEATURES["inputs"]))
+        model.encoder(x, model.source_embedding.keep(FEATURES["inputs"]))
+    assert len(costs) == 2
+    assert float(body.cost) > 0.1
+    np.testing.assert_allclose(float(body.cost), float(sum(costs)), rtol=1e-5)
+    without, with_cost = (total_loss(m, FEATURES)[0] for m in (free, model))
+    np.testing.assert_allclose(with_cost - without, float(body.cost), rtol=1e-4)
+    np.testing.assert_array_equal(numpy(model({"inputs": FEATURES["inputs"]})), numpy(free(FEATURES)))
+
+
+def test_the_cost_reaches_the_gates():
+    model = with_experts(0.5)
+    with tf.GradientTape() as tape:
+        cost = model.body(FEATURES).cost
+    gates = [v for v in model.trainable_variables if "gate_kernel" in v.path]
+    assert len(gates) == 2
+    for gradient in tape.gradient(cost, [v.value for v in gates]):
+        assert np.abs(gradient).max() > 1e-6

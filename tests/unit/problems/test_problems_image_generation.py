@@ -1,0 +1,66 @@
+"""Images as sequences of intensities, from small files of MNIST's format."""
+
+import numpy as np
+import pytest
+
+from t2t.data.generate import generate
+from t2t.data.manifest import read_manifest
+from t2t.data.reader import SplitReader
+from t2t.errors import UserError
+from t2t.runs.names import hparams_named, problem_named
+from tests.builders import idx
+
+
+def write_mnist(folder, images, labels):
+    for stem in ("train", "t10k"):
+        (folder / f"{stem}-images-idx3-ubyte").write_bytes(idx(images))
+        (folder / f"{stem}-labels-idx1-ubyte").write_bytes(idx(labels))
+
+
+@pytest.fixture
+def digits(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (24, 28, 28)).astype(np.uint8)
+    write_mnist(tmp_path, images, np.arange(24, dtype=np.uint8) % 10)
+    return images
+
+
+def test_an_image_is_its_rows_one_after_the_other(digits, drawn):
+    sample = drawn("image_mnist_gen", "test")[3]
+    assert sample["inputs"] == "3"
+    assert sample["targets"].split()[:29] == [*map(str, digits[3, 0]), str(digits[3, 1, 0])]
+    assert sample["targets"] == " ".join(str(i) for i in digits[3].ravel())
+    assert drawn("image_mnist_plain_gen", "test")[3] == {"targets": sample["targets"]}
+    assert drawn("image_mnist_t10k_gen", "dev")[0]["inputs"] == "4"
+
+
+@pytest.mark.parametrize("name", ["image_mnist_gen", "image_mnist_plain_gen"])
+def test_the_whole_way_to_stored_intensities_and_back(digits, tmp_path, name):
+    problem = problem_named(name)
+    manifest = generate(problem, tmp_path / "data", tmp_path, workers=1)
+    folder = tmp_path / "data" / name
+    reader = SplitReader(folder, read_manifest(folder), "test")
+    assert set(reader.lengths("targets")) == {28 * 28 + 1}
+    assert manifest.spec.targets.vocab_size == 256 + 3
+    assert ("inputs" in manifest.spec.features) == (name == "image_mnist_gen")
+    problem = problem.with_encoders(problem.build_encoders(None))
+    (ids,) = problem.encode_samples([{"inputs": "7", "targets": " ".join(map(str, digits[0].ravel()))}])
+    back = np.array(problem.decode_target(ids["targets"]).split(), np.uint8).reshape(28, 28)
+    np.testing.assert_array_equal(back, digits[0])
+
+
+def test_sets_for_images_are_long_enough_for_them():
+    for name, hparams_set in (
+        ("image_mnist_gen", "transformer_image_tiny"),
+        ("image_cifar10_gen", "transformer_image_base"),
+    ):
+        longest, hparams = problem_named(name).max_length, hparams_named(hparams_set)
+        assert longest <= min(hparams.max_length, hparams.extra_length + 1, hparams.batch_size)
+    assert problem_named("image_cifar10_gen").max_length == 32 * 32 * 3 + 1
+
+
+def test_what_is_missing_is_said_of_the_problem_that_was_asked_for(digits, drawn, tmp_path):
+    (tmp_path / "train-labels-idx1-ubyte").unlink()
+    with pytest.raises(UserError, match=r"^image_mnist_gen: .* missing from"):
+        drawn("image_mnist_gen", "train")
+    with pytest.raises(UserError, match=r"problem option 'vocab_kind': ImageMnistGen has no such option"):
+        problem_named("image_mnist_gen", {"vocab_kind": "byte"})
