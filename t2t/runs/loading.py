@@ -96,9 +96,9 @@ def problem_asked(run: RunDir, name: str = "") -> str:
         UserError: the run is not of it, or of several and none is named.
     """
     names = run.record.problems
-    if len(names) == 1:
-        return names[0]
     listed = ", ".join(names)
+    if not name and len(names) == 1:
+        return names[0]
     if not name:
         raise UserError(f"the run in {run.path} is of several problems; name one with --problem: {listed}")
     found = [one for one in names if canonical("problem", one) == canonical("problem", name)]
