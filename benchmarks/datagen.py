@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from benchmarks.harness.corpus import Corpus
 from benchmarks.harness.flags import Setting, build_parser, settings
 from benchmarks.harness.prepared import PROBLEM, file_flags, prepare
 from benchmarks.harness.processes import run
@@ -31,13 +32,18 @@ def main(argv: list[str]) -> int:
     job = {
         "vocabulary": str(next(folder.glob("vocab.*.spm"))),
         "files": [str(path) for path in prepared.corpus.files[TRAIN]],
-        "data_dir": str(setting.scratch / "data"),
-        "flags": [f"--problem={PROBLEM}", f"--vocab_size={arguments.vocab_size}", *file_flags(prepared.corpus)],
+        **generation_job(setting, prepared.corpus),
     }
     taken = take_turns(sides, job, setting.turns, setting.scratch, setting.conditions)
     failed = [unavailable(WORK, "", one.name, one.failure) for one in taken if one.failure]
     rows = [*_generation(taken), *_pipeline(setting, str(prepared.data_dir))]
     return setting.finish([*rows, *missing, *failed])
+
+
+def generation_job(setting: Setting, corpus: Corpus) -> dict[str, Any]:
+    """Returns what our side is told to generate."""
+    flags = [f"--problem={PROBLEM}", f"--vocab_size={setting.arguments.vocab_size}", *file_flags(corpus)]
+    return {"data_dir": str(setting.scratch / "data"), "flags": flags}
 
 
 def _generation(taken: list[Turns]) -> list[Row]:

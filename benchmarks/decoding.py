@@ -57,6 +57,15 @@ def main(argv: list[str]) -> int:
     return setting.finish([*rows, *missing, *failed])
 
 
+def job_of_random_weights(setting: Setting, beams: list[int]) -> dict[str, Any]:
+    """Returns a job for our side alone: one batch of sources of one length, whose outputs go on until they are cut."""
+    corpus = setting.corpus()
+    folder = _trained(setting, corpus, 1)
+    sources, _ = encoded(corpus, RunDir.open(str(folder)))
+    sentences = of_equal_lengths(sources, BATCH, BATCH)
+    return {"run": str(folder), "sentences": sentences, "pairs": [], "beams": beams, "batch": BATCH, "fixed": True}
+
+
 def _job(setting: Setting) -> dict[str, Any]:
     """Returns the job of every side; trains the model first where none is given."""
     arguments, corpus = setting.arguments, setting.corpus()
@@ -117,7 +126,7 @@ def _speed(setting: Setting, job: dict[str, Any], taken: list[Turns]) -> list[Ro
         work = WORK if beam == main_beam else f"{WORK}.beam{beam}"
         found += compared(work, name, taken, lambda f, b=beam: count / f["searches"][str(b)]["seconds"],
                           unit="sentences/s", beam=beam, sentences=count, weights=how)  # fmt: skip
-        found += compared(f"{WORK}.tokens.beam{beam}", name, taken, lambda f, b=beam: _tokens_per_second(f, b),
+        found += compared(f"{WORK}.tokens.beam{beam}", name, taken, lambda f, b=beam: tokens_per_second(f, b),
                           unit="output tokens/s", beam=beam)  # fmt: skip
     memory = compared(f"{WORK}.peak_memory", name, taken, lambda f: f["peak_memory_mb"], unit="MB", better="lower")
     first = compared(f"{WORK}.first_pass", name, taken, lambda f: f["searches"][str(main_beam)]["first"], unit="s",
@@ -125,7 +134,8 @@ def _speed(setting: Setting, job: dict[str, Any], taken: list[Turns]) -> list[Ro
     return [*found, *memory, *first]
 
 
-def _tokens_per_second(figures: dict[str, Any], beam: int) -> float:
+def tokens_per_second(figures: dict[str, Any], beam: int) -> float:
+    """Returns how many output tokens a side has written a second."""
     search = figures["searches"][str(beam)]
     return sum(map(len, search["outputs"])) / search["seconds"]
 

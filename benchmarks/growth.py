@@ -1,7 +1,9 @@
-"""How training's time and memory grow with the length of the sequences and with the number of replicas."""
+"""How costs grow: training with length and replicas, decoding with outputs and beam, generation with the corpus."""
 
 from collections.abc import Sequence
 
+from benchmarks import datagen, decoding
+from benchmarks.harness.corpus import open_corpus
 from benchmarks.harness.flags import Setting, build_parser, settings
 from benchmarks.harness.processes import run
 from benchmarks.harness.rows import Row, row
@@ -9,6 +11,9 @@ from benchmarks.harness.rows import Row, row
 WORK = "growth"
 LENGTHS = "256,1024,4096,16384"
 REPLICAS = "1,2"
+OUTPUTS = "16,64,256"
+BEAMS = "1,4,8"
+CORPORA = "29000,290000"
 USUAL = 32
 """Tokens of a sequence where the replicas are what changes."""
 
@@ -20,12 +25,17 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--lengths", default=LENGTHS, help="tokens of a sequence; a batch has as many tokens in all "
                         "as it always has, or one pair of sequences")  # fmt: skip
     parser.add_argument("--replicas", default=REPLICAS, help="numbers of replicas, each with a batch of its own")
+    parser.add_argument("--outputs", default=OUTPUTS, help="tokens by which outputs are longer than their sources")
+    parser.add_argument("--beams", default=BEAMS, help="beams that they are searched with")
+    parser.add_argument("--corpora", default=CORPORA, help="training pairs that data are generated from")
     parser.add_argument("--steps", type=int, default=2, help="updates measured, after one that is not")
     arguments = parser.parse_args(argv)
     setting = settings(arguments)
     lengths, replicas = _numbers(arguments.lengths), _numbers(arguments.replicas)
     rows = [one for length in lengths for one in _measured(setting, f"length{length}", length, 1)]
     rows += [one for count in replicas for one in _measured(setting, f"replicas{count}", USUAL, count)]
+    rows += _decoding(setting, _numbers(arguments.outputs), _numbers(arguments.beams))
+    rows += [one for pairs in _numbers(arguments.corpora) for one in _generation(setting, pairs)]
     return setting.finish(rows)
 
 
@@ -48,4 +58,36 @@ def _measured(setting: Setting, what: str, length: int, replicas: int) -> Sequen
         row(name, config.name, [tokens / one for one in seconds], unit="target tokens/s", **facts),
         row(f"{name}.seconds", config.name, seconds, unit="s an update", better="lower", **facts),
         row(f"{name}.peak_memory", config.name, memory, unit="MB", better="lower", **facts),
+    )
+
+
+def _decoding(setting: Setting, outputs: list[int], beams: list[int]) -> list[Row]:
+    """Returns output tokens a second and memory by how long outputs are and by beam: random weights, a full batch."""
+    if not outputs or not beams:
+        return []
+    job = decoding.job_of_random_weights(setting, beams)
+    found = []
+    for extra in outputs:
+        figures = run(setting.ours("decoding"), {**job, "extra_length": extra}, setting.scratch, setting.conditions)
+        facts = {"extra_length": extra, "sentences": len(job["sentences"]), "versions": figures["versions"]}
+        for beam in beams:
+            rate = decoding.tokens_per_second(figures, beam)
+            name = f"{WORK}.decoding.outputs{extra}.beam{beam}"
+            found.append(row(name, setting.config.name, [rate], unit="output tokens/s", beam=beam, **facts))
+        memory = [figures["peak_memory_mb"]]
+        name = f"{WORK}.decoding.outputs{extra}.peak_memory"
+        found.append(row(name, setting.config.name, memory, unit="MB", better="lower", **facts))
+    return found
+
+
+def _generation(setting: Setting, pairs: int) -> Sequence[Row]:
+    """Returns pairs a second and the memory of the largest process, of a corpus of so many pairs."""
+    corpus = open_corpus(setting.arguments.data, setting.home, pairs)
+    job = datagen.generation_job(setting, corpus)
+    turns = [run(setting.ours("datagen"), job, setting.scratch, setting.conditions) for _ in range(setting.turns)]
+    name, facts = f"{WORK}.generation.pairs{pairs}", {"pairs": pairs, "versions": turns[0]["versions"]}
+    memory = [turn["peak_memory_mb"] for turn in turns]
+    return (
+        row(name, "", [pairs / turn["seconds"] for turn in turns], unit="pairs/s", **facts),
+        row(f"{name}.peak_memory", "", memory, unit="MB", better="lower", **facts),
     )

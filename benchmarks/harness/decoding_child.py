@@ -25,7 +25,7 @@ def time_decoding(job, decode, score, packages):
         score: function of pairs that gives the log-probability of each target with its end.
         packages: versions of what runs.
     """
-    scores, searches = score(job["pairs"]), {}
+    scores, searches = score(job["pairs"]) if job["pairs"] else [], {}
     for beam in job["beams"]:
         began = time.perf_counter()
         decode(beam)
