@@ -62,8 +62,8 @@ def directional_derivatives(model, features, reference_loss):
     for variable, gradient in zip(model.trainable_variables, gradients_of(features), strict=True):
         path, gradient = variable.path.partition("/")[2], np.asarray(tf.convert_to_tensor(gradient))
         along = rng.normal(size=gradient.shape)
-        up, down = (reference_loss({**weights, path: weights[path] + e * along}) for e in (1e-5, -1e-5))
-        yield path, (gradient * along).sum(), (up - down) / 2e-5
+        up, down = (reference_loss({**weights, path: weights[path] + e * along}) for e in (1e-7, -1e-7))
+        yield path, (gradient * along).sum(), (up - down) / 2e-7
 
 
 def check_steps_of_beams(model, dtype, sources=(5, 1, 7), beams=2, length=5):

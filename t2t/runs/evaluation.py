@@ -66,7 +66,7 @@ def open_run_data(run: RunDir, data_dir: str, problem: str) -> OpenData:
         if stored is None or stored.fingerprint != vocabulary.fingerprint:
             found = f"{stored.kind}, fingerprint {stored.fingerprint[:12]}" if stored else "none"
             raise UserError(
-                f"the data in {data_folder(request.data_folder, problem)} is of another vocabulary of {feature} than "
+                f"the data in {data_folder(request.data_folder, declared)} is of another vocabulary of {feature} than "
                 f"the run in {run.path}: the run has {vocabulary.kind}, fingerprint {vocabulary.fingerprint[:12]}, the "
                 f"data {found}; give the --data_dir that the run was trained from"
             )

@@ -18,8 +18,9 @@ LARGER = 4
 
 def problem(model_class, name, more=0):
     """A problem of the first kinds that a model takes, which are tokens where it takes them."""
-    source = min(filter(None, model_class.accepts_inputs), key=lambda kind: kind != FeatureKind.TOKENS)
-    features = {"inputs": SPECS[source], "targets": SPECS[model_class.accepts_targets[0]]}
+    features = {"targets": SPECS[model_class.accepts_targets[0]]}
+    if kinds := [kind for kind in model_class.accepts_inputs if kind]:
+        features["inputs"] = SPECS[FeatureKind.TOKENS if FeatureKind.TOKENS in kinds else kinds[0]]
     grown = {
         side: dataclasses.replace(spec, vocab_size=spec.vocab_size + more) if spec.vocab_size else spec
         for side, spec in features.items()

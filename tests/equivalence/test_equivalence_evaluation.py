@@ -18,7 +18,7 @@ SHORTER = {"max_length": 6, "train_steps": 1}
 
 def test_longer_examples_than_those_of_training_count_whole(make_run, tmp_path, caplog):
     run = make_run(tmp_path / "run", **SHORTER)
-    hparams, data = run.resolved.hparams, run.data
+    hparams, (data,) = run.resolved.hparams, run.data
     reader, problem = data.readers["dev"], data.problem
     values, lengths = reader.read(range(len(reader)), "targets")
     assert max(lengths) > 6
@@ -36,7 +36,7 @@ def test_learned_positions_and_the_limit_asked_for_cut_and_say_so(make_run, tmp_
         ("limit", {"max_input_length": 6}, "max_input_length allows"),
     ):
         run = make_run(tmp_path / name, **SHORTER, **changes)
-        build_evaluator(run.model, run.data, "dev", run.resolved.hparams, 0, ())
+        build_evaluator(run.model, run.data[0], "dev", run.resolved.hparams, 0, ())
         assert f"examples are longer than the 6 ids that {said} and are cut" in caplog.text
         caplog.clear()
 

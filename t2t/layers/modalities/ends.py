@@ -130,7 +130,7 @@ def hparams_of_members(spec: ProblemSpec, hparams: ModelHParams) -> list[ModelHP
         takes = [feature is not None and feature.kind in kinds for feature in features]
         for of_member, is_taken in zip(own, takes, strict=True):
             setattr(of_member, field, name if is_taken else "")
-        if name and not any(takes):
+        if own and name and not any(takes):
             setattr(own[0], field, name)
     return own
 
