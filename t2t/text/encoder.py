@@ -116,7 +116,7 @@ def fingerprint_of(kind: str, content: bytes) -> str:
 def until_eos(ids: Iterable[int]) -> list[int]:
     """Returns ids up to the first end of sequence, padding removed."""
     kept = []
-    for token_id in ids:
+    for token_id in ids.tolist() if isinstance(ids, np.ndarray) else ids:
         if token_id == EOS_ID:
             break
         if token_id != PAD_ID:
