@@ -65,20 +65,21 @@ def pack(arrays: list[np.ndarray], spec: FeatureSpec, name: str, problem: str) -
         UserError: a value that the spec does not allow; the fault lies in the problem's code.
     """
     where = f"feature {name!r} of problem {problem}"
-    rank = len(item_shape(spec)) + (spec.kind in SEQUENCES)
+    shape, before = item_shape(spec), int(spec.kind in SEQUENCES)
+    rank = before + len(shape)
     arrays = [np.asarray(array) for array in arrays]
     for array in arrays:
-        if array.ndim != rank or (rank and array.shape[array.ndim - len(item_shape(spec)) :] != item_shape(spec)):
+        if array.ndim != rank or array.shape[before:] != shape:
             raise UserError(
                 f"{where}: an example of shape {array.shape}; kind {spec.kind.value} has {rank} axes, the last ones "
-                f"{item_shape(spec)}; correct its encode_samples"
+                f"{shape}; correct its encode_samples"
             )
     if spec.kind in SEQUENCES:
         lengths = np.array([len(array) for array in arrays], dtype=np.int64)
-        values = np.concatenate(arrays) if arrays else np.zeros((0, *item_shape(spec)))
+        values = np.concatenate(arrays) if arrays else np.zeros((0, *shape))
     else:
         lengths = np.ones(len(arrays), dtype=np.int64)
-        values = np.stack(arrays) if arrays else np.zeros((0, *item_shape(spec)))
+        values = np.stack(arrays) if arrays else np.zeros((0, *shape))
     _check_values(values, lengths, spec, where)
     return Column(values.astype(stored_dtype(spec)), lengths)
 

@@ -15,7 +15,6 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +25,7 @@ from t2t.data.manifest import ANEW
 from t2t.errors import MachineError, UserError
 from t2t.features import FeatureKind, FeatureSpec
 from t2t.problems.base import Problem, Sample
-from t2t.problems.samples import check_samples
+from t2t.problems.samples import check_samples, in_chunks
 from t2t.text.files import VocabularyFile, read_encoders
 
 CHUNK = 1000
@@ -109,7 +108,7 @@ def _altered(problem: Problem, texts: dict[str, list[str]], encoded: list[dict[s
 
 
 def _has_empty_text(sample: Sample) -> bool:
-    return any(isinstance(value, str) and not value.strip() for value in sample.values())
+    return any(isinstance(value, str) and (not value or value.isspace()) for value in sample.values())
 
 
 def _drop(
@@ -169,7 +168,7 @@ class EncodingPool:
             UserError: see `encode_chunk`.
             MachineError: a worker died.
         """
-        chunks = _chunks(samples, self._problem.chunk_size or CHUNK)
+        chunks = in_chunks(samples, self._problem.chunk_size or CHUNK)
         if self._pool is None:
             yield from (self._local.encode(vocabularies, split, chunk, first) for first, chunk in chunks)
             return
@@ -210,14 +209,6 @@ class _Encoder:
             self._features = self._problem.spec().features
             self._vocabularies = vocabularies
         return encode_chunk(self._problem, self._features, split, samples, first)
-
-
-def _chunks(samples: Iterable[Sample], size: int) -> Iterator[tuple[int, list[Sample]]]:
-    """Yields chunks, each with the number of its first sample, counted from 1."""
-    stream, first = iter(samples), 1
-    while chunk := list(islice(stream, size)):
-        yield first, chunk
-        first += len(chunk)
 
 
 def _cores() -> int:

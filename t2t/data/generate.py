@@ -256,7 +256,7 @@ class _Drawn:
     def __iter__(self) -> Iterator[Sample]:
         before = self.tally.total()
         for sample in self._samples:
-            now = self.tally.total()
+            now = self.tally.total() if self.tally else 0
             self.count += 1
             self.mended += now != before
             before = now

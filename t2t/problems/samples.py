@@ -5,6 +5,7 @@ what, and what it needs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from t2t.errors import UserError, one_line
@@ -27,6 +28,14 @@ def samples_of(problem: Problem, split: str, source: Source) -> Iterator[Sample]
             f"yield a dict for each sample"
         )
     return iter(samples)
+
+
+def in_chunks(samples: Iterable[Sample], size: int) -> Iterator[tuple[int, list[Sample]]]:
+    """Yields lists of `size` samples, the last perhaps shorter, each with the number of its first, counted from 1."""
+    stream, first = iter(samples), 1
+    while chunk := list(islice(stream, size)):
+        yield first, chunk
+        first += len(chunk)
 
 
 def check_samples(problem: Problem, split: str, samples: Sequence[Any], first: int = 1) -> None:
@@ -58,19 +67,23 @@ def text_fault(sample: Any, names: Sequence[str], also: str = "") -> str:
         names: of its features that are text.
         also: what else a sample needs, for the message.
     """
-    fault = "" if isinstance(sample, Mapping) else f"is of type {type(sample).__name__}"
-    for name in names:
-        if fault:
-            break
-        fault = f"has no {name!r}" if name not in sample else _fault_of(sample[name], name)
-    needed = f"a dict with a str for {' and '.join(map(repr, names))}{also}"
-    return f"{fault}; it must be {needed}" if fault else ""
+    fault = _first_fault(sample, names)
+    return f"{fault}; it must be a dict with a str for {' and '.join(map(repr, names))}{also}" if fault else ""
 
 
 def shown(value: Any) -> str:
     """Returns a wrong value for a message, cut where it is long."""
     text = one_line(repr(value))
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def _first_fault(sample: Any, names: Sequence[str]) -> str:
+    if not isinstance(sample, Mapping):
+        return f"is of type {type(sample).__name__}"
+    for name in names:
+        if fault := _fault_of(sample[name], name) if name in sample else f"has no {name!r}":
+            return fault
+    return ""
 
 
 def _fault_of(text: Any, name: str) -> str:

@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from t2t.constants import EOS_ID, INPUTS, TARGETS, TRAIN
+from t2t.constants import INPUTS, TARGETS, TRAIN
 from t2t.errors import UserError
 from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.problems.base import Problem, ProblemOptions, Sample, Source, file_option
 from t2t.problems.labels import ClassTargets
-from t2t.problems.samples import check_samples, samples_of, text_fault
+from t2t.problems.samples import check_samples, in_chunks, samples_of, text_fault
 from t2t.text import encoder_class
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import read_vocabulary
@@ -114,13 +114,10 @@ class TextProblem(Problem):
         return encoder
 
     def _training_text(self, names: tuple[str, ...], source: Source) -> Iterator[str]:
-        number = 0
-        for number, sample in enumerate(samples_of(self, TRAIN, source), 1):
-            check_samples(self, TRAIN, [sample], number)
-            if number % _SAMPLES_BETWEEN_NEWS == 0:
-                source.progress("vocabulary", number)
-            yield from (sample[name] for name in names)
-        source.progress("vocabulary", number)
+        for first, samples in in_chunks(samples_of(self, TRAIN, source), self.chunk_size or _SAMPLES_BETWEEN_NEWS):
+            check_samples(self, TRAIN, samples, first)
+            source.progress("vocabulary", first - 1 + len(samples))
+            yield from (sample[name] for sample in samples for name in names)
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the vocabulary's file where one is given."""
@@ -149,13 +146,9 @@ class TextProblem(Problem):
 
     def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
         """Encodes the text of many samples at once, end of sequence added."""
-        columns = {
-            name: self.encoders[name].encode_batch([sample[name] for sample in samples]) for name in self.text_features
-        }
-        return [
-            {name: np.asarray([*columns[name][row], EOS_ID], dtype=np.int32) for name in self.text_features}
-            for row in range(len(samples))
-        ]
+        names = self.text_features
+        columns = [self.encoders[name].encode_ended([sample[name] for sample in samples]) for name in names]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 class Text2Text(TextProblem):

@@ -7,8 +7,11 @@ sequence and skips padding, so that what a model writes can be passed as it is.
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import ClassVar, Self
+
+import numpy as np
 
 from t2t.constants import EOS_ID, PAD_ID
 from t2t.errors import UserError
@@ -59,6 +62,11 @@ class TextEncoder(ABC):
         """Encodes many strings; kinds that can do so faster than one by one override it."""
         return [self.encode(text) for text in texts]
 
+    def encode_ended(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Encodes many strings for training: (length,) int32 each, end of sequence included."""
+        rows = [[*ids, EOS_ID] for ids in self.encode_batch(texts)]
+        return cut(np.fromiter(chain.from_iterable(rows), np.int32), map(len, rows))
+
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of what a model wrote: up to end of sequence, without padding."""
         return self.decode_ids(until_eos(ids))
@@ -76,6 +84,11 @@ class TextEncoder(ABC):
     def load(cls, path: Path) -> Self:
         """Reads a vocabulary from a file."""
         return cls.from_bytes(Path(path).read_bytes())
+
+
+def cut(values: np.ndarray, lengths: Iterable[int]) -> list[np.ndarray]:
+    """Returns the parts of (sum of lengths,) values that have these lengths, one after the other."""
+    return [values[start:end] for start, end in pairwise(accumulate(lengths, initial=0))]
 
 
 def lines_of_file(content: bytes, what: str, cure: str = "generate the data again") -> list[str]:
@@ -103,7 +116,7 @@ def fingerprint_of(kind: str, content: bytes) -> str:
 def until_eos(ids: Iterable[int]) -> list[int]:
     """Returns ids up to the first end of sequence, padding removed."""
     kept = []
-    for token_id in ids:
+    for token_id in ids.tolist() if isinstance(ids, np.ndarray) else ids:
         if token_id == EOS_ID:
             break
         if token_id != PAD_ID:

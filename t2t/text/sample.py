@@ -59,7 +59,7 @@ def spread_sample(
             survivors = _survivors(level, len(kept))
             kept, sizes = [kept[i] for i in survivors], [sizes[i] for i in survivors]
             total = sum(sizes)
-        wanted = _kept_line(level, len(kept))
+        wanted = _kept_line(level, len(kept)) if level else read
     if report is not None:
         report(SampleSize(len(kept), total, read, 2**level))
     yield from kept

@@ -1,3 +1,4 @@
+import io
 import logging
 import pickle
 import random
@@ -6,7 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+import sentencepiece
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t2t.errors import UserError
@@ -36,6 +38,13 @@ def corpus(seed: int, count: int = 300) -> list[str]:
 
 
 encoder = SentencePieceEncoder.build(corpus(0), 360)
+
+FOREIGN = {
+    "model_type": "bpe", "vocab_size": 320, "hard_vocab_limit": False, "byte_fallback": True,
+    "pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1,
+    "normalization_rule_name": "identity", "remove_extra_whitespaces": False,
+}  # fmt: skip
+"""How a model is trained elsewhere that can be used here."""
 
 awkward = st.sampled_from(
     [
@@ -92,6 +101,40 @@ def test_escape_is_injective_and_two_regular_expressions(one, other):
 @given(st.lists(texts))
 def test_batch_is_one_by_one(many):
     assert encoder.encode_batch(many) == [encoder.encode(text) for text in many]
+
+
+@given(st.lists(texts))
+def test_ids_for_training_are_those_of_one_by_one_and_an_end(many):
+    assert encoder._keeps_to_words  # else they would be no other computation
+    ended = encoder.encode_ended(many)
+    assert [array.tolist() for array in ended] == [[*encoder.encode(text), 1] for text in many]
+    assert {array.dtype.name for array in ended} <= {"int32"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"model_type": "unigram"}, {"split_by_whitespace": False, "vocab_size": 600}, {"normalization_rule_name": "nfkc"}],
+)
+def test_models_whose_words_hang_together_encode_whole_texts(changes):
+    made = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(corpus(0)), model_writer=made, minloglevel=2, **(FOREIGN | changes)
+    )
+    foreign = SentencePieceEncoder(made.getvalue())
+    assert not foreign._keeps_to_words
+    for text in corpus(1, 20):
+        assert foreign.encode_ended([text])[0].tolist() == [*foreign.encode(text), 1]
+
+
+@given(st.lists(texts, min_size=1), st.sampled_from([1, 9, 60]))
+@settings(max_examples=30, deadline=None)
+def test_a_vocabulary_is_the_same_however_lines_are_joined(lines, most):
+    learnt = []
+    for length in (0, most):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("t2t.text.sentencepiece._JOINED_CHARACTERS", length)
+            learnt.append(SentencePieceEncoder.build([*lines, "the dog", *lines, "the cat\r\n"], 330).to_bytes())
+    assert learnt[0] == learnt[1]
 
 
 def test_frequent_words_are_pieces_and_strangers_are_bytes():
@@ -196,13 +239,9 @@ def test_damaged_files_are_refused(content):
     ],
 )
 def test_models_of_another_make_are_refused(tmp_path, changes, message):
-    import sentencepiece
-
-    keywords = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1, "byte_fallback": True, "vocab_size": 320}
-    keywords |= {"normalization_rule_name": "identity", "remove_extra_whitespaces": False, "hard_vocab_limit": False}
     prefix = str(tmp_path / "foreign")
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(corpus(0)), model_prefix=prefix, model_type="bpe", minloglevel=2, **(keywords | changes)
+        sentence_iterator=iter(corpus(0)), model_prefix=prefix, minloglevel=2, **(FOREIGN | changes)
     )
     with pytest.raises(UserError, match=message):
         SentencePieceEncoder.load(prefix + ".model")
