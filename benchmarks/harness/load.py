@@ -70,7 +70,8 @@ class Server:
                 break
         else:
             raise MachineError(f"{command} did not begin: {''.join(said[-3:]).strip()}")
-        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+        self._rest = threading.Thread(target=self.process.stderr.read)  # or it would wait for a reader
+        self._rest.start()
 
     def __enter__(self) -> "Server":
         return self
@@ -78,6 +79,8 @@ class Server:
     def __exit__(self, *error) -> None:
         self.process.terminate()
         self.process.wait(_LONGEST_WAIT_S)
+        self._rest.join()
+        self.process.stderr.close()
 
 
 def ask_for(port: int, texts: Sequence[str], clients: int, seconds: float) -> Load:

@@ -46,7 +46,7 @@ class Batcher:
         self._queue: deque[_Waiting] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._threads = [threading.Thread(target=self._work, name=f"batcher-{i}") for i in range(workers)]
+        self._threads = [threading.Thread(target=self._work, name=f"batcher-{i}", daemon=True) for i in range(workers)]
         for thread in self._threads:
             thread.start()
 

@@ -1,6 +1,5 @@
 """`t2t-server` as a process: real requests, real signals, nothing lost; and mistakes before anything is loaded."""
 
-import http.client
 import json
 import signal
 import threading
@@ -34,6 +33,11 @@ def post(port, path, data):
         return json.load(answer)
 
 
+def page(port, path):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+        return answer.read().decode()
+
+
 def test_both_ways_of_asking_give_what_the_decoder_does(served, expected):
     rows = post(served.port, "/v1/models/tiny:predict", {"instances": TEXTS})["predictions"]
     assert {text: row["outputs"][0] for text, row in zip(TEXTS, rows, strict=True)} == expected
@@ -50,23 +54,20 @@ def test_many_clients_lose_nothing_and_get_their_own_answers(served, expected):
 
 
 def test_a_signal_lets_requests_end_and_the_exit_is_clean(tiny_run, expected):
-    with Server("t2t-server", f"--output_dir=tiny={tiny_run.output_dir}", "--batch_wait_ms=1500") as one:
-        statuses = []
-
-        def ask():
-            connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=60)
-            connection.request("POST", "/translate", json.dumps({"text": "1 2 3"}))
-            response = connection.getresponse()
-            statuses.append((response.status, json.loads(response.read())["text"]))
-
-        threads = [threading.Thread(target=ask) for _ in range(3)]
-        for thread in threads:
+    with Server("t2t-server", f"--output_dir=tiny={tiny_run.output_dir}", "--batch_wait_ms=3000") as one:
+        found = []
+        asked = [
+            threading.Thread(target=lambda: found.append(post(one.port, "/translate", {"text": "1 2 3"})["text"]))
+            for _ in range(3)
+        ]
+        for thread in asked:
             thread.start()
-        time.sleep(0.5)  # they wait for others, and the signal comes
+        while 't2t_waiting_texts{model="tiny"} 3.0' not in page(one.port, "/metrics"):
+            time.sleep(0.05)
         one.process.send_signal(signal.SIGTERM)
-        for thread in threads:
+        for thread in asked:
             thread.join()
-        assert statuses == [(200, expected["1 2 3"])] * 3
+        assert found == [expected["1 2 3"]] * 3
         assert one.process.wait(60) == 0
 
 

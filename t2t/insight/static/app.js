@@ -19,19 +19,22 @@
       this.figure = element("div", {});
       this.beam = element("div", {});
       this.alternatives = element("div", { "aria-live": "polite" });
-      this.node = element("section", { class: "panel", "aria-label": model, "data-model": model }, this.figure, this.alternatives, this.beam);
+      const attributes = { class: "panel", "aria-label": model, "data-model": model };
+      this.node = element("section", attributes, this.figure, this.alternatives, this.beam);
     }
 
     async show(source, target) {
       this.source = source;
-      await this.tried(this.figure, async () => insight.figure(await ask("/insight/figure", { model: this.model, source, target })));
+      const asked = { model: this.model, source, target };
+      await this.tried(this.figure, async () => insight.figure(await ask("/insight/figure", asked)));
       await this.search([]);
     }
 
     async search(prefix) {
       this.alternatives.replaceChildren();
       const asked = { model: this.model, source: this.source, prefix };
-      await this.tried(this.beam, async () => insight.beam(await ask("/insight/beam", asked), (before) => this.choose(before)));
+      const choose = (before) => this.choose(before);
+      await this.tried(this.beam, async () => insight.beam(await ask("/insight/beam", asked), choose));
     }
 
     async choose(prefix) {
@@ -52,6 +55,7 @@
 
   function start() {
     const models = JSON.parse(document.getElementById("models").textContent);
+    const seconds = [NONE, ...models];
     const chosen = { first: models[0], second: models[1] || NONE };
     const source = element("textarea", { id: "source", rows: 2, cols: 60, dir: "auto", required: true });
     const target = element("textarea", { id: "target", rows: 1, cols: 60, dir: "auto" });
@@ -60,7 +64,8 @@
 
     async function run(event) {
       event.preventDefault();
-      const wanted = [...new Set([chosen.first, chosen.second])].filter((name) => name !== NONE).map((name) => new Panel(name));
+      const names = [...new Set([chosen.first, chosen.second])].filter((name) => name !== NONE);
+      const wanted = names.map((name) => new Panel(name));
       panels.setAttribute("aria-busy", "true");
       panels.replaceChildren(...wanted.map((panel) => panel.node));
       for (const panel of wanted) await panel.show(source.value, target.value || null);
@@ -91,7 +96,7 @@
         "p",
         { class: "tools" },
         insight.choice("Model", models, 0, (i) => (chosen.first = models[i])),
-        insight.choice("beside", [NONE, ...models], models.length > 1 ? 2 : 0, (i) => (chosen.second = [NONE, ...models][i])),
+        insight.choice("beside", seconds, seconds.indexOf(chosen.second), (i) => (chosen.second = seconds[i])),
         element("button", { type: "submit", id: "go" }, "Translate"),
         element("button", { type: "button", id: "show-curves", onclick: drawCurves }, "Training curves"),
       ),

@@ -69,7 +69,7 @@
               type: "button",
               class: "head",
               "data-head": head,
-              "aria-pressed": state.heads.includes(head),
+              "aria-pressed": String(state.heads.includes(head)),
               "aria-label": `Head ${head + 1}`,
               title: "Click: this head alone, again: all. Shift and click: beside the others.",
               onclick: (event) => isolate(head, event.shiftKey),
@@ -130,6 +130,6 @@
     }
 
     chooseKind(0);
-    return element("section", { class: "attention", "aria-label": "Attention" }, tools, status, picture);
+    return element("section", { class: "attention", "aria-label": "What looks at what" }, tools, status, picture);
   };
 })((window.insight = window.insight || {}));

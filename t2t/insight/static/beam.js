@@ -8,7 +8,7 @@
     kept: () => "",
     pruned: (node) => `pruned at step ${node.step}`,
     stopped: (node) => `held when the search ended, step ${node.step}`,
-    finished: (node) => (node.rank ? `${node.rank}. score ${node.score.toFixed(4)}` : `complete, score ${node.score.toFixed(4)}, displaced`),
+    finished: (node) => `${node.rank ? `${node.rank}.` : "complete, displaced,"} score ${node.score.toFixed(4)}`,
   };
 
   // beam: as the server gives it; choose(ids before a piece): asks for alternatives.
@@ -70,13 +70,14 @@
       const bar = element("span", { class: "bar", "aria-hidden": "true" });
       bar.style.width = `${(100 * probability).toFixed(2)}%`;
       // What ends the output leaves nothing to be forced.
-      const label = one.id === 1 ? shown(one.piece) : element("button", { type: "button", class: "force", onclick: () => force([...prefix, one.id]) }, shown(one.piece));
-      return element("tr", {}, element("th", { scope: "row" }, label), element("td", {}, probability.toFixed(4)), element("td", { class: "bars" }, bar));
+      const clicked = () => force([...prefix, one.id]);
+      const button = () => element("button", { type: "button", class: "force", onclick: clicked }, shown(one.piece));
+      const head = element("th", { scope: "row" }, one.id === 1 ? shown(one.piece) : button());
+      const number = element("td", {}, probability.toFixed(4));
+      return element("tr", {}, head, number, element("td", { class: "bars" }, bar));
     });
-    return element(
-      "section",
-      { class: "alternatives" },
-      element("table", {}, element("caption", {}, `After ${start}; choose a piece to force it`), element("tbody", {}, rows)),
-    );
+    const caption = element("caption", {}, `After ${start}; choose a piece to force it`);
+    const table = element("table", {}, caption, element("tbody", {}, rows));
+    return element("section", { class: "alternatives" }, table);
   };
 })((window.insight = window.insight || {}));

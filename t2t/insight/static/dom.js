@@ -8,7 +8,7 @@
       if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
       else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, String(value));
     }
-    node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+    node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
     return node;
   }
 

@@ -41,8 +41,9 @@
       if (weight < faintest) return;
       const colour = insight.colour(head, map.heads);
       const from = { x: LEFT + boxes + 6, y: y(query) };
-      const line = { x1: from.x, y1: from.y, x2: right - boxes - 6, y2: y(key), stroke: colour, "stroke-opacity": weight.toFixed(4) };
-      strokes.append(shape("line", { ...line, "data-head": head, "data-query": query, "data-key": key }));
+      const line = { x1: from.x, y1: from.y, x2: right - boxes - 6, y2: y(key), "data-head": head, "data-query": query };
+      const ink = { stroke: colour, "stroke-opacity": weight.toFixed(4) };
+      strokes.append(shape("line", { ...line, ...ink, "data-key": key }));
       if (!focus) return;
       const isQuery = focus.side === "query";
       const x = isQuery ? right - boxes + BOX * head : LEFT + 3 + BOX * head;
@@ -98,7 +99,7 @@
     const width = right + LEFT;
     const drawing = shape(
       "svg",
-      { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": `${map.name}: arrow keys move from piece to piece` },
+      { width, height, role: "group", "aria-label": `${map.name}: arrow keys move from piece to piece` },
       strokes, marks, pieces,
     );
     return element("div", { class: "scrolled" }, drawing);

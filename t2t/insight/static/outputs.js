@@ -55,11 +55,12 @@
       ["Input", figure.source],
       ["Output", figure.target],
     ].filter(([, text]) => text !== null);
+    const said = (name, text) => element("dd", { class: name.toLowerCase(), dir: "auto" }, text);
     return element(
       "article",
       { class: "figure" },
       element("h2", {}, figure.title),
-      element("dl", {}, texts.map(([name, text]) => [element("dt", {}, name), element("dd", { class: name.toLowerCase(), dir: "auto" }, text)])),
+      element("dl", {}, texts.map(([name, text]) => [element("dt", {}, name), said(name, text)])),
       figure.classes && insight.classes(figure.classes),
       figure.tree && insight.tree(figure.tree),
       figure.maps ? insight.attention(figure.maps) : element("p", { class: "note" }, figure.note),
