@@ -60,7 +60,7 @@ def main(argv: list[str]) -> int:
 def job_of_random_weights(setting: Setting, beams: list[int]) -> dict[str, Any]:
     """Returns a job for our side alone: one batch of sources of one length, whose outputs go on until they are cut."""
     corpus = setting.corpus()
-    folder = _trained(setting, corpus, 1)
+    folder = trained_run(setting, corpus, 1)
     sources, _ = encoded(corpus, RunDir.open(str(folder)))
     sentences = of_equal_lengths(sources, BATCH, BATCH)
     return {"run": str(folder), "sentences": sentences, "pairs": [], "beams": beams, "batch": BATCH, "fixed": True}

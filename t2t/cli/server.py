@@ -35,6 +35,7 @@ def define_server_flags(values: flags.FlagValues) -> None:
         "output_dir", [], "Folder of a run, or NAME=FOLDER; may be given several times.", flag_values=values
     )
     flags.DEFINE_string("checkpoint", "latest", "latest, best, averaged or a step, of every run.", flag_values=values)
+    flags.DEFINE_string("problem", "", "Which problem, of runs of several.", flag_values=values)
     define_usr_dir_flag(values)
     flags.DEFINE_string("host", "127.0.0.1", "Address to listen at.", flag_values=values)
     flags.DEFINE_integer("n_best", 1, "Outputs for each text where a request does not say.", 1, flag_values=values)
@@ -104,8 +105,9 @@ def check_runs_named(values: flags.FlagValues) -> None:
 def _served(values: flags.FlagValues, name: str, folder):
     models = import_serving("t2t.serving.models")
     loaded = import_quietly("t2t.runs.loading").load(
-        folder, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values)
-    )
+        folder, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values),
+        values["problem"].value,
+    )  # fmt: skip
     limits = models.BatchLimits(
         most_texts=values["batch_texts"].value,
         wait_s=values["batch_wait_ms"].value / 1000,
