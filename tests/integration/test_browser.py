@@ -32,6 +32,7 @@ def browser():
 def page(browser):
     """A page that asks nothing but this machine and whose scripts run without a complaint."""
     context = browser.new_context(viewport={"width": 1300, "height": 1000})
+    context.set_default_timeout(180_000)  # machines may be slow
     page = context.new_page()
     wrong = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
