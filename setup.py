@@ -6,7 +6,8 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
-COMMANDS = ("trainer", "datagen", "decoder", "eval", "bleu", "evalb", "vocab", "avg_all")
+COMMANDS = ("trainer", "datagen", "decoder", "eval", "bleu", "evalb", "vocab", "avg_all", "server", "insight")
+SERVE = ["starlette>=1.0,<2", "uvicorn>=0.40,<1", "prometheus_client>=0.22,<1", "matplotlib>=3.9,<4"]
 
 setup(
     name="t2t",
@@ -17,7 +18,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["t2t", "t2t.*"]),
-    package_data={"t2t": ["py.typed"]},
+    package_data={"t2t": ["py.typed", "insight/static/*"]},
     install_requires=[
         "tensorflow>=2.21,<2.22",
         "keras>=3.12,<3.16",
@@ -36,7 +37,9 @@ setup(
     ],
     extras_require={
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
-        "test": ["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5"],
+        "serve": SERVE,
+        "browser": ["playwright>=1.50"],
+        "test": ["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5", "httpx2", *SERVE],
     },
     entry_points={
         "console_scripts": [

@@ -60,7 +60,7 @@ def main(argv: list[str]) -> int:
 def job_of_random_weights(setting: Setting, beams: list[int]) -> dict[str, Any]:
     """Returns a job for our side alone: one batch of sources of one length, whose outputs go on until they are cut."""
     corpus = setting.corpus()
-    folder = _trained(setting, corpus, 1)
+    folder = trained_run(setting, corpus, 1)
     sources, _ = encoded(corpus, RunDir.open(str(folder)))
     sentences = of_equal_lengths(sources, BATCH, BATCH)
     return {"run": str(folder), "sentences": sentences, "pairs": [], "beams": beams, "batch": BATCH, "fixed": True}
@@ -71,7 +71,7 @@ def _job(setting: Setting) -> dict[str, Any]:
     arguments, corpus = setting.arguments, setting.corpus()
     steps = arguments.train_steps or TRAINED.get(setting.config.name, 1)
     fixed = arguments.run is None and steps == 1
-    folder = arguments.run or _trained(setting, corpus, steps)
+    folder = arguments.run or trained_run(setting, corpus, steps)
     weights = setting.scratch / "weights.npz"
     sizes = export(folder, weights)
     sources, targets = encoded(corpus, RunDir.open(str(folder)))
@@ -91,7 +91,7 @@ def _job(setting: Setting) -> dict[str, Any]:
     }
 
 
-def _trained(setting: Setting, corpus: Corpus, steps: int) -> Path:
+def trained_run(setting: Setting, corpus: Corpus, steps: int) -> Path:
     """Returns the run directory of a model of the config, trained the first time it is asked for."""
     prepared = prepare(corpus, setting.home, setting.arguments.vocab_size)
     overrides = setting.config.overrides() + (_LEARNING if steps > 1 else "")

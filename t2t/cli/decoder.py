@@ -9,6 +9,7 @@ from t2t.cli.decoding import (
     decode_interactively,
     decode_split,
     define_output_flags,
+    draw_attention,
     refuse_present,
     score_file,
     wanted_of,
@@ -27,12 +28,17 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
     %s --output_dir=run --decode_split=test --data_dir=data      (with its score)
     %s --output_dir=run --problem=translate_ende_multi30k        (which one, of a run of several)
     %s --output_dir=run --score_file=pairs.tsv --decode_to_file=pairs.scores
+    %s --output_dir=run --attention_to_html=look.html < a.en     (a page to look at in a browser)
 
 A file gets one output line for each input line, in order; lines end at \\n only, and an empty line stays empty. While
 it grows, the output is <decode_to_file>.partial; after a crash, the same command goes on where it was.
 
 A file to score has lines of source TAB target, for a language model of the target alone. Each gets a line with the
 target's log-probability, end of sequence included: natural logarithm, six decimals; nan for a target that is too long.
+
+--attention_to_html draws what the model looked at for each line of standard input or --decode_from_file, source or
+source TAB target, in one file of HTML that needs no network; of parsing problems also the tree, of classes the
+probabilities.
 """
 
 _MANY = ("decode_from_file", "decode_split")
@@ -43,6 +49,9 @@ _NOT_FOR_SCORES = (
     "decode_method", "decode_length_penalty", "sampling_temperature", "sampling_top_k", "sampling_top_p",
 )  # fmt: skip
 """Flags that decide what is searched, and how it is written."""
+
+_NOT_FOR_ATTENTION = ("n_best", "output_format", "decode_to_file", "decode_window")
+"""Flags that decide what is written, and where."""
 
 
 def build_flags() -> flags.FlagValues:
@@ -61,6 +70,10 @@ def build_flags() -> flags.FlagValues:
     flags.DEFINE_string(
         "score_file", "", "Scores the lines of this file, source TAB target; plain or gzip, - for standard input.",
         flag_values=values,
+    )  # fmt: skip
+    flags.DEFINE_string(
+        "attention_to_html", "", "Draws what the model looks at into this file, for a browser: of each line of "
+        "--decode_from_file or standard input, source or source TAB target.", flag_values=values,
     )  # fmt: skip
     flags.DEFINE_enum(
         "decode_split", None, (DEV, TEST), "Decodes a split of the run's problem and prints its score.",
@@ -87,7 +100,9 @@ def main(values: flags.FlagValues) -> int:
         values["problem"].value,
     )  # fmt: skip
     wanted, target = wanted_of(values), values["decode_to_file"].value
-    if values["decode_from_file"].value:
+    if values["attention_to_html"].value:
+        draw_attention(loaded, values["decode_from_file"].value, values["attention_to_html"].value)
+    elif values["decode_from_file"].value:
         decode_file(loaded, values["decode_from_file"].value, target, wanted)
     elif values["score_file"].value:
         score_file(loaded, values["score_file"].value, target, wanted.window)
@@ -104,6 +119,8 @@ def _check(values: flags.FlagValues) -> None:
     given = [f"--{name}" for name in modes if values[name].value]
     if len(given) > 1:
         raise UserError(f"{' and '.join(given)} are given; the command does one thing at a time: keep one of them")
+    if values["attention_to_html"].value:
+        _check_attention(values, given)
     if values["decode_to_file"].value and given in ([], ["--decode_interactive"]):
         raise UserError(
             "--decode_to_file: it names where --decode_from_file, --score_file or --decode_split writes; give one of "
@@ -115,3 +132,12 @@ def _check(values: flags.FlagValues) -> None:
         check_files(source, values["decode_to_file"].value)
     elif values["decode_to_file"].value:
         check_output(values["decode_to_file"].value)
+
+
+def _check_attention(values: flags.FlagValues, modes: list[str]) -> None:
+    if others := [mode for mode in modes if mode != "--decode_from_file"]:
+        raise UserError(
+            f"--attention_to_html and {others[0]} are given; the command does one thing at a time: keep one of them"
+        )
+    refuse_present(values, _NOT_FOR_ATTENTION, "--attention_to_html draws the best output of each line")
+    check_output(values["attention_to_html"].value)

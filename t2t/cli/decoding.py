@@ -132,6 +132,19 @@ def score_file(loaded, source: str, target: str = "", window: int = WINDOW) -> N
     _say(report, translator, target)
 
 
+def draw_attention(loaded, source: str, page: str) -> None:
+    """Draws the attention of a `t2t.runs.loading.LoadedRun` for each line of a file, or of standard input.
+
+    Raises:
+        UserError: see `t2t.insight.lines.write_attention_page`.
+        MachineError: the page cannot be written.
+    """
+    lines = import_quietly("t2t.insight.lines")
+    title = f"{loaded.run.path.resolve().name}, {loaded.checkpoint.name}"
+    count = lines.write_attention_page(loaded.translator(), title, LineSource(source or STANDARD), page)
+    log.info("%d picture%s written to %s; open it in a browser", count, "s" * (count != 1), page)
+
+
 def _say(report, translator, target: str) -> None:
     for complaint in report.complaints(translator.most_ids):
         log.warning("%s", complaint)

@@ -53,14 +53,15 @@ def define_problem_flags(values: flags.FlagValues) -> None:
 
 def define_plugin_flags(values: flags.FlagValues) -> None:
     """Other people's code, and what is registered."""
-    _define_usr_dir_flag(values)
+    define_usr_dir_flag(values)
     flags.DEFINE_string(
         "registry_help", None, "Lists all names with one line each; =TEXT for those that contain it, =hparams for the "
         "fields of hparams sets.", flag_values=values,
     )  # fmt: skip
 
 
-def _define_usr_dir_flag(values: flags.FlagValues) -> None:
+def define_usr_dir_flag(values: flags.FlagValues) -> None:
+    """Where a plug-in lies."""
     flags.DEFINE_string("t2t_usr_dir", "", "Folder of a plug-in: a package that registers names.", flag_values=values)
 
 
@@ -161,7 +162,7 @@ def define_trained_flags(values: flags.FlagValues) -> None:
         flag_values=values,
     )  # fmt: skip
     define_alias("checkpoint_path", "checkpoint", flag_values=values)
-    _define_usr_dir_flag(values)
+    define_usr_dir_flag(values)
     flags.DEFINE_string(
         "problem", "", "Problem of the run; optional, and checked; which one, of a run of several.", flag_values=values
     )

@@ -3,7 +3,9 @@
 Legend: B sentences of a batch, S source length, N = B * K rows, P prefix length, J sentences that stay.
 """
 
-from collections.abc import Callable
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,12 +35,15 @@ SMALL_SIZES = (1, 2, 4)
 """Some sentences go on to the limit long after the others: the last steps of a batch are many, and should be small."""
 
 
+_NUMBER = tf.TensorSpec([], tf.int32)
+
+
 class _Searched(NamedTuple):
     """A batch that is being searched; every tensor but the step has sentences, or their rows, as its first axis."""
 
     encoded: Any
     prefix: Any
-    """(N, P) int32, beginnings of outputs; () where outputs have inputs."""
+    """(N, P) int32, beginnings of outputs; () where there are none."""
     limits: Any
     """(B,) int32."""
     places: Any
@@ -77,9 +82,8 @@ class BatchSearch:
         self._has_inputs = model.spec.inputs is not None
         sources = (inputs_signature(model), tf.TensorSpec([None], tf.int32))
         self._begin = _traced(self._first, sources)
-        batch = tf.nest.map_structure(_unknown_sizes, self._begin.structured_outputs)
-        number = tf.TensorSpec([], tf.int32)
-        self._go_on = _traced(self._until, (batch, number, number))
+        self._batch = batch = tf.nest.map_structure(_unknown_sizes, self._begin.structured_outputs)
+        self._go_on = _traced(self._until, (batch, _NUMBER, _NUMBER))
         self._keep = _traced(_take, (batch, tf.TensorSpec([None], tf.int32)))
         self._result = _traced(lambda searched: self._rules(searched).result(searched.progress), (batch,))
 
@@ -119,6 +123,30 @@ class BatchSearch:
             if no_room:
                 return found, Batch(numbers, tokens, searched)
 
+    def steps(self, ids: Sequence[int], prefix: Sequence[int] = ()) -> Iterator[Any]:
+        """Searches one sentence and yields how far the search is after each step.
+
+        Args:
+            ids: its source, or the beginning of its output where the model has no inputs.
+            prefix: what its output begins with, where the model has inputs; it costs nothing.
+        """
+        searched, go_on = self._begin(tf.constant([ids], tf.int32), tf.constant([0])), self._go_on
+        if len(prefix):
+            rows = self._settings.rows_per_sentence
+            limits = ops.maximum(searched.limits, len(prefix) + 1)
+            searched = searched._replace(prefix=repeat_for_beams(tf.constant([prefix], tf.int32), rows), limits=limits)
+            go_on = self._go_on_from_prefix
+        for room in itertools.count(1):
+            searched, going = go_on(searched, tf.constant(room), tf.constant(0))
+            yield searched.progress
+            if not going.numpy().any():
+                return
+
+    @functools.cached_property
+    def _go_on_from_prefix(self) -> Callable:
+        batch = self._batch._replace(prefix=tf.TensorSpec([None, None], tf.int32))
+        return _traced(self._until, (batch, _NUMBER, _NUMBER))
+
     def _first(self, ids_BS, places_B) -> _Searched:
         rows = self._settings.rows_per_sentence
         beams = rows if self._settings.searches_beams else 1
@@ -130,13 +158,15 @@ class BatchSearch:
             limits_B = ops.minimum(limits_B, self._model.longest_sequence)
         cache = self._model.init_cache(encoded, ops.shape(ids_BS)[0] * rows, None, beams=beams)
         prefix = () if self._has_inputs else repeat_for_beams(ids_BS, rows)
-        searched = _Searched(() if encoded is None else encoded, prefix, limits_B, places_B, ())
+        # Programs take structures of tensors, in which () is what there is none of, as a memory without attention.
+        kept = tf.nest.map_structure(lambda part: () if part is None else part, encoded)
+        searched = _Searched(kept, prefix, limits_B, places_B, ())
         return searched._replace(progress=self._rules(searched).begin(cache, PAD_ID, width=0))
 
     def _until(self, searched: _Searched, room, enough) -> tuple[_Searched, Any]:
         """Goes on until there is no more room, or no more than `enough` sentences are left; tells which are."""
         encoded = self._model.prepare_steps(searched.encoded if self._has_inputs else None)
-        prefix_NP = None if self._has_inputs else searched.prefix
+        prefix_NP = None if isinstance(searched.prefix, tuple) else searched.prefix
 
         def step(ids_N, position, cache):
             logits_NV, cache = self._model.decode_step(ids_N, position, cache, encoded)

@@ -43,7 +43,7 @@ class Scorer:
         """Returns ln p(target | source), end of sequence included, of each pair; see `Translator.score_ids`."""
         if not targets:
             return []
-        self._check_lengths(targets, hparams)
+        check_lengths(self._model, targets, hparams)
         targets = [[*ids, EOS_ID] for ids in targets]
         has_inputs = self._model.spec.inputs is not None
         sources = cut_rows(self._model, sources, hparams) if has_inputs else targets
@@ -62,15 +62,17 @@ class Scorer:
             raise UserError(NOT_FINITE)
         return (scores + 0.0).tolist()  # no -0.0
 
-    def _check_lengths(self, targets: Sequence[Sequence[int]], hparams: DecodeHParams) -> None:
-        longest = longest_taken(self._model, hparams)
-        for number, ids in enumerate(targets, start=1):
-            if len(ids) + 1 > longest:
-                raise UserError(
-                    f"target {number} of {len(targets)}: it has {len(ids) + 1} ids with end of sequence, more than "
-                    f"{said_of_longest(self._model, hparams)}; a target that is cut has another probability, so give "
-                    f"a shorter one"
-                )
-
     def _batch_losses(self, features):
         return smoothed_cross_entropy(self._model(features), features[TARGETS], 0.0)
+
+
+def check_lengths(model: SequenceModel, targets: Sequence[Sequence[int]], hparams: DecodeHParams) -> None:
+    """Raises UserError where a target (without end of sequence) is longer than the model takes."""
+    longest = longest_taken(model, hparams)
+    for number, ids in enumerate(targets, start=1):
+        if len(ids) + 1 > longest:
+            raise UserError(
+                f"target {number} of {len(targets)}: it has {len(ids) + 1} ids with end of sequence, more than "
+                f"{said_of_longest(model, hparams)}; a target that is cut has another probability, so give a shorter "
+                f"one"
+            )

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 import t2t
-from t2t.constants import INPUTS, TARGETS
+from t2t.constants import EOS_ID, INPUTS, TARGETS
 from t2t.decoding.result import SearchResult
 from t2t.decoding.search import SearchSettings
 from t2t.errors import UserError
 from t2t.features import FeatureKind
 from t2t.hparams.sections import DecodeHParams
+from t2t.inference.attention import Attention, attention_maps
 from t2t.inference.batch_answer import BatchAnswer, most_answers
 from t2t.inference.batch_search import BatchSearch, Found
 from t2t.inference.parallel import share, side_by_side
@@ -27,10 +28,11 @@ from t2t.inference.rows import (
     longest_taken,
     memory_errors,
     positions_in,
+    reads_ids,
     said_of_longest,
     weights_of,
 )
-from t2t.inference.scoring import Scorer
+from t2t.inference.scoring import Scorer, check_lengths
 from t2t.inference.settings import search_settings
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
@@ -80,6 +82,11 @@ class Translator:
         self.has_inputs = model.spec.inputs is not None
         self._searches: dict[tuple[SearchSettings, int], BatchSearch | BatchAnswer] = {}
         self._scorer = Scorer(model)
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether it goes on from texts: inputs, or beginnings of outputs."""
+        return reads_ids(self.model)
 
     @property
     def longest_input(self) -> int:
@@ -171,7 +178,7 @@ class Translator:
         weights = weights_of(rows, hparams.extra_length, positions_in(self.model))
         most = share(int(weights.sum()), hparams.decode_batch_size // settings.rows_per_sentence)
         batches = batches_of(rows, weights, most)
-        search = self._search(settings, hparams.extra_length)
+        search = self.search(settings, hparams.extra_length)
         with memory_errors(batches[0][1], settings.rows_per_sentence):
             if isinstance(search, BatchAnswer):
                 answered = side_by_side(lambda batch: search(batch[1]), batches)
@@ -211,6 +218,28 @@ class Translator:
         self._check_scores()
         return self._scorer(sources, targets, self.hparams, on_done)
 
+    def attend(self, source: str, target: str | None = None, **changes) -> Attention:
+        """Returns what the model looks at while it writes an output for an input: the weights of every attention.
+
+        Args:
+            source: an input, cut as in `translate`; without inputs (a language model), the beginning of an output.
+            target: the output; None for the model's best.
+            changes: see `translate`, for the model's best.
+
+        Raises:
+            UserError: the model has no attention, or a target that `score` refuses.
+        """
+        (ids,) = self.encode([source])
+        if target is None:
+            (best,) = self.translate_ids([ids], sources=[source], **changes)[0]
+            text, written = best.text, best.ids
+        else:
+            (written,) = self.encode_targets([target])
+            check_lengths(self.model, [written], self.hparams)
+            text, written = target, (*written, EOS_ID)
+        (row,) = cut_rows(self.model, [ids], self.hparams)
+        return Attention(source, text, attention_maps(self.model, row, written, self.problem.encoders))
+
     def stream(
         self, lines: Iterable[str], n_best: int = 1, window: int = STREAM_WINDOW, **changes
     ) -> Iterator[list[Hypothesis]]:
@@ -245,7 +274,8 @@ class Translator:
         at_once = None if self.model.autoregressive else most_answers(self.model)
         return search_settings(self.hparams, n_best, seed, changes, at_once)
 
-    def _search(self, settings: SearchSettings, extra_length: int) -> BatchSearch | BatchAnswer:
+    def search(self, settings: SearchSettings, extra_length: int) -> BatchSearch | BatchAnswer:
+        """Returns what searches batches in that way, the same one each time."""
         key = (settings, extra_length)
         if key not in self._searches:
             if self.model.autoregressive:

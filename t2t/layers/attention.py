@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from t2t.layers.attention_record import is_recorded, probabilities
 from t2t.layers.blockwise_attention import WeightDropout, blockwise_attention
 from t2t.layers.dropout import Dropout
-from t2t.layers.masks import EVERYTHING, Span, score_bias, span_keep
+from t2t.layers.masks import EVERYTHING, Span, span_keep
 from t2t.layers.projection import HeadProjection
 
 BLOCKWISE_FROM = 2048**2
@@ -41,17 +42,17 @@ class KeysValues(NamedTuple):
     values: Any
 
 
-def attention_weights(q_BHTK, k_BHSK, keep):
+def attention_weights(q_BHTK, k_BHSK, keep, layer: str = ""):
     """Returns softmax(q k^T / sqrt(K)) (section 3.2.1, equation 1), (B, H, T, S) float32.
 
     Args:
         q_BHTK: queries.
         k_BHSK: keys.
         keep: bool, broadcastable to (B, H, T, S); True = may be looked at. None for all.
+        layer: path of the layer that attends.
     """
     scale = float(k_BHSK.shape[-1]) ** -0.5
-    scores = ops.cast(ops.matmul(q_BHTK * scale, ops.transpose(k_BHSK, (0, 1, 3, 2))), "float32")
-    return ops.softmax(scores if keep is None else scores + score_bias(keep), axis=-1)
+    return probabilities(ops.matmul(q_BHTK * scale, ops.transpose(k_BHSK, (0, 1, 3, 2))), keep, layer)
 
 
 class MultiHeadAttention(keras.layers.Layer):
@@ -121,7 +122,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
         is_long = queries * keys >= BLOCKWISE_FROM
         never_long = not isinstance(is_long, bool) and self.longest**2 < BLOCKWISE_FROM
-        if never_long or _never_by_blocks.get():
+        if never_long or _never_by_blocks.get() or is_recorded():
             is_long = False
         if isinstance(is_long, bool):
             return self._output(by_blocks() if is_long else whole())
@@ -149,7 +150,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return self._output(self._weighted(q_BHTK, memory, keep, seed))
 
     def _weighted(self, q_BHTK, memory: KeysValues, keep, seed):
-        weights = self.dropout(attention_weights(q_BHTK, memory.keys, keep), seed=seed)
+        weights = self.dropout(attention_weights(q_BHTK, memory.keys, keep, self.path), seed=seed)
         return ops.matmul(ops.cast(weights, memory.values.dtype), memory.values)
 
     def _output(self, found_BHTU):

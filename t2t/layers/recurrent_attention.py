@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from t2t.layers.masks import score_bias
+from t2t.layers.attention_record import probabilities
 
 
 class Memory(NamedTuple):
@@ -47,12 +47,12 @@ class MemoryAttention(keras.layers.Layer):
     def stepper(self, memory: Memory) -> Callable:
         """Returns `attend(query_ND) -> (N, D)`; row n belongs to sentence n // (N / B)."""
         score = self.scorer(memory.keys)
-        bias_B1S = score_bias(memory.keep)[:, None, :]
+        keep_B1S = memory.keep[:, None, :]
         sentences = ops.shape(memory.keys)[0]
 
         def attend(query_ND):
             scores_BQS = score(ops.reshape(query_ND, (sentences, -1, self.width)))
-            weights_BQS = ops.softmax(ops.cast(scores_BQS, "float32") + bias_B1S, axis=-1)
+            weights_BQS = probabilities(scores_BQS, keep_B1S, self.path)
             found_BQD = ops.matmul(ops.cast(weights_BQS, memory.values.dtype), memory.values)
             return ops.reshape(found_BQD, (-1, self.width))
 

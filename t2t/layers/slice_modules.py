@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from t2t.layers.attention_record import probabilities
 from t2t.layers.dropout import Dropout
-from t2t.layers.masks import score_bias
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.separable_convolution import ConvStep, Separability
 
@@ -108,7 +108,7 @@ class SourceAttention(keras.layers.Layer):
         query = self.timing(x_BTD)
         for step in self.steps:
             query = step(query)
-        return attend(query, source)
+        return attend(query, source, self.path)
 
     def empty(self, rows) -> tuple:
         """Returns of each step what its windows reach before the first position."""
@@ -121,12 +121,12 @@ class SourceAttention(keras.layers.Layer):
             query, reached = step.step(query, past)
             after.append(reached)
         query_BQD = ops.reshape(query, (ops.shape(source.hidden)[0], -1, query.shape[-1]))
-        return ops.reshape(attend(query_BQD, source), ops.shape(x_N1D)), tuple(after)
+        return ops.reshape(attend(query_BQD, source, self.path), ops.shape(x_N1D)), tuple(after)
 
 
-def attend(query_BTD, source: Source):
-    """Returns softmax(t s^T / sqrt(D)) s, (B, T, D), over the kept positions of the source."""
+def attend(query_BTD, source: Source, layer: str):
+    """Returns softmax(t s^T / sqrt(D)) s, (B, T, D), over the kept positions of the source, for the layer of a path."""
     scaled_BTD = query_BTD * query_BTD.shape[-1] ** -0.5
-    scores_BTS = ops.cast(ops.matmul(scaled_BTD, ops.transpose(source.hidden, (0, 2, 1))), "float32")
-    weights_BTS = ops.softmax(scores_BTS + score_bias(source.keep)[:, None, :], axis=-1)
+    scores_BTS = ops.matmul(scaled_BTD, ops.transpose(source.hidden, (0, 2, 1)))
+    weights_BTS = probabilities(scores_BTS, source.keep[:, None, :], layer)
     return ops.matmul(ops.cast(weights_BTS, source.hidden.dtype), source.hidden)

@@ -15,6 +15,7 @@ from t2t.decoding.search import SearchSettings
 from t2t.errors import UserError
 from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.inference import batch_search
+from t2t.layers.attention_record import recorded_attention
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
 from t2t.training.weights import assign_model
@@ -227,6 +228,28 @@ def by_sentence(found):
         for numbers, result in found
         for row, (number, lengths) in enumerate(zip(numbers, result.lengths, strict=True))
     }
+
+
+@pytest.mark.parametrize("case", [*cases(autoregressive=True)], indirect=True)
+def test_what_decoding_looks_at_is_what_the_full_pass_does(case, model):
+    """And that somebody looks changes nothing; the weights of each query sum to one."""
+    features = features_of(model, sources=(5,), targets=(6,))
+    plain = numpy(model(features))
+    with recorded_attention() as whole:
+        np.testing.assert_array_equal(numpy(model(features)), plain)
+    encoded = model.encode(features)
+    cache, last = model.init_cache(encoded, 1, None), np.zeros(1, np.int32)
+    with recorded_attention() as steps:
+        for position in range(6):
+            _, cache = model.decode_step(last, position, cache, encoded)
+            last = features["targets"][:, position]
+    for path, parts in whole.items():
+        whole_BHTS = np.concatenate([numpy(part) for part in parts], axis=2)
+        np.testing.assert_allclose(whole_BHTS.sum(axis=-1), 1.0, rtol=1e-5)
+        if path in steps:  # the encoder's are computed once
+            found = [np.pad(w, [(0, 0)] * 3 + [(0, whole_BHTS.shape[3] - w.shape[3])]) for w in map(numpy, steps[path])]
+            np.testing.assert_allclose(np.concatenate(found, axis=2), whole_BHTS, rtol=1e-4, atol=1e-6)
+    assert set(steps) == {path for path in whole if "/encoder/" not in path}
 
 
 @pytest.mark.parametrize("case", [*cases(autoregressive=False)], indirect=True)

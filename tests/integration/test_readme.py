@@ -4,6 +4,7 @@ import ast
 import gzip
 import importlib.metadata
 import io
+import json
 import os
 import random
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import t2t
 from t2t.text.trees import parse_tree
 from tests.readme import README, ROOT, block, blocks, execute, shortened
 
@@ -60,13 +62,36 @@ def test_every_marked_block_is_run_somewhere():
     here = Path(__file__).read_text(encoding="utf-8")
     checks = (ROOT / ".ci/run").read_text(encoding="utf-8")
     for one in (one for one in blocks() if one.kind == "run"):
-        assert f'run(folder, "{one.name}"' in here or f"tests/readme.py {one.name} " in checks, one.name
+        assert re.search(rf'run\(\w+, "{one.name}"', here) or f"tests/readme.py {one.name} " in checks, one.name
 
 
 def test_listing(folder):
     listed = run(folder, "listing")
     for name in ("translate_ende_numbers", "transformer_base", "wmt_ende_tokens_32k", "hidden_size=512"):
         assert name in listed
+
+
+@pytest.fixture
+def with_run(folder, tiny_run):
+    """A small run where the commands look for the quickstart's."""
+    (folder / "quickstart").mkdir()
+    (folder / "quickstart/run").symlink_to(tiny_run.output_dir, target_is_directory=True)
+    return folder
+
+
+def test_serve(with_run):
+    printed = run(with_run, "serve")
+    best = t2t.load(str(with_run / "quickstart/run")).translate(["twenty-one cats"])[0][0].text
+    health, plain, lines, rows = re.fullmatch(r"(\{.*?\})(\{.*\})([^{}]*)(\{.*\})", printed).groups()
+    assert json.loads(health) == {"status": "ok", "models": ["ende"]}
+    assert json.loads(plain)["text"] == lines == best
+    assert json.loads(rows)["predictions"][0]["outputs"] == [best]
+
+
+def test_look(with_run):
+    assert "train/loss" in run(with_run, "look")
+    assert '"source": "twenty-one cats"' in (with_run / "look.html").read_text(encoding="utf-8")
+    assert (with_run / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow

@@ -113,7 +113,7 @@ def test_attention_by_hand():
     """D 4, so products are halved: query 2 e_1 and keys 0, e_1 ln 3: weights 1/4 and 3/4; a third key is padding."""
     e_1 = np.array([1.0, 0.0, 0.0, 0.0], np.float32)
     hidden = np.stack([0 * e_1, np.log(3.0).astype(np.float32) * e_1, 9 * e_1])[None]
-    found = attend(2 * e_1[None, None], Source(hidden, np.array([[True, True, False]])))
+    found = attend(2 * e_1[None, None], Source(hidden, np.array([[True, True, False]])), "")
     np.testing.assert_allclose(numpy(found)[0, 0], 0.75 * np.log(3.0) * e_1, rtol=1e-6)
 
 

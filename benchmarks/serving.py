@@ -1,0 +1,67 @@
+"""Measures the service: requests a second and latencies at several numbers of clients, and past what it can take."""
+
+from collections import Counter
+from pathlib import Path
+
+from benchmarks.decoding import TRAINED, trained_run
+from benchmarks.harness.flags import Setting, build_parser, settings
+from benchmarks.harness.load import Load, Server, ask_for
+from benchmarks.harness.rows import Row, row
+from t2t.constants import TEST
+from t2t.text.lines import read_parallel
+
+WORK = "serving"
+
+PERCENTILES = (50, 95, 99)
+
+SMALL_ROOM = 8
+"""Texts that may wait where the service is asked for more than it can take."""
+
+
+def main(argv: list[str]) -> int:
+    """Runs the measurement; returns its exit status."""
+    parser = build_parser(WORK, __doc__, {})
+    parser.set_defaults(turns=1)
+    parser.add_argument("--run", type=Path, help="run directory of a trained model; default: one trained here")
+    parser.add_argument("--clients", default="1,8,64", help="numbers of clients, each of whom waits for its answer")
+    parser.add_argument("--seconds", type=float, default=15.0, help="of asking, for each number of clients")
+    parser.add_argument("--warm_up", type=float, default=5.0, help="seconds of asking that are not counted")
+    parser.add_argument("--beam", type=int, default=4, help="hypotheses of the search")
+    arguments = parser.parse_args(argv)
+    setting = settings(arguments)
+    run = arguments.run or trained_run(setting, setting.corpus(), TRAINED.get(setting.config.name, 1))
+    texts = [source for source, _ in read_parallel(*setting.corpus().files[TEST], Counter())]
+    counts = [int(count) for count in arguments.clients.split(",")]
+    rows = []
+    flags = ("t2t-server", f"--output_dir=run={run}", f"--decode_beam_size={arguments.beam}")
+    with Server(*flags) as server:
+        ask_for(server.port, texts, max(counts), arguments.warm_up)
+        for clients in counts:
+            loads = [ask_for(server.port, texts, clients, arguments.seconds) for _ in range(setting.turns)]
+            rows += _rows(setting, f"{WORK}.clients{clients}", loads)
+    with Server(*flags, f"--queue_texts={SMALL_ROOM}") as server:
+        ask_for(server.port, texts, max(counts), arguments.warm_up)
+        loads = [ask_for(server.port, texts, max(counts), arguments.seconds) for _ in range(setting.turns)]
+        rows += _rows(setting, f"{WORK}.clients{max(counts)}.room{SMALL_ROOM}", loads)
+    return setting.finish(rows)
+
+
+def _rows(setting: Setting, work: str, loads: list[Load]) -> list[Row]:
+    def one(name: str, read, unit: str, better: str = "lower") -> Row:
+        return row(f"{work}.{name}", setting.config.name, [read(load) for load in loads], unit=unit, better=better)
+
+    found = [one("answered", lambda load: load.statuses[200] / load.seconds, "requests/s", "higher")]
+    for percent in PERCENTILES:
+        found.append(one(f"p{percent}", lambda load, p=percent: load.percentile(p), "ms"))
+    found.append(one("refused", lambda load: load.statuses[429] / load.seconds, "requests/s"))
+    if all(load.statuses[429] for load in loads):
+        found.append(one("refused.p99", lambda load: load.percentile(99, 429), "ms"))
+    found.append(one("lost", lambda load: load.lost, "requests"))
+    others = one(
+        "other_statuses", lambda load: sum(load.statuses.values()) - load.statuses[200] - load.statuses[429], ""
+    )
+    found.append(others)
+    return [
+        *found,
+        one("texts_of_two_translations", lambda load: sum(len(t) > 1 for t in load.texts.values()), "texts"),
+    ]

@@ -1,0 +1,48 @@
+"""`t2t-insight`: shows in a browser what trained runs do, and draws their training curves."""
+
+from absl import flags
+
+from t2t.cli.common import command
+from t2t.cli.flags import open_asked_run
+from t2t.cli.server import check_runs_named, define_server_flags, import_serving, run_server
+from t2t.errors import UserError
+
+USAGE = """
+Shows what trained runs do, on a page of this machine for a browser: attention, beam, what else might have been written,
+two runs beside each other, training curves. It is served as by t2t-server, with all its addresses.
+
+    %s --output_dir=run                         (then open http://127.0.0.1:8600)
+    %s --output_dir=a=run_a --output_dir=b=run_b
+    %s --output_dir=run --plot=curves.png       (the training curves as a picture, without a browser)
+"""
+
+
+def build_flags() -> flags.FlagValues:
+    """Returns the flags of the command."""
+    values = flags.FlagValues()
+    define_server_flags(values)
+    flags.DEFINE_integer("port", 8600, "Where to listen; 0 for any that is free.", 0, 65535, flag_values=values)
+    flags.DEFINE_string("plot", "", "Draws the training curves of the runs into this PNG and ends.", flag_values=values)
+    return values
+
+
+@command(build_flags, USAGE)
+def main(values: flags.FlagValues) -> int:
+    """Runs the command; returns its exit status."""
+    if values["plot"].value:
+        return _plot(values)
+    return run_server(values, lambda service, runs: import_serving("t2t.insight.routes").insight_routes(service, runs))
+
+
+def _plot(values: flags.FlagValues) -> int:
+    curves, models = import_serving("t2t.insight.curves"), import_serving("t2t.serving.models")
+    check_runs_named(values)
+    found = {}
+    for argument in values["output_dir"].value:
+        name, folder = models.named_run(argument)
+        if name in found:
+            raise UserError(f"two runs are to be drawn as {name!r}; name them apart, --output_dir=NAME=RUN")
+        found[name] = curves.curves_of(open_asked_run(folder))
+    names = curves.plot_curves(found, values["plot"].value)
+    print(f"{len(names)} curves drawn: {', '.join(names)}")
+    return 0

@@ -1,0 +1,132 @@
+"""`t2t-server`: serves trained runs over HTTP."""
+
+from absl import flags
+
+from t2t.cli.common import command, import_quietly
+from t2t.cli.flags import define_more_search_flags, define_usr_dir_flag, open_asked_run, search_overrides
+from t2t.errors import UserError
+
+USAGE = """
+Serves trained runs on this machine over HTTP, until Ctrl-C or SIGTERM.
+
+    %s --output_dir=run
+    %s --output_dir=ende=run --output_dir=enfr=other --port=8501
+
+    curl -d '{"text": "twenty-one cats"}' http://127.0.0.1:8501/translate
+    curl -d '{"instances": ["twenty-one cats"]}' http://127.0.0.1:8501/v1/models/run:predict
+
+Paths and bodies are those of TensorFlow Serving, with a plain /translate beside them (JSON, or lines of text/plain);
+/healthz and /metrics tell how it is. Texts of requests that come together are searched together. Where more waits than
+--queue_texts, the answer is 429 at once. There is no password: --host other than 127.0.0.1 opens it to the network.
+"""
+
+
+def build_flags() -> flags.FlagValues:
+    """Returns the flags of the command."""
+    values = flags.FlagValues()
+    define_server_flags(values)
+    flags.DEFINE_integer("port", 8501, "Where to listen; 0 for any that is free.", 0, 65535, flag_values=values)
+    return values
+
+
+def define_server_flags(values: flags.FlagValues) -> None:
+    """Which runs, and how requests are taken."""
+    flags.DEFINE_multi_string(
+        "output_dir", [], "Folder of a run, or NAME=FOLDER; may be given several times.", flag_values=values
+    )
+    flags.DEFINE_string("checkpoint", "latest", "latest, best, averaged or a step, of every run.", flag_values=values)
+    flags.DEFINE_string("problem", "", "Which problem, of runs of several.", flag_values=values)
+    define_usr_dir_flag(values)
+    flags.DEFINE_string("host", "127.0.0.1", "Address to listen at.", flag_values=values)
+    flags.DEFINE_integer("n_best", 1, "Outputs for each text where a request does not say.", 1, flag_values=values)
+    flags.DEFINE_integer("batch_texts", 32, "Most texts searched together.", 1, flag_values=values)
+    flags.DEFINE_float(
+        "batch_wait_ms",
+        3.0,
+        "Milliseconds that a text waits for others to be searched with it.",
+        0.0,
+        flag_values=values,
+    )
+    flags.DEFINE_integer("queue_texts", 256, "Most texts that wait, for each run.", 1, flag_values=values)
+    flags.DEFINE_integer("request_texts", 128, "Most texts of a request.", 1, flag_values=values)
+    flags.DEFINE_integer("request_bytes", 1 << 20, "Most bytes of a request's body.", 1, flag_values=values)
+    flags.DEFINE_float("request_seconds", 60.0, "Longest time that a request takes.", 0.001, flag_values=values)
+    flags.DEFINE_float(
+        "grace_seconds", 30.0, "Time that requests have to be answered when the service ends.", 1.0, flag_values=values
+    )
+    define_more_search_flags(values)
+
+
+@command(build_flags, USAGE)
+def main(values: flags.FlagValues) -> int:
+    """Runs the command; returns its exit status."""
+    return run_server(values)
+
+
+def run_server(values: flags.FlagValues, more_routes=lambda service, runs: ()) -> int:
+    """Serves the runs that the flags name.
+
+    Args:
+        values: of `define_server_flags`.
+        more_routes: `more_routes(service, runs by name) -> routes`.
+
+    Raises:
+        UserError: no run, one that does not fit, or two of one name.
+        MachineError: the address cannot be had.
+    """
+    check_runs_named(values)
+    import_quietly("t2t.inference.parallel").one_core_an_operation()
+    server, app = import_serving("t2t.serving.server"), import_serving("t2t.serving.app")
+    named = [import_serving("t2t.serving.models").named_run(argument) for argument in values["output_dir"].value]
+    runs = [(name, open_asked_run(folder)) for name, folder in named]
+    listening = server.open_socket(values["host"].value, values["port"].value)
+    with listening:
+        models = [_served(values, name, run.path) for name, run in runs]
+        limits = app.RequestLimits(
+            most_bytes=values["request_bytes"].value,
+            most_texts=values["request_texts"].value,
+            seconds=values["request_seconds"].value,
+        )
+        service = app.Service(models, limits)
+        server.serve(
+            app.build_app(service, server.allowed_hosts(values["host"].value), more_routes(service, dict(runs))),
+            listening,
+            values["grace_seconds"].value,
+        )
+    return 0
+
+
+def check_runs_named(values: flags.FlagValues) -> None:
+    """Raises UserError where --output_dir names no run."""
+    if not values["output_dir"].value:
+        raise UserError("--output_dir: not given; name the folder of a run, as t2t-trainer was given it")
+
+
+def _served(values: flags.FlagValues, name: str, folder):
+    models = import_serving("t2t.serving.models")
+    loaded = import_quietly("t2t.runs.loading").load(
+        folder, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values),
+        values["problem"].value,
+    )  # fmt: skip
+    limits = models.BatchLimits(
+        most_texts=values["batch_texts"].value,
+        wait_s=values["batch_wait_ms"].value / 1000,
+        room=values["queue_texts"].value,
+    )
+    return models.ServedModel(name, loaded.translator(), loaded.checkpoint.step, values["n_best"].value, limits)
+
+
+def import_serving(module: str):
+    """Imports a module that needs the libraries of the service.
+
+    Raises:
+        UserError: they are not installed.
+    """
+    try:
+        return import_quietly(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] == "t2t":
+            raise
+        raise UserError(
+            f"{error.name} is not installed, which the service needs; install with pip install 't2t[serve]'"
+        ) from error

@@ -1,0 +1,114 @@
+"""What a model looks at while it writes: the weights of every attention for one input and one output.
+
+They come from the layers that train and decode, run once on the whole output with each position seeing those before,
+which gives what decoding step by step does.
+
+Legend: S source length, T target length, L layers, H heads, Q queries, K keys.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from keras import ops
+
+from t2t.constants import INPUTS, TARGETS
+from t2t.errors import UserError
+from t2t.inference.rows import Row, padded
+from t2t.layers.attention_record import Record, recorded_attention
+from t2t.models.base import SequenceModel
+from t2t.text.encoder import TextEncoder
+
+ENCODER, DECODER, ENCODER_DECODER = "encoder", "decoder", "encoder_decoder"
+"""Self-attention of the inputs, self-attention of what is written, attention from what is written to the inputs."""
+
+START = "<start>"
+"""What stands before the first piece that is written."""
+
+
+class NoAttentionError(UserError):
+    """A model none of whose layers attends."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionMap:
+    """One kind of attention in every layer that has it."""
+
+    queries: tuple[str, ...]
+    """Q pieces that look: of the input, or, in a decoder, the piece that is written at each position."""
+    keys: tuple[str, ...]
+    """K pieces that are looked at: of the input, or those that were written before, `START` the first."""
+    layers: tuple[str, ...]
+    """L paths of the layers, the lowest first."""
+    weights: np.ndarray
+    """(L, H, Q, K) float32; each query's sum to one over the keys."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Attention:
+    """Everything that a model looked at while it wrote one output for one input."""
+
+    source: str
+    target: str
+    maps: Mapping[str, AttentionMap]
+    """By kind, `encoder`, `decoder` and `encoder_decoder`, those that the model has."""
+
+
+def attention_maps(
+    model: SequenceModel, source: Row, target: Sequence[int], encoders: Mapping[str, TextEncoder]
+) -> dict[str, AttentionMap]:
+    """Returns the weights of a model's attentions by kind.
+
+    Args:
+        model: with its weights.
+        source: its input, with end of sequence where it is text.
+        target: ids of the output, with end of sequence; of no meaning to a model that answers at once.
+        encoders: vocabularies of the features, for the pieces; other features have numbers.
+
+    Raises:
+        NoAttentionError: the model has none.
+    """
+    features = {INPUTS: ops.convert_to_tensor(padded([source]))} if model.spec.inputs else {}
+    if model.autoregressive:
+        features[TARGETS] = ops.convert_to_tensor(padded([target]))
+    with recorded_attention() as record:
+        model.body(features)
+    if not record:
+        raise NoAttentionError(
+            f"model {model.registered_name()}: none of its layers attends, so that there is nothing to look at; choose "
+            f"a run of a Transformer or of another model with attention"
+        )
+    written = _pieces(encoders.get(TARGETS), target)
+    labels = {
+        ENCODER: (_pieces(encoders.get(INPUTS), source),) * 2,
+        DECODER: (written, (START, *written[:-1])),
+        ENCODER_DECODER: (written, _pieces(encoders.get(INPUTS), source)),
+    }
+    return {kind: _map_of(record, kind, *labels[kind]) for kind in labels if any(_kind(p) == kind for p in record)}
+
+
+def _kind(path: str) -> str:
+    """Tells the kind of attention of a layer by its path: `model/encoder/.../self_attention` and so on."""
+    if not path.endswith("self_attention"):
+        return ENCODER_DECODER
+    return ENCODER if "/encoder/" in path else DECODER
+
+
+def _map_of(record: Record, kind: str, queries: tuple[str, ...], keys: tuple[str, ...]) -> AttentionMap:
+    layers = [path for path in record if _kind(path) == kind]
+    # A recurrent decoder asks once for each position.
+    of_layers = [np.concatenate([ops.convert_to_numpy(part)[0] for part in record[path]], axis=1) for path in layers]
+    weights_LHQK = np.stack(of_layers)
+    named = [_named(pieces, count) for pieces, count in zip((queries, keys), weights_LHQK.shape[2:], strict=True)]
+    return AttentionMap(*named, tuple(layers), weights_LHQK)
+
+
+def _named(pieces: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """Returns the pieces, or numbers where there are none, or where a model makes fewer vectors of its input."""
+    return pieces if len(pieces) == count else tuple(map(str, range(1, count + 1)))
+
+
+def _pieces(encoder: TextEncoder | None, row: Row) -> tuple[str, ...]:
+    if encoder is None or isinstance(row, np.ndarray):
+        return ()
+    return tuple(encoder.piece(token) for token in row)

@@ -1,0 +1,52 @@
+"""The probabilities of attention, of every layer that attends: computed here, and kept where somebody asks for them.
+
+Legend: B batch, H heads, T queries, S keys.
+"""
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+from typing import Any
+
+from keras import ops
+
+from t2t.layers.masks import score_bias
+
+Record = dict[str, list[Any]]
+"""Path of a layer -> what it looked at in each of its calls, (B, H, T, S) float32, in order."""
+
+_record: contextvars.ContextVar[Record | None] = contextvars.ContextVar("record", default=None)
+
+
+@contextlib.contextmanager
+def recorded_attention() -> Iterator[Record]:
+    """Gives the record to which every attention adds its weights within the context.
+
+    For operations that run at once, not for building programs; attention by blocks, which never holds its weights,
+    gives way to whole matrices.
+    """
+    token = _record.set({})
+    try:
+        yield _record.get()
+    finally:
+        _record.reset(token)
+
+
+def is_recorded() -> bool:
+    """Tells whether somebody wants to see the weights."""
+    return _record.get() is not None
+
+
+def probabilities(scores, keep, layer: str):
+    """Returns the softmax over the keys (section 3.2.1 of *Attention Is All You Need*), float32.
+
+    Args:
+        scores: (B, H, T, S), or (B, T, S) of one head.
+        keep: bool, broadcastable to the scores; True = may be looked at. None for all.
+        layer: its path.
+    """
+    scores = ops.cast(scores, "float32")
+    weights = ops.softmax(scores if keep is None else scores + score_bias(keep), axis=-1)
+    if is_recorded():
+        _record.get().setdefault(layer, []).append(weights if len(weights.shape) == 4 else weights[:, None])
+    return weights

@@ -1,0 +1,105 @@
+"""Requests that come at about the same time are answered together.
+
+Only the standard library: what answers is handed in.
+"""
+
+import dataclasses
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+
+class FullError(Exception):
+    """More is waiting than there is room for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Waiting:
+    item: Any
+    future: Future
+    since: float
+    """Seconds of the monotonic clock."""
+
+
+class Batcher:
+    """A bounded queue, and threads that answer what waits in it, several items at a time.
+
+    A batch is taken as soon as there is enough for it, or when its first item has waited for `wait_s`; while all
+    threads are busy more comes together by itself. Items are taken in the order in which they came.
+
+    Args:
+        answer: `answer(items) -> as many results`, called in several threads at a time. What it raises goes to all of
+            the items.
+        most: items of a batch.
+        wait_s: seconds that an item waits for others to come.
+        room: items that may wait.
+        workers: threads.
+    """
+
+    def __init__(
+        self, answer: Callable[[Sequence[Any]], Sequence[Any]], *, most: int, wait_s: float, room: int, workers: int
+    ):
+        self._answer, self._most, self._wait_s, self._room = answer, most, wait_s, room
+        self._queue: deque[_Waiting] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._threads = [threading.Thread(target=self._work, name=f"batcher-{i}", daemon=True) for i in range(workers)]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many items are in the queue."""
+        return len(self._queue)
+
+    def submit(self, items: Sequence[Any]) -> list[Future]:
+        """Puts items into the queue, all or none; their results come as futures, and cancelled ones are passed over.
+
+        Raises:
+            FullError: there is no room for all of them, or the batcher is closed.
+        """
+        with self._changed:
+            if self._closed or len(self._queue) + len(items) > self._room:
+                raise FullError(f"{len(self._queue)} of {self._room} places taken")
+            entries = [_Waiting(item, Future(), time.monotonic()) for item in items]
+            self._queue.extend(entries)
+            self._changed.notify_all()
+        return [entry.future for entry in entries]
+
+    def close(self) -> None:
+        """Answers what still waits, takes nothing more, and returns when the threads have ended."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        while (batch := self._take()) is not None:
+            batch = [entry for entry in batch if entry.future.set_running_or_notify_cancel()]
+            if not batch:
+                continue
+            try:
+                results = self._answer([entry.item for entry in batch])
+            except BaseException as error:  # who asked is told; the thread goes on
+                for entry in batch:
+                    entry.future.set_exception(error)
+            else:
+                for entry, result in zip(batch, results, strict=True):
+                    entry.future.set_result(result)
+
+    def _take(self) -> list[_Waiting] | None:
+        """Waits for a batch; None where nothing will come any more."""
+        with self._changed:
+            while True:
+                while not self._queue and not self._closed:
+                    self._changed.wait()
+                if not self._queue:
+                    return None
+                left = self._queue[0].since + self._wait_s - time.monotonic()
+                if self._closed or len(self._queue) >= self._most or left <= 0:
+                    return [self._queue.popleft() for _ in range(min(self._most, len(self._queue)))]
+                self._changed.wait(left)  # others may come, or another thread may take what is here

@@ -1,0 +1,111 @@
+"""What the bodies of requests ask for, and what is answered, as JSON.
+
+The forms are those of TensorFlow Serving's REST interface (`instances` row by row, `inputs` by columns), with the
+outputs of an exported model's signature; and a plain form of our own.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from t2t.errors import UserError
+from t2t.serving.models import Answer
+from t2t.text.lines import clean_line
+
+SIGNATURE = "serving_default"
+TEXT = "text"
+"""Name of the one input."""
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    """Returns the object of a body.
+
+    Raises:
+        UserError: the body is something else.
+    """
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"the body is no JSON: {error}; send an object") from None
+    if not isinstance(data, dict):
+        raise UserError(f"the body is a JSON {type(data).__name__}; send an object")
+    return data
+
+
+def prediction_texts(data: dict[str, Any]) -> tuple[list[str], bool]:
+    """Returns the texts of a request to predict, and whether they came row by row.
+
+    Raises:
+        UserError: another signature, both forms or neither, or what is no text.
+    """
+    if data.get("signature_name", SIGNATURE) != SIGNATURE:
+        raise UserError(
+            f"signature_name {data['signature_name']!r}: there is {SIGNATURE}; ask for that or leave it out"
+        )
+    if ("instances" in data) == ("inputs" in data):
+        raise UserError('a request to predict has either "instances", row by row, or "inputs", by columns; send one')
+    if "instances" in data:
+        rows = data["instances"]
+        if isinstance(rows, list):
+            rows = [row[TEXT] if isinstance(row, dict) and set(row) == {TEXT} else row for row in rows]
+        return texts_of(rows, "instances"), True
+    column = data["inputs"]
+    if isinstance(column, dict) and set(column) == {TEXT}:
+        column = column[TEXT]
+    return texts_of(column, "inputs"), False
+
+
+def texts_of(value: Any, name: str) -> list[str]:
+    """Returns texts as a model may read them: valid Unicode without NULs.
+
+    Raises:
+        UserError: the value is no list of texts.
+    """
+    if not isinstance(value, list) or not value or not all(isinstance(text, str) for text in value):
+        raise UserError(f"{name}: a list of one or more texts is wanted (or of objects with {TEXT!r} alone); send that")
+    return [clean_line(text.encode("utf-8", "surrogatepass"), Counter()) for text in value]
+
+
+def prediction(answers: Sequence[Answer], by_rows: bool) -> dict[str, Any]:
+    """Returns the answer to a request to predict, in the form of the request."""
+    rows = [
+        {"outputs": [one.text for one in answer.hypotheses], "scores": [one.score for one in answer.hypotheses]}
+        for answer in answers
+    ]
+    if by_rows:
+        return {"predictions": rows}
+    return {"outputs": {name: [row[name] for row in rows] for name in ("outputs", "scores")}}
+
+
+def translation_request(data: dict[str, Any]) -> tuple[list[str], bool, int | None]:
+    """Returns the texts of a plain request, whether it was one alone, and how many outputs are wanted of each.
+
+    Raises:
+        UserError: a key that there is none of, or a value of another kind.
+    """
+    if unknown := sorted(set(data) - {TEXT, "model", "n_best"}):
+        raise UserError(f"{unknown[0]!r} is no part of a request; there are {TEXT}, model and n_best")
+    text, n_best = data.get(TEXT), data.get("n_best")
+    if n_best is not None and (type(n_best) is not int or n_best < 1):
+        raise UserError(f"n_best {n_best!r}: a whole number from 1 is wanted")
+    is_one = isinstance(text, str)
+    return texts_of([text] if is_one else text, TEXT), is_one, n_best
+
+
+def translations(model: str, answers: Sequence[Answer], is_one: bool) -> dict[str, Any]:
+    """Returns the answer to a plain request."""
+    found = [
+        {
+            "outputs": [{"text": one.text, "score": one.score, "log_prob": one.log_prob} for one in answer.hypotheses],
+            "cut": answer.cut,
+        }
+        for answer in answers
+    ]
+    return {"model": model, "translations": found} | ({"text": found[0]["outputs"][0]["text"]} if is_one else {})
+
+
+def status(step: int) -> dict[str, Any]:
+    """Returns what is said of a model that is loaded, as TensorFlow Serving says it; its version is its step."""
+    fine = {"error_code": "OK", "error_message": ""}
+    return {"model_version_status": [{"version": str(step), "state": "AVAILABLE", "status": fine}]}

@@ -1,0 +1,227 @@
+"""The pages in a real browser: they load, draw, answer hands and keys, and stay text whatever they are given."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+import t2t
+from benchmarks.harness.load import Server
+from t2t.cli import decoder
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+HOSTILE = '1 2 <img src=x onerror=alert(1)></script><script>alert(2)</script> "3'
+LONG = " ".join("0123456789"[i % 10] for i in range(45))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser test")
+    found = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if found is None:
+        pytest.skip(f"no browser: none of {', '.join(CHROMIUM)} is installed")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A page that asks nothing but this machine and whose scripts run without a complaint."""
+    context = browser.new_context(viewport={"width": 1300, "height": 1000})
+    context.set_default_timeout(180_000)  # machines may be slow
+    page = context.new_page()
+    wrong = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.on("dialog", lambda dialog: (wrong.append(f"a dialog: {dialog.message}"), dialog.dismiss()))
+    page.on(
+        "request", lambda r: None if r.url.startswith(("file:", "http://127.0.0.1:", "data:")) else wrong.append(r.url)
+    )
+    yield page
+    context.close()
+    assert wrong == []
+
+
+@pytest.fixture(scope="module")
+def translator(tiny_run):
+    return t2t.load(str(tiny_run.output_dir))
+
+
+@pytest.fixture(scope="module")
+def drawn(tiny_run, tmp_path_factory):
+    """The address of a page of three pictures."""
+    folder = tmp_path_factory.mktemp("drawn")
+    (folder / "lines").write_text(f"1 2 3\t3 2 1\n{HOSTILE}\n{LONG}\t{LONG}\n")
+    flags = [f"--output_dir={tiny_run.output_dir}", f"--decode_from_file={folder / 'lines'}"]
+    assert decoder.main(["t2t-decoder", *flags, f"--attention_to_html={folder / 'a.html'}"]) == 0
+    return f"file://{folder / 'a.html'}"
+
+
+def lines_of(figure):
+    """Returns (head, query, key) -> opacity of every line."""
+    found = figure.locator(".strokes line").evaluate_all(
+        "all => all.map(l => [l.dataset.head, l.dataset.query, l.dataset.key, l.getAttribute('stroke-opacity')])"
+    )
+    return {tuple(map(int, line[:3])): float(line[3]) for line in found}
+
+
+def choose(figure, label, option):
+    figure.get_by_label(label, exact=True).select_option(option)
+
+
+def expected_lines(weights_HQK, **only):
+    """Returns the lines that weights make, of one head or one query where it is named."""
+    return {
+        (h, q, k): pytest.approx(weight, abs=2e-4)
+        for (h, q, k), weight in np.ndenumerate(weights_HQK)
+        if weight >= 0.03 and only.get("head", h) == h and only.get("query", q) == q
+    }
+
+
+def test_lines_are_as_dark_as_the_models_weights(page, drawn, translator):
+    page.goto(drawn)
+    figure = page.locator(".figure").nth(0)
+    maps = translator.attend("1 2 3", "3 2 1").maps
+    names = ["Encoder self-attention", "Decoder self-attention", "Encoder-decoder attention"]
+    for name, seen in zip(names, maps.values(), strict=True):
+        choose(figure, "Attention", name)
+        for layer, label in enumerate(figure.get_by_label("Layer", exact=True).locator("option").all_inner_texts()):
+            choose(figure, "Layer", label)
+            assert lines_of(figure) == expected_lines(seen.weights[layer])
+
+
+def test_a_head_alone_and_beside_others(page, drawn, translator):
+    page.goto(drawn)
+    figure = page.locator(".figure").nth(0)
+    weights_HQK = translator.attend("1 2 3", "3 2 1").maps["encoder"].weights[0]
+    before = figure.locator(".picture").screenshot()
+    second = figure.get_by_role("button", name="Head 2")
+    second.click()
+    assert lines_of(figure) == expected_lines(weights_HQK, head=1)
+    assert figure.get_by_role("button", name="Head 1").get_attribute("aria-pressed") == "false"
+    assert figure.locator(".picture").screenshot() != before
+    second.click()
+    assert lines_of(figure) == expected_lines(weights_HQK)
+    second.click(modifiers=["Shift"])
+    assert lines_of(figure) == expected_lines(weights_HQK, head=0)
+
+
+def test_a_piece_is_followed_by_pointer_and_by_keys(page, drawn, translator):
+    page.goto(drawn)
+    figure = page.locator(".figure").nth(0)
+    weights_HQK = translator.attend("1 2 3", "3 2 1").maps["encoder"].weights[0]
+    queries = figure.locator(".piece[data-side=query]")
+    queries.nth(1).hover()
+    assert lines_of(figure) == expected_lines(weights_HQK, query=1)
+    page.mouse.move(1, 1)
+    assert lines_of(figure) == expected_lines(weights_HQK)
+    queries.nth(0).focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert lines_of(figure) == expected_lines(weights_HQK, query=2)
+    mean = weights_HQK[:, 2].mean(axis=0)
+    best = int(mean.argmax())
+    said = figure.get_by_role("status").inner_text()
+    assert said.startswith(f"3 (3) looks at {['1', '2', '3', '</s>'][best]} {mean[best]:.3f}, ")
+    page.keyboard.press("ArrowRight")
+    assert all(key == 2 for _, _, key in lines_of(figure))
+    assert "is looked at by" in figure.get_by_role("status").inner_text()
+    page.keyboard.press("Enter")
+    page.mouse.move(1, 1)
+    assert all(key == 2 for _, _, key in lines_of(figure))
+    page.keyboard.press("Escape")
+    assert lines_of(figure) == expected_lines(weights_HQK)
+
+
+def test_hostile_text_is_shown_as_it_is(page, drawn):
+    page.goto(drawn)
+    figure = page.locator(".figure").nth(1)
+    assert figure.locator("dd.input").inner_text() == HOSTILE
+    assert page.locator("img").count() == 0
+    assert page.locator("script").count() == 2
+
+
+def test_long_sentences_are_a_heat_map_that_keys_read(page, drawn, translator):
+    page.goto(drawn)
+    figure = page.locator(".figure").nth(2)
+    canvas = figure.locator("canvas")
+    canvas.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    mean_QK = translator.attend(LONG, LONG).maps["encoder"].weights[0].mean(axis=0)
+    assert figure.locator(".readout").inner_text() == f"1 (2) looks at 1 (2): {mean_QK[1, 1]:.3f}"
+    shades = "c => new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size"
+    assert canvas.evaluate(shades) > 10
+    choose(figure, "Show", "Table")
+    assert figure.locator("tbody tr").count() == figure.locator("tbody tr").nth(0).locator("td").count() == 46
+    assert figure.locator("tbody tr").nth(1).locator("td").nth(1).inner_text() == f"{mean_QK[1, 1]:.2f}"
+    choose(figure, "Show", "Lines")
+    assert figure.locator(".piece").count() == 92
+
+
+@pytest.fixture(scope="module")
+def insight(tiny_run):
+    with Server("t2t-insight", f"--output_dir=a={tiny_run.output_dir}", f"--output_dir=b={tiny_run.output_dir}") as one:
+        yield f"http://127.0.0.1:{one.port}/"
+
+
+def translated(page, address, text, target=""):
+    page.goto(address)
+    page.get_by_label("Text").fill(text)
+    page.get_by_label("Output").fill(target)
+    page.get_by_role("button", name="Translate").click()
+    page.wait_for_selector("[data-model=b] .beam")
+    page.wait_for_selector("[aria-busy=false]")
+    return page.locator("[data-model=a]"), page.locator("[data-model=b]")
+
+
+def test_a_sentence_is_translated_and_two_runs_stand_beside_each_other(page, insight, translator):
+    first, second = translated(page, insight, "7 8 9")
+    best = translator.translate(["7 8 9"])[0][0].text
+    for panel in (first, second):
+        assert panel.locator("dd.output").inner_text() == best
+        assert lines_of(panel) == expected_lines(translator.attend("7 8 9").maps["encoder"].weights[0])
+    first.get_by_role("button", name="Head 1").click()
+    assert {head for head, _, _ in lines_of(first)} == {0}
+    assert {head for head, _, _ in lines_of(second)} == {0, 1}
+
+
+def test_another_piece_is_forced_and_the_beam_goes_on_from_it(page, insight, translator):
+    panel, _ = translated(page, insight, "7 8 9")
+    ranked = panel.locator("li[data-rank='1']")
+    assert translator.translate(["7 8 9"], beam_size=4)[0][0].text in ranked.inner_text()
+    panel.locator(".beam-piece").first.click()
+    choices = panel.locator(".alternatives button.force")
+    choices.first.wait_for()
+    forced = choices.nth(2).inner_text()
+    choices.nth(2).click()
+    panel.locator(".alternatives table").wait_for(state="detached")
+    page.wait_for_function(
+        "forced => document.querySelector('[data-model=a] .beam-piece').textContent === forced", arg=forced
+    )
+    assert panel.locator("li[data-rank='1']").count() == 1
+
+
+def test_curves_are_drawn(page, insight):
+    page.goto(insight)
+    page.get_by_role("button", name="Training curves").click()
+    page.wait_for_selector(".curves figure")
+    captions = page.locator(".curves figcaption").all_inner_texts()
+    assert "train/loss" in captions
+    assert page.locator(".curves figure").nth(captions.index("train/loss")).locator("path.curve").count() == 2
+
+
+def test_mistakes_are_said_in_the_page(browser, insight):
+    page = browser.new_page()  # the browser itself complains of the status
+    page.goto(insight)
+    page.get_by_label("Text").fill("1 2")
+    page.get_by_label("Output").fill("1 " * 3000)
+    page.get_by_role("button", name="Translate").click()
+    error = page.locator("[role=alert]").first
+    error.wait_for()
+    assert error.inner_text().startswith("target 1 of 1: it has 3001 ids")
+    page.close()

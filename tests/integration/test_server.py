@@ -1,0 +1,98 @@
+"""`t2t-server` as a process: real requests, real signals, nothing lost; and mistakes before anything is loaded."""
+
+import json
+import signal
+import threading
+import time
+import urllib.request
+
+import pytest
+
+import t2t
+from benchmarks.harness.load import Server, ask_for
+from t2t.cli import insight, server
+
+TEXTS = ["1 2 3", "4 4", "9", "7 6 5 4 3 2 1"]
+
+
+@pytest.fixture(scope="module")
+def expected(tiny_run):
+    translator = t2t.load(str(tiny_run.output_dir))
+    return {text: found[0].text for text, found in zip(TEXTS, translator.translate(TEXTS), strict=True)}
+
+
+@pytest.fixture(scope="module")
+def served(tiny_run):
+    with Server("t2t-server", f"--output_dir=tiny={tiny_run.output_dir}", f"--output_dir={tiny_run.output_dir}") as one:
+        yield one
+
+
+def post(port, path, data):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", json.dumps(data).encode())
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+def page(port, path):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+        return answer.read().decode()
+
+
+def test_both_ways_of_asking_give_what_the_decoder_does(served, expected):
+    rows = post(served.port, "/v1/models/tiny:predict", {"instances": TEXTS})["predictions"]
+    assert {text: row["outputs"][0] for text, row in zip(TEXTS, rows, strict=True)} == expected
+    for model in ("tiny", "run"):
+        found = post(served.port, "/translate", {"text": TEXTS, "model": model})["translations"]
+        assert [one["outputs"][0]["text"] for one in found] == list(expected.values())
+
+
+def test_many_clients_lose_nothing_and_get_their_own_answers(served, expected):
+    load = ask_for(served.port, TEXTS, clients=8, seconds=2.0)
+    assert load.lost == 0
+    assert set(load.statuses) == {200}
+    assert {text: set(found) for text, found in load.texts.items()} == {text: {out} for text, out in expected.items()}
+
+
+def test_a_signal_lets_requests_end_and_the_exit_is_clean(tiny_run, expected):
+    with Server("t2t-server", f"--output_dir=tiny={tiny_run.output_dir}", "--batch_wait_ms=3000") as one:
+        found = []
+        asked = [
+            threading.Thread(target=lambda: found.append(post(one.port, "/translate", {"text": "1 2 3"})["text"]))
+            for _ in range(3)
+        ]
+        for thread in asked:
+            thread.start()
+        while 't2t_waiting_texts{model="tiny"} 3.0' not in page(one.port, "/metrics"):
+            time.sleep(0.05)
+        one.process.send_signal(signal.SIGTERM)
+        for thread in asked:
+            thread.join()
+        assert found == [expected["1 2 3"]] * 3
+        assert one.process.wait(60) == 0
+
+
+@pytest.mark.parametrize("main", [server.main, insight.main])
+@pytest.mark.parametrize(
+    ("flags", "status", "message"),
+    [
+        ([], 2, "--output_dir: not given; name the folder of a run"),
+        (["--output_dir=a=/nowhere"], 2, "/nowhere"),
+        (["--output_dir={run}", "--host=192.0.2.1"], 1, "cannot listen at 192.0.2.1:"),
+        (["--output_dir=a/b={run}"], 2, "model name 'a/b': it is a part of addresses"),
+        (["--output_dir={run}", "--n_best=9"], 2, "n_best=9: beam search of width 2 has from 1 to 2 hypotheses"),
+        (["--output_dir={run}", "--output_dir={run}"], 2, "two runs are to be served as 'run'; name them apart"),
+    ],
+)
+def test_mistakes(tiny_run, capsys, main, flags, status, message):
+    flags = [flag.format(run=tiny_run.output_dir) for flag in flags]
+    assert main(["t2t-server", "--port=0", *flags]) == status
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("t2t-server: error: ")
+    assert message in last
+
+
+def test_curves_are_drawn_without_a_browser(tiny_run, tmp_path, capsys):
+    flags = [f"--output_dir=a={tiny_run.output_dir}", f"--output_dir={tiny_run.output_dir}"]
+    assert insight.main(["t2t-insight", *flags, f"--plot={tmp_path / 'curves.png'}"]) == 0
+    assert "train/loss" in capsys.readouterr().out
+    assert (tmp_path / "curves.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"

@@ -1,0 +1,85 @@
+"""Looking at what a model looks at: pieces, shapes, and numbers of the same pass that scores."""
+
+import numpy as np
+import pytest
+
+from t2t.errors import UserError
+from t2t.hparams.lstm import LstmHParams
+from t2t.hparams.sections import DecodeHParams
+from t2t.inference import Translator
+from t2t.inference.attention import DECODER, ENCODER, ENCODER_DECODER, START
+from t2t.layers import attention as attention_layer
+from t2t.layers.attention_record import recorded_attention
+from t2t.models.lstm import LstmSeq2seq
+from tests.unit.inference.test_inference_translator import WORDS, Letters, LettersAlone, build
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return build(Letters)
+
+
+def test_pieces_of_both_sides_name_queries_and_keys(translator):
+    found = translator.attend("a b c", "d e")
+    assert (found.source, found.target) == ("a b c", "d e")
+    source, target = ("a", "b", "c", "</s>"), ("d", "e", "</s>")
+    sides = {kind: (seen.queries, seen.keys) for kind, seen in found.maps.items()}
+    assert sides == {
+        ENCODER: (source, source),
+        DECODER: (target, (START, "d", "e")),
+        ENCODER_DECODER: (target, source),
+    }
+    for seen in found.maps.values():
+        assert seen.weights.shape == (1, 2, len(seen.queries), len(seen.keys))
+        np.testing.assert_allclose(seen.weights.sum(axis=-1), 1.0, rtol=1e-6)
+    assert found.maps[ENCODER].layers == ("transformer/encoder/layer_0/self_attention",)
+    upper = np.triu(np.ones((3, 3), bool), 1)
+    assert not found.maps[DECODER].weights[..., upper].any()
+
+
+def test_the_weights_are_those_of_the_pass_that_gives_the_logits(translator):
+    found = translator.attend("a b c", "d e")
+    features = {"inputs": np.array([[*WORDS.encode("a b c"), 1]]), "targets": np.array([[*WORDS.encode("d e"), 1]])}
+    with recorded_attention() as record:
+        translator.model(features)
+    for seen in found.maps.values():
+        np.testing.assert_array_equal(seen.weights[0], np.asarray(record[seen.layers[0]][0])[0])
+
+
+def test_without_a_target_it_is_the_models_best(translator):
+    (best,) = translator.translate(["c b"], beam_size=3)[0]
+    found = translator.attend("c b", beam_size=3)
+    assert found.target == best.text
+    assert found.maps[DECODER].queries == tuple(map(WORDS.piece, best.ids))
+
+
+def test_long_sequences_are_whole_matrices_where_somebody_looks(translator, monkeypatch):
+    expected = translator.attend("a b c d e", "d e").maps[ENCODER].weights
+    monkeypatch.setattr(attention_layer, "BLOCKWISE_FROM", 1)
+    monkeypatch.setattr(attention_layer, "blockwise_attention", None)
+    np.testing.assert_array_equal(translator.attend("a b c d e", "d e").maps[ENCODER].weights, expected)
+
+
+def test_a_language_model_looks_back_alone():
+    found = build(LettersAlone).attend("", "a b")
+    assert set(found.maps) == {DECODER}
+    assert found.maps[DECODER].keys == (START, "a", "b")
+
+
+def test_nothing_is_recorded_where_nobody_looks(translator):
+    with recorded_attention() as record:
+        pass
+    translator.model({"inputs": np.array([[3, 1]]), "targets": np.array([[3, 1]])})
+    assert record == {}
+
+
+def test_a_model_without_attention_is_refused():
+    problem = Letters().with_encoders(dict.fromkeys(Letters().text_features, WORDS))
+    model = LstmSeq2seq(LstmHParams(hidden_size=4, num_hidden_layers=1), problem.spec())
+    with pytest.raises(UserError, match=r"model lstmseq2seq: none of its layers attends, .*; choose a run of a Trans"):
+        Translator(problem, model, DecodeHParams()).attend("a", "b")
+
+
+def test_a_target_that_is_too_long_is_refused(translator):
+    with pytest.raises(UserError, match=r"target 1 of 1: it has 1201 ids with end of sequence"):
+        translator.attend("a", "b " * 1200)

@@ -1,0 +1,130 @@
+"""The tree of a beam against the search itself, by hand and by brute force."""
+
+import numpy as np
+import pytest
+
+from t2t.errors import UserError
+from t2t.inference.beam_trace import FINISHED, KEPT, PRUNED, STOPPED, alternatives, beam_tree
+from tests.unit.inference.test_inference_translator import WORDS, Letters, LettersAlone, build, log_probs_by_hand
+
+SOURCE = "a b c"
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return build(Letters, extra_length=3)
+
+
+@pytest.fixture(scope="module")
+def tree(translator):
+    return beam_tree(translator, SOURCE)
+
+
+def ids_of(text):
+    return [*WORDS.encode(text), 1]
+
+
+def test_the_best_of_the_tree_is_what_is_translated(translator, tree):
+    (best,) = translator.translate([SOURCE])[0]
+    (first,) = [node for node in tree if node.rank == 1]
+    assert (first.ids, first.state) == (best.ids, FINISHED)
+    assert first.log_prob == pytest.approx(best.log_prob, rel=1e-5)
+    assert first.score == pytest.approx(best.score, rel=1e-5)
+
+
+def test_every_node_has_the_probability_of_its_ids_and_stands_after_its_parent(translator, tree):
+    places = {node.ids: place for place, node in enumerate(tree)}
+    assert len(places) == len(tree)
+    for place, node in enumerate(tree):
+        assert len(node.ids) == 1 or places[node.ids[:-1]] < place
+        expected = log_probs_by_hand(translator, list(node.ids), ids_of(SOURCE)).sum()
+        assert node.log_prob == pytest.approx(expected, rel=1e-4)
+
+
+def test_no_step_holds_more_than_the_beam_and_what_ends_says_when(tree):
+    children = {node.ids[:-1] for node in tree}
+    steps = max(len(node.ids) for node in tree)
+    for length in range(1, steps + 1):
+        assert sum(len(node.ids) == length and node.state != FINISHED for node in tree) <= 3
+    for node in tree:
+        if node.state == KEPT:
+            assert node.ids in children
+        elif node.state == FINISHED:
+            assert node.step == len(node.ids)
+            assert node.ids[-1] == 1 or node.step == len(ids_of(SOURCE)) + 3
+        else:
+            assert node.ids not in children
+            assert node.step == min(len(node.ids) + 1, steps)
+    assert {node.state for node in tree} >= {KEPT, FINISHED}
+
+
+def test_what_is_pruned_is_not_among_the_best_of_its_step(translator):
+    """By brute force: the best continuations of all that are held, without their ends, are what is held next."""
+    tree = beam_tree(translator, SOURCE, beam_size=2)
+    held = {(): 0.0}
+    for length in (1, 2):
+        grown = {}
+        for ids, log_prob in held.items():
+            for token, more in alternatives(translator, SOURCE, ids, 100):
+                if token != 1:
+                    grown[(*ids, token)] = log_prob + more
+        best = sorted(grown, key=grown.get)[-2:]
+        found = {node.ids: node for node in tree if len(node.ids) == length and node.state != FINISHED}
+        assert set(found) == set(best)
+        for ids in held:
+            if ids and not any(one[:-1] == ids for one in best):
+                (node,) = [node for node in tree if node.ids == ids]
+                assert (node.state, node.step) == (PRUNED, length)
+        held = {ids: grown[ids] for ids in best}
+
+
+def test_a_beginning_costs_nothing_and_is_kept(translator):
+    start = WORDS.encode("h h")
+    tree = beam_tree(translator, SOURCE, start)
+    assert all(node.ids[:2] == tuple(start)[: len(node.ids)] for node in tree)
+    (best,) = [node for node in tree if node.rank == 1]
+    expected = log_probs_by_hand(translator, list(best.ids), ids_of(SOURCE))[2:].sum()
+    assert best.log_prob == pytest.approx(expected, rel=1e-4)
+
+
+def test_alternatives_are_the_softmax_after_the_beginning(translator):
+    start = WORDS.encode("d")
+    found = alternatives(translator, SOURCE, start, 3)
+    every = {
+        token: log_probs_by_hand(translator, [*start, token], ids_of(SOURCE))[-1]
+        for token in range(1, WORDS.vocab_size)
+    }
+    best = sorted(every, key=every.get, reverse=True)[:3]
+    assert [token for token, _ in found] == best
+    np.testing.assert_allclose([value for _, value in found], [every[token] for token in best], rtol=1e-4)
+    assert len(alternatives(translator, SOURCE, (), 1000)) == WORDS.vocab_size - 1
+
+
+def test_a_language_model_goes_on_from_text_and_ids():
+    continuer = build(LettersAlone)
+    found = alternatives(continuer, "a", WORDS.encode("b"), 1)
+    assert found == alternatives(continuer, "a b", (), 1)
+    tree = beam_tree(continuer, "a", WORDS.encode("b"))
+    assert tree[0].ids == tuple(WORDS.encode("a"))
+    (best,) = continuer.translate(["a b"])[0]
+    assert [node.ids for node in tree if node.rank == 1] == [best.ids]
+
+
+def test_what_ends_with_the_search_is_stopped_not_pruned(tree):
+    last = max(len(node.ids) for node in tree)
+    stopped = [node for node in tree if node.state == STOPPED]
+    assert all(node.step == last for node in stopped)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "changes", "message"),
+    [
+        ((1,), {}, r"a beginning with id 1: ids from 2 to 10 may stand in one"),
+        ((99,), {}, r"a beginning with id 99"),
+        ((3,) * 5000, {}, r"a beginning with 5000 ids: .* fewer than 1023; take them"),
+        ((), {"beam_size": 1}, r"the tree of a beam: this search holds one hypothesis; ask for decode_method=beam"),
+    ],
+)
+def test_what_has_no_tree_is_refused(translator, prefix, changes, message):
+    with pytest.raises(UserError, match=message):
+        beam_tree(translator, SOURCE, prefix, **changes)

@@ -1,0 +1,96 @@
+"""What the page is given, asked as its script asks."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from t2t.inference.beam_trace import alternatives
+from t2t.insight.figures import figure_of
+from t2t.insight.page import APP_FILES
+from t2t.insight.routes import insight_routes
+from t2t.serving.app import Service, build_app
+from t2t.serving.models import ServedModel
+from tests.unit.inference.test_inference_translator import WORDS, Letters, build
+from tests.unit.insight.test_insight_curves import LINES, Run
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return build(Letters)
+
+
+@pytest.fixture(scope="module")
+def client(translator):
+    service = Service([ServedModel("letters", translator, 40)])
+    app = build_app(service, ["127.0.0.1"], insight_routes(service, {"letters": Run(LINES)}))
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        yield client
+
+
+def test_the_page_reads_its_own_files_and_nothing_else(client):
+    page = client.get("/")
+    assert "default-src 'none'; script-src 'self'" in page.headers["content-security-policy"]
+    addresses = re.findall(r'(?:src|href)="([^"]*)"', page.text)
+    assert {a for a in addresses if a != "data:,"} == {f"/insight/files/{name}" for name in APP_FILES}
+    for address in addresses:
+        if address != "data:,":
+            assert client.get(address).status_code == 200
+    assert json.loads(re.search(r'id="models">(.*?)</script>', page.text)[1]) == ["letters"]
+    assert client.get("/insight/files/page.py").status_code == 404
+    assert client.get("/insight/files/..%2Fpage.py").status_code == 404
+
+
+def test_a_figure_is_the_translators(client, translator):
+    found = client.post("/insight/figure", json={"source": "a b", "target": "c"}).json()
+    assert found == json.loads(json.dumps(figure_of(translator, "letters", "a b", "c")))
+    best = client.post("/insight/figure", json={"source": "a b", "model": "letters"}).json()
+    assert best["target"] == translator.translate(["a b"])[0][0].text
+
+
+def test_a_beam_names_pieces_and_parents(client, translator):
+    beam = client.post("/insight/beam", json={"source": "a b", "beam_size": 3}).json()
+    (best,) = translator.translate(["a b"])[0]
+    (first,) = [node for node in beam["nodes"] if node.get("rank") == 1]
+    assert first["text"] == best.text
+    place, ids = beam["nodes"].index(first), []
+    while place >= 0:
+        ids.insert(0, beam["nodes"][place]["id"])
+        place = beam["nodes"][place]["parent"]
+    assert tuple(ids) == best.ids
+    assert all(node["piece"] == WORDS.piece(node["id"]) for node in beam["nodes"])
+
+
+def test_alternatives_and_what_follows_when_one_is_forced(client, translator):
+    start = WORDS.encode("h")
+    asked = {"source": "a b", "prefix": start}
+    found = client.post("/insight/alternatives", json={**asked, "count": 4}).json()
+    assert found["prefix"] == [{"id": start[0], "piece": "h"}]
+    expected = alternatives(translator, "a b", start, 4)
+    assert [one["id"] for one in found["next"]] == [token for token, _ in expected]
+    np.testing.assert_allclose([one["log_prob"] for one in found["next"]], [value for _, value in expected])
+    forced = client.post("/insight/beam", json=asked).json()
+    assert {node["id"] for node in forced["nodes"] if node["parent"] < 0} == set(start)
+
+
+def test_curves_are_the_runs(client):
+    assert client.get("/insight/curves?model=letters").json()["train/loss"] == [[10, 2.5], [20, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "status", "message"),
+    [
+        ("figure", {"source": "a", "model": "x"}, 404, "model 'x' is not served"),
+        ("figure", {}, 400, "source: a list of one or more texts is wanted"),
+        ("beam", {"source": "a", "prefix": ["x"]}, 400, "prefix: a list of ids is wanted"),
+        ("beam", {"source": "a", "beam_size": 99}, 400, "beam_size 99: a whole number from 1 to 32 is wanted"),
+        ("beam", {"source": "a", "beam_size": 1}, 400, "the tree of a beam: this search holds one hypothesis"),
+        ("alternatives", {"source": "a", "prefix": [1]}, 400, "a beginning with id 1: ids from 2"),
+    ],
+)
+def test_mistakes_are_said(client, path, asked, status, message):
+    answer = client.post(f"/insight/{path}", json=asked)
+    assert answer.status_code == status
+    assert message in answer.json()["error"]

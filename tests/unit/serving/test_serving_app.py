@@ -1,0 +1,256 @@
+"""The service's addresses, asked as its clients ask them."""
+
+import threading
+
+import pytest
+from starlette.testclient import TestClient
+
+from t2t.errors import UserError
+from t2t.serving.app import RequestLimits, Service, build_app
+from t2t.serving.models import BatchLimits, ServedModel, named_run
+from tests.unit.inference.test_inference_translator import Letters, LettersAlone, build
+
+TEXTS = ["a b c", "d", "", "h g f e"]
+HOSTS = ["127.0.0.1"]
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return build(Letters)
+
+
+def client_of(*models, **limits):
+    app = build_app(Service(models, RequestLimits(**limits)), HOSTS)
+    return TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=True)
+
+
+@pytest.fixture(scope="module")
+def client(translator):
+    models = [
+        ServedModel("letters", translator, 40, n_best=2), ServedModel("other", build(Letters, seed=9), 7),
+        ServedModel("alone", build(LettersAlone), 3),
+    ]  # fmt: skip
+    with client_of(*models, most_bytes=2000, most_texts=5) as client:
+        yield client
+
+
+def expected_of(translator, n_best):
+    return [
+        [(one.text, pytest.approx(one.score, rel=1e-4)) for one in translator.translate([text], n_best)[0]]
+        if text.strip() else [("", 0.0)]
+        for text in TEXTS
+    ]  # fmt: skip
+
+
+def test_predictions_by_rows_are_those_of_the_translator(client, translator):
+    expected = expected_of(translator, 2)
+    for instances in (TEXTS, [{"text": text} for text in TEXTS]):
+        answer = client.post("/v1/models/letters:predict", json={"instances": instances})
+        assert answer.status_code == 200
+        rows = answer.json()["predictions"]
+        assert [list(zip(row["outputs"], row["scores"], strict=True)) for row in rows] == expected
+
+
+def test_predictions_by_columns_are_the_same(client, translator):
+    for inputs in (TEXTS, {"text": TEXTS}):
+        asked = {"inputs": inputs, "signature_name": "serving_default"}
+        found = client.post("/v1/models/letters/versions/40:predict", json=asked).json()["outputs"]
+        pairs = [list(zip(*row, strict=True)) for row in zip(found["outputs"], found["scores"], strict=True)]
+        assert pairs == expected_of(translator, 2)
+
+
+def test_a_plain_request_of_one_text_or_several(client, translator):
+    (best,) = translator.translate(["a b c"])[0]
+    one = client.post("/translate", json={"text": "a b c", "n_best": 1}).json()
+    output = {"text": best.text, "score": pytest.approx(best.score), "log_prob": pytest.approx(best.log_prob)}
+    assert one == {"model": "letters", "text": best.text, "translations": [{"outputs": [output], "cut": False}]}
+    many = client.post("/translate", json={"text": TEXTS, "n_best": 3}).json()
+    assert [[(o["text"], o["score"]) for o in row["outputs"]] for row in many["translations"]] == expected_of(
+        translator, 3
+    )
+    assert "text" not in many
+
+
+def test_lines_of_plain_text_give_lines(client, translator):
+    expected = [translator.translate([text])[0][0].text if text else "" for text in TEXTS]
+    plain = {"content-type": "text/plain; charset=utf-8"}
+    answer = client.post("/translate", content="\n".join(TEXTS) + "\n", headers=plain)
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert answer.text == "\n".join(expected) + "\n"
+    assert client.post("/translate", content="a b c", headers=plain).text == expected[0]
+    assert client.post("/translate", content=b"a \xff", headers=plain).status_code == 200
+
+
+def test_models_are_told_apart_by_name(client):
+    found = {
+        name: client.post("/translate", json={"text": "a b", "model": name}).json() for name in ("letters", "other")
+    }
+    assert found["letters"]["text"] != found["other"]["text"]
+    assert found["other"]["model"] == "other"
+
+
+def test_a_language_model_goes_on_from_nothing(client):
+    assert client.post("/translate", json={"text": "", "model": "alone"}).json()["text"]
+
+
+def test_long_texts_are_cut_and_said_so():
+    model = ServedModel("short", build(Letters, max_input_length=3), 1)
+    with client_of(model) as client:
+        found = client.post("/translate", json={"text": ["a b", "a b c"]}).json()["translations"]
+    assert [one["cut"] for one in found] == [False, True]
+
+
+@pytest.mark.parametrize("text", ["\ud800 a", "a\0b", "\u202e\u0000", "😀 <b>", "a\nb"])
+def test_any_text_is_answered(client, text):
+    import json
+
+    answer = client.post("/translate", content=json.dumps({"text": text}))
+    assert answer.status_code == 200
+    assert len(answer.json()["translations"]) == 1
+
+
+def test_what_is_served_is_told(client):
+    assert client.get("/v1/models").json() == {"models": ["letters", "other", "alone"]}
+    state = {"version": "40", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
+    for path in ("/v1/models/letters", "/v1/models/letters/versions/40"):
+        assert client.get(path).json() == {"model_version_status": [state]}
+    assert client.get("/healthz").json() == {"status": "ok", "models": ["letters", "other", "alone"]}
+
+
+MISTAKES = [
+    ("/v1/models/letter:predict", {"instances": ["a"]}, 404, r"model 'letter' is not served; did you mean letters"),
+    (
+        "/v1/models/letters/versions/41:predict",
+        {"instances": ["a"]},
+        404,
+        "version 41 of model 'letters' is not served",
+    ),
+    ("/v1/models/letters:predict", {}, 400, 'has either "instances", row by row, or "inputs", by columns; send one'),
+    ("/v1/models/letters:predict", {"instances": ["a"], "inputs": ["a"]}, 400, "has either"),
+    ("/v1/models/letters:predict", {"instances": []}, 400, "instances: a list of one or more texts is wanted"),
+    ("/v1/models/letters:predict", {"instances": [3]}, 400, "instances: a list of one or more texts is wanted"),
+    ("/v1/models/letters:predict", {"inputs": "a"}, 400, "inputs: a list of one or more texts is wanted"),
+    (
+        "/v1/models/letters:predict",
+        {"instances": ["a"], "signature_name": "x"},
+        400,
+        "there is serving_default; ask for",
+    ),
+    ("/v1/models/letters:predict", {"instances": ["a"] * 6}, 413, "6 texts, at most 5; send fewer at once"),
+    ("/v1/models/letters:predict", {"instances": ["a" * 3000]}, 413, "the body is larger than 2,000 bytes; send less"),
+    ("/v1/models/letters:predict", [], 400, "the body is a JSON list; send an object"),
+    ("/translate", {"text": "a", "beam": 3}, 400, "'beam' is no part of a request; there are text, model and n_best"),
+    ("/translate", {"text": "a", "n_best": "2"}, 400, "n_best '2': a whole number from 1 is wanted"),
+    ("/translate", {"text": "a", "n_best": 4}, 400, "n_best=4: beam search of width 3 has from 1 to 3 hypotheses"),
+    ("/translate", {"text": {}}, 400, "text: a list of one or more texts is wanted"),
+    (
+        "/translate",
+        {"text": "a", "model": "none"},
+        404,
+        "model 'none' is not served; .*there are letters, other, alone",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "asked", "status", "message"), MISTAKES)
+def test_mistakes_are_answered_in_one_line(client, path, asked, status, message):
+    answer = client.post(path, json=asked)
+    assert answer.status_code == status
+    (error,) = answer.json().values()
+    assert "\n" not in error
+    with pytest.raises(AssertionError, match=message):
+        raise AssertionError(error)
+
+
+def test_a_body_that_is_no_json(client):
+    answer = client.post("/translate", content="{")
+    assert (answer.status_code, answer.json()["error"][:24]) == (400, "the body is no JSON: Exp")
+    assert client.get("/translate").status_code == 405
+    assert client.get("/nowhere").status_code == 404
+
+
+def test_other_names_of_this_machine_are_refused(client):
+    assert client.get("/healthz", headers={"host": "evil.example"}).status_code == 400
+
+
+def test_what_is_counted_is_shown(client):
+    client.post("/translate", json={"text": "a"})
+    page = client.get("/metrics").text
+    assert 't2t_requests_total{asked="/translate",status="200"}' in page
+    assert 't2t_waiting_texts{model="letters"} 0.0' in page
+    assert 't2t_texts_total{model="letters"}' in page
+
+
+class Slow:
+    """A translator that answers when it is let go."""
+
+    has_inputs, reads_text, longest_input = True, True, 100
+
+    def __init__(self):
+        self.gate, self.begun = threading.Event(), threading.Semaphore(0)
+
+    def settings(self, n_best):
+        pass
+
+    def encode(self, texts):
+        return [[1]] * len(texts)
+
+    def translate_ids(self, ids, n_best, sources):
+        self.begun.release()
+        if sources != ["."]:
+            assert self.gate.wait(30)
+        return [[type("One", (), {"text": text.upper(), "score": 0.0, "log_prob": 0.0})()] for text in sources]
+
+
+@pytest.fixture
+def slow():
+    translator = Slow()
+    yield translator
+    translator.gate.set()
+
+
+def test_more_than_there_is_room_for_is_answered_429_and_the_rest_in_full(slow):
+    model = ServedModel("slow", slow, 1, limits=BatchLimits(room=2, wait_s=0.0))
+    assert slow.begun.acquire(timeout=30)
+    answers = {}
+
+    def ask(text):
+        answers[text] = client.post("/translate", json={"text": text})
+
+    with client_of(model) as client:
+        threads = [threading.Thread(target=ask, args=(text,)) for text in "abc"]
+        threads[0].start()
+        assert slow.begun.acquire(timeout=30)  # is being answered, and two may wait
+        for thread in threads[1:]:
+            thread.start()
+        while model.queue.waiting < 2:
+            pass
+        refused = client.post("/translate", json={"text": "d"})
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert refused.json() == {"error": "too much is waiting: 2 of 2 places taken; ask again later"}
+        slow.gate.set()
+        for thread in threads:
+            thread.join()
+    assert {text: answer.json()["text"] for text, answer in answers.items()} == {"a": "A", "b": "B", "c": "C"}
+
+
+def test_what_takes_too_long_is_answered_504(slow):
+    with client_of(ServedModel("slow", slow, 1), seconds=0.05) as client:
+        answer = client.post("/translate", json={"text": "a"})
+        slow.gate.set()
+    assert (answer.status_code, answer.json()) == (504, {"error": "no answer within 0.05 seconds; ask for less"})
+
+
+def test_names_of_models():
+    assert named_run("ende=/runs/one") == ("ende", "/runs/one")
+    assert named_run("/runs/base") == ("base", "/runs/base")
+    with pytest.raises(UserError, match=r"model name 'a/b': it is a part of addresses, .* give another"):
+        ServedModel("a/b", Slow(), 1)
+
+
+def test_two_models_of_one_name_are_refused(slow):
+    models = [ServedModel("one", slow, 1) for _ in range(2)]
+    with pytest.raises(UserError, match="two runs are to be served as 'one'; name them apart"):
+        Service(models)
+    for model in models:
+        model.queue.close()

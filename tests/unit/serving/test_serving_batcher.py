@@ -1,0 +1,128 @@
+"""What waits is answered together, in order, once, and only so much of it may wait."""
+
+import threading
+import time
+from concurrent.futures import CancelledError
+
+import pytest
+
+from t2t.serving.batcher import Batcher, FullError
+
+
+class Answers:
+    """Doubles numbers; holds each batch back until it is let go."""
+
+    def __init__(self, held=False):
+        self.batches, self.gate, self.begun = [], threading.Event(), threading.Semaphore(0)
+        if not held:
+            self.gate.set()
+
+    def __call__(self, items):
+        self.batches.append(list(items))
+        self.begun.release()
+        assert self.gate.wait(30)
+        if "bad" in items:
+            raise ValueError("bad item")
+        return [2 * item for item in items]
+
+
+@pytest.fixture
+def batcher(request):
+    made = []
+
+    def make(answer, **changes):
+        made.append(Batcher(answer, **{"most": 4, "wait_s": 0.0, "room": 100, "workers": 1, **changes}))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_what_comes_while_others_are_answered_is_one_batch(batcher):
+    answers = Answers(held=True)
+    queue = batcher(answers)
+    first = queue.submit([1])
+    assert answers.begun.acquire(timeout=30)
+    later = [future for item in range(2, 8) for future in queue.submit([item])]
+    assert queue.waiting == 6
+    answers.gate.set()
+    assert [future.result(30) for future in first + later] == [2, 4, 6, 8, 10, 12, 14]
+    assert answers.batches == [[1], [2, 3, 4, 5], [6, 7]]
+
+
+def test_a_batch_waits_for_others_but_not_when_it_is_full(batcher):
+    answers = Answers()
+    queue = batcher(answers, wait_s=20.0)
+    start = time.monotonic()
+    assert [future.result(15) for future in queue.submit([1, 2]) + queue.submit([3, 4])] == [2, 4, 6, 8]
+    assert time.monotonic() - start < 15
+    assert answers.batches == [[1, 2, 3, 4]]
+
+
+def test_an_item_alone_is_answered_after_its_wait(batcher):
+    queue = batcher(Answers(), wait_s=0.05)
+    start = time.monotonic()
+    assert queue.submit([5])[0].result(30) == 10
+    assert time.monotonic() - start >= 0.05
+
+
+def test_more_than_there_is_room_for_is_refused_whole(batcher):
+    answers = Answers(held=True)
+    queue = batcher(answers, room=3)
+    queue.submit([1])
+    assert answers.begun.acquire(timeout=30)
+    kept = queue.submit([2, 3])
+    with pytest.raises(FullError, match="2 of 3 places taken"):
+        queue.submit([4, 5])
+    answers.gate.set()
+    assert [future.result(30) for future in kept] == [4, 6]
+    assert answers.batches == [[1], [2, 3]]
+
+
+def test_cancelled_items_are_not_answered(batcher):
+    answers = Answers(held=True)
+    queue = batcher(answers)
+    queue.submit([1])
+    assert answers.begun.acquire(timeout=30)
+    dropped, kept = queue.submit([2, 3])
+    assert dropped.cancel()
+    answers.gate.set()
+    assert kept.result(30) == 6
+    assert answers.batches == [[1], [3]]
+    with pytest.raises(CancelledError):
+        dropped.result(1)
+
+
+def test_an_error_goes_to_its_batch_and_the_next_is_answered(batcher):
+    queue = batcher(Answers(), most=1)
+    with pytest.raises(ValueError, match="bad item"):
+        queue.submit(["bad"])[0].result(30)
+    assert queue.submit([3])[0].result(30) == 6
+
+
+def test_closing_answers_what_waits_and_takes_no_more(batcher):
+    answers = Answers(held=True)
+    queue = batcher(answers, workers=2, wait_s=60.0, most=2)
+    futures = queue.submit([1, 2, 3])
+    answers.gate.set()
+    queue.close()
+    assert [future.result(0) for future in futures] == [2, 4, 6]
+    with pytest.raises(FullError):
+        queue.submit([4])
+
+
+def test_many_threads_lose_nothing(batcher):
+    queue = batcher(Answers(), workers=4, most=7, room=10_000, wait_s=0.001)
+    found = {}
+
+    def ask(start):
+        futures = [(item, queue.submit([item])[0]) for item in range(start, start + 200)]
+        found.update({item: future.result(30) for item, future in futures})
+
+    threads = [threading.Thread(target=ask, args=(200 * i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {item: 2 * item for item in range(1600)}
