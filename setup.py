@@ -6,7 +6,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
-COMMANDS = ("trainer", "datagen", "decoder", "eval", "bleu", "evalb", "vocab", "avg_all")
+COMMANDS = ("trainer", "datagen", "decoder", "eval", "bleu", "evalb", "vocab", "avg_all", "exporter")
 
 setup(
     name="t2t",
