@@ -7,6 +7,8 @@ from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
 COMMANDS = ("trainer", "datagen", "decoder", "eval", "bleu", "evalb", "vocab", "avg_all", "exporter")
+CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
+ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
 
 setup(
     name="t2t",
@@ -36,7 +38,9 @@ setup(
     ],
     extras_require={
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
-        "test": ["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5"],
+        "ctranslate2": CTRANSLATE2,
+        "onnx": ONNX,
+        "test": ["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5", *CTRANSLATE2, *ONNX],
     },
     entry_points={
         "console_scripts": [

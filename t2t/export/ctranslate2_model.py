@@ -14,21 +14,20 @@ from t2t.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.errors import UserError
 from t2t.export.ctranslate2_spec import build_spec, complaints
 from t2t.export.job import FLOAT32, INT8, Export, ExportJob, Trial
-from t2t.export.parity import Answer, Parity, answers_of_run, compare
+from t2t.export.parity import GREEDY, Answer, Parity, answers_of_run, compare
 from t2t.features import FeatureKind
 from t2t.inference import Translator, longest_taken
 from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
 from t2t.layers.positions import sinusoids
 from t2t.models.transformer import Transformer
 from t2t.text.encoder import TextEncoder
-
-VOCABULARY_FILES = {INPUTS: "source", TARGETS: "target"}
-"""By feature: what its vocabulary's file is called, with the ending of its kind."""
+from t2t.text.files import describe_encoders, save_encoders
+from t2t.text.sentencepiece import SentencePieceEncoder
 
 INT8_TOLERANCE = 0.1
 """Nats a token that int8 may change the log-probability of an output by, in the mean."""
 
-_GREEDY = {"decode_method": "greedy"}
+_PROBABILITIES = "probabilities of the run's outputs, nats a token in the mean"
 
 
 class CTranslate2Export(Export):
@@ -53,23 +52,28 @@ class CTranslate2Export(Export):
         spec.validate()
         spec.optimize(quantization=None if self.job.quantization == FLOAT32 else self.job.quantization)
         spec.save(str(folder))
-        for name, file in VOCABULARY_FILES.items():
-            encoders[name].save(folder / f"{file}{encoders[name].file_suffix}")
+        save_encoders(folder, encoders)
 
     def prove(self, folder: Path, trial: Trial) -> dict[str, Parity]:
-        """Demands the outputs of greedy search, which every search has in common; tells how the other searches agree."""
+        """Demands the outputs of greedy search, which every search has in common, or of int8 their probabilities.
+
+        How often the two beam searches agree, which are not the same, is told.
+        """
         import ctranslate2
 
-        translator = ctranslate2.Translator(str(folder), device="cpu", compute_type=self.job.quantization)
-        asked = _Asked(translator, self.translator, trial.rows)
-        beam = self.translator.hparams.beam_size
-        greedy, beams = (
-            compare(answers_of_run(self.translator, trial.rows, **how), asked.answers(width))
-            for width, how in ((1, {**_GREEDY, "alpha": 0.0}), (beam, {"decode_method": "beam", "alpha": 0.0}))
-        )
+        loaded = ctranslate2.Translator(str(folder), device="cpu", compute_type=self.job.quantization)
+        asked = _Asked(loaded, self.translator, trial.rows)
+        expected = answers_of_run(self.translator, trial.rows, **GREEDY)
+        greedy = compare(expected, asked.answers(beam=1))
+        found = {"greedy search": greedy}
         if self.job.quantization == FLOAT32:
             greedy.demand("greedy search")
-        return {"greedy search": greedy, f"beam search of {beam} without length penalty, each its own": beams}
+        else:
+            found[_PROBABILITIES] = asked.probabilities(expected)
+            found[_PROBABILITIES].demand(_PROBABILITIES, INT8_TOLERANCE)
+        beam = self.translator.hparams.beam_size
+        beams = answers_of_run(self.translator, trial.rows, decode_method="beam", alpha=0.0)
+        return found | {f"beam search of {beam} without length penalty": compare(beams, asked.answers(beam))}
 
     def _positions(self, weights: dict[str, np.ndarray]) -> np.ndarray:
         """Returns what is added at each position, (L, D): as many as there are inputs and outputs for."""
@@ -83,20 +87,21 @@ class CTranslate2Export(Export):
     def usage(self) -> str:
         """Says what to call, with which settings, and what the search does otherwise."""
         hparams, encoders = self.translator.hparams, self.translator.problem.encoders
+        penalty = hparams.alpha if hparams.length_penalty == "power" else 0
         start = tokens_of(encoders[TARGETS])[PAD_ID]
-        files = ", ".join(f"`{name}{encoders[feature].file_suffix}`" for feature, name in VOCABULARY_FILES.items())
+        files = describe_encoders(encoders)
+        said = ", ".join(f"`{file.file}` for {feature}" for feature, file in files.items())
+        escaping = _SENTENCEPIECE if SentencePieceEncoder.kind in [file.kind for file in files.values()] else ""
         return f"""
-A CTranslate2 model, weights in {self.job.quantization}. The vocabularies are {files}: of kind
-{encoders[INPUTS].kind} and {encoders[TARGETS].kind}.{_SENTENCEPIECE if encoders[INPUTS].kind == "sentencepiece" else ""}
+A CTranslate2 model, weights in {self.job.quantization}. The vocabularies: {said}.{escaping}
 
 ```python
 import ctranslate2
 
 translator = ctranslate2.Translator("{self.job.folder.name}", compute_type="{self.job.quantization}")
 found = translator.translate_batch(
-    [pieces], beam_size={hparams.beam_size}, length_penalty={hparams.alpha if hparams.length_penalty == "power" else 0},
-    max_input_length={self._longest}, max_decoding_length=len(pieces) + 1 + {hparams.extra_length},
-    suppress_sequences=[["{start}"]],
+    [pieces], beam_size={hparams.beam_size}, length_penalty={penalty}, max_input_length={self._longest},
+    max_decoding_length=len(pieces) + 1 + {hparams.extra_length}, suppress_sequences=[["{start}"]],
 )
 print(found[0].hypotheses[0])
 ```
@@ -125,8 +130,8 @@ def _complaints(translator: Translator) -> list[str]:
     model = translator.model
     kinds = [feature.kind if feature else "absent" for feature in (model.spec.inputs, model.spec.targets)]
     if not isinstance(model, Transformer) or kinds != [FeatureKind.TOKENS] * 2:
-        return [f"it is a {type(model).__name__}, its inputs are {kinds[0]}, its targets {kinds[1]}; a Transformer from "
-                f"tokens to tokens is wanted"]  # fmt: skip
+        found = f"it is a {type(model).__name__}, its inputs are {kinds[0]}, its targets {kinds[1]}"
+        return [f"{found}; a Transformer from tokens to tokens is wanted"]
     found = complaints(model.hparams)
     if type(model.source_embedding) is not TokenEmbedding or type(model.top) is not TokenSoftmax:
         found.append("its modalities are other than those of tokens")
@@ -140,27 +145,39 @@ class _Asked:
         self._translator, self._rows = translator, rows
         self._longest, self._extra = longest_taken(ours.model, ours.hparams), ours.hparams.extra_length
         self._most = ours.model.longest_sequence
-        self._source = tokens_of(ours.problem.encoders[INPUTS])
+        source = tokens_of(ours.problem.encoders[INPUTS])
+        self._sources = [[source[token_id] for token_id in row[: self._longest - 1]] for row in rows]
         self._target = tokens_of(ours.problem.encoders[TARGETS])
         self._ids = {token: token_id for token_id, token in enumerate(self._target)}
 
     def answers(self, beam: int) -> list[list[Answer]]:
         """Returns the best output of each row; its score is its log-probability."""
-        answers: list[list[Answer]] = [[] for _ in self._rows]
+        outputs: list[tuple[int, ...]] = [()] * len(self._rows)
         for length, places in self._by_length():
             limit = min(length + 1 + self._extra, self._most or length + 1 + self._extra)
             found = self._translator.translate_batch(
-                [[self._source[token_id] for token_id in self._rows[place][:length]] for place in places],
-                beam_size=beam, length_penalty=0, max_decoding_length=limit, max_input_length=0, return_scores=True,
-                return_end_token=True, suppress_sequences=[[self._target[PAD_ID]]],
+                [self._sources[place] for place in places], beam_size=beam, length_penalty=0, max_input_length=0,
+                max_decoding_length=limit, return_end_token=True, suppress_sequences=[[self._target[PAD_ID]]],
             )  # fmt: skip
             for place, result in zip(places, found, strict=True):
-                ids = tuple(self._ids[token] for token in result.hypotheses[0])
-                answers[place] = [Answer(ids, result.scores[0])]
-        return answers
+                outputs[place] = tuple(self._ids[token] for token in result.hypotheses[0])
+        return [[Answer(*pair)] for pair in zip(outputs, self._log_probs(outputs), strict=True)]
+
+    def probabilities(self, expected: Sequence[Sequence[Answer]]) -> Parity:
+        """Returns by how many nats a token, in the mean, it finds the run's outputs more or less probable."""
+        outputs = [answers[0].ids for answers in expected]
+        scores = self._log_probs(outputs)
+        apart = sum(abs(answers[0].score - score) for answers, score in zip(expected, scores, strict=True))
+        return Parity(len(outputs), len(outputs), apart / sum(map(len, outputs)))
+
+    def _log_probs(self, outputs: Sequence[Sequence[int]]) -> list[float]:
+        """Returns the log-probability of each output; of one without end of sequence, without that of the end."""
+        targets = [[self._target[token_id] for token_id in ids if token_id != EOS_ID] for ids in outputs]
+        found = self._translator.score_batch(self._sources, targets, max_input_length=0)
+        return [float(sum(one.log_probs[: len(ids)])) for one, ids in zip(found, outputs, strict=True)]
 
     def _by_length(self) -> Iterator[tuple[int, list[int]]]:
-        """Yields rows whose outputs have the same limit, and the ids that are taken of them."""
-        lengths = [min(len(row), self._longest - 1) for row in self._rows]
+        """Yields how many ids a source has, and the places of all such: their outputs have the same limit."""
+        lengths = list(map(len, self._sources))
         for length in sorted(set(lengths)):
             yield length, [place for place, found in enumerate(lengths) if found == length]

@@ -84,7 +84,9 @@ def _fill_ends(spec: Any, weights: Mapping[str, np.ndarray], positions_LD: np.nd
 
 def _fill_layer(layer: Any, weights: Mapping[str, np.ndarray], name: str) -> None:
     attention = f"{name}/self_attention"
-    _fill(layer.self_attention.linear[0], weights, [f"{attention}/project/{part}_" for part in ("query", "key", "value")])
+    _fill(
+        layer.self_attention.linear[0], weights, [f"{attention}/project/{part}_" for part in ("query", "key", "value")]
+    )
     _fill(layer.self_attention.linear[1], weights, [f"{attention}/output/"])
     _fill_norm(layer.self_attention.layer_norm, weights, f"{attention}_residual/norm")
     if hasattr(layer, "attention"):
@@ -104,7 +106,10 @@ def _fill(linear: Any, weights: Mapping[str, np.ndarray], prefixes: Sequence[str
     kernels = [weights[f"{prefix}kernel"].T for prefix in prefixes]
     linear.weight = np.ascontiguousarray(np.concatenate(kernels))
     linear.bias = np.concatenate(
-        [weights.get(f"{prefix}bias", np.zeros(len(kernel), np.float32)) for prefix, kernel in zip(prefixes, kernels, strict=True)]
+        [
+            weights.get(f"{prefix}bias", np.zeros(len(kernel), np.float32))
+            for prefix, kernel in zip(prefixes, kernels, strict=True)
+        ]
     )
 
 

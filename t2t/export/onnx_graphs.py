@@ -1,4 +1,4 @@
-"""A run as graphs of ONNX: what is computed once an input, and one step of decoding; the search is left to who runs them.
+"""A run as graphs of ONNX: what is computed once, and one step of decoding; the search is left to who runs them.
 
 Legend: B inputs of a batch, S ids of an input, N rows decoded together, V vocabulary, C classes.
 """
@@ -17,9 +17,9 @@ from t2t.constants import EOS_ID, INPUTS, PAD_ID
 from t2t.decoding.result import SearchResult
 from t2t.errors import UserError, one_line
 from t2t.export.job import Export, ExportJob, Trial
-from t2t.export.parity import Answer, Parity, answers_of_run, compare
+from t2t.export.parity import GREEDY, Answer, Parity, answers_of_run, compare
 from t2t.features import FeatureKind
-from t2t.inference import Translator, longest_taken
+from t2t.inference import Translator
 from t2t.inference.batch_answer import classes, tokens
 from t2t.inference.batch_search import inputs_signature
 from t2t.inference.rows import Row, cut_rows, padded, reads_ids
@@ -109,27 +109,30 @@ class OnnxExport(Export):
 
     def prove(self, folder: Path, trial: Trial) -> dict[str, Parity]:
         """Demands the outputs of greedy search, or the answers."""
-        how = {} if not self._model.autoregressive else {"decode_method": "greedy", "alpha": 0.0}
-        given = trial.rows
-        expected = answers_of_run(self.translator, given, self.job.n_best if not how else 1, **how)
-        rows = cut_rows(self._model, list(trial.rows), self.translator.hparams)
-        run = _Steps(folder, self._layout, self.translator) if how else _Answers(folder, self.translator, self.job.n_best)
-        parity = compare(expected, [run(row) for row in rows])
-        what = "greedy search" if how else "answers"
+        rows = cut_rows(self._model, trial.rows, self.translator.hparams)
+        if self._model.autoregressive:
+            what, ask = "greedy search", _Steps(folder, self._layout, self.translator)
+            expected = answers_of_run(self.translator, trial.rows, **GREEDY)
+        else:
+            what, ask = "answers", _Answers(folder, self.translator, self.job.n_best)
+            expected = answers_of_run(self.translator, trial.rows, self.job.n_best)
+        parity = compare(expected, [ask(row) for row in rows])
         parity.demand(what)
         return {what: parity}
 
     def usage(self) -> str:
         """Says what the graphs are given and give."""
         if not self._model.autoregressive:
-            return f"`{MODEL}` (ONNX, opset {OPSET}) gives the logits of `inputs`; ids are zero padded, and end with 1."
+            return f"""
+`{MODEL}` (ONNX, opset {OPSET}) gives the logits of `inputs`; ids are zero padded, and each row ends with {EOS_ID}.
+"""
         return f"""
 Graphs of ONNX, opset {OPSET}; `{NAMES}` names their inputs and outputs in order.
 
-1. `{BEGIN}` is given `inputs` (ids, each row ended by {EOS_ID}, zero padded) and gives the state: first `encoded` tensors
-   that stay as they are, then `cache` tensors.
-2. `{STEP}` is given `ids` (the last id of each row, {PAD_ID} at first), `position` (0, 1, ...) and the state; it gives the
-   logits of the next id and the new cache. Id {PAD_ID} is never taken, id {EOS_ID} ends an output.
+1. `{BEGIN}` is given `inputs` (ids, each row ended by {EOS_ID}, zero padded) and gives the state: first `encoded` many
+   tensors that stay as they are, then `cache` many.
+2. `{STEP}` is given `ids` (the last id of each row, {PAD_ID} at first), `position` (0, 1, ...) and the state; it gives
+   the logits of the next id and the new cache. Id {PAD_ID} is never taken, id {EOS_ID} ends an output.
 """
 
 

@@ -10,6 +10,9 @@ from t2t.inference import Hypothesis, Translator
 TOLERANCE = 1e-3
 """What scores may differ by: absolute below 1, relative above."""
 
+GREEDY = {"decode_method": "greedy", "alpha": 0.0}
+"""The search that every search has in common, scored by log-probability: as changes of the decode hparams."""
+
 
 class ParityError(T2TError):
     """An export that does not answer as its run does, and is not kept."""
@@ -38,18 +41,19 @@ class Parity:
     first: str = ""
     """The first difference, for a person."""
 
-    def demand(self, what: str) -> None:
+    def demand(self, what: str, tolerance: float = TOLERANCE) -> None:
         """Raises ParityError where anything differs.
 
         Args:
             what: is held against the run, e.g. `greedy search`.
+            tolerance: what scores may differ by.
         """
-        if self.identical == self.inputs and self.largest_difference <= TOLERANCE:
+        if self.identical == self.inputs and self.largest_difference <= tolerance:
             return
         raise ParityError(
             f"{what}: {self.identical:,} of {self.inputs:,} outputs are those of the run and scores differ by up to "
-            f"{self.largest_difference:.2g}; all must be the same and scores within {TOLERANCE:g}; {self.first}; the "
-            f"export is not kept"
+            f"{self.largest_difference:.2g}; all must be the same and scores within {tolerance:g}; "
+            f"{self.first + '; ' if self.first else ''}the export is not kept"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -31,7 +31,9 @@ class SavedModelExport(Export):
                 f"{translator.model.spec.targets.kind}; it serves text and classes"
             )
         if translator.model.autoregressive and settings.method == "sample":
-            raise UserError("--decode_method=sample: an export searches, so that it can be held against the run; use beam")
+            raise UserError(
+                "--decode_method=sample: an export searches, so that it can be held against the run; use beam"
+            )
 
     def write(self, folder: Path) -> None:
         """Writes the SavedModel."""
@@ -50,7 +52,7 @@ class SavedModelExport(Export):
 
     def usage(self) -> str:
         """Says what to call."""
-        model, given = self.translator.model, "texts" if self._reads_text else "inputs"
+        model, given = self.translator.model, 'text=tf.constant(["a text"])' if self._reads_text else "inputs=..."
         what = "classes" if model.spec.targets.kind == FeatureKind.LABEL else "outputs"
         of = "text: string [batch]" if self._reads_text else "inputs"
         more = ", probabilities" if what == "classes" else ""
@@ -69,7 +71,7 @@ import tensorflow as tf
 import tensorflow_text  # the operations that cut text into pieces
 
 serve = tf.saved_model.load("{self.job.folder.name}").signatures["{TEXT}"]
-print(serve({"text=tf.constant(" + given + ")" if self._reads_text else "inputs=" + given})["{what}"])
+print(serve({given})["{what}"])
 ```
 
 TensorFlow Serving takes the folder as it is, as a version below a model's folder: `{{"instances": [...]}}` to

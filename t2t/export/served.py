@@ -90,7 +90,9 @@ class Served(tf.Module):
         ids_BT = self._source.encode(cleaned(text))
         longest = tf.reduce_max(tf.concat([ids_BT.row_lengths(), [0]], axis=0)) + 1
         too_long = f"a text has more than {self._longest} ids with end of sequence; cut, it has another probability"
-        with tf.control_dependencies([tf.debugging.assert_less_equal(longest, tf.cast(self._longest, tf.int64), too_long)]):
+        with tf.control_dependencies(
+            [tf.debugging.assert_less_equal(longest, tf.cast(self._longest, tf.int64), too_long)]
+        ):
             targets_BT = self._padded(self._ended(ids_BT))
         losses_BT = smoothed_cross_entropy(self._model({TARGETS: targets_BT}), targets_BT, 0.0)
         return {"log_probs": -tf.reduce_sum(losses_BT, axis=1)}

@@ -9,7 +9,9 @@ OURS = [[Answer((5, 1), -0.5, "a"), Answer((6, 1), -20.0, "b")], [Answer((7, 1),
 
 def changed(row, k, **fields):
     found = [list(answers) for answers in OURS]
-    found[row][k] = Answer(**{"ids": found[row][k].ids, "score": found[row][k].score, "text": found[row][k].text} | fields)
+    found[row][k] = Answer(
+        **{"ids": found[row][k].ids, "score": found[row][k].score, "text": found[row][k].text} | fields
+    )
     return found
 
 
@@ -30,7 +32,7 @@ def test_scores_within_tolerance_pass_absolute_below_one_and_relative_above():
     ("row", "k", "fields", "said"),
     [
         (1, 0, {"ids": (8, 1)}, "ids: 1 of 2 outputs are those of the run and scores differ by up to 0; "),
-        (1, 0, {"text": "C"}, "the first that is not is input 2: 'C' (-3.0000) instead of 'c' (-3.0000); the export is"),
+        (1, 0, {"text": "C"}, "the first that is not is input 2: 'C' (-3.0000) instead of 'c' (-3.0000); the"),
         (0, 1, {"text": "B"}, "ids: 1 of 2 outputs"),
         (0, 0, {"score": -0.6}, "ids: 2 of 2 outputs are those of the run and scores differ by up to 0.1; all must be "
          "the same and scores within 0.001"),

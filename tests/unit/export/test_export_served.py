@@ -132,7 +132,9 @@ def test_a_language_model_goes_on_and_scores():
     assert strings(found["outputs"]) == [[one.text for one in row] for row in expected]
     scores = signatures["score"](text=tf.constant(texts))["log_probs"]
     np.testing.assert_allclose(scores, translator.score([("", text) for text in texts]), rtol=1e-5)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="more than 7 ids with end of sequence; cut, it has another"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="more than 7 ids with end of sequence; cut, it has another"
+    ):
         signatures["score"](text=tf.constant(["a b c d e f g"]))
 
 
@@ -150,7 +152,10 @@ def test_classes_have_names_and_probabilities():
     ("spec", "rows"),
     [
         (FeatureSpec(kind=FeatureKind.IMAGE, shape=(3, 4, 1)), np.arange(48, dtype=np.uint8).reshape(4, 3, 4, 1)),
-        (FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=400), np.sin(np.arange(400, dtype=np.float32)).reshape(2, 200)),
+        (
+            FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=400),
+            np.sin(np.arange(400, dtype=np.float32)).reshape(2, 200),
+        ),
     ],
     ids=["pictures", "sound"],
 )
