@@ -22,21 +22,19 @@ TEXT, IDS, SCORE = "serving_default", "ids", "score"
 """Names of the signatures."""
 
 
-class Served(tf.Module):
+class Served:
     """A model with its vocabularies and a way to search, as functions of tensors alone.
 
     Args:
         translator: of the run.
         n_best: K, outputs for each input.
-        changes: of the decode hparams.
 
     Raises:
         UserError: as `Translator.settings`.
     """
 
-    def __init__(self, translator: Translator, n_best: int = 1, **changes):
-        super().__init__()
-        settings, hparams = translator.settings(n_best, **changes)
+    def __init__(self, translator: Translator, n_best: int = 1):
+        settings, hparams = translator.settings(n_best)
         self._model, self._n_best = translator.model, n_best
         self._longest = longest_taken(self._model, hparams)
         spec = self._model.spec
@@ -46,15 +44,20 @@ class Served(tf.Module):
         else:
             self._search = BatchAnswer(self._model, n_best)
         encoders, source = translator.problem.encoders, INPUTS if spec.inputs else TARGETS
-        if reads_ids(self._model):
-            self._source = graph_vocabulary(encoders[source])
+        self._source = graph_vocabulary(encoders[source]) if reads_ids(self._model) else None
+        self._target = None
         if self._gives_classes:
             self._classes = [translator.problem.decode_target(label) for label in range(spec.targets.vocab_size)]
-        elif reads_ids(self._model) and encoders.get(source) is encoders[TARGETS]:
-            self._target = self._source
         else:
-            self._target = graph_vocabulary(encoders[TARGETS])
-        self._weights = [variable.value for variable in self._model.variables]  # what a saved graph keeps
+            is_shared = self._source is not None and encoders[source] is encoders[TARGETS]
+            self._target = self._source if is_shared else graph_vocabulary(encoders[TARGETS])
+
+    def kept(self) -> tf.Module:
+        """Returns what the functions look into, which is saved with them."""
+        kept = tf.Module()
+        kept.weights = [variable.value for variable in self._model.variables]
+        kept.vocabularies = [vocabulary for vocabulary in (self._source, self._target) if vocabulary is not None]
+        return kept
 
     def signatures(self) -> dict[str, Callable]:
         """Returns the functions that others call, by name."""
@@ -88,11 +91,10 @@ class Served(tf.Module):
     def _log_probs(self, text):
         """Of each text, ln p(text), end of sequence included; of one that is too long there is none."""
         ids_BT = self._source.encode(cleaned(text))
-        longest = tf.reduce_max(tf.concat([ids_BT.row_lengths(), [0]], axis=0)) + 1
-        too_long = f"a text has more than {self._longest} ids with end of sequence; cut, it has another probability"
-        with tf.control_dependencies(
-            [tf.debugging.assert_less_equal(longest, tf.cast(self._longest, tf.int64), too_long)]
-        ):
+        longest = tf.reduce_max(tf.concat([ids_BT.row_lengths(), [0]], axis=0))
+        said = f"a text has more than {self._longest} ids with end of sequence; cut, it has another probability"
+        fits = tf.debugging.assert_less(longest, tf.constant(self._longest, tf.int64), said)
+        with tf.control_dependencies([fits]):
             targets_BT = self._padded(self._ended(ids_BT))
         losses_BT = smoothed_cross_entropy(self._model({TARGETS: targets_BT}), targets_BT, 0.0)
         return {"log_probs": -tf.reduce_sum(losses_BT, axis=1)}

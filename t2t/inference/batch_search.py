@@ -77,7 +77,7 @@ class BatchSearch:
         self._has_inputs = model.spec.inputs is not None
         sources = (inputs_signature(model), tf.TensorSpec([None], tf.int32))
         self._begin = _traced(self._first, sources)
-        batch = tf.nest.map_structure(_unknown_sizes, self._begin.structured_outputs)
+        batch = tf.nest.map_structure(unknown_sizes, self._begin.structured_outputs)
         number = tf.TensorSpec([], tf.int32)
         self._go_on = _traced(self._until, (batch, number, number))
         self._keep = _traced(_take, (batch, tf.TensorSpec([None], tf.int32)))
@@ -194,8 +194,11 @@ def _traced(function: Callable, signature: tuple) -> Callable:
     return tf.function(function, input_signature=signature, autograph=False).get_concrete_function()
 
 
-def _unknown_sizes(spec: tf.TensorSpec) -> tf.TensorSpec:
-    """The number of sentences changes, and so does an axis that begins with size 0."""
+def unknown_sizes(spec: tf.TensorSpec) -> tf.TensorSpec:
+    """Returns the kind of tensor that one of a state is at any step, given that before the first.
+
+    The number of sentences changes, and so does an axis that begins with size 0.
+    """
     sizes = [None if axis == 0 or size == 0 else size for axis, size in enumerate(spec.shape)]
     return tf.TensorSpec(sizes, spec.dtype)
 

@@ -156,9 +156,7 @@ def references_of(translator: Translator, reader: SplitReader, columns, limit: i
     return [problem.finish(source, text).text for source, text in zip(sources, texts, strict=True)]
 
 
-def texts_of(
-    problem: Problem, reader: SplitReader, columns, limit: int | None, feature: str = INPUTS
-) -> list[str]:
+def texts_of(problem: Problem, reader: SplitReader, columns, limit: int | None, feature: str = INPUTS) -> list[str]:
     """Returns the inputs of the first `limit` examples of a split as text, or another feature of them."""
     stored = (columns or {}).get(feature, feature)
     texts = reader.texts(stored, limit)

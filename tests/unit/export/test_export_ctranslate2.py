@@ -8,20 +8,14 @@ from t2t.export.ctranslate2_model import CTranslate2Export, tokens_of
 from t2t.export.job import ExportJob, Trial
 from t2t.export.parity import ParityError
 from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.hparams.sections import DecodeHParams
 from t2t.hparams.transformer_moe import TransformerMoeHParams
-from t2t.inference import Translator
-from t2t.models.transformer import Transformer
 from t2t.models.transformer_moe import TransformerMoe
-from t2t.problems.text_problems import Text2Self, Text2Text
 from t2t.text.byte import ByteEncoder
 from t2t.text.subword import SubwordEncoder
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS
 from t2t.text.token import TokenEncoder
-from tests.builders import randomise, tiny_hparams, tiny_transformer
+from tests.letters import TEXTS, WORDS, letters, letters_alone, translator_of
 
-WORDS = TokenEncoder("abcdefgh")
-TEXTS = ["a b c", "d", "h g f e d c b a", "a b c d", "e e e"]
 FORMS = {
     "as in the paper": {},
     "norms before sub-layers": {"norm_position": "pre"},
@@ -37,30 +31,6 @@ FORMS = {
 }
 
 
-class Letters(Text2Text):
-    """Letters to letters."""
-
-    name = "letters"
-
-    def generate_samples(self, split, source):
-        raise NotImplementedError
-
-
-class LettersAlone(Text2Self):
-    """Letters alone."""
-
-    name = "letters_alone"
-
-    def generate_samples(self, split, source):
-        raise NotImplementedError
-
-
-def built(model=None, inputs=WORDS, **changes):
-    problem = Letters().with_encoders({"inputs": inputs, "targets": WORDS})
-    model = model or tiny_transformer(problem.spec(), **changes)
-    return Translator(problem, model, DecodeHParams(extra_length=5, beam_size=3))
-
-
 def tried(translator, folder, quantization="float32"):
     made = CTranslate2Export(translator, ExportJob(folder=folder, format="ctranslate2", quantization=quantization))
     made.write(folder)
@@ -69,30 +39,30 @@ def tried(translator, folder, quantization="float32"):
 
 @pytest.mark.parametrize("changes", FORMS.values(), ids=FORMS)
 def test_every_form_of_the_network_searches_as_ours(changes, tmp_path):
-    made, trial = tried(built(**changes), tmp_path)
+    made, trial = tried(translator_of(letters(), **changes), tmp_path)
     found = made.prove(tmp_path, trial)
     assert found["greedy search"].identical == len(TEXTS)
     assert found["greedy search"].largest_difference < 1e-4
 
 
 def test_two_vocabularies_stay_two(tmp_path):
-    made, trial = tried(built(inputs=TokenEncoder("hgfedcbaxyz")), tmp_path)
+    made, trial = tried(translator_of(letters(TokenEncoder("hgfedcbaxyz"))), tmp_path)
     made.prove(tmp_path, trial)
     names = {path.name for path in tmp_path.iterdir()}
     assert names >= {"source_vocabulary.json", "target_vocabulary.json", "vocab.inputs.token.tokens"}
 
 
 def test_weights_that_are_not_the_runs_are_found_out(tmp_path):
-    translator = built()
+    translator = translator_of(letters())
     made, trial = tried(translator, tmp_path)
     table = translator.model.target_embedding.table
     table.assign(np.asarray(table)[::-1])
-    with pytest.raises(ParityError, match=r"greedy search: . of 5 outputs are those of the run"):
+    with pytest.raises(ParityError, match=r"greedy search: . of 6 outputs are those of the run"):
         made.prove(tmp_path, trial)
 
 
 def test_int8_is_held_to_the_probabilities_of_the_runs_outputs(tmp_path):
-    translator = built()
+    translator = translator_of(letters())
     made, trial = tried(translator, tmp_path, "int8")
     (label,) = [what for what in made.prove(tmp_path, trial) if what.startswith("probabilities of the run's outputs")]
     table = translator.model.target_embedding.table
@@ -111,28 +81,25 @@ def test_int8_is_held_to_the_probabilities_of_the_runs_outputs(tmp_path):
 )
 def test_what_it_cannot_hold_is_said(changes, said, tmp_path):
     with pytest.raises(UserError, match=f"--format=ctranslate2: it cannot hold this model: {said}"):
-        tried(built(**changes), tmp_path)
+        tried(translator_of(letters(), **changes), tmp_path)
 
 
 def test_mixtures_of_experts_are_refused(tmp_path):
-    spec = Letters().with_encoders({"inputs": WORDS, "targets": WORDS}).spec()
     hparams = TransformerMoeHParams(hidden_size=8, filter_size=12, num_heads=2, num_hidden_layers=2)
     with pytest.raises(UserError, match="it has no mixtures of experts as these"):
-        tried(built(TransformerMoe(hparams, spec)), tmp_path)
+        tried(translator_of(letters(), TransformerMoe, hparams), tmp_path)
 
 
 def test_other_kinds_are_refused(tmp_path):
-    problem = LettersAlone().with_encoders({"targets": WORDS})
-    alone = Translator(problem, tiny_transformer(problem.spec()), DecodeHParams())
     with pytest.raises(
         UserError, match="its inputs are absent, its targets tokens; a Transformer from tokens to tokens"
     ):
-        tried(alone, tmp_path)
+        tried(translator_of(letters_alone()), tmp_path)
     targets = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=WORDS.vocab_size)
     image = FeatureSpec(kind=FeatureKind.IMAGE, shape=(3, 4, 1))
     spec = ProblemSpec(name="letters", features={"inputs": image, "targets": targets})
     with pytest.raises(UserError, match="it is a Transformer, its inputs are image"):
-        tried(built(randomise(Transformer(tiny_hparams(), spec))), tmp_path)
+        tried(translator_of(letters(), spec=spec), tmp_path)
 
 
 def test_tokens_of_a_vocabulary_are_all_different():

@@ -7,67 +7,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.constants import EOS_ID
 from t2t.decoding.result import NO_HYPOTHESIS
 from t2t.errors import UserError
 from t2t.export.job import ExportJob
 from t2t.export.saved_model import SavedModelExport, ask
 from t2t.export.served import Served
 from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.hparams.sections import DecodeHParams
-from t2t.inference import Translator
 from t2t.inference.rows import padded
-from t2t.models.transformer import Transformer
 from t2t.models.transformer_encoder import TransformerEncoder
-from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text
-from t2t.text.label import LabelEncoder
-from t2t.text.token import TokenEncoder
-from tests.builders import numpy, randomise, tiny_hparams
+from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
 
-WORDS = TokenEncoder("abcdefgh")
-TEXTS = ["a b c", "d", "h g f e d c b a", "a b c d", "e  e e ", "never seen"]
-DECODING = {"extra_length": 5, "beam_size": 3, "max_input_length": 7}
-
-
-class Letters(Text2Text):
-    """Letters to letters."""
-
-    name = "letters"
-
-    def generate_samples(self, split, source):
-        raise NotImplementedError
-
-
-class LettersAlone(Text2Self):
-    """Letters alone."""
-
-    name = "letters_alone"
-
-    def generate_samples(self, split, source):
-        raise NotImplementedError
-
-
-class Moods(Text2Class):
-    """Letters to one of three classes."""
-
-    name, class_labels = "moods", ("good", "bad", "so so")
-
-    def generate_samples(self, split, source):
-        raise NotImplementedError
-
-
-def build(problem, model_class=Transformer, spec=None, seed=5):
-    model = randomise(model_class(tiny_hparams(), spec or problem.spec()), seed)
-    if model_class is Transformer:
-        table = numpy(model.target_embedding.table)
-        table[EOS_ID] = 0.0  # so that the end of sequence is seldom the likeliest
-        model.target_embedding.table.assign(table)
-    return Translator(problem, model, DecodeHParams(**DECODING))
+DECODING = {"max_input_length": 7}
 
 
 @pytest.fixture(scope="module")
 def translator():
-    return build(Letters().with_encoders(dict.fromkeys(("inputs", "targets"), WORDS)))
+    return translator_of(letters(), decoding=DECODING)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +79,7 @@ def test_a_batch_is_as_its_texts_alone(signatures):
 
 
 def test_a_language_model_goes_on_and_scores():
-    translator = build(LettersAlone().with_encoders({"targets": WORDS}))
+    translator = translator_of(letters_alone(), decoding=DECODING)
     signatures = Served(translator, 2).signatures()
     texts = ["a b", "", "c d e"]
     expected = translator.translate(texts, 2)
@@ -139,8 +94,7 @@ def test_a_language_model_goes_on_and_scores():
 
 
 def test_classes_have_names_and_probabilities():
-    problem = Moods().with_encoders({"inputs": WORDS, "targets": LabelEncoder(Moods.class_labels)})
-    translator = build(problem, TransformerEncoder)
+    translator = translator_of(moods(), TransformerEncoder)
     found = Served(translator, 3).signatures()["serving_default"](text=tf.constant(TEXTS))
     expected = translator.translate(TEXTS, 3)
     assert strings(found["classes"]) == [[one.text for one in row] for row in expected]
@@ -161,8 +115,8 @@ def test_classes_have_names_and_probabilities():
 )
 def test_inputs_that_are_no_text_are_given_as_they_are(spec, rows):
     targets = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=WORDS.vocab_size)
-    problem = Letters().with_encoders({"targets": WORDS})
-    translator = build(problem, spec=ProblemSpec(name="letters", features={"inputs": spec, "targets": targets}))
+    spec = ProblemSpec(name="letters", features={"inputs": spec, "targets": targets})
+    translator = translator_of(letters(), spec=spec)
     signatures = Served(translator).signatures()
     expected = translator.translate_ids(list(rows))
     found = signatures["serving_default"](inputs=tf.constant(rows))
@@ -190,6 +144,6 @@ def test_what_is_saved_answers_the_same(translator, tmp_path):
     ],
 )
 def test_what_cannot_be_served_is_refused(translator, tmp_path, hparams, n_best, said):
-    asked = Translator(translator.problem, translator.model, DecodeHParams(**DECODING, **hparams))
+    asked = translator_of(translator.problem, decoding=hparams)
     with pytest.raises(UserError, match=said):
         SavedModelExport(asked, ExportJob(folder=tmp_path, format="saved_model", n_best=n_best))
