@@ -101,7 +101,8 @@ import ctranslate2
 translator = ctranslate2.Translator("{self.job.folder.name}", compute_type="{self.job.quantization}")
 found = translator.translate_batch(
     [pieces], beam_size={hparams.beam_size}, length_penalty={penalty}, max_input_length={self._longest},
-    max_decoding_length=len(pieces) + 1 + {hparams.extra_length}, suppress_sequences=[["{start}"]],
+    min_decoding_length=0, max_decoding_length=len(pieces) + 1 + {hparams.extra_length},
+    suppress_sequences=[["{start}"]],
 )
 print(found[0].hypotheses[0])
 ```
@@ -157,7 +158,8 @@ class _Asked:
             limit = min(length + 1 + self._extra, self._most or length + 1 + self._extra)
             found = self._translator.translate_batch(
                 [self._sources[place] for place in places], beam_size=beam, length_penalty=0, max_input_length=0,
-                max_decoding_length=limit, return_end_token=True, suppress_sequences=[[self._target[PAD_ID]]],
+                min_decoding_length=0, max_decoding_length=limit, return_end_token=True,
+                suppress_sequences=[[self._target[PAD_ID]]],
             )  # fmt: skip
             for place, result in zip(places, found, strict=True):
                 outputs[place] = tuple(self._ids[token] for token in result.hypotheses[0])

@@ -17,18 +17,17 @@ from t2t.text.token import TokenEncoder
 from tests.letters import TEXTS, WORDS, letters, letters_alone, translator_of
 
 FORMS = {
-    "as in the paper": {},
-    "norms before sub-layers": {"norm_position": "pre"},
-    "biases of attention": {"attention_bias": True},
-    "learned positions": {"positions": "learned"},
-    "no positions": {"positions": "none"},
-    "sines first": {"sinusoid_layout": "split"},
-    "a target space": {"target_space_embedding": True},
-    "tables of their own": {"shared_embedding": False, "shared_embedding_and_softmax_weights": False},
-    "stacks of two heights": {"num_encoder_layers": 1, "num_decoder_layers": 3},
-    "gelu": {"activation": "gelu"},
-    "silu, another epsilon": {"activation": "silu", "norm_epsilon": 0.1},
-}
+    "norms before, biases, learned positions, tables of their own, gelu": {
+        "norm_position": "pre", "attention_bias": True, "positions": "learned", "shared_embedding": False,
+        "shared_embedding_and_softmax_weights": False, "activation": "gelu",
+    },
+    "no positions, stacks of two heights, silu, another epsilon": {
+        "positions": "none", "num_encoder_layers": 1, "num_decoder_layers": 3, "activation": "silu",
+        "norm_epsilon": 0.1,
+    },
+    "sines first, a target space": {"sinusoid_layout": "split", "target_space_embedding": True},
+}  # fmt: skip
+"""Beside the paper's."""
 
 
 def tried(translator, folder, quantization="float32"):

@@ -8,24 +8,12 @@ from t2t.errors import UserError
 from t2t.export.job import ExportJob, Trial
 from t2t.export.onnx_graphs import OnnxExport
 from t2t.export.parity import ParityError
-from t2t.hparams.conv_s2s import conv_s2s_tiny
-from t2t.hparams.lstm import lstm_attention_tiny
-from t2t.models.conv_s2s import ConvS2s
-from t2t.models.lstm import LstmSeq2seqAttention
 from t2t.models.transformer_encoder import TransformerEncoder
 from tests.letters import TEXTS, letters, letters_alone, moods, translator_of
 
-
-def small(hparams_set):
-    return hparams_set().replace(hidden_size=8, max_length=32).freeze().model
-
-
 MODELS = {
-    "a Transformer": lambda: translator_of(letters()),
-    "with norms before sub-layers": lambda: translator_of(letters(), norm_position="pre", positions="learned"),
+    "a Transformer": lambda: translator_of(letters(), norm_position="pre", positions="learned"),
     "a language model": lambda: translator_of(letters_alone()),
-    "LSTMs": lambda: translator_of(letters(), LstmSeq2seqAttention, small(lstm_attention_tiny)),
-    "convolutions": lambda: translator_of(letters(), ConvS2s, small(conv_s2s_tiny)),
 }
 
 
