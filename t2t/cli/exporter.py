@@ -66,11 +66,7 @@ def main(values: flags.FlagValues) -> int:
         folder=folder,
         data_dir=values["data_dir"].value,
     )
-    report = exporting.export_run(loaded, wanted)
-    for what, found in report["parity"].items():
-        print(
-            f"{what}: {found['identical']:,} of {found['inputs']:,} outputs identical, scores within "
-            f"{found['largest_difference']:.1g}"
-        )
+    for what, parity in exporting.export_run(loaded, wanted).items():
+        print(f"{what}: {parity}")
     print(f"exported to {folder}")
     return 0

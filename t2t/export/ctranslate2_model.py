@@ -170,7 +170,7 @@ class _Asked:
         outputs = [answers[0].ids for answers in expected]
         scores = self._log_probs(outputs)
         apart = sum(abs(answers[0].score - score) for answers, score in zip(expected, scores, strict=True))
-        return Parity(len(outputs), len(outputs), apart / sum(map(len, outputs)))
+        return Parity(len(outputs), None, apart / sum(map(len, outputs)))
 
     def _log_probs(self, outputs: Sequence[Sequence[int]]) -> list[float]:
         """Returns the log-probability of each output; of one without end of sequence, without that of the end."""

@@ -13,6 +13,7 @@ from t2t.errors import UserError
 from t2t.export.ctranslate2_model import CTranslate2Export
 from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.onnx_graphs import OnnxExport
+from t2t.export.parity import Parity
 from t2t.export.saved_model import SavedModelExport
 from t2t.inference import Translator
 
@@ -29,7 +30,7 @@ REPORT, README = "t2t_export.json", "README.md"
 log = logging.getLogger("t2t")
 
 
-def export(translator: Translator, job: ExportJob, inputs: Sequence[Any]) -> dict[str, Any]:
+def export(translator: Translator, job: ExportJob, inputs: Sequence[Any]) -> dict[str, Parity]:
     """Makes an export, tries it, and gives it its name.
 
     Args:
@@ -38,7 +39,7 @@ def export(translator: Translator, job: ExportJob, inputs: Sequence[Any]) -> dic
         inputs: texts to try it on, or arrays of what is no text; blank texts, which no model is asked, are left out.
 
     Returns:
-        the report that lies in its folder.
+        how its answers compare with the run's, by what was asked; the report in its folder says so, too.
 
     Raises:
         UserError: something is there already, nothing to try it on, or a model or setting that the format cannot hold.
@@ -55,10 +56,10 @@ def export(translator: Translator, job: ExportJob, inputs: Sequence[Any]) -> dic
     with os_errors_as_machine_errors(f"cannot write {job.folder}"), new_folder(job.folder) as folder:
         made.write(folder)
         log.info("written; asking it and the run %s inputs", f"{len(trial.rows):,}")
-        report = _report(job, made.prove(folder, trial))
-        (folder / REPORT).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        parity = made.prove(folder, trial)
+        (folder / REPORT).write_text(json.dumps(_report(job, parity), indent=2) + "\n", encoding="utf-8")
         (folder / README).write_text(_readme(job, made), encoding="utf-8")
-    return report
+    return parity
 
 
 def check_folder(folder: Path) -> None:
@@ -76,7 +77,7 @@ def _trial(translator: Translator, inputs: Sequence[Any]) -> Trial:
     return Trial(translator.encode(inputs), inputs) if is_text else Trial(inputs, None)
 
 
-def _report(job: ExportJob, parity: dict) -> dict[str, Any]:
+def _report(job: ExportJob, parity: dict[str, Parity]) -> dict[str, Any]:
     return {
         "format": job.format,
         "quantization": job.quantization,

@@ -34,8 +34,8 @@ class Parity:
     """How the outputs of an export and of its run compare."""
 
     inputs: int
-    identical: int
-    """Inputs whose outputs are the same to the id and to the letter."""
+    identical: int | None
+    """Inputs whose outputs are the same to the id and to the letter; None where they are given."""
     largest_difference: float
     """Of the scores of outputs that are the same, as `TOLERANCE` has it."""
     first: str = ""
@@ -48,12 +48,15 @@ class Parity:
             what: is held against the run, e.g. `greedy search`.
             tolerance: what scores may differ by.
         """
-        if self.identical == self.inputs and self.largest_difference <= tolerance:
+        if self.identical in (None, self.inputs) and self.largest_difference <= tolerance:
             return
-        raise ParityError(
-            f"{what}: {self.identical:,} of {self.inputs:,} outputs are those of the run and scores differ by up to "
-            f"{self.largest_difference:.2g}; all must be the same and scores within {tolerance:g}; "
-            f"{self.first + '; ' if self.first else ''}the export is not kept"
+        wanted = f"all must be the same and scores within {tolerance:g}"
+        raise ParityError(f"{what}: {self}; {wanted}; {self.first + '; ' if self.first else ''}the export is not kept")
+
+    def __str__(self) -> str:
+        same = "" if self.identical is None else f"{self.identical:,} of "
+        return (
+            f"{same}{self.inputs:,} outputs are those of the run, scores differ by up to {self.largest_difference:.1g}"
         )
 
     def to_dict(self) -> dict[str, Any]:

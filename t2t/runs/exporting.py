@@ -11,6 +11,7 @@ from t2t.constants import DEV, INPUTS, TARGETS
 from t2t.errors import UserError
 from t2t.export.exporting import check_folder, export
 from t2t.export.job import ExportJob
+from t2t.export.parity import Parity
 from t2t.features import FeatureKind
 from t2t.inference import Translator
 from t2t.inference.batch_answer import most_answers
@@ -39,8 +40,8 @@ class Wanted:
     data_dir: str
 
 
-def export_run(loaded: LoadedRun, wanted: Wanted) -> dict[str, Any]:
-    """Makes an export of a run; returns its report, see `t2t.export.exporting.export`.
+def export_run(loaded: LoadedRun, wanted: Wanted) -> dict[str, Parity]:
+    """Makes an export of a run; returns how the two compare, see `t2t.export.exporting.export`.
 
     Raises:
         UserError: the format cannot hold the model, nothing to try it on, or see `export`.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t.export.parity import Answer, ParityError, compare
+from t2t.export.parity import Answer, Parity, ParityError, compare
 
 OURS = [[Answer((5, 1), -0.5, "a"), Answer((6, 1), -20.0, "b")], [Answer((7, 1), -3.0, "c")]]
 
@@ -31,10 +31,10 @@ def test_scores_within_tolerance_pass_absolute_below_one_and_relative_above():
 @pytest.mark.parametrize(
     ("row", "k", "fields", "said"),
     [
-        (1, 0, {"ids": (8, 1)}, "ids: 1 of 2 outputs are those of the run and scores differ by up to 0; "),
+        (1, 0, {"ids": (8, 1)}, "ids: 1 of 2 outputs are those of the run, scores differ by up to 0; "),
         (1, 0, {"text": "C"}, "the first that is not is input 2: 'C' (-3.0000) instead of 'c' (-3.0000); the"),
         (0, 1, {"text": "B"}, "ids: 1 of 2 outputs"),
-        (0, 0, {"score": -0.6}, "ids: 2 of 2 outputs are those of the run and scores differ by up to 0.1; all must be "
+        (0, 0, {"score": -0.6}, "ids: 2 of 2 outputs are those of the run, scores differ by up to 0.1; all must be "
          "the same and scores within 0.001"),
     ],
 )  # fmt: skip
@@ -54,3 +54,11 @@ def test_formats_of_ids_alone_are_held_to_the_ids():
     bare = [[Answer(answer.ids, answer.score) for answer in answers] for answers in OURS]
     compare(OURS, bare).demand("ids")
     assert compare(OURS, [bare[0], [Answer((8, 1), -3.0)]]).identical == 1
+
+
+def test_where_outputs_are_given_their_scores_count_alone():
+    parity = Parity(3, None, 0.02)
+    assert str(parity) == "3 outputs are those of the run, scores differ by up to 0.02"
+    parity.demand("probabilities", 0.05)
+    with pytest.raises(ParityError, match=r"probabilities: 3 outputs .* scores within 0.001; the export is not kept"):
+        parity.demand("probabilities")
