@@ -6,8 +6,13 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
-COMMANDS = ("trainer", "datagen", "decoder", "eval", "bleu", "evalb", "vocab", "avg_all", "server", "insight")
+COMMANDS = (
+    "trainer", "datagen", "decoder", "eval", "bleu", "evalb", "vocab", "avg_all", "exporter", "server", "insight",
+)  # fmt: skip
 SERVE = ["starlette>=1.0,<2", "uvicorn>=0.40,<1", "prometheus_client>=0.22,<1", "matplotlib>=3.9,<4"]
+CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
+TEST = ["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5", "httpx2"]
+ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
 
 setup(
     name="t2t",
@@ -39,7 +44,9 @@ setup(
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
         "serve": SERVE,
         "browser": ["playwright>=1.50"],
-        "test": ["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5", "httpx2", *SERVE],
+        "ctranslate2": CTRANSLATE2,
+        "onnx": ONNX,
+        "test": [*TEST, *SERVE, *CTRANSLATE2, *ONNX],
     },
     entry_points={
         "console_scripts": [

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +52,32 @@ def write_atomically(path: Path, content: bytes) -> None:
     except OSError:
         with contextlib.suppress(OSError):
             temporary.unlink()
+        raise
+    fsync_dir(path.parent)
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Yields an empty folder beside the one to make, which takes its name at the end of the `with` block.
+
+    Where the block fails, nothing of it stays.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(TEMPORARY + path.name)
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
+        for inner in sorted(temporary.rglob("*")):
+            (fsync_dir if inner.is_dir() else fsync_file)(inner)
+        fsync_dir(temporary)
+        os.rename(temporary, path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
         raise
     fsync_dir(path.parent)
 

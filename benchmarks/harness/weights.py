@@ -35,7 +35,7 @@ def export(run_dir: Path, file: Path) -> dict[str, Any]:
         file: the .npz to write.
 
     Returns:
-        its sizes, as `Config.to_dict` names them, `vocab_size` and `epsilon` of the norms.
+        its sizes, as `Config.to_dict` names them, `vocab_size`, `epsilon` of the norms, and its `hparams`.
 
     Raises:
         UserError: no run, or a network that the drivers do not build.
@@ -61,6 +61,7 @@ def export(run_dir: Path, file: Path) -> dict[str, Any]:
         "dropout": 0.0,
         "vocab_size": len(table),
         "epsilon": hparams["norm_epsilon"],
+        "hparams": hparams,
     }
 
 

@@ -1,7 +1,7 @@
 """The programs that the project is compared with: what each runs in, and which module drives it there.
 
-The modules of this folder but this one run in the peer's environment, where nothing of the project is installed: they
-import `benchmarks.harness.child`, numpy, and the peer.
+The modules of this folder but this one run in the peer's environment, where nothing that the project needs is
+installed: they import `benchmarks.harness.child`, numpy, the peer, and of the project at most what needs no more.
 """
 
 import dataclasses

@@ -183,12 +183,16 @@ def logging_to_stderr() -> Iterator[None]:
     handler = _AboveBars(sys.stderr)
     handler.setFormatter(_Lines())
     level = logger.level
+    # absl, with which TensorFlow logs, gives the root a handler where it has none: lines would be shown twice.
+    silent = logging.NullHandler()
+    logging.getLogger().addHandler(silent)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:
         yield
     finally:
         logger.removeHandler(handler)
+        logging.getLogger().removeHandler(silent)
         logger.setLevel(level)
 
 

@@ -3,6 +3,8 @@
 Legend: B rows of a batch, P positions, V vocabulary, C classes, K hypotheses of each.
 """
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 from keras import ops
@@ -24,7 +26,7 @@ class BatchAnswer:
 
     def __init__(self, model: SequenceModel, count: int = 1):
         self._model, self._count = model, count
-        self._compiled = tf.function(self._answers, [inputs_signature(model)], autograph=False)
+        self._compiled = tf.function(self.whole, [inputs_signature(model)], autograph=False)
 
     def __call__(self, inputs: np.ndarray) -> SearchResult:
         """Returns the hypotheses of a batch, numpy arrays; a score is the log-probability.
@@ -37,7 +39,8 @@ class BatchAnswer:
         """
         return SearchResult(*(field.numpy() for field in self._compiled(tf.constant(inputs))))
 
-    def _answers(self, inputs) -> SearchResult:
+    def whole(self, inputs: Any, places: Any = None) -> SearchResult:
+        """Returns the same hypotheses as tensors, to be part of another graph."""
         logits = self._model({INPUTS: inputs})
         if self._model.spec.targets.kind == FeatureKind.LABEL:
             return classes(logits, self._count)

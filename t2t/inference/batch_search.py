@@ -82,7 +82,7 @@ class BatchSearch:
         self._has_inputs = model.spec.inputs is not None
         sources = (inputs_signature(model), tf.TensorSpec([None], tf.int32))
         self._begin = _traced(self._first, sources)
-        self._batch = batch = tf.nest.map_structure(_unknown_sizes, self._begin.structured_outputs)
+        self._batch = batch = tf.nest.map_structure(unknown_sizes, self._begin.structured_outputs)
         self._go_on = _traced(self._until, (batch, _NUMBER, _NUMBER))
         self._keep = _traced(_take, (batch, tf.TensorSpec([None], tf.int32)))
         self._result = _traced(lambda searched: self._rules(searched).result(searched.progress), (batch,))
@@ -146,6 +146,12 @@ class BatchSearch:
     def _go_on_from_prefix(self) -> Callable:
         batch = self._batch._replace(prefix=tf.TensorSpec([None, None], tf.int32))
         return _traced(self._until, (batch, _NUMBER, _NUMBER))
+
+    def whole(self, ids_BS: Any, places_B: Any) -> SearchResult:
+        """Returns the same hypotheses as tensors, with no host between the steps: to be part of another graph."""
+        searched = self._begin(ids_BS, places_B)
+        searched, _ = self._go_on(searched, ops.max(searched.limits), tf.constant(0))
+        return self._result(searched)
 
     def _first(self, ids_BS, places_B) -> _Searched:
         rows = self._settings.rows_per_sentence
@@ -218,8 +224,11 @@ def _traced(function: Callable, signature: tuple) -> Callable:
     return tf.function(function, input_signature=signature, autograph=False).get_concrete_function()
 
 
-def _unknown_sizes(spec: tf.TensorSpec) -> tf.TensorSpec:
-    """The number of sentences changes, and so does an axis that begins with size 0."""
+def unknown_sizes(spec: tf.TensorSpec) -> tf.TensorSpec:
+    """Returns the kind of tensor that one of a state is at any step, given that before the first.
+
+    The number of sentences changes, and so does an axis that begins with size 0.
+    """
     sizes = [None if axis == 0 or size == 0 else size for axis, size in enumerate(spec.shape)]
     return tf.TensorSpec(sizes, spec.dtype)
 

@@ -131,8 +131,8 @@ def decode_examples(
     if reader.features[stored].kind == FeatureKind.TOKENS:
         rows = [ids[:-1] for ids in _rows_of(reader, limit, stored)]
     else:
-        rows = list(_arrays_of(reader, limit, stored))
-    sources = _sources_of(problem, reader, columns, limit) if problem.finishes else None
+        rows = list(arrays_of(reader, limit, stored))
+    sources = texts_of(problem, reader, columns, limit) if problem.finishes else None
     return translator.translate_ids(rows, n_best, sources=sources, **changes)
 
 
@@ -144,7 +144,7 @@ def references_of(translator: Translator, reader: SplitReader, columns, limit: i
     problem = translator.problem
     stored = (columns or {}).get(TARGETS, TARGETS)
     if translator.model.spec.targets.kind == FeatureKind.LABEL:
-        return [problem.decode_target(int(class_id)) for class_id in _arrays_of(reader, limit, stored)]
+        return [problem.decode_target(int(class_id)) for class_id in arrays_of(reader, limit, stored)]
     texts = reader.texts(stored, limit)
     if texts is None:
         if reader.split == TRAIN and not problem.encoders[TARGETS].lossless:
@@ -152,15 +152,17 @@ def references_of(translator: Translator, reader: SplitReader, columns, limit: i
         texts = [problem.decode_target(ids) for ids in _rows_of(reader, limit, stored)]
     if not problem.finishes:
         return texts
-    sources = _sources_of(problem, reader, columns, limit)
+    sources = texts_of(problem, reader, columns, limit)
     return [problem.finish(source, text).text for source, text in zip(sources, texts, strict=True)]
 
 
-def _sources_of(problem: Problem, reader: SplitReader, columns, limit: int | None) -> list[str]:
-    """Returns the inputs of the first `limit` examples of a split as text."""
-    stored = (columns or {}).get(INPUTS, INPUTS)
+def texts_of(problem: Problem, reader: SplitReader, columns, limit: int | None, feature: str = INPUTS) -> list[str]:
+    """Returns the inputs of the first `limit` examples of a split as text, or another feature of them."""
+    stored = (columns or {}).get(feature, feature)
     texts = reader.texts(stored, limit)
-    return [problem.encoders[INPUTS].decode(ids) for ids in _rows_of(reader, limit, stored)] if texts is None else texts
+    if texts is not None:
+        return texts
+    return [problem.encoders[feature].decode(ids) for ids in _rows_of(reader, limit, stored)]
 
 
 def decode_and_score(translator: Translator, data: OpenData, split: str, n_best: int = 1, **changes) -> DecodedSplit:
@@ -192,11 +194,11 @@ def limit_of(data: OpenData, split: str, hparams: HParams, eval_steps: int) -> i
 
 def _rows_of(reader: SplitReader, limit: int | None, stored: str) -> Iterator[list[int]]:
     """Yields the ids of examples, end of sequence included."""
-    for row in _arrays_of(reader, limit, stored):
+    for row in arrays_of(reader, limit, stored):
         yield row.tolist()
 
 
-def _arrays_of(reader: SplitReader, limit: int | None, stored: str) -> Iterator[np.ndarray]:
+def arrays_of(reader: SplitReader, limit: int | None, stored: str) -> Iterator[np.ndarray]:
     """Yields a feature of examples, whatever it is, each without padding."""
     indices = np.arange(min(len(reader), limit or len(reader)))
     if reader.is_sequence(stored):

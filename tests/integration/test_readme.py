@@ -108,6 +108,11 @@ def test_own_files(folder):
     """Six updates of a model of width 16 on 300 made-up pairs stand for the long training; the rest is as it is."""
     run(folder, "own-files", short=True)
     assert len(lines_of(folder / "dev.out")) == 12
+    printed = run(folder, "export").splitlines()
+    assert [line for line in printed if line.startswith("exported to ")] == [
+        "exported to served/mine/1", "exported to mine_ct2", "exported to mine_onnx"
+    ]  # fmt: skip
+    assert "serving_default and ids: 12 of 12 outputs are those of the run" in printed[0]
 
 
 @pytest.mark.slow

@@ -7,7 +7,14 @@ import sys
 
 import pytest
 
-from t2t.atomic import LockedError, append_line, exclusive_lock, os_errors_as_machine_errors, write_atomically
+from t2t.atomic import (
+    LockedError,
+    append_line,
+    exclusive_lock,
+    new_folder,
+    os_errors_as_machine_errors,
+    write_atomically,
+)
 from t2t.errors import MachineError
 
 
@@ -112,3 +119,29 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path):
         holder.communicate()
     with exclusive_lock(file):
         pass
+
+
+def test_a_new_folder_has_its_name_once_it_is_whole(tmp_path):
+    target = tmp_path / "deep" / "folder"
+    with new_folder(target) as folder:
+        (folder / "inner").mkdir()
+        (folder / "inner" / "file").write_text("content")
+        assert not target.exists()
+    assert (target / "inner" / "file").read_text() == "content"
+    assert os.listdir(target.parent) == ["folder"]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), Killed()])
+def test_a_new_folder_that_fails_leaves_nothing(tmp_path, error):
+    (tmp_path / ".tmp-folder").mkdir()
+    (tmp_path / ".tmp-folder" / "left over").write_text("by a crash")
+
+    def fill():
+        with new_folder(tmp_path / "folder") as folder:
+            assert list(folder.iterdir()) == []
+            (folder / "file").write_text("half")
+            raise error
+
+    with pytest.raises(type(error)):
+        fill()
+    assert list(tmp_path.iterdir()) == []

@@ -14,29 +14,10 @@ from t2t.hparams.transformer import TransformerHParams
 from t2t.inference import Translator, longest_taken
 from t2t.inference.batch_search import BatchSearch
 from t2t.models.transformer import Transformer
-from t2t.problems.text_problems import Text2Self, Text2Text
 from t2t.text.token import TokenEncoder
+from tests.letters import WORDS, Letters, LettersAlone
 
-WORDS = TokenEncoder("abcdefgh")
 TEXTS = ["a b c", "d", "", "h g f e d c b a", "a b c d", "e e e"]
-
-
-class Letters(Text2Text):
-    """Letters to letters."""
-
-    name = "letters"
-
-    def generate_samples(self, split, source):
-        raise NotImplementedError
-
-
-class LettersAlone(Text2Self):
-    """Letters alone."""
-
-    name = "letters_alone"
-
-    def generate_samples(self, split, source):
-        raise NotImplementedError
 
 
 def build(problem_class, seed=7, words=WORDS, positions="sinusoidal", **decoding):

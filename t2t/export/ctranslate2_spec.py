@@ -1,0 +1,117 @@
+"""Our Transformer as a specification of CTranslate2, filled with our weights.
+
+It needs numpy and CTranslate2 alone, so that it runs where nothing else of the project does.
+
+Legend: D width, E width of a layer's output, L positions, V vocabulary.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from t2t.constants import EOS_ID, PAD_ID, UNK_ID
+from t2t.hparams.transformer import TransformerHParams
+
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
+_NORM = ("gamma", "beta")
+
+
+def complaints(hparams: TransformerHParams) -> list[str]:
+    """Returns what CTranslate2 has no layer for; empty where it holds the network."""
+    found = []
+    if hparams.self_attention_window:
+        found.append(f"self_attention_window={hparams.self_attention_window}: its attention sees every position")
+    for name in ("key_channels", "value_channels"):
+        if getattr(hparams, name) != hparams.hidden_size:
+            found.append(f"attention_{name}={getattr(hparams, name)}: its heads share the hidden_size channels")
+    if any(hparams.experts_in(layer) for layer in range(max(hparams.encoder_layers, hparams.decoder_layers))):
+        found.append("it has no mixtures of experts as these")
+    return found
+
+
+def build_spec(
+    hparams: TransformerHParams,
+    weights: Mapping[str, np.ndarray],
+    positions_LD: np.ndarray,
+    source_tokens: Sequence[str],
+    target_tokens: Sequence[str],
+) -> Any:
+    """Returns a `ctranslate2.specs.TransformerSpec`, filled; it has no `complaints`.
+
+    Args:
+        hparams: of the model.
+        weights: by variable path, without the model's name.
+        positions_LD: what is added to embeddings at each position, (L, D) float32.
+        source_tokens: V strings, all different; ids are their places.
+        target_tokens: the same of the other side.
+    """
+    from ctranslate2.specs import TransformerSpec, common_spec
+
+    spec = TransformerSpec.from_config(
+        (hparams.encoder_layers, hparams.decoder_layers),
+        hparams.num_heads,
+        pre_norm=hparams.norm_position == "pre",
+        activation=common_spec.Activation[_ACTIVATIONS[hparams.activation]],
+    )
+    spec.register_source_vocabulary(list(source_tokens))
+    spec.register_target_vocabulary(list(target_tokens))
+    spec.config.bos_token = spec.config.eos_token = target_tokens[EOS_ID]
+    spec.config.unk_token, spec.config.decoder_start_token = target_tokens[UNK_ID], target_tokens[PAD_ID]
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = hparams.norm_epsilon
+    _fill_ends(spec, weights, positions_LD)
+    for stack, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
+        for number, layer in enumerate(stack.layer):
+            _fill_layer(layer, weights, f"{name}/layer_{number}")
+        if stack.pre_norm:
+            _fill_norm(stack.layer_norm, weights, f"{name}/final_norm")
+    return spec
+
+
+def _fill_ends(spec: Any, weights: Mapping[str, np.ndarray], positions_LD: np.ndarray) -> None:
+    """Fills embeddings, positions and the output layer; tables that are one stay one in the file."""
+    target_VD = weights["target_embedding/table"]
+    (source,) = spec.encoder.embeddings
+    source.weight = weights.get("source_embedding/table", target_VD)
+    spec.decoder.embeddings.weight = target_VD
+    spec.decoder.projection.weight = weights.get("output_embedding/table", target_VD)
+    spec.decoder.start_from_zero_embedding = True
+    spec.decoder.position_encodings.encodings = positions_LD
+    # What names the target is added to every source position, and so are these.
+    spec.encoder.position_encodings.encodings = positions_LD + weights.get("target_space", np.float32(0.0))
+
+
+def _fill_layer(layer: Any, weights: Mapping[str, np.ndarray], name: str) -> None:
+    attention = f"{name}/self_attention"
+    _fill(
+        layer.self_attention.linear[0], weights, [f"{attention}/project/{part}_" for part in ("query", "key", "value")]
+    )
+    _fill(layer.self_attention.linear[1], weights, [f"{attention}/output/"])
+    _fill_norm(layer.self_attention.layer_norm, weights, f"{attention}_residual/norm")
+    if hasattr(layer, "attention"):
+        attention = f"{name}/encdec_attention"
+        query, keys_values, output = layer.attention.linear
+        _fill(query, weights, [f"{attention}/project/query_"])
+        _fill(keys_values, weights, [f"{attention}/project/{part}_" for part in ("key", "value")])
+        _fill(output, weights, [f"{attention}/output/"])
+        _fill_norm(layer.attention.layer_norm, weights, f"{attention}_residual/norm")
+    _fill(layer.ffn.linear_0, weights, [f"{name}/ffn/inner/"])
+    _fill(layer.ffn.linear_1, weights, [f"{name}/ffn/outer/"])
+    _fill_norm(layer.ffn.layer_norm, weights, f"{name}/ffn_residual/norm")
+
+
+def _fill(linear: Any, weights: Mapping[str, np.ndarray], prefixes: Sequence[str]) -> None:
+    """Fills a linear layer with kernels (D, E), transposed, one below the other, and their biases."""
+    kernels = [weights[f"{prefix}kernel"].T for prefix in prefixes]
+    linear.weight = np.ascontiguousarray(np.concatenate(kernels))
+    linear.bias = np.concatenate(
+        [
+            weights.get(f"{prefix}bias", np.zeros(len(kernel), np.float32))
+            for prefix, kernel in zip(prefixes, kernels, strict=True)
+        ]
+    )
+
+
+def _fill_norm(norm: Any, weights: Mapping[str, np.ndarray], name: str) -> None:
+    norm.gamma, norm.beta = (weights[f"{name}/{part}"] for part in _NORM)

@@ -1,0 +1,25 @@
+"""Vocabularies as TensorFlow operations: texts to ids and back inside a graph, where no Python runs."""
+
+import tensorflow as tf
+
+from t2t.export.in_graph.base import GraphVocabulary
+from t2t.export.in_graph.byte import GraphByte
+from t2t.export.in_graph.sentencepiece import GraphSentencePiece
+from t2t.export.in_graph.subword import GraphSubword
+from t2t.export.in_graph.words import GraphWords
+from t2t.text.encoder import TextEncoder
+
+VOCABULARIES: dict[str, type[GraphVocabulary]] = {
+    "byte": GraphByte,
+    "sentencepiece": GraphSentencePiece,
+    "subword": GraphSubword,
+    "token": GraphWords,
+    "word_list": GraphWords,
+}
+"""By kind of vocabulary, see `t2t.text`."""
+
+
+def graph_vocabulary(encoder: TextEncoder) -> GraphVocabulary:
+    """Returns a vocabulary of text as operations; its tables live where they are made, on the processor."""
+    with tf.device("CPU"):
+        return VOCABULARIES[encoder.kind](encoder)

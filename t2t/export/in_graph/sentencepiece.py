@@ -1,0 +1,47 @@
+"""Pieces of a SentencePiece model, see `t2t.text.sentencepiece`.
+
+Legend: B texts, N rows of ids, P pieces.
+"""
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from t2t.export.in_graph.base import GraphVocabulary
+from t2t.text.sentencepiece import ESCAPE, PIECE_MARKER, SentencePieceEncoder, unescape
+
+_GUARD = "."
+
+
+class GraphSentencePiece(GraphVocabulary):
+    """The model file itself, run by tensorflow-text, between the two replacements of `escape` and `unescape`."""
+
+    def __init__(self, encoder: SentencePieceEncoder):
+        self._tokenizer = tf_text.SentencepieceTokenizer(encoder.to_bytes(), out_type=tf.int32)
+        pieces = [encoder.piece(token_id) for token_id in range(encoder.vocab_size)]
+        self._guard = pieces.index(f"<0x{ord(_GUARD):02X}>")
+        self._loses_space = [_loses_space(encoder, token_id, piece) for token_id, piece in enumerate(pieces)]
+
+    def encode(self, texts_B):
+        """Pieces of the escaped text."""
+        escaped_B = tf.strings.regex_replace(texts_B, ESCAPE, ESCAPE + "0")
+        return self._tokenizer.tokenize(tf.strings.regex_replace(escaped_B, PIECE_MARKER, ESCAPE + "1"))
+
+    def decode(self, ids_NP):
+        """Bytes that are not UTF-8 become U+FFFD."""
+        # tensorflow-text takes away all spaces that a text begins with, SentencePiece itself one: something stands
+        # before them, and is taken off together with that one.
+        rows = ids_NP.nrows(out_type=tf.int32)
+        guarded_NP = tf.concat([tf.fill([rows, 1], self._guard), ids_NP], axis=1)
+        first_N = guarded_NP[:, :2].to_tensor(shape=[None, 2])[:, 1]
+        starts_N = len(_GUARD) + tf.cast(tf.gather(self._loses_space, first_N), tf.int32)
+        guarded_N = self._tokenizer.detokenize(guarded_NP)
+        escaped_N = tf.strings.substr(guarded_N, starts_N, tf.strings.length(guarded_N))
+        return tf.strings.regex_replace(
+            tf.strings.regex_replace(escaped_N, ESCAPE + "1", PIECE_MARKER), ESCAPE + "0", ESCAPE
+        )
+
+
+def _loses_space(encoder: SentencePieceEncoder, token_id: int, piece: str) -> bool:
+    """Tells whether the space that a piece begins with is left out where a text begins with it."""
+    alone = encoder.decode_ids([token_id])
+    return piece.startswith(PIECE_MARKER) and alone != unescape(piece.replace(PIECE_MARKER, " "))

@@ -1,0 +1,46 @@
+"""Words of a list, see `t2t.text.token` and `t2t.text.word_list`.
+
+Legend: B texts, N rows of ids, P pieces.
+"""
+
+import tensorflow as tf
+
+from t2t.constants import UNK_ID
+from t2t.export.in_graph.base import WHITE, GraphVocabulary, joined, table
+from t2t.text.encoder import TextEncoder
+from t2t.text.word_list import UNKNOWN, WordListEncoder
+
+_NONE = -1
+
+
+class GraphWords(GraphVocabulary):
+    """Words set apart by white space.
+
+    A word that is not on a list without a word for unknown ones stops the graph, as it stops the decoder.
+    """
+
+    def __init__(self, encoder: TextEncoder):
+        self._words = [encoder.piece(token_id) for token_id in range(encoder.vocab_size)]
+        if isinstance(encoder, WordListEncoder):
+            ids = {word: token_id for token_id, word in enumerate(self._words)}
+            unknown = next((ids[word] for word in UNKNOWN if word in ids), _NONE)
+        else:  # the words of the list come after the reserved ones, which no text holds
+            ids = {word: token_id for token_id, word in enumerate(self._words) if token_id > UNK_ID}
+            unknown = UNK_ID
+        self._complete = unknown == _NONE
+        self._ids = table(list(ids), list(ids.values()), unknown, tf.int32)
+
+    def encode(self, texts_B):
+        """One id a word."""
+        spaced_B = tf.strings.strip(tf.strings.regex_replace(texts_B, f"[{WHITE}]+", " "))
+        words_BP = tf.strings.split(spaced_B)
+        ids_P = self._ids.lookup(words_BP.flat_values)
+        if self._complete:
+            said = f"a word is not on the list, which has no {UNKNOWN[0]} for unknown words"
+            with tf.control_dependencies([tf.debugging.assert_greater(ids_P, _NONE, said)]):
+                ids_P = tf.identity(ids_P)
+        return words_BP.with_flat_values(ids_P)
+
+    def decode(self, ids_NP):
+        """The words with a space between each two."""
+        return joined(tf.gather(self._words, ids_NP), " ")

@@ -1,0 +1,143 @@
+"""What a served model answers: texts in and texts out, with the search of the library in between, as one graph.
+
+Legend: B inputs of a batch, S ids of an input, K hypotheses of each, T ids of an output, C classes.
+"""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from t2t.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
+from t2t.decoding.result import NO_HYPOTHESIS
+from t2t.export.in_graph import graph_vocabulary
+from t2t.export.in_graph.base import cleaned, is_blank
+from t2t.features import FeatureKind
+from t2t.inference import Translator, longest_taken
+from t2t.inference.batch_answer import BatchAnswer
+from t2t.inference.batch_search import BatchSearch, inputs_signature
+from t2t.inference.rows import reads_ids
+from t2t.losses import smoothed_cross_entropy
+
+TEXT, IDS, SCORE = "serving_default", "ids", "score"
+"""Names of the signatures."""
+
+
+class Served:
+    """A model with its vocabularies and a way to search, as functions of tensors alone.
+
+    Args:
+        translator: of the run.
+        n_best: K, outputs for each input.
+
+    Raises:
+        UserError: as `Translator.settings`.
+    """
+
+    def __init__(self, translator: Translator, n_best: int = 1):
+        settings, hparams = translator.settings(n_best)
+        self._model, self._n_best = translator.model, n_best
+        self._longest = longest_taken(self._model, hparams)
+        spec = self._model.spec
+        self._gives_classes = spec.targets.kind == FeatureKind.LABEL
+        if self._model.autoregressive:
+            self._search = BatchSearch(self._model, settings, hparams.extra_length)
+        else:
+            self._search = BatchAnswer(self._model, n_best)
+        encoders, source = translator.problem.encoders, INPUTS if spec.inputs else TARGETS
+        self._source = graph_vocabulary(encoders[source]) if reads_ids(self._model) else None
+        self._target = None
+        if self._gives_classes:
+            self._classes = [translator.problem.decode_target(label) for label in range(spec.targets.vocab_size)]
+        else:
+            is_shared = self._source is not None and encoders[source] is encoders[TARGETS]
+            self._target = self._source if is_shared else graph_vocabulary(encoders[TARGETS])
+
+    def kept(self) -> tf.Module:
+        """Returns what the functions look into, which is saved with them."""
+        kept = tf.Module()
+        kept.weights = [variable.value for variable in self._model.variables]
+        kept.vocabularies = [vocabulary for vocabulary in (self._source, self._target) if vocabulary is not None]
+        return kept
+
+    def signatures(self) -> dict[str, Callable]:
+        """Returns the functions that others call, by name."""
+        given = inputs_signature(self._model)
+        if not reads_ids(self._model):
+            inputs = tf.TensorSpec(given.shape, given.dtype, name="inputs")
+            return {TEXT: _traced(self._texts_of_arrays, inputs), IDS: _traced(self._ids_of_arrays, inputs)}
+        text = tf.TensorSpec([None], tf.string, name="text")
+        found = {TEXT: _traced(self._texts_of_texts, text)}
+        found[IDS] = _traced(self._ids_of_ids, tf.TensorSpec([None, None], tf.int32, name="inputs"))
+        if self._model.spec.inputs is None:
+            found[SCORE] = _traced(self._log_probs, text)
+        return found
+
+    # === Signatures ===
+
+    def _texts_of_texts(self, text):
+        text = cleaned(text)
+        result = self._searched(self._rows(self._source.encode(text)))
+        return self._as_text(result, is_blank(text) if self._model.spec.inputs else None)
+
+    def _ids_of_ids(self, inputs):
+        return self._as_ids(self._searched(self._rows(tf.RaggedTensor.from_tensor(inputs, padding=PAD_ID))))
+
+    def _texts_of_arrays(self, inputs):
+        return self._as_text(self._searched(inputs))
+
+    def _ids_of_arrays(self, inputs):
+        return self._as_ids(self._searched(inputs))
+
+    def _log_probs(self, text):
+        """Of each text, ln p(text), end of sequence included; of one that is too long there is none."""
+        ids_BT = self._source.encode(cleaned(text))
+        longest = tf.reduce_max(tf.concat([ids_BT.row_lengths(), [0]], axis=0))
+        said = f"a text has more than {self._longest} ids with end of sequence; cut, it has another probability"
+        fits = tf.debugging.assert_less(longest, tf.constant(self._longest, tf.int64), said)
+        with tf.control_dependencies([fits]):
+            targets_BT = self._padded(self._ended(ids_BT))
+        losses_BT = smoothed_cross_entropy(self._model({TARGETS: targets_BT}), targets_BT, 0.0)
+        return {"log_probs": -tf.reduce_sum(losses_BT, axis=1)}
+
+    # === Parts ===
+
+    def _rows(self, ids_BS: tf.RaggedTensor) -> tf.Tensor:
+        """Returns inputs cut to what the model takes and ended, (B, S); beginnings of outputs do not end."""
+        ids_BS = ids_BS[:, : self._longest - 1]
+        return self._padded(self._ended(ids_BS) if self._model.spec.inputs else ids_BS)
+
+    def _ended(self, ids_BS):
+        return tf.concat([ids_BS, tf.fill([ids_BS.nrows(out_type=tf.int32), 1], EOS_ID)], axis=1)
+
+    def _padded(self, ids_BS):
+        ids_BS = ids_BS.to_tensor(PAD_ID)
+        return tf.pad(ids_BS, [[0, 0], [0, tf.maximum(1 - tf.shape(ids_BS)[1], 0)]])
+
+    def _searched(self, inputs):
+        result = self._search.whole(inputs, tf.range(tf.shape(inputs)[0]))
+        return type(result)(*(field[:, : self._n_best] for field in result))
+
+    def _as_ids(self, result):
+        return {"ids": result.ids, "lengths": result.lengths, "scores": result.scores, "log_probs": result.log_probs}
+
+    def _as_text(self, result, is_blank_B=None):
+        shape = [-1, self._n_best]
+        if self._gives_classes:
+            texts_BK = tf.gather(self._classes, result.ids[:, :, 0])
+        else:
+            ids_NT = tf.reshape(result.ids, [-1, tf.shape(result.ids)[2]])
+            kept_NT = tf.not_equal(ids_NT, PAD_ID) & tf.not_equal(ids_NT, EOS_ID)
+            texts_BK = tf.reshape(self._target.decode(tf.ragged.boolean_mask(ids_NT, kept_NT)), shape)
+        scores_BK, log_probs_BK = result.scores, result.log_probs
+        if is_blank_B is not None:
+            certain_1K = tf.constant([[0.0] + [NO_HYPOTHESIS] * (self._n_best - 1)])
+            texts_BK = tf.where(is_blank_B[:, None], "", texts_BK)
+            scores_BK = tf.where(is_blank_B[:, None], certain_1K, scores_BK)
+            log_probs_BK = tf.where(is_blank_B[:, None], certain_1K, log_probs_BK)
+        if self._gives_classes:
+            return {"classes": texts_BK, "scores": scores_BK, "probabilities": tf.exp(log_probs_BK)}
+        return {"outputs": texts_BK, "scores": scores_BK}
+
+
+def _traced(function: Callable, spec: tf.TensorSpec) -> Callable:
+    return tf.function(function, input_signature=[spec], autograph=False).get_concrete_function()

@@ -1,0 +1,148 @@
+"""`t2t-exporter`: what it makes answers without the run and without this library, and is not kept unless it does."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import t2t
+from t2t.cli import decoder, exporter
+from t2t.export import saved_model
+
+LINES = ["1 2 3", "", "  ", "9 8 7 6 5 4 3 2 1", "0", "7 seven 7", " ".join("0123456789" * 4), "4\t4\u00a05"]
+
+ALONE = """
+import json, sys
+sys.modules["t2t"] = None  # the library cannot be imported
+folder = sys.argv[1]
+"""
+SERVE = """
+import tensorflow as tf
+import tensorflow_text
+
+loaded = tf.saved_model.load(folder).signatures
+lines = json.load(sys.stdin)
+found = loaded["serving_default"](text=tf.constant(lines))
+print(json.dumps([[[t.decode() for t in row] for row in found["outputs"].numpy()], found["scores"].numpy().tolist()]))
+"""
+CTRANSLATE2 = """
+import ctranslate2
+
+translator = ctranslate2.Translator(folder)
+words = [line.split() for line in json.load(sys.stdin)]
+found = translator.translate_batch(words, beam_size=1, max_decoding_length=9, suppress_sequences=[["<pad>"]])
+print(json.dumps([" ".join(one.hypotheses[0]) for one in found]))
+"""
+
+
+def alone(script, folder, lines):
+    """Runs a script in a fresh process that has the exported folder alone; returns what it printed."""
+    command = [sys.executable, "-c", ALONE + script, str(folder)]
+    done = subprocess.run(command, input=json.dumps(lines), capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def exported(tiny_run, tmp_path, *flags):
+    """Exports a copy of the run that is gone afterwards; returns the export's folder and report."""
+    run, folder = tmp_path / "run", tmp_path / "served" / "1"
+    shutil.copytree(tiny_run.output_dir, run)
+    asked = [f"--output_dir={run}", f"--data_dir={tiny_run.data_dir}", f"--export_dir={folder}", *flags]
+    assert exporter.main(["t2t-exporter", *asked]) == 0
+    shutil.rmtree(run)
+    assert [path.name for path in folder.parent.iterdir()] == ["1"]
+    return folder, json.loads((folder / "t2t_export.json").read_text())
+
+
+def test_a_saved_model_answers_as_the_decoder_without_run_and_library(tiny_run, tmp_path, capsys):
+    folder, report = exported(tiny_run, tmp_path, "--n_best=2")
+    assert "serving_default and ids: 12 of 12 outputs are those of the run" in capsys.readouterr().out
+    assert report["format"] == "saved_model"
+    assert report["run"] | {"step": 40, "model": "transformer"} == report["run"]
+    assert report["parity"]["serving_default and ids"]["identical"] == 12
+
+    source, target = tmp_path / "lines", tmp_path / "out"
+    source.write_text("".join(line + "\n" for line in LINES))
+    flags = [f"--decode_from_file={source}", f"--decode_to_file={target}", "--n_best=2", "--output_format=jsonl"]
+    assert decoder.main(["t2t-decoder", f"--output_dir={tiny_run.output_dir}", *flags]) == 0
+    expected = [json.loads(line)["hypotheses"] for line in target.read_text().splitlines()]
+    texts, scores = alone(SERVE, folder, LINES)
+    for found, score, wanted in zip(texts, scores, expected, strict=True):
+        assert found[: len(wanted)] == [one["text"] for one in wanted]
+        assert score[: len(wanted)] == pytest.approx([one["score"] for one in wanted], abs=1e-4)
+
+
+def test_search_and_checkpoint_are_those_that_are_asked_for(tiny_run, tmp_path):
+    lines = tmp_path / "lines"
+    lines.write_text("1 2\n3 3 3\n5\n")
+    flags = ["--checkpoint=20", "--decode_beam_size=3", "--decode_alpha=1.5", "--decode_extra_length=1"]
+    folder, report = exported(tiny_run, tmp_path, *flags, f"--parity_file={lines}", "--parity_lines=2")
+    assert report["run"]["step"] == 20
+    assert report["parity"]["serving_default and ids"]["inputs"] == 2
+    translator = t2t.load(str(tiny_run.output_dir), checkpoint="20")
+    expected = translator.translate(["1 2", "3 3 3"], beam_size=3, alpha=1.5, extra_length=1)
+    texts, scores = alone(SERVE, folder, ["1 2", "3 3 3"])
+    assert texts == [[found.text] for (found,) in expected]
+    assert scores == [[pytest.approx(found.score, abs=1e-4)] for (found,) in expected]
+
+
+def test_a_model_of_ctranslate2_answers_without_run_and_library(tiny_run, tmp_path, capsys):
+    folder, _ = exported(tiny_run, tmp_path, "--format=ctranslate2")
+    assert "greedy search: 12 of 12 outputs are those of the run" in capsys.readouterr().out
+    found = alone(CTRANSLATE2, folder, ["1 2 3 4", "5 5 6 7"])
+    translator = t2t.load(str(tiny_run.output_dir))
+    expected = translator.translate(["1 2 3 4", "5 5 6 7"], decode_method="greedy")
+    assert found == [one.text for (one,) in expected]
+    vocabulary = "vocab.shared.token.tokens"
+    assert (folder / vocabulary).read_bytes() == (tiny_run.output_dir / "vocab" / vocabulary).read_bytes()
+    assert "beam_size=2" in (folder / "README.md").read_text()
+
+
+def test_int8_is_smaller(tiny_run, tmp_path):
+    folder, report = exported(tiny_run, tmp_path, "--format=ctranslate2", "--quantization=int8")
+    assert report["quantization"] == "int8"
+    assert report["parity"]["greedy search"]["inputs"] == 12
+    assert json.loads((folder / "config.json").read_text())["eos_token"] == "</s>"
+
+
+def test_graphs_of_onnx_search_as_the_run(tiny_run, tmp_path, capsys):
+    folder, _ = exported(tiny_run, tmp_path, "--format=onnx")
+    assert "greedy search: 12 of 12 outputs are those of the run" in capsys.readouterr().out
+    assert {path.name for path in folder.iterdir()} >= {"begin.onnx", "step.onnx", "graphs.json"}
+
+
+def test_what_answers_otherwise_is_not_kept(tiny_run, tmp_path, capsys, monkeypatch):
+    ask = saved_model.ask
+    monkeypatch.setattr(saved_model, "ask", lambda *arguments: ask(*arguments)[::-1])
+    folder = tmp_path / "served"
+    assert exporter.main(["t2t-exporter", *tiny_run.flags, f"--export_dir={folder}"]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("t2t-exporter: error: serving_default and ids: ")
+    assert said.endswith("the export is not kept")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ([], "--export_dir: not given; name the folder to make"),
+        (["--export_dir={there}"], "it is there already; name another, or remove it first"),
+        (["--export_dir={new}", "--data_dir={there}"], "or give lines of text to try the export on with --parity_file"),
+        (
+            ["--export_dir={new}", "--parity_file=/dev/null"],
+            "there is nothing to try the export on; give --parity_file",
+        ),
+        (["--export_dir={new}", "--quantization=int8"], "--quantization=int8: saved_model has float32; ask for that"),
+        (["--export_dir={new}", "--n_best=3"], "n_best=3: beam search of width 2 has from 1 to 2 hypotheses"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_written(tiny_run, tmp_path, capsys, flags, said):
+    there = tmp_path / "there"
+    there.mkdir()
+    flags = [flag.format(there=there, new=tmp_path / "new") for flag in flags]
+    data = [] if any("data_dir" in flag for flag in flags) else [f"--data_dir={tiny_run.data_dir}"]
+    assert exporter.main(["t2t-exporter", f"--output_dir={tiny_run.output_dir}", *data, *flags]) == 2
+    assert said in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]

@@ -1,0 +1,65 @@
+"""Problems of letters, and translators of small models on them, for tests of what serves a model."""
+
+from t2t.constants import EOS_ID
+from t2t.hparams.sections import DecodeHParams
+from t2t.inference import Translator
+from t2t.models.transformer import Transformer
+from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text
+from t2t.text.label import LabelEncoder
+from t2t.text.token import TokenEncoder
+from tests.builders import numpy, randomise, tiny_hparams
+
+WORDS = TokenEncoder("abcdefgh")
+TEXTS = ["a b c", "d", "h g f e d c b a", "a b c d", "e  e e ", "never seen"]
+
+
+class Letters(Text2Text):
+    """Letters to letters."""
+
+    name = "letters"
+
+    def generate_samples(self, split, source):
+        raise NotImplementedError
+
+
+class LettersAlone(Text2Self):
+    """Letters alone."""
+
+    name = "letters_alone"
+
+    def generate_samples(self, split, source):
+        raise NotImplementedError
+
+
+class Moods(Text2Class):
+    """Letters to one of three classes."""
+
+    name, class_labels = "moods", ("good", "bad", "so so")
+
+    def generate_samples(self, split, source):
+        raise NotImplementedError
+
+
+def letters(inputs=WORDS):
+    """Letters to letters, with vocabularies."""
+    return Letters().with_encoders({"inputs": inputs, "targets": WORDS})
+
+
+def letters_alone():
+    """Letters alone, with a vocabulary."""
+    return LettersAlone().with_encoders({"targets": WORDS})
+
+
+def moods():
+    """Letters to classes, with vocabularies."""
+    return Moods().with_encoders({"inputs": WORDS, "targets": LabelEncoder(Moods.class_labels)})
+
+
+def translator_of(problem, model_class=Transformer, hparams=None, spec=None, decoding=(), **changes):
+    """A translator of a model of random weights whose end of sequence is seldom the likeliest id."""
+    model = randomise(model_class(hparams or tiny_hparams(**changes), spec or problem.spec()), 5)
+    if model.target_embedding is not None and model.autoregressive:
+        table = numpy(model.target_embedding.table)
+        table[EOS_ID] = 0.0
+        model.target_embedding.table.assign(table)
+    return Translator(problem, model, DecodeHParams(**{"extra_length": 5, "beam_size": 3, **dict(decoding)}))

@@ -1,0 +1,108 @@
+"""CTranslate2, filled with our weights, writes what our network writes, for every form of it that it holds."""
+
+import numpy as np
+import pytest
+
+from t2t.errors import UserError
+from t2t.export.ctranslate2_model import CTranslate2Export, tokens_of
+from t2t.export.job import ExportJob, Trial
+from t2t.export.parity import ParityError
+from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.hparams.transformer_moe import TransformerMoeHParams
+from t2t.models.transformer_moe import TransformerMoe
+from t2t.text.byte import ByteEncoder
+from t2t.text.subword import SubwordEncoder
+from t2t.text.subword_tokens import ESCAPE_CHARACTERS
+from t2t.text.token import TokenEncoder
+from tests.letters import TEXTS, WORDS, letters, letters_alone, translator_of
+
+FORMS = {
+    "norms before, biases, learned positions, tables of their own, gelu": {
+        "norm_position": "pre", "attention_bias": True, "positions": "learned", "shared_embedding": False,
+        "shared_embedding_and_softmax_weights": False, "activation": "gelu",
+    },
+    "no positions, stacks of two heights, silu, another epsilon": {
+        "positions": "none", "num_encoder_layers": 1, "num_decoder_layers": 3, "activation": "silu",
+        "norm_epsilon": 0.1,
+    },
+    "sines first, a target space": {"sinusoid_layout": "split", "target_space_embedding": True},
+}  # fmt: skip
+"""Beside the paper's."""
+
+
+def tried(translator, folder, quantization="float32"):
+    made = CTranslate2Export(translator, ExportJob(folder=folder, format="ctranslate2", quantization=quantization))
+    made.write(folder)
+    return made, Trial(translator.encode(TEXTS), TEXTS)
+
+
+@pytest.mark.parametrize("changes", FORMS.values(), ids=FORMS)
+def test_every_form_of_the_network_searches_as_ours(changes, tmp_path):
+    made, trial = tried(translator_of(letters(), **changes), tmp_path)
+    found = made.prove(tmp_path, trial)
+    assert found["greedy search"].identical == len(TEXTS)
+    assert found["greedy search"].largest_difference < 1e-4
+
+
+def test_two_vocabularies_stay_two(tmp_path):
+    made, trial = tried(translator_of(letters(TokenEncoder("hgfedcbaxyz"))), tmp_path)
+    made.prove(tmp_path, trial)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names >= {"source_vocabulary.json", "target_vocabulary.json", "vocab.inputs.token.tokens"}
+
+
+def test_weights_that_are_not_the_runs_are_found_out(tmp_path):
+    translator = translator_of(letters())
+    made, trial = tried(translator, tmp_path)
+    table = translator.model.target_embedding.table
+    table.assign(np.asarray(table)[::-1])
+    with pytest.raises(ParityError, match=r"greedy search: . of 6 outputs are those of the run"):
+        made.prove(tmp_path, trial)
+
+
+def test_int8_is_held_to_the_probabilities_of_the_runs_outputs(tmp_path):
+    translator = translator_of(letters())
+    made, trial = tried(translator, tmp_path, "int8")
+    (label,) = [what for what in made.prove(tmp_path, trial) if what.startswith("probabilities of the run's outputs")]
+    table = translator.model.target_embedding.table
+    table.assign(-np.asarray(table))
+    with pytest.raises(ParityError, match=label):
+        made.prove(tmp_path, trial)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"self_attention_window": 4}, "self_attention_window=4: its attention sees every position; use saved_model"),
+        ({"attention_key_channels": 4}, "attention_key_channels=4: its heads share the hidden_size channels"),
+        ({"attention_value_channels": 16}, "attention_value_channels=16: its heads share the hidden_size channels"),
+    ],
+)
+def test_what_it_cannot_hold_is_said(changes, said, tmp_path):
+    with pytest.raises(UserError, match=f"--format=ctranslate2: it cannot hold this model: {said}"):
+        tried(translator_of(letters(), **changes), tmp_path)
+
+
+def test_mixtures_of_experts_are_refused(tmp_path):
+    hparams = TransformerMoeHParams(hidden_size=8, filter_size=12, num_heads=2, num_hidden_layers=2)
+    with pytest.raises(UserError, match="it has no mixtures of experts as these"):
+        tried(translator_of(letters(), TransformerMoe, hparams), tmp_path)
+
+
+def test_other_kinds_are_refused(tmp_path):
+    with pytest.raises(
+        UserError, match="its inputs are absent, its targets tokens; a Transformer from tokens to tokens"
+    ):
+        tried(translator_of(letters_alone()), tmp_path)
+    targets = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=WORDS.vocab_size)
+    image = FeatureSpec(kind=FeatureKind.IMAGE, shape=(3, 4, 1))
+    spec = ProblemSpec(name="letters", features={"inputs": image, "targets": targets})
+    with pytest.raises(UserError, match="it is a Transformer, its inputs are image"):
+        tried(translator_of(letters(), spec=spec), tmp_path)
+
+
+def test_tokens_of_a_vocabulary_are_all_different():
+    assert tokens_of(WORDS) == ["<pad>", "</s>", "<unk>", *"abcdefgh"]
+    assert len(set(tokens_of(ByteEncoder()))) == 258
+    twice = SubwordEncoder(["<pad>_", "<EOS>_", *sorted(ESCAPE_CHARACTERS), "a", "", "a"])
+    assert tokens_of(twice)[-3:] == ["a", "<id 17>", "<id 18>"]

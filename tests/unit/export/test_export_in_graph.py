@@ -1,0 +1,117 @@
+"""Vocabularies in a graph give the ids and texts that the encoders give, whatever the texts hold."""
+
+import random
+from collections import Counter
+
+import pytest
+import tensorflow as tf
+
+from t2t.errors import UserError
+from t2t.export.in_graph import VOCABULARIES, graph_vocabulary
+from t2t.export.in_graph.base import cleaned, is_blank
+from t2t.text import ENCODER_CLASSES
+from t2t.text.byte import ByteEncoder
+from t2t.text.lines import clean_line
+from t2t.text.sentencepiece import SentencePieceEncoder
+from t2t.text.subword import SubwordEncoder
+from t2t.text.subword_tokens import ESCAPE_CHARACTERS
+from t2t.text.token import TokenEncoder
+from t2t.text.word_list import WordListEncoder
+
+WORDS = ["der", "Hund", "läuft", "über", "die", "Straße", "_x_", "a\\b", "42", "№", "﹏", "中文字", "...", " "]
+ODD = (
+    "abc XYZ 019 _\\;u", "äöüß€", "\t\n\r\x0b\x1c\x85\u2003\u3000", "中文\u2581\u241b01", "😀𝟘\U0001f1e9",
+    "\u0301²\u0661", "\ufffd\u200b",
+)  # fmt: skip
+
+
+def random_texts():
+    rng = random.Random(0)
+    odd = ["".join(rng.choice(rng.choice(ODD)) for _ in range(rng.randint(0, 30))) for _ in range(120)]
+    plain = [" ".join(rng.choices(WORDS, k=rng.randint(1, 9))) for _ in range(60)]
+    return ["", " ", "  a ", "\t", "a  b", " \u2581a\u241b1", *plain, *odd]
+
+
+TEXTS = random_texts()
+PARTS_WITHOUT_SINGLES = ["ab", "abc_", "Hund_", "u", "n", "d", "xyx", "y", "über_", ". ", ", _", "H2", "xa"]
+"""Pieces with characters that are no pieces alone: where a token cannot be cut, they are spelt by their numbers."""
+
+
+def encoders():
+    lines = TEXTS[6:66]
+    escapes = sorted(ESCAPE_CHARACTERS)
+    return {
+        "byte": ByteEncoder(),
+        "token": TokenEncoder(["der", "Hund", "läuft", "42"]),
+        "word list": WordListEncoder(["<pad>", "<EOS>", "der", "Hund", "Hund", "UNK"]),
+        "subword": SubwordEncoder.build(lines, 200),
+        "subword of odd pieces": SubwordEncoder(["<pad>_", "<EOS>_", *escapes, *PARTS_WITHOUT_SINGLES, "", "ab"]),
+        "sentencepiece": SentencePieceEncoder.build(lines, 330),
+    }
+
+
+@pytest.fixture(scope="module", params=encoders().items(), ids=lambda item: item[0])
+def pair(request):
+    encoder = request.param[1]
+    return encoder, graph_vocabulary(encoder)
+
+
+def test_every_kind_of_text_has_its_operations():
+    assert VOCABULARIES.keys() == ENCODER_CLASSES.keys()
+
+
+def test_ids_are_those_of_the_encoder(pair):
+    encoder, in_graph = pair
+    texts = [*TEXTS, "xyxyx xx H2H ab", "abab"]
+    assert tf.function(in_graph.encode)(tf.constant(texts)).to_list() == [encoder.encode(text) for text in texts]
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", "", " "]])
+def test_batches_without_ids(pair, texts):
+    encoder, in_graph = pair
+    assert in_graph.encode(tf.constant(texts, tf.string)).to_list() == [encoder.encode(text) for text in texts]
+
+
+def test_texts_are_those_of_the_encoder_whatever_a_model_writes(pair):
+    encoder, in_graph = pair
+    rng = random.Random(1)
+    rows = [[rng.randrange(2, encoder.vocab_size) for _ in range(rng.randint(0, 15))] for _ in range(300)]
+    rows += [encoder.encode(text) for text in TEXTS]
+    ragged = tf.ragged.constant(rows, tf.int32, ragged_rank=1)
+    found = [text.decode() for text in tf.function(in_graph.decode)(ragged).numpy()]
+    assert found == [encoder.decode(row) for row in rows]
+
+
+def test_numbers_of_characters_that_are_none():
+    """Beyond Unicode, half of a pair, with zeros before them, NUL; as `unspell` has it."""
+    encoder = SubwordEncoder(["<pad>_", "<EOS>_", *sorted(ESCAPE_CHARACTERS), "a"])
+    spelt = [r"\1114112;_", r"\55296;_", r"\0000000000065;_", r"\0;_", r"\99999999999999999999;a_", r"\12_", r"\u\\\_"]
+    rows = [[encoder._ids[character] for character in one] for one in spelt]
+    found = graph_vocabulary(encoder).decode(tf.ragged.constant(rows, tf.int32, ragged_rank=1))
+    assert [text.decode() for text in found.numpy()] == [encoder.decode(row) for row in rows]
+
+
+def test_texts_are_cleaned_as_lines_of_files_are():
+    rng = random.Random(2)
+    raw = [bytes(rng.randrange(256) for _ in range(rng.randint(0, 12))) for _ in range(1500)]
+    raw += [("ä€😀" * 3).encode()[:end] for end in range(27)] + [b"a\0b\0\0", b"\xed\xa0\x80", b"\xf4\x90\x80\x80"]
+    found = [text.decode() for text in cleaned(tf.constant(raw)).numpy()]
+    assert found == [clean_line(one, Counter()) for one in raw]
+
+
+def test_blank_texts_are_those_that_strip_to_nothing():
+    texts = [*TEXTS, "\u3000\u2003", "\x1c\x85", "\u200b"]
+    assert is_blank(tf.constant(texts)).numpy().tolist() == [not text.strip() for text in texts]
+
+
+def test_a_word_that_a_complete_list_lacks_stops_the_graph():
+    in_graph = graph_vocabulary(WordListEncoder(["<pad>", "<EOS>", "der"]))
+    assert in_graph.encode(tf.constant(["der der"])).to_list() == [[2, 2]]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a word is not on the list, which has no UNK for unknown"):
+        in_graph.encode(tf.constant(["der Hund"]))
+
+
+def test_a_piece_with_a_nul_is_refused():
+    encoder = SubwordEncoder(["<pad>_", "<EOS>_", *sorted(ESCAPE_CHARACTERS), "a\0"])
+    with pytest.raises(UserError, match="a piece holds a NUL character, which no text does"):
+        graph_vocabulary(encoder)

@@ -1,0 +1,61 @@
+"""Graphs of ONNX, run as their README says, write what the run writes; what cannot be converted is said by name."""
+
+import json
+
+import pytest
+
+from t2t.errors import UserError
+from t2t.export.job import ExportJob, Trial
+from t2t.export.onnx_graphs import OnnxExport
+from t2t.export.parity import ParityError
+from t2t.models.transformer_encoder import TransformerEncoder
+from tests.letters import TEXTS, letters, letters_alone, moods, translator_of
+
+MODELS = {
+    "a Transformer": lambda: translator_of(letters(), norm_position="pre", positions="learned"),
+    "a language model": lambda: translator_of(letters_alone()),
+}
+
+
+def written(translator, folder, n_best=1):
+    made = OnnxExport(translator, ExportJob(folder=folder, format="onnx", n_best=n_best))
+    made.write(folder)
+    return made, Trial(translator.encode(TEXTS), TEXTS)
+
+
+@pytest.mark.parametrize("build", MODELS.values(), ids=MODELS)
+def test_steps_search_as_the_run(build, tmp_path):
+    made, trial = written(build(), tmp_path)
+    assert made.prove(tmp_path, trial)["greedy search"].identical == len(TEXTS)
+    graphs = json.loads((tmp_path / "graphs.json").read_text())
+    assert graphs["begin.onnx"]["inputs"] == ["inputs"]
+    assert graphs["step.onnx"]["inputs"][:2] == ["ids", "position"]
+
+
+def test_classes_are_those_of_the_run(tmp_path):
+    made, trial = written(translator_of(moods(), TransformerEncoder), tmp_path, n_best=3)
+    assert made.prove(tmp_path, trial)["answers"].identical == len(TEXTS)
+
+
+def test_weights_that_are_not_the_runs_are_found_out(tmp_path):
+    translator = translator_of(letters())
+    made, trial = written(translator, tmp_path)
+    table = translator.model.target_embedding.table
+    table.assign(table.numpy()[::-1])
+    with pytest.raises(ParityError, match=r"greedy search: . of 6 outputs are those of the run"):
+        made.prove(tmp_path, trial)
+
+
+def test_what_the_converter_does_not_manage_is_said_by_name(tmp_path, monkeypatch):
+    import tf2onnx
+
+    def fails(*arguments, **settings):
+        raise ValueError("Tensorflow op\n [Odd: Odd] is not supported")
+
+    monkeypatch.setattr(tf2onnx.convert, "from_function", fails)
+    with pytest.raises(UserError) as raised:
+        written(translator_of(letters()), tmp_path)
+    assert str(raised.value) == (
+        "--format=onnx: the converter does not manage begin.onnx of Transformer: ValueError: Tensorflow op [Odd: Odd] "
+        "is not supported; use saved_model"
+    )

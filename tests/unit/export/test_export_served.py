@@ -1,0 +1,149 @@
+"""What a served model answers is what the translator does: text, classes, language models, inputs that are no text.
+
+Legend: B inputs, K hypotheses, T ids of an output.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.decoding.result import NO_HYPOTHESIS
+from t2t.errors import UserError
+from t2t.export.job import ExportJob
+from t2t.export.saved_model import SavedModelExport, ask
+from t2t.export.served import Served
+from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.inference.rows import padded
+from t2t.models.transformer_encoder import TransformerEncoder
+from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
+
+DECODING = {"max_input_length": 7}
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return translator_of(letters(), decoding=DECODING)
+
+
+@pytest.fixture(scope="module")
+def signatures(translator):
+    return Served(translator, 2).signatures()
+
+
+def strings(array):
+    return [[text.decode() for text in row] for row in array.numpy()]
+
+
+def test_texts_and_scores_are_those_of_the_translator(translator, signatures):
+    found = signatures["serving_default"](text=tf.constant(TEXTS))
+    expected = translator.translate(TEXTS, 2)
+    assert strings(found["outputs"]) == [[one.text for one in row] for row in expected]
+    np.testing.assert_allclose(found["scores"], [[one.score for one in row] for row in expected], rtol=1e-5)
+
+
+def test_ids_are_those_of_the_translator(translator, signatures):
+    rows = translator.encode(TEXTS)
+    found = {name: value.numpy() for name, value in signatures["ids"](inputs=padded(rows)).items()}
+    expected = translator.translate_ids(rows, 2)
+    for b, row in enumerate(expected):
+        ids = [tuple(found["ids"][b, k, : found["lengths"][b, k]].tolist()) for k in range(2)]
+        assert ids == [one.ids for one in row]
+    np.testing.assert_allclose(found["log_probs"], [[one.log_prob for one in row] for row in expected], rtol=1e-5)
+
+
+def test_white_space_has_an_empty_output_that_is_certain(signatures):
+    found = signatures["serving_default"](text=tf.constant(["", " \t", "a", "\u3000"]))
+    blank = [0, 1, 3]
+    assert [strings(found["outputs"])[b] for b in blank] == [["", ""]] * 3
+    np.testing.assert_array_equal(found["scores"].numpy()[blank], np.float32([[0.0, NO_HYPOTHESIS]] * 3))
+    assert strings(found["outputs"])[2][0] != ""
+
+
+def test_what_is_no_utf8_is_replaced_and_nul_removed(signatures):
+    given = signatures["serving_default"](text=tf.constant([b"a \xff\0", "a \ufffd".encode()]))
+    assert strings(given["outputs"])[0] == strings(given["outputs"])[1]
+
+
+def test_long_texts_are_cut_as_the_decoder_cuts_them(translator, signatures):
+    long = " ".join("abcdefgh" * 3)
+    cut = signatures["serving_default"](text=tf.constant([long, long[:11], long[:13]]))["scores"].numpy()
+    assert translator.longest_input == 6
+    np.testing.assert_allclose(cut[0], cut[1], rtol=1e-6)
+    np.testing.assert_allclose(cut[0], cut[2], rtol=1e-6)
+
+
+def test_a_batch_is_as_its_texts_alone(signatures):
+    serve = signatures["serving_default"]
+    together = strings(serve(text=tf.constant(TEXTS))["outputs"])
+    assert together == [strings(serve(text=tf.constant([text]))["outputs"])[0] for text in TEXTS]
+
+
+def test_a_language_model_goes_on_and_scores():
+    translator = translator_of(letters_alone(), decoding=DECODING)
+    signatures = Served(translator, 2).signatures()
+    texts = ["a b", "", "c d e"]
+    expected = translator.translate(texts, 2)
+    found = signatures["serving_default"](text=tf.constant(texts))
+    assert strings(found["outputs"]) == [[one.text for one in row] for row in expected]
+    scores = signatures["score"](text=tf.constant(texts))["log_probs"]
+    np.testing.assert_allclose(scores, translator.score([("", text) for text in texts]), rtol=1e-5)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="more than 7 ids with end of sequence; cut, it has another"
+    ):
+        signatures["score"](text=tf.constant(["a b c d e f g"]))
+
+
+def test_classes_have_names_and_probabilities():
+    translator = translator_of(moods(), TransformerEncoder)
+    found = Served(translator, 3).signatures()["serving_default"](text=tf.constant(TEXTS))
+    expected = translator.translate(TEXTS, 3)
+    assert strings(found["classes"]) == [[one.text for one in row] for row in expected]
+    np.testing.assert_allclose(found["scores"], [[one.score for one in row] for row in expected], rtol=1e-5)
+    np.testing.assert_allclose(found["probabilities"].numpy().sum(axis=1), 1.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("spec", "rows"),
+    [
+        (FeatureSpec(kind=FeatureKind.IMAGE, shape=(3, 4, 1)), np.arange(48, dtype=np.uint8).reshape(4, 3, 4, 1)),
+        (
+            FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=400),
+            np.sin(np.arange(400, dtype=np.float32)).reshape(2, 200),
+        ),
+    ],
+    ids=["pictures", "sound"],
+)
+def test_inputs_that_are_no_text_are_given_as_they_are(spec, rows):
+    targets = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=WORDS.vocab_size)
+    spec = ProblemSpec(name="letters", features={"inputs": spec, "targets": targets})
+    translator = translator_of(letters(), spec=spec)
+    signatures = Served(translator).signatures()
+    expected = translator.translate_ids(list(rows))
+    found = signatures["serving_default"](inputs=tf.constant(rows))
+    assert strings(found["outputs"]) == [[one.text for one in row] for row in expected]
+    ids = signatures["ids"](inputs=tf.constant(rows))
+    assert [tuple(row[0, : n[0]]) for row, n in zip(ids["ids"].numpy(), ids["lengths"].numpy(), strict=True)] == [
+        row[0].ids for row in expected
+    ]
+
+
+def test_what_is_saved_answers_the_same(translator, tmp_path):
+    SavedModelExport(translator, ExportJob(folder=tmp_path, format="saved_model", n_best=2)).write(tmp_path)
+    answers = ask(tmp_path, translator.encode(TEXTS), TEXTS)
+    expected = translator.translate(TEXTS, 2)
+    assert [[(one.ids, one.text) for one in row] for row in answers] == [
+        [(one.ids, one.text) for one in row] for row in expected
+    ]
+
+
+@pytest.mark.parametrize(
+    ("hparams", "n_best", "said"),
+    [
+        ({"decode_method": "sample"}, 1, "--decode_method=sample: an export searches, so that it can be held against"),
+        ({}, 4, "n_best=4: beam search of width 3 has from 1 to 3 hypotheses"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(translator, tmp_path, hparams, n_best, said):
+    asked = translator_of(translator.problem, decoding=hparams)
+    with pytest.raises(UserError, match=said):
+        SavedModelExport(asked, ExportJob(folder=tmp_path, format="saved_model", n_best=n_best))
