@@ -14,7 +14,7 @@ WORK = "serving"
 
 PERCENTILES = (50, 95, 99)
 
-SMALL_ROOM = 8
+SMALL_ROOM = 16
 """Texts that may wait where the service is asked for more than it can take."""
 
 

@@ -18,7 +18,7 @@ from t2t.errors import MachineError
 _SERVING = re.compile(r"serving at http://127\.0\.0\.1:(\d+)")
 _LONGEST_WAIT_S = 120.0
 
-PAUSE_S = 0.05
+PAUSE_S = 0.25
 """After which a client asks on who was refused."""
 
 

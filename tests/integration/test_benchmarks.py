@@ -139,6 +139,18 @@ def test_decoding_runs_without_peers(tmp_path, steps, extra):
 
 
 @pytest.mark.slow
+def test_serving_loses_nothing(tmp_path, tiny_run):
+    flags = (f"--run={tiny_run.output_dir}", "--clients=1,40", "--seconds=2", "--warm_up=1", "--beam=2")
+    rows, _ = compare("serving", tmp_path, *flags)
+    for load in ("clients1", "clients40", "clients40.room16"):
+        assert rows[f"serving.{load}.answered", None]["ours"] > 0
+        assert 0 < rows[f"serving.{load}.p50", None]["ours"] <= rows[f"serving.{load}.p99", None]["ours"]
+        for never in ("lost", "other_statuses", "texts_of_two_translations"):
+            assert rows[f"serving.{load}.{never}", None]["ours"] == 0
+    assert rows["serving.clients40.refused", None]["ours"] == 0
+
+
+@pytest.mark.slow
 def test_datagen_is_compared_with_sentencepiece(tmp_path):
     rows, _ = compare("datagen", tmp_path, "--steps=2", "--warm=1")
     assert rows["datagen", "sentencepiece"]["pairs"] == 400

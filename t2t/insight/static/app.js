@@ -101,7 +101,7 @@
         element("button", { type: "button", id: "show-curves", onclick: drawCurves }, "Training curves"),
       ),
     );
-    document.querySelector("main").replaceChildren(form, curves, panels);
+    document.querySelector("main").replaceChildren(form, panels, curves);
     source.focus();
   }
 

@@ -40,8 +40,9 @@
       const weight = map.at(state.layer, head, query, key);
       if (weight < faintest) return;
       const colour = insight.colour(head, map.heads);
-      const from = { x: LEFT + boxes + 6, y: y(query) };
-      const line = { x1: from.x, y1: from.y, x2: right - boxes - 6, y2: y(key), "data-head": head, "data-query": query };
+      const apart = ((head - (map.heads - 1) / 2) * (ROW - 8)) / map.heads; // or the last head would hide the others
+      const ends = { x1: LEFT + boxes + 6, y1: y(query), x2: right - boxes - 6, y2: y(key) + apart };
+      const line = { ...ends, "data-head": head, "data-query": query };
       const ink = { stroke: colour, "stroke-opacity": weight.toFixed(4) };
       strokes.append(shape("line", { ...line, ...ink, "data-key": key }));
       if (!focus) return;
