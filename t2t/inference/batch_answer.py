@@ -37,7 +37,7 @@ class BatchAnswer:
         """
         return SearchResult(*(field.numpy() for field in self._compiled(tf.constant(inputs))))
 
-    def whole(self, inputs: Any, places: Any = None) -> SearchResult:
+    def whole(self, inputs) -> SearchResult:
         """Returns the same hypotheses as tensors, to be part of another graph."""
         logits = self._model({INPUTS: inputs})
         if self._model.spec.targets.kind == FeatureKind.LABEL:
