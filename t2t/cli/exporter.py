@@ -59,8 +59,9 @@ def main(values: flags.FlagValues) -> int:
     exporting = import_quietly("t2t.runs.exporting")
     exporting.check_folder(folder)
     loaded = import_quietly("t2t.runs.loading").load(
-        run.path, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values)
-    )
+        run.path, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values),
+        values["problem"].value,
+    )  # fmt: skip
     wanted = exporting.Wanted(
         **{name: values[name].value for name in ("format", "n_best", "quantization", "parity_file", "parity_lines")},
         folder=folder,

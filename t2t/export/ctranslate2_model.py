@@ -46,7 +46,7 @@ class CTranslate2Export(Export):
     def write(self, folder: Path) -> None:
         """Writes the model and the files of the vocabularies."""
         model, encoders = self.translator.model, self.translator.problem.encoders
-        weights = {v.path.partition("/")[2]: np.asarray(v) for v in model.variables}
+        weights = {v.path.partition("/")[2]: np.asarray(v) for v in model.variables} | _ends(model)
         tokens = [tokens_of(encoders[name]) for name in (INPUTS, TARGETS)]
         spec = build_spec(model.hparams, weights, self._positions(weights), *tokens)
         spec.validate()
@@ -137,6 +137,14 @@ def _complaints(translator: Translator) -> list[str]:
     if type(model.source_embedding) is not TokenEmbedding or type(model.top) is not TokenSoftmax:
         found.append("its modalities are other than those of tokens")
     return found
+
+
+def _ends(model: Transformer) -> dict[str, np.ndarray]:
+    """Returns the tables of tokens, which have other paths where a model is of several problems."""
+    tables = {"source_embedding": model.source_embedding.table, "target_embedding": model.target_embedding.table}
+    return {f"{name}/table": np.asarray(table) for name, table in tables.items()} | {
+        "output_embedding/table": np.asarray(model.top.kernel())
+    }
 
 
 class _Asked:

@@ -114,7 +114,8 @@ class Served:
         return tf.pad(ids_BS, [[0, 0], [0, tf.maximum(1 - tf.shape(ids_BS)[1], 0)]])
 
     def _searched(self, inputs):
-        result = self._search.whole(inputs, tf.range(tf.shape(inputs)[0]))
+        places = [tf.range(tf.shape(inputs)[0])] if self._model.autoregressive else []
+        result = self._search.whole(inputs, *places)
         return type(result)(*(field[:, : self._n_best] for field in result))
 
     def _as_ids(self, result):

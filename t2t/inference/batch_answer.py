@@ -3,8 +3,6 @@
 Legend: B rows of a batch, P positions, V vocabulary, C classes, K hypotheses of each.
 """
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 from keras import ops
@@ -39,7 +37,7 @@ class BatchAnswer:
         """
         return SearchResult(*(field.numpy() for field in self._compiled(tf.constant(inputs))))
 
-    def whole(self, inputs: Any, places: Any = None) -> SearchResult:
+    def whole(self, inputs) -> SearchResult:
         """Returns the same hypotheses as tensors, to be part of another graph."""
         logits = self._model({INPUTS: inputs})
         if self._model.spec.targets.kind == FeatureKind.LABEL:

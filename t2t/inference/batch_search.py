@@ -147,7 +147,7 @@ class BatchSearch:
         batch = self._batch._replace(prefix=tf.TensorSpec([None, None], tf.int32))
         return _traced(self._until, (batch, _NUMBER, _NUMBER))
 
-    def whole(self, ids_BS: Any, places_B: Any) -> SearchResult:
+    def whole(self, ids_BS, places_B) -> SearchResult:
         """Returns the same hypotheses as tensors, with no host between the steps: to be part of another graph."""
         searched = self._begin(ids_BS, places_B)
         searched, _ = self._go_on(searched, ops.max(searched.limits), tf.constant(0))

@@ -48,7 +48,7 @@ def export_run(loaded: LoadedRun, wanted: Wanted) -> dict[str, Parity]:
         ParityError: the export does not answer as the run does.
         MachineError: it cannot be written.
     """
-    record, translator = loaded.run.record, loaded.translator()
+    record, translator = loaded.record, loaded.translator()
     job = ExportJob(
         folder=wanted.folder,
         format=wanted.format,
@@ -73,12 +73,12 @@ def _trial_inputs(loaded: LoadedRun, translator: Translator, wanted: Wanted) -> 
     if wanted.parity_file:
         if not reads_ids(translator.model):
             raise UserError(
-                f"--parity_file: the inputs of {loaded.run.record.problem} are no text; leave it out, so that the dev "
+                f"--parity_file: the inputs of {loaded.problem.name} are no text; leave it out, so that the dev "
                 f"split of --data_dir is taken"
             )
         return list(itertools.islice(read_lines(Path(wanted.parity_file).expanduser(), Counter()), wanted.parity_lines))
     try:
-        data = open_run_data(loaded.run, wanted.data_dir)
+        data = open_run_data(loaded.run, wanted.data_dir, loaded.problem.name)
     except UserError as error:
         raise UserError(f"{error}; or give lines of text to try the export on with --parity_file") from None
     reader, columns, limit = data.readers[DEV], data.problem.columns, wanted.parity_lines
