@@ -172,7 +172,7 @@ def commands_of(page):
         if one.language != "bash":
             continue
         for line in one.text.splitlines():
-            for part in re.split(r"&&|\||;", re.sub(r"'[^']*'", "''", line)):
+            for part in re.split(r"&&?|\||;", re.sub(r"'[^']*'", "''", line)):
                 words = shlex.split(part, comments=True)
                 if words and Path(words[0]).name.startswith("t2t-"):
                     yield [Path(words[0]).name, *words[1:]]
