@@ -22,7 +22,7 @@ def main():
             arrays[f"{name}_{number}"] = _trimmed(batch[name][rows])
         padded.append({name: batch[name].size for name in (INPUTS, TARGETS)})
     np.savez(job["batches"], **arrays)
-    spec = run.data.problem.spec()
+    spec = run.parts[0].data.problem.spec()
     write_result(job, vocab_size=spec.targets.vocab_size, parameters=run.model.count_params(), padded=padded)
 
 
