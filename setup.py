@@ -12,6 +12,7 @@ COMMANDS = (
 SERVE = ["starlette>=1.0,<2", "uvicorn>=0.40,<1", "prometheus_client>=0.22,<1", "matplotlib>=3.9,<4"]
 CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
 TEST = ["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5", "httpx2"]
+ALGEBRA = ["sympy>=1.13,<2"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
 
 setup(
@@ -42,11 +43,12 @@ setup(
     ],
     extras_require={
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
+        "algebra": ALGEBRA,
         "serve": SERVE,
         "browser": ["playwright>=1.50"],
         "ctranslate2": CTRANSLATE2,
         "onnx": ONNX,
-        "test": [*TEST, *SERVE, *CTRANSLATE2, *ONNX],
+        "test": [*TEST, *ALGEBRA, *SERVE, *CTRANSLATE2, *ONNX],
     },
     entry_points={
         "console_scripts": [

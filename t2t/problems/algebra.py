@@ -1,0 +1,216 @@
+"""Formulas: solved for a letter, simplified, integrated.
+
+    algorithmic_algebra_inverse     inputs "x : a + x = b"    targets "b - a"
+    algorithmic_algebra_simplify    inputs "a * b / a + c"    targets "b + c"
+    algorithmic_calculus_integrate  inputs "x : a * x"        targets "a * x ** 2 / 2"
+
+Formulas are drawn as trees of letters under the four operations, two of them deep at most, as Tensor2Tensor's problems
+of these names draw them; every symbol is a word of the vocabulary. What is simplest, and what the integral is, SymPy
+says (Meurer et al. 2017, "SymPy: symbolic computing in Python"); where that takes other functions than the logarithm,
+another formula is drawn. No task of dev is among those of training. The samples are drawn, not collected; no licence is
+needed.
+"""
+
+import dataclasses
+import random
+import re
+import string
+import zlib
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+from t2t.constants import DEV, INPUTS, TARGETS, TRAIN
+from t2t.errors import UserError
+from t2t.problems.base import Sample, Source
+from t2t.problems.text_problems import Text2Text
+from t2t.registry import register_problem
+
+LETTERS = tuple(string.ascii_lowercase)
+_OPERATIONS = ("+", "-", "*", "/")
+_FORMULA = (*LETTERS, *_OPERATIONS, "(", ")")
+_RESULT = (*_FORMULA, *string.digits, "**", "log")
+_SYMBOL = re.compile(r"[a-z]+|[0-9]|\*\*|\S")
+_UNDONE_BY = {"+": "-", "-": "+", "*": "/", "/": "*"}
+_BINDS = {"+": 1, "-": 1, "*": 2, "/": 2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Formula:
+    """A letter, or two formulas and the operation between them."""
+
+    head: str
+    sides: "tuple[Formula, Formula] | None" = None
+
+    def symbols(self) -> list[str]:
+        """Returns what is written, with the parentheses that are needed and no others."""
+        if self.sides is None:
+            return [self.head]
+        left, right = self.sides
+        return [*self._side(left, 0), self.head, *self._side(right, int(self.head in "-/"))]
+
+    def letters(self) -> list[str]:
+        """Returns the letters from left to right."""
+        return [symbol for symbol in self.symbols() if symbol in LETTERS]
+
+    def solved_for(self, letter: str, value: "Formula") -> "Formula":
+        """Returns what a letter, which occurs here once, is where the whole has a value."""
+        if self.sides is None:
+            return value
+        left, right = self.sides
+        if letter in left.letters():
+            return left.solved_for(letter, Formula(_UNDONE_BY[self.head], (value, right)))
+        if self.head in "-/":  # a - x = v: x is a - v
+            return right.solved_for(letter, Formula(self.head, (left, value)))
+        return right.solved_for(letter, Formula(_UNDONE_BY[self.head], (value, left)))
+
+    def _side(self, side: "Formula", more: int) -> list[str]:
+        needed = _BINDS.get(side.head, 3) < _BINDS[self.head] + more
+        return ["(", *side.symbols(), ")"] if needed else side.symbols()
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What is asked."""
+
+    text: str
+    letter: str
+    formula: Formula
+    value: Formula | None = None
+    """What the formula is equal to."""
+
+
+def split_of(task: str) -> str:
+    """Returns the only split in which a task may occur: by its hash, 5 % go to dev."""
+    return TRAIN if zlib.crc32(task.encode()) % 20 else DEV
+
+
+class FormulaProblem(Text2Text):
+    """Formulas and what is made of them."""
+
+    metrics = ("accuracy_per_sequence", "accuracy")
+    max_length = 256
+    depth = 2
+    """Operations above a letter, at most."""
+    train_size = 10_000
+    dev_size = 1_000
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields tasks that belong to the split, and their answers.
+
+        Raises:
+            UserError: SymPy is needed and is not installed.
+        """
+        for _ in range(self.train_size if split == TRAIN else self.dev_size):
+            answer = None
+            while not answer:
+                task = self.draw(source.rng)
+                answer = self.solve(task) if split_of(task.text) == split else None
+            yield {INPUTS: task.text, TARGETS: " ".join(answer)}
+
+    @abstractmethod
+    def draw(self, rng: random.Random) -> Task:
+        """Returns a task."""
+
+    @abstractmethod
+    def solve(self, task: Task) -> list[str]:
+        """Returns the symbols of the answer; nothing where there is none that can be written."""
+
+    def formula(self, rng: random.Random, letters: Iterator[str]) -> Formula:
+        """Draws a tree, every depth as likely, with the next letters."""
+        return self._tree(rng, letters, rng.randint(0, self.depth))
+
+    def _tree(self, rng: random.Random, letters: Iterator[str], depth: int) -> Formula:
+        if not depth:
+            return Formula(next(letters))
+        depths = [depth - 1, rng.randint(0, depth - 1)]
+        rng.shuffle(depths)
+        left, right = (self._tree(rng, letters, side) for side in depths)
+        return Formula(rng.choice(_OPERATIONS), (left, right))
+
+
+@register_problem("algorithmic_algebra_inverse")
+class AlgorithmicAlgebraInverse(FormulaProblem):
+    """Solve an equation for a letter that occurs once: `x : a + x = b` -> `b - a`."""
+
+    vocabulary = (*_FORMULA, ":", "=")
+
+    def draw(self, rng: random.Random) -> Task:
+        """Returns a letter and an equation in which no letter occurs twice."""
+        letters = iter(rng.sample(LETTERS, len(LETTERS)))
+        left, right = self.formula(rng, letters), self.formula(rng, letters)
+        asked = rng.choice(left.letters() + right.letters())
+        text = " ".join([asked, ":", *left.symbols(), "=", *right.symbols()])
+        return Task(text, asked, left, right) if asked in left.letters() else Task(text, asked, right, left)
+
+    def solve(self, task: Task) -> list[str]:
+        """Returns what the letter is."""
+        return task.formula.solved_for(task.letter, task.value).symbols()
+
+
+class SymbolicProblem(FormulaProblem):
+    """What SymPy makes of formulas, in which letters may occur again."""
+
+    alphabet = 4
+    """Letters that a formula is drawn from: few, so that something can be made of most."""
+
+    def draw(self, rng: random.Random) -> Task:
+        """Returns a formula and one of its letters."""
+        letters = rng.sample(LETTERS, self.alphabet)
+        formula = self.formula(rng, iter(lambda: rng.choice(letters), None))
+        return Task(self.asked(letters[0], formula), letters[0], formula)
+
+    def solve(self, task: Task) -> list[str]:
+        """Returns what SymPy answers, nothing where the vocabulary lacks some of it or something is divided by 0."""
+        sympy = _sympy(self.name)
+        # Names are given since some of SymPy's own are letters.
+        names = {letter: sympy.Symbol(letter) for letter in (task.letter, *task.formula.letters())}
+        formula = sympy.sympify("".join(task.formula.symbols()), locals=names)
+        written = _SYMBOL.findall(str(self.result(sympy, formula, names[task.letter])))
+        return written if set(written) <= set(_RESULT) else []
+
+    @abstractmethod
+    def asked(self, letter: str, formula: Formula) -> str:
+        """Returns the text of a task."""
+
+    @abstractmethod
+    def result(self, sympy: Any, formula: Any, letter: Any) -> Any:
+        """Returns SymPy's answer."""
+
+
+@register_problem("algorithmic_algebra_simplify")
+class AlgorithmicAlgebraSimplify(SymbolicProblem):
+    """Simplify a formula: `a * b / a + c` -> `b + c`."""
+
+    vocabulary = _RESULT
+
+    def result(self, sympy: Any, formula: Any, letter: Any) -> Any:
+        """Returns the formula as short as SymPy finds it."""
+        return sympy.simplify(formula)
+
+    def asked(self, letter: str, formula: Formula) -> str:
+        """Returns the formula."""
+        return " ".join(formula.symbols())
+
+
+@register_problem("algorithmic_calculus_integrate")
+class AlgorithmicCalculusIntegrate(SymbolicProblem):
+    """Integrate a formula by a letter: `x : a * x` -> `a * x ** 2 / 2`."""
+
+    vocabulary = (*_RESULT, ":")
+
+    def result(self, sympy: Any, formula: Any, letter: Any) -> Any:
+        """Returns the indefinite integral without its constant."""
+        return sympy.integrate(formula, letter)
+
+    def asked(self, letter: str, formula: Formula) -> str:
+        """Returns the letter and the formula."""
+        return " ".join([letter, ":", *formula.symbols()])
+
+
+def _sympy(problem: str) -> Any:
+    try:
+        import sympy
+    except ImportError:
+        raise UserError(f"{problem}: SymPy is needed and not installed; pip install 't2t[algebra]'") from None
+    return sympy
