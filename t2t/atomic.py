@@ -14,21 +14,29 @@ import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 from t2t.errors import MachineError, one_line
 
 TEMPORARY = ".tmp-"
 """Names that start so are unfinished and never read."""
 
-_REMEDIES = {
+REMEDIES = {
     errno.ENOSPC: "free some space there and run the same command again",
     errno.EDQUOT: "free some of your quota and run the same command again",
     errno.EFBIG: "raise the limit on file sizes (ulimit -f) or choose another folder",
-    errno.EACCES: "get write permission there or choose another folder",
-    errno.EPERM: "get write permission there or choose another folder",
+    errno.EACCES: "get permission there or choose another folder",
+    errno.EPERM: "get permission there or choose another folder",
     errno.EROFS: "choose a folder on a file system that can be written",
     errno.ENOTDIR: "a part of that path is a file; choose another folder",
+    errno.EEXIST: "a file is where a folder is to be; move it away or choose another folder",
+    errno.EISDIR: "a folder is where a file is to be; move it away or choose another folder",
+    errno.EIO: "the disk or its connection fails; copy what can be read to another one",
 }
+"""What to do about errors of the system that are faults of the machine, by number."""
+
+_held: set[TextIO] = set()
+"""Lock files that this process holds."""
 
 
 class LockedError(Exception):
@@ -132,17 +140,22 @@ def os_errors_as_machine_errors(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = one_line(error.strerror or error)
-        where = f" ({error.filename})" if error.filename else ""
-        remedy = _REMEDIES.get(error.errno, "mend that and run the same command again")
-        raise MachineError(f"{what}: {reason}{where}; {remedy}") from error
+        raise MachineError(f"{what}: {said_of(error)}") from error
+
+
+def said_of(error: OSError) -> str:
+    """Returns what is wrong, where, and what to do."""
+    where = f" ({error.filename})" if error.filename else ""
+    remedy = REMEDIES.get(error.errno, "mend that and run the same command again")
+    return f"{one_line(error.strerror or error)}{where}; {remedy}"
 
 
 @contextlib.contextmanager
 def exclusive_lock(path: Path) -> Iterator[None]:
     """Holds a lock file for the length of a `with` block; the system frees it when its process ends, however it ends.
 
-    The file stays, since another process may be about to lock it; it holds who has the lock.
+    The file stays, since another process may be about to lock it; it holds who has the lock. Processes that are forked
+    meanwhile do not hold it, so that they keep nobody out where their parent is killed.
 
     Raises:
         LockedError: another process holds it.
@@ -157,7 +170,20 @@ def exclusive_lock(path: Path) -> Iterator[None]:
         file.truncate(0)
         file.write(f"{os.getpid()} on {socket.gethostname()}\n")
         file.flush()
-        yield
+        _held.add(file)
+        try:
+            yield
+        finally:
+            _held.discard(file)
+
+
+def _let_go() -> None:
+    for file in _held:
+        file.close()
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def _cut_torn_line(file) -> None:

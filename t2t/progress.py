@@ -1,4 +1,7 @@
-"""How far a long job has come: a bar on a terminal, now and then a line elsewhere."""
+"""How far a long job has come: a bar on a terminal, now and then a line elsewhere.
+
+A line that cannot be shown, since the terminal is gone or the disk of the log is full, ends no job.
+"""
 
 import contextlib
 import logging
@@ -54,7 +57,8 @@ class Progress:
         """Counts so many as done in all; elsewhere than on a terminal, logs a line where it is time to."""
         self._done = done
         if self._bar is not None:
-            self._bar.update(done - self._bar.n)
+            with contextlib.suppress(OSError):
+                self._bar.update(done - self._bar.n)
             return
         now = time.monotonic()
         if now - self._last_line >= self._seconds:
@@ -64,7 +68,8 @@ class Progress:
     def show_figures(self, figures: str) -> None:
         """Puts figures behind the bar, where there is one."""
         if self._bar is not None:
-            self._bar.set_postfix_str(figures)
+            with contextlib.suppress(OSError):
+                self._bar.set_postfix_str(figures)
 
     def rate(self) -> float:
         """Returns how many were done in a second since the job began, or went on."""
@@ -84,7 +89,8 @@ class Progress:
     def close(self) -> None:
         """Leaves the bar as it stands."""
         if self._bar is not None:
-            self._bar.close()
+            with contextlib.suppress(OSError):
+                self._bar.close()
             self._bar = None
 
     def _draw(self):
@@ -105,7 +111,7 @@ def clock(seconds: float) -> str:
 
 def write_line(text: str, out: TextIO) -> None:
     """Writes a line to `out`, above the bars on the same terminal."""
-    with lines_above(out):
+    with contextlib.suppress(OSError), lines_above(out):
         print(text, file=out, flush=True)
 
 

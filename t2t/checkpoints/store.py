@@ -123,13 +123,15 @@ class CheckpointStore:
             self._best(problem).write(step=step, metric=metric, value=float(value))
 
     def prune(self, keep_max: int) -> list[int]:
-        """Removes old checkpoints but for the newest `keep_max` (0 = all), the latest and every best.
+        """Removes old checkpoints but for the newest `keep_max` (0 = all), the latest and every best; and what crashes left.
 
         Returns:
             the steps that were removed; none where a pointer to a best one cannot be read: it may point to any of them.
         """
         if keep_max < 0:
             raise UserError(f"keep {keep_max} checkpoints: give a number above 0, or 0 to keep all")
+        with os_errors_as_machine_errors(f"cannot remove old checkpoints in {self.folder}"):
+            self._clean("step-*")
         steps = self.steps()
         if not keep_max or len(steps) <= keep_max:
             return []

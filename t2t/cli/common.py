@@ -12,14 +12,18 @@ import logging
 import math
 import os
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO
 
 from absl import flags
 
-from t2t.errors import T2TError, UnknownNameError, UserError, did_you_mean, one_line
-from t2t.progress import lines_above
+from t2t.atomic import REMEDIES, said_of
+from t2t.cli.stopping import StoppedError, stoppable
+from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, did_you_mean, one_line
+from t2t.progress import lines_above, write_line
 
 Main = Callable[..., int]
 Body = Callable[[flags.FlagValues], int]
@@ -67,16 +71,25 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
     """Runs a command; returns its exit status."""
     with logging_to_stderr():
         try:
-            return run()
+            with stoppable():
+                return run()
         except T2TError as error:
-            print(f"{name}: error: {one_line(error)}", file=sys.stderr)
+            write_line(f"{name}: error: {one_line(error)}", sys.stderr)
             return error.exit_status
         except BrokenPipeError:
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has gone; nothing more to say to it
             return 0
+        except OSError as error:
+            if error.errno not in REMEDIES:
+                raise
+            write_line(f"{name}: error: {said_of(error)}", sys.stderr)
+            return MachineError.exit_status
         except KeyboardInterrupt:
-            print(f"{name}: interrupted", file=sys.stderr)
-            return 130
+            write_line(f"{name}: interrupted", sys.stderr)
+            return 128 + signal.SIGINT
+        except StoppedError as stopped:
+            write_line(f"{name}: {stopped}", sys.stderr)
+            return stopped.exit_status
 
 
 def parse(
@@ -200,7 +213,7 @@ class _AboveBars(logging.StreamHandler):
     """Writes lines above the progress bars that are shown on the same terminal, which are drawn anew."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        with lines_above(self.stream):
+        with contextlib.suppress(OSError), lines_above(self.stream):
             super().emit(record)
 
 
@@ -227,7 +240,7 @@ def quietly() -> Iterator[None]:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if glob.glob("/dev/nvidia*") else "3")
     sys.stderr.flush()
     saved = os.dup(2)
-    with tempfile.TemporaryFile() as printed:
+    with _scratch() as printed:
         os.dup2(printed.fileno(), 2)
         try:
             yield
@@ -239,3 +252,8 @@ def quietly() -> Iterator[None]:
             kept = [line for line in printed.read().decode(errors="replace").splitlines() if not _STARTING.match(line)]
             if kept:
                 print(*kept, sep="\n", file=sys.stderr)
+
+
+def _scratch() -> BinaryIO:
+    """Returns a file for a while: in memory where the system has that, so that no full disk keeps a command from it."""
+    return os.fdopen(os.memfd_create("printed"), "w+b") if hasattr(os, "memfd_create") else tempfile.TemporaryFile()

@@ -19,6 +19,7 @@ from t2t.cli.flags import (
 from t2t.constants import DEV
 from t2t.errors import UserError
 from t2t.mixture import split_mixture
+from t2t.progress import write_line
 from t2t.runs.data import generate_all
 from t2t.runs.names import Request, check_names, resolve
 from t2t.runs.resuming import remembered, remembered_data, remembered_seed
@@ -150,10 +151,10 @@ def _train(values: flags.FlagValues, request: Request) -> int:
     run = training.TrainingRun(resolved, opened, settings)
     describing = import_quietly("t2t.runs.describing")
     for line in describing.describe(run):
-        print(line, file=sys.stderr)
+        write_line(line, sys.stderr)
     if values["dry_run"].value:
-        print(f"memory: {describing.memory(run)}", file=sys.stderr)
-        print(f"training: about {describing.cost(run)}", file=sys.stderr)
+        write_line(f"memory: {describing.memory(run)}", sys.stderr)
+        write_line(f"training: about {describing.cost(run)}", sys.stderr)
         return 0
     return run.fit()
 

@@ -124,6 +124,7 @@ class TrainingRun:
             signals.take_over()
             with _naming_the_last_checkpoint(store):
                 trainer.fit([*self._callbacks(trainer, run, store, signals), *callbacks])
+            store.prune(self.settings.keep_checkpoint_max)  # the last evaluation may have found another best
             if signals.received:
                 name = signal.Signals(signals.received).name
                 log.info("stopped by %s; update %d is saved; the same command goes on from there", name, trainer.update)

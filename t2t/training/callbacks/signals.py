@@ -12,9 +12,10 @@ class StopRequestedError(Exception):
 
 
 class StopOnSignal(keras.callbacks.Callback):
-    """Ends training after the present update on SIGTERM or Ctrl-C; a second Ctrl-C interrupts at once.
+    """Ends training after the present update on SIGTERM, SIGHUP or Ctrl-C; a second Ctrl-C interrupts at once.
 
-    It comes last in the list, so that the signals are held until everything is saved.
+    Signals that are ignored, as SIGHUP is under nohup, stay so. It comes last in the list, so that the signals are held
+    until everything is saved.
     """
 
     def __init__(self):
@@ -50,8 +51,8 @@ class StopOnSignal(keras.callbacks.Callback):
 
     def take_over(self) -> None:
         """Handles the signals from here on."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            if number not in self._before:
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            if number not in self._before and signal.getsignal(number) != signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._note)
 
     def release(self) -> None:

@@ -1,0 +1,83 @@
+"""`python -m tests.faults`: injects every fault, prints what was survived; exit status 1 where something was not."""
+
+import argparse
+import functools
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.faults import kills
+from tests.faults.bench import Bench
+from tests.faults.jobs import Job, write_raw
+from tests.faults.report import HEADER, Row, write_json
+
+JOBS = ("generation", "training", "decoding")
+TIMES = 30
+
+Injection = Callable[[Bench], str | None]
+
+
+def faults() -> dict[str, Injection]:
+    """Returns what can be done to a job, by name."""
+    signals = {name: functools.partial(killed, name=name) for name in kills.SIGNALS for killed in (kills.killed,)}
+    return signals | {"a second process": kills.second}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the harness; returns its exit status."""
+    flags = _flags(argv)
+    folder = Path(tempfile.mkdtemp(prefix="t2t-faults-"))
+    materials, rows = folder / "materials", []
+    write_raw(materials)
+    print(HEADER, flush=True)
+    for name in JOBS:
+        chosen = {f"{name}, {fault}": inject for fault, inject in faults().items()}
+        chosen = {fault: inject for fault, inject in chosen.items() if _wanted(fault, flags.only)}
+        if not chosen and not _needed_later(name, flags.only):
+            continue
+        bench = Bench(Job(name, materials), folder, flags.seed)
+        bench.prepare()
+        for fault, inject in chosen.items():
+            rows.append(_row(bench, fault, inject, flags.times))
+            print(rows[-1], flush=True)
+            if flags.json:
+                write_json(rows, flags.json)
+    survived = all(row.survived == row.injected for row in rows)
+    if survived:
+        shutil.rmtree(folder)
+    return 0 if survived else 1
+
+
+def _row(bench: Bench, fault: str, inject: Injection, times: int) -> Row:
+    row = Row(fault)
+    for _ in range(3 * times):
+        began = time.monotonic()
+        if row.injected < times and (wrong := inject(bench)) is not None:
+            row.add(wrong, time.monotonic() - began)
+    return row
+
+
+def _wanted(fault: str, only: list[str]) -> bool:
+    return not only or any(part in fault for part in only)
+
+
+def _needed_later(job: str, only: list[str]) -> bool:
+    """Tells whether a later job, of which a fault is wanted, needs what this one makes."""
+    later = JOBS[JOBS.index(job) + 1 :]
+    return any(_wanted(f"{name}, {fault}", only) for name in later for fault in faults())
+
+
+def _flags(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--times", type=int, default=TIMES, help="injections of each fault into each job")
+    parser.add_argument("--json", type=Path, help="file for the rows")
+    parser.add_argument("--only", nargs="+", default=[], help="parts of names: training, SIGKILL, 'decoding, SIGTERM'")
+    parser.add_argument("--seed", type=int, default=0, help="of the moments")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""A job in folders of its own, again and again, held against what an undisturbed process made."""
+
+import itertools
+import os
+import random
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.faults.jobs import Job, Made, differences, made_in
+from tests.faults.process import Command, Process
+
+_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+class Bench:
+    """One job: runs it undisturbed, gives folders and moments to disturb it in.
+
+    Args:
+        job: what to run.
+        folder: for all that is made.
+        seed: of the moments.
+    """
+
+    def __init__(self, job: Job, folder: Path, seed: int):
+        self.job, self._folder = job, folder
+        self.rng = random.Random(f"{seed}/{job.name}")
+        self._numbers = itertools.count()
+        self.wanted: Made = {}
+        """What an undisturbed process made."""
+        self._cpu_s: dict[bool, float] = {}
+        self._changes = 0
+
+    def prepare(self) -> None:
+        """Runs the job undisturbed, cold and warm, and keeps what it made.
+
+        Raises:
+            AssertionError: it fails, or does not make the same twice; nothing else makes sense then.
+        """
+        made = []
+        for cold in (True, False) if self.job.command(self._folder).module else (True,):
+            out, process = self.start(cold=cold)
+            watch = _Changes(out)
+            watch.until(process, lambda cpu_s, changes: False)
+            self._cpu_s[cold], self._changes = watch.cpu_s, watch.count
+            assert process.wait() == 0, f"the undisturbed {self.job.name} fails, see {process.log}"
+            made.append(made_in(out))
+        assert not differences(made[0], made[-1]), f"{out}: {differences(made[0], made[-1])} without any fault"
+        self.wanted = made[0]
+        self.job.keep_as_material(out)
+
+    def folder(self) -> Path:
+        """Returns a new folder."""
+        out = self._folder / f"{self.job.name}-{next(self._numbers)}"
+        out.mkdir(parents=True)
+        return out
+
+    def start(self, out: Path | None = None, cold: bool = False, command: Command | None = None) -> tuple[Path, Process]:
+        """Starts the job, in a new folder where none is given; returns (folder, process)."""
+        out = out or self.folder()
+        logs = out.with_name(out.name + ".logs")
+        logs.mkdir(exist_ok=True)
+        number = len(list(logs.iterdir()))
+        return out, (command or self.job.command(out)).start(logs / f"{number}.log", cold)
+
+    def reach(self, process: Process, out: Path, cold: bool) -> bool:
+        """Waits until a process is at a random moment: of its time, or of the changes that it makes to the folder.
+
+        Returns:
+            whether it was still there then.
+        """
+        wanted_s = self.rng.uniform(0, self._cpu_s[cold])
+        wanted_changes = self.rng.randint(1, self._changes)
+        by_time = self.rng.random() < 0.5
+        watch = _Changes(out)
+        watch.until(process, lambda cpu_s, changes: cpu_s >= wanted_s if by_time else changes >= wanted_changes)
+        return not process.ended
+
+    def go_on(self, out: Path, command: Command | None = None) -> str:
+        """Runs the job to its end where it was disturbed; returns what is wrong with what is there then, or nothing."""
+        _, process = self.start(out, command=command)
+        if status := process.wait():
+            return f"{out}: the same command then ends with status {status}: {last_line(process.log)}"
+        wrong = differences(self.wanted, made_in(out))
+        if not wrong:
+            shutil.rmtree(out)
+        return f"{out}: {wrong}" if wrong else ""
+
+
+class _Changes:
+    """Counts the names that come to a folder and go from it."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._names = set(_names(folder))
+        self.count = 0
+        self.cpu_s = 0.0
+
+    def until(self, process: Process, reached: Callable[[float, int], bool]) -> None:
+        """Watches until `reached(seconds of processor time, changes)`, or the process is over."""
+
+        def look() -> bool:
+            names = set(_names(self._folder))
+            self.count += len(names ^ self._names)
+            self._names = names
+            self.cpu_s = max(self.cpu_s, _cpu_seconds(process.pid))
+            return process.ended or reached(self.cpu_s, self.count)
+
+        process.waited(look)
+
+
+def _names(folder: Path) -> Iterator[str]:
+    for path, folders, files in os.walk(folder):
+        yield from (os.path.join(path, name) for name in (*folders, *files))
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Returns the processor time of a process, its threads and what it has waited for: the same on a busy machine."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / _TICKS
+
+
+def last_line(log: Path) -> str:
+    """Returns the last line that was printed."""
+    lines = log.read_text(errors="replace").splitlines()
+    return lines[-1] if lines else "nothing printed"
+
+
+def complaint(process: Process, status: int, wanted_status: int, text: str) -> str:
+    """Returns what is wrong with how a process ended: another status, a traceback, not one line that says why."""
+    printed = process.log.read_text(errors="replace")
+    if status != wanted_status:
+        return f"{process.log}: status {status} in place of {wanted_status}: {last_line(process.log)}"
+    if "Traceback" in printed:
+        return f"{process.log}: a traceback"
+    if text and not re.search(text, last_line(process.log)):
+        return f"{process.log}: it ends with {last_line(process.log)!r}, nothing like {text!r}"
+    return ""

@@ -1,0 +1,132 @@
+"""The three commands that make something, each as small as it can be and still do all it does at full size.
+
+What is made is compared byte for byte, name by name: a leftover is a difference as a flipped bit is.
+"""
+
+import hashlib
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.faults.process import Command
+
+SIZES = {"train": 3000, "dev": 60}
+LINES = 160
+"""Lines to decode, in windows of ten."""
+
+UPDATES, EVERY = 24, 4
+_HPARAMS = (
+    "hidden_size=16,filter_size=32,num_heads=2,num_hidden_layers=1,batch_size=256,max_length=24,learning_rate=0.01,"
+    "learning_rate_schedule=constant,learning_rate_warmup_steps=5,extra_length=2,beam_size=2,ema_decay=0.9"
+)
+_WALL_CLOCK = ("created", "time", "tokens_per_second")
+"""Names of what two equal runs may tell differently."""
+
+Made = dict[str, str]
+"""What lies in a folder: path -> sha256 of what it holds."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command, what it needs, and what it makes.
+
+    `materials` is read and never written: raw files, then the data and the run that an undisturbed job made of them.
+    """
+
+    name: str
+    materials: Path
+
+    def command(self, out: Path) -> Command:
+        """Returns the command that makes everything in `out`."""
+        return {"generation": self._generation, "training": self._training, "decoding": self._decoding}[self.name](out)
+
+    def lock(self, out: Path) -> Path:
+        """Returns the file that tells that a process has begun to write in `out`."""
+        names = {"generation": "data/.text2text_files.lock", "training": "run/lock", "decoding": "out/decoded.partial"}
+        return out / names[self.name]
+
+    def keep_as_material(self, out: Path) -> None:
+        """Gives what was made to the jobs after this one."""
+        if self.name != "decoding":
+            folder = "data" if self.name == "generation" else "run"
+            shutil.copytree(out / folder, self.materials / folder)
+
+    def _generation(self, out: Path) -> Command:
+        files = tuple(f"--{path.name.replace('.', '_')}={path}" for path in sorted((self.materials / "raw").iterdir()))
+        flags = (*files, "--problem=text2text_files", "--vocab_size=300", f"--data_dir={out / 'data'}")
+        return Command("t2t-datagen", flags)
+
+    def _training(self, out: Path) -> Command:
+        flags = (
+            "--problem=text2text_files", f"--data_dir={self.materials / 'data'}", f"--output_dir={out / 'run'}",
+            "--model=transformer", "--hparams_set=transformer_tiny", f"--hparams={_HPARAMS}", "--worker_cpu=1",
+            f"--train_steps={UPDATES}", f"--local_eval_frequency={EVERY}", "--keep_checkpoint_max=2", "--eval_steps=1",
+            "--log_step_count_steps=2",
+        )  # fmt: skip
+        return Command("t2t-trainer", flags, "t2t.cli.trainer")
+
+    def _decoding(self, out: Path) -> Command:
+        (out / "out").mkdir(exist_ok=True)
+        flags = (
+            f"--output_dir={self.materials / 'run'}", f"--decode_from_file={self.materials / 'lines'}",
+            f"--decode_to_file={out / 'out' / 'decoded'}", "--decode_window=10",
+        )  # fmt: skip
+        return Command("t2t-decoder", flags, "t2t.cli.decoder")
+
+
+def write_raw(materials: Path) -> None:
+    """Writes pairs of texts to learn, and lines to decode."""
+    rng = random.Random(0)
+    (materials / "raw").mkdir(parents=True)
+    for split, size in SIZES.items():
+        rows = [[_word(rng) for _ in range(rng.randint(1, 5))] for _ in range(size)]
+        for side, lines in (("source", rows), ("target", [row[::-1] for row in rows])):
+            (materials / "raw" / f"{split}.{side}").write_text("".join(" ".join(line) + "\n" for line in lines))
+    lines = (" ".join(_word(rng) for _ in range(rng.randint(1, 5))) for _ in range(LINES))
+    (materials / "lines").write_text("".join(line + "\n" for line in lines))
+
+
+def _word(rng: random.Random) -> str:
+    return "".join(rng.choice("bdgklmnrst") + rng.choice("aeiou") for _ in range(rng.randint(1, 3)))
+
+
+def made_in(out: Path) -> Made:
+    """Returns all that lies in a folder but locks, which stay, and what tells of the wall's clock."""
+    found = {}
+    for path in sorted(out.rglob("*")):
+        name = str(path.relative_to(out))
+        if path.is_file() and not name.endswith("lock") and "/events/" not in name:
+            found[name] = hashlib.sha256(_content(path)).hexdigest()[:16]
+        elif path.is_dir() and not any(path.iterdir()):
+            found[name + "/"] = "empty"
+    return found
+
+
+def _content(path: Path) -> bytes:
+    if path.name == "run.json":
+        return json.dumps(_timeless(json.loads(path.read_bytes()))).encode()
+    if path.name == "metrics.jsonl":
+        return "\n".join(_evaluations(path)).encode()
+    return path.read_bytes()
+
+
+def _evaluations(path: Path) -> Iterator[str]:
+    """Yields the evaluations, of each update the last that is told; what is told of training depends on the start."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    last = {line["step"]: line for line in lines if any(name.startswith("dev/") for name in line)}
+    for step in sorted(last):
+        yield json.dumps(_timeless(last[step]), sort_keys=True)
+
+
+def _timeless(told: dict) -> dict:
+    return {name: value for name, value in told.items() if name.rpartition("/")[2] not in _WALL_CLOCK}
+
+
+def differences(wanted: Made, found: Made) -> str:
+    """Returns the names in which two folders differ, or nothing."""
+    names = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+    said = {name: "missing" if name not in found else "left over" if name not in wanted else "other" for name in names}
+    return ", ".join(f"{name} {what}" for name, what in said.items())

@@ -1,0 +1,62 @@
+"""Processes that are ended at a random moment, and two that want the same folder."""
+
+import signal
+
+from tests.faults.bench import Bench, complaint, last_line
+from tests.faults.jobs import differences, made_in
+
+COLD = 0.2
+"""Share of the processes that are started anew: those are hit while Python and TensorFlow start, too."""
+
+SIGNALS = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "SIGINT": signal.SIGINT}
+STEP_S = 60.0
+"""By then, a process that was asked to stop has done so: an update takes far less, even on a busy machine."""
+
+_SAID = {"SIGTERM": r"stopped by SIGTERM", "SIGINT": r"stopped by SIGINT|interrupted"}
+
+
+def killed(bench: Bench, name: str) -> str | None:
+    """Sends a signal at a random moment and runs the same command again.
+
+    Returns:
+        what went wrong, nothing where all is well, None where the process was over before its moment came.
+    """
+    cold = bench.rng.random() < COLD or False not in bench._cpu_s
+    out, process = bench.start(cold=cold)
+    if not bench.reach(process, out, cold):
+        process.wait()
+        return None
+    process.send(SIGNALS[name])
+    try:
+        status = process.wait(STEP_S)
+    except TimeoutError as error:
+        return str(error)
+    if status == 0 and not differences(bench.wanted, made_in(out)):
+        return None  # it was as good as over
+    wrong = complaint(process, status, 128 + SIGNALS[name], "")
+    if not wrong and _hears(process) and name in _SAID:
+        wrong = complaint(process, status, status, _SAID[name])
+    return wrong or bench.go_on(out)
+
+
+def second(bench: Bench) -> str | None:
+    """Starts the job twice on one folder: the second process is to say so and leave, the first to end as if alone."""
+    out, first = bench.start()
+    held = bench.job.lock(out)
+    first.waited(lambda: held.exists() and (held.stat().st_size > 0 or held.suffix == ".partial") or first.ended)
+    first.send(signal.SIGSTOP)
+    try:
+        if first.ended:
+            return None
+        _, other = bench.start(out)
+        wrong = complaint(other, other.wait(), 2, "process .*; wait for it")
+    finally:
+        first.send(signal.SIGCONT)
+    if status := first.wait():
+        return f"{out}: the first process ends with status {status}: {last_line(first.log)}"
+    return wrong or differences(bench.wanted, made_in(out))
+
+
+def _hears(process) -> bool:
+    """Tells whether a process had come so far that it answers signals: it has printed something."""
+    return process.log.stat().st_size > 0

@@ -1,0 +1,132 @@
+"""Commands as real processes, which can be killed at any moment.
+
+Python and TensorFlow take seconds to start. A cold process starts as a user's does. A warm one is forked from a server
+that has imported everything and done nothing: what it runs is the same, and a kill costs a third of the time.
+"""
+
+import contextlib
+import ctypes
+import dataclasses
+import importlib
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 300.0
+"""No command here takes so long; one that does hangs."""
+
+_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT = 1, 2, 24, 47
+_forks = multiprocessing.get_context("forkserver")
+_forks.set_forkserver_preload(["tests.faults.preload"])
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """A command line, and what its process is to believe."""
+
+    name: str
+    """`t2t-trainer` and the like."""
+    flags: tuple[str, ...]
+    module: str = ""
+    """Of `t2t.cli`, for a warm start; empty where only a cold one is the real thing."""
+    clock_off_s: float = 0.0
+    """How far the clock of the wall jumps, half a second after the start; warm starts only."""
+    obeys_permissions: bool = False
+    """Whether permissions bind it though it is root's; cold starts only."""
+
+    def start(self, log: Path, cold: bool = False) -> "Process":
+        """Starts it; what it prints goes to the end of a file."""
+        if cold or not self.module:
+            return Process(_start_cold(self, log), log)
+        child = _forks.Process(target=_run_warm, args=(self, str(log)))
+        child.start()
+        return Process(child, log)
+
+
+class Process:
+    """A command that runs.
+
+    Args:
+        child: of `subprocess` or `multiprocessing`.
+        log: what it prints.
+    """
+
+    def __init__(self, child, log: Path):
+        self._child, self.log, self.pid = child, log, child.pid
+        self.began = time.monotonic()
+
+    @property
+    def ended(self) -> bool:
+        """Tells whether it is over."""
+        is_cold = isinstance(self._child, subprocess.Popen)
+        return self._child.poll() is not None if is_cold else not self._child.is_alive()
+
+    def send(self, number: int) -> None:
+        """Sends a signal, if it is still there."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def wait(self, seconds: float = PATIENCE_S) -> int:
+        """Returns its exit status as a shell gives it: 128 + n where signal n ended it.
+
+        Raises:
+            TimeoutError: it did not end; it is killed.
+        """
+        if not self.waited(lambda: self.ended, seconds):
+            self.send(signal.SIGKILL)
+            raise TimeoutError(f"process {self.pid} did not end within {seconds:.0f} s, see {self.log}")
+        is_cold = isinstance(self._child, subprocess.Popen)
+        status = self._child.returncode if is_cold else self._child.exitcode
+        return status if status >= 0 else 128 - status
+
+    def waited(self, until: Callable[[], bool], seconds: float = PATIENCE_S) -> bool:
+        """Looks every millisecond whether something is so; returns whether it came before the time was over."""
+        limit = time.monotonic() + seconds
+        while time.monotonic() < limit:
+            if until():
+                return True
+            time.sleep(0.001)
+        return False
+
+
+def _start_cold(command: Command, log: Path) -> subprocess.Popen:
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            [sys.executable, str(ROOT / "bin" / command.name), *command.flags],
+            cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            preexec_fn=_obey_permissions if command.obeys_permissions else None,
+        )  # fmt: skip
+
+
+def _obey_permissions() -> None:
+    """Gives up root's right to write where it may not; of others, nothing."""
+    libc = ctypes.CDLL(None)
+    for capability in (_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH):
+        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+
+
+def _run_warm(command: Command, log: str) -> None:
+    out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    with _clock(command.clock_off_s):
+        sys.exit(importlib.import_module(command.module).main([command.name, *command.flags]))
+
+
+@contextlib.contextmanager
+def _clock(off_s: float) -> Iterator[None]:
+    """Lets the clock of the wall jump, as Python sees it, half a second from now."""
+    real, jump = time.time, time.monotonic() + 0.5
+    if off_s:
+        time.time = lambda: real() + off_s * (time.monotonic() > jump)
+    try:
+        yield
+    finally:
+        time.time = real

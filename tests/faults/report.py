@@ -1,0 +1,41 @@
+"""What was injected and what of it was survived."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+
+@dataclasses.dataclass
+class Row:
+    """One kind of fault."""
+
+    fault: str
+    injected: int = 0
+    survived: int = 0
+    seconds: float = 0.0
+    """Of wall time, all injections together."""
+    failures: list[str] = dataclasses.field(default_factory=list)
+    """What went wrong, one line for each injection that was not survived."""
+    note: str = ""
+    """Why nothing was injected."""
+
+    def add(self, wrong: str, seconds: float) -> None:
+        """Counts an injection; `wrong` is empty where it was survived."""
+        self.injected += 1
+        self.survived += not wrong
+        self.seconds += seconds
+        if wrong:
+            self.failures.append(wrong)
+
+    def __str__(self) -> str:
+        each = f"{self.seconds / self.injected:10.1f}" if self.injected else f"{'':10}"
+        said = [f"{self.fault:44}{self.injected:9}{self.survived:9}{each}  {self.note}".rstrip()]
+        return "\n".join([*said, *(f"    {failure}" for failure in self.failures)])
+
+
+HEADER = f"{'fault':44}{'injected':>9}{'survived':>9}{'s each':>10}"
+
+
+def write_json(rows: list[Row], path: Path) -> None:
+    """Writes the rows for a program to read."""
+    path.write_text(json.dumps([dataclasses.asdict(row) for row in rows], indent=2) + "\n")
