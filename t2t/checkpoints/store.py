@@ -123,7 +123,9 @@ class CheckpointStore:
             self._best(problem).write(step=step, metric=metric, value=float(value))
 
     def prune(self, keep_max: int) -> list[int]:
-        """Removes old checkpoints but for the newest `keep_max` (0 = all), the latest and every best; and what crashes left.
+        """Removes old checkpoints but for the newest `keep_max` (0 = all), the latest and every best.
+
+        What interrupted writers left goes, too.
 
         Returns:
             the steps that were removed; none where a pointer to a best one cannot be read: it may point to any of them.

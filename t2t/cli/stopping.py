@@ -23,7 +23,7 @@ class StoppedError(BaseException):
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Raises StoppedError in a `with` block when a signal comes; the same signal a second time ends the process at once.
+    """Raises StoppedError in a `with` block when a signal comes; the same signal again ends the process at once.
 
     Signals that are ignored, as SIGHUP is under nohup, or that somebody else handles, stay so.
     """

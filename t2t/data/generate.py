@@ -113,8 +113,9 @@ def generate(
     folder, tmp_dir = data_folder(data_dir, problem), Path(tmp_dir).expanduser()
     if (existing := _existing(folder, problem, seed, tmp_dir)) is not None:
         return existing
-    if folder.parent.is_file():
-        raise UserError(f"--data_dir={folder.parent}: that is a file; name a folder")
+    for place in (folder.parent, folder):
+        if place.exists() and not place.is_dir():
+            raise UserError(f"{place}: that is a file, and a folder goes there; move it or choose another --data_dir")
     with os_errors_as_machine_errors(f"cannot write {folder.parent}"):
         folder.parent.mkdir(parents=True, exist_ok=True)
     with _only_generator_of(folder):

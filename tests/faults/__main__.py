@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.faults import kills
+from tests.faults import clocks, disks, kills
 from tests.faults.bench import Bench
 from tests.faults.jobs import Job, write_raw
 from tests.faults.report import HEADER, Row, write_json
@@ -19,11 +19,15 @@ TIMES = 30
 
 Injection = Callable[[Bench], str | None]
 
+NEED_A_MOUNT: dict[str, Injection] = {"full disk": disks.full, "read-only folder": disks.read_only}
+
 
 def faults() -> dict[str, Injection]:
     """Returns what can be done to a job, by name."""
-    signals = {name: functools.partial(killed, name=name) for name in kills.SIGNALS for killed in (kills.killed,)}
-    return signals | {"a second process": kills.second}
+    found: dict[str, Injection] = {name: functools.partial(kills.killed, name=name) for name in kills.SIGNALS}
+    found |= {"a second process": kills.second, "no permission": disks.forbidden, "a clock that jumps": clocks.jumping}
+    found |= {"a file where a folder should be": disks.occupied}
+    return found | {name: inject if disks.can_mount() else _unable for name, inject in NEED_A_MOUNT.items()}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -51,8 +55,12 @@ def main(argv: list[str] | None = None) -> int:
     return 0 if survived else 1
 
 
+def _unable(bench: Bench) -> None:
+    """Stands for a fault that this machine does not allow to be injected."""
+
+
 def _row(bench: Bench, fault: str, inject: Injection, times: int) -> Row:
-    row = Row(fault)
+    row = Row(fault, note="mounting is not allowed here" if inject is _unable else "")
     for _ in range(3 * times):
         began = time.monotonic()
         if row.injected < times and (wrong := inject(bench)) is not None:

@@ -26,9 +26,11 @@ class Bench:
     def __init__(self, job: Job, folder: Path, seed: int):
         self.job, self._folder = job, folder
         self.rng = random.Random(f"{seed}/{job.name}")
-        self._numbers = itertools.count()
+        self._numbers, self.turns = itertools.count(), itertools.count()
         self.wanted: Made = {}
         """What an undisturbed process made."""
+        self.bytes = 0
+        """How much room it takes."""
         self._cpu_s: dict[bool, float] = {}
         self._changes = 0
 
@@ -48,7 +50,13 @@ class Bench:
             made.append(made_in(out))
         assert not differences(made[0], made[-1]), f"{out}: {differences(made[0], made[-1])} without any fault"
         self.wanted = made[0]
+        self.bytes = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
         self.job.keep_as_material(out)
+
+    @property
+    def is_cold_only(self) -> bool:
+        """Tells whether no process of the job is started warm."""
+        return False not in self._cpu_s
 
     def folder(self) -> Path:
         """Returns a new folder."""
@@ -56,7 +64,9 @@ class Bench:
         out.mkdir(parents=True)
         return out
 
-    def start(self, out: Path | None = None, cold: bool = False, command: Command | None = None) -> tuple[Path, Process]:
+    def start(
+        self, out: Path | None = None, cold: bool = False, command: Command | None = None
+    ) -> tuple[Path, Process]:
         """Starts the job, in a new folder where none is given; returns (folder, process)."""
         out = out or self.folder()
         logs = out.with_name(out.name + ".logs")
@@ -77,13 +87,16 @@ class Bench:
         watch.until(process, lambda cpu_s, changes: cpu_s >= wanted_s if by_time else changes >= wanted_changes)
         return not process.ended
 
-    def go_on(self, out: Path, command: Command | None = None) -> str:
-        """Runs the job to its end where it was disturbed; returns what is wrong with what is there then, or nothing."""
+    def go_on(self, out: Path, command: Command | None = None, keep: bool = False) -> str:
+        """Runs the job to its end where it was disturbed; returns what is wrong with what is there then, or nothing.
+
+        The folder goes where all is well, unless it is to be kept.
+        """
         _, process = self.start(out, command=command)
         if status := process.wait():
             return f"{out}: the same command then ends with status {status}: {last_line(process.log)}"
         wrong = differences(self.wanted, made_in(out))
-        if not wrong:
+        if not wrong and not keep:
             shutil.rmtree(out)
         return f"{out}: {wrong}" if wrong else ""
 

@@ -17,7 +17,7 @@ SIZES = {"train": 3000, "dev": 60}
 LINES = 160
 """Lines to decode, in windows of ten."""
 
-UPDATES, EVERY = 24, 4
+UPDATES, EVERY = 15, 3
 _HPARAMS = (
     "hidden_size=16,filter_size=32,num_heads=2,num_hidden_layers=1,batch_size=256,max_length=24,learning_rate=0.01,"
     "learning_rate_schedule=constant,learning_rate_warmup_steps=5,extra_length=2,beam_size=2,ema_decay=0.9"
@@ -39,6 +39,13 @@ class Job:
     name: str
     materials: Path
 
+    @property
+    def module(self) -> str:
+        """The command's module, where it is started warm whatever that changes."""
+        return {"generation": "t2t.cli.datagen", "training": "t2t.cli.trainer", "decoding": "t2t.cli.decoder"}[
+            self.name
+        ]
+
     def command(self, out: Path) -> Command:
         """Returns the command that makes everything in `out`."""
         return {"generation": self._generation, "training": self._training, "decoding": self._decoding}[self.name](out)
@@ -57,7 +64,7 @@ class Job:
     def _generation(self, out: Path) -> Command:
         files = tuple(f"--{path.name.replace('.', '_')}={path}" for path in sorted((self.materials / "raw").iterdir()))
         flags = (*files, "--problem=text2text_files", "--vocab_size=300", f"--data_dir={out / 'data'}")
-        return Command("t2t-datagen", flags)
+        return Command("t2t-datagen", flags)  # TensorFlow, which a warm process has, would keep it from forking
 
     def _training(self, out: Path) -> Command:
         flags = (
@@ -66,7 +73,7 @@ class Job:
             f"--train_steps={UPDATES}", f"--local_eval_frequency={EVERY}", "--keep_checkpoint_max=2", "--eval_steps=1",
             "--log_step_count_steps=2",
         )  # fmt: skip
-        return Command("t2t-trainer", flags, "t2t.cli.trainer")
+        return Command("t2t-trainer", flags, self.module)
 
     def _decoding(self, out: Path) -> Command:
         (out / "out").mkdir(exist_ok=True)
@@ -74,7 +81,7 @@ class Job:
             f"--output_dir={self.materials / 'run'}", f"--decode_from_file={self.materials / 'lines'}",
             f"--decode_to_file={out / 'out' / 'decoded'}", "--decode_window=10",
         )  # fmt: skip
-        return Command("t2t-decoder", flags, "t2t.cli.decoder")
+        return Command("t2t-decoder", flags, self.module)
 
 
 def write_raw(materials: Path) -> None:

@@ -1,13 +1,9 @@
 """What warm processes have imported when they are forked: all that the commands import, and nothing done with it."""
 
-import os
+from t2t.cli.common import import_quietly
 
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-
-import t2t.cli.decoder
-import t2t.cli.trainer
-import t2t.file_decoding.job
-import t2t.inference.parallel
-import t2t.runs.describing
-import t2t.runs.loading
-import t2t.runs.training  # noqa: F401
+for module in (
+    "t2t.cli.decoder", "t2t.cli.trainer", "t2t.file_decoding.job", "t2t.inference.parallel", "t2t.runs.describing",
+    "t2t.runs.loading", "t2t.runs.training",
+):  # fmt: skip
+    import_quietly(module)

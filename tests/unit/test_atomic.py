@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 
@@ -79,9 +80,10 @@ def test_appending_to_a_full_disk_says_so():
     ("number", "remedy"),
     [
         (errno.ENOSPC, "free some space there and run the same command again"),
-        (errno.EACCES, "get write permission there or choose another folder"),
+        (errno.EACCES, "get permission there or choose another folder"),
         (errno.EROFS, "choose a folder on a file system that can be written"),
-        (errno.EIO, "mend that and run the same command again"),
+        (errno.EEXIST, "a file is where a folder is to be; move it away or choose another folder"),
+        (errno.ENODEV, "mend that and run the same command again"),
     ],
 )
 def test_a_fault_of_the_machine_is_one_line_with_a_remedy(number, remedy):
@@ -119,6 +121,31 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path):
         holder.communicate()
     with exclusive_lock(file):
         pass
+
+
+def test_children_of_a_killed_process_do_not_hold_its_lock(tmp_path):
+    file = tmp_path / "lock"
+    holder = subprocess.Popen(
+        [
+            sys.executable, "-c",
+            "import os, sys, time\nfrom t2t.atomic import exclusive_lock\n"
+            "with exclusive_lock(sys.argv[1]):\n    child = os.fork()\n    print(child, flush=True) if child else None\n"
+            "    time.sleep(60)",
+            str(file),
+        ],
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    child = int(holder.stdout.readline())
+    try:
+        with pytest.raises(LockedError, match=rf"^{holder.pid} on "), exclusive_lock(file):
+            pass
+        holder.kill()
+        holder.wait()
+        with exclusive_lock(file):
+            os.kill(child, 0)  # it is still there
+    finally:
+        os.kill(child, signal.SIGKILL)
+        holder.communicate()
 
 
 def test_a_new_folder_has_its_name_once_it_is_whole(tmp_path):

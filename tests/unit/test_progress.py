@@ -1,5 +1,6 @@
 """Bars on a terminal and lines elsewhere, with a clock that the test turns."""
 
+import errno
 import io
 import logging
 
@@ -47,6 +48,26 @@ def test_lines_elsewhere_than_on_a_terminal_come_now_and_then(pass_seconds, line
     assert len(lines()) == 1
     shown.close()
     assert len(lines()) == 1
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), OSError(errno.EIO, "gone"), BrokenPipeError()])
+def test_what_cannot_be_shown_ends_no_job(error):
+    class Gone(Terminal):
+        broken = False
+
+        def write(self, text):
+            if self.broken:
+                raise error
+            return super().write(text)
+
+    out = Gone()
+    shown = Progress("train", "examples", total=9, out=out)
+    out.broken = True
+    shown.add(1)
+    shown.show_figures("loss 1")
+    write_line("a line", out)
+    shown.close()
+    assert not shown.on_terminal
 
 
 def test_without_a_known_end_there_is_no_time_left(pass_seconds, lines):

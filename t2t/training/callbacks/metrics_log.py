@@ -1,6 +1,7 @@
 """Keeps every figure: JSON lines in the run directory, and TensorBoard events."""
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,6 +9,9 @@ import keras
 import tensorflow as tf
 
 from t2t.errors import MachineError, one_line
+
+_OPERATION = re.compile(r"\{\{function_node .*?\}\} ?| ?\[Op:\w+\]( name: ?)?")
+"""Where in TensorFlow something happened, in its messages."""
 
 
 class LogMetrics(keras.callbacks.Callback):
@@ -42,11 +46,12 @@ class LogMetrics(keras.callbacks.Callback):
     def write(self, group: str, update: int, figures: dict[str, float]) -> None:
         """Writes figures of a group, `train` or a split."""
         self._append(update, {f"{group}/{name}": value for name, value in figures.items()})
-        if group not in self._writers:
-            self._writers[group] = tf.summary.create_file_writer(str(self._folder / group))
-        with _events_on_disk(self._folder), self._writers[group].as_default(step=update):
-            for name, value in figures.items():
-                tf.summary.scalar(name, value)
+        with _events_on_disk(self._folder):
+            if group not in self._writers:
+                self._writers[group] = tf.summary.create_file_writer(str(self._folder / group))
+            with self._writers[group].as_default(step=update):
+                for name, value in figures.items():
+                    tf.summary.scalar(name, value)
 
     def write_evaluation(self, update: int, figures: dict[str, float]) -> None:
         """Writes the figures of an evaluation of the dev split."""
@@ -67,6 +72,6 @@ def _events_on_disk(folder: Path) -> Iterator[None]:
         yield
     except tf.errors.OpError as error:
         raise MachineError(
-            f"cannot write TensorBoard events in {folder}: {one_line(error.message)}; free some space there or get "
-            f"write permission, and run the same command again"
+            f"cannot write TensorBoard events in {folder}: {_OPERATION.sub('', one_line(error.message))}; free some "
+            f"space there, get write permission or move what is in the way, and run the same command again"
         ) from error

@@ -191,6 +191,15 @@ def test_pruning_keeps_the_newest_the_latest_the_best_and_the_named(store):
         store.prune(-1)
 
 
+def test_pruning_removes_what_crashes_left_also_where_all_is_kept(store):
+    save(store, 100)
+    for name in (".tmp-step-00000050", ".tmp-step-00000200", ".old-step-00000100"):
+        (store.folder / name).mkdir()
+    (store.folder / ".tmp-averaged").mkdir()  # another process may be at work on it
+    assert store.prune(0) == []
+    assert sorted(path.name for path in store.folder.iterdir()) == [".tmp-averaged", "latest.json", "step-00000100"]
+
+
 def test_the_best_must_exist(store):
     save(store, 500)
     with pytest.raises(UserError, match=r"checkpoint '400': there is none; .* holds steps 500"):

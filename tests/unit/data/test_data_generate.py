@@ -94,6 +94,16 @@ def test_folder_of_something_else_is_refused_and_kept(digits_class, tmp_path):
     assert (tmp_path / "digits" / "thesis.tex").read_text() == "years of work"
 
 
+@pytest.mark.parametrize("place", ["data", "data/digits"])
+def test_a_file_in_the_place_of_a_folder_is_found_before_the_work(digits_class, tmp_path, monkeypatch, place):
+    monkeypatch.setattr("t2t.data.generate.EncodingPool", None)
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).write_text("years of work")
+    with pytest.raises(UserError, match=rf"{place}: that is a file, and a folder goes there; move it or choose ano"):
+        generate(digits_class(), tmp_path / "data", tmp_path, workers=1)
+    assert (tmp_path / place).read_text() == "years of work"
+
+
 def test_empty_folder_is_filled(digits_class, tmp_path):
     (tmp_path / "digits").mkdir()
     assert generate(digits_class(), tmp_path, tmp_path, workers=1).split("dev").examples == 30

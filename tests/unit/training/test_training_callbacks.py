@@ -8,6 +8,7 @@ import pytest
 from training_fakes import Step, trainer
 
 from t2t.checkpoints.store import Best
+from t2t.errors import MachineError
 from t2t.training.callbacks.best import BestOf
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
 from t2t.training.callbacks.evaluation import Evaluate
@@ -253,6 +254,16 @@ def test_figures_are_kept_as_lines_and_as_events(tmp_path):
         assert tag in events.read_bytes()
 
 
+def test_events_that_cannot_be_written_are_one_line(tmp_path):
+    (tmp_path / "events").write_text("")
+    with pytest.raises(
+        MachineError,
+        match=r"^cannot write TensorBoard events in .*: \S*events is not a directory; free some space there, get write "
+        r"permission or move what is in the way, and run the same command again$",
+    ):
+        LogMetrics(lambda update, figures: None, tmp_path / "events").write("train", 1, {"loss": 1.0})
+
+
 # === Signals ===
 
 
@@ -269,13 +280,24 @@ class SendSignal(Step):
         return super().__call__(micro_batches, update, rate)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_ends_training_after_the_update_and_is_given_back(number):
     before = signal.getsignal(number)
     signals, run = StopOnSignal(), trainer(SendSignal(number, 2), train_steps=9)
     run.fit([signals])
     assert (run.update, signals.received) == (2, number)
     assert signal.getsignal(number) is before
+
+
+def test_a_signal_that_is_ignored_ends_nothing():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        signals, run = StopOnSignal(), trainer(SendSignal(signal.SIGHUP, 2), train_steps=3)
+        run.fit([signals])
+        assert (run.update, signals.received) == (3, None)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_second_interrupt_interrupts_at_once():

@@ -1,0 +1,124 @@
+"""File systems that refuse: full, read-only, without permission, with something else in the place."""
+
+import contextlib
+import dataclasses
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.faults.bench import Bench, complaint
+from tests.faults.jobs import differences, made_in
+
+MACHINE, USER = 1, 2
+"""Exit statuses."""
+
+ROOM = "size=256m"
+_PAGE = 4096
+_IN_THE_WAY = {
+    "generation": ("data", "data/text2text_files", "data/.text2text_files.partial", "data/.text2text_files.lock/"),
+    "training": (
+        "run", "run/checkpoints", "run/events", "run/vocab", "run/run.json/", "run/lock/", "run/metrics.jsonl/",
+        "run/checkpoints/latest.json/",
+    ),
+    "decoding": ("out/decoded/", "out/decoded.partial/", "out/decoded.partial.json/"),
+}  # fmt: skip
+"""Where a file lies in place of a folder, or a folder (with / at its end) in place of a file."""
+
+
+def full(bench: Bench) -> str | None:
+    """Gives the job less room than it needs; then enough."""
+    out = bench.folder()
+    with _mounted("-t", "tmpfs", "-o", f"size={bench.rng.randint(_PAGE, bench.bytes)}", "tmpfs", str(out)):
+        _, process = bench.start(out)
+        status = process.wait()
+        if status == 0 and not differences(bench.wanted, made_in(out)):
+            return None
+        if wrong := complaint(process, status, MACHINE, r": error: .*No space left on device.*; free some space"):
+            return wrong
+        subprocess.run(["mount", "-o", f"remount,{ROOM}", str(out)], check=True)
+        return bench.go_on(out, keep=True)
+
+
+def read_only(bench: Bench) -> str | None:
+    """Lets the file system of a half-made job become read-only; then writable again."""
+
+    @contextlib.contextmanager
+    def locked(out: Path) -> Iterator[None]:
+        with _mounted("--bind", str(out), str(out)):
+            subprocess.run(["mount", "-o", "remount,bind,ro", str(out)], check=True)
+            yield
+
+    return _refused(bench, locked, "Read-only file system|Permission denied")
+
+
+def forbidden(bench: Bench) -> str | None:
+    """Takes the permission to write away from a half-made job; then gives it back."""
+
+    @contextlib.contextmanager
+    def locked(out: Path) -> Iterator[None]:
+        for path in [out, *out.rglob("*")]:
+            path.chmod(0o500 if path.is_dir() else 0o400)
+        try:
+            yield
+        finally:
+            for path in [out, *out.rglob("*")]:
+                path.chmod(0o700 if path.is_dir() else 0o600)
+
+    return _refused(bench, locked, "Permission denied")
+
+
+def occupied(bench: Bench) -> str | None:
+    """Puts a file where a folder should be, or a folder where a file should be; then takes it away."""
+    out, places = bench.folder(), _IN_THE_WAY[bench.job.name]
+    place = places[next(bench.turns) % len(places)]
+    obstacle = out / place.rstrip("/")
+    obstacle.parent.mkdir(parents=True, exist_ok=True)
+    obstacle.mkdir() if place.endswith("/") else obstacle.write_text("")
+    _, process = bench.start(out)
+    status = process.wait()
+    if status not in (MACHINE, USER):
+        return f"{place} in the way: {complaint(process, status, USER, '')}"
+    if wrong := complaint(process, status, status, r": error: .*; "):
+        return f"{place} in the way: {wrong}"
+    obstacle.rmdir() if obstacle.is_dir() else obstacle.unlink()
+    return bench.go_on(out)
+
+
+def can_mount() -> bool:
+    """Tells whether this process may mount file systems."""
+    folder = Path(os.environ.get("TMPDIR", "/tmp")) / f"t2t-mount-{os.getpid()}"
+    folder.mkdir()
+    try:
+        with _mounted("-t", "tmpfs", "-o", ROOM, "tmpfs", str(folder)):
+            return True
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    finally:
+        folder.rmdir()
+
+
+def _refused(bench: Bench, locked, text: str) -> str | None:
+    """Ends a job half-way, runs it where it may not write, and lets it go on where it may."""
+    cold = bench.is_cold_only
+    out, process = bench.start(cold=cold)
+    bench.reach(process, out, cold)
+    process.end()
+    before = made_in(out)
+    with locked(out):
+        _, process = bench.start(out, command=dataclasses.replace(bench.job.command(out), obeys_permissions=True))
+        status = process.wait()
+        if not (status == 0 and not differences(bench.wanted, made_in(out))):  # what is finished needs no permission
+            wrong = complaint(process, status, MACHINE, rf": error: .*({text})") or differences(before, made_in(out))
+            if wrong:
+                return f"{out}: {wrong}"
+    return bench.go_on(out)
+
+
+@contextlib.contextmanager
+def _mounted(*arguments: str) -> Iterator[None]:
+    subprocess.run(["mount", *arguments], check=True, capture_output=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", arguments[-1]], check=True, capture_output=True)

@@ -1,0 +1,116 @@
+"""What ends a command before its time: signals, a system that refuses, nobody who reads what it says."""
+
+import errno
+import io
+import os
+import signal
+import threading
+
+import pytest
+from absl import flags
+
+from t2t.cli.common import command
+from t2t.cli.stopping import StoppedError, stoppable
+from t2t.errors import UserError
+
+
+def run(body):
+    return command(flags.FlagValues, "%s")(lambda values: body())(["t2t-try"])
+
+
+def kill(number):
+    os.kill(os.getpid(), number)
+    raise AssertionError("went on")
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "said"),
+    [
+        (signal.SIGTERM, 143, "t2t-try: stopped by SIGTERM\n"),
+        (signal.SIGHUP, 129, "t2t-try: stopped by SIGHUP\n"),
+        (signal.SIGINT, 130, "t2t-try: interrupted\n"),
+    ],
+)
+def test_a_signal_ends_a_command_with_a_line_and_the_status_that_a_shell_gives_it(number, status, said, capsys):
+    before, cleaned = signal.getsignal(number), []
+
+    def body():
+        try:
+            kill(number)
+        except Exception:
+            pytest.fail("taken for an error")
+        finally:
+            cleaned.append(True)
+
+    assert run(body) == status
+    assert capsys.readouterr().err == said
+    assert cleaned
+    assert signal.getsignal(number) is before
+
+
+def test_the_same_signal_again_ends_the_process_at_once():
+    handlers = []
+
+    def body():
+        try:
+            kill(signal.SIGTERM)
+        finally:
+            handlers.append(signal.getsignal(signal.SIGTERM))
+
+    with pytest.raises(StoppedError), stoppable():
+        body()
+    assert handlers == [signal.SIG_DFL]
+
+
+def test_signals_that_are_ignored_or_handled_stay_so(monkeypatch):
+    heard = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM)}
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    try:
+        with stoppable():
+            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert heard == [signal.SIGTERM]
+
+
+def test_a_command_runs_in_any_thread():
+    statuses = []
+    thread = threading.Thread(target=lambda: statuses.append(run(lambda: 7)))
+    thread.start()
+    thread.join()
+    assert statuses == [7]
+
+
+def refuse(number):
+    raise OSError(number, os.strerror(number), "/runs/a/run.json")
+
+
+def test_what_the_system_refuses_is_one_line_wherever_it_comes_from(capsys):
+    assert run(lambda: refuse(errno.EACCES)) == 1
+    assert capsys.readouterr().err == (
+        "t2t-try: error: Permission denied (/runs/a/run.json); get permission there or choose another folder\n"
+    )
+
+
+def test_a_file_that_is_not_there_is_a_bug_and_keeps_its_traceback():
+    with pytest.raises(FileNotFoundError):
+        run(lambda: refuse(errno.ENOENT))
+
+
+class Full(io.StringIO):
+    """A log on a full disk, or on a terminal that is gone."""
+
+    def write(self, text):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_an_error_that_nobody_can_read_has_its_status(monkeypatch):
+    def body():
+        raise UserError("asked wrongly")
+
+    monkeypatch.setattr("sys.stderr", Full())
+    assert run(body) == 2
