@@ -31,12 +31,13 @@ def killed(bench: Bench, name: str) -> str | None:
         status = process.wait(STEP_S)
     except TimeoutError as error:
         return str(error)
+    printed = process.log.read_text(errors="replace")
+    if name == "SIGINT" and "Traceback" in printed and "_guarded" not in printed:
+        return None  # Python was still reading the command's code, and ended as it does
     if name != "SIGKILL" and not differences(bench.wanted, made_in(out)):
         return None  # it had nothing left to do but leave
-    wrong = complaint(process, status, 128 + SIGNALS[name], "")
-    if not wrong and _hears(process) and name in _SAID:
-        wrong = complaint(process, status, status, _SAID[name])
-    return wrong or bench.go_on(out)
+    said = _SAID.get(name, "") if printed else ""  # one that has printed nothing may not have begun to hear
+    return complaint(process, status, 128 + SIGNALS[name], said) or bench.go_on(out)
 
 
 def second(bench: Bench) -> str | None:
@@ -55,8 +56,3 @@ def second(bench: Bench) -> str | None:
     if status := first.wait():
         return f"{out}: the first process ends with status {status}: {last_line(first.log)}"
     return wrong or differences(bench.wanted, made_in(out))
-
-
-def _hears(process) -> bool:
-    """Tells whether a process had come so far that it answers signals: it has printed something."""
-    return process.log.stat().st_size > 0

@@ -61,18 +61,18 @@ class Process:
 
     def __init__(self, child, log: Path):
         self._child, self.log, self.pid = child, log, child.pid
-        self.began = time.monotonic()
+        self._is_cold = isinstance(child, subprocess.Popen)
 
     @property
     def ended(self) -> bool:
         """Tells whether it is over."""
-        is_cold = isinstance(self._child, subprocess.Popen)
-        return self._child.poll() is not None if is_cold else not self._child.is_alive()
+        return self._child.poll() is not None if self._is_cold else not self._child.is_alive()
 
     def send(self, number: int) -> None:
-        """Sends a signal, if it is still there."""
+        """Sends a signal, if it is still there; Ctrl-C also to the processes that it has started, as a terminal does."""
+        to_all = self._is_cold and number == signal.SIGINT
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, number)
+            (os.killpg if to_all else os.kill)(self.pid, number)
 
     def end(self) -> None:
         """Kills it."""
@@ -88,8 +88,7 @@ class Process:
         if not self.waited(lambda: self.ended, seconds):
             self.send(signal.SIGKILL)
             raise TimeoutError(f"process {self.pid} did not end within {seconds:.0f} s, see {self.log}")
-        is_cold = isinstance(self._child, subprocess.Popen)
-        status = self._child.returncode if is_cold else self._child.exitcode
+        status = self._child.returncode if self._is_cold else self._child.exitcode
         return status if status >= 0 else 128 - status
 
     def waited(self, until: Callable[[], bool], seconds: float = PATIENCE_S) -> bool:

@@ -129,8 +129,8 @@ def test_children_of_a_killed_process_do_not_hold_its_lock(tmp_path):
         [
             sys.executable, "-c",
             "import os, sys, time\nfrom t2t.atomic import exclusive_lock\n"
-            "with exclusive_lock(sys.argv[1]):\n    child = os.fork()\n    print(child, flush=True) if child else None\n"
-            "    time.sleep(60)",
+            "with exclusive_lock(sys.argv[1]):\n    child = os.fork()\n    if child:\n"
+            "        print(child, flush=True)\n    time.sleep(60)",
             str(file),
         ],
         stdout=subprocess.PIPE,
