@@ -7,6 +7,7 @@ that has imported everything and done nothing: what it runs is the same, and a k
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import importlib
 import multiprocessing
 import os
@@ -69,7 +70,7 @@ class Process:
         return self._child.poll() is not None if self._is_cold else not self._child.is_alive()
 
     def send(self, number: int) -> None:
-        """Sends a signal, if it is still there; Ctrl-C also to the processes that it has started, as a terminal does."""
+        """Sends a signal, if it is still there; Ctrl-C also to the processes that it started, as a terminal does."""
         to_all = self._is_cold and number == signal.SIGINT
         with contextlib.suppress(ProcessLookupError):
             (os.killpg if to_all else os.kill)(self.pid, number)
@@ -107,21 +108,24 @@ def _start_cold(command: Command, log: Path) -> subprocess.Popen:
             [sys.executable, str(ROOT / "bin" / command.name), *command.flags],
             cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
-            preexec_fn=_obey_permissions if command.obeys_permissions else None,
+            preexec_fn=functools.partial(_begin, command),
         )  # fmt: skip
 
 
-def _obey_permissions() -> None:
-    """Gives up root's right to write where it may not; of others, nothing."""
-    libc = ctypes.CDLL(None)
-    for capability in (_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH):
-        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+def _begin(command: Command) -> None:
+    """Hears Ctrl-C, which what a shell starts in the background ignores; may give up that root may do everything."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if command.obeys_permissions:
+        libc = ctypes.CDLL(None)
+        for capability in (_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH):
+            libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
 
 
 def _run_warm(command: Command, log: str) -> None:
     out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.dup2(out, 1)
     os.dup2(out, 2)
+    _begin(command)
     with _clock(command.clock_off_s):
         sys.exit(importlib.import_module(command.module).main([command.name, *command.flags]))
 

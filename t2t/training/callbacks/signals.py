@@ -14,7 +14,7 @@ class StopRequestedError(Exception):
 class StopOnSignal(keras.callbacks.Callback):
     """Ends training after the present update on SIGTERM, SIGHUP or Ctrl-C; a second Ctrl-C interrupts at once.
 
-    Signals that are ignored, as SIGHUP is under nohup, stay so. It comes last in the list, so that the signals are held
+    SIGHUP stays ignored where it is, as under nohup. It comes last in the list, so that the signals are held
     until everything is saved.
     """
 
@@ -51,8 +51,9 @@ class StopOnSignal(keras.callbacks.Callback):
 
     def take_over(self) -> None:
         """Handles the signals from here on."""
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            if number not in self._before and signal.getsignal(number) != signal.SIG_IGN:
+        stays = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        for number in (signal.SIGTERM, signal.SIGINT, *([] if stays else [signal.SIGHUP])):
+            if number not in self._before:
                 self._before[number] = signal.signal(number, self._note)
 
     def release(self) -> None:

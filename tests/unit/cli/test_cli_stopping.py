@@ -32,6 +32,8 @@ def kill(number):
     ],
 )
 def test_a_signal_ends_a_command_with_a_line_and_the_status_that_a_shell_gives_it(number, status, said, capsys):
+    is_interrupt = number == signal.SIGINT  # which stays ignored in what a shell starts in the background
+    outside = signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
     before, cleaned = signal.getsignal(number), []
 
     def body():
@@ -42,10 +44,13 @@ def test_a_signal_ends_a_command_with_a_line_and_the_status_that_a_shell_gives_i
         finally:
             cleaned.append(True)
 
-    assert run(body) == status
+    try:
+        assert run(body) == status
+        assert signal.getsignal(number) is before
+    finally:
+        signal.signal(number, outside)
     assert capsys.readouterr().err == said
     assert cleaned
-    assert signal.getsignal(number) is before
 
 
 def test_the_same_signal_again_ends_the_process_at_once():
@@ -62,7 +67,7 @@ def test_the_same_signal_again_ends_the_process_at_once():
     assert handlers == [signal.SIG_DFL]
 
 
-def test_signals_that_are_ignored_or_handled_stay_so(monkeypatch):
+def test_signals_that_are_ignored_or_handled_stay_so():
     heard = []
     before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM)}
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
