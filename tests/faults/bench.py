@@ -1,5 +1,6 @@
 """A job in folders of its own, again and again, held against what an undisturbed process made."""
 
+import dataclasses
 import itertools
 import os
 import random
@@ -7,9 +8,10 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from tests.faults.jobs import Job, Made, differences, made_in
-from tests.faults.process import Command, Process
+from tests.faults.process import Process
 
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
@@ -35,28 +37,19 @@ class Bench:
         self._changes = 0
 
     def prepare(self) -> None:
-        """Runs the job undisturbed, cold and warm, and keeps what it made.
+        """Runs the job undisturbed, keeps what it made and gives it to the jobs after this one.
 
         Raises:
-            AssertionError: it fails, or does not make the same twice; nothing else makes sense then.
+            AssertionError: it fails; nothing else makes sense then.
         """
-        made = []
-        for cold in (True, False) if self.job.command(self._folder).module else (True,):
-            out, process = self.start(cold=cold)
-            watch = _Changes(out)
-            watch.until(process, lambda cpu_s, changes: False)
-            self._cpu_s[cold], self._changes = watch.cpu_s, watch.count
-            assert process.wait() == 0, f"the undisturbed {self.job.name} fails, see {process.log}"
-            made.append(made_in(out))
-        assert not differences(made[0], made[-1]), f"{out}: {differences(made[0], made[-1])} without any fault"
-        self.wanted = made[0]
+        out = self._undisturbed(cold=self.is_cold_only)
         self.bytes = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
         self.job.keep_as_material(out)
 
     @property
     def is_cold_only(self) -> bool:
         """Tells whether no process of the job is started warm."""
-        return False not in self._cpu_s
+        return not self.job.command(self._folder).module
 
     def folder(self) -> Path:
         """Returns a new folder."""
@@ -64,41 +57,53 @@ class Bench:
         out.mkdir(parents=True)
         return out
 
-    def start(
-        self, out: Path | None = None, cold: bool = False, command: Command | None = None
-    ) -> tuple[Path, Process]:
-        """Starts the job, in a new folder where none is given; returns (folder, process)."""
-        out = out or self.folder()
+    def start(self, out: Path, cold: bool = False, **believed: Any) -> Process:
+        """Starts the job; what its process is to believe stands in `Command`."""
         logs = out.with_name(out.name + ".logs")
         logs.mkdir(exist_ok=True)
-        number = len(list(logs.iterdir()))
-        return out, (command or self.job.command(out)).start(logs / f"{number}.log", cold)
+        log = logs / f"{len(list(logs.iterdir()))}.log"
+        return dataclasses.replace(self.job.command(out), **believed).start(log, cold)
 
-    def reach(self, process: Process, out: Path, cold: bool) -> bool:
-        """Waits until a process is at a random moment: of its time, or of the changes that it makes to the folder.
+    def start_and_wait(self, cold: bool = False, **believed: Any) -> tuple[Path, Process]:
+        """Starts the job in a new folder, waits for a random moment of its time, or of the changes that it makes there.
 
         Returns:
-            whether it was still there then.
+            The folder and the process, which may be over by then.
         """
-        wanted_s = self.rng.uniform(0, self._cpu_s[cold])
-        wanted_changes = self.rng.randint(1, self._changes)
+        cold = cold or self.is_cold_only
+        if cold not in self._cpu_s:
+            self._undisturbed(cold)
+        wanted_s, wanted_changes = self.rng.uniform(0, self._cpu_s[cold]), self.rng.randint(1, self._changes)
         by_time = self.rng.random() < 0.5
-        watch = _Changes(out)
+        out = self.folder()
+        process, watch = self.start(out, cold and "module" not in believed, **believed), _Changes(out)
         watch.until(process, lambda cpu_s, changes: cpu_s >= wanted_s if by_time else changes >= wanted_changes)
-        return not process.ended
+        return out, process
 
-    def go_on(self, out: Path, command: Command | None = None, keep: bool = False) -> str:
+    def go_on(self, out: Path, keep: bool = False, **believed: Any) -> str:
         """Runs the job to its end where it was disturbed; returns what is wrong with what is there then, or nothing.
 
         The folder goes where all is well, unless it is to be kept.
         """
-        _, process = self.start(out, command=command)
+        process = self.start(out, **believed)
         if status := process.wait():
             return f"{out}: the same command then ends with status {status}: {last_line(process.log)}"
         wrong = differences(self.wanted, made_in(out))
         if not wrong and not keep:
             shutil.rmtree(out)
         return f"{out}: {wrong}" if wrong else ""
+
+    def _undisturbed(self, cold: bool) -> Path:
+        """Runs the job to its end; each time, cold or warm, it must make the same."""
+        out = self.folder()
+        process, watch = self.start(out, cold), _Changes(out)
+        watch.until(process, lambda cpu_s, changes: False)
+        assert process.wait() == 0, f"the undisturbed {self.job.name} fails, see {process.log}"
+        made = made_in(out)
+        self.wanted = self.wanted or made
+        assert made == self.wanted, f"{out}: {differences(self.wanted, made)} without any fault"
+        self._cpu_s[cold], self._changes = watch.cpu_s, watch.count
+        return out
 
 
 class _Changes:

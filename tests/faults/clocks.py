@@ -1,6 +1,5 @@
 """A clock on the wall that jumps, in a process and between two, and files whose times make no sense."""
 
-import dataclasses
 import os
 
 from tests.faults.bench import Bench, complaint
@@ -11,15 +10,12 @@ JUMPS_S = (-20 * YEAR_S, -3600.0, 3600.0, 20 * YEAR_S)
 
 def jumping(bench: Bench) -> str | None:
     """Kills a job whose clock jumps, gives its files times of another age, and goes on under another clock."""
-    out = bench.folder()
-    command = dataclasses.replace(bench.job.command(out), module=bench.job.module)
-    first, second = (dataclasses.replace(command, clock_off_s=bench.rng.choice(JUMPS_S)) for _ in range(2))
-    _, process = bench.start(out, command=first)
-    if bench.reach(process, out, cold=bench.is_cold_only):
-        process.end()
-    elif wrong := complaint(process, process.wait(), 0, ""):
+    first, second = ({"module": bench.job.module, "clock_off_s": bench.rng.choice(JUMPS_S)} for _ in range(2))
+    out, process = bench.start_and_wait(**first)
+    if process.ended and (wrong := complaint(process, process.wait(), 0, "")):
         return wrong
+    process.end()
     for path in out.rglob("*"):
         age_s = bench.rng.uniform(0, 60 * YEAR_S)
         os.utime(path, (age_s, age_s))
-    return bench.go_on(out, command=second)
+    return bench.go_on(out, **second)

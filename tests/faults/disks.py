@@ -1,7 +1,6 @@
 """File systems that refuse: full, read-only, without permission, with something else in the place."""
 
 import contextlib
-import dataclasses
 import os
 import subprocess
 from collections.abc import Iterator
@@ -29,8 +28,8 @@ _IN_THE_WAY = {
 def full(bench: Bench) -> str | None:
     """Gives the job less room than it needs; then enough."""
     out = bench.folder()
-    with _mounted("-t", "tmpfs", "-o", f"size={bench.rng.randint(_PAGE, bench.bytes)}", "tmpfs", str(out)):
-        _, process = bench.start(out)
+    with _mounted("-t", "tmpfs", "-o", f"size={bench.rng.randint(_PAGE, max(_PAGE, bench.bytes))}", "tmpfs", str(out)):
+        process = bench.start(out)
         status = process.wait()
         if status == 0 and not differences(bench.wanted, made_in(out)):
             return None
@@ -75,7 +74,7 @@ def occupied(bench: Bench) -> str | None:
     obstacle = out / place.rstrip("/")
     obstacle.parent.mkdir(parents=True, exist_ok=True)
     obstacle.mkdir() if place.endswith("/") else obstacle.write_text("")
-    _, process = bench.start(out)
+    process = bench.start(out)
     status = process.wait()
     if status not in (MACHINE, USER):
         return f"{place} in the way: {complaint(process, status, USER, '')}"
@@ -100,13 +99,11 @@ def can_mount() -> bool:
 
 def _refused(bench: Bench, locked, text: str) -> str | None:
     """Ends a job half-way, runs it where it may not write, and lets it go on where it may."""
-    cold = bench.is_cold_only
-    out, process = bench.start(cold=cold)
-    bench.reach(process, out, cold)
+    out, process = bench.start_and_wait()
     process.end()
     before = made_in(out)
     with locked(out):
-        _, process = bench.start(out, command=dataclasses.replace(bench.job.command(out), obeys_permissions=True))
+        process = bench.start(out, obeys_permissions=True)
         status = process.wait()
         if not (status == 0 and not differences(bench.wanted, made_in(out))):  # what is finished needs no permission
             wrong = complaint(process, status, MACHINE, rf": error: .*({text})") or differences(before, made_in(out))

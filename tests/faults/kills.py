@@ -21,10 +21,8 @@ def killed(bench: Bench, name: str) -> str | None:
     Returns:
         what went wrong, nothing where all is well, None where the process was over before its moment came.
     """
-    cold = bench.is_cold_only or bench.rng.random() < COLD
-    out, process = bench.start(cold=cold)
-    if not bench.reach(process, out, cold):
-        process.wait()
+    out, process = bench.start_and_wait(cold=bench.rng.random() < COLD)
+    if process.ended:
         return None
     process.send(SIGNALS[name])
     try:
@@ -42,14 +40,14 @@ def killed(bench: Bench, name: str) -> str | None:
 
 def second(bench: Bench) -> str | None:
     """Starts the job twice on one folder: the second process is to say so and leave, the first to end as if alone."""
-    out, first = bench.start()
-    held = bench.job.lock(out)
+    out = bench.folder()
+    first, held = bench.start(out), bench.job.lock(out)
     first.waited(lambda: first.ended or (held.exists() and (held.stat().st_size > 0 or held.suffix == ".partial")))
     first.send(signal.SIGSTOP)
     try:
         if first.ended:
             return None
-        _, other = bench.start(out)
+        other = bench.start(out)
         wrong = complaint(other, other.wait(), 2, "process .*; wait for it")
     finally:
         first.send(signal.SIGCONT)

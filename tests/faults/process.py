@@ -76,7 +76,7 @@ class Process:
             (os.killpg if to_all else os.kill)(self.pid, number)
 
     def end(self) -> None:
-        """Kills it."""
+        """Kills it, if it is still there."""
         self.send(signal.SIGKILL)
         self.wait()
 
