@@ -61,7 +61,7 @@ def _unable(bench: Bench) -> None:
 
 def _row(bench: Bench, fault: str, inject: Injection, times: int) -> Row:
     row = Row(fault, note="mounting is not allowed here" if inject is _unable else "")
-    for _ in range(3 * times):
+    for _ in range(9 * times):
         began = time.monotonic()
         if row.injected < times and (wrong := inject(bench)) is not None:
             row.add(wrong, time.monotonic() - began)

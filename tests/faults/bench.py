@@ -134,12 +134,12 @@ def _names(folder: Path) -> Iterator[str]:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Returns the processor time of a process, its threads and what it has waited for: the same on a busy machine."""
+    """Returns the processor time of a process and its threads, which is the same on a busy machine."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return sum(map(int, fields[11:15])) / _TICKS
+    return sum(map(int, fields[11:13])) / _TICKS
 
 
 def last_line(log: Path) -> str:
