@@ -42,14 +42,9 @@ class Bench:
         Raises:
             AssertionError: it fails; nothing else makes sense then.
         """
-        out = self._undisturbed(cold=self.is_cold_only)
+        out = self._undisturbed(cold=self.job.is_cold_only)
         self.bytes = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
         self.job.keep_as_material(out)
-
-    @property
-    def is_cold_only(self) -> bool:
-        """Tells whether no process of the job is started warm."""
-        return not self.job.command(self._folder).module
 
     def folder(self) -> Path:
         """Returns a new folder."""
@@ -70,7 +65,7 @@ class Bench:
         Returns:
             The folder and the process, which may be over by then.
         """
-        cold = cold or self.is_cold_only
+        cold = cold or self.job.is_cold_only
         if cold not in self._cpu_s:
             self._undisturbed(cold)
         wanted_s, wanted_changes = self.rng.uniform(0, self._cpu_s[cold]), self.rng.randint(1, self._changes)

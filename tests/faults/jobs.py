@@ -46,6 +46,11 @@ class Job:
             self.name
         ]
 
+    @property
+    def is_cold_only(self) -> bool:
+        """Tells whether no process of it is started warm: what that has imported would keep generation from forking."""
+        return self.name == "generation"
+
     def command(self, out: Path) -> Command:
         """Returns the command that makes everything in `out`."""
         return {"generation": self._generation, "training": self._training, "decoding": self._decoding}[self.name](out)
@@ -64,7 +69,7 @@ class Job:
     def _generation(self, out: Path) -> Command:
         files = tuple(f"--{path.name.replace('.', '_')}={path}" for path in sorted((self.materials / "raw").iterdir()))
         flags = (*files, "--problem=text2text_files", "--vocab_size=300", f"--data_dir={out / 'data'}")
-        return Command("t2t-datagen", flags)  # TensorFlow, which a warm process has, would keep it from forking
+        return Command("t2t-datagen", flags)
 
     def _training(self, out: Path) -> Command:
         flags = (
