@@ -5,6 +5,7 @@ import gzip
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Self
 
 from t2t.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.errors import UserError, one_line
@@ -12,9 +13,7 @@ from t2t.text import stored_class
 from t2t.text.encoder import TextEncoder, fingerprint_of
 from t2t.text.lines import GZIP_MAGIC, errors_of_reading
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS
-
-PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
-"""What the file names in a folder's description look like: none leads out of the folder."""
+from t2t.trust import PLAIN_NAME, check_inside, check_plain_name
 
 _LONGEST_OWNER = 120
 """Characters of a list of features in a file's name."""
@@ -37,6 +36,19 @@ class VocabularyFile:
     """Number of ids."""
     fingerprint: str
     """Of the encoder, see `TextEncoder.fingerprint`."""
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+        """Reads what `dataclasses.asdict` made of one.
+
+        Raises:
+            TypeError, ValueError: it is something else, or names a file outside of its folder.
+        """
+        entry = cls(**plain)
+        if [type(value) for value in dataclasses.astuple(entry)] != [str, str, int, str]:
+            raise TypeError("a vocabulary's kind, file and fingerprint are texts, its size is a number")
+        check_plain_name(entry.file)
+        return entry
 
 
 def describe_encoders(encoders: Mapping[str, TextEncoder]) -> dict[str, VocabularyFile]:
@@ -138,6 +150,7 @@ def _has_pieces(lines: list[bytes]) -> bool:
 
 
 def _read(path: Path, record: VocabularyFile, cure: str) -> TextEncoder:
+    check_inside(path.parent, path)
     try:
         content = path.read_bytes()
     except FileNotFoundError:
