@@ -1,6 +1,6 @@
 """What a file of unknown origin must pass before anything that it says is used.
 
-A small JSON file that other files hang on (a run's record, a manifest, a pointer) is sealed: its entry `sha256` is the
+A small JSON file that other files hang on (a run's record, a manifest, a pointer) is sealed: its entry `seal` is the
 digest of all its other entries and of the file's name. So a flipped digit, or a file in another's place, is told from
 what was written. The form of the seal is the same in every format, so that damage is told from a newer format. Files
 without a seal are read: the first versions wrote them, and who changes a file by hand removes the entry.
@@ -19,7 +19,7 @@ from t2t.errors import UserError
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
 """What names of files in a folder's description look like: none leads out of the folder."""
 
-SEAL = "sha256"
+SEAL = "seal"
 MOST_BYTES = 64 << 20
 """Of a JSON file; a larger one is not read into memory."""
 

@@ -1,7 +1,6 @@
 """Vocabularies in a folder: one file for each, shared by the features that share the vocabulary."""
 
 import dataclasses
-import gzip
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,9 +10,9 @@ from t2t.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.errors import UserError, one_line
 from t2t.text import stored_class
 from t2t.text.encoder import TextEncoder, fingerprint_of
-from t2t.text.lines import GZIP_MAGIC, errors_of_reading
+from t2t.text.lines import errors_of_reading, gunzipped
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS
-from t2t.trust import PLAIN_NAME, check_inside, check_plain_name
+from t2t.trust import MOST_BYTES, PLAIN_NAME, check_inside, check_plain_name
 
 _LONGEST_OWNER = 120
 """Characters of a list of features in a file's name."""
@@ -113,9 +112,7 @@ def read_vocabulary(path: Path | str) -> TextEncoder:
     """
     path = Path(path).expanduser()
     with errors_of_reading(f"vocabulary {path}"):
-        content = path.read_bytes()
-        if content.startswith(GZIP_MAGIC):
-            content = gzip.decompress(content)
+        content = gunzipped(path.read_bytes(), path, MOST_BYTES)
     kind = _kind_of(content) or _KIND_OF_SUFFIX.get(Path(path.name.removesuffix(".gz")).suffix)
     if kind is None:
         raise UserError(

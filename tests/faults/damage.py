@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.faults.damaged import READERS, STEPS, VOCAB_KINDS, Reader, Tree, continued, kind_of, make, verdict
 
-FLIPS = 8
+FLIPS = 6
 """Bits of a file that are flipped one at a time: in its first bytes, its last one, and anywhere."""
 
 Contents = dict[str, bytes | None]
@@ -66,7 +66,7 @@ def _neighbours(kinds: dict[str, str]) -> Iterator[tuple[str, str]]:
             name for name in list(kinds)[number + 1 :] if kinds[name] == kind and Path(name).suffix == Path(one).suffix
         ]
         namesakes = [name for name in alike if Path(name).name == Path(one).name]
-        yield from ((one, other) for other in {*alike[:1], *namesakes[:1]})
+        yield from ((one, other) for other in dict.fromkeys(alike[:1] + namesakes[:1]))
 
 
 def _of_one(content: bytes, rng: random.Random) -> Iterator[tuple[str, bytes | None]]:

@@ -158,8 +158,8 @@ READERS: dict[str, tuple[Reader, ...]] = {
 }
 """By the names of files, who reads them; a new kind of file has its reader here, or no test passes."""
 
-NOT_DAMAGED = ("raw/*", "data/.*.lock")
-"""What a user keeps, and what holds nothing."""
+NOT_DAMAGED = ("raw/*", "data/.*.lock", "run/lock", "run/events/*")
+"""What a user keeps, what holds nothing, and what TensorBoard alone reads."""
 
 
 def kind_of(name: str) -> str | None:
@@ -215,4 +215,4 @@ def verdict(reader: Reader, tree: Tree, usual: Hashable, earlier: Hashable, dama
 
 
 def _names(text: str, files: list[Path]) -> bool:
-    return any(str(file) in text or str(file.parent) in text for file in files)
+    return any(str(place) in text for file in files for place in (file, file.parent, file.parent.parent))
