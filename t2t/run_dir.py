@@ -27,7 +27,7 @@ from t2t.features import ProblemSpec
 from t2t.mixture import of_all, of_problem, split_mixture
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import VocabularyFile, read_encoders, save_encoders
-from t2t.trust import check_inside, read_sealed, sealed
+from t2t.trust import check_inside, check_types, read_sealed, sealed
 
 FORMAT = 1
 """Format of the records that this version writes; it reads all formats up to it."""
@@ -84,16 +84,17 @@ class RunRecord:
             KeyError, TypeError, ValueError: the data is something else.
         """
         data = {"warm_start": {}, **data}  # the first records had none
-        if unknown := data.keys() - _JSON_TYPES.keys() - {"format"}:
-            raise ValueError(f"it has an entry {min(unknown)!r}, which no record has")
         fields = {field.name: data[field.name] for field in dataclasses.fields(cls)}
-        for name, value in fields.items():
-            if type(value) is not _JSON_TYPES[name]:
-                raise TypeError(f"{name} is not of type {_JSON_TYPES[name].__name__}")
+        if unknown := data.keys() - fields.keys() - {"format"}:
+            raise ValueError(f"it has an entry {min(unknown)!r}, which no record has")
         fields["spec"] = ProblemSpec.from_dict(data["spec"])
         vocabularies = data["vocabularies"].items()
         fields["vocabularies"] = {name: VocabularyFile.from_dict(entry) for name, entry in vocabularies}
-        return cls(**fields)
+        record = cls(**fields)
+        check_types(record)
+        if not all(isinstance(entry, dict) for entry in (*record.hparams.values(), *record.plugins)):
+            raise TypeError("hparams and plug-ins hold names and values")
+        return record
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -126,12 +127,6 @@ class RunRecord:
             found |= {("feature", f"{feature}.{name}"): value for name, value in spec.items()}
         fingerprints = (part[:12] for part in self.data_fingerprint.split("+"))
         return found | {("data_fingerprint", ""): "+".join(fingerprints)}
-
-
-_JSON_TYPES: dict[str, type] = {field.name: dict for field in dataclasses.fields(RunRecord)} | {
-    "problem": str, "model": str, "hparams_set": str, "overrides": str, "data_fingerprint": str, "created": str,
-    "plugins": list,
-}  # fmt: skip
 
 
 class RunDir:

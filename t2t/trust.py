@@ -6,11 +6,13 @@ what was written. The form of the seal is the same in every format, so that dama
 without a seal are read: the first versions wrote them, and who changes a file by hand removes the entry.
 """
 
+import dataclasses
 import hashlib
 import json
 import os
 import re
 import stat
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,18 @@ def check_plain_name(name: Any) -> None:
     """
     if not isinstance(name, str) or not PLAIN_NAME.match(name):
         raise ValueError(f"{name!r} is not a plain file name")
+
+
+def check_types(record: Any) -> None:
+    """Refuses a dataclass, made of JSON, that holds numbers, texts, lists or objects where others are declared.
+
+    Raises:
+        TypeError: see above.
+    """
+    for field in dataclasses.fields(record):
+        kind, value = typing.get_origin(field.type) or field.type, getattr(record, field.name)
+        if kind in (int, str, list, dict) and type(value) is not kind:
+            raise TypeError(f"{field.name} is of type {type(value).__name__}, not {kind.__name__}")
 
 
 def check_inside(folder: Path | str, file: Path | str) -> None:

@@ -13,7 +13,7 @@ from t2t.features import ProblemSpec
 from t2t.problems.base import Problem
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import VocabularyFile, read_encoders
-from t2t.trust import check_plain_name, read_sealed, sealed
+from t2t.trust import check_plain_name, check_types, read_sealed, sealed
 
 MANIFEST_NAME = "manifest.json"
 
@@ -46,6 +46,7 @@ class FileRecord:
             TypeError, ValueError: it is something else, or names a file outside of its folder.
         """
         record = cls(**plain)
+        check_types(record)
         check_plain_name(record.name)
         return record
 
@@ -135,7 +136,7 @@ class Manifest:
         Raises:
             KeyError, TypeError, ValueError, AttributeError: it is not the JSON of a manifest.
         """
-        return cls(
+        manifest = cls(
             **{
                 **plain,
                 "spec": ProblemSpec.from_dict(plain["spec"]),
@@ -144,6 +145,9 @@ class Manifest:
                 "raw_files": {name: RawFile(**file) for name, file in plain.get("raw_files", {}).items()},
             }
         )
+        for part in (manifest, *manifest.raw_files.values()):
+            check_types(part)
+        return manifest
 
     def split(self, name: str) -> SplitRecord:
         """Returns a split.
@@ -180,7 +184,12 @@ def _split_from_dict(plain: dict[str, Any]) -> SplitRecord:
     ]
     columns = {name: ColumnTotals(**totals) for name, totals in plain["columns"].items()}
     texts = {name: FileRecord.from_dict(record) for name, record in plain.get("texts", {}).items()}
-    return SplitRecord(**{**plain, "columns": columns, "shards": shards, "texts": texts})
+    split = SplitRecord(**{**plain, "columns": columns, "shards": shards, "texts": texts})
+    for part in (split, *shards, *columns.values()):
+        check_types(part)
+    if not shards or any(not shard.values.keys() == shard.offsets.keys() == columns.keys() for shard in shards):
+        raise ValueError("its shards have other columns than the split")
+    return split
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -183,7 +183,7 @@ class PartialFile:
     def _open_locked(self) -> BinaryIO:
         """Opens the partial file, held against every other process until it is closed."""
         while True:
-            file = os.fdopen(os.open(self._partial, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+            file = os.fdopen(os.open(self._partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

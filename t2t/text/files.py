@@ -12,7 +12,7 @@ from t2t.text import stored_class
 from t2t.text.encoder import TextEncoder, fingerprint_of
 from t2t.text.lines import errors_of_reading, gunzipped
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS
-from t2t.trust import MOST_BYTES, PLAIN_NAME, check_inside, check_plain_name
+from t2t.trust import MOST_BYTES, PLAIN_NAME, check_inside, check_plain_name, check_types
 
 _LONGEST_OWNER = 120
 """Characters of a list of features in a file's name."""
@@ -44,8 +44,7 @@ class VocabularyFile:
             TypeError, ValueError: it is something else, or names a file outside of its folder.
         """
         entry = cls(**plain)
-        if [type(value) for value in dataclasses.astuple(entry)] != [str, str, int, str]:
-            raise TypeError("a vocabulary's kind, file and fingerprint are texts, its size is a number")
+        check_types(entry)
         check_plain_name(entry.file)
         return entry
 

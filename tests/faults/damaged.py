@@ -109,7 +109,7 @@ def averaged(tree: Tree) -> Hashable:
 
 def best(tree: Tree) -> Hashable:
     """The best checkpoint."""
-    return seen(tree.store.load_model("best"))
+    return seen(tree.store.load("best"))
 
 
 def trained_from(tree: Tree) -> Hashable:

@@ -20,5 +20,5 @@ def test_a_new_kind_of_file_must_say_who_reads_it(tiny_run):
         for file in folder.rglob("*"):
             if file.is_file():
                 kind_of(f"{place}/{file.relative_to(folder).as_posix()}")
-    with pytest.raises(LookupError, match="run/news.json: a new kind of file; say in READERS who reads it"):
+    with pytest.raises(LookupError, match=r"run/news.json: a new kind of file; say in READERS who reads it"):
         kind_of("run/news.json")
