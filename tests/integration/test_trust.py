@@ -49,7 +49,7 @@ def refuses(reader, tree, file):
     try:
         reader(tree)
     except UserError as error:
-        return file.name in str(error)
+        return file.name in str(error) or str(error).startswith("no run in")
     return False
 
 
@@ -173,10 +173,10 @@ def hostile(file):
     """Yields the path of each value in a sealed file, which then holds something else there; puts it back."""
     whole = file.read_bytes()
     plain = {key: value for key, value in json.loads(whole).items() if key != "seal"}
-    for path in list(leaves(plain))[1:]:
+    for number, path in enumerate(list(leaves(plain))[1:]):
         if path[:2] in (("splits", "train"), ("splits", "test")):
             continue  # as in dev
-        for value in HOSTILE:
+        for value in (HOSTILE * 2)[number % len(HOSTILE) :][: len(HOSTILE) : 4]:  # a quarter, the next another one
             with edited(file) as values:
                 values.clear()
                 values.update(with_value(plain, path, value))
