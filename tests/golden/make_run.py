@@ -2,8 +2,9 @@
 
     python -m tests.golden.make_run
 
-writes `tests/golden/runs/<version>/`: `data` and `run` as the commands leave them, but for events and locks, and
-`lines` with the `decodes` and `scores` that the run gave for them. A version with new formats adds its own; the others stay.
+writes `tests/golden/runs/<version>/`: `data` and `run` as the commands leave them, without events and locks, and
+`lines` with `decodes` and `scores`, what the run gave for them. A version with new formats adds its own; the others
+stay.
 """
 
 import random
