@@ -52,7 +52,8 @@ def write_atomically(path: Path, content: bytes) -> None:
     path = Path(path)
     temporary = path.with_name(TEMPORARY + path.name)
     try:
-        with temporary.open("wb") as file:
+        temporary.unlink(missing_ok=True)  # which may be a stranger's link to elsewhere
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

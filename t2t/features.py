@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from t2t.constants import INPUTS, TARGETS
+from t2t.trust import check_types
 
 
 class FeatureKind(enum.StrEnum):
@@ -77,5 +78,9 @@ class ProblemSpec:
             name: FeatureSpec(**{**spec, "kind": FeatureKind(spec["kind"]), "shape": tuple(spec["shape"])})
             for name, spec in data["features"].items()
         }
+        for spec in features.values():
+            check_types(spec)
+            if not all(type(size) is int for size in spec.shape):
+                raise TypeError(f"shape {spec.shape} is not of numbers")
         members = tuple(cls.from_dict(member) for member in data.get("members", ()))
         return cls(**{**data, "features": features, "members": members})

@@ -1,6 +1,7 @@
 """The output directory of a run: everything that decoding, resuming and reporting need, and nothing that is executed.
 
-    run.json        the record: names, every hparam, features, vocabularies, data, plug-ins, versions; written last
+    run.json        the record: names, every hparam, features, vocabularies, data, plug-ins, versions; written last,
+                    and sealed (`t2t.trust`)
     vocab/          the vocabularies
     checkpoints/    see `t2t.checkpoints`
     metrics.jsonl   one line of figures a log step
@@ -25,12 +26,15 @@ from t2t.errors import UserError, one_line
 from t2t.features import ProblemSpec
 from t2t.mixture import of_all, of_problem, split_mixture
 from t2t.text.encoder import TextEncoder
-from t2t.text.files import PLAIN_NAME, VocabularyFile, read_encoders, save_encoders
+from t2t.text.files import VocabularyFile, read_encoders, save_encoders
+from t2t.trust import check_inside, check_types, read_sealed, sealed
 
 FORMAT = 1
 """Format of the records that this version writes; it reads all formats up to it."""
 
 _RECORD_FILE, _VOCAB_FOLDER, _METRICS_FILE, _LOCK_FILE = "run.json", "vocab", "metrics.jsonl", "lock"
+_OWN = (_RECORD_FILE, _VOCAB_FOLDER, "checkpoints", _METRICS_FILE, "events", _LOCK_FILE)
+"""What is read and written in a run directory; none of it may be a link that leads out."""
 _SHOWN = 8
 
 log = logging.getLogger("t2t")
@@ -81,17 +85,16 @@ class RunRecord:
         """
         data = {"warm_start": {}, **data}  # the first records had none
         fields = {field.name: data[field.name] for field in dataclasses.fields(cls)}
-        for name, value in fields.items():
-            if type(value) is not _JSON_TYPES[name]:
-                raise TypeError(f"{name} is not of type {_JSON_TYPES[name].__name__}")
+        if unknown := data.keys() - fields.keys() - {"format"}:
+            raise ValueError(f"it has an entry {min(unknown)!r}, which no record has")
         fields["spec"] = ProblemSpec.from_dict(data["spec"])
-        fields["vocabularies"] = {name: VocabularyFile(**entry) for name, entry in data["vocabularies"].items()}
-        for entry in fields["vocabularies"].values():
-            if [type(value) for value in dataclasses.astuple(entry)] != [str, str, int, str]:
-                raise TypeError("a vocabulary's kind, file and fingerprint are texts, its size is a number")
-            if not PLAIN_NAME.match(entry.file):
-                raise ValueError(f"vocabulary file {entry.file!r} is not a plain file name")
-        return cls(**fields)
+        vocabularies = data["vocabularies"].items()
+        fields["vocabularies"] = {name: VocabularyFile.from_dict(entry) for name, entry in vocabularies}
+        record = cls(**fields)
+        check_types(record)
+        if not all(isinstance(entry, dict) for entry in (*record.hparams.values(), *record.plugins)):
+            raise TypeError("hparams and plug-ins hold names and values")
+        return record
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -124,12 +127,6 @@ class RunRecord:
             found |= {("feature", f"{feature}.{name}"): value for name, value in spec.items()}
         fingerprints = (part[:12] for part in self.data_fingerprint.split("+"))
         return found | {("data_fingerprint", ""): "+".join(fingerprints)}
-
-
-_JSON_TYPES: dict[str, type] = {field.name: dict for field in dataclasses.fields(RunRecord)} | {
-    "problem": str, "model": str, "hparams_set": str, "overrides": str, "data_fingerprint": str, "created": str,
-    "plugins": list,
-}  # fmt: skip
 
 
 class RunDir:
@@ -185,9 +182,20 @@ class RunDir:
 
     @classmethod
     def abandon_unstarted(cls, path: str | Path) -> None:
-        """Forgets a run that ended before its first checkpoint, so that the next one may be another."""
+        """Forgets a run that ended before its first checkpoint, so that the next one may be another.
+
+        Raises:
+            UserError: it was evaluated, so that it had checkpoints, and they are gone.
+        """
         path = Path(path).expanduser()
         if cls.exists(path) and not any((path / "checkpoints").glob("*")):
+            # what is evaluated has been saved before
+            saved = [line["step"] for line in cls.open(path).metrics() if any(name.startswith("dev/") for name in line)]
+            if saved:
+                raise UserError(
+                    f"--output_dir={path}: the run there got to update {max(saved)}, and its checkpoints are gone; "
+                    f"restore {path / 'checkpoints'} from a copy, or begin again in another --output_dir"
+                )
             with os_errors_as_machine_errors(f"cannot begin a run in {path}"):
                 (path / _METRICS_FILE).unlink(missing_ok=True)
                 (path / _RECORD_FILE).unlink()
@@ -202,12 +210,12 @@ class RunDir:
         path = Path(path).expanduser()
         if not cls.exists(path):
             raise UserError(f"no run in {path}; train one with t2t-trainer --output_dir={path}")
+        for name in _OWN:
+            check_inside(path, path / name)
         file = path / _RECORD_FILE
-        _check_inside(path, file)
-        with os_errors_as_machine_errors(f"cannot read {file}"):
-            content = file.read_bytes()
         try:
-            data = json.loads(content)
+            with os_errors_as_machine_errors(f"cannot read {file}"):
+                data = read_sealed(file)
             if data["format"] <= FORMAT:
                 return cls(path, RunRecord.from_dict(data))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -231,8 +239,6 @@ class RunDir:
         Raises:
             UserError: a vocabulary is missing, damaged, or another than the run was trained with.
         """
-        for entry in self.record.vocabularies.values():
-            _check_inside(self.path, self.vocab_folder / entry.file)
         return read_encoders(self.vocab_folder, self.record.vocabularies, "restore it from a copy")
 
     def check_same(self, record: RunRecord, may_change: Collection[str] = ()) -> None:
@@ -302,12 +308,14 @@ class RunDir:
             return
         with self.metrics_file.open("rb") as lines:
             for line in lines:
-                with contextlib.suppress(ValueError):
-                    if isinstance(values := json.loads(line), dict):
+                with contextlib.suppress(ValueError, RecursionError):
+                    values = json.loads(line)
+                    if isinstance(values, dict) and type(values.get("step")) is int:
                         yield values
 
     def _write_record(self) -> None:
-        write_atomically(self.path / _RECORD_FILE, json.dumps(self.record.to_dict(), indent=2).encode())
+        content = json.dumps(sealed(_RECORD_FILE, self.record.to_dict()), indent=2)
+        write_atomically(self.path / _RECORD_FILE, content.encode())
 
 
 @contextlib.contextmanager
@@ -322,6 +330,7 @@ def lock_run(path: str | Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         with os_errors_as_machine_errors(f"cannot lock --output_dir={path}"):
             path.mkdir(parents=True, exist_ok=True)
+            check_inside(path, path / _LOCK_FILE)
             try:
                 stack.enter_context(exclusive_lock(path / _LOCK_FILE))
             except LockedError as error:
@@ -330,11 +339,6 @@ def lock_run(path: str | Path) -> Iterator[None]:
                     f"wait for it, stop it or use another --output_dir"
                 ) from None
         yield
-
-
-def _check_inside(folder: Path, file: Path) -> None:
-    if not file.resolve().is_relative_to(folder.resolve()):
-        raise UserError(f"{file} is a link to outside its run directory; put a copy of the file in its place")
 
 
 def _shown(value: Any) -> str:

@@ -3,7 +3,10 @@
 Legend: B batch, S source length, T target length, V vocabulary.
 """
 
+import contextlib
+import json
 import struct
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -11,6 +14,7 @@ import numpy as np
 from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.hparams.transformer import TransformerHParams
 from t2t.models.transformer import Transformer
+from t2t.trust import SEAL, sealed
 
 VOCABULARY = 13
 
@@ -82,3 +86,13 @@ def numpy(x):
 def idx(array):
     """A file of MNIST's format, as bytes."""
     return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+@contextlib.contextmanager
+def edited(path):
+    """Yields what a sealed file of JSON holds; what a test makes of it is written and sealed, as if by the library."""
+    path = Path(path)
+    values = json.loads(path.read_text())
+    values.pop(SEAL, None)
+    yield values
+    path.write_text(json.dumps(sealed(path.name, values)))

@@ -26,6 +26,7 @@ from safetensors.numpy import load_file, save_file
 
 from t2t.atomic import fsync_dir, fsync_file, os_errors_as_machine_errors, sha256_of
 from t2t.errors import UserError, one_line
+from t2t.trust import check_inside, read_sealed
 
 FORMAT = 1
 """Format of the checkpoints that this version writes; it reads all formats up to it."""
@@ -107,13 +108,7 @@ def read_checkpoint(folder: Path, parts: Collection[str] = PARTS) -> Checkpoint:
     """
     with os_errors_as_machine_errors(f"cannot read checkpoint {folder}"):
         checksums = _read_checksums(folder)
-        _verify(folder, STATE_FILE, checksums)
-        header = json.loads((folder / STATE_FILE).read_bytes())
-        if header["format"] > FORMAT:
-            raise UserError(
-                f"checkpoint {folder}: it has format {header['format']}, this version of t2t reads formats up to "
-                f"{FORMAT}; use the version of t2t that wrote it, or a later one"
-            )
+        header = _read_header(folder, checksums)
         if unknown := checksums.keys() - {STATE_FILE, *map(_file, PARTS)}:
             raise _damaged(folder, f"{CHECKSUM_FILE} lists {min(unknown)!r}, which is no file of a checkpoint")
         arrays = {MODEL: {}} | {part: _read_arrays(folder, part, checksums) for part in PARTS if part in parts}
@@ -164,23 +159,40 @@ def _read_arrays(folder: Path, part: str, checksums: dict[str, str]) -> Arrays |
     _verify(folder, _file(part), checksums)
     try:
         return load_file(folder / _file(part))
-    except SafetensorError as error:
+    except (SafetensorError, KeyError, ValueError) as error:  # the latter two for types that numpy does not have
         raise _damaged(folder, f"{_file(part)} is no safetensors file ({one_line(error)})") from error
+
+
+def _read_header(folder: Path, checksums: dict[str, str]) -> dict[str, Any]:
+    """Returns what the state file says: step, and the trainer's state."""
+    _verify(folder, STATE_FILE, checksums)
+    try:
+        header = json.loads((folder / STATE_FILE).read_bytes())
+        is_newer = header["format"] > FORMAT
+        types = {} if is_newer else {name: type(header[name]) for name in ("step", "state")}
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _damaged(folder, f"{STATE_FILE} is no state ({type(error).__name__}: {one_line(error)})") from error
+    if is_newer:
+        raise UserError(
+            f"checkpoint {folder}: it has format {header['format']}, this version of t2t reads formats up to "
+            f"{FORMAT}; use the version of t2t that wrote it, or a later one"
+        )
+    if types != {"step": int, "state": dict}:
+        raise _damaged(folder, f"{STATE_FILE} holds other kinds of entries than a state")
+    return header
 
 
 def _read_checksums(folder: Path) -> dict[str, str]:
     if not folder.is_dir():
         raise _damaged(folder, "the folder is missing")
     try:
-        content = (folder / CHECKSUM_FILE).read_bytes()
+        checksums = read_sealed(folder / CHECKSUM_FILE)
     except FileNotFoundError:
         raise _damaged(folder, f"{CHECKSUM_FILE} is missing") from None
-    try:
-        checksums = json.loads(content)
     except ValueError:
-        checksums = None
+        checksums = {}
     # anything but the exact bytes that would be written for these values is damage
-    if not isinstance(checksums, dict) or _json_bytes(checksums) != content:
+    if _json_bytes(checksums) != (folder / CHECKSUM_FILE).read_bytes():
         raise _damaged(folder, f"{CHECKSUM_FILE} is not what was written")
     return checksums
 
@@ -188,6 +200,7 @@ def _read_checksums(folder: Path) -> dict[str, str]:
 def _verify(folder: Path, file: str, checksums: dict[str, str]) -> None:
     if file not in checksums:
         raise _damaged(folder, f"{CHECKSUM_FILE} does not list {file}")
+    check_inside(folder, folder / file)
     try:
         found = sha256_of(folder / file)
     except FileNotFoundError:

@@ -6,6 +6,7 @@ from typing import Any
 
 from t2t.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.checkpoints.checkpoint import DamagedCheckpointError
+from t2t.trust import read_sealed, sealed
 
 
 class Pointer:
@@ -26,7 +27,7 @@ class Pointer:
         Raises:
             OSError: it could not be written; it then points to what it did before.
         """
-        write_atomically(self.path, json.dumps(values).encode())
+        write_atomically(self.path, json.dumps(sealed(self.path.name, values)).encode())
 
     def read(self) -> dict[str, Any] | None:
         """Returns its values; None where it was never written.
@@ -36,13 +37,11 @@ class Pointer:
         """
         with os_errors_as_machine_errors(f"cannot read {self.path}"):
             try:
-                content = self.path.read_bytes()
+                values = read_sealed(self.path)
             except FileNotFoundError:
                 return None
-        try:
-            values = json.loads(content)
-        except ValueError:
-            values = None
-        if not isinstance(values, dict) or {name: type(value) for name, value in values.items()} != self._types:
+            except ValueError:
+                values = {}
+        if {name: type(value) for name, value in values.items()} != self._types:
             raise DamagedCheckpointError(f"{self.path} is damaged; remove it and name a checkpoint by its step")
         return values

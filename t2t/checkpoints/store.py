@@ -30,6 +30,7 @@ from t2t.checkpoints.checkpoint import (
 )
 from t2t.checkpoints.pointer import Pointer
 from t2t.errors import UserError
+from t2t.trust import check_inside
 
 LATEST, BEST, AVERAGED = "latest", "best", "averaged"
 
@@ -62,6 +63,17 @@ def _step_of(name: str) -> int | None:
 
 def _is_name(name: str) -> bool:
     return _step_of(name) is not None or bool(_EXTRA_NAME.match(name))
+
+
+def _read(folder: Path, parts: Collection[str]) -> Checkpoint:
+    """Reads a checkpoint, which must be of the step that its folder's name says."""
+    loaded, step = read_checkpoint(folder, parts), _step_of(folder.name.removeprefix(_REPLACED))
+    if step not in (None, loaded.step):
+        raise DamagedCheckpointError(
+            f"checkpoint {folder} is damaged: it holds step {loaded.step}; give the folder its name back, "
+            f"{step_name(loaded.step)}, or ask for another checkpoint"
+        )
+    return loaded
 
 
 class CheckpointStore:
@@ -227,7 +239,7 @@ class CheckpointStore:
             return self._load_latest(parts)
         folder = self.find(which)
         try:
-            return read_checkpoint(folder, parts)
+            return _read(folder, parts)
         except DamagedCheckpointError as error:
             raise DamagedCheckpointError(f"{error}; {self._have()}") from error
 
@@ -242,7 +254,7 @@ class CheckpointStore:
         errors = []
         for step in tried:
             try:
-                loaded = read_checkpoint(self._folder_of(step_name(step)), parts)
+                loaded = _read(self._folder_of(step_name(step)), parts)
             except DamagedCheckpointError as error:
                 errors.append(error)
                 continue
@@ -279,8 +291,10 @@ class CheckpointStore:
         if not self.folder.is_dir():
             return set()
         with os_errors_as_machine_errors(f"cannot list the checkpoints in {self.folder}"):
-            found = {path.name.removeprefix(_REPLACED) for path in self.folder.iterdir() if path.is_dir()}
-        return set(filter(_is_name, found))
+            folders = [path for path in self.folder.iterdir() if _is_name(path.name.removeprefix(_REPLACED))]
+        for folder in folders:
+            check_inside(self.folder, folder)
+        return {folder.name.removeprefix(_REPLACED) for folder in folders if folder.is_dir()}
 
     def _folder_of(self, name: str) -> Path:
         folder, replaced = self.folder / name, self.folder / (_REPLACED + name)

@@ -13,6 +13,7 @@ from t2t.features import ProblemSpec
 from t2t.problems.base import Problem
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import VocabularyFile, read_encoders
+from t2t.trust import check_plain_name, check_types, read_sealed, sealed
 
 MANIFEST_NAME = "manifest.json"
 
@@ -36,6 +37,18 @@ class FileRecord:
     name: str
     bytes: int
     sha256: str
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> "FileRecord":
+        """Reads what `dataclasses.asdict` made of one.
+
+        Raises:
+            TypeError, ValueError: it is something else, or names a file outside of its folder.
+        """
+        record = cls(**plain)
+        check_types(record)
+        check_plain_name(record.name)
+        return record
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -100,7 +113,11 @@ class Manifest:
     """Version of t2t."""
 
     def to_json(self) -> str:
-        """Returns the text of the manifest's file."""
+        """Returns the text of the manifest, without a seal: what fingerprints of data are made of."""
+        return _text(self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the manifest as plain JSON."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         plain |= {
             "spec": self.spec.to_dict(),
@@ -110,24 +127,27 @@ class Manifest:
         }
         if not self.raw_files:
             del plain["raw_files"]
-        return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+        return plain
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> "Manifest":
-        """Reads the JSON that `to_json` wrote.
+        """Reads what `to_dict` wrote.
 
         Raises:
             KeyError, TypeError, ValueError, AttributeError: it is not the JSON of a manifest.
         """
-        return cls(
+        manifest = cls(
             **{
                 **plain,
                 "spec": ProblemSpec.from_dict(plain["spec"]),
-                "vocabularies": {name: VocabularyFile(**v) for name, v in plain["vocabularies"].items()},
+                "vocabularies": {name: VocabularyFile.from_dict(v) for name, v in plain["vocabularies"].items()},
                 "splits": {name: _split_from_dict(split) for name, split in plain["splits"].items()},
                 "raw_files": {name: RawFile(**file) for name, file in plain.get("raw_files", {}).items()},
             }
         )
+        for part in (manifest, *manifest.raw_files.values()):
+            check_types(part)
+        return manifest
 
     def split(self, name: str) -> SplitRecord:
         """Returns a split.
@@ -142,6 +162,10 @@ class Manifest:
         return self.splits[name]
 
 
+def _text(plain: dict[str, Any]) -> str:
+    return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+
+
 def _plain_split(split: SplitRecord) -> dict[str, Any]:
     plain = dataclasses.asdict(split)
     if not split.texts:
@@ -153,14 +177,19 @@ def _split_from_dict(plain: dict[str, Any]) -> SplitRecord:
     shards = [
         ShardRecord(
             examples=shard["examples"],
-            values={name: FileRecord(**record) for name, record in shard["values"].items()},
-            offsets={name: FileRecord(**record) for name, record in shard["offsets"].items()},
+            values={name: FileRecord.from_dict(record) for name, record in shard["values"].items()},
+            offsets={name: FileRecord.from_dict(record) for name, record in shard["offsets"].items()},
         )
         for shard in plain["shards"]
     ]
     columns = {name: ColumnTotals(**totals) for name, totals in plain["columns"].items()}
-    texts = {name: FileRecord(**record) for name, record in plain.get("texts", {}).items()}
-    return SplitRecord(**{**plain, "columns": columns, "shards": shards, "texts": texts})
+    texts = {name: FileRecord.from_dict(record) for name, record in plain.get("texts", {}).items()}
+    split = SplitRecord(**{**plain, "columns": columns, "shards": shards, "texts": texts})
+    for part in (split, *shards, *columns.values()):
+        check_types(part)
+    if not shards or any(not shard.values.keys() == shard.offsets.keys() == columns.keys() for shard in shards):
+        raise ValueError("its shards have other columns than the split")
+    return split
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -170,7 +199,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         MachineError: the disk is full, or the folder is not writable.
     """
     with os_errors_as_machine_errors(f"cannot write {folder}"):
-        write_atomically(folder / MANIFEST_NAME, manifest.to_json().encode())
+        write_atomically(folder / MANIFEST_NAME, _text(sealed(MANIFEST_NAME, manifest.to_dict())).encode())
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -181,7 +210,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = Path(folder) / MANIFEST_NAME
     try:
-        plain = json.loads(path.read_bytes())
+        plain = read_sealed(path)
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(
             f"no generated data in {folder}: {MANIFEST_NAME} is not there; "
@@ -191,7 +220,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise UserError(f"cannot read {path}: {error.strerror}; correct --data_dir or its permissions") from error
     except ValueError as error:
         raise UserError(f"{path} is damaged ({one_line(error)}); {ANEW}") from error
-    found = plain.get("format") if isinstance(plain, dict) else None
+    found = plain.get("format")
     if isinstance(found, int) and found > FORMAT:
         raise UserError(
             f"{path} has format {found}; this t2t reads up to {FORMAT}: use the t2t that wrote it "

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from t2t.atomic import sha256_of
-from t2t.data.columns import SEQUENCES, batch_dtype, item_shape, ranges
+from t2t.data.columns import SEQUENCES, batch_dtype, item_shape, ranges, stored_dtype
 from t2t.data.manifest import ANEW, FileRecord, Manifest, ShardRecord
 from t2t.data.texts import read_texts
 from t2t.errors import UserError, one_line
 from t2t.features import FeatureSpec
+from t2t.trust import check_inside
 
 
 class SplitReader:
@@ -124,15 +125,17 @@ class SplitReader:
         path = self._checked(record)
         try:
             # A plain array over the map: indexing np.memmap itself costs several times as much.
-            return np.asarray(np.load(path, mmap_mode="r")).view(np.ndarray)
+            # Unlike np.load this reads no pickles and no archives.
+            return np.asarray(np.lib.format.open_memmap(path, mode="r")).view(np.ndarray)
         except OSError as error:
             raise UserError(f"cannot read {path}: {error.strerror}; correct its permissions, or {ANEW}") from error
-        except ValueError as error:
+        except Exception as error:  # whatever numpy's parser makes of a damaged header
             raise UserError(f"{path} is corrupt ({one_line(error)}); {ANEW}") from error
 
     def _checked(self, record: FileRecord) -> Path:
         """Returns the path of a file, which is there and has the size that the manifest says."""
         path = self.folder / record.name
+        check_inside(self.folder, path)
         try:
             size = path.stat().st_size
         except FileNotFoundError:
@@ -148,6 +151,7 @@ class SplitReader:
         for name, spec in self.features.items():
             offsets, values = self._offsets[number][name], self._values[number][name]
             fits = offsets.shape == (shard.examples + 1,) and values.shape[1:] == item_shape(spec)
+            fits = fits and values.dtype == stored_dtype(spec) and offsets.dtype == np.int64
             if not fits or offsets[0] != 0 or offsets[-1] != len(values):
                 raise UserError(
                     f"{self.folder / shard.offsets[name].name} does not fit {shard.values[name].name}; {ANEW}"

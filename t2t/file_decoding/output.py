@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Self
 from t2t.atomic import fsync_dir, os_errors_as_machine_errors, write_atomically
 from t2t.errors import MachineError, UserError
 from t2t.file_decoding.source import STANDARD
+from t2t.trust import read_sealed, sealed
 
 _FORMAT = 1
 """Of the state file; another one is not read."""
@@ -156,7 +157,7 @@ class PartialFile:
             self.lines += lines
             self.notes = notes
             if self._fingerprint is not None:
-                write_atomically(self._state, json.dumps(self._now()).encode())
+                write_atomically(self._state, json.dumps(sealed(self._state.name, self._now())).encode())
 
     def finish(self) -> None:
         """Gives the file its name.
@@ -182,7 +183,7 @@ class PartialFile:
     def _open_locked(self) -> BinaryIO:
         """Opens the partial file, held against every other process until it is closed."""
         while True:
-            file = os.fdopen(os.open(self._partial, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+            file = os.fdopen(os.open(self._partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -198,7 +199,7 @@ class PartialFile:
     def _take_over(self) -> None:
         """Takes over what an earlier attempt at the same job has written, if that is still what it wrote."""
         try:
-            state = json.loads(self._state.read_bytes())
+            state = read_sealed(self._state)
             usable = state["format"] == _FORMAT and state["fingerprint"] == self._fingerprint is not None
             length = int(state["bytes"])
         except (FileNotFoundError, ValueError, KeyError, TypeError):

@@ -72,6 +72,10 @@ class ProblemOptions:
     """What a user may set of a problem from the command line; remembered with the data and with the run."""
 
     def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value, kind = getattr(self, field.name), type(field.default)
+            if kind in (str, int, bool) and type(value) is not kind and not isinstance(value, Path):
+                raise UserError(f"problem option {field.name}={value!r}: it is of type {kind.__name__}; correct it")
         for name in self.file_names():
             if value := getattr(self, name):
                 object.__setattr__(self, name, str(Path(value).expanduser().absolute()))

@@ -8,6 +8,7 @@ from t2t.data.curriculum import Curriculum
 from t2t.data.extremes import Features, extreme_batches
 from t2t.data.mixture import MixedBatches, ProblemSchedule, shares_by_size
 from t2t.data.pipeline import TrainingBatches
+from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.models.base import SequenceModel
 from t2t.runs.best_metric import checked_best_metric
@@ -65,8 +66,17 @@ def build_parts(
 
 
 def with_batch_size(hparams: HParams, problems: Sequence[str], problem: str) -> HParams:
-    """Returns the hparams with the batch size of one of the problems of a run."""
+    """Returns the hparams with the batch size of one of the problems of a run.
+
+    Raises:
+        UserError: the hparams are of another number of problems.
+    """
     sizes = hparams.problem_batch_sizes
+    if len(sizes) not in (1, len(problems)):
+        raise UserError(
+            f"hparam problem_batch_sizes={sizes!r}: it has {len(sizes)} sizes for {len(problems)} problems; give "
+            f"one, or one for each"
+        )
     size = sizes[problems.index(problem) if len(sizes) > 1 else 0]
     return hparams.replace(batch_size=size or hparams.batch_size)
 

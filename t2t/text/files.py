@@ -1,20 +1,18 @@
 """Vocabularies in a folder: one file for each, shared by the features that share the vocabulary."""
 
 import dataclasses
-import gzip
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Self
 
 from t2t.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.errors import UserError, one_line
 from t2t.text import stored_class
 from t2t.text.encoder import TextEncoder, fingerprint_of
-from t2t.text.lines import GZIP_MAGIC, errors_of_reading
+from t2t.text.lines import errors_of_reading, gunzipped
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS
-
-PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
-"""What the file names in a folder's description look like: none leads out of the folder."""
+from t2t.trust import MOST_BYTES, PLAIN_NAME, check_inside, check_plain_name, check_types
 
 _LONGEST_OWNER = 120
 """Characters of a list of features in a file's name."""
@@ -37,6 +35,18 @@ class VocabularyFile:
     """Number of ids."""
     fingerprint: str
     """Of the encoder, see `TextEncoder.fingerprint`."""
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+        """Reads what `dataclasses.asdict` made of one.
+
+        Raises:
+            TypeError, ValueError: it is something else, or names a file outside of its folder.
+        """
+        entry = cls(**plain)
+        check_types(entry)
+        check_plain_name(entry.file)
+        return entry
 
 
 def describe_encoders(encoders: Mapping[str, TextEncoder]) -> dict[str, VocabularyFile]:
@@ -101,9 +111,7 @@ def read_vocabulary(path: Path | str) -> TextEncoder:
     """
     path = Path(path).expanduser()
     with errors_of_reading(f"vocabulary {path}"):
-        content = path.read_bytes()
-        if content.startswith(GZIP_MAGIC):
-            content = gzip.decompress(content)
+        content = gunzipped(path.read_bytes(), path, MOST_BYTES)
     kind = _kind_of(content) or _KIND_OF_SUFFIX.get(Path(path.name.removesuffix(".gz")).suffix)
     if kind is None:
         raise UserError(
@@ -138,6 +146,7 @@ def _has_pieces(lines: list[bytes]) -> bool:
 
 
 def _read(path: Path, record: VocabularyFile, cure: str) -> TextEncoder:
+    check_inside(path.parent, path)
     try:
         content = path.read_bytes()
     except FileNotFoundError:

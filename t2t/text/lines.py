@@ -130,6 +130,27 @@ class _Rejoined:
         return taken or self._rest.read(size)
 
 
+def gunzipped(content: bytes, name: Path | str, most: int) -> bytes:
+    """Returns content, unpacked where it is gzip.
+
+    Args:
+        content: of a file.
+        name: of the file, for messages.
+        most: bytes that it may have unpacked; a small file can unpack to more than a memory holds.
+
+    Raises:
+        UserError: it has more.
+        EOFError, OSError, zlib.error: it is damaged.
+    """
+    if not content.startswith(GZIP_MAGIC):
+        return content
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        unpacked = file.read(most + 1)
+    if len(unpacked) > most:
+        raise UserError(f"{name}: unpacks to more than {most:,} bytes, which no such file has; check where it is from")
+    return unpacked
+
+
 @contextlib.contextmanager
 def errors_of_reading(name: Path | str) -> Iterator[None]:
     """Turns the errors of reading a file, packed or not, into one line that names it.

@@ -11,6 +11,7 @@ import pytest
 
 from t2t.checkpoints.checkpoint import read_checkpoint, write_checkpoint
 from t2t.errors import UserError
+from tests.builders import edited
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +63,8 @@ def test_a_resumed_run_keeps_its_beginning(make_run, trained, tmp_path, caplog):
 
 def test_a_record_without_a_fingerprint_knows_its_beginning_by_path_alone(make_run, trained, tmp_path):
     make_run(tmp_path / "run", {"warm_start_from": str(trained.folder)}, train_steps=1).fit()
-    record = json.loads((tmp_path / "run/run.json").read_text())
-    del record["warm_start"]["fingerprint"], record["warm_start"]["anew"]
-    (tmp_path / "run/run.json").write_text(json.dumps(record))
+    with edited(tmp_path / "run/run.json") as record:
+        del record["warm_start"]["fingerprint"], record["warm_start"]["anew"]
     make_run(tmp_path / "run", {"warm_start_from": str(trained.folder)}, train_steps=1).fit()
     shutil.copytree(trained.folder, tmp_path / "moved")
     for other in (tmp_path / "moved", tmp_path / "nowhere"):
@@ -97,10 +97,10 @@ def test_a_run_that_has_begun_takes_no_other_weights(make_run, trained, tmp_path
 
 def of_another_vocabulary(run, folder):
     """Writes a run that had another vocabulary of its targets, separate from its inputs'; returns its folder."""
-    record = json.loads((run.folder / "run.json").read_text())
-    record["vocabularies"]["targets"]["fingerprint"] = "0" * 64
     shutil.copytree(run.folder / "checkpoints", folder / "checkpoints")
-    (folder / "run.json").write_text(json.dumps(record))
+    shutil.copy(run.folder / "run.json", folder / "run.json")
+    with edited(folder / "run.json") as record:
+        record["vocabularies"]["targets"]["fingerprint"] = "0" * 64
     return folder
 
 

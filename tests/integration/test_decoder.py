@@ -17,6 +17,7 @@ from sacrebleu.metrics import BLEU
 import t2t
 from t2t.cli import decoder, trainer
 from t2t.inference import Translator
+from tests.builders import edited
 
 DIRTY = [
     b"1 2 3", b"", b"4 5 6 7\r", b"\xff\xfe 8 9", b" \xe2\x80\xa8 ", b"1 \x00 2", b"3 \xe2\x80\xa8 4\x85\x0b", b"\r",
@@ -250,9 +251,9 @@ def test_a_split_without_its_data(decode, capsys):
 
 def test_a_run_of_a_plugin_asks_for_it_and_runs_no_strangers_code(decode, tiny_run, tmp_path, capsys):
     run = shutil.copytree(tiny_run.output_dir, tmp_path / "run")
-    record = json.loads((run / "run.json").read_text())
     plugin = {"name": "mine", "kind": "usr_dir", "fingerprint": "f", "registered": ["problem:text2text_files"]}
-    (run / "run.json").write_text(json.dumps(record | {"plugins": [plugin]}))
+    with edited(run / "run.json") as record:
+        record["plugins"] = [plugin]
     assert decode(output_dir=run) == 2
     assert (
         "was trained with the plug-in 'mine', which has not been loaded; pass its folder as --t2t_usr_dir"

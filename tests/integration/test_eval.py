@@ -1,6 +1,5 @@
 """`t2t-eval`: figures of a trained run, held to scores of single pairs and to sacreBLEU."""
 
-import json
 import math
 import re
 import shutil
@@ -12,6 +11,7 @@ import t2t
 from t2t.cli import eval as eval_command
 from t2t.cli import trainer
 from t2t.text.token import TokenEncoder
+from tests.builders import edited
 
 
 def lines(path):
@@ -68,14 +68,13 @@ def test_another_checkpoint_and_another_search(tiny_run, capsys):
 def test_data_of_another_vocabulary_is_refused_by_name(tiny_run, tmp_path, capsys):
     data_dir = shutil.copytree(tiny_run.data_dir, tmp_path / "data")
     folder = data_dir / "text2text_files"
-    manifest = json.loads((folder / "manifest.json").read_text())
-    vocabulary = manifest["vocabularies"]["inputs"]
-    content = lines(folder / vocabulary["file"])
-    other = TokenEncoder([*content[4:], content[3]])  # the words in another order
-    other.save(folder / vocabulary["file"])
-    for entry in manifest["vocabularies"].values():
-        entry["fingerprint"] = other.fingerprint
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with edited(folder / "manifest.json") as manifest:
+        vocabulary = manifest["vocabularies"]["inputs"]
+        content = lines(folder / vocabulary["file"])
+        other = TokenEncoder([*content[4:], content[3]])  # the words in another order
+        other.save(folder / vocabulary["file"])
+        for entry in manifest["vocabularies"].values():
+            entry["fingerprint"] = other.fingerprint
     assert eval_command.main(["t2t-eval", f"--output_dir={tiny_run.output_dir}", f"--data_dir={data_dir}"]) == 2
     err = capsys.readouterr().err
     assert f"the data in {folder} is of another vocabulary of inputs than the run in {tiny_run.output_dir}" in err

@@ -1,5 +1,6 @@
 """Outputs are scored against the raw text of a split, whatever the vocabulary can say of it."""
 
+import json
 import re
 import shutil
 
@@ -9,6 +10,7 @@ from sacrebleu.metrics import BLEU
 import t2t
 from t2t.cli import datagen
 from t2t.cli import eval as eval_command
+from tests.builders import edited
 
 STRANGE = 3
 """So many of the references have a word that the vocabulary lacks, and another line two spaces."""
@@ -28,7 +30,8 @@ def strange(tiny_run, tmp_path_factory):
     flags = [flag.replace(str(tiny_run.raw_dir), str(raw)) for flag in flags]
     assert datagen.main(["t2t-datagen", *flags, f"--data_dir={folder}/data"]) == 0
     manifest = folder / "data" / "text2text_files" / "manifest.json"  # as if the files lay where the run knows them
-    manifest.write_text(manifest.read_text().replace(str(raw), str(tiny_run.raw_dir)))
+    with edited(manifest) as plain:
+        plain.update(json.loads(json.dumps(plain).replace(str(raw), str(tiny_run.raw_dir))))
     return [f"--output_dir={tiny_run.output_dir}", f"--data_dir={folder}/data"], outputs, targets
 
 

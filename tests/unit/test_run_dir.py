@@ -19,6 +19,7 @@ from t2t.run_dir import RunDir, RunRecord, lock_run
 from t2t.text.byte import ByteEncoder
 from t2t.text.files import describe_encoders
 from t2t.text.token import TokenEncoder
+from tests.builders import edited
 
 WORDS = TokenEncoder(["eins", "zwei", "drei"])
 ENCODERS = {"inputs": ByteEncoder(), "targets": WORDS}
@@ -51,10 +52,8 @@ def run(tmp_path) -> RunDir:
 
 
 def edit(run, change):
-    file = run.path / "run.json"
-    data = json.loads(file.read_text())
-    change(data)
-    file.write_text(json.dumps(data))
+    with edited(run.path / "run.json") as data:
+        change(data)
 
 
 # === What is remembered ===
@@ -173,9 +172,7 @@ def test_a_newer_format_is_told(run):
 )
 def test_file_names_in_a_record_are_plain(run, file):
     edit(run, lambda data: data["vocabularies"]["targets"].update(file=file))
-    with pytest.raises(
-        UserError, match=r"run.json is damaged \(ValueError: vocabulary file .* is not a plain file name"
-    ):
+    with pytest.raises(UserError, match=r"run.json is damaged \(ValueError: .* is not a plain file name"):
         RunDir.open(run.path)
 
 
@@ -184,11 +181,11 @@ def test_links_to_outside_are_not_followed(run, tmp_path):
     inside = run.path / "vocab" / "vocab.targets.token.tokens"
     inside.unlink()
     inside.symlink_to(tmp_path / "outside")
-    with pytest.raises(UserError, match=r"targets.token.tokens is a link to outside its run directory; put a copy of"):
+    with pytest.raises(UserError, match=r"targets.token.tokens is a link to outside .*vocab; put a copy of what"):
         RunDir.open(run.path).encoders()
     (run.path / "run.json").rename(tmp_path / "run.json")
     (run.path / "run.json").symlink_to(tmp_path / "run.json")
-    with pytest.raises(UserError, match=r"run.json is a link to outside its run directory"):
+    with pytest.raises(UserError, match=r"run.json is a link to outside .*run; put a copy of what"):
         RunDir.open(run.path)
 
 

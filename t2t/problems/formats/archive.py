@@ -1,6 +1,11 @@
-"""Raw data that lies in a folder as its archive unpacks, or still in the archive: .tar, .tar.gz, .tar.xz or .zip."""
+"""Raw data that lies in a folder as its archive unpacks, or still in the archive: .tar, .tar.gz, .tar.xz or .zip.
+
+Archives are read in memory and never unpacked on the disk, so that names of files in them lead nowhere.
+"""
 
 import contextlib
+import functools
+import lzma
 import tarfile
 import zipfile
 import zlib
@@ -8,6 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from t2t.errors import UserError, one_line
+
+MOST_BYTES = 1 << 30
+"""Of the files that are read of an archive, together: a small archive can unpack to more than a memory holds."""
 
 
 def first_there(folder: Path, names: Sequence[str]) -> Path | None:
@@ -27,36 +35,46 @@ def read_members(place: Path, wanted: Callable[[str], bool]) -> dict[str, bytes]
         Contents by path, in the order of the paths.
 
     Raises:
-        UserError: the archive is damaged; the message names it.
+        UserError: the archive is damaged, or unpacks to more than `MOST_BYTES`; the message names it.
     """
+    place, found, size = Path(place), {}, 0
     with _errors(place):
-        return dict(sorted(_members(Path(place), wanted)))
+        for name, length, read in _members(place, wanted):
+            size += 0 if place.is_dir() else length
+            if size > MOST_BYTES:
+                raise UserError(
+                    f"{place}: its files unpack to more than {MOST_BYTES:,} bytes, which none of these data sets has; "
+                    f"check where it is from"
+                )
+            found[name] = read()
+    return dict(sorted(found.items()))
 
 
-def _members(place: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
+def _members(place: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
+    """Yields of every file that is wanted its path, its bytes unpacked, and what reads it."""
     if place.is_dir():
         for path in sorted(place.rglob("*")):
             name = path.relative_to(place.parent).as_posix()
             if path.is_file() and wanted(name):
-                yield name, path.read_bytes()
+                yield name, path.stat().st_size, path.read_bytes
     elif zipfile.is_zipfile(place):
         with zipfile.ZipFile(place) as archive:
-            for name in archive.namelist():
-                if wanted(name) and not name.endswith("/"):
-                    yield name, archive.read(name)
+            for info in archive.infolist():
+                if wanted(info.filename) and not info.is_dir():
+                    yield info.filename, info.file_size, functools.partial(archive.read, info)
     else:
         with tarfile.open(place, "r:*") as archive:
             for member in archive:
                 name = member.name.removeprefix("./")
                 if member.isfile() and wanted(name):
-                    yield name, archive.extractfile(member).read()
+                    yield name, member.size, archive.extractfile(member).read
 
 
 @contextlib.contextmanager
 def _errors(place: Path) -> Iterator[None]:
     try:
         yield
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error) as error:
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, RuntimeError) as error:
         raise UserError(f"{place}: the archive is damaged ({one_line(error)}); download it again") from None
     except OSError as error:
         raise UserError(f"{place}: cannot be read ({error.strerror or one_line(error)}); download it again") from None

@@ -4,16 +4,17 @@ Source: LeCun, Cortes and Burges, http://yann.lecun.com/exdb/mnist/: two zero by
 number of axes, each size as four bytes with the highest first.
 """
 
-import gzip
 import struct
 from pathlib import Path
 
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.text.lines import GZIP_MAGIC, errors_of_reading
+from t2t.text.lines import errors_of_reading, gunzipped
 
 _UNSIGNED_BYTES = 0x08
+_MOST_BYTES = 1 << 30
+"""Of a file, unpacked."""
 
 
 def read_idx(path: Path | str, axes: int) -> np.ndarray:
@@ -30,9 +31,7 @@ def read_idx(path: Path | str, axes: int) -> np.ndarray:
         UserError: the file is missing, or is no whole IDX file of so many axes; the message names it.
     """
     with errors_of_reading(path):
-        content = Path(path).read_bytes()
-        if content.startswith(GZIP_MAGIC):
-            content = gzip.decompress(content)
+        content = gunzipped(Path(path).read_bytes(), path, _MOST_BYTES)
     head = 4 + 4 * axes
     if content[:4] != bytes((0, 0, _UNSIGNED_BYTES, axes)) or len(content) < head:
         raise UserError(

@@ -5,6 +5,7 @@ import pytest
 
 from t2t.data.manifest import FORMAT, Manifest, check_matches, load_encoders, read_manifest, settings_of
 from t2t.errors import UserError
+from tests.builders import edited
 
 
 @pytest.fixture
@@ -57,9 +58,8 @@ def test_damaged_manifest_is_named(folder, content):
 
 
 def test_manifest_with_a_missing_part_is_damaged(folder):
-    plain = json.loads((folder / "manifest.json").read_text())
-    del plain["splits"]["train"]["shards"][0]["values"]
-    (folder / "manifest.json").write_text(json.dumps(plain))
+    with edited(folder / "manifest.json") as plain:
+        del plain["splits"]["train"]["shards"][0]["values"]
     with pytest.raises(UserError, match=r"is damaged \(KeyError: 'values'\)"):
         read_manifest(folder)
 

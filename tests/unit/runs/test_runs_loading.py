@@ -1,6 +1,5 @@
 """From a run directory back to a translator, without any training."""
 
-import json
 import shutil
 
 import numpy as np
@@ -21,6 +20,7 @@ from t2t.runs.names import problem_named
 from t2t.runs.vocabularies import to_state
 from t2t.text.files import describe_encoders
 from t2t.text.token import TokenEncoder
+from tests.builders import edited
 
 HPARAMS = transformer_tiny().replace(
     hidden_size=8, filter_size=8, num_heads=2, num_hidden_layers=1, extra_length=3, beam_size=2, max_length=16
@@ -188,9 +188,8 @@ def test_messages_name_the_folder_that_was_read(make_run, caplog, asked, step):
 
 def widen(path):
     """Lets a run's record say wider feed-forward layers, of three weights each, than its checkpoints have."""
-    record = json.loads((path / "run.json").read_text())
-    record["hparams"]["model"]["filter_size"] *= 2
-    (path / "run.json").write_text(json.dumps(record))
+    with edited(path / "run.json") as record:
+        record["hparams"]["model"]["filter_size"] *= 2
 
 
 def test_no_run_and_no_checkpoint(make_run, tmp_path):

@@ -1,0 +1,97 @@
+"""What a file of unknown origin must pass before anything that it says is used.
+
+A small JSON file that other files hang on (a run's record, a manifest, a pointer) is sealed: its entry `seal` is the
+digest of all its other entries and of the file's name. So a flipped digit, or a file in another's place, is told from
+what was written. The form of the seal is the same in every format, so that damage is told from a newer format. Files
+without a seal are read: the first versions wrote them, and who changes a file by hand removes the entry.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import stat
+import typing
+from pathlib import Path
+from typing import Any
+
+from t2t.errors import UserError
+
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
+"""What names of files in a folder's description look like: none leads out of the folder."""
+
+SEAL = "seal"
+MOST_BYTES = 64 << 20
+"""Of a JSON file; a larger one is not read into memory."""
+
+
+def check_plain_name(name: Any) -> None:
+    """Refuses the name of a file that could lead out of the folder that describes it.
+
+    Raises:
+        ValueError: it is no plain file name.
+    """
+    if not isinstance(name, str) or not PLAIN_NAME.match(name):
+        raise ValueError(f"{name!r} is not a plain file name")
+
+
+def check_types(record: Any) -> None:
+    """Refuses a dataclass, made of JSON, that holds numbers, texts, lists or objects where others are declared.
+
+    Raises:
+        TypeError: see above.
+    """
+    for field in dataclasses.fields(record):
+        kind, value = typing.get_origin(field.type) or field.type, getattr(record, field.name)
+        if kind in (int, str, list, dict) and type(value) is not kind:
+            raise TypeError(f"{field.name} is of type {type(value).__name__}, not {kind.__name__}")
+
+
+def check_inside(folder: Path | str, file: Path | str) -> None:
+    """Refuses what stands in a folder and is a link that leads out of it, or a pipe or device; it may be missing.
+
+    Raises:
+        UserError: see above.
+    """
+    home, there = os.path.realpath(folder), os.path.realpath(file)
+    if there != home and not there.startswith(os.path.join(home, "")):
+        raise UserError(f"{file} is a link to outside {folder}; put a copy of what it leads to in its place")
+    if os.path.exists(there) and stat.S_IFMT(os.stat(there).st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
+        raise UserError(f"{file} is neither a file nor a folder but a pipe, socket or device; remove it")
+
+
+def sealed(name: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Returns what a file of this name is to hold: the values, plain JSON, and their seal."""
+    return {**values, SEAL: _digest(name, values)}
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """Reads a JSON file that may be sealed; returns what it holds, without the seal.
+
+    Raises:
+        OSError: it is missing or cannot be read.
+        UserError: it leads out of its folder.
+        ValueError: it is no JSON object, or not what was written.
+    """
+    path = Path(path)
+    check_inside(path.parent, path)
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+    try:
+        values = json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(values, dict):
+        raise ValueError("it holds no entries")
+    seal = values.pop(SEAL, None)
+    if seal is not None and seal != _digest(path.name, values):
+        raise ValueError(f"it is not what was written: its entry {SEAL} belongs to something else")
+    return values
+
+
+def _digest(name: str, values: dict[str, Any]) -> str:
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(f"{name}\n{text}".encode()).hexdigest()

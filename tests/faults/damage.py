@@ -1,0 +1,137 @@
+"""Every file of a run, of its data and of a half-written output: flipped, cut, deleted, exchanged, and then read.
+
+The files are those that are found, so that a new kind of file takes part as soon as there is one.
+"""
+
+import os
+import random
+import shutil
+from collections.abc import Hashable, Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+from tests.faults.damaged import READERS, STEPS, VOCAB_KINDS, Reader, Tree, continued, kind_of, make, verdict
+
+FLIPS = 6
+"""Bits of a file that are flipped one at a time: in its first bytes, its last one, and anywhere."""
+
+Contents = dict[str, bytes | None]
+"""Files by name, None for one that is not there."""
+
+
+def rows(folder: Path, seed: int = 0, failures: list[str] | None = None) -> list[tuple[str, int, int]]:
+    """Damages everything in an empty folder; returns the kinds of damage, how often each was done and survived.
+
+    Args:
+        folder: where trees are made.
+        seed: of the places.
+        failures: gets a line for each that was not survived.
+    """
+    counts: dict[str, list[int]] = {}
+    for vocab_kind in VOCAB_KINDS:
+        tree = make(folder / vocab_kind, vocab_kind)
+        answers = _answers(tree)
+        whole = contents_of(tree.folder)
+        part = "*" if vocab_kind == VOCAB_KINDS[0] else "*vocab*"  # of the others, what is not the same again
+        for fault, pattern, contents in damages(whole, random.Random(seed), part):
+            was = {name: whole.get(name) for name in contents}
+            for wrong in _injected(tree, answers, READERS[pattern], contents, was):
+                count = counts.setdefault(f"{fault}: {pattern}", [0, 0])
+                count[0] += 1
+                count[1] += not wrong
+                if wrong and failures is not None:
+                    failures.append(f"{vocab_kind}: {fault}: {', '.join(contents)}: {wrong}")
+    return [(fault, injected, survived) for fault, (injected, survived) in sorted(counts.items())]
+
+
+def damages(whole: Contents, rng: random.Random, only: str = "*") -> Iterator[tuple[str, str, Contents]]:
+    """Yields the name of each fault, the pattern of its files, and what they hold then."""
+    kinds = {name: kind for name in whole if fnmatch(name, only) and (kind := kind_of(name))}
+    for name, kind in kinds.items():
+        for fault, content in _of_one(whole[name], rng):
+            yield fault, kind, {name: content}
+    for one, other in _neighbours(kinds):
+        if whole[one] != whole[other]:
+            yield "exchanged", kinds[one], {one: whole[other], other: whole[one]}
+    for folder in sorted({parent.as_posix() for name in kinds for parent in Path(name).parents} - {"."}):
+        inside = {name: None for name in kinds if name.startswith(f"{folder}/")}
+        for kind in dict.fromkeys(kinds[name] for name in inside):
+            yield "folder deleted", kind, inside
+
+
+def _neighbours(kinds: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Yields each file with the next one of its kind, and with the next of its name in another folder."""
+    for number, (one, kind) in enumerate(kinds.items()):
+        alike = [
+            name for name in list(kinds)[number + 1 :] if kinds[name] == kind and Path(name).suffix == Path(one).suffix
+        ]
+        namesakes = [name for name in alike if Path(name).name == Path(one).name]
+        yield from ((one, other) for other in dict.fromkeys(alike[:1] + namesakes[:1]))
+
+
+def _of_one(content: bytes, rng: random.Random) -> Iterator[tuple[str, bytes | None]]:
+    yield "deleted", None
+    if not content:
+        return
+    last = len(content) - 1
+    for place in sorted({0, min(9, last), last, *(rng.randrange(len(content)) for _ in range(FLIPS - 3))}):
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << rng.randrange(8)
+        yield "bit flipped", bytes(flipped)
+    yield "emptied", b""
+    yield "half lost", content[: len(content) // 2]
+    yield "last byte lost", content[:-1]
+
+
+def _answers(tree: Tree) -> dict[Reader, tuple[Hashable, Hashable]]:
+    """Returns what each reader reads of the whole tree, and where the latest checkpoint is gone."""
+    readers = {reader for readers in READERS.values() for reader in readers}
+    usual = {reader: reader(tree) for reader in readers}
+    latest = tree.folder / "run/checkpoints" / f"step-{STEPS[-1]:08d}"
+    latest.rename(tree.folder / "aside")
+    answers = {reader: (usual[reader], reader(tree)) for reader in readers}
+    (tree.folder / "aside").rename(latest)
+    return answers
+
+
+def _injected(
+    tree: Tree, answers: dict, readers: tuple[Reader, ...], contents: Contents, was: Contents
+) -> Iterator[str]:
+    """Yields of every reader what was wrong with its answer, and leaves the tree as it was."""
+    for reader in readers:
+        write(tree.folder, contents)
+        before = _marks(tree.folder)
+        wrong = verdict(reader, tree, *answers[reader], [tree.folder / name for name in contents])
+        if not wrong and before != _marks(tree.folder) and reader is not continued:
+            wrong = "something was written"
+        write(tree.folder, was)
+        yield wrong
+
+
+def _marks(folder: Path) -> dict[str, tuple[int, int]]:
+    """Returns of every file when it was changed and how long it is."""
+    found = {}
+    for place, _, names in os.walk(folder):
+        for name in names:
+            status = os.stat(os.path.join(place, name))
+            found[os.path.join(place, name)] = (status.st_mtime_ns, status.st_size)
+    return found
+
+
+def contents_of(folder: Path) -> Contents:
+    """Returns all files of a folder, with their contents, by name."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
+
+
+def write(folder: Path, contents: Contents) -> None:
+    """Writes files, and removes those that are to be gone, with folders that are then empty."""
+    for name, content in contents.items():
+        path = folder / name
+        if content is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        elif path.exists():
+            path.unlink()
+            if not any(path.parent.iterdir()):
+                shutil.rmtree(path.parent)

@@ -1,0 +1,218 @@
+"""A small run, its data and a half-written output, made without training, and who reads which of their files."""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Hashable
+from fnmatch import fnmatch
+from pathlib import Path
+
+import numpy as np
+
+from t2t.checkpoints.averaging import average_checkpoints
+from t2t.checkpoints.checkpoint import PARTS, Checkpoint
+from t2t.checkpoints.store import CheckpointStore
+from t2t.data.generate import generate
+from t2t.errors import T2TError
+from t2t.file_decoding.output import PartialFile
+from t2t.hparams.transformer import transformer_tiny
+from t2t.problems.base import Problem
+from t2t.run_dir import RunDir, RunRecord
+from t2t.runs.data import OpenData, open_data
+from t2t.runs.names import Request, problem_named
+from t2t.runs.vocabularies import to_state
+from t2t.text.files import describe_encoders
+
+VOCAB_KINDS = ("token", "sentencepiece", "subword", "byte")
+STEPS = (2, 4)
+SIZES = {"train": 50, "dev": 6, "test": 4}
+
+
+@dataclasses.dataclass(frozen=True)
+class Tree:
+    """What is damaged."""
+
+    folder: Path
+    problem: Problem
+
+    @property
+    def store(self) -> CheckpointStore:
+        """The checkpoints of the run."""
+        return CheckpointStore(RunDir.open(self.folder / "run").checkpoints_folder)
+
+    def open_data(self) -> OpenData:
+        """Opens the data, as training and evaluation do."""
+        options = self.problem.options.changed()
+        request = Request(problem=self.problem.name, problem_options=options, data_dir=str(self.folder / "data"))
+        return open_data(request, problem_named(request.problem, options))
+
+    @property
+    def output(self) -> PartialFile:
+        """What an interrupted decoding left."""
+        return PartialFile(self.folder / "out", "of this job")
+
+
+def make(folder: Path, vocab_kind: str) -> Tree:
+    """Makes a tree whose vocabularies are of a kind, apart for each side."""
+    problem = problem_named("text2text_files", _write_raw(folder / "raw") | {"vocab_kind": vocab_kind})
+    generate(problem, folder / "data", folder, workers=1)
+    tree = Tree(folder, problem)
+    problem = tree.open_data().problem
+    record = RunRecord(
+        problem=problem.name, model="transformer", hparams_set="transformer_tiny",
+        hparams=transformer_tiny().to_dict(), problem_options=problem.options.changed(), spec=problem.spec(),
+        vocabularies=describe_encoders(problem.encoders),
+    )  # fmt: skip
+    run = RunDir.create(folder / "run", record, problem.encoders)
+    for step in STEPS:
+        rng = np.random.default_rng(step)
+        parts = {part: {"a": rng.normal(size=(3, 4)), "b": rng.normal(size=5)} for part in PARTS}
+        state = {"seed": 0, "data": {"epoch": 0, "window": 0, "batch": step}, **to_state(record.vocabularies)}
+        tree.store.save(step, **parts, state=state)
+        run.append_metrics(step, {"dev/loss": 1 / step})
+    tree.store.mark_best(2, "loss", 0.5)
+    average_checkpoints(tree.store, STEPS)
+    with tree.output as output:
+        output.write(b"one\ntwo\n", 2, {"cut": 1})
+    return tree
+
+
+def _write_raw(folder: Path) -> dict[str, str]:
+    folder.mkdir(parents=True)
+    options = {}
+    for split, size in SIZES.items():
+        for side, word in (("source", "wort  {} a"), ("target", "word {}  b")):  # whose spaces a token vocabulary loses
+            path = folder / f"{split}.{side}"
+            path.write_text("".join(word.format(n) + "\n" for n in range(size)))
+            options[f"{split}_{side}"] = str(path)
+    return options
+
+
+# === Who reads what ===
+
+
+def resumed(tree: Tree) -> Hashable:
+    """What training goes on from."""
+    return seen(tree.store.load())
+
+
+def decoded_with(tree: Tree) -> Hashable:
+    """What every command that uses a run reads of it."""
+    run = RunDir.open(tree.folder / "run")
+    encoders = {name: encoder.fingerprint for name, encoder in run.encoders().items()}
+    return repr(run.record.to_dict()), repr(encoders), *seen(tree.store.load_model())
+
+
+def averaged(tree: Tree) -> Hashable:
+    """The mean of checkpoints."""
+    return seen(tree.store.load_model("averaged"))
+
+
+def best(tree: Tree) -> Hashable:
+    """The best checkpoint."""
+    return seen(tree.store.load("best"))
+
+
+def trained_from(tree: Tree) -> Hashable:
+    """All that is read of the data."""
+    data = tree.open_data()
+    found = [data.fingerprint, *(encoder.fingerprint for encoder in data.problem.encoders.values())]
+    for reader in data.readers.values():
+        for feature in reader.features:
+            values, lengths = reader.read(np.arange(len(reader)), feature)
+            found += [values.tobytes(), lengths.tobytes(), repr(reader.texts(feature))]
+    return tuple(found)
+
+
+def continued(tree: Tree) -> Hashable:
+    """What an interrupted decoding goes on from; where in doubt, from the beginning."""
+    with tree.output as output:
+        return (output.lines, repr(output.notes)) if output.lines else None
+
+
+def figures(tree: Tree) -> Hashable:
+    """The log of figures, in which a damaged line is passed over: nothing that is learnt or written hangs on it."""
+    for line in RunDir.open(tree.folder / "run").metrics():
+        assert isinstance(line["step"], int)
+    return None
+
+
+def seen(checkpoint: Checkpoint) -> tuple:
+    """All that was read of a checkpoint."""
+    parts = [checkpoint.model, checkpoint.optimizer, checkpoint.ema]
+    arrays = [{name: array.tobytes() for name, array in (part or {}).items()} for part in parts]
+    return checkpoint.step, repr(arrays), repr(checkpoint.state)
+
+
+Reader = Callable[[Tree], Hashable]
+
+READERS: dict[str, tuple[Reader, ...]] = {
+    "run/run.json": (decoded_with, resumed),
+    "run/vocab/*": (decoded_with,),
+    "run/checkpoints/step-*/*": (resumed, decoded_with, best),
+    "run/checkpoints/averaged/*": (averaged,),
+    "run/checkpoints/latest.json": (resumed, decoded_with),
+    "run/checkpoints/best.json": (best, resumed),
+    "run/metrics.jsonl": (figures,),
+    "data/text2text_files/*": (trained_from,),
+    "out.partial*": (continued,),
+}
+"""By the names of files, who reads them; a new kind of file has its reader here, or no test passes."""
+
+NOT_DAMAGED = ("raw/*", "data/.*.lock", "run/lock", "run/events/*")
+"""What a user keeps, what holds nothing, and what TensorBoard alone reads."""
+
+
+def kind_of(name: str) -> str | None:
+    """Returns the pattern of a file, None for one that is not damaged.
+
+    Raises:
+        LookupError: nobody is known to read it.
+    """
+    if any(fnmatch(name, pattern) for pattern in NOT_DAMAGED):
+        return None
+    for pattern in READERS:
+        if fnmatch(name, pattern):
+            return pattern
+    raise LookupError(f"{name}: a new kind of file; say in READERS who reads it")
+
+
+# === What became of it ===
+
+
+class _Warnings(logging.Handler):
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keeps the text."""
+        self.texts.append(record.getMessage())
+
+
+def verdict(reader: Reader, tree: Tree, usual: Hashable, earlier: Hashable, damaged: list[Path]) -> str:
+    """Reads a damaged tree; returns what is wrong with what came of that, nothing where all is well.
+
+    All is well where an error or a warning names the damage, or where what is read is what was written. Instead of the
+    latest checkpoint the one before may be read, with a warning; an output may begin again.
+    """
+    warnings, log = _Warnings(), logging.getLogger("t2t")
+    log.addHandler(warnings)
+    try:
+        found = reader(tree)
+    except T2TError as error:
+        if error.exit_status == 2 and "; " in str(error) and _names(str(error), damaged):
+            return ""
+        return f"an error that does not tell: {error}"
+    except Exception as error:  # what a user would see as a traceback
+        return f"{type(error).__name__}: {error}"
+    finally:
+        log.removeHandler(warnings)
+    if found == usual or (found is None and reader is continued):
+        return ""
+    if found != earlier:
+        return "something else was read, and nothing was said"
+    return "" if _names(" ".join(warnings.texts), damaged) else "the checkpoint before, without a warning"
+
+
+def _names(text: str, files: list[Path]) -> bool:
+    return any(str(place) in text for file in files for place in (file, file.parent, file.parent.parent))

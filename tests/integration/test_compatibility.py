@@ -1,0 +1,75 @@
+"""Runs of earlier versions, as their commands left them: they load, decode as they did, and train on."""
+
+import json
+import shutil
+
+import pytest
+
+from t2t.atomic import sha256_of
+from t2t.checkpoints.checkpoint import _json_bytes
+from t2t.checkpoints.store import CheckpointStore
+from t2t.cli import decoder, trainer
+from tests.builders import edited
+from tests.golden.make_run import RUNS
+
+MOST_BYTES = 200_000
+"""Of what a version keeps here."""
+
+
+@pytest.fixture(params=sorted(RUNS.iterdir()), ids=lambda folder: folder.name)
+def kept(request, tmp_path):
+    """A copy of the folder of a version."""
+    return shutil.copytree(request.param, tmp_path / "kept")
+
+
+def test_it_is_small(kept):
+    assert sum(path.stat().st_size for path in kept.rglob("*") if path.is_file()) < MOST_BYTES
+
+
+@pytest.mark.parametrize("checkpoint", ["latest", "averaged"])
+def test_it_decodes_and_scores_as_it_did(kept, checkpoint):
+    flags = [f"--output_dir={kept}/run", f"--checkpoint={checkpoint}"]
+    assert (
+        decoder.main(["t2t-decoder", *flags, f"--decode_from_file={kept}/lines", f"--decode_to_file={kept}/new"]) == 0
+    )
+    assert (kept / "new").read_text() == (kept / "decodes").read_text()
+    if checkpoint == "latest":
+        sides = zip((kept / "lines").read_text().splitlines(), (kept / "decodes").read_text().splitlines(), strict=True)
+        (kept / "pairs").write_text("".join("\t".join(pair) + "\n" for pair in sides))
+        assert decoder.main(["t2t-decoder", *flags, f"--score_file={kept}/pairs", f"--decode_to_file={kept}/new"]) == 0
+        scores = [[float(line) for line in (kept / name).read_text().splitlines()] for name in ("new", "scores")]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-3)
+
+
+def test_it_trains_on(kept, capsys):
+    """From its own names and data alone: the raw files are no longer there."""
+    store = CheckpointStore(kept / "run/checkpoints")
+    last = store.latest()
+    flags = [f"--output_dir={kept}/run", f"--data_dir={kept}/data", f"--train_steps={last + 2}", "--worker_cpu=1"]
+    assert trainer.main(["t2t-trainer", *flags, "--schedule=train"]) == 0
+    assert f"resuming {kept}/run after update {last}" in capsys.readouterr().err
+    before, after = store.load(last), store.load()
+    assert after.step == last + 2
+    assert before.state["data"] != after.state["data"]
+    assert before.model.keys() == after.model.keys()
+
+
+@pytest.mark.parametrize("what", ["run/run.json", "data/text2text_files/manifest.json", "run/checkpoints/latest"])
+def test_a_newer_format_is_refused_by_its_number(kept, what, capsys):
+    if what.endswith(".json"):
+        with edited(kept / what) as values:
+            values["format"], values["news"] = 99, {"of": "that"}
+    else:
+        state = CheckpointStore(kept / "run/checkpoints").find("latest") / "state.json"
+        state.write_bytes(_json_bytes({"format": 99, "news": 3}))
+        sums = json.loads(state.with_name("checksums.json").read_bytes()) | {state.name: sha256_of(state)}
+        state.with_name("checksums.json").write_bytes(_json_bytes(sums))
+    flags = [f"--output_dir={kept}/run", f"--data_dir={kept}/data", "--train_steps=600", "--worker_cpu=1"]
+    if "manifest" in what:
+        assert trainer.main(["t2t-trainer", *flags]) == 2
+    else:
+        assert decoder.main(["t2t-decoder", flags[0], f"--decode_from_file={kept}/lines"]) == 2
+    err = capsys.readouterr().err
+    assert "has format 99" in err
+    assert "up to 1" in err
+    assert "use the" in err
