@@ -5,6 +5,7 @@ and `--flag_name` are the same. TensorFlow is imported after the flags have been
 """
 
 import contextlib
+import errno
 import functools
 import glob
 import importlib
@@ -29,6 +30,8 @@ Main = Callable[..., int]
 Body = Callable[[flags.FlagValues], int]
 _STARTING = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl|To enable the following instructions|\s*$")
 """Lines that TensorFlow writes before anyone can tell it not to."""
+
+_LARGEST = 2**63 - 1
 
 ALL = "*"
 """Value of `--registry_help` given bare."""
@@ -80,16 +83,24 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has gone; nothing more to say to it
             return 0
         except OSError as error:
-            if error.errno not in REMEDIES:
+            fault = _fault_of(error)
+            if fault is None:
                 raise
-            write_line(f"{name}: error: {said_of(error)}", sys.stderr)
-            return MachineError.exit_status
+            write_line(f"{name}: error: {fault}", sys.stderr)
+            return fault.exit_status
         except KeyboardInterrupt:
             write_line(f"{name}: interrupted", sys.stderr)
             return 128 + signal.SIGINT
         except StoppedError as stopped:
             write_line(f"{name}: {stopped}", sys.stderr)
             return stopped.exit_status
+
+
+def _fault_of(error: OSError) -> T2TError | None:
+    """Returns what an error of the system means for who has given the command; None where it is the program's own."""
+    if error.errno == errno.ENAMETOOLONG:
+        return UserError(f"{str(error.filename)[:60]}...: the name is longer than a file's may be; shorten it")
+    return MachineError(said_of(error)) if error.errno in REMEDIES else None
 
 
 def parse(
@@ -117,17 +128,25 @@ def parse(
         ) from error
     except flags.Error as error:
         raise UserError(f"{one_line(error)}; see --help") from error
-    _check_finite(values)
     _take_positional(values, rest, positional)
+    _check_values(values)
     return values
 
 
-def _check_finite(values: flags.FlagValues) -> None:
-    """Refuses `nan` and `inf`, which no bound of absl's does, since they compare as neither less nor more."""
+def _check_values(values: flags.FlagValues) -> None:
+    """Refuses what absl takes and nothing here can use.
+
+    `nan` and `inf` pass its bounds, since they compare as neither less nor more; whole numbers have none; and a home
+    folder may be nobody's.
+    """
     for name in values:
         value = values[name].value
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"flag --{name}={value}: {value} is not a finite number; see --help")
+        if isinstance(value, int) and abs(value) > _LARGEST:
+            raise UserError(f"flag --{name}: a number of {len(str(abs(value)))} digits is too large; see --help")
+        if isinstance(value, str) and value.startswith("~") and os.path.expanduser(value).startswith("~"):
+            raise UserError(f"flag --{name}={value}: there is no home folder of that name; write the path without ~")
 
 
 def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: tuple[str, ...]) -> None:
@@ -249,7 +268,7 @@ def quietly() -> Iterator[None]:
             os.dup2(saved, 2)
             os.close(saved)
             printed.seek(0)
-            kept = [line for line in printed.read().decode(errors="replace").splitlines() if not _STARTING.match(line)]
+            kept = [line for line in printed.read().decode(errors="replace").split("\n") if not _STARTING.match(line)]
             if kept:
                 print(*kept, sep="\n", file=sys.stderr)
 
