@@ -36,7 +36,9 @@ def main(argv: list[str]) -> int:
     add("--json", type=Path, help="file to write the rows to")
     arguments = parser.parse_args(argv)
     rows: list[Row] = []
-    print("| pairs | work | seconds | MB of the largest process | MB its own | MB of mapped files | bytes a pair more |")
+    print(
+        "| pairs | work | seconds | MB of the largest process | MB its own | MB of mapped files | bytes a pair more |"
+    )
     print("|---|---|---|---|---|---|---|")
     for pairs in (int(part) for part in arguments.pairs.split(",") if part):
         folder = Path(tempfile.mkdtemp(prefix="t2t-memory-", dir=arguments.folder))

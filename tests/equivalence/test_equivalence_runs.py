@@ -113,6 +113,7 @@ def test_four_updates_are_two_then_a_resumed_two(make_run, whole, tmp_path):
     assert len(differing(halfway.model, whole.checkpoint().model)) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_rehearsal")
 def test_resuming_two_replicas_accumulation_bfloat16_noise_a_curriculum_and_a_moving_average(make_run, tmp_path):
     checkpoint = check_resuming(make_run, tmp_path, *ALL_OF_IT)
