@@ -73,7 +73,7 @@ def test_a_norm_beyond_float32_is_not_applied_clipped_or_not():
 @pytest.mark.parametrize("scale_loss", [False, True])
 def test_a_replica_without_data_adds_nothing(scale_loss):
     step = slope_step(replicas=2, dtype="float16" if scale_loss else "float32", scale_loss=scale_loss)
-    stats = step([[slopes([6.0, 3.0], tokens=3), slopes([0.0, 0.0], tokens=0)]], 1, 0.1)
+    stats = step([[slopes([0.6, 0.3], tokens=3), slopes([0.0, 0.0], tokens=0)]], 1, 1.0)
     assert bool(stats.finite)
     assert float(stats.tokens) == 3.0
     np.testing.assert_allclose(weights(step), [-0.2, -0.1], rtol=1e-3 if scale_loss else 1e-6)

@@ -46,7 +46,8 @@ class LogMetrics(keras.callbacks.Callback):
             self._writers[group] = tf.summary.create_file_writer(str(self._folder / group))
         with _events_on_disk(self._folder), self._writers[group].as_default(step=update):
             for name, value in figures.items():
-                tf.summary.scalar(name, value)
+                # As float64, whose values beyond float32, e.g. of a perplexity, become infinite and no error.
+                tf.summary.scalar(name, tf.constant(value, tf.float64))
 
     def write_evaluation(self, update: int, figures: dict[str, float]) -> None:
         """Writes the figures of an evaluation of the dev split."""

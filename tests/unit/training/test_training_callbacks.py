@@ -271,6 +271,14 @@ def test_figures_are_kept_as_lines_and_as_events(tmp_path):
         assert tag in events.read_bytes()
 
 
+def test_figures_beyond_floats_are_kept_too(tmp_path):
+    metrics = LogMetrics(lambda *_: None, tmp_path)
+    metrics.write_evaluation(4, {"beyond float32": 1e300, "infinite": math.inf, "none": math.nan})
+    metrics.on_train_end()
+    (events,) = (tmp_path / "dev").iterdir()
+    assert all(name in events.read_bytes() for name in (b"beyond float32", b"infinite", b"none"))
+
+
 # === Signals ===
 
 
