@@ -1,6 +1,7 @@
 """A token problem and a model small enough to train for a few updates in a second, and runs of them."""
 
 import dataclasses
+import shutil
 
 import keras
 import pytest
@@ -20,6 +21,7 @@ from t2t.runs.data import open_data
 from t2t.runs.names import Request, Resolved
 from t2t.runs.settings import Settings
 from t2t.runs.training import TrainingRun
+from t2t.training.trainer import Trainer
 from tests.builders import tiny_hparams
 
 
@@ -81,6 +83,18 @@ class Averaging(SequenceModel):
         return self.mix(self.dropout(self.target_embedding.before(before_BT) + mean_BD[:, None], seed=seed))
 
 
+class CopyAfter(keras.callbacks.Callback):
+    """Copies the run directory as it is after an update: what a machine that dies then leaves on its disk."""
+
+    def __init__(self, update, folder, copy):
+        super().__init__()
+        self.update, self.folder, self.copy = update, folder, copy
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == self.update:
+            shutil.copytree(self.folder, self.copy)
+
+
 class Run(TrainingRun):
     """A training run with further callbacks, after its own."""
 
@@ -93,9 +107,18 @@ class Run(TrainingRun):
     def folder(self):
         return self.resolved.request.output_folder
 
+    def copy_after(self, update, copy):
+        self.extra = (*self.extra, CopyAfter(update, self.folder, copy))
+
     def checkpoint(self):
         """What the run has saved last."""
         return CheckpointStore(self.folder / "checkpoints").load()
+
+
+@pytest.fixture
+def no_rehearsal(monkeypatch):
+    """Leaves out the trial of the largest batches, which takes the time of a second compilation."""
+    monkeypatch.setattr(Trainer, "rehearse", lambda *_: None)
 
 
 @pytest.fixture(scope="session")

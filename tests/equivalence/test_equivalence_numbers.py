@@ -8,7 +8,7 @@ import pytest
 
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
-from t2t.training.trainer import DivergedError, Trainer
+from t2t.training.trainer import DivergedError
 from tests.slopes import slope_step, slopes, weights
 
 # === An update ===
@@ -82,15 +82,10 @@ def test_a_replica_without_data_adds_nothing(scale_loss):
 # === A run ===
 
 
-@pytest.fixture
-def _no_rehearsal(monkeypatch):
-    monkeypatch.setattr(Trainer, "rehearse", lambda *_: None)
-
-
 STEEP = {"optimizer": "sgd", "learning_rate_schedule": "constant", "learning_rate_warmup_steps": 0}
 
 
-@pytest.mark.usefixtures("_no_rehearsal")
+@pytest.mark.usefixtures("no_rehearsal")
 def test_weights_that_an_update_has_spoilt_are_not_saved(make_run, tmp_path):
     """A rate of 1e39 is infinite in float32: the first update has a finite loss and gradient, and ruins the weights."""
     run = make_run(
@@ -107,7 +102,7 @@ def test_weights_that_an_update_has_spoilt_are_not_saved(make_run, tmp_path):
     assert not list((run.folder / "checkpoints").glob("step-*"))
 
 
-@pytest.mark.usefixtures("_no_rehearsal")
+@pytest.mark.usefixtures("no_rehearsal")
 def test_one_word_empty_lines_and_a_beam_wider_than_the_vocabulary(make_run, tmp_path):
     """Four ids, of which label smoothing gives the others more than the right one, and eight hypotheses."""
     run = make_run(

@@ -4,13 +4,10 @@ Of the smallest model there is; `test_equivalence_runs.py` has the same of a Tra
 """
 
 import json
-import shutil
 
-import keras
 import pytest
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.training.trainer import Trainer
 
 TIMES = ("time", "train/tokens_per_second")
 EVALUATES = {"eval_steps": 1}
@@ -34,21 +31,7 @@ MODES = {
 }  # fmt: skip
 
 
-class CopyAfter(keras.callbacks.Callback):
-    """Copies the run directory as it is after an update: what a machine that dies then leaves on its disk."""
-
-    def __init__(self, update, run, copy):
-        super().__init__()
-        self.update, self.run, self.copy = update, run, copy
-
-    def on_train_batch_end(self, batch, logs=None):
-        if batch == self.update:
-            shutil.copytree(self.run.folder, self.copy)
-
-
-@pytest.fixture(autouse=True)
-def _no_rehearsal(monkeypatch):
-    monkeypatch.setattr(Trainer, "rehearse", lambda *_: None)
+pytestmark = pytest.mark.usefixtures("no_rehearsal")
 
 
 @pytest.fixture
@@ -64,7 +47,8 @@ def interrupted(make_run, tmp_path):
             )
 
         whole = make("whole")
-        whole.extra = [CopyAfter(at, whole, tmp_path / f"{at}") for at in interruptions]
+        for at in interruptions:
+            whole.copy_after(at, tmp_path / f"{at}")
         whole.fit()
         for at in interruptions:
             make(f"{at}").fit()
