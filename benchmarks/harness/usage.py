@@ -4,6 +4,7 @@ import os
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from benchmarks.harness.processes import ROOT, SideError
 _EVERY = 0.25
 """Seconds between two looks at the processes."""
 
-_SIZES = {"Rss": "resident_mb", "Pss_Anon": "own_mb", "Pss_File": "mapped_mb"}
+_HELD = {"Pss_Anon": "own_mb", "Pss_File": "mapped_mb"}
 """Lines of /proc/PID/smaps_rollup; of a page that n processes share, each has 1/n in its `Pss`."""
 
 
@@ -22,7 +23,7 @@ class Usage(NamedTuple):
 
     seconds: float
     resident_mb: float
-    """Of its largest process."""
+    """Of its largest process; not from `getrusage`, which begins with the memory of the process that forked it."""
     own_mb: float
     """What the processes hold themselves: it is not given back under pressure."""
     mapped_mb: float
@@ -46,29 +47,28 @@ def measured(command: Sequence[str], log: Path) -> Usage:
             command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
             start_new_session=True,
         )  # fmt: skip
-    peaks, over = dict.fromkeys(_SIZES.values(), 0.0), threading.Event()
+    peaks, over = Counter(), threading.Event()
     watcher = threading.Thread(target=_watch, args=(process.pid, peaks, over))
     watcher.start()
-    _, status, used = os.wait4(process.pid, 0)
+    process.wait()
     over.set()
     watcher.join()
-    process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.perf_counter() - began
     if process.returncode:
         last = (log.read_text(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
         raise SideError(f"{' '.join(command[:3])} ... ended with status {process.returncode}: {last}; see {log}")
-    return Usage(seconds, used.ru_maxrss * 1024 / 1e6, peaks["own_mb"], peaks["mapped_mb"])
+    return Usage(seconds, *(peaks[name] for name in Usage._fields[1:]))
 
 
-def _watch(session: int, peaks: dict[str, float], over: threading.Event) -> None:
-    """Keeps the most that the processes of a session hold together, until it is over."""
+def _watch(session: int, peaks: Counter[str], over: threading.Event) -> None:
+    """Keeps the most that the processes of a session hold together, and the largest of them, until it is over."""
     while not over.wait(_EVERY):
-        held = dict.fromkeys(peaks, 0.0)
+        held: Counter[str] = Counter()
         for process in _processes(session):
-            for name, size in _sizes(process):
-                held[name] += size
-        for name, size in held.items():
-            peaks[name] = max(peaks[name], size)
+            peaks |= Counter({"resident_mb": _sizes(process / "status").get("VmHWM", 0.0)})
+            sizes = _sizes(process / "smaps_rollup")
+            held.update({name: sizes.get(line, 0.0) for line, name in _HELD.items()})
+        peaks |= held
 
 
 def _processes(session: int) -> Iterator[Path]:
@@ -81,12 +81,10 @@ def _processes(session: int) -> Iterator[Path]:
             yield folder
 
 
-def _sizes(process: Path) -> Iterator[tuple[str, float]]:
+def _sizes(file: Path) -> dict[str, float]:
+    """Returns the lines of a file of /proc that are in kB, in MB; nothing where the process has ended."""
     try:
-        lines = (process / "smaps_rollup").read_text().splitlines()
+        lines = [line.split() for line in file.read_text().splitlines()]
     except OSError:
-        return
-    for line in lines:
-        name, _, rest = line.partition(":")
-        if name in _SIZES:
-            yield _SIZES[name], int(rest.split()[0]) * 1024 / 1e6
+        return {}
+    return {words[0].rstrip(":"): int(words[1]) * 1024 / 1e6 for words in lines if words[-1:] == ["kB"]}
