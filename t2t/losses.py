@@ -42,8 +42,11 @@ def class_cross_entropy(logits_NV, targets_N, smoothing: float, kind: str = "all
 
 
 def smoothing_of_all(smoothing: float, kind: str, vocab_size: int) -> float:
-    """Returns the e of kind `all` that gives the same target distribution: of `others`, e' / K = e / (K - 1)."""
-    return smoothing * vocab_size / (vocab_size - 1) if kind == "others" else smoothing
+    """Returns the e of kind `all` that gives the same target distribution: of `others`, e' / K = e / (K - 1).
+
+    One entry alone has no others.
+    """
+    return smoothing * vocab_size / (vocab_size - 1) if kind == "others" and vocab_size > 1 else smoothing
 
 
 def token_weights(targets_N):

@@ -3,7 +3,9 @@
 import dataclasses
 import hashlib
 import itertools
+import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,8 @@ PAIRS = 29_000
 """Training pairs of synthetic text, as many as Multi30k has."""
 
 _HELD_OUT = 1000
+_BLOCK = 100_000
+"""Pairs of synthetic text that are drawn together."""
 _WORDS = 20_000
 _SYLLABLES = [a + b for a, b in itertools.product("bdfghjklmnprstvwz", "aeiou")]
 
@@ -75,32 +79,59 @@ def _find(folder: Path, name: str) -> Path | None:
 
 
 def _named(name: str, files: dict[str, tuple[Path, Path]]) -> Corpus:
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files[TRAIN])).hexdigest()[:8]
-    return Corpus(f"{name}-{digest}", files)
+    digest = hashlib.sha256()
+    for path in files[TRAIN]:
+        with path.open("rb") as file:
+            while content := file.read(1 << 20):
+                digest.update(content)
+    return Corpus(f"{name}-{digest.hexdigest()[:8]}", files)
 
 
 def _synthetic(folder: Path, pairs: int) -> Corpus:
     """Writes text in which the target is the source word for word in other words, its frequencies those of Zipf."""
+    return _named("synthetic", write_synthetic(folder, pairs))
+
+
+def write_synthetic(folder: Path, pairs: int, own_words: bool = False) -> dict[str, tuple[Path, Path]]:
+    """Writes synthetic text a block at a time, unless it is there; returns its files by split.
+
+    Args:
+        folder: where to.
+        pairs: training pairs.
+        own_words: whether each pair ends in a word that no other has, as names and numbers do in real text.
+    """
     files = {}
     for split, stem in FILES.items():
         count = pairs if split == TRAIN else min(pairs, _HELD_OUT)
         files[split] = tuple(folder / f"{stem}-{pairs}.{side}" for side in SIDES)
         if not all(path.is_file() for path in files[split]):
             folder.mkdir(parents=True, exist_ok=True)
-            for path, lines in zip(files[split], _lines(count, seed=len(files)), strict=True):
-                write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
-    return _named("synthetic", files)
+            _write(files[split], _pairs(count, len(files), f" {stem}" if own_words else ""))
+    return files
 
 
-def _lines(count: int, seed: int) -> tuple[list[str], list[str]]:
+def _write(paths: tuple[Path, Path], pairs: Iterator[tuple[str, str]]) -> None:
+    parts = [path.with_name(f"{path.name}.part") for path in paths]
+    with parts[0].open("w") as source, parts[1].open("w") as target:
+        for one, other in pairs:
+            source.write(one + "\n")
+            target.write(other + "\n")
+    for part, path in zip(parts, paths, strict=True):
+        os.replace(part, path)
+
+
+def _pairs(count: int, seed: int, own_word: str) -> Iterator[tuple[str, str]]:
+    """Yields pairs of lines; with a word of its own, a number follows `own_word`."""
     rng = np.random.default_rng(seed)
     weights = 1.0 / np.arange(1, _WORDS + 1)
-    lengths = np.clip(rng.normal(12, 4, count).round().astype(int), 3, 40)
-    drawn = rng.choice(_WORDS, size=int(lengths.sum()), p=weights / weights.sum())
-    rows = np.split(drawn, np.cumsum(lengths)[:-1])
     words = np.random.default_rng(0)  # both sides' words are those of every split
     source, target = (_vocabulary(words) for _ in range(2))
-    return tuple([" ".join(language[word] for word in row) for row in rows] for language in (source, target))
+    for start in range(0, count, _BLOCK):
+        lengths = np.clip(rng.normal(12, 4, min(_BLOCK, count - start)).round().astype(int), 3, 40)
+        drawn = rng.choice(_WORDS, size=int(lengths.sum()), p=weights / weights.sum())
+        for number, row in enumerate(np.split(drawn, np.cumsum(lengths)[:-1]), start):
+            own = f"{own_word}{number}" if own_word else ""
+            yield tuple(" ".join(language[word] for word in row.tolist()) + own for language in (source, target))
 
 
 def _vocabulary(rng: np.random.Generator) -> list[str]:

@@ -6,13 +6,14 @@ from benchmarks.harness.prepared import PROBLEM
 from t2t.cli.common import import_quietly
 
 
-def build_run(job: dict[str, Any], train_steps: int, log_every: int):
+def build_run(job: dict[str, Any], train_steps: int, log_every: int, **how: int):
     """Returns the `t2t.runs.training.TrainingRun` that a job describes.
 
     Args:
         job: `data_dir`, `output_dir`, `overrides` of transformer_base, `seed`.
         train_steps: number of the last update.
         log_every: updates between two reports.
+        how: further fields of `Settings`; without them, a checkpoint is written at the end alone.
     """
     training, names, data, settings = (
         import_quietly(f"t2t.runs.{name}") for name in ("training", "names", "data", "settings")
@@ -27,6 +28,6 @@ def build_run(job: dict[str, Any], train_steps: int, log_every: int):
         output_dir=job["output_dir"],
     )
     resolved = names.resolve(request)
-    # A checkpoint is written at the end alone.
-    how = settings.Settings(seed=job["seed"], eval_steps=0, eval_every=train_steps + 1, log_every=log_every)
-    return training.TrainingRun(resolved, data.open_all(request), how)
+    how = {"eval_steps": 0, "eval_every": train_steps + 1, **how}
+    carried_out = settings.Settings(seed=job["seed"], log_every=log_every, **how)
+    return training.TrainingRun(resolved, data.open_all(request), carried_out)

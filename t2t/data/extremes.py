@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from t2t.data.columns import batch_dtype, item_shape, length_unit
-from t2t.data.lengths import lengths_of, longest_of
+from t2t.data.lengths import by_block, longest_of
 from t2t.data.reader import SplitReader
 
 Features = dict[str, np.ndarray]
@@ -18,7 +18,8 @@ def extreme_batches(
     names = columns or {name: name for name in reader.features}
     sequences = [name for name, stored in names.items() if reader.is_sequence(stored)]
     longest = max((longest_of(reader, names[name], max_length) for name in sequences), default=1)
-    shortest = min((int(lengths_of(reader, names[name]).min()) for name in sequences), default=1)
+    blocks = by_block(reader, {name: names[name] for name in sequences})
+    shortest = min((int(lengths.min()) for block in blocks for lengths in block.values()), default=1)
     batches = []
     for width in sorted({longest, max(1, min(shortest, longest))}, reverse=True):
         rows = max(1, batch_size // width) if sequences else batch_size

@@ -3,13 +3,16 @@
 Letters: N examples.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from t2t.data.columns import length_unit
 from t2t.data.reader import SplitReader
 from t2t.features import FeatureKind
+
+BLOCK = 1 << 20
+"""Examples whose lengths are looked at together where those of a whole split are, so that memory is bounded."""
 
 
 def is_label(reader: SplitReader, stored: str) -> bool:
@@ -41,6 +44,12 @@ def lengths_of_all(
 ) -> dict[str, np.ndarray]:
     """Returns `lengths_of` each of some features, by name."""
     return {name: lengths_of(reader, stored, indices) for name, stored in sequences.items()}
+
+
+def by_block(reader: SplitReader, sequences: Mapping[str, str]) -> Iterator[dict[str, np.ndarray]]:
+    """Yields `lengths_of_all` examples of a split, `BLOCK` of them at a time; nothing where there are no sequences."""
+    for start in range(0, len(reader) if sequences else 0, BLOCK):
+        yield lengths_of_all(reader, sequences, np.arange(start, min(start + BLOCK, len(reader))))
 
 
 def longest_of(reader: SplitReader, stored: str, max_length: int | None) -> int:

@@ -14,7 +14,7 @@ from t2t.data.batching import LADDER_STEP, Batch, Ladder, cut
 from t2t.data.columns import batch_dtype, length_unit, pad
 from t2t.data.curriculum import Curriculum
 from t2t.data.fixed_shapes import FixedShapes
-from t2t.data.lengths import cut_to, is_label, lengths_of_all, longest_of_all, of_ids, short_enough
+from t2t.data.lengths import by_block, cut_to, is_label, lengths_of_all, longest_of_all, of_ids, short_enough
 from t2t.data.reader import SplitReader
 from t2t.data.sampler import WindowedOrder
 from t2t.errors import UserError, did_you_mean
@@ -31,9 +31,6 @@ State = dict[str, int]
 
 With a curriculum also `drawn`, how many batches there have been in all.
 """
-
-_SCAN = 1 << 20
-"""Examples whose lengths are looked at together when a whole split is scanned."""
 
 
 class TrainingBatches(Iterator[tuple[Arrays, State]]):
@@ -186,10 +183,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
 
     def _all_longest(self) -> Iterator[np.ndarray]:
         """Yields the length of each example's longest sequence of ids, many at a time."""
-        limited = self._limited(self._sequences)
-        count = len(self._reader) if limited else 0
-        for start in range(0, count, _SCAN):
-            lengths = lengths_of_all(self._reader, limited, np.arange(start, min(start + _SCAN, count)))
+        for lengths in by_block(self._reader, self._limited(self._sequences)):
             yield np.maximum.reduce(list(lengths.values()))
 
     def _count_skipped(self) -> int:

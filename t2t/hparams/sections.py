@@ -13,6 +13,8 @@ OPTIMIZERS = ("adam", "adamw", "adamax", "sgd", "adafactor", "lamb")
 _DECAYING = UsedWhen("learning_rate_schedule", ("linear", "cosine"))
 _SAMPLING = UsedWhen("decode_method", ("sample",))
 _BEAM = UsedWhen("decode_method", ("beam",))
+_BELOW_1 = 0.999999
+"""Largest decay: with 1, a mean would stay what it began as."""
 
 
 @dataclass(kw_only=True)
@@ -56,9 +58,9 @@ class OptimizerHParams:
     """How gradients become updates."""
 
     optimizer: str = param("adam", "Name of the optimizer.", choices=OPTIMIZERS)
-    optimizer_adam_beta1: float = param(0.9, "Decay of the first moment, a fraction.", minimum=0.0, maximum=1.0)
-    optimizer_adam_beta2: float = param(0.98, "Decay of the second moment, a fraction.", minimum=0.0, maximum=1.0)
-    optimizer_adam_epsilon: float = param(1e-9, "Added to the root of the second moment.", minimum=0.0)
+    optimizer_adam_beta1: float = param(0.9, "Decay of the first moment, a fraction.", minimum=0.0, maximum=_BELOW_1)
+    optimizer_adam_beta2: float = param(0.98, "Decay of the second moment, a fraction.", minimum=0.0, maximum=_BELOW_1)
+    optimizer_adam_epsilon: float = param(1e-9, "Added to the root of the second moment.", minimum=1e-30)
     weight_decay: float = param(
         0.0, "Decoupled decay of the weights, per update and learning rate.", minimum=0.0,
         used_when=UsedWhen("optimizer", ("adamw", "lamb")),
@@ -75,7 +77,7 @@ class OptimizerHParams:
     )
     ema_decay: float = param(
         0.0, "Decay per update of the moving average of the weights that is evaluated and decoded; 0 = none.",
-        minimum=0.0, maximum=1.0,
+        minimum=0.0, maximum=_BELOW_1,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from t2t.constants import TRAIN
+from t2t.data.lengths import BLOCK
 from t2t.runs.parts import Part
 from t2t.runs.training import TrainingRun
 from t2t.training.cost import update_cost
@@ -37,8 +38,10 @@ def _part_cost(part: Part) -> tuple[float, bool]:
     """Returns the operations of a problem's updates for each padded token a side, and whether loops are left out."""
     reader, columns = part.data.readers[TRAIN], part.data.problem.columns
     names = columns or {name: name for name in reader.features}
-    means = {name: float(reader.lengths(stored).mean()) for name, stored in names.items() if reader.is_sequence(stored)}
-    longer = np.maximum.reduce([reader.lengths(names[name]) for name in means]).mean() if means else 1.0
+    some = np.arange(min(len(reader), BLOCK))  # enough for a mean
+    lengths = {name: reader.lengths(stored, some) for name, stored in names.items() if reader.is_sequence(stored)}
+    means = {name: float(counts.mean()) for name, counts in lengths.items()}
+    longer = np.maximum.reduce(list(lengths.values())).mean() if means else 1.0
     example = {name: np.zeros((1, round(mean)), np.int32) for name, mean in means.items()}
     example |= {name: reader.single(np.zeros(1, int), stored) for name, stored in names.items() if name not in means}
     flops, loops = update_cost(part.model, example)

@@ -211,7 +211,8 @@ def arrays_of(reader: SplitReader, limit: int | None, stored: str) -> Iterator[n
 def _examples_in(reader: SplitReader, columns, tokens: int) -> int:
     """Returns how many of a split's first examples have about so many tokens on their longer side; at least one."""
     stored = list((columns or dict.fromkeys(reader.features)).values()) if columns else list(reader.features)
-    lengths = [lengths_of(reader, name) for name in stored if reader.is_sequence(name)]
+    most = min(len(reader), tokens)
+    lengths = [lengths_of(reader, name, np.arange(most)) for name in stored if reader.is_sequence(name)]
     if not lengths:
-        return min(len(reader), tokens)
+        return most
     return max(1, int(np.searchsorted(np.cumsum(np.maximum.reduce(lengths)), tokens, side="right")))

@@ -5,6 +5,7 @@ that of the mean of one figure over the problems: of `best_metric` where the hpa
 token, the one that all of them have and whose unit they share.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,7 +62,9 @@ class Judge:
 
     def _best(self, run: RunDir, store: CheckpointStore, figure: str, of: str = "") -> BestOf:
         name = f"{of}/{figure}" if of else figure
-        history = [(line["step"], line[f"dev/{name}"]) for line in run.metrics() if line.get(f"dev/{name}") is not None]
+        key = f"dev/{name}"
+        lines = (line for line in run.metrics() if key in line)
+        history = [(line["step"], math.nan if line[key] is None else line[key]) for line in lines]
         return BestOf(store, name, higher_is_better(figure), history, "" if of == MEAN else of)
 
     def shown_by(self, show: Callable[..., Any]) -> Callable[[int, dict[str, float]], None]:

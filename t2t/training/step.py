@@ -114,7 +114,9 @@ class UpdateStep:
         self._run(micro_batches, 0, 0.0, problem, applies=False)
 
     def _run(self, micro_batches, update: int, rate: float, problem: str, applies: bool) -> UpdateStats:
-        self.optimizer.learning_rate = rate
+        with np.errstate(over="ignore"):  # what it does to the weights is found where they are saved
+            # No Python number: TensorFlow keeps a tensor of each that it has met, for the life of the process.
+            self.optimizer.learning_rate = np.asarray(rate, np.float32)
         applies = tf.constant(applies)
         if len(micro_batches) == 1:
             features, seeds = self._inputs(micro_batches[0], update, 0)

@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -41,7 +41,11 @@ class Plan:
 
 
 class DivergedError(UserError):
-    """Loss or gradient is not finite."""
+    """Loss, gradient or a weight is not finite, or there was nothing to learn from."""
+
+
+_CURE = "lower learning_rate, raise learning_rate_warmup_steps or set clip_grad_norm"
+_ANEW = "in a new --output_dir with --warm_start_from"
 
 
 class Trainer:
@@ -69,7 +73,7 @@ class Trainer:
         """Trains to the plan's last update, or until a callback sets `model.stop_training`; returns updates done.
 
         Raises:
-            DivergedError: an update had a loss or gradient that is not finite.
+            DivergedError: an update had a loss or gradient that is not finite, or no target tokens.
             MachineError: the device ran out of memory.
         """
         model = self.step.model
@@ -99,11 +103,19 @@ class Trainer:
 
         With float16, a gradient that overflows is how the loss scale is found: it counts only once that is the least.
         """
-        if self.step.loss_scale.dynamic and float(self.step.loss_scale.value()) > MINIMUM_SCALE:
-            return
+        seeks = self.step.loss_scale.dynamic and float(self.step.loss_scale.value()) > MINIMUM_SCALE
         for update, stats in self._pending:
-            if not bool(stats.finite):
+            if not bool(stats.finite) and not (seeks and float(stats.tokens)):
                 raise DivergedError(self._diverged(update, stats))
+
+    def check_weights(self, weights: Mapping[str, np.ndarray]) -> None:
+        """Raises DivergedError where a weight is not finite: that the last update did it, only the next would tell."""
+        spoilt = [path for path, array in weights.items() if not np.isfinite(array).all()]
+        if spoilt:
+            which = f"{spoilt[0]} and {len(spoilt) - 1} more variables are" if len(spoilt) > 1 else f"{spoilt[0]} is"
+            raise DivergedError(
+                f"training diverged by update {self.update}: {which} not finite, and not saved; {_CURE}, {_ANEW}"
+            )
 
     def report(self) -> dict[str, float]:
         """Returns the figures since the last report: loss per token, tokens per second, padding, rate, norm.
@@ -173,13 +185,18 @@ class Trainer:
         return drawn, state
 
     def _diverged(self, update: int, stats: UpdateStats) -> str:
-        loss = float(stats.loss_sum) / max(float(stats.tokens), 1.0)
+        if not float(stats.tokens):
+            return (
+                f"update {update} has no target tokens: its batches hold nothing but padding, which id 0 stands for; "
+                f"nothing was learnt from them; check what the problem's encode_samples gives"
+            )
+        loss = float(stats.loss_sum) / float(stats.tokens)
         found = f"loss {loss:.4g}, gradient norm {float(stats.grad_norm):.4g}; that update was not applied"
-        cure = "lower learning_rate, raise learning_rate_warmup_steps or set clip_grad_norm"
+        cure = _CURE
         if self.step.loss_scale.dynamic:
             found += f", and the loss scale of float16 has fallen to {MINIMUM_SCALE:g}, the least there is"
             cure = f"train with --hparams=precision=mixed_bfloat16 or float32, or {cure}"
-        return f"training diverged at update {update}: {found}; {cure}, in a new --output_dir with --warm_start_from"
+        return f"training diverged at update {update}: {found}; {cure}, {_ANEW}"
 
 
 def _memory_errors(batch: dict[str, Any]):

@@ -1,18 +1,27 @@
-"""A token problem small enough to train for a few updates in a second, and runs of it."""
+"""A token problem and a model small enough to train for a few updates in a second, and runs of them."""
 
 import dataclasses
+import shutil
 
+import keras
 import pytest
+from keras import ops
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.generate import generate
 from t2t.hparams.base import HParams
+from t2t.hparams.transformer import TransformerHParams
+from t2t.layers.dropout import Dropout
+from t2t.layers.pooling import mean_of_kept
+from t2t.mixture import split_mixture
+from t2t.models.base import SequenceModel
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text
 from t2t.runs.data import open_data
 from t2t.runs.names import Request, Resolved
 from t2t.runs.settings import Settings
 from t2t.runs.training import TrainingRun
+from t2t.training.trainer import Trainer
 from tests.builders import tiny_hparams
 
 
@@ -29,6 +38,63 @@ class Backwards(Text2Text):
             yield {"inputs": " ".join(digits), "targets": " ".join(reversed(digits))}
 
 
+class Forwards(Backwards):
+    """The same digits as they are; nothing of it is decoded while it is learnt."""
+
+    name = "forwards"
+    metrics = ()
+
+    def generate_samples(self, split, source):
+        for sample in super().generate_samples(split, source):
+            yield sample | {"targets": sample["inputs"]}
+
+
+class OneWord(Forwards):
+    """A vocabulary of one word; one line of the dev split is empty."""
+
+    name = "one_word"
+    vocabulary = ("1",)
+
+    def generate_samples(self, split, source):
+        yield from [{"inputs": "", "targets": ""}] * (split == "dev")
+        yield from super().generate_samples(split, source)
+
+
+class Averaging(SequenceModel):
+    """The mean of the inputs beside the word before, with dropout: whatever trains a model trains this, in a moment."""
+
+    hparams_class = TransformerHParams
+
+    def __init__(self, hparams, spec, dtype="float32", **kwargs):
+        super().__init__(hparams, spec, dtype, **kwargs)
+        self.mix = keras.layers.Dense(hparams.hidden_size, dtype=self.dtype_policy, name="mix")
+        self.dropout = Dropout(hparams.layer_prepostprocess_dropout, dtype=self.dtype_policy, name="dropout")
+        self.build()
+
+    def build(self, input_shape=None):
+        self.build_ends()
+        self.mix.build((None, None, self.hparams.hidden_size))
+        self.dropout.build()
+
+    def body(self, features, seed=None):
+        inputs, targets = features["inputs"], features["targets"]
+        mean_BD = mean_of_kept(self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs))
+        before_BT = ops.pad(targets[:, :-1], ((0, 0), (1, 0)))
+        return self.mix(self.dropout(self.target_embedding.before(before_BT) + mean_BD[:, None], seed=seed))
+
+
+class CopyAfter(keras.callbacks.Callback):
+    """Copies the run directory as it is after an update: what a machine that dies then leaves on its disk."""
+
+    def __init__(self, update, folder, copy):
+        super().__init__()
+        self.update, self.folder, self.copy = update, folder, copy
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == self.update:
+            shutil.copytree(self.folder, self.copy)
+
+
 class Run(TrainingRun):
     """A training run with further callbacks, after its own."""
 
@@ -41,28 +107,42 @@ class Run(TrainingRun):
     def folder(self):
         return self.resolved.request.output_folder
 
+    def copy_after(self, update, copy):
+        self.extra = (*self.extra, CopyAfter(update, self.folder, copy))
+
     def checkpoint(self):
         """What the run has saved last."""
         return CheckpointStore(self.folder / "checkpoints").load()
 
 
+@pytest.fixture
+def no_rehearsal(monkeypatch):
+    """Leaves out the trial of the largest batches, which takes the time of a second compilation."""
+    monkeypatch.setattr(Trainer, "rehearse", lambda *_: None)
+
+
 @pytest.fixture(scope="session")
 def make_run(tmp_path_factory):
-    """Returns a maker of training runs: `make_run(folder, settings, **hparams)`."""
+    """Returns a maker of training runs: `make_run(folder, settings, problems, model, **hparams)`."""
     data_dir = tmp_path_factory.mktemp("data")
-    generate(Backwards(), data_dir, data_dir / "tmp", seed=7, workers=1)
+    classes = {one.name: one for one in (Backwards, Forwards, OneWord)}
+    for problem in classes.values():
+        generate(problem(), data_dir, data_dir / "tmp", seed=7, workers=1)
     model_fields = {field.name for field in dataclasses.fields(tiny_hparams())}
 
-    def make(folder, settings=None, **changes):
+    def make(folder, settings=None, problems="backwards", model=Transformer, **changes):
         values = {"batch_size": 60, "shuffle_window": 40, "learning_rate_warmup_steps": 4, **changes}
-        model = {"num_hidden_layers": 1, "layer_prepostprocess_dropout": 0.2, "attention_dropout": 0.1}
-        model |= {name: values.pop(name) for name in list(values) if name in model_fields}
-        hparams = HParams(tiny_hparams(**model)).replace(**values).freeze()
+        sizes = {"num_hidden_layers": 1, "layer_prepostprocess_dropout": 0.2, "attention_dropout": 0.1}
+        sizes |= {name: values.pop(name) for name in list(values) if name in model_fields}
+        hparams = HParams(tiny_hparams(**sizes)).replace(**values).freeze()
         request = Request(
-            problem="backwards", model="transformer", hparams_set="none", data_dir=str(data_dir), output_dir=str(folder)
+            problem=problems, model="transformer", hparams_set="none", data_dir=str(data_dir), output_dir=str(folder)
         )
-        resolved = Resolved(request, Transformer, hparams, hparams, [])
+        resolved = Resolved(request, model, hparams, hparams, [])
         settings = {"seed": 3, "worker_cpu": 1, "eval_every": 2, "eval_steps": 0, "log_every": 1, **(settings or {})}
-        return Run(resolved, [open_data(request, Backwards(), verify=False)], Settings(**settings))
+        data = [open_data(request, classes[name](), verify=False) for name in split_mixture(problems)]
+        return Run(resolved, data, Settings(**settings))
+
+    make.tiny = Averaging
 
     return make

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from t2t.errors import UserError
-from t2t.training.trainer import DivergedError, Trainer
+from t2t.training.trainer import DivergedError
 
 ALL_OF_IT = (
     {"worker_cpu": 2},
@@ -34,18 +34,6 @@ VARIANTS = {
 }
 
 
-class CopyAfter(keras.callbacks.Callback):
-    """Copies the run directory as it is after an update: what a machine that dies then leaves on its disk."""
-
-    def __init__(self, update, run, copy):
-        super().__init__()
-        self.update, self.run, self.copy = update, run, copy
-
-    def on_train_batch_end(self, batch, logs=None):
-        if batch == self.update:
-            shutil.copytree(self.run.folder, self.copy)
-
-
 class StopDuring(keras.callbacks.Callback):
     """Sends this process the signal that a cluster sends before it takes a machine away."""
 
@@ -64,16 +52,10 @@ def whole(make_run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     run = make_run(folder / "run", train_steps=4)
     run.initial = {v.path: np.asarray(v) for v in run.model.variables}
-    run.extra = [CopyAfter(2, run, folder / "copy")]
+    run.copy_after(2, folder / "copy")
     assert run.fit() == 0
     run.copy = folder / "copy"
     return run
-
-
-@pytest.fixture
-def no_rehearsal(monkeypatch):
-    """Leaves out the trial of the largest batches, which takes the time of a second compilation."""
-    monkeypatch.setattr(Trainer, "rehearse", lambda *_: None)
 
 
 def assert_identical(one, other):
@@ -94,7 +76,7 @@ def differing(one, other):
 
 def check_resuming(make_run, folder, settings, changes):
     run = make_run(folder / "run", settings, train_steps=4, **changes)
-    run.extra = [CopyAfter(2, run, folder / "copy")]
+    run.copy_after(2, folder / "copy")
     run.fit()
     resumed = make_run(folder / "copy", settings, train_steps=4, **changes)
     assert resumed.checkpoint().step == 2
@@ -113,6 +95,7 @@ def test_four_updates_are_two_then_a_resumed_two(make_run, whole, tmp_path):
     assert len(differing(halfway.model, whole.checkpoint().model)) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_rehearsal")
 def test_resuming_two_replicas_accumulation_bfloat16_noise_a_curriculum_and_a_moving_average(make_run, tmp_path):
     checkpoint = check_resuming(make_run, tmp_path, *ALL_OF_IT)

@@ -160,6 +160,35 @@ def test_datagen_is_compared_with_sentencepiece(tmp_path):
 
 
 @pytest.mark.slow
+def test_memory_of_a_corpus(tmp_path):
+    flags = ("--pairs=400", "--vocab_size=600", "--updates=2", f"--folder={tmp_path}", f"--json={tmp_path / 'rows'}")
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "memory", *flags], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "rows").read_text())
+    assert [row["work"] for row in rows] == ["vocabulary", "generation", "training"]
+    assert all(0 < row["own_mb"] < 2000 for row in rows)
+    assert [path.name for path in tmp_path.iterdir()] == ["rows"]
+
+
+@pytest.mark.slow
+def test_a_long_training_holds_no_more_and_more(tmp_path):
+    flags = ("--updates=600", "--every=50", f"--json={tmp_path / 'found'}")
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "soak", *flags], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "found").read_text())
+    later = found["held"][6:]
+    assert [one["update"] for one in later] == [350, 400, 450, 500, 550, 600]
+    for what in ("files", "threads"):
+        assert len({one[what] for one in later}) == 1
+    # So few updates are still the time in which every shape comes for the first time; later there is no growth.
+    assert found["mb_in_a_thousand_updates"] < 200
+
+
+@pytest.mark.slow
 def test_startup(tmp_path):
     rows, _ = compare("startup", tmp_path)
     assert rows["startup.help", "import tensorflow"]["ratio"] < 0.5

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.losses import smoothed_cross_entropy, token_weights
+from t2t.losses import class_cross_entropy, smoothed_cross_entropy, token_weights
 from tests.builders import numpy
 from tests.reference.transformer import smoothed_loss
 
@@ -29,13 +29,19 @@ def test_others_by_hand():
 
 
 @pytest.mark.parametrize("kind", ["all", "others"])
-@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9, 0.99])
 def test_against_the_distribution_written_out(smoothing, kind):
     rng = np.random.default_rng(0)
     logits, targets = rng.normal(0.0, 3.0, (20, 11)), rng.integers(1, 11, 20)
     found = smoothed_cross_entropy(logits.astype(np.float32), targets, smoothing, kind)
     expected = [smoothed_loss([row], [target], smoothing, kind) for row, target in zip(logits, targets, strict=True)]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["all", "others"])
+def test_a_single_class_is_certain(kind):
+    loss = class_cross_entropy(np.full((2, 1), 3.0, np.float32), [0, 0], 0.1, kind)
+    np.testing.assert_allclose(loss, [0.0, 0.0], atol=1e-6)
 
 
 def test_padding_costs_nothing():

@@ -1,5 +1,6 @@
 """Which evaluation of a run was the best by some figure, and its checkpoint's mark."""
 
+import math
 from collections.abc import Iterable, Mapping
 
 from t2t.checkpoints.store import CheckpointStore
@@ -7,6 +8,8 @@ from t2t.checkpoints.store import CheckpointStore
 
 class BestOf:
     """Follows one figure.
+
+    A value that is not finite is never the best, and its evaluation is one without a better.
 
     Args:
         store: whose best checkpoint is marked.
@@ -44,11 +47,14 @@ class BestOf:
 
     def best(self) -> tuple[int, float] | None:
         """Returns (update, value) of the best evaluation, the earliest of equals; None before the first."""
-        return max(self._history, key=lambda entry: (self._sign * entry[1], -entry[0])) if self._history else None
+        finite = [entry for entry in self._history if math.isfinite(entry[1])]
+        return max(finite, key=lambda entry: (self._sign * entry[1], -entry[0]), default=None)
 
     def updates_without_better(self) -> int:
-        """Returns how many updates the last evaluation is after the best; 0 before the first."""
-        return max(update for update, _ in self._history) - self.best()[0] if self._history else 0
+        """Returns how many updates the last evaluation is after the best, or after the first where none is finite."""
+        updates = [update for update, _ in self._history]
+        best = self.best()
+        return max(updates) - (best[0] if best else min(updates)) if updates else 0
 
     def mark(self) -> None:
         """Marks the checkpoint of the best evaluation, unless it is marked or gone."""

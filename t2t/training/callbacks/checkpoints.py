@@ -42,9 +42,11 @@ class SaveCheckpoints(keras.callbacks.Callback):
         if trainer.update == self._saved:
             return
         trainer.check_finite()
+        model = model_arrays(trainer.step)
+        trainer.check_weights(model)
         self._store.save(
             trainer.update,
-            model=model_arrays(trainer.step),
+            model=model,
             optimizer=optimizer_arrays(trainer.step),
             ema=ema_arrays(trainer.step),
             state={**self._state, "data": trainer.data_state},

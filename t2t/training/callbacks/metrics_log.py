@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from t2t.errors import MachineError, one_line
@@ -46,12 +47,14 @@ class LogMetrics(keras.callbacks.Callback):
     def write(self, group: str, update: int, figures: dict[str, float]) -> None:
         """Writes figures of a group, `train` or a split."""
         self._append(update, {f"{group}/{name}": value for name, value in figures.items()})
+        # Arrays: TensorFlow keeps a tensor of each Python number for the life of the process. And of float64, whose
+        # values beyond float32, e.g. of a perplexity, become infinite and no error.
         with _events_on_disk(self._folder):
             if group not in self._writers:
                 self._writers[group] = tf.summary.create_file_writer(str(self._folder / group))
-            with self._writers[group].as_default(step=update):
+            with self._writers[group].as_default(step=np.int64(update)):
                 for name, value in figures.items():
-                    tf.summary.scalar(name, value)
+                    tf.summary.scalar(name, np.asarray(value, np.float64))
 
     def write_evaluation(self, update: int, figures: dict[str, float]) -> None:
         """Writes the figures of an evaluation of the dev split."""

@@ -1,21 +1,34 @@
 """Numbers by hand: operations, rows, tables, sentences, text."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
 
+from benchmarks.harness import corpus as corpora
 from benchmarks.harness.configs import CONFIGS, Config
-from benchmarks.harness.corpus import open_corpus
+from benchmarks.harness.corpus import open_corpus, write_synthetic
 from benchmarks.harness.flops import update_flops
 from benchmarks.harness.rows import compared, print_table, row, unavailable, write_json
 from benchmarks.harness.sentences import of_equal_lengths
 from benchmarks.harness.turns import Turns
+from benchmarks.harness.usage import measured
 from benchmarks.harness.weights import sinusoids
+from benchmarks.soak import growth
 from t2t.errors import UserError
 from t2t.layers.positions import sinusoids as layer_sinusoids
 from t2t.training import cost
 from tests.builders import tiny_transformer, tokens_spec
+
+HELD = """
+import mmap, sys, time
+own = b"x" * 60_000_000
+with open(sys.argv[1], "rb") as file:
+    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    total = sum(mapped[::4096])
+    time.sleep(1.5)
+"""
 
 SMALL = Config(
     name="small", width=8, inner=12, layers=2, heads=2, dropout=0.0, batch_size=64, warm=1, steps=1, sentences=1
@@ -116,3 +129,26 @@ def test_text_of_a_folder_is_repeated_to_a_size(tmp_path):
     corpus = open_corpus(tmp_path, tmp_path / "home", 5)
     assert [path.read_text() for path in corpus.files["train"]] == ["a\nb\nc\na\nb\n", "x\ny\nz\nx\ny\n"]
     assert corpus.files["dev"] == (tmp_path / "val.en", tmp_path / "val.de")
+
+
+def test_synthetic_text_is_written_a_block_at_a_time_and_may_have_words_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpora, "_BLOCK", 30)
+    files = write_synthetic(tmp_path / "own", 100, own_words=True)
+    sides = [path.read_text().splitlines() for path in files["train"]]
+    assert [len(side) for side in sides] == [100, 100]
+    assert [line.split()[-1] for line in sides[0]] == [f"train{number}" for number in range(100)]
+    assert not list((tmp_path / "own").glob("*.part"))
+
+
+def test_growth_is_the_slope_of_the_later_half():
+    held = [{"update": 100 * n, "resident_mb": 500.0 + 0.2 * n + 90 * (n < 4)} for n in range(10)]
+    assert growth(held) == pytest.approx(2.0)
+
+
+def test_memory_of_a_process_and_of_the_files_that_it_maps(tmp_path):
+    (tmp_path / "mapped").write_bytes(bytes(40_000_000))
+    usage = measured([sys.executable, "-c", HELD, str(tmp_path / "mapped")], tmp_path / "log")
+    assert usage.seconds > 1.5
+    assert 60 < usage.own_mb < 90
+    assert 40 < usage.mapped_mb < 60
+    assert 100 < usage.resident_mb < 130

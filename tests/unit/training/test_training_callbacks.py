@@ -1,6 +1,7 @@
 import contextlib
 import io
 import json
+import math
 import os
 import signal
 
@@ -15,7 +16,7 @@ from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
 from t2t.training.callbacks.progress import ShowProgress
 from t2t.training.callbacks.signals import StopOnSignal, StopRequestedError
-from t2t.training.trainer import DivergedError
+from t2t.training.trainer import DivergedError, Trainer
 
 
 class Store:
@@ -44,6 +45,7 @@ class Store:
 def _nothing_to_save(monkeypatch):
     for name in ("model_arrays", "optimizer_arrays", "ema_arrays"):
         monkeypatch.setattr(f"t2t.training.callbacks.checkpoints.{name}", lambda step, name=name: name)
+    monkeypatch.setattr(Trainer, "check_weights", lambda *_: None)
 
 
 # === Checkpoints ===
@@ -117,6 +119,22 @@ def test_of_equals_the_earliest_is_the_best():
 
 def test_without_an_evaluation_there_is_no_best():
     assert BestOf(Store(), "bleu", True).best() is None
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("metric", ["bleu", "teacher_forced/loss"])
+def test_what_is_not_finite_is_never_the_best(bad, metric):
+    callback, _, store = evaluated([bad, 5.0, bad], metric=metric)
+    assert (callback.best(), store.marked) == ((2, 5.0), [(2, metric, 5.0)])
+
+
+def test_a_run_whose_figure_is_never_finite_stops_too(caplog):
+    caplog.set_level("INFO", logger="t2t")
+    _, run, store = evaluated([math.nan] * 9, patience=3)
+    assert (run.update, store.marked) == (4, [])
+    assert caplog.messages == ["early stopping at update 4: bleu has not improved on nan for 3 updates"]
+    _, run, _ = evaluated([math.nan] * 9, update=2, train_steps=9, history=[(1, math.nan), (2, math.nan)], patience=3)
+    assert run.update == 4
 
 
 def test_a_run_that_no_longer_improves_stops():
@@ -262,6 +280,14 @@ def test_events_that_cannot_be_written_are_one_line(tmp_path):
         r"permission or move what is in the way, and run the same command again$",
     ):
         LogMetrics(lambda update, figures: None, tmp_path / "events").write("train", 1, {"loss": 1.0})
+
+
+def test_figures_beyond_floats_are_kept_too(tmp_path):
+    metrics = LogMetrics(lambda *_: None, tmp_path)
+    metrics.write_evaluation(4, {"beyond float32": 1e300, "infinite": math.inf, "none": math.nan})
+    metrics.on_train_end()
+    (events,) = (tmp_path / "dev").iterdir()
+    assert all(name in events.read_bytes() for name in (b"beyond float32", b"infinite", b"none"))
 
 
 # === Signals ===

@@ -125,6 +125,24 @@ def test_with_float16_an_overflow_is_counted_and_an_error_only_at_the_smallest_s
     )
 
 
+@pytest.mark.parametrize("scale", [None, 2.0])
+def test_an_update_of_padding_alone_is_named(scale):
+    with pytest.raises(DivergedError) as error:
+        trainer(Step(empty=(3,), scale=scale), train_steps=9).fit([])
+    assert str(error.value) == (
+        "update 3 has no target tokens: its batches hold nothing but padding, which id 0 stands for; nothing was "
+        "learnt from them; check what the problem's encode_samples gives"
+    )
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_weights_that_are_not_finite_are_named(bad):
+    run = trainer(update=7)
+    run.check_weights({"a": np.ones(3, np.float32), "b": np.zeros(2)})
+    with pytest.raises(DivergedError, match=r"^training diverged by update 7: b is not finite, and not saved; lower "):
+        run.check_weights({"a": np.ones(3, np.float32), "b": np.array([0.0, bad])})
+
+
 @pytest.mark.parametrize("error", [tf.errors.ResourceExhaustedError(None, None, "OOM"), MemoryError()])
 @pytest.mark.parametrize("where", ["update", "rehearsal"])
 def test_running_out_of_memory_says_of_what_and_what_to_do(error, where):

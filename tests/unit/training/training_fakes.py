@@ -15,10 +15,11 @@ class Model:
 
 
 class Step:
-    """Remembers what it was given; every update has loss 6 over 3 tokens, unless `bad` names it."""
+    """Remembers what it was given; every update has loss 6 over 3 tokens, unless `bad` or `empty` name it."""
 
-    def __init__(self, replicas=1, bad=(), scale=None):
-        self.model, self.replicas, self.ema, self.given, self._bad = Model(), replicas, [], [], bad
+    def __init__(self, replicas=1, bad=(), empty=(), scale=None):
+        self.model, self.replicas, self.ema, self.given, self._bad = Model(), replicas, [], [], (*bad, *empty)
+        self._empty = empty
         self.rehearsed, self.lost = [], 0
         self.loss_scale = types.SimpleNamespace(dynamic=scale is not None, value=lambda: scale or 1.0)
 
@@ -26,6 +27,8 @@ class Step:
         self.given.append((update, rate, [[int(b["targets"][0, 0]) for b in replicas] for replicas in micro_batches]))
         finite = update not in self._bad
         self.lost += not finite
+        if update in self._empty:
+            return UpdateStats(0.0, 0.0, 0.0, False)
         return UpdateStats(6.0 if finite else float("nan"), 3.0, 0.5 * update, finite)
 
     def skipped(self, update):

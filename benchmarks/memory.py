@@ -1,0 +1,85 @@
+"""Measures the memory of learning a vocabulary, generating data and training as the corpus grows."""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness.corpus import Corpus, write_synthetic
+from benchmarks.harness.prepared import PROBLEM, file_flags
+from benchmarks.harness.processes import ROOT
+from benchmarks.harness.rows import machine
+from benchmarks.harness.usage import measured
+from t2t.atomic import write_atomically
+
+PAIRS = "200000,1000000"
+MODEL = (
+    "hidden_size=32,filter_size=64,num_heads=2,num_hidden_layers=1,batch_size=2048,max_length=64,"
+    "learning_rate_warmup_steps=10"
+)
+
+Row = dict[str, Any]
+
+
+def main(argv: list[str]) -> int:
+    """Measures one corpus after the other; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks memory", description=__doc__)
+    add = parser.add_argument
+    add("--pairs", default=PAIRS, help="training pairs of each corpus, most of them with a word that no other has")
+    add("--vocab_size", type=int, default=8192, help="pieces of the vocabulary")
+    add("--updates", type=int, default=20, help="updates of a tiny model")
+    add("--folder", type=Path, help="where text and data go, about 300 bytes a pair; default: a temporary folder")
+    add("--json", type=Path, help="file to write the rows to")
+    arguments = parser.parse_args(argv)
+    rows: list[Row] = []
+    print(
+        "| pairs | work | seconds | MB of the largest process | MB its own | MB of mapped files | bytes a pair more |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    for pairs in (int(part) for part in arguments.pairs.split(",") if part):
+        folder = Path(tempfile.mkdtemp(prefix="t2t-memory-", dir=arguments.folder))
+        try:
+            for row in _rows(folder, pairs, arguments):
+                rows.append(row)
+                print(_line(row, rows), flush=True)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    if arguments.json:
+        write_atomically(arguments.json, (json.dumps(rows, indent=1) + "\n").encode())
+    return 0
+
+
+def _rows(folder: Path, pairs: int, arguments: argparse.Namespace) -> Iterator[Row]:
+    corpus = Corpus(str(pairs), write_synthetic(folder / "text", pairs, own_words=True))
+    for name, command in _commands(folder, corpus, arguments).items():
+        usage = measured([sys.executable, *command], folder / f"{name}.log")
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        yield {"pairs": pairs, "work": name, **usage._asdict(), "disk_bytes": size, "machine": machine()}
+
+
+def _commands(folder: Path, corpus: Corpus, arguments: argparse.Namespace) -> dict[str, list[str]]:
+    """Returns what is run, one after the other; each begins with what the one before has left."""
+    vocabulary = folder / "vocabulary.spm"
+    data = [f"--data_dir={folder / 'data'}", f"--problem={PROBLEM}", f"--vocab_file={vocabulary}", *file_flags(corpus)]
+    return {
+        "vocabulary": ["-m", "benchmarks.ours.vocabulary", str(vocabulary), str(arguments.vocab_size),
+                       *file_flags(corpus)],
+        "generation": [str(ROOT / "bin" / "t2t-datagen"), *data],
+        "training": [str(ROOT / "bin" / "t2t-trainer"), *data, "--model=transformer", "--hparams_set=transformer_tiny",
+                     f"--hparams={MODEL}", f"--output_dir={folder / 'run'}", f"--train_steps={arguments.updates}",
+                     "--eval_steps=0", "--worker_cpu=1"],
+    }  # fmt: skip
+
+
+def _line(row: Row, rows: list[Row]) -> str:
+    """Returns a line of the table; growth is that of the processes' own memory since the corpus before."""
+    before = next((one for one in rows if one["work"] == row["work"] and one["pairs"] < row["pairs"]), None)
+    grown = "" if before is None else (
+        f"{(row['own_mb'] - before['own_mb']) * 1e6 / (row['pairs'] - before['pairs']):.1f}"
+    )  # fmt: skip
+    sizes = " | ".join(f"{row[name]:,.0f}" for name in ("seconds", "resident_mb", "own_mb", "mapped_mb"))
+    return f"| {row['pairs']:,} | {row['work']} | {sizes} | {grown} |"

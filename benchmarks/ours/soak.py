@@ -1,0 +1,42 @@
+"""Trains a tiny model for long, and notes now and then what its process holds."""
+
+import os
+from pathlib import Path
+
+import keras
+
+from benchmarks.harness.child import read_job, versions, write_result
+from benchmarks.ours.runs import build_run
+
+
+class Held(keras.callbacks.Callback):
+    """Notes memory, open files and threads after every so many updates, their evaluation and checkpoint included."""
+
+    def __init__(self, every: int):
+        super().__init__()
+        self.every, self.found = every, []
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Notes them where it is time."""
+        if batch % self.every == 0:
+            files, threads = (len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task"))
+            self.found.append({"update": batch, "resident_mb": _resident_mb(), "files": files, "threads": threads})
+            print(self.found[-1], flush=True)
+
+
+def _resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def main():
+    """Writes what was found, oldest first."""
+    job = read_job()
+    held = Held(job["every"])
+    how = {"eval_every": job["every"], "eval_steps": 1, "keep_checkpoint_max": 2, "worker_cpu": 1}
+    build_run(job, train_steps=job["updates"], log_every=50, **how).fit([held])
+    write_result(job, held=held.found, versions=versions("tensorflow", "keras"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Numbers that go wrong: what an update makes of them, and what ends a run."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from t2t.errors import UserError
+from t2t.hparams.transformer import transformer_tiny
+from t2t.training.trainer import DivergedError
+from tests.slopes import slope_step, slopes, weights
+
+# === An update ===
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_an_update_that_is_not_finite_changes_nothing_and_says_so(bad, replicas):
+    step = slope_step(replicas=replicas, start=(1.0, 2.0), ema_decay=0.5, clip_grad_norm=1.0)
+    batches = [slopes([1.0, 1.0])] * (replicas - 1) + [slopes([1.0, bad])]
+    stats = step([batches], 1, 1.0)
+    assert not bool(stats.finite)
+    np.testing.assert_array_equal(weights(step), [1.0, 2.0])
+    np.testing.assert_array_equal(step.ema[0].numpy(), [1.0, 2.0])
+    assert int(step.optimizer.iterations.numpy()) == 0
+    stats = step([[slopes([0.5, 0.0])] * replicas], 2, 1.0)
+    assert bool(stats.finite)
+    np.testing.assert_allclose(weights(step), [0.5, 2.0], rtol=1e-6)
+
+
+def test_what_is_not_finite_in_one_micro_batch_leaves_no_trace_in_the_next_update():
+    step = slope_step(start=(1.0, 2.0))
+    stats = step([[slopes([np.nan, 0.0])], [slopes([1.0, 0.0])]], 1, 1.0)
+    assert not bool(stats.finite)
+    np.testing.assert_array_equal(weights(step), [1.0, 2.0])
+    assert bool(step([[slopes([1.0, 0.0])], [slopes([1.0, 0.0])]], 2, 1.0).finite)
+    np.testing.assert_allclose(weights(step), [0.0, 2.0])
+
+
+def test_an_update_of_no_tokens_changes_nothing():
+    step = slope_step(start=(1.0, 2.0))
+    assert not bool(step([[slopes([1.0, 1.0], tokens=0)]], 1, 1.0).finite)
+    np.testing.assert_array_equal(weights(step), [1.0, 2.0])
+
+
+def test_a_loss_scale_that_falls_to_the_bottom_stays_there():
+    step = slope_step(start=(1.0, 2.0), dtype="float16", scale_loss=True)
+    scales = []
+    for update in range(1, 18):
+        assert not bool(step([[slopes([np.inf, 0.0])]], update, 1.0).finite)
+        scales.append(float(step.loss_scale.value()))
+    assert scales == [2.0**power for power in range(14, 0, -1)] + [1.0] * 3
+    np.testing.assert_array_equal(weights(step), [1.0, 2.0])
+
+
+def test_a_steep_gradient_is_clipped_and_its_norm_told():
+    step = slope_step(clip_grad_norm=2.0)
+    stats = step([[slopes([1e18, 0.0])]], 1, 1.0)
+    assert float(stats.grad_norm) == np.float32(1e18)
+    np.testing.assert_allclose(weights(step), [-2.0, 0.0], rtol=1e-6)
+
+
+def test_a_norm_beyond_float32_is_not_applied_clipped_or_not():
+    """Squares of 1e25 are beyond 3.4e38: what it is divided by would be infinite, and the update nothing."""
+    step = slope_step(clip_grad_norm=1.0)
+    stats = step([[slopes([1e25, 0.0])]], 1, 1.0)
+    assert float(stats.grad_norm) == np.inf
+    assert not bool(stats.finite)
+    np.testing.assert_array_equal(weights(step), [0.0, 0.0])
+
+
+@pytest.mark.parametrize("scale_loss", [False, True])
+def test_a_replica_without_data_adds_nothing(scale_loss):
+    step = slope_step(replicas=2, dtype="float16" if scale_loss else "float32", scale_loss=scale_loss)
+    stats = step([[slopes([0.6, 0.3], tokens=3), slopes([0.0, 0.0], tokens=0)]], 1, 1.0)
+    assert bool(stats.finite)
+    assert float(stats.tokens) == 3.0
+    np.testing.assert_allclose(weights(step), [-0.2, -0.1], rtol=1e-3 if scale_loss else 1e-6)
+
+
+# === A run ===
+
+
+STEEP = {"optimizer": "sgd", "learning_rate_schedule": "constant", "learning_rate_warmup_steps": 0}
+
+
+@pytest.mark.usefixtures("no_rehearsal")
+def test_weights_that_an_update_has_spoilt_are_not_saved(make_run, tmp_path):
+    """A rate of 1e39 is infinite in float32: the first update has a finite loss and gradient, and ruins the weights."""
+    run = make_run(
+        tmp_path / "run", {"eval_every": 1}, "forwards", make_run.tiny, train_steps=5, learning_rate=1e39, **STEEP
+    )
+    with pytest.raises(DivergedError) as error:
+        run.fit()
+    assert re.fullmatch(
+        r"training diverged by update 1: averaging/\S+ and \d more variables are not finite, and not saved; lower "
+        r"learning_rate, raise learning_rate_warmup_steps or set clip_grad_norm, in a new --output_dir with "
+        r"--warm_start_from; no checkpoint was saved before",
+        str(error.value),
+    )
+    assert not list((run.folder / "checkpoints").glob("step-*"))
+
+
+@pytest.mark.usefixtures("no_rehearsal")
+def test_one_word_empty_lines_and_a_beam_wider_than_the_vocabulary(make_run, tmp_path):
+    """Four ids, of which label smoothing gives the others more than the right one, and eight hypotheses."""
+    run = make_run(
+        tmp_path / "run", {"eval_steps": 2}, "one_word", train_steps=2, best_metric="bleu", beam_size=8, extra_length=2,
+        label_smoothing=0.99, label_smoothing_kind="others",
+    )  # fmt: skip
+    dev = run.data[0].readers["dev"]
+    assert dev.lengths("inputs").min() == 1  # nothing but the end of sequence
+    assert run.fit() == 0
+    figures = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
+    evaluation = next(line for line in figures if "dev/bleu" in line)
+    assert 0 <= evaluation["dev/bleu"] <= 100
+    assert 0 < evaluation["dev/teacher_forced/loss"] < 10
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("learning_rate", float("inf"), "it is a finite number"),
+        ("learning_rate", float("nan"), "it is a finite number"),
+        ("learning_rate", -1.0, "it is at least 0.0"),
+        ("label_smoothing", 1.0, "it is at most 0.99"),
+        ("label_smoothing", -0.1, "it is at least 0.0"),
+        ("optimizer_adam_beta1", 1.0, "it is at most 0.999999"),
+        ("optimizer_adam_beta2", 1.0, "it is at most 0.999999"),
+        ("optimizer_adam_epsilon", 0.0, "it is at least 1e-30"),
+        ("ema_decay", 1.0, "it is at most 0.999999"),
+        ("max_length", 1, "it is at least 2"),
+        ("beam_size", 0, "it is at least 1"),
+        ("train_steps", -1, "it is at least 0"),
+    ],
+)
+def test_values_that_could_only_go_wrong_are_refused(name, value, allowed):
+    with pytest.raises(UserError, match=re.escape(f"hparam {name}={value!r}: {allowed}")):
+        transformer_tiny().replace(**{name: value}).freeze()

@@ -1,0 +1,95 @@
+"""Memory of generating and reading data: four times the examples take no more of it."""
+
+import tracemalloc
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from t2t.data import lengths
+from t2t.data.extremes import extreme_batches
+from t2t.data.generate import generate
+from t2t.data.manifest import read_manifest
+from t2t.data.pipeline import TrainingBatches
+from t2t.data.reader import SplitReader
+from t2t.data.sampler import WindowedOrder
+from t2t.text.sample import spread_sample
+
+FEW, MANY = 2500, 10_000
+GROWTH = 1.0
+"""Bytes for each further example; what is kept of all of them would take 4 at least."""
+
+
+def peak_of(work):
+    """Most bytes that Python and numpy hold at a time while something is done; memory maps are none of them."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.fixture(scope="module")
+def of_size(digits_class, tmp_path_factory):
+    """Generated data of FEW examples and of MANY, with the peaks of generating them."""
+
+    def generated(count):
+        problem = type("Digits", (digits_class,), {"sizes": {"train": count, "dev": 5}})()
+        data_dir = tmp_path_factory.mktemp("data")
+        peak = peak_of(lambda: generate(problem, data_dir, data_dir / "tmp", workers=1, progress=lambda *_: None))
+        return data_dir / "digits", peak
+
+    generated(10)  # what is loaded and compiled once
+    return {count: generated(count) for count in (FEW, MANY)}
+
+
+def test_generating(of_size):
+    assert of_size[MANY][1] - of_size[FEW][1] < GROWTH * (MANY - FEW)
+
+
+@pytest.mark.parametrize("max_length", [40, 12])
+def test_opening_and_drawing_training_batches(of_size, monkeypatch, max_length):
+    monkeypatch.setattr(lengths, "BLOCK", 500)
+    peaks = {}
+    for count in (10, FEW, MANY):  # the first for what is loaded once
+        folder = of_size[max(count, FEW)][0]
+
+        def draw(folder=folder):
+            reader = SplitReader(folder, read_manifest(folder), "train")
+            extreme_batches(reader, None, batch_size=200, max_length=max_length)
+            batches = TrainingBatches(reader, seed=1, batch_size=200, window=500, max_length=max_length)
+            assert (batches.skipped > 0) == (max_length == 12)
+            assert len(list(islice(batches, 200))) == 200
+
+        peaks[count] = peak_of(draw)
+    assert peaks[MANY] - peaks[FEW] < GROWTH * (MANY - FEW)
+
+
+def test_the_order_of_twenty_million_examples_is_not_kept():
+    """It takes some bytes for each example of a window, and none for the others."""
+    window = 16_384
+    order = WindowedOrder(20_000_000, seed=1, window=window)
+    few = peak_of(lambda: WindowedOrder(window, seed=1, window=window).indices(3, 0))
+    assert peak_of(lambda: order.indices(3, order.windows - 1)) < 1.2 * few < 1.2 * 100 * window
+    assert peak_of(lambda: WindowedOrder(20_000_000, seed=1, window=window)) < 5000
+
+
+def test_the_text_that_a_vocabulary_is_learnt_from_is_bounded():
+    def peak(count):
+        lines = (f"{number:08} of a corpus of many lines" for number in range(count))
+        return peak_of(lambda: sum(len(line) for line in spread_sample(lines, 20_000)))
+
+    few, many = peak(2500), peak(40_000)
+    assert many < 1.2 * few
+    assert few < 20_000 * 6  # lines of some 35 characters, of which each takes 49 bytes and its place more
+
+
+def test_a_block_is_as_good_as_the_whole(of_size, monkeypatch):
+    folder = of_size[FEW][0]
+    reader = SplitReader(folder, read_manifest(folder), "train")
+    monkeypatch.setattr(lengths, "BLOCK", 700)
+    found = list(lengths.by_block(reader, {"mine": "inputs"}))
+    assert [len(block["mine"]) for block in found] == [700, 700, 700, 400]
+    np.testing.assert_array_equal(np.concatenate([block["mine"] for block in found]), reader.lengths("inputs"))
+    assert list(lengths.by_block(reader, {})) == []
