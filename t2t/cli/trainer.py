@@ -21,7 +21,7 @@ from t2t.errors import UserError
 from t2t.mixture import split_mixture
 from t2t.runs.data import generate_all
 from t2t.runs.names import Request, check_names, resolve
-from t2t.runs.resuming import remembered, remembered_data, remembered_seed
+from t2t.runs.resuming import remembered, remembered_seed
 from t2t.runs.settings import Settings
 
 SCHEDULES = ("continuous_train_and_eval", "train", "evaluate")
@@ -130,9 +130,6 @@ def _check_model(request: Request) -> None:
 def _train(values: flags.FlagValues, request: Request) -> int:
     """Trains; returns the signal that ended it before its time, or 0."""
     training = import_quietly("t2t.runs.training")
-    names = import_quietly("t2t.runs.names")
-    data = import_quietly("t2t.runs.data")
-    resolved = names.resolve(request)
     seed = values["random_seed"].value
     settings = Settings(
         seed=remembered_seed(request.output_folder) if seed is None else seed,
@@ -146,8 +143,7 @@ def _train(values: flags.FlagValues, request: Request) -> int:
         warm_start_other_vocabulary=values["warm_start_other_vocabulary"].value,
         evaluates=values["schedule"].value == "continuous_train_and_eval",
     )
-    opened = data.open_all(request, known=remembered_data(request.output_folder))
-    run = training.TrainingRun(resolved, opened, settings)
+    run = training.TrainingRun.of(request, settings)
     describing = import_quietly("t2t.runs.describing")
     for line in describing.describe(run):
         print(line, file=sys.stderr)

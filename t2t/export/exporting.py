@@ -9,7 +9,7 @@ from typing import Any
 
 import t2t
 from t2t.atomic import new_folder, os_errors_as_machine_errors
-from t2t.errors import UserError
+from t2t.errors import UnknownNameError, UserError
 from t2t.export.ctranslate2_model import CTranslate2Export
 from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.onnx_graphs import OnnxExport
@@ -47,6 +47,8 @@ def export(translator: Translator, job: ExportJob, inputs: Sequence[Any]) -> dic
         MachineError: the folder cannot be written.
     """
     check_folder(job.folder)
+    if job.format not in FORMATS:
+        raise UnknownNameError(f"--format={job.format}: there is no such format; ask for one of {', '.join(FORMATS)}")
     made = FORMATS[job.format](translator, job)
     if job.quantization not in made.quantizations:
         raise UserError(

@@ -6,18 +6,19 @@ import logging
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import keras
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.prefetch import Prefetch
 from t2t.run_dir import RunDir, RunRecord, lock_run
-from t2t.runs.data import OpenData
+from t2t.runs.data import OpenData, open_all
 from t2t.runs.judging import Judge
-from t2t.runs.names import Resolved
+from t2t.runs.names import Request, Resolved, resolve
 from t2t.runs.parts import batches_of, build_parts, schedule_of
 from t2t.runs.recording import encoders_of, may_change, record_of, spec_of
+from t2t.runs.resuming import remembered_data
 from t2t.runs.settings import Settings
 from t2t.runs.starting import check_same_start, restore_latest, warm_start, warn_of_another_end
 from t2t.runs.vocabularies import to_state
@@ -74,6 +75,16 @@ class TrainingRun:
             log_every=settings.log_every,
             problem_of=lambda update: self.parts[self.schedule(update)].name,
         )
+
+    @classmethod
+    def of(cls, request: Request, settings: Settings) -> Self:
+        """Returns the run of a request: its names resolved, its data opened.
+
+        Raises:
+            UserError: a wrong name or value, or data that is missing or another's.
+        """
+        resolved = resolve(request)
+        return cls(resolved, open_all(request, known=remembered_data(request.output_folder)), settings)
 
     def _micro_batches(self) -> int:
         hparams = self.resolved.hparams
