@@ -72,7 +72,11 @@ def generate_data(
 
     load_plugins(usr_dir or None)
     request = Request(
-        problem=problem, data_dir=str(data_dir), tmp_dir=str(tmp_dir), usr_dir=str(usr_dir), problem_options=options
+        problem=problem,
+        data_dir=str(data_dir),
+        tmp_dir=str(tmp_dir),
+        usr_dir=str(usr_dir or ""),
+        problem_options=options,
     )
     made = generate_all(without_aliases(request), random_seed)
     return {
@@ -134,7 +138,7 @@ def train(
         problem_options=problem_options or {},
         data_dir=str(data_dir),
         output_dir=str(output_dir),
-        usr_dir=str(usr_dir),
+        usr_dir=str(usr_dir or ""),
     )
     request = remembered(without_aliases(asked))
     settings.setdefault("seed", remembered_seed(request.output_folder))

@@ -31,7 +31,17 @@ def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
     if values["plot"].value:
         return _plot(values)
+    _check_no_exports(values)
     return run_server(values, lambda service, runs: import_serving("t2t.insight.routes").insight_routes(service, runs))
+
+
+def _check_no_exports(values: flags.FlagValues) -> None:
+    models = import_serving("t2t.serving.models")
+    for argument in values["output_dir"].value:
+        if models.is_export(folder := models.named_run(argument)[1]):
+            raise UserError(
+                f"--output_dir={folder}: an export has nothing to look into; name the run that it was made of"
+            )
 
 
 def _plot(values: flags.FlagValues) -> int:

@@ -74,8 +74,13 @@ def _define_training_flags(values: flags.FlagValues) -> None:
         "shape of a variable here are taken. Its vocabularies must be this run's.", flag_values=values,
     )  # fmt: skip
     flags.DEFINE_boolean(
-        "warm_start_other_vocabulary", False, "Lets --warm_start_from have other vocabularies: embeddings and output "
-        "layer of a feature whose vocabulary differs begin anew, the other weights are taken.", flag_values=values,
+        "warm_start_other_vocabulary", False, "Lets --warm_start_from have other vocabularies: where that of a feature "
+        "differs, its embeddings and output layer take the rows of the pieces that both have, and the others begin "
+        "anew.", flag_values=values,
+    )  # fmt: skip
+    flags.DEFINE_boolean(
+        "warm_start_optimizer", False, "Takes the slots of the optimizer from --warm_start_from, too, for the weights "
+        "and rows that are taken, and the number of its updates.", flag_values=values,
     )  # fmt: skip
     flags.DEFINE_enum(
         "schedule", SCHEDULES[0], SCHEDULES, "What to do: train and evaluate in turn, only train, or only evaluate the "
@@ -117,8 +122,9 @@ def _check_files(values: flags.FlagValues, request: Request) -> None:
             f"{' and '.join(decodes)}: --problems={request.problem} names several; train first, then decode one with "
             f"t2t-decoder --output_dir={request.output_folder} --problem=..."
         )
-    if values["warm_start_other_vocabulary"].value and not values["warm_start_from"].value:
-        raise UserError("--warm_start_other_vocabulary: it tells how --warm_start_from is taken; give that too")
+    for name in ("warm_start_other_vocabulary", "warm_start_optimizer"):
+        if values[name].value and not values["warm_start_from"].value:
+            raise UserError(f"--{name}: it tells how --warm_start_from is taken; give that too")
 
 
 def _check_model(request: Request) -> None:
@@ -141,6 +147,7 @@ def _train(values: flags.FlagValues, request: Request) -> int:
         log_every=values["log_step_count_steps"].value,
         warm_start_from=values["warm_start_from"].value,
         warm_start_other_vocabulary=values["warm_start_other_vocabulary"].value,
+        warm_start_optimizer=values["warm_start_optimizer"].value,
         evaluates=values["schedule"].value == "continuous_train_and_eval",
     )
     run = training.TrainingRun.of(request, settings)

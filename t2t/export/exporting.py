@@ -11,7 +11,7 @@ import t2t
 from t2t.atomic import new_folder, os_errors_as_machine_errors
 from t2t.errors import UnknownNameError, UserError
 from t2t.export.ctranslate2_model import CTranslate2Export
-from t2t.export.job import Export, ExportJob, Trial
+from t2t.export.job import README, REPORT, Export, ExportJob, Trial
 from t2t.export.onnx_graphs import OnnxExport
 from t2t.export.parity import Parity
 from t2t.export.saved_model import SavedModelExport
@@ -23,9 +23,6 @@ FORMATS: dict[str, type[Export]] = {
     "onnx": OnnxExport,
 }
 """By name."""
-
-REPORT, README = "t2t_export.json", "README.md"
-"""What lies beside the files of an export."""
 
 log = logging.getLogger("t2t")
 

@@ -29,6 +29,13 @@ class Backwards(Text2Text):
             yield {"inputs": " ".join(digits), "targets": " ".join(reversed(digits))}
 
 
+class Otherwise(Backwards):
+    """The same with some of the digits, in another order, and letters."""
+
+    name = "otherwise"
+    vocabulary = tuple("a9b7531c")
+
+
 class Run(TrainingRun):
     """A training run with further callbacks, after its own."""
 
@@ -48,21 +55,23 @@ class Run(TrainingRun):
 
 @pytest.fixture(scope="session")
 def make_run(tmp_path_factory):
-    """Returns a maker of training runs: `make_run(folder, settings, **hparams)`."""
+    """Returns a maker of training runs: `make_run(folder, settings, problem, **hparams)`."""
     data_dir = tmp_path_factory.mktemp("data")
-    generate(Backwards(), data_dir, data_dir / "tmp", seed=7, workers=1)
+    for problem in (Backwards(), Otherwise()):
+        generate(problem, data_dir, data_dir / "tmp", seed=7, workers=1)
     model_fields = {field.name for field in dataclasses.fields(tiny_hparams())}
 
-    def make(folder, settings=None, **changes):
+    def make(folder, settings=None, problem=Backwards, **changes):
         values = {"batch_size": 60, "shuffle_window": 40, "learning_rate_warmup_steps": 4, **changes}
         model = {"num_hidden_layers": 1, "layer_prepostprocess_dropout": 0.2, "attention_dropout": 0.1}
         model |= {name: values.pop(name) for name in list(values) if name in model_fields}
         hparams = HParams(tiny_hparams(**model)).replace(**values).freeze()
         request = Request(
-            problem="backwards", model="transformer", hparams_set="none", data_dir=str(data_dir), output_dir=str(folder)
-        )
+            problem=problem.name, model="transformer", hparams_set="none", data_dir=str(data_dir),
+            output_dir=str(folder),
+        )  # fmt: skip
         resolved = Resolved(request, Transformer, hparams, hparams, [])
         settings = {"seed": 3, "worker_cpu": 1, "eval_every": 2, "eval_steps": 0, "log_every": 1, **(settings or {})}
-        return Run(resolved, [open_data(request, Backwards(), verify=False)], Settings(**settings))
+        return Run(resolved, [open_data(request, problem(), verify=False)], Settings(**settings))
 
     return make
