@@ -13,6 +13,7 @@ two runs beside each other, training curves. It is served as by t2t-server, with
 
     %s --output_dir=run                         (then open http://127.0.0.1:8600)
     %s --output_dir=a=run_a --output_dir=b=run_b
+    %s --output_dir=run --output_dir=early=run/checkpoints/step-00001000
     %s --output_dir=run --plot=curves.png       (the training curves as a picture, without a browser)
 """
 

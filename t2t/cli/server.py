@@ -1,10 +1,13 @@
 """`t2t-server`: serves trained runs over HTTP."""
 
+from pathlib import Path
+
 from absl import flags
 
 from t2t.cli.common import command, import_quietly
 from t2t.cli.flags import define_more_search_flags, define_usr_dir_flag, open_asked_run, search_overrides
 from t2t.errors import UserError
+from t2t.run_dir import RunDir
 
 USAGE = """
 Serves trained runs, or SavedModels that t2t-exporter made of them, on this machine over HTTP, until Ctrl-C or SIGTERM.
@@ -33,7 +36,10 @@ def build_flags() -> flags.FlagValues:
 def define_server_flags(values: flags.FlagValues) -> None:
     """Which runs, and how requests are taken."""
     flags.DEFINE_multi_string(
-        "output_dir", [], "Folder of a run or export, or NAME=FOLDER; may be given several times.", flag_values=values
+        "output_dir",
+        [],
+        "Folder of a run, of one of its checkpoints or of an export, or NAME=FOLDER; may be given several times.",
+        flag_values=values,
     )
     flags.DEFINE_string("checkpoint", "latest", "latest, best, averaged or a step, of every run.", flag_values=values)
     flags.DEFINE_string("problem", "", "Which problem, of runs of several.", flag_values=values)
@@ -80,7 +86,7 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, runs: ()) -
     server, app = import_serving("t2t.serving.server"), import_serving("t2t.serving.app")
     named = [import_serving("t2t.serving.models").named_run(argument) for argument in values["output_dir"].value]
     is_export = import_serving("t2t.serving.models").is_export
-    runs = {name: open_asked_run(folder) for name, folder in named if not is_export(folder)}
+    runs = {name: open_asked_run(run_and_checkpoint(folder)[0]) for name, folder in named if not is_export(folder)}
     listening = server.open_socket(values["host"].value, values["port"].value)
     with listening:
         models = [_served_export(values, *one) if is_export(one[1]) else _served(values, *one) for one in named]
@@ -104,10 +110,22 @@ def check_runs_named(values: flags.FlagValues) -> None:
         raise UserError("--output_dir: not given; name the folder of a run, as t2t-trainer was given it")
 
 
-def _served(values: flags.FlagValues, name: str, folder):
+def run_and_checkpoint(folder: str) -> tuple[str, str]:
+    """Returns the run and the checkpoint that a folder stands for: a run's own, or that of one of its checkpoints.
+
+    The checkpoint is empty where it is for --checkpoint to say.
+    """
+    path = Path(folder).expanduser().resolve()
+    if path.parent.name == "checkpoints" and RunDir.exists(path.parent.parent):
+        return str(path.parent.parent), str(path)
+    return folder, ""
+
+
+def _served(values: flags.FlagValues, name: str, folder: str):
     models = import_serving("t2t.serving.models")
+    run, checkpoint = run_and_checkpoint(folder)
     loaded = import_quietly("t2t.runs.loading").load(
-        folder, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values),
+        run, checkpoint or values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values),
         values["problem"].value,
     )  # fmt: skip
     n_best, limits = values["n_best"].value, _limits(values)
