@@ -13,7 +13,6 @@ from t2t.constants import EOS_ID
 from t2t.errors import UserError, one_line
 from t2t.export.exporting import export
 from t2t.export.job import ExportJob
-from t2t.export.parity import ParityError
 from t2t.hparams.sections import DecodeHParams
 from t2t.inference import Translator
 from t2t.models.base import SequenceModel
@@ -125,8 +124,8 @@ def _tried(translator: Translator, model: str, format: str, lines: list[str]) ->
             verdict, said = PASSED, "; ".join(map(str, export(translator, job, lines).values()))
         except UserError as error:
             verdict, said = REFUSED, one_line(error)
-        except ParityError as error:
-            verdict, said = FAILED, one_line(error)
+        except Exception as error:  # the others are tried all the same
+            verdict, said = FAILED, f"{type(error).__name__}: {one_line(error)}"
     print(f"# {model}, {translator.problem.name}, {format}: {verdict}, {said}", flush=True)
     return Outcome(model, translator.problem.name, format, verdict, said)
 
