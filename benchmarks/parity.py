@@ -121,7 +121,8 @@ def _tried(translator: Translator, model: str, format: str, lines: list[str]) ->
     with tempfile.TemporaryDirectory() as scratch:
         job = ExportJob(folder=Path(scratch) / "export", format=format)
         try:
-            verdict, said = PASSED, "; ".join(map(str, export(translator, job, lines).values()))
+            found = export(translator, job, lines)
+            verdict, said = PASSED, "; ".join(f"{what}: {parity}" for what, parity in found.items())
         except UserError as error:
             verdict, said = REFUSED, one_line(error)
         except Exception as error:  # the others are tried all the same
