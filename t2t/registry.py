@@ -144,6 +144,10 @@ class Registry(Generic[T]):
         self._read_built_ins()
         self._frozen = True
 
+    def thaw(self) -> None:
+        """Takes registrations again, in a process that goes on, e.g. of a notebook."""
+        self._frozen = False
+
     @contextlib.contextmanager
     def temporarily(self, name: str, value: T) -> Iterator[None]:
         """Registers `value` for the length of a `with` block, at whose end all names that are new go; for tests."""
@@ -274,10 +278,17 @@ def _caller() -> str:
 
 
 def _same(known: Entry, entry: Entry) -> bool:
-    """Tells whether a second registration is the first one over again, read before and imported now."""
+    """Tells whether a second registration is the first one over again: read before and imported now, or typed anew."""
+    if _typed_name(known.value) is not None and _typed_name(known.value) == _typed_name(entry.value):
+        return True
     if known.alias_of or known.value is not None:
         return known.value is entry.value and known.alias_of == entry.alias_of
     return known.origin.rpartition(":")[0] == entry.origin.rpartition(":")[0]
+
+
+def _typed_name(value: Any) -> str | None:
+    """Returns the name of what was defined at a prompt or in a cell of a notebook, which may be run again."""
+    return getattr(value, "__qualname__", None) if getattr(value, "__module__", "") == "__main__" else None
 
 
 PROBLEMS: Registry = Registry("problem", "t2t.problems", reserved_suffixes=("_rev", "_copy"))

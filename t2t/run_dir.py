@@ -65,7 +65,8 @@ class RunRecord:
     """By feature name, from `t2t.text.files.describe_encoders`."""
     warm_start: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Checkpoint whose weights the run began with, empty for none: `from` its path, `step` its updates, its
-    `fingerprint`, and `anew` the features whose vocabularies it did not share."""
+    `fingerprint`, `anew` the features whose vocabularies it did not share, `optimizer_updates` those of the optimizer
+    whose state was taken, 0 for none, and the `report` of what was taken, a line each."""
     created: str = ""
     """When the run began, ISO 8601 in UTC; set by `RunDir.create`."""
 

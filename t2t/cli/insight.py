@@ -13,6 +13,7 @@ two runs beside each other, training curves. It is served as by t2t-server, with
 
     %s --output_dir=run                         (then open http://127.0.0.1:8600)
     %s --output_dir=a=run_a --output_dir=b=run_b
+    %s --output_dir=run --output_dir=early=run/checkpoints/step-00001000
     %s --output_dir=run --plot=curves.png       (the training curves as a picture, without a browser)
 """
 
@@ -31,7 +32,17 @@ def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
     if values["plot"].value:
         return _plot(values)
+    _check_no_exports(values)
     return run_server(values, lambda service, runs: import_serving("t2t.insight.routes").insight_routes(service, runs))
+
+
+def _check_no_exports(values: flags.FlagValues) -> None:
+    models = import_serving("t2t.serving.models")
+    for argument in values["output_dir"].value:
+        if models.is_export(folder := models.named_run(argument)[1]):
+            raise UserError(
+                f"--output_dir={folder}: an export has nothing to look into; name the run that it was made of"
+            )
 
 
 def _plot(values: flags.FlagValues) -> int:

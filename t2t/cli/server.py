@@ -1,15 +1,19 @@
 """`t2t-server`: serves trained runs over HTTP."""
 
+from pathlib import Path
+
 from absl import flags
 
 from t2t.cli.common import command, import_quietly
 from t2t.cli.flags import define_more_search_flags, define_usr_dir_flag, open_asked_run, search_overrides
 from t2t.errors import UserError
+from t2t.run_dir import RunDir
 
 USAGE = """
-Serves trained runs on this machine over HTTP, until Ctrl-C or SIGTERM.
+Serves trained runs, or SavedModels that t2t-exporter made of them, on this machine over HTTP, until Ctrl-C or SIGTERM.
 
     %s --output_dir=run
+    %s --output_dir=served/ende/1
     %s --output_dir=ende=run --output_dir=enfr=other --port=8501
 
     curl -d '{"text": "twenty-one cats"}' http://127.0.0.1:8501/translate
@@ -32,7 +36,10 @@ def build_flags() -> flags.FlagValues:
 def define_server_flags(values: flags.FlagValues) -> None:
     """Which runs, and how requests are taken."""
     flags.DEFINE_multi_string(
-        "output_dir", [], "Folder of a run, or NAME=FOLDER; may be given several times.", flag_values=values
+        "output_dir",
+        [],
+        "Folder of a run, of one of its checkpoints or of an export, or NAME=FOLDER; may be given several times.",
+        flag_values=values,
     )
     flags.DEFINE_string("checkpoint", "latest", "latest, best, averaged or a step, of every run.", flag_values=values)
     flags.DEFINE_string("problem", "", "Which problem, of runs of several.", flag_values=values)
@@ -78,10 +85,11 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, runs: ()) -
     import_quietly("t2t.inference.parallel").one_core_an_operation()
     server, app = import_serving("t2t.serving.server"), import_serving("t2t.serving.app")
     named = [import_serving("t2t.serving.models").named_run(argument) for argument in values["output_dir"].value]
-    runs = [(name, open_asked_run(folder)) for name, folder in named]
+    is_export = import_serving("t2t.serving.models").is_export
+    runs = {name: open_asked_run(run_and_checkpoint(folder)[0]) for name, folder in named if not is_export(folder)}
     listening = server.open_socket(values["host"].value, values["port"].value)
     with listening:
-        models = [_served(values, name, run.path) for name, run in runs]
+        models = [_served_export(values, *one) if is_export(one[1]) else _served(values, *one) for one in named]
         limits = app.RequestLimits(
             most_bytes=values["request_bytes"].value,
             most_texts=values["request_texts"].value,
@@ -89,7 +97,7 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, runs: ()) -
         )
         service = app.Service(models, limits)
         server.serve(
-            app.build_app(service, server.allowed_hosts(values["host"].value), more_routes(service, dict(runs))),
+            app.build_app(service, server.allowed_hosts(values["host"].value), more_routes(service, runs)),
             listening,
             values["grace_seconds"].value,
         )
@@ -102,18 +110,44 @@ def check_runs_named(values: flags.FlagValues) -> None:
         raise UserError("--output_dir: not given; name the folder of a run, as t2t-trainer was given it")
 
 
-def _served(values: flags.FlagValues, name: str, folder):
+def run_and_checkpoint(folder: str) -> tuple[str, str]:
+    """Returns the run and the checkpoint that a folder stands for: a run's own, or that of one of its checkpoints.
+
+    The checkpoint is empty where it is for --checkpoint to say.
+    """
+    path = Path(folder).expanduser().resolve()
+    if path.parent.name == "checkpoints" and RunDir.exists(path.parent.parent):
+        return str(path.parent.parent), str(path)
+    return folder, ""
+
+
+def _served(values: flags.FlagValues, name: str, folder: str):
     models = import_serving("t2t.serving.models")
+    run, checkpoint = run_and_checkpoint(folder)
     loaded = import_quietly("t2t.runs.loading").load(
-        folder, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values),
+        run, checkpoint or values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values),
         values["problem"].value,
     )  # fmt: skip
-    limits = models.BatchLimits(
+    n_best, limits = values["n_best"].value, _limits(values)
+    return models.ServedModel(name, loaded.translator(), loaded.checkpoint.step, n_best, limits)
+
+
+def _served_export(values: flags.FlagValues, name: str, folder: str):
+    fixed = [flag for flag in ("problem", "t2t_usr_dir") if values[flag].value]
+    if values["checkpoint"].value != values["checkpoint"].default:
+        fixed.append("checkpoint")
+    if fixed or search_overrides(values):
+        asked = ", ".join([*(f"--{flag}" for flag in fixed), search_overrides(values)]).strip(", ")
+        raise UserError(f"{asked}: {folder} is an export, which answers as it was made; leave that out or name its run")
+    return import_serving("t2t.serving.exports").ServedExport(name, folder, values["n_best"].value, _limits(values))
+
+
+def _limits(values: flags.FlagValues):
+    return import_serving("t2t.serving.models").BatchLimits(
         most_texts=values["batch_texts"].value,
         wait_s=values["batch_wait_ms"].value / 1000,
         room=values["queue_texts"].value,
     )
-    return models.ServedModel(name, loaded.translator(), loaded.checkpoint.step, values["n_best"].value, limits)
 
 
 def import_serving(module: str):

@@ -22,7 +22,7 @@ from t2t.mixture import split_mixture
 from t2t.progress import write_line
 from t2t.runs.data import generate_all
 from t2t.runs.names import Request, check_names, resolve
-from t2t.runs.resuming import remembered, remembered_data, remembered_seed
+from t2t.runs.resuming import remembered, remembered_seed
 from t2t.runs.settings import Settings
 
 SCHEDULES = ("continuous_train_and_eval", "train", "evaluate")
@@ -75,8 +75,13 @@ def _define_training_flags(values: flags.FlagValues) -> None:
         "shape of a variable here are taken. Its vocabularies must be this run's.", flag_values=values,
     )  # fmt: skip
     flags.DEFINE_boolean(
-        "warm_start_other_vocabulary", False, "Lets --warm_start_from have other vocabularies: embeddings and output "
-        "layer of a feature whose vocabulary differs begin anew, the other weights are taken.", flag_values=values,
+        "warm_start_other_vocabulary", False, "Lets --warm_start_from have other vocabularies: where that of a feature "
+        "differs, its embeddings and output layer take the rows of the pieces that both have, and the others begin "
+        "anew.", flag_values=values,
+    )  # fmt: skip
+    flags.DEFINE_boolean(
+        "warm_start_optimizer", False, "Takes the slots of the optimizer from --warm_start_from, too, for the weights "
+        "and rows that are taken, and the number of its updates.", flag_values=values,
     )  # fmt: skip
     flags.DEFINE_enum(
         "schedule", SCHEDULES[0], SCHEDULES, "What to do: train and evaluate in turn, only train, or only evaluate the "
@@ -118,8 +123,9 @@ def _check_files(values: flags.FlagValues, request: Request) -> None:
             f"{' and '.join(decodes)}: --problems={request.problem} names several; train first, then decode one with "
             f"t2t-decoder --output_dir={request.output_folder} --problem=..."
         )
-    if values["warm_start_other_vocabulary"].value and not values["warm_start_from"].value:
-        raise UserError("--warm_start_other_vocabulary: it tells how --warm_start_from is taken; give that too")
+    for name in ("warm_start_other_vocabulary", "warm_start_optimizer"):
+        if values[name].value and not values["warm_start_from"].value:
+            raise UserError(f"--{name}: it tells how --warm_start_from is taken; give that too")
 
 
 def _check_model(request: Request) -> None:
@@ -131,9 +137,6 @@ def _check_model(request: Request) -> None:
 def _train(values: flags.FlagValues, request: Request) -> int:
     """Trains; returns the signal that ended it before its time, or 0."""
     training = import_quietly("t2t.runs.training")
-    names = import_quietly("t2t.runs.names")
-    data = import_quietly("t2t.runs.data")
-    resolved = names.resolve(request)
     seed = values["random_seed"].value
     settings = Settings(
         seed=remembered_seed(request.output_folder) if seed is None else seed,
@@ -145,10 +148,10 @@ def _train(values: flags.FlagValues, request: Request) -> int:
         log_every=values["log_step_count_steps"].value,
         warm_start_from=values["warm_start_from"].value,
         warm_start_other_vocabulary=values["warm_start_other_vocabulary"].value,
+        warm_start_optimizer=values["warm_start_optimizer"].value,
         evaluates=values["schedule"].value == "continuous_train_and_eval",
     )
-    opened = data.open_all(request, known=remembered_data(request.output_folder))
-    run = training.TrainingRun(resolved, opened, settings)
+    run = training.TrainingRun.of(request, settings)
     describing = import_quietly("t2t.runs.describing")
     for line in describing.describe(run):
         write_line(line, sys.stderr)

@@ -9,9 +9,9 @@ from typing import Any
 
 import t2t
 from t2t.atomic import new_folder, os_errors_as_machine_errors
-from t2t.errors import UserError
+from t2t.errors import UnknownNameError, UserError
 from t2t.export.ctranslate2_model import CTranslate2Export
-from t2t.export.job import Export, ExportJob, Trial
+from t2t.export.job import README, REPORT, Export, ExportJob, Trial
 from t2t.export.onnx_graphs import OnnxExport
 from t2t.export.parity import Parity
 from t2t.export.saved_model import SavedModelExport
@@ -23,9 +23,6 @@ FORMATS: dict[str, type[Export]] = {
     "onnx": OnnxExport,
 }
 """By name."""
-
-REPORT, README = "t2t_export.json", "README.md"
-"""What lies beside the files of an export."""
 
 log = logging.getLogger("t2t")
 
@@ -47,6 +44,8 @@ def export(translator: Translator, job: ExportJob, inputs: Sequence[Any]) -> dic
         MachineError: the folder cannot be written.
     """
     check_folder(job.folder)
+    if job.format not in FORMATS:
+        raise UnknownNameError(f"--format={job.format}: there is no such format; ask for one of {', '.join(FORMATS)}")
     made = FORMATS[job.format](translator, job)
     if job.quantization not in made.quantizations:
         raise UserError(

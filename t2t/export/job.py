@@ -11,6 +11,8 @@ from t2t.inference import Translator
 from t2t.inference.rows import Row
 
 FLOAT32, INT8 = "float32", "int8"
+REPORT, README = "t2t_export.json", "README.md"
+"""What lies beside the files of an export."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

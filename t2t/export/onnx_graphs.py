@@ -15,7 +15,7 @@ import tensorflow as tf
 from t2t.constants import EOS_ID, INPUTS, PAD_ID
 from t2t.errors import UserError, one_line
 from t2t.export.job import Export, ExportJob, Trial
-from t2t.export.onnx_trial import BEGIN, MODEL, STEP, Graph, answered_at_once, searched
+from t2t.export.onnx_trial import BEGIN, MODEL, STEP, Graph, answered_at_once, opened, searched
 from t2t.export.parity import GREEDY, Parity, answers_of_run, compare
 from t2t.inference import Translator
 from t2t.inference.batch_search import inputs_signature, unknown_sizes
@@ -84,7 +84,8 @@ class OnnxExport(Export):
             with never_by_blocks():  # loops of blocks, whose shapes the converter does not follow
                 traced = tf.function(named, input_signature=list(signature), autograph=False)
                 converted, _ = tf2onnx.convert.from_function(traced, list(signature), opset=OPSET)
-        except Exception as error:  # whatever the converter says
+            opened(converted.SerializeToString())  # the converter leaves operations as they are that it does not know
+        except Exception as error:  # whatever the converter says, or the runtime of what it has left
             raise UserError(
                 f"--format=onnx: the converter does not manage {file.name} of {type(self._model).__name__}: "
                 f"{type(error).__name__}: {one_line(error)[:300]}; use saved_model"

@@ -12,7 +12,8 @@ import numpy as np
 
 from t2t.constants import EOS_ID, PAD_ID
 from t2t.decoding.result import SearchResult
-from t2t.export.parity import Answer
+from t2t.errors import one_line
+from t2t.export.parity import Answer, ParityError
 from t2t.features import FeatureKind
 from t2t.inference import Translator
 from t2t.inference.batch_answer import classes, tokens
@@ -30,21 +31,31 @@ class Graph:
     outputs: Sequence[str]
 
 
+def opened(content: bytes):
+    """Returns the `onnxruntime.InferenceSession` of a graph; it raises what it likes where the graph is none."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
 class _Runner:
     """A graph, loaded."""
 
     def __init__(self, file: Path, graph: Graph):
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        self._session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-        self._graph = graph
+        self._session, self._name, self._graph = opened(file.read_bytes()), file.name, graph
         self._read = {one.name for one in self._session.get_inputs()}  # what no operation reads is left out
 
     def __call__(self, *given: np.ndarray) -> list[np.ndarray]:
         pairs = zip(self._graph.inputs, given, strict=True)
-        return self._session.run(self._graph.outputs, {name: value for name, value in pairs if name in self._read})
+        try:
+            return self._session.run(self._graph.outputs, {name: value for name, value in pairs if name in self._read})
+        except Exception as error:  # whatever the runtime says
+            said = f"{type(error).__name__}: {one_line(error)[:300]}"
+            raise ParityError(
+                f"{self._name}: it fails where the run answers ({said}); the export is not kept"
+            ) from error
 
 
 def answered_at_once(

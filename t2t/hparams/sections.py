@@ -75,6 +75,10 @@ class OptimizerHParams:
     clip_grad_norm: float = param(
         0.0, "Largest norm of the whole gradient, taken after it is averaged over tokens; 0 = no clipping.", minimum=0.0
     )
+    frozen_weights: str = param(
+        "", "Regular expression: weights whose path holds a match stay as they begin, e.g. /encoder/|embedding; empty "
+        "= all are trained."
+    )  # fmt: skip
     ema_decay: float = param(
         0.0, "Decay per update of the moving average of the weights that is evaluated and decoded; 0 = none.",
         minimum=0.0, maximum=_BELOW_1,

@@ -52,9 +52,9 @@ class Hypothesis:
     """Its ids, end of sequence included where the model wrote it."""
     score: float
     """Log-probability divided by the length penalty."""
-    log_prob: float
+    log_prob: float | None
     """Natural logarithm of its probability, end of sequence included; of what the model wrote, where it went on
-    writing a beginning that it was given."""
+    writing a beginning that it was given. None where an export that is served does not tell."""
     mended: bool = False
     """Whether the problem had to mend the output to make the text of it, e.g. brackets of a tree."""
 

@@ -31,15 +31,16 @@ def fingerprint_of(data: Iterable[OpenData]) -> str:
     return "+".join(one.fingerprint for one in data)
 
 
-def generate_all(request: Request, seed: int = DATA_SEED, once_forked: Callable[[], object] | None = None) -> None:
-    """Generates the data of each problem of a request.
+def generate_all(
+    request: Request, seed: int = DATA_SEED, once_forked: Callable[[], object] | None = None
+) -> list[Manifest]:
+    """Generates the data of each problem of a request; returns what each has.
 
     What is called once there are workers comes with the last problem's, since it may keep others from being forked.
     """
     *others, last = parts_of(request)
-    for part in others:
-        generate_data(part, problem_named(part.problem, part.problem_options), seed)
-    generate_data(last, problem_named(last.problem, last.problem_options), seed, once_forked)
+    made = [generate_data(part, problem_named(part.problem, part.problem_options), seed) for part in others]
+    return [*made, generate_data(last, problem_named(last.problem, last.problem_options), seed, once_forked)]
 
 
 def generate_data(

@@ -7,6 +7,7 @@ from t2t.data.lengths import BLOCK
 from t2t.runs.parts import Part
 from t2t.runs.training import TrainingRun
 from t2t.training.cost import update_cost
+from t2t.training.freezing import frozen_line
 from t2t.training.memory import MemoryEstimate, estimate
 
 
@@ -64,6 +65,7 @@ def describe(run: TrainingRun) -> list[str]:
         f"data_dir {request.data_folder}, output_dir {request.output_folder}, random_seed {run.settings.seed}",
         *(_data_line(run, part) for part in run.parts),
         f"parameters: {run.model.count_params():,}; {hparams.precision} on {_devices(run)}",
+        *([frozen_line(run.model, hparams.frozen_weights)] if hparams.frozen_weights else []),
         f"{run.plan.train_steps:,} updates, {hparams.learning_rate_schedule} schedule, learning rate "
         f"{max(map(run.plan.rate, _landmarks(run))):.3g} at most; best checkpoint by {best}",
         *dict.fromkeys(_batch_line(run, part) for part in run.parts),

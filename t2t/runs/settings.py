@@ -19,6 +19,8 @@ class Settings:
     warm_start_from: str = ""
     warm_start_other_vocabulary: bool = False
     """Whether what the run begins with may be of other vocabularies."""
+    warm_start_optimizer: bool = False
+    """Whether to begin with the state of its optimizer, too."""
     evaluates: bool = True
     """Whether to evaluate while training (`continuous_train_and_eval`) or not (`train`)."""
 

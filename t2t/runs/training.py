@@ -6,28 +6,30 @@ import logging
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import keras
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.prefetch import Prefetch
 from t2t.run_dir import RunDir, RunRecord, lock_run
-from t2t.runs.data import OpenData
+from t2t.runs.data import OpenData, open_all
 from t2t.runs.judging import Judge
-from t2t.runs.names import Resolved
+from t2t.runs.names import Request, Resolved, resolve
 from t2t.runs.parts import batches_of, build_parts, schedule_of
 from t2t.runs.recording import encoders_of, may_change, record_of, spec_of
+from t2t.runs.resuming import remembered_data
 from t2t.runs.settings import Settings
-from t2t.runs.starting import check_same_start, restore_latest, warm_start, warn_of_another_end
+from t2t.runs.starting import check_same_start, restore_latest, warn_of_another_end
 from t2t.runs.vocabularies import to_state
-from t2t.text.files import describe_encoders
+from t2t.runs.warm_start import warm_start
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
 from t2t.training.callbacks.progress import ShowProgress
 from t2t.training.callbacks.signals import StopOnSignal
 from t2t.training.distribute import build_strategy
+from t2t.training.freezing import freeze_weights
 from t2t.training.optimizers import build_optimizer
 from t2t.training.schedules import learning_rate
 from t2t.training.step import UpdateStep
@@ -47,6 +49,7 @@ class TrainingRun:
         keras.utils.set_random_seed(settings.seed)
         with self.strategy.scope():
             self.model = resolved.model_class(hparams.model, spec_of(data), dtype=hparams.precision)
+            freeze_weights(self.model, hparams.frozen_weights)
             optimizer = build_optimizer(hparams.optimization)
             optimizer.build(self.model.trainable_variables)
         self.step = UpdateStep(
@@ -74,6 +77,16 @@ class TrainingRun:
             log_every=settings.log_every,
             problem_of=lambda update: self.parts[self.schedule(update)].name,
         )
+
+    @classmethod
+    def of(cls, request: Request, settings: Settings) -> Self:
+        """Returns the run of a request: its names resolved, its data opened.
+
+        Raises:
+            UserError: a wrong name or value, or data that is missing or another's.
+        """
+        resolved = resolve(request)
+        return cls(resolved, open_all(request, known=remembered_data(request.output_folder)), settings)
 
     def _micro_batches(self) -> int:
         hparams = self.resolved.hparams
@@ -107,6 +120,7 @@ class TrainingRun:
                 begun.check_same(self.record(), may_change(begun.record, self.data))
                 check_same_start(begun, self.settings.warm_start_from)
                 warn_of_another_end(begun, self.resolved.hparams)
+                self.step.updates_before = begun.record.warm_start.get("optimizer_updates", 0)
             store = CheckpointStore(RunDir(folder, self.record()).checkpoints_folder)
             update, state = self._begin(store)
             if state:
@@ -135,13 +149,11 @@ class TrainingRun:
         if store.latest() is not None:
             return restore_latest(self.step, store, self.settings.seed)
         if self.settings.warm_start_from:
-            self.warm_start = warm_start(
-                self.step,
-                self.settings.warm_start_from,
-                describe_encoders(encoders_of(self.data)),
-                self.resolved.request.output_folder,
-                self.settings.warm_start_other_vocabulary,
-            )
+            folder = self.resolved.request.output_folder
+            begun = warm_start(self.step, self.settings, encoders_of(self.data), folder)
+            self.warm_start = begun.record(self.settings.warm_start_from)
+            for line in begun.lines():
+                log.info(line)
         return 0, {}
 
     def _say_where(self, folder: Path, update: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from t2t.errors import UserError
+from t2t.export.job import REPORT
 from t2t.file_decoding.job import NOTHING
 from t2t.inference import Hypothesis, Translator
 from t2t.serving.batcher import Batcher
@@ -27,8 +28,8 @@ class Answer:
     """What a model makes of a text."""
 
     hypotheses: Sequence[Hypothesis]
-    cut: bool
-    """Whether the text was longer than the model takes, and only its beginning was read."""
+    cut: bool | None
+    """Whether the text was longer than the model takes, and only its beginning was read; None where it is not known."""
 
 
 BLANK = Answer((NOTHING,), cut=False)
@@ -66,16 +67,21 @@ class ServedModel:
     def __init__(
         self, name: str, translator: Translator, step: int, n_best: int = 1, limits: BatchLimits | None = None
     ):
+        self.translator = translator
+        self._open(name, translator.reads_text, step, n_best, limits)
+
+    def _open(self, name: str, reads_text: bool, step: int, n_best: int, limits: BatchLimits | None) -> None:
+        """Checks what it is given, answers once, and opens the queue."""
         if not NAME.fullmatch(name):
             raise UserError(
                 f"model name {name!r}: it is a part of addresses, letters, digits, - _ and . beginning with a letter "
                 f"or digit; give another, --output_dir=NAME=RUN"
             )
-        if not translator.reads_text:
+        if not reads_text:
             raise UserError(
                 f"model {name!r}: its inputs are no text, which is all that the service takes; serve another"
             )
-        self.name, self.translator, self.step, self.n_best = name, translator, step, n_best
+        self.name, self.step, self.n_best = name, step, n_best
         self.check(n_best)
         limits = limits or BatchLimits()
         self.answer([Question(".", n_best)])  # builds what every request needs
@@ -106,8 +112,17 @@ class ServedModel:
 
 
 def named_run(argument: str) -> tuple[str, str]:
-    """Returns the name and the folder of `RUN` or `NAME=RUN`; the name of a run is its folder's."""
+    """Returns the name and the folder of `RUN` or `NAME=RUN`; the name of a run is its folder's.
+
+    That of an export whose folder is the number of a version, as TensorFlow Serving has it, is the folder's above.
+    """
     name, equals, folder = argument.partition("=")
     if equals and not Path(argument).expanduser().exists():
         return name, folder
-    return Path(argument).expanduser().resolve().name, argument
+    path = Path(argument).expanduser().resolve()
+    return (path.parent if path.name.isdigit() and is_export(path) else path).name, argument
+
+
+def is_export(folder: Path | str) -> bool:
+    """Tells whether a folder is what `t2t-exporter` has made."""
+    return (Path(folder).expanduser() / REPORT).is_file()

@@ -97,7 +97,7 @@ def translations(model: str, answers: Sequence[Answer], is_one: bool) -> dict[st
     """Returns the answer to a plain request."""
     found = [
         {
-            "outputs": [{"text": one.text, "score": one.score, "log_prob": one.log_prob} for one in answer.hypotheses],
+            "outputs": [{key: getattr(one, key) for key in ("text", "score", "log_prob")} for one in answer.hypotheses],
             "cut": answer.cut,
         }
         for answer in answers

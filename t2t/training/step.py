@@ -78,6 +78,8 @@ class UpdateStep:
         self._clip, self._weight_decay, self._ema_decay = clip_grad_norm, weight_decay, ema_decay
         self._noise = gradient_noise
         self._weights = [variable.value for variable in model.trainable_variables]
+        self.updates_before = 0
+        """Updates that the optimizer had done before the run's first, where it goes on from another run's state."""
         self._reached: dict[str, list[int]] = {}
         """Of each problem, the numbers of the weights that its loss depends on; known once it is traced."""
         with strategy.scope():
@@ -107,7 +109,7 @@ class UpdateStep:
 
     def skipped(self, update: int) -> int:
         """Returns how many of the first `update` updates were not applied, before a resumption too."""
-        return update - int(self.optimizer.iterations.numpy())
+        return update - int(self.optimizer.iterations.numpy()) + self.updates_before
 
     def rehearse(self, micro_batches: Sequence[Sequence[Features]], problem: str = "") -> None:
         """Runs an update and does not apply it: no state changes, but it is traced and its memory has been had."""

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from t2t.checkpoints.transfer import require_exact
+from t2t.errors import UserError
 from t2t.training.step import UpdateStep
 
 Arrays = dict[str, np.ndarray]
@@ -61,6 +62,27 @@ def restore(step: UpdateStep, model: Arrays, optimizer: Arrays | None, ema: Arra
             variable.assign(optimizer[variable.name.split(":")[0]])
     for mean, variable in zip(step.ema, step.model.trainable_variables, strict=False):
         mean.assign((ema or model)[variable.path])
+
+
+def slots_of_weights(step: UpdateStep) -> dict[str, dict[str, keras.Variable]]:
+    """Returns the optimizer's slots by their names, for the path of each weight that is trained.
+
+    Raises:
+        UserError: an optimizer one of whose slots is of no weight by its name.
+    """
+    weights = {v.path.replace("/", "_"): v for v in step.model.trainable_variables}
+    found: dict[str, dict[str, keras.Variable]] = {v.path: {} for v in weights.values()}
+    for name, slot in _slots(step.optimizer).items():
+        if slot is step.optimizer.iterations:
+            continue
+        owner = max((flat for flat in weights if name.partition("/")[2].startswith(f"{flat}_")), key=len, default="")
+        if not owner or slot.shape != weights[owner].shape:
+            raise UserError(
+                f"optimizer {step.optimizer.name}: its slot {name} has not the form of a weight, and cannot go with "
+                f"one; begin with empty slots"
+            )
+        found[weights[owner].path][name] = slot
+    return found
 
 
 def assign_model(model, arrays: Mapping[str, np.ndarray]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.checkpoints.rows import vocabulary_axis
 from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import require_exact
 from t2t.decoding.search import SearchSettings
@@ -103,6 +104,9 @@ def test_the_weights_of_a_vocabulary_are_those_whose_shape_it_gives(case):
         }
         differing = {v.path for v in smaller.variables if v.shape != shapes[v.path]}
         assert smaller.vocabulary_weights(grown) == differing != set()
+        for variable in (v for v in smaller.variables if v.path in differing):
+            grew = [axis for axis, size in enumerate(variable.shape) if shapes[variable.path][axis] != size]
+            assert grew == [vocabulary_axis(variable.path, len(variable.shape))], variable.path
 
 
 def test_gradients_reach_every_weight(model):

@@ -95,6 +95,13 @@ class CopyAfter(keras.callbacks.Callback):
             shutil.copytree(self.folder, self.copy)
 
 
+class Otherwise(Backwards):
+    """The same with some of the digits, in another order, and letters."""
+
+    name = "otherwise"
+    vocabulary = tuple("a9b7531c")
+
+
 class Run(TrainingRun):
     """A training run with further callbacks, after its own."""
 
@@ -125,7 +132,7 @@ def no_rehearsal(monkeypatch):
 def make_run(tmp_path_factory):
     """Returns a maker of training runs: `make_run(folder, settings, problems, model, **hparams)`."""
     data_dir = tmp_path_factory.mktemp("data")
-    classes = {one.name: one for one in (Backwards, Forwards, OneWord)}
+    classes = {one.name: one for one in (Backwards, Otherwise, Forwards, OneWord)}
     for problem in classes.values():
         generate(problem(), data_dir, data_dir / "tmp", seed=7, workers=1)
     model_fields = {field.name for field in dataclasses.fields(tiny_hparams())}

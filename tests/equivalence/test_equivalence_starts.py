@@ -38,8 +38,12 @@ def test_a_warm_start_takes_the_weights_and_nothing_else(make_run, trained, tmp_
     assert run.checkpoint().step == 1
     record = json.loads((run.folder / "run.json").read_text())
     checksums = (trained.folder / "checkpoints/step-00000002/checksums.json").read_bytes()
+    (report,) = record["warm_start"].pop("report")
+    assert report.startswith(f"warm start from {trained.folder}/checkpoints/step-00000002 (update 2): ")
+    assert report.endswith(" variables taken")
     assert record["warm_start"] == {
         "from": str(source.resolve()), "step": 2, "fingerprint": hashlib.sha256(checksums).hexdigest(), "anew": [],
+        "optimizer_updates": 0,
     }  # fmt: skip
 
 
@@ -129,7 +133,7 @@ def test_weights_of_another_vocabulary_are_refused(make_run, trained, tmp_path):
     )
     assert str(error.value).endswith(
         " here; the same ids would mean other words; take a checkpoint of the same vocabulary, or pass "
-        "--warm_start_other_vocabulary to begin with the rest of its weights"
+        "--warm_start_other_vocabulary to take the rows of the pieces that both have"
     )
     assert not (tmp_path / "run/run.json").exists()
 

@@ -80,7 +80,7 @@ def test_every_marked_block_has_a_kind_that_is_checked():
         kinds = {"run", "file"} if page.parent == ROOT else {"run", "write", "excerpt"}
         assert {one.kind for one in blocks(page)} <= kinds | {""}, page.name
     pages_with_runs = {page.stem for page in DOCS if any(one.kind == "run" for one in blocks(page))}
-    assert pages_with_runs == {"new_problem", "new_model", "numerics", "weights"}
+    assert pages_with_runs == {"new_problem", "new_model", "numerics", "python", "weights"}
 
 
 def test_every_problem_of_the_page_generates(folder):

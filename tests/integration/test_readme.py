@@ -29,7 +29,7 @@ def folder(tmp_path):
     (tmp_path / "raw").mkdir()
     for stem, lines in (("train", 300), ("val", 12), ("test_2016_flickr", 9)):
         write_corpus(tmp_path / "raw" / f"{stem}.en.gz", tmp_path / "raw" / f"{stem}.de.gz", lines)
-    for stem, lines in (("train", 300), ("dev", 12)):
+    for stem, lines in (("train", 300), ("more", 200), ("dev", 12)):
         write_corpus(tmp_path / f"{stem}.src", tmp_path / f"{stem}.tgt", lines)
     return tmp_path
 
@@ -113,6 +113,11 @@ def test_own_files(folder):
         "exported to served/mine/1", "exported to mine_ct2", "exported to mine_onnx"
     ]  # fmt: skip
     assert "serving_default and ids: 12 of 12 outputs are those of the run" in printed[0]
+    run(folder, "fine-tuning", short=True)
+    tuned, other = (json.loads((folder / name / "run.json").read_text()) for name in ("tuned", "other"))
+    assert tuned["warm_start"]["optimizer_updates"] == 6
+    assert tuned["warm_start"]["report"][0].endswith(" variables taken")
+    assert other["warm_start"]["report"][1].startswith("rows of shared pieces taken over to another vocabulary: ")
 
 
 @pytest.mark.slow

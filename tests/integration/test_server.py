@@ -23,7 +23,9 @@ def expected(tiny_run):
 
 @pytest.fixture(scope="module")
 def served(tiny_run):
-    with Server("t2t-server", f"--output_dir=tiny={tiny_run.output_dir}", f"--output_dir={tiny_run.output_dir}") as one:
+    run = tiny_run.output_dir
+    flags = [f"--output_dir=tiny={run}", f"--output_dir={run}", f"--output_dir=early={run}/checkpoints/step-00000020"]
+    with Server("t2t-server", *flags) as one:
         yield one
 
 
@@ -44,6 +46,12 @@ def test_both_ways_of_asking_give_what_the_decoder_does(served, expected):
     for model in ("tiny", "run"):
         found = post(served.port, "/translate", {"text": TEXTS, "model": model})["translations"]
         assert [one["outputs"][0]["text"] for one in found] == list(expected.values())
+
+
+def test_a_checkpoint_is_served_beside_its_run(served, tiny_run):
+    early = t2t.load(str(tiny_run.output_dir), checkpoint="20").translate(["1 2 3"])[0][0].text
+    assert post(served.port, "/translate", {"text": "1 2 3", "model": "early"})["text"] == early
+    assert '"version":"20"' in page(served.port, "/v1/models/early")
 
 
 def test_many_clients_lose_nothing_and_get_their_own_answers(served, expected):

@@ -198,6 +198,17 @@ def test_a_frozen_registry_takes_nothing_more(make):
     assert registry.names() == ["early", "plugged_in"]
 
 
+def test_a_cell_of_a_notebook_may_be_run_again_also_after_a_run_has_started(make):
+    registry, cell = make(), "@registry.register\nclass Mine:\n    n = {}\n"
+    for n in (1, 2):
+        exec(cell.format(n), {"__name__": "__main__", "registry": registry})
+        registry.freeze()
+        registry.thaw()
+    assert registry.get("mine").n == 2
+    with pytest.raises(RegistrationError, match="'mine' is registered twice"):
+        exec(cell.format(3), {"__name__": "elsewhere", "registry": registry})
+
+
 def test_what_an_open_registry_was_given_goes_where_the_block_fails(make):
     registry = make({"slow": SLOW}, read_source=True)
 

@@ -8,6 +8,8 @@ from t2t.errors import UserError
 from t2t.export.job import ExportJob, Trial
 from t2t.export.onnx_graphs import OnnxExport
 from t2t.export.parity import ParityError
+from t2t.hparams.lstm import LstmHParams
+from t2t.models.lstm import LstmSeq2seq
 from t2t.models.transformer_encoder import TransformerEncoder
 from tests.letters import TEXTS, letters, letters_alone, moods, translator_of
 
@@ -59,3 +61,17 @@ def test_what_the_converter_does_not_manage_is_said_by_name(tmp_path, monkeypatc
         "--format=onnx: the converter does not manage begin.onnx of Transformer: ValueError: Tensorflow op [Odd: Odd] "
         "is not supported; use saved_model"
     )
+
+
+def test_operations_that_the_converter_leaves_as_they_are_are_found_before_anything_is_kept(tmp_path):
+    """Of an LSTM over a sequence, lists of tensors are left in the graph, and nobody complains."""
+    with pytest.raises(UserError, match=r"the converter does not manage begin.onnx of LstmSeq2seq: .*TensorList"):
+        written(translator_of(letters(), LstmSeq2seq, LstmHParams(hidden_size=8, num_hidden_layers=1)), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_graph_that_fails_is_no_answer(tmp_path):
+    made, trial = written(translator_of(letters()), tmp_path)
+    made._graphs["begin.onnx"].outputs[0] = "nothing"
+    with pytest.raises(ParityError, match=r"begin.onnx: it fails where the run answers \(.*nothing.*the export is not"):
+        made.prove(tmp_path, trial)

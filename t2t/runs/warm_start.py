@@ -1,0 +1,182 @@
+"""A new run that begins with the weights of another, and, where asked, with its optimizer's state."""
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t.checkpoints.checkpoint import EMA, MODEL, OPTIMIZER, Checkpoint
+from t2t.checkpoints.rows import RowTransfer
+from t2t.checkpoints.store import LATEST, CheckpointStore
+from t2t.checkpoints.transfer import TransferReport, require_some
+from t2t.errors import UserError
+from t2t.run_dir import RunDir
+from t2t.runs.settings import Settings
+from t2t.runs.vocabularies import check_same_vocabularies, compare
+from t2t.text.encoder import TextEncoder
+from t2t.text.files import describe_encoders
+from t2t.text.shared import shared_ids
+from t2t.training.step import UpdateStep
+from t2t.training.weights import assign_model, slots_of_weights
+
+log = logging.getLogger("t2t")
+
+
+@dataclasses.dataclass(frozen=True)
+class WarmStart:
+    """What a run has begun with."""
+
+    checkpoint: Checkpoint
+    report: TransferReport
+    """Of the weights that belong to no other vocabulary."""
+    anew: tuple[str, ...]
+    """Features whose vocabularies the source does not share."""
+    rows: Mapping[str, RowTransfer]
+    """Path -> how its rows went over, of the weights that belong to another vocabulary."""
+    begun_anew: tuple[str, ...]
+    """Paths of those that have no row of the source."""
+    optimizer_updates: int
+    """Updates after which the optimizer goes on; 0 where its slots began empty."""
+
+    def lines(self) -> list[str]:
+        """Returns what was taken, left and begun anew, for a person."""
+        found = self.checkpoint
+        lines = [f"warm start from {found.folder} (update {found.step}): {self.report}"]
+        if self.rows:
+            carried = (f"{path} ({len(moved.pairs):,} of {moved.here:,})" for path, moved in sorted(self.rows.items()))
+            lines.append(f"rows of shared pieces taken over to another vocabulary: {', '.join(carried)}")
+        if self.begun_anew:
+            features = ", ".join(self.anew)
+            lines.append(f"begun anew for another vocabulary of {features}: {', '.join(self.begun_anew)}")
+        if self.optimizer_updates:
+            lines.append(f"the optimizer goes on after its {self.optimizer_updates:,} updates")
+        return lines
+
+    def record(self, source: str) -> dict[str, Any]:
+        """Returns what the run remembers of it; `source` is what the user named."""
+        return {
+            "from": absolute(source),
+            "step": self.checkpoint.step,
+            "fingerprint": self.checkpoint.fingerprint,
+            "anew": list(self.anew),
+            "optimizer_updates": self.optimizer_updates,
+            "report": self.lines(),
+        }
+
+
+def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, TextEncoder], folder: Path) -> WarmStart:
+    """Gives a new run the weights of a checkpoint or run, where they have a place.
+
+    Args:
+        step: its model, its moving averages and, where asked, its optimizer are changed.
+        settings: name the source and say what may be taken.
+        encoders: of the new run.
+        folder: of the new run.
+
+    Raises:
+        UserError: there is no such checkpoint, it is of other vocabularies, nothing of it fits, or its optimizer's
+            state is asked for and is another's.
+    """
+    asked = f"--warm_start_from={settings.warm_start_from}"
+    store, which = place_of(settings.warm_start_from)
+    checkpoint = store.load(which, (MODEL, EMA, OPTIMIZER) if settings.warm_start_optimizer else (MODEL, EMA))
+    vocabularies, anew = describe_encoders(encoders), ()
+    if settings.warm_start_other_vocabulary:
+        found = compare(checkpoint, vocabularies)
+        anew = tuple(name for name in vocabularies if name in found.differing or not found.where)
+    else:
+        remedy = ", or pass --warm_start_other_vocabulary to take the rows of the pieces that both have"
+        check_same_vocabularies(checkpoint, vocabularies, folder, asked, remedy)
+    theirs, left = checkpoint.weights, step.model.vocabulary_weights(anew)
+    weights = {path: array for path, array in theirs.items() if path not in left}
+    places = {v.path: tuple(v.shape) for v in step.model.variables if v.path not in left}
+    report = require_some(weights, places, f"{asked}: checkpoint {checkpoint.name}")
+    rows, carried = _carried(step, theirs, _row_transfers(step, checkpoint, encoders, anew))
+    slots, updates = {}, 0
+    if settings.warm_start_optimizer:
+        slots, updates = _slots_of(step, checkpoint, report, rows, asked)
+    assign_model(step.model, {path: weights[path] for path in report.taken} | carried)
+    for mean, variable in zip(step.ema, step.model.trainable_variables, strict=False):
+        mean.assign(variable.value)
+    for variable, value in slots.values():
+        variable.assign(value)
+    if updates:
+        step.optimizer.iterations.assign(updates)
+        step.updates_before = updates
+    return WarmStart(checkpoint, report, anew, rows, tuple(sorted(left - set(rows))), updates)
+
+
+def _row_transfers(
+    step: UpdateStep, checkpoint: Checkpoint, encoders: Mapping[str, TextEncoder], anew: tuple[str, ...]
+) -> dict[str, RowTransfer]:
+    """Returns, by the path of each weight of another vocabulary, how its rows go over where that one is known."""
+    run = Path(checkpoint.folder).resolve().parent.parent
+    if not anew or not RunDir.exists(run):
+        return {}
+    try:
+        before = RunDir.open(run).encoders()
+    except UserError as error:
+        log.warning("%s; without it, no rows are taken over", error)
+        return {}
+    users = {name: step.model.vocabulary_weights([name]) for name in encoders}
+    found = {}
+    for path in set().union(*(users[name] for name in anew)):
+        of_path = [name for name in encoders if path in users[name]]
+        # A table of several features, which had tables of their own there, would be given the rows of one of them.
+        known = {before[name].fingerprint for name in of_path if name in before}
+        if len(known) != 1 or not before.keys() >= set(of_path):
+            continue
+        theirs, ours = before[of_path[0]], encoders[of_path[0]]
+        found[path] = RowTransfer(shared_ids(theirs, ours), theirs.vocab_size, ours.vocab_size)
+    return found
+
+
+def _carried(
+    step: UpdateStep, theirs: Mapping[str, np.ndarray], transfers: Mapping[str, RowTransfer]
+) -> tuple[dict[str, RowTransfer], dict[str, np.ndarray]]:
+    """Returns the transfers that there are rows for, and the weights with these rows, both by path."""
+    ours = {v.path: np.asarray(v) for v in step.model.variables if v.path in transfers and v.path in theirs}
+    carried = {path: transfers[path].carried(path, theirs[path], array) for path, array in ours.items()}
+    carried = {path: array for path, array in carried.items() if array is not None and len(transfers[path].pairs)}
+    return {path: transfers[path] for path in carried}, carried
+
+
+def _slots_of(
+    step: UpdateStep, checkpoint: Checkpoint, report: TransferReport, rows: Mapping[str, RowTransfer], asked: str
+) -> tuple[dict[str, tuple[Any, np.ndarray]], int]:
+    """Returns the slots that go with the weights that are taken, by name with their values, and the updates done.
+
+    Raises:
+        UserError: the checkpoint has no optimizer's state, or another optimizer's.
+    """
+    theirs, own = checkpoint.optimizer or {}, slots_of_weights(step)
+    iterations = next((name for name in theirs if name == step.optimizer.iterations.path), None)
+    if iterations is None:
+        kinds = sorted({name.partition("/")[0] for name in theirs if "/" in name})
+        raise UserError(
+            f"{asked} --warm_start_optimizer: checkpoint {checkpoint.name} has the state of {' '.join(kinds) or 'no'} "
+            f"optimizer, the run's is {step.optimizer.name}; leave the flag out to begin with empty slots"
+        )
+    found: dict[str, tuple[Any, np.ndarray]] = {}
+    for path, slots in own.items():
+        for name, slot in slots.items():
+            if name in theirs and path in report.taken:
+                found[name] = slot, theirs[name]
+            elif name in theirs and path in rows:
+                found[name] = slot, rows[path].carried(path, theirs[name], np.asarray(slot))
+    return found, int(theirs[iterations])
+
+
+def place_of(source: str) -> tuple[CheckpointStore, str]:
+    """Returns the store in which the folder of a run or checkpoint is looked for, and as what."""
+    if RunDir.exists(source):
+        return CheckpointStore(RunDir.open(source).checkpoints_folder), LATEST
+    return CheckpointStore(Path(source)), source
+
+
+def absolute(path: str) -> str:
+    """Returns a path as records have it."""
+    return str(Path(path).expanduser().resolve())

@@ -1,0 +1,87 @@
+"""A SavedModel that `t2t-exporter` has made, served as its run would be."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  (the operations that cut text into pieces)
+
+from t2t.decoding.result import exists
+from t2t.errors import UserError
+from t2t.export.job import REPORT
+from t2t.export.served import TEXT
+from t2t.inference import Hypothesis
+from t2t.serving.models import Answer, BatchLimits, Question, ServedModel
+
+
+class ServedExport(ServedModel):
+    """An export behind a queue. Its search was fixed when it was made; it does not say which inputs it has cut.
+
+    Args:
+        name: in addresses.
+        folder: of the export.
+        n_best: outputs of each text where a request does not say.
+        limits: of the queue.
+
+    Raises:
+        UserError: an export of another format or damaged, a name that cannot be one, inputs that are no text, more
+            outputs than it has.
+    """
+
+    def __init__(self, name: str, folder: Path | str, n_best: int = 1, limits: BatchLimits | None = None):
+        self.translator, self._folder = None, Path(folder).expanduser()
+        report = _report(self._folder)
+        self._most = report["n_best"]
+        try:
+            self._loaded = tf.saved_model.load(str(self._folder))
+            self._serve = self._loaded.signatures[TEXT]
+        except (OSError, KeyError, ValueError, tf.errors.OpError) as error:
+            raise UserError(
+                f"{self._folder} cannot be loaded ({type(error).__name__}); export the run again"
+            ) from error
+        self._gives_classes = "classes" in self._serve.structured_outputs
+        (given,) = self._serve.structured_input_signature[1].values()
+        self._open(name, given.dtype == tf.string, report["run"]["step"], n_best, limits)
+
+    def check(self, n_best: int) -> None:
+        """Raises UserError where there are not so many outputs."""
+        if n_best > self._most:
+            raise UserError(
+                f"n_best={n_best}: {self._folder} was exported with {self._most}; ask for as many, or export the run "
+                f"with --n_best={n_best}"
+            )
+
+    def answer(self, questions: Sequence[Question]) -> list[Answer]:
+        """Returns the answers, all from one call."""
+        found = self._serve(text=tf.constant([question.text for question in questions]))
+        texts, scores = found.get("classes", found.get("outputs")).numpy(), found["scores"].numpy()
+        return [
+            Answer([self._hypothesis(texts[row, k], scores[row, k]) for k in self._which(scores[row], question)], None)
+            for row, question in enumerate(questions)
+        ]
+
+    def _which(self, scores: np.ndarray, question: Question) -> list[int]:
+        return [k for k in range(question.n_best) if exists(scores[k])]
+
+    def _hypothesis(self, text: bytes, score: np.float32) -> Hypothesis:
+        log_prob = float(score) if self._gives_classes else None  # of a search, the graph gives the score alone
+        return Hypothesis(text.decode(), (), float(score), log_prob)
+
+
+def _report(folder: Path) -> dict:
+    """Returns what `t2t-exporter` says of an export.
+
+    Raises:
+        UserError: it is damaged, or of a format that is not served.
+    """
+    try:
+        report = json.loads((folder / REPORT).read_text(encoding="utf-8"))
+        if report["format"] == "saved_model":
+            return {"n_best": int(report["n_best"]), "run": {"step": int(report["run"]["step"])}}
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{folder / REPORT} is damaged ({type(error).__name__}); export the run again") from error
+    raise UserError(
+        f"{folder} is an export of format {report['format']}; the service takes runs and exports of saved_model"
+    )

@@ -1,0 +1,132 @@
+"""What a run takes of another of another vocabulary and of its optimizer, and what frozen weights are spared."""
+
+import json
+
+import numpy as np
+import pytest
+
+from t2t.errors import UserError
+from t2t.runs.describing import describe
+from t2t.runs.recording import encoders_of
+from t2t.runs.warm_start import warm_start
+from t2t.training.freezing import freeze_weights
+from t2t.training.weights import model_arrays, optimizer_arrays
+from tests.builders import tiny_transformer
+
+TABLE = "transformer/target_embedding/table"
+FROZEN = "/encoder/|embedding"
+
+
+@pytest.fixture(scope="module")
+def trained(make_run, tmp_path_factory):
+    run = make_run(tmp_path_factory.mktemp("trained") / "run", train_steps=2)
+    run.fit()
+    return run
+
+
+def begun(make_run, trained, folder, problem, **flags):
+    """Returns a run of a problem that has begun with the trained one's weights, and what it says of that."""
+    run = make_run(folder, {"warm_start_from": str(trained.folder), **flags}, problem)
+    before = model_arrays(run.step)
+    return run, before, warm_start(run.step, run.settings, encoders_of(run.data), folder)
+
+
+def test_another_vocabulary_takes_the_rows_of_the_pieces_that_both_have(make_run, trained, tmp_path):
+    flags = {"warm_start_other_vocabulary": True, "warm_start_optimizer": True}
+    run, before, said = begun(make_run, trained, tmp_path / "run", "otherwise", **flags)
+    theirs, ours = trained.checkpoint(), model_arrays(run.step)
+    there, here = (encoders_of(one.data)["targets"] for one in (trained, run))
+    ids = {there.piece(i): i for i in range(there.vocab_size)}
+    pieces = [here.piece(i) for i in range(here.vocab_size)]
+    slot = "adam/transformer_target_embedding_table_velocity"
+    velocity = optimizer_arrays(run.step)[slot]
+    assert {"9", "7", "a", "b"} <= set(pieces)
+    for row, piece in enumerate(pieces):
+        known = piece in ids
+        np.testing.assert_array_equal(
+            ours[TABLE][row], theirs.model[TABLE][ids[piece]] if known else before[TABLE][row]
+        )
+        np.testing.assert_array_equal(velocity[row], theirs.optimizer[slot][ids[piece]] if known else 0.0)
+    for path in ours.keys() - {TABLE}:
+        np.testing.assert_array_equal(ours[path], theirs.model[path])
+    shared = len(set(pieces) & set(ids))
+    assert shared == len(pieces) - 3
+    assert (
+        f"rows of shared pieces taken over to another vocabulary: {TABLE} ({shared} of {len(pieces)})" in said.lines()
+    )
+    assert said.anew == ("inputs", "targets")
+    assert json.loads(json.dumps(said.record("x")))["report"] == said.lines()
+
+
+def test_the_optimizer_goes_on_where_it_was_only_where_asked(make_run, trained, tmp_path):
+    theirs = trained.checkpoint().optimizer
+    run, *_, said = begun(make_run, trained, tmp_path / "on", "backwards", warm_start_optimizer=True)
+    assert optimizer_arrays(run.step).keys() == theirs.keys()
+    for name, array in optimizer_arrays(run.step).items():
+        np.testing.assert_array_equal(array, theirs[name])
+    assert said.lines()[-1] == "the optimizer goes on after its 2 updates"
+    assert run.step.skipped(0) == 0
+    run, *_ = begun(make_run, trained, tmp_path / "anew", "backwards")
+    assert not any(array.any() for array in optimizer_arrays(run.step).values() if array.ndim)
+    assert int(run.step.optimizer.iterations.numpy()) == 0
+
+
+def test_another_optimizers_state_is_refused(make_run, trained, tmp_path):
+    flags = {"warm_start_from": str(trained.folder), "warm_start_optimizer": True}
+    with pytest.raises(UserError) as error:
+        make_run(tmp_path / "run", flags, optimizer="sgd").fit()
+    assert str(error.value).endswith(
+        "--warm_start_optimizer: checkpoint step-00000002 has the state of adam optimizer, the run's is sgd; leave the "
+        "flag out to begin with empty slots"
+    )
+    assert not (tmp_path / "run/run.json").exists()
+
+
+def test_frozen_weights_stay_bit_for_bit_and_have_no_slots(make_run, tmp_path):
+    start = model_arrays(make_run(tmp_path / "start").step)
+    run = make_run(tmp_path / "run", train_steps=2, frozen_weights=FROZEN, ema_decay=0.5)
+    run.fit()
+    found = run.checkpoint()
+    frozen = {path for path in start if "/encoder/" in path or "embedding" in path}
+    assert 0 < len(frozen) < len(start)
+    for path, array in found.model.items():
+        assert np.array_equal(array, start[path]) == (path in frozen), path
+        np.testing.assert_array_equal(found.weights[path], array if path in frozen else found.ema[path])
+    assert not any("encoder_" in name or "embedding" in name for name in found.optimizer)
+    assert found.ema.keys() == start.keys() - frozen
+    count = sum(start[path].size for path in frozen)
+    said = f"frozen: {len(frozen)} of {len(start)} weights, {count:,} parameters (frozen_weights={FROZEN})"
+    assert said in describe(run)
+    with pytest.raises(UserError, match="belongs to another run: hparam frozen_weights: asked none, found /encoder/"):
+        make_run(tmp_path / "run", train_steps=5, ema_decay=0.5).fit()
+
+
+@pytest.mark.slow
+def test_a_run_with_frozen_weights_resumes_exactly(make_run, tmp_path):
+    changes = {"frozen_weights": FROZEN, "ema_decay": 0.5}
+    make_run(tmp_path / "run", train_steps=2, **changes).fit()
+    resumed, whole = (make_run(tmp_path / name, train_steps=4, **changes) for name in ("run", "whole"))
+    for run in (resumed, whole):
+        run.fit()
+    for part in ("model", "optimizer", "ema"):
+        found, wanted = (getattr(run.checkpoint(), part) for run in (resumed, whole))
+        assert found.keys() == wanted.keys()
+        for name, array in wanted.items():
+            np.testing.assert_array_equal(found[name], array)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("nowhere", "hparam frozen_weights=nowhere: it matches none of the "),
+        ("transformer", "hparam frozen_weights=transformer: it matches all of the "),
+        (
+            "(",
+            "hparam frozen_weights=(: it is no regular expression (missing ), unterminated subpattern at position 0)",
+        ),
+    ],
+)
+def test_patterns_that_freeze_nothing_or_everything_are_refused(pattern, said):
+    with pytest.raises(UserError) as error:
+        freeze_weights(tiny_transformer(), pattern)
+    assert str(error.value).startswith(said)
