@@ -75,7 +75,7 @@ def test_one_seed_is_one_result_in_every_environment(folder, kind):
     one = results_of(folder("one"), kind=kind, PYTHONHASHSEED="1", LC_ALL="C", TZ="UTC")
     other = results_of(
         folder("a/deeper/ünlike/other"), kind=kind, PYTHONHASHSEED="2", LC_ALL="tr_TR.UTF-8",
-        TZ="Asia/Tokyo", HOME="/nowhere", LANG="de_DE.ISO-8859-1", PYTHONUTF8="0",
+        TZ="Asia/Tokyo", HOME=str(folder("home")), LANG="de_DE.ISO-8859-1", PYTHONUTF8="0",
     )  # fmt: skip
     assert len(one) > 6
     assert one == other
