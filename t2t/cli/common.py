@@ -5,6 +5,7 @@ and `--flag_name` are the same. TensorFlow is imported after the flags have been
 """
 
 import contextlib
+import errno
 import functools
 import glob
 import importlib
@@ -25,6 +26,8 @@ Main = Callable[..., int]
 Body = Callable[[flags.FlagValues], int]
 _STARTING = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl|To enable the following instructions|\s*$")
 """Lines that TensorFlow writes before anyone can tell it not to."""
+
+_LARGEST = 2**63 - 1
 
 ALL = "*"
 """Value of `--registry_help` given bare."""
@@ -77,6 +80,12 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
         except KeyboardInterrupt:
             print(f"{name}: interrupted", file=sys.stderr)
             return 130
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            shown = str(error.filename)[:60]
+            print(f"{name}: error: {shown}...: the name is longer than a file's may be; shorten it", file=sys.stderr)
+            return UserError.exit_status
 
 
 def parse(
@@ -104,17 +113,25 @@ def parse(
         ) from error
     except flags.Error as error:
         raise UserError(f"{one_line(error)}; see --help") from error
-    _check_finite(values)
     _take_positional(values, rest, positional)
+    _check_values(values)
     return values
 
 
-def _check_finite(values: flags.FlagValues) -> None:
-    """Refuses `nan` and `inf`, which no bound of absl's does, since they compare as neither less nor more."""
+def _check_values(values: flags.FlagValues) -> None:
+    """Refuses what absl takes and nothing here can use.
+
+    `nan` and `inf` pass its bounds, since they compare as neither less nor more; whole numbers have none; and a home
+    folder may be nobody's.
+    """
     for name in values:
         value = values[name].value
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"flag --{name}={value}: {value} is not a finite number; see --help")
+        if isinstance(value, int) and abs(value) > _LARGEST:
+            raise UserError(f"flag --{name}: a number of {len(str(abs(value)))} digits is too large; see --help")
+        if isinstance(value, str) and value.startswith("~") and os.path.expanduser(value).startswith("~"):
+            raise UserError(f"flag --{name}={value}: there is no home folder of that name; write the path without ~")
 
 
 def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: tuple[str, ...]) -> None:
@@ -236,6 +253,6 @@ def quietly() -> Iterator[None]:
             os.dup2(saved, 2)
             os.close(saved)
             printed.seek(0)
-            kept = [line for line in printed.read().decode(errors="replace").splitlines() if not _STARTING.match(line)]
+            kept = [line for line in printed.read().decode(errors="replace").split("\n") if not _STARTING.match(line)]
             if kept:
                 print(*kept, sep="\n", file=sys.stderr)

@@ -17,6 +17,7 @@ from t2t.run_dir import RunDir
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import read_vocabulary
 from t2t.text.label import LabelEncoder
+from t2t.text.lines import on_one_line
 
 USAGE = """
 Shows a vocabulary, or applies it to standard input, line by line. Files are read of every kind that t2t-datagen makes,
@@ -29,7 +30,6 @@ and of Tensor2Tensor: .subwords, and words one a line after <pad> and <EOS>; pla
 
 _SHOWN = 8
 _NAMED = re.compile(r"<[A-Za-z/]+>_?")
-_BREAKS = re.compile(r"[\n\r]")
 _OPERATIONS = ("encode", "pieces", "decode")
 
 log = logging.getLogger("t2t")
@@ -147,7 +147,7 @@ def _ids(encoder: TextEncoder, line: str, number: int) -> list[int]:
 
 def _decoded(encoder: TextEncoder, line: str, number: int, mended: Counter) -> str:
     text = encoder.decode(list(_read_ids(line, number, encoder.vocab_size)))
-    kept = _BREAKS.sub(" ", text)
+    kept = on_one_line(text)
     if kept != text:
         mended["line breaks replaced by spaces in the text"] += 1
     return kept

@@ -11,8 +11,10 @@ from typing import Any
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 
 _ASSIGNMENT = re.compile(
-    r"\s*(?P<name>[A-Za-z][\w.]*)(?:\[\s*(?P<index>\d+)\s*\])?\s*=\s*(?:\[(?P<list>[^\]]*)\]|(?P<value>[^,\[]*))\s*(?:,|$)"
+    r"\s*(?P<name>[A-Za-z][\w.]*)(?:\[\s*(?P<index>\d{1,9})\s*\])?\s*=\s*+"
+    r"(?:\[(?P<list>[^\]]*)\]\s*+|(?P<value>[^,\[]*+))(?:,|$)"  # possessive, so that no text takes long to refuse
 )
+_LARGEST = 2**63 - 1
 _BOOLS = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
 
 
@@ -29,12 +31,10 @@ def parse_overrides(text: str, defaults: dict[str, Any], current: dict[str, Any]
     """
     found: dict[str, Any] = {}
     assigned: dict[str, set[int | None]] = {}
-    position = 0
-    while position < len(text.rstrip()):
-        match = _ASSIGNMENT.match(text, position)
-        if not match:
-            raise UserError(f"--hparams={text!r}: cannot read {text[position:]!r}; write name=value,name=[v1,v2]")
-        position = match.end()
+    matches, unread = _assignments(text)
+    if unread.strip():
+        raise UserError(f"--hparams={text!r}: cannot read {unread!r}; write name=value,name=[v1,v2]")
+    for match in matches:
         name, index = match["name"], match["index"]
         if name not in defaults:
             raise UnknownNameError(
@@ -57,9 +57,19 @@ def merge_overrides(earlier: str, later: str) -> str:
 
     Both are in the grammar; what is malformed stays as it is, for `parse_overrides` to name.
     """
-    assigned = {match["name"] for match in _ASSIGNMENT.finditer(later)}
-    kept = [match[0].strip().rstrip(",") for match in _ASSIGNMENT.finditer(earlier) if match["name"] not in assigned]
-    return ",".join([*kept, later] if later else kept)
+    assigned = {match["name"] for match in _assignments(later)[0]}
+    matches, unread = _assignments(earlier)
+    kept = [match[0].strip().rstrip(",") for match in matches if match["name"] not in assigned]
+    return ",".join(filter(None, (*kept, unread.strip(), later)))
+
+
+def _assignments(text: str) -> tuple[list[re.Match], str]:
+    """Returns the assignments that a text begins with, and the rest, which cannot be read."""
+    matches, position = [], 0
+    while match := _ASSIGNMENT.match(text, position):
+        matches.append(match)
+        position = match.end()
+    return matches, text[position:]
 
 
 def _value(name: str, default: Any, match: re.Match) -> Any:
@@ -91,7 +101,9 @@ def _scalar(name: str, kind: type, text: str) -> Any:
     if kind is bool and text in _BOOLS:
         return _BOOLS[text]
     try:
-        if kind in (int, float) and math.isfinite(number := kind(text)):
+        if kind is int and abs(number := int(text)) <= _LARGEST:
+            return number
+        if kind is float and math.isfinite(number := float(text)):
             return number
     except ValueError:
         pass

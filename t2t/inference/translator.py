@@ -36,6 +36,7 @@ from t2t.inference.scoring import Scorer, check_lengths
 from t2t.inference.settings import search_settings
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
+from t2t.text.lines import without_surrogates
 
 STREAM_WINDOW = 4096
 """Lines that `stream` sorts by length together."""
@@ -113,12 +114,12 @@ class Translator:
         if isinstance(texts, str):
             raise TypeError("a list of texts is wanted, not one text")
         encoder = self.problem.encoders[INPUTS if self.has_inputs else TARGETS]
-        return encoder.encode_batch(list(texts))
+        return encoder.encode_batch([without_surrogates(text) for text in texts])
 
     def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
         """Returns the ids of outputs, without end of sequence."""
         self._check_scores()
-        return self.problem.encoders[TARGETS].encode_batch(list(texts))
+        return self.problem.encoders[TARGETS].encode_batch([without_surrogates(text) for text in texts])
 
     def translate(self, texts: Sequence[str], n_best: int = 1, **changes) -> list[list[Hypothesis]]:
         """Returns the `n_best` best outputs of each text, best first, in the order of the texts.
@@ -127,7 +128,7 @@ class Translator:
         text has fewer than `n_best` outputs where there are no more; samples come in the order drawn.
 
         Args:
-            texts: any strings; one output list each, whatever they hold.
+            texts: any strings; one output list each, whatever they hold. Half of a surrogate pair is read as U+FFFD.
             n_best: hypotheses for each text, at most the beam.
             changes: fields of the decode hparams to change, e.g. `beam_size=1`, and `seed` for sampling.
 
@@ -303,5 +304,5 @@ class Translator:
 
     def _finished(self, source: str, ids: tuple[int, ...]) -> tuple[str, bool]:
         is_class = self.model.spec.targets.kind == FeatureKind.LABEL
-        finished = self.problem.finish(source, self.problem.decode_target(ids[0] if is_class else ids))
+        finished = self.problem.finish(without_surrogates(source), self.problem.decode_target(ids[0] if is_class else ids))
         return finished.text, finished.mended

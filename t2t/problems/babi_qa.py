@@ -81,7 +81,7 @@ class BabiQa(Text2Text):
         if not found:
             raise UserError(f"{self.name}: {place} has no {self.folder}/qa{task}_*_{part}.txt; download it again")
         (name, content), *_ = found.items()
-        lines = [clean_line(raw, tally) for raw in content.splitlines()]
+        lines = [clean_line(raw, tally) for raw in content.split(b"\n")]
         stories = list(read_stories(lines, name, _SENTENCES_OF_TASK_3 if task == 3 else _SENTENCES))
         held_out = max(1, len(stories) // 10)
         chosen = {TRAIN: stories[:-held_out], DEV: stories[-held_out:], TEST: stories}[split]

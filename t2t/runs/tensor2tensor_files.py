@@ -39,7 +39,7 @@ def read_flags(folder: Path) -> dict[str, str]:
     """Returns the flags that `flags.txt` remembers, by name; empty where there is no such file."""
     flags = {}
     with contextlib.suppress(OSError):
-        for line in (folder / "flags.txt").read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in (folder / "flags.txt").read_text(encoding="utf-8", errors="replace").split("\n"):
             name, equals, value = line.strip().removeprefix("--").partition("=")
             if equals:
                 flags[name] = value

@@ -21,6 +21,7 @@ from t2t.serving import requests
 from t2t.serving.batcher import FullError
 from t2t.serving.measures import Measures
 from t2t.serving.models import Answer, Question, ServedModel
+from t2t.text.lines import on_one_line
 
 RETRY_S = 1
 """Seconds after which one who was refused for want of room may ask again."""
@@ -59,7 +60,7 @@ class Service:
         for model in models:
             self.measures.watch_queue(model.name, lambda model=model: model.queue.waiting)
 
-    def model(self, name: str | None) -> ServedModel:
+    def model(self, name: Any) -> ServedModel:
         """Returns the model of a name, or the first one.
 
         Raises:
@@ -67,7 +68,7 @@ class Service:
         """
         if name is None:
             return next(iter(self.models.values()))
-        if name not in self.models:
+        if not isinstance(name, str) or name not in self.models:
             near = did_you_mean(str(name), self.models)
             raise UnknownNameError(f"model {name!r} is not served; {near}there are {', '.join(self.models)}")
         return self.models[name]
@@ -140,9 +141,10 @@ async def translate(service: Service, request: Request) -> Response:
     if request.headers.get("content-type", "").startswith("text/plain"):
         lines = body.decode("utf-8", "replace").split("\n")
         ended = [""] if len(lines) > 1 and not lines[-1] else []
-        texts = requests.texts_of(lines[: len(lines) - len(ended)], "lines")
+        lines = [line.removesuffix("\r") for line in lines[: len(lines) - len(ended)]]
+        texts = requests.texts_of(lines, "lines")
         answers = await service.answers(service.model(request.query_params.get("model")), texts, 1)
-        written = [" ".join(answer.hypotheses[0].text.splitlines()) for answer in answers]
+        written = [on_one_line(answer.hypotheses[0].text) for answer in answers]
         return PlainTextResponse("\n".join(written + ended))
     data = requests.read_json(body)
     texts, is_one, n_best = requests.translation_request(data)

@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import io
 import itertools
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -23,6 +24,8 @@ _BLOCK = 2**16
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_BREAKS = re.compile(r"[\n\r]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def read_lines(path: Path | str, tally: Counter) -> Iterator[str]:
@@ -74,6 +77,16 @@ def clean_line(raw: bytes, tally: Counter) -> str:
         text = text.replace("\0", "")
         tally[NUL_REMOVED] += 1
     return text
+
+
+def on_one_line(text: str) -> str:
+    r"""Returns a text that can be a line of a file: a space for each `\n` and `\r`."""
+    return _BREAKS.sub(" ", text)
+
+
+def without_surrogates(text: str) -> str:
+    """Returns a text that can be encoded: U+FFFD for each half of a surrogate pair, which no file can hold."""
+    return _SURROGATES.sub("\ufffd", text)
 
 
 def read_parallel(source_path: Path | str, target_path: Path | str, tally: Counter) -> Iterator[tuple[str, str]]:

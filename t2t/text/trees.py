@@ -150,17 +150,21 @@ def write_tree(tree: Tree) -> str:
         ValueError: a label or word holds white space or a bracket, or is empty, or a node has no children.
     """
     pieces: list[str] = []
+    before = Part.CLOSE
     for part, text in tree.walk():
         if part is Part.CLOSE:
-            if pieces[-1].startswith("("):
+            if before is Part.OPEN:
                 raise ValueError(f"node {text!r} has no children: it cannot be written in brackets")
-            pieces[-1] += ")"
-            continue
-        outer = part is Part.OPEN and not pieces
-        if not _ATOM.fullmatch(text) and not (outer and not text):
-            raise ValueError(f"{text!r} cannot stand in brackets: labels and words hold no white space and no bracket")
-        pieces.append("(" + text if part is Part.OPEN else text)
-    return " ".join(pieces)
+            pieces.append(")")
+        else:
+            outer = part is Part.OPEN and not pieces
+            if not _ATOM.fullmatch(text) and not (outer and not text):
+                raise ValueError(
+                    f"{text!r} cannot stand in brackets: labels and words hold no white space and no bracket"
+                )
+            pieces += [" " * bool(pieces), "(" * (part is Part.OPEN), text]
+        before = part
+    return "".join(pieces)
 
 
 def without_outer(tree: Tree) -> Tree:

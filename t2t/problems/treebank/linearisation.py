@@ -8,6 +8,7 @@ is that of Vinyals et al. 2015, "Grammar as a foreign language", section 2.
 
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Container, Sequence
 
 from t2t.problems.treebank.alignment import places, tag_of_mark
@@ -93,11 +94,13 @@ class _Builder:
         self._words = list(words)
         self._next = 0
         self._open: list[tuple[str, list[Tree | str]]] = [(OUTER, [])]
+        self._open_labels: Counter[str] = Counter()
         self.mended = False
 
     def open(self, label: str) -> None:
         """Begins a phrase."""
         self._open.append((_atom(label), []))
+        self._open_labels[_atom(label)] += 1
 
     def tag(self, label: str, place: int | None) -> None:
         """Tags the word of this number, after words on the way to it; without a number the tag is dropped."""
@@ -109,7 +112,7 @@ class _Builder:
 
     def close(self, label: str) -> None:
         """Ends the innermost phrase of a label, and those inside it; without such a phrase, nothing."""
-        if _atom(label) not in [open_label for open_label, _ in self._open[1:]]:
+        if not self._open_labels[_atom(label)]:
             self.mended = True
             return
         while True:
@@ -141,6 +144,7 @@ class _Builder:
 
     def _close_innermost(self) -> str:
         label, children = self._open.pop()
+        self._open_labels[label] -= 1
         if children:
             self._open[-1][1].append(Tree(label, tuple(children)))
         else:
