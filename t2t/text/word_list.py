@@ -16,7 +16,8 @@ class WordListEncoder(TextEncoder):
     """Tensor2Tensor's token vocabulary: the number of a line, counted from 0, is the id of its word.
 
     Unlike a `token` vocabulary it has no fixed id for unknown words: they become `UNK` where the list has it, and are
-    an error where it has not. Text comes back with single spaces between its words.
+    an error where it has not; so do `<pad>` and `<EOS>`, which in a text are words as any other and no end of it. Text
+    comes back with single spaces between its words.
 
     Args:
         words: by id; the first two are `<pad>` and `<EOS>`. Of a word listed twice the later id is used.
@@ -36,7 +37,7 @@ class WordListEncoder(TextEncoder):
                 f"word list: the file starts with {' '.join(self._words[:2])[:60]!r}; its first two lines must be "
                 f"{' and '.join(RESERVED)}; put them first, or give another file"
             )
-        self._ids = {word: token_id for token_id, word in enumerate(self._words)}
+        self._ids = {word: token_id for token_id, word in enumerate(self._words) if token_id >= len(RESERVED)}
         self._unknown_id = next((self._ids[word] for word in UNKNOWN if word in self._ids), None)
 
     @property

@@ -8,7 +8,7 @@ import tensorflow as tf
 from t2t.constants import UNK_ID
 from t2t.export.in_graph.base import WHITE, GraphVocabulary, joined, table
 from t2t.text.encoder import TextEncoder
-from t2t.text.word_list import UNKNOWN, WordListEncoder
+from t2t.text.word_list import RESERVED, UNKNOWN, WordListEncoder
 
 _NONE = -1
 
@@ -22,7 +22,7 @@ class GraphWords(GraphVocabulary):
     def __init__(self, encoder: TextEncoder):
         self._words = [encoder.piece(token_id) for token_id in range(encoder.vocab_size)]
         if isinstance(encoder, WordListEncoder):
-            ids = {word: token_id for token_id, word in enumerate(self._words)}
+            ids = {word: token_id for token_id, word in enumerate(self._words) if token_id >= len(RESERVED)}
             unknown = next((ids[word] for word in UNKNOWN if word in ids), _NONE)
         else:  # the words of the list come after the reserved ones, which no text holds
             ids = {word: token_id for token_id, word in enumerate(self._words) if token_id > UNK_ID}

@@ -1,0 +1,310 @@
+"""What may be asked of bad text, each a way to draw cases and a function that raises where something is wrong.
+
+The functions run in an empty folder.
+"""
+
+import contextlib
+import dataclasses
+import io
+import json
+import math
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from hypothesis import strategies as st
+
+from t2t.checkpoints.store import CheckpointStore
+from t2t.cli import avg_all, bleu, datagen, decoder, eval, evalb, exporter, importer, trainer, vocab
+from t2t.data.generate import generate
+from t2t.data.reader import SplitReader
+from t2t.decoding.search import SearchSettings
+from t2t.errors import T2TError, UserError
+from t2t.file_decoding.job import Job, decode_file
+from t2t.file_decoding.scoring import score_file
+from t2t.file_decoding.windows import FileJob
+from t2t.hparams.sections import DecodeHParams
+from t2t.inference import Hypothesis
+from t2t.metrics import METRICS
+from t2t.metrics.moses import moses_bleu
+from t2t.problems.text_files import Text2TextFiles
+from t2t.problems.treebank.linearisation import restored, words_of
+from t2t.problems.treebank.reading import sample_of
+from t2t.runs.names import Request, hparams_named, problems_of
+from t2t.serving.requests import prediction_texts, read_json, translation_request
+from t2t.text import ENCODER_CLASSES
+from t2t.text.byte import ByteEncoder
+from t2t.text.files import read_vocabulary
+from t2t.text.lines import on_one_line
+from t2t.text.token import TokenEncoder
+from t2t.text.trees import Malformed, parse_tree, read_trees, write_tree
+from tests.nasty_lines import nasty_lines, nasty_texts, read_as
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One thing that reads text."""
+
+    cases: st.SearchStrategy
+    run: Callable[[Any], None]
+
+
+# === Vocabularies ===
+
+
+def build_and_encode(case: tuple[str, list[str], list[str], int]) -> None:
+    """A vocabulary is built of any text, comes back from its file, and gives any text back that it promises to."""
+    kind, learnt_from, texts, size = case
+    try:
+        encoder = ENCODER_CLASSES[kind].build(iter(learnt_from), size)
+    except UserError:
+        assert not any(text.split() for text in learnt_from) or size < 4, "there is text to learn from"
+        return
+    encoder.save(Path("vocab" + encoder.file_suffix))
+    again = read_vocabulary("vocab" + encoder.file_suffix)
+    assert again.fingerprint == encoder.fingerprint
+    rows = encoder.encode_batch(texts)
+    assert rows == [again.encode(text) for text in texts]
+    assert [row.tolist() for row in encoder.encode_ended(texts)] == [[*row, 1] for row in rows]
+    for text, row in zip(texts, rows, strict=True):
+        assert all(1 < token_id < encoder.vocab_size for token_id in row)
+        if encoder.lossless:
+            assert encoder.decode(row) == text
+        else:
+            assert len(row) == len(encoder.decode(row).split()) == len(text.split())
+
+
+# === Files ===
+
+
+def generate_and_read(pairs: list[tuple[bytes, bytes]]) -> None:
+    """Every pair of lines is generated, in its place, or is counted as dropped."""
+    for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+        Path(side).write_bytes(b"\n".join(lines) + b"\n")
+    problem = Text2TextFiles(
+        vocab_kind="byte", train_source="source", train_target="target", dev_source="source", dev_target="target"
+    )
+    problem.name = "text2text_files"
+    texts = [tuple(map(read_as, pair)) for pair in _unmarked(pairs)]
+    try:
+        manifest = generate(problem, "data", "raw", workers=1)
+    except UserError as error:
+        assert "more than half of the training data" in str(error)
+        return
+    record = manifest.split("train")
+    assert record.examples + sum(record.dropped.values()) == manifest.split("dev").examples == len(pairs)
+    reader = SplitReader(Path("data/text2text_files"), manifest, "dev")
+    for place, pair in enumerate(texts):
+        for name, text in zip(("inputs", "targets"), pair, strict=True):
+            ids, _ = reader.read([place], name)
+            assert ByteEncoder().decode(ids) == text
+
+
+class Echo:
+    """A translator that answers with the text itself: what a file goes through, and nothing else."""
+
+    has_inputs, longest_input, hparams = True, 40, DecodeHParams()
+
+    def settings(self, n_best: int = 1, *, seed: int = 0, **changes: Any):
+        return SearchSettings(seed=seed), DecodeHParams(**changes)
+
+    def fingerprint(self) -> str:
+        return "echo"
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[*map(ord, text)] for text in texts]
+
+    encode_targets = encode
+
+    def translate_ids(self, rows, n_best=1, *, places, sources, on_done, **changes) -> list[list[Hypothesis]]:
+        texts = ["".join(map(chr, row)) for row in rows]
+        assert all(source.startswith(text) for source, text in zip(sources, texts, strict=True))
+        return [[Hypothesis(f"{place} {text}", (1,), 0.0, 0.0)] for place, text in zip(places, texts, strict=True)]
+
+    def score_ids(self, sources, targets, *, on_done) -> list[float]:
+        return [-1.0 * len(target) for target in targets]
+
+
+def decode_lines(case: tuple[list[bytes], bool, int]) -> None:
+    """As many lines out as in, each in its place; what is too long is cut and counted."""
+    lines, ended, window = case
+    Path("in").write_bytes(b"\n".join(lines) + b"\n" * ended)
+    if not ended and lines[-1] == b"":
+        lines = lines[:-1]
+    report = decode_file(Echo(), Job(source="in", target="out", window=window))
+    texts = [read_as(line) for line in _first_unmarked(lines)]
+    if not ended and lines and lines[-1].endswith(b"\r"):
+        texts[-1] += "\r"
+    longest = Echo.longest_input
+    wanted = [f"{place} {on_one_line(text[:longest])}" if text.strip() else "" for place, text in enumerate(texts)]
+    assert Path("out").read_bytes() == "".join(line + "\n" for line in wanted).encode()
+    assert report.cut.count == sum(len(text) > longest and not text.isspace() for text in texts)
+
+
+def score_lines(lines: list[tuple[bytes, bytes]]) -> None:
+    """A score for each line, in its place; what is too long has none and is counted."""
+    pairs = [tuple(side.replace(b"\t", b" ") for side in pair) for pair in lines]
+    Path("in").write_bytes(b"".join(b"\t".join(pair) + b"\n" for pair in pairs))
+    report = score_file(Echo(), FileJob(source="in", target="out", window=3))
+    lengths = [len(read_as(target)) for _, target in pairs]
+    wanted = [-1.0 * length if length <= Echo.longest_input else math.nan for length in lengths]
+    assert Path("out").read_text() == "".join(f"{score:.6f}\n" for score in wanted)
+    assert report.unscored.count == sum(map(math.isnan, wanted))
+
+
+def _first_unmarked(lines: list[bytes]) -> list[bytes]:
+    """Returns the lines as they are read where the first one begins with a byte-order mark."""
+    return [line.removeprefix(b"\xef\xbb\xbf") if number == 0 else line for number, line in enumerate(lines)]
+
+
+def _unmarked(pairs: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    return list(zip(*(_first_unmarked(list(side)) for side in zip(*pairs, strict=True)), strict=True))
+
+
+# === Scores and trees ===
+
+
+def judge(pairs: list[tuple[str, str]]) -> None:
+    """Every metric has a figure for any lines, and the commands that print them end as they should."""
+    hypotheses, references = map(list, zip(*pairs, strict=True))
+    for metric in METRICS.names():
+        score = METRICS.get(metric)(hypotheses, references)
+        assert str(score)
+    moses_bleu(hypotheses, references)
+    for name, lines in (("hyp", hypotheses), ("ref", references)):
+        Path(name).write_text("".join(on_one_line(line) + "\n" for line in lines), encoding="utf-8", newline="\n")
+    assert _run(bleu, "--translation=hyp", "--reference=ref", "--chrf") == 0
+    assert _run(evalb, "ref", "hyp") in (0, 1)
+
+
+def read_brackets(lines: list[str]) -> None:
+    """Whatever stands in a file of trees, trees or complaints come out; and what a model writes becomes a tree."""
+    for found in read_trees(iter(lines), "file"):
+        if isinstance(found, Malformed):
+            assert 1 <= found.line <= len(lines)
+            continue
+        assert parse_tree(write_tree(found)) == found
+        sample = sample_of(found, Counter())
+        assert sample is None or restored(words_of(sample["inputs"]), sample["targets"]).mended is False
+    for source, output in zip(lines, reversed(lines), strict=True):
+        if words := words_of(source):
+            tree = parse_tree(str(restored(words, output)))
+            assert tree.words() == words
+
+
+# === Command lines ===
+
+_COMMANDS = {
+    "t2t-datagen": (datagen, "--data_dir=data"),
+    "t2t-trainer": (trainer, "--data_dir=data", "--output_dir=none", "--model=transformer"),
+    "t2t-decoder": (decoder, "--output_dir=none"),
+    "t2t-eval": (eval, "--output_dir=none"),
+    "t2t-exporter": (exporter, "--output_dir=none"),
+    "t2t-import": (importer, "--t2t_dir=none"),
+    "t2t-avg-all": (avg_all, "--output_dir=none"),
+    "t2t-vocab": (vocab, "--vocab_file=none"),
+    "t2t-bleu": (bleu, "--translation=none", "--reference=none"),
+    "t2t-evalb": (evalb, "--gold=none", "--test=none"),
+}  # fmt: skip
+
+
+def read_flags(case: tuple[str, list[tuple[int, str]]]) -> None:
+    """Any value of any flag, of a command that would find nothing, is one line on standard error."""
+    name, drawn = case
+    module, *base = _COMMANDS[name]
+    known = [flag for flag in module.build_flags() if len(flag) > 1]
+    given = {known[number % len(known)]: value for number, value in drawn}
+    kept = [flag for flag in base if flag[2:].partition("=")[0] not in given]
+    _run(module, *(f"--{flag}={value}" for flag, value in given.items()), *kept)
+
+
+def _run(module: Any, *arguments: str) -> int:
+    """Runs a command without standard input; returns its status after a look at what it printed."""
+    outputs = [io.TextIOWrapper(io.BytesIO(), "utf-8", errors) for errors in ("strict", "backslashreplace")]
+    with (
+        contextlib.redirect_stdout(outputs[0]),
+        contextlib.redirect_stderr(outputs[1]),
+        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO())),
+    ):
+        status = module.main(["t2t-command", *arguments])
+    outputs[1].flush()
+    errors = outputs[1].buffer.getvalue().decode().split("\n")
+    assert status in (0, 1, 2)
+    assert status != 2 or sum(line.startswith("t2t-command: error: ") for line in errors) == 1
+    return status
+
+
+def override_hparams(text: str) -> None:
+    """Any text for --hparams is read or refused."""
+    with contextlib.suppress(UserError):
+        hparams_named("transformer_tiny").override(text).freeze()
+
+
+def look_names_up(case: tuple[str, dict[str, str], str]) -> None:
+    """Any names and options are found or refused."""
+    problem, options, checkpoint = case
+    with contextlib.suppress(UserError):
+        problems_of(Request(problem=problem, problem_options=options))
+    with contextlib.suppress(T2TError, OSError):  # names that no file may have; commands say so in a line
+        CheckpointStore(Path("checkpoints")).find(checkpoint)
+
+
+def read_requests(body: bytes) -> None:
+    """Any body of a request to the service is texts that can be encoded, or refused."""
+    for read in (lambda data: prediction_texts(data)[0], lambda data: translation_request(data)[0]):
+        with contextlib.suppress(UserError):
+            assert all(text.encode() is not None for text in read(read_json(body)))
+
+
+# === How cases are drawn ===
+
+_LINES = st.lists(nasty_lines(), min_size=1, max_size=6)
+_TEXTS = st.lists(nasty_texts(), min_size=1, max_size=5)
+_ATOMS = st.one_of(
+    st.sampled_from(["(", ")", "(S ", "(NP ", "/S", " ", "DT", "a", "\u00a0", "\u2028", "\r"]), nasty_texts()
+)
+_BRACKETS = st.lists(st.lists(_ATOMS, max_size=12).map("".join), min_size=1, max_size=4)
+_VALUES = st.one_of(
+    nasty_lines().map(lambda line: os.fsdecode(line.replace(b"\0", b""))),
+    st.sampled_from([str(2**63), "1" + "0" * 400, "9" * 5000, "nan", "1e999", "-1", "0", "1_0", "\u0663", "x" * 300, "a/" * 3000,
+                     "~nobody/x", "[1]", "[", "a[9]=1", "a" * 20000, "1" + "," * 9999, "_rev", "a-b", "..", "/dev/null/x"]),
+)  # fmt: skip
+_FIELDS = st.sampled_from(
+    ["beam_size", "learning_rate", "problem_weights", "best_metric", "x", "num_heads[0]", "[", "=,"]
+)
+_JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(st.characters(), max_size=5)),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.sampled_from(["text", "inputs", "instances", "model", "n_best", "signature_name"]), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+
+CHECKS = {
+    "vocabularies": Check(
+        st.tuples(st.sampled_from(sorted(ENCODER_CLASSES)), _TEXTS, _TEXTS, st.sampled_from([3, 4, 30, 300, 400])),
+        build_and_encode,
+    ),
+    "generation": Check(st.lists(st.tuples(nasty_lines(), nasty_lines()), min_size=1, max_size=6), generate_and_read),
+    "decoding": Check(st.tuples(_LINES, st.booleans(), st.integers(1, 4)), decode_lines),
+    "scoring": Check(st.lists(st.tuples(nasty_lines(), nasty_lines()), min_size=1, max_size=6), score_lines),
+    "metrics": Check(st.lists(st.tuples(nasty_texts(), nasty_texts()), min_size=1, max_size=4), judge),
+    "brackets": Check(_BRACKETS, read_brackets),
+    "flags": Check(
+        st.tuples(
+            st.sampled_from(sorted(_COMMANDS)), st.lists(st.tuples(st.integers(0, 99), _VALUES), min_size=1, max_size=2)
+        ),
+        read_flags,
+    ),
+    "hparams": Check(
+        st.lists(st.tuples(_FIELDS, _VALUES).map("=".join), max_size=3).map(",".join), override_hparams
+    ),
+    "names": Check(
+        st.tuples(_VALUES, st.dictionaries(st.sampled_from(["vocab_kind", "vocab_file", "vocab_size", "x"]), _VALUES), _VALUES),
+        look_names_up,
+    ),
+    "requests": Check(st.one_of(nasty_lines(), _JSON.map(json.dumps).map(str.encode)), read_requests),
+}  # fmt: skip

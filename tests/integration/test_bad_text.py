@@ -1,0 +1,113 @@
+"""Text that nobody cleaned, through everything that reads some: nothing is lost, nothing moves, nothing breaks down."""
+
+import os
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from t2t.cli import datagen, decoder
+from t2t.data.manifest import read_manifest
+from tests.faults.text import drawn, run_case
+from tests.faults.text_checks import CHECKS
+from tests.nasty_lines import MEGABYTE_LINES, NASTY_LINES, read_as
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = {"vocabularies": 15, "metrics": 10}
+MILLION = 1_000_000
+MOST_GROWTH = 200 * 2**20
+"""Bytes that a process may grow by over a million empty lines."""
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_some_bad_text(name):
+    """`python -m tests.faults` draws thousands."""
+    drawn(name, lambda case: run_case(name, case), EXAMPLES.get(name, 25))
+
+
+def test_no_code_splits_text_where_files_do_not():
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted((ROOT / "t2t").rglob("*.py"))
+        for number, line in enumerate(path.read_text().split("\n"), start=1)
+        if re.search(r"\.splitlines\(|\.readlines\(", line)
+    ]
+    assert found == []
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """A corpus of nasty lines on both sides, and what a line of each is read as."""
+    folder = tmp_path_factory.mktemp("nasty")
+    lines = [*NASTY_LINES, *MEGABYTE_LINES]
+    (folder / "source").write_bytes(b"\n".join(lines))
+    (folder / "target").write_bytes(b"".join(line + b"\n" for line in reversed(lines)))
+    return folder, [read_as(line) for line in lines]
+
+
+@pytest.mark.parametrize("kind", ["sentencepiece", "subword", "word_list"])
+def test_a_vocabulary_is_learnt_from_lines_of_a_megabyte(corpus, kind, tmp_path):
+    folder, texts = corpus
+    flags = [f"--{split}_{side}={folder / side}" for split in ("train", "dev") for side in ("source", "target")]
+    flags += ["--problem=text2text_files", f"--vocab_kind={kind}", "--vocab_size=600", f"--data_dir={tmp_path}"]
+    assert datagen.main(["t2t-datagen", *flags]) == 0
+    manifest = read_manifest(tmp_path / "text2text_files")
+    train, dev = manifest.split("train"), manifest.split("dev")
+    assert train.examples + sum(train.dropped.values()) == dev.examples == len(texts)
+    assert set(dev.mended) == {"NUL characters removed", "invalid UTF-8 replaced"}
+
+
+def test_a_trained_run_answers_every_line(corpus, tiny_run, tmp_path, capsys):
+    folder, texts = corpus
+    flags = [f"--decode_from_file={folder / 'source'}", f"--decode_to_file={tmp_path / 'out'}", "--decode_window=20"]
+    assert decoder.main(["t2t-decoder", f"--output_dir={tiny_run.output_dir}", *flags, "--decode_beam_size=1"]) == 0
+    answers = (tmp_path / "out").read_bytes().split(b"\n")
+    assert len(answers) == len(texts) + 1
+    assert [bool(answer) for answer in answers[:-1]].count(True) > len(texts) // 2
+    assert all(not answer for answer, text in zip(answers, texts, strict=False) if not text.strip())
+    cut = [number for number, text in enumerate(texts, start=1) if len(text.split()) > 1023]
+    assert (
+        f"cut to the 1,024 ids that max_input_length allows: {len(cut)} lines (number {cut[0]}, "
+        in capsys.readouterr().err
+    )
+
+
+# === A million empty lines ===
+
+
+def peak_of(*command, **changes):
+    """Runs a command of t2t; returns its greatest memory in bytes and what it printed."""
+    printed = subprocess.run(
+        [sys.executable, str(ROOT / "bin" / command[0]), *command[1:]], capture_output=True, check=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **changes},
+    ).stderr  # fmt: skip
+    return 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, printed
+
+
+@pytest.mark.slow
+def test_a_million_empty_lines_are_generated_and_counted(tmp_path):
+    for side in ("source", "target"):
+        (tmp_path / side).write_bytes(b"a b\n" * (MILLION + 1) + b"\n" * MILLION)
+        (tmp_path / f"dev.{side}").write_bytes(b"\n" * 9 + b"a b\n")
+    flags = [f"--train_{side}={tmp_path / side}" for side in ("source", "target")]
+    flags += [f"--dev_{side}={tmp_path / 'dev'}.{side}" for side in ("source", "target")]
+    memory, _ = peak_of(
+        "t2t-datagen", *flags, "--problem=text2text_files", "--vocab_kind=byte", f"--data_dir={tmp_path}/data"
+    )
+    train = read_manifest(tmp_path / "data" / "text2text_files").split("train")
+    assert (train.examples, train.dropped) == (MILLION + 1, {"with an empty side": MILLION})
+    assert memory < 2 * MOST_GROWTH
+
+
+@pytest.mark.slow
+def test_a_million_empty_lines_are_decoded(tiny_run, tmp_path):
+    peaks = []
+    for lines in (10, MILLION):
+        (tmp_path / "in").write_bytes(b"\n" * lines)
+        flags = [f"--decode_from_file={tmp_path / 'in'}", f"--decode_to_file={tmp_path / 'out'}"]
+        peaks.append(peak_of("t2t-decoder", f"--output_dir={tiny_run.output_dir}", *flags)[0])
+        assert (tmp_path / "out").read_bytes() == b"\n" * lines
+    assert peaks[1] - peaks[0] < MOST_GROWTH

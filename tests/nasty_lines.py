@@ -1,0 +1,74 @@
+"""Lines that text files of the world hold and programs stumble over, as bytes without their end; and ways to draw them.
+
+None holds a line end, begins as a packed file does or as one of UTF-16: what a file is, its first bytes say.
+"""
+
+from collections import Counter
+
+from hypothesis import strategies as st
+
+from t2t.text.lines import clean_line
+
+BLANK = [b"", b" ", b"\t", b"  \t ", "\u00a0".encode(), "\u3000\u2007\u202f\u180e".encode(), b"\x0b\x0c"]
+"""Nothing, and white space that is not all ASCII."""
+
+FALSE_LINE_ENDS = [
+    b"\r", b"a\rb", b"a\r", b"\ra", b"a\x0bb\x0cc", b"a\x1cb\x1dc\x1ed\x1f", "a\x85b".encode(), "\x85".encode(),
+    "\u2028".encode(), "a\u2028b\u2029c".encode(),
+]  # fmt: skip
+"""Where str.splitlines and some editors end a line, and files do not."""
+
+DAMAGED = [
+    b"\0", b"a\0b", b"\0\0", b"a\xff", b"\x80abc", b"\xc0\x80", b"\xe2\x28\xa1", b"\xf4\x90\x80\x80", b"a\xed\xa0\x80b",
+    b"\xed\xb0\x80", b"\xed\xa0\xbd\xed\xb8\x80", b"caf\xe9", b"\xef\xbb", b"\xe4\xb8",
+]  # fmt: skip
+"""NULs; bytes that are no UTF-8, among them halves of surrogate pairs and characters cut short."""
+
+MARKS = [b"\xef\xbb\xbf", b"a\xef\xbb\xbfb", b"\xef\xbb\xbf\xef\xbb\xbfa"]
+"""Byte-order marks."""
+
+SCRIPTS = [
+    text.encode()
+    for text in (
+        "\u05e9\u05dc\u05d5\u05dd \u202eabc\u202c", "\u0627\u0644\u0633\u0644\u0627\u0645 12", "a\u200bb\u200c\u200d\u2060",
+        "e" + "\u0301" * 50, "\u0301", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\ue000\U000f0000\U0010ffff",
+        "\uffff\ufdd0\ufffe", "\u01c5\u0130\u0131\u00df\ufb01", "\u0663\u00b2\u2460 \u00bd", "\ufffd\ufffc\u3013",
+        "\x1b[31mred\x1b[0m \x7f\x01\b",
+    )
+]  # fmt: skip
+"""From right to left, zero-width, combining, private, no characters at all, odd digits and cases, control codes."""
+
+NOTATION = [
+    *(b"<pad>", b"</s>", b"<EOS>", b"<pad> </s> <unk> <EOS> <s> UNK <UNK> <pad>_ <EOS>_", b"UNK", b"<0x41>"),
+    *(text.encode() for text in ("\u2581", "\u2581a\u2581 b \u2581", "\u241b0\u241b1\u241b", "\u2585 \u2585\u2585")),
+    *(b"\\", b"_", b"\\u \\\\ _ __ \\_ \\233; \\99999999; \\;", b"'", b"\"", b"'\"`` ''\"", b"''", b"\"\""),
+    *(b"(((((", b")))))", b"() ( ) [ ] { }", b"(S (NP (DT A) (NN dog)) (VP runs", b"-LRB- -RRB-", b"(TOP (S (X y)))"),
+    *(b"%s %d {} {0} $HOME `ls`", b"--help", b"-", b"0", b"{\"a\": 1}", b"&lt;&amp;<script>", b"a=b,c=[d]"),
+    *(b"a\tb", b"a\tb\tc\td\te", b"\ta", b"a\t"),
+]  # fmt: skip
+"""What vocabularies, trees, formats and shells write in."""
+
+LONG = [b"x" * 3000, "\u4e2d".encode() * 1000, b"a " * 1500, b"(" * 3000, b"(A " * 500 + b"x" + b")" * 500, b" " * 3000]
+
+NASTY_LINES = [*BLANK, *FALSE_LINE_ENDS, *DAMAGED, *MARKS, *SCRIPTS, *NOTATION, *LONG]
+
+MEGABYTE_LINES = [
+    b"x" * 2**20, b"a b " * 2**18, "\u4e2d".encode() * 2**18, b"(" * 2**20, b" " * 2**20, b"_" * 2**20, b"\xff" * 2**20,
+    b"(A " * 2**17 + b"x" + b")" * 2**17,
+]  # fmt: skip
+
+
+def read_as(line: bytes) -> str:
+    """Returns the text that is read of a line in the midst of a file."""
+    return clean_line(line.removesuffix(b"\r"), Counter())
+
+
+def nasty_lines():
+    """A strategy for lines: those above, bytes, and texts."""
+    drawn = st.one_of(st.binary(max_size=12), st.text(max_size=12).map(str.encode))
+    return st.one_of(st.sampled_from(NASTY_LINES), drawn.map(lambda line: line.replace(b"\n", b"")))
+
+
+def nasty_texts():
+    """A strategy for texts as they are read of such lines."""
+    return nasty_lines().map(read_as)
