@@ -30,7 +30,7 @@ MARKS = [b"\xef\xbb\xbf", b"a\xef\xbb\xbfb", b"\xef\xbb\xbf\xef\xbb\xbfa"]
 SCRIPTS = [
     text.encode()
     for text in (
-        "\u05e9\u05dc\u05d5\u05dd \u202eabc\u202c", "\u0627\u0644\u0633\u0644\u0627\u0645 12", "a\u200bb\u200c\u200d\u2060",
+        "\u05e9\u05dc\u05d5\u05dd \u202eabc\u202c", "\u0627\u0644\u0633 12", "a\u200bb\u200c\u200d\u2060",
         "e" + "\u0301" * 50, "\u0301", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\ue000\U000f0000\U0010ffff",
         "\uffff\ufdd0\ufffe", "\u01c5\u0130\u0131\u00df\ufb01", "\u0663\u00b2\u2460 \u00bd", "\ufffd\ufffc\u3013",
         "\x1b[31mred\x1b[0m \x7f\x01\b",

@@ -304,5 +304,6 @@ class Translator:
 
     def _finished(self, source: str, ids: tuple[int, ...]) -> tuple[str, bool]:
         is_class = self.model.spec.targets.kind == FeatureKind.LABEL
-        finished = self.problem.finish(without_surrogates(source), self.problem.decode_target(ids[0] if is_class else ids))
+        output = self.problem.decode_target(ids[0] if is_class else ids)
+        finished = self.problem.finish(without_surrogates(source), output)
         return finished.text, finished.mended

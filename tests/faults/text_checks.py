@@ -3,27 +3,21 @@
 The functions run in an empty folder.
 """
 
-import contextlib
 import dataclasses
-import io
 import json
 import math
-import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from hypothesis import strategies as st
 
-from t2t.checkpoints.store import CheckpointStore
-from t2t.cli import avg_all, bleu, datagen, decoder, eval, evalb, exporter, importer, trainer, vocab
+from t2t.cli import bleu, evalb
 from t2t.data.generate import generate
 from t2t.data.reader import SplitReader
 from t2t.decoding.search import SearchSettings
-from t2t.errors import T2TError, UserError
+from t2t.errors import UserError
 from t2t.file_decoding.job import Job, decode_file
 from t2t.file_decoding.scoring import score_file
 from t2t.file_decoding.windows import FileJob
@@ -34,14 +28,20 @@ from t2t.metrics.moses import moses_bleu
 from t2t.problems.text_files import Text2TextFiles
 from t2t.problems.treebank.linearisation import restored, words_of
 from t2t.problems.treebank.reading import sample_of
-from t2t.runs.names import Request, hparams_named, problems_of
-from t2t.serving.requests import prediction_texts, read_json, translation_request
 from t2t.text import ENCODER_CLASSES
 from t2t.text.byte import ByteEncoder
 from t2t.text.files import read_vocabulary
 from t2t.text.lines import on_one_line
-from t2t.text.token import TokenEncoder
 from t2t.text.trees import Malformed, parse_tree, read_trees, write_tree
+from tests.faults.command_lines import (
+    COMMANDS,
+    look_names_up,
+    override_hparams,
+    read_flags,
+    read_requests,
+    run_command,
+    values,
+)
 from tests.nasty_lines import nasty_lines, nasty_texts, read_as
 
 
@@ -93,7 +93,8 @@ def generate_and_read(pairs: list[tuple[bytes, bytes]]) -> None:
     try:
         manifest = generate(problem, "data", "raw", workers=1)
     except UserError as error:
-        assert "more than half of the training data" in str(error)
+        if "more than half of the training data" not in str(error):
+            raise
         return
     record = manifest.split("train")
     assert record.examples + sum(record.dropped.values()) == manifest.split("dev").examples == len(pairs)
@@ -177,8 +178,8 @@ def judge(pairs: list[tuple[str, str]]) -> None:
     moses_bleu(hypotheses, references)
     for name, lines in (("hyp", hypotheses), ("ref", references)):
         Path(name).write_text("".join(on_one_line(line) + "\n" for line in lines), encoding="utf-8", newline="\n")
-    assert _run(bleu, "--translation=hyp", "--reference=ref", "--chrf") == 0
-    assert _run(evalb, "ref", "hyp") in (0, 1)
+    assert run_command(bleu, "--translation=hyp", "--reference=ref", "--chrf") == 0
+    assert run_command(evalb, "ref", "hyp") in (0, 1)
 
 
 def read_brackets(lines: list[str]) -> None:
@@ -196,70 +197,6 @@ def read_brackets(lines: list[str]) -> None:
             assert tree.words() == words
 
 
-# === Command lines ===
-
-_COMMANDS = {
-    "t2t-datagen": (datagen, "--data_dir=data"),
-    "t2t-trainer": (trainer, "--data_dir=data", "--output_dir=none", "--model=transformer"),
-    "t2t-decoder": (decoder, "--output_dir=none"),
-    "t2t-eval": (eval, "--output_dir=none"),
-    "t2t-exporter": (exporter, "--output_dir=none"),
-    "t2t-import": (importer, "--t2t_dir=none"),
-    "t2t-avg-all": (avg_all, "--output_dir=none"),
-    "t2t-vocab": (vocab, "--vocab_file=none"),
-    "t2t-bleu": (bleu, "--translation=none", "--reference=none"),
-    "t2t-evalb": (evalb, "--gold=none", "--test=none"),
-}  # fmt: skip
-
-
-def read_flags(case: tuple[str, list[tuple[int, str]]]) -> None:
-    """Any value of any flag, of a command that would find nothing, is one line on standard error."""
-    name, drawn = case
-    module, *base = _COMMANDS[name]
-    known = [flag for flag in module.build_flags() if len(flag) > 1]
-    given = {known[number % len(known)]: value for number, value in drawn}
-    kept = [flag for flag in base if flag[2:].partition("=")[0] not in given]
-    _run(module, *(f"--{flag}={value}" for flag, value in given.items()), *kept)
-
-
-def _run(module: Any, *arguments: str) -> int:
-    """Runs a command without standard input; returns its status after a look at what it printed."""
-    outputs = [io.TextIOWrapper(io.BytesIO(), "utf-8", errors) for errors in ("strict", "backslashreplace")]
-    with (
-        contextlib.redirect_stdout(outputs[0]),
-        contextlib.redirect_stderr(outputs[1]),
-        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO())),
-    ):
-        status = module.main(["t2t-command", *arguments])
-    outputs[1].flush()
-    errors = outputs[1].buffer.getvalue().decode().split("\n")
-    assert status in (0, 1, 2)
-    assert status != 2 or sum(line.startswith("t2t-command: error: ") for line in errors) == 1
-    return status
-
-
-def override_hparams(text: str) -> None:
-    """Any text for --hparams is read or refused."""
-    with contextlib.suppress(UserError):
-        hparams_named("transformer_tiny").override(text).freeze()
-
-
-def look_names_up(case: tuple[str, dict[str, str], str]) -> None:
-    """Any names and options are found or refused."""
-    problem, options, checkpoint = case
-    with contextlib.suppress(UserError):
-        problems_of(Request(problem=problem, problem_options=options))
-    with contextlib.suppress(T2TError, OSError):  # names that no file may have; commands say so in a line
-        CheckpointStore(Path("checkpoints")).find(checkpoint)
-
-
-def read_requests(body: bytes) -> None:
-    """Any body of a request to the service is texts that can be encoded, or refused."""
-    for read in (lambda data: prediction_texts(data)[0], lambda data: translation_request(data)[0]):
-        with contextlib.suppress(UserError):
-            assert all(text.encode() is not None for text in read(read_json(body)))
-
-
 # === How cases are drawn ===
 
 _LINES = st.lists(nasty_lines(), min_size=1, max_size=6)
@@ -268,18 +205,13 @@ _ATOMS = st.one_of(
     st.sampled_from(["(", ")", "(S ", "(NP ", "/S", " ", "DT", "a", "\u00a0", "\u2028", "\r"]), nasty_texts()
 )
 _BRACKETS = st.lists(st.lists(_ATOMS, max_size=12).map("".join), min_size=1, max_size=4)
-_VALUES = st.one_of(
-    nasty_lines().map(lambda line: os.fsdecode(line.replace(b"\0", b""))),
-    st.sampled_from([str(2**63), "1" + "0" * 400, "9" * 5000, "nan", "1e999", "-1", "0", "1_0", "\u0663", "x" * 300, "a/" * 3000,
-                     "~nobody/x", "[1]", "[", "a[9]=1", "a" * 20000, "1" + "," * 9999, "_rev", "a-b", "..", "/dev/null/x"]),
-)  # fmt: skip
 _FIELDS = st.sampled_from(
     ["beam_size", "learning_rate", "problem_weights", "best_metric", "x", "num_heads[0]", "[", "=,"]
 )
 _JSON = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(st.characters(), max_size=5)),
     lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["text", "inputs", "instances", "model", "n_best", "signature_name"]), inner, max_size=3),
+    | st.dictionaries(st.sampled_from(["text", "inputs", "instances", "model", "n_best", "x"]), inner, max_size=3),
     max_leaves=6,
 )  # fmt: skip
 
@@ -295,15 +227,15 @@ CHECKS = {
     "brackets": Check(_BRACKETS, read_brackets),
     "flags": Check(
         st.tuples(
-            st.sampled_from(sorted(_COMMANDS)), st.lists(st.tuples(st.integers(0, 99), _VALUES), min_size=1, max_size=2)
+            st.sampled_from(sorted(COMMANDS)), st.lists(st.tuples(st.integers(0, 99), values()), min_size=1, max_size=2)
         ),
         read_flags,
     ),
     "hparams": Check(
-        st.lists(st.tuples(_FIELDS, _VALUES).map("=".join), max_size=3).map(",".join), override_hparams
+        st.lists(st.tuples(_FIELDS, values()).map("=".join), max_size=3).map(",".join), override_hparams
     ),
     "names": Check(
-        st.tuples(_VALUES, st.dictionaries(st.sampled_from(["vocab_kind", "vocab_file", "vocab_size", "x"]), _VALUES), _VALUES),
+        st.tuples(values(), st.dictionaries(st.sampled_from(["vocab_kind", "vocab_file", "x"]), values()), values()),
         look_names_up,
     ),
     "requests": Check(st.one_of(nasty_lines(), _JSON.map(json.dumps).map(str.encode)), read_requests),

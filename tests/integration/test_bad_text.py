@@ -5,12 +5,20 @@ import re
 import resource
 import subprocess
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from t2t.cli import datagen, decoder
 from t2t.data.manifest import read_manifest
+from t2t.errors import UserError
+from t2t.hparams.override import merge_overrides, parse_overrides
+from t2t.metrics.brackets import bracket_f1
+from t2t.problems.treebank.linearisation import restored
+from t2t.problems.treebank.reading import sample_of
+from t2t.text.trees import parse_tree, write_tree
 from tests.faults.text import drawn, run_case
 from tests.faults.text_checks import CHECKS
 from tests.nasty_lines import MEGABYTE_LINES, NASTY_LINES, read_as
@@ -73,6 +81,26 @@ def test_a_trained_run_answers_every_line(corpus, tiny_run, tmp_path, capsys):
         f"cut to the 1,024 ids that max_input_length allows: {len(cut)} lines (number {cut[0]}, "
         in capsys.readouterr().err
     )
+
+
+def test_a_tree_of_any_depth_takes_no_longer_than_it_is():
+    depth = 2**16
+    text = "(A " * depth + "(B x)" + ")" * depth
+    tree = parse_tree(text)
+    assert write_tree(tree) == text
+    sample = sample_of(tree, Counter())
+    assert str(restored(["x"], sample["targets"])) == f"(TOP {text})"
+    assert bracket_f1([text], [text]).value == 100.0
+
+
+def test_a_wrong_hparam_is_refused_at_once():
+    """However long it is: no text takes time that grows with its square."""
+    for text in ("a" * 10**6, "steps=" + " " * 10**6 + "[", "steps" + " " * 10**6, "steps=1" + "," * 10**6):
+        began = time.process_time()
+        with pytest.raises(UserError):
+            parse_overrides(text, {"steps": 1}, {"steps": 1})
+        assert merge_overrides(text, text)
+        assert time.process_time() - began < 5
 
 
 # === A million empty lines ===

@@ -5,7 +5,7 @@ Labelled bracketing: Black et al. 1991 (PARSEVAL), in the form of S. Sekine and 
 
 import dataclasses
 import enum
-from collections import defaultdict
+from collections import defaultdict, deque
 
 from t2t.metrics.brackets.parameters import Parameters
 from t2t.metrics.brackets.quotes import put_back_quotes
@@ -123,23 +123,25 @@ def _that_count(sentence: Sentence) -> int:
 def _match(comparison: Comparison, parameters: Parameters) -> int:
     """Pairs each gold bracket, in order, with the first free one of the test of its span and label."""
     gold, test = comparison.gold, comparison.test
-    by_span: dict[tuple[int, int], list[Bracket]] = defaultdict(list)
+    free: dict[tuple[int, int], deque[Bracket]] = defaultdict(deque)
     for bracket in test.brackets:
-        by_span[bracket.start, bracket.end].append(bracket)
+        if bracket.result == Result.WRONG:
+            free[bracket.start, bracket.end].append(bracket)
     matched, labelled_otherwise = 0, set()
     for bracket in gold.brackets:
         if bracket.result == Result.DELETED:
             continue
-        same_span = [one for one in by_span[bracket.start, bracket.end] if one.result == Result.WRONG]
-        for one in same_span:
+        same_span = free[bracket.start, bracket.end]
+        if not same_span:
+            comparison.mismatches.append((Mismatch.BRACKET, gold, bracket))
+        for place, one in enumerate(same_span):
             if not parameters.labeled or parameters.same_label(bracket.label, one.label):
                 bracket.result = one.result = Result.RIGHT
                 matched += 1
+                del same_span[place]
                 break
             comparison.mismatches.append((Mismatch.LABEL, gold, bracket))
             labelled_otherwise.add(id(one))
-        if not same_span:
-            comparison.mismatches.append((Mismatch.BRACKET, gold, bracket))
     for bracket in test.brackets:
         if bracket.result == Result.WRONG and id(bracket) not in labelled_otherwise:
             comparison.mismatches.append((Mismatch.EXTRA, test, bracket))
@@ -148,12 +150,20 @@ def _match(comparison: Comparison, parameters: Parameters) -> int:
 
 def _crossing(comparison: Comparison) -> int:
     """Counts brackets of the test that overlap a gold bracket, neither lying in the other."""
-    gold = [bracket for bracket in comparison.gold.brackets if bracket.result != Result.DELETED]
+    first_of_span: dict[tuple[int, int], Bracket] = {}
+    for bracket in comparison.gold.brackets:
+        if bracket.result != Result.DELETED:
+            first_of_span.setdefault((bracket.start, bracket.end), bracket)
+    crossed_by: dict[tuple[int, int], Bracket | None] = {}
     crossing, last = 0, None
     for bracket in comparison.test.brackets:
         if bracket.result == Result.DELETED:
             continue
-        crossed = next((one for one in gold if _overlap(one, bracket) or _overlap(bracket, one)), None)
+        span = (bracket.start, bracket.end)
+        if span not in crossed_by:
+            crossing_it = (one for one in first_of_span.values() if _overlap(one, bracket) or _overlap(bracket, one))
+            crossed_by[span] = next(crossing_it, None)
+        crossed = crossed_by[span]
         if crossed is None:
             continue
         crossing += 1
