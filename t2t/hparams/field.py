@@ -6,6 +6,9 @@ from typing import Any
 
 from t2t.errors import UserError
 
+LARGEST = 2**31 - 1
+"""No number of anything is larger: tensors count in 32 bits."""
+
 
 @dataclasses.dataclass(frozen=True)
 class UsedWhen:
@@ -60,6 +63,8 @@ def complaint(field: dataclasses.Field, value: Any) -> str:
         return asked + f"use one of {', '.join(map(str, rules['choices']))}"
     if isinstance(value, float) and not math.isfinite(value):
         return asked + f"it is a finite number; {rules['doc']}"
+    if type(value) is int and abs(value) > LARGEST:
+        return asked + f"it is at most {LARGEST:,}; {rules['doc']}"
     if rules["minimum"] is not None and value < rules["minimum"]:
         return asked + f"it is at least {rules['minimum']}; {rules['doc']}"
     if rules["maximum"] is not None and value > rules["maximum"]:

@@ -14,7 +14,6 @@ _ASSIGNMENT = re.compile(
     r"\s*(?P<name>[A-Za-z][\w.]*)(?:\[\s*(?P<index>\d{1,9})\s*\])?\s*=\s*+"
     r"(?:\[(?P<list>[^\]]*)\]\s*+|(?P<value>[^,\[]*+))(?:,|$)"  # possessive, so that no text takes long to refuse
 )
-_LARGEST = 2**63 - 1
 _BOOLS = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
 
 
@@ -101,8 +100,8 @@ def _scalar(name: str, kind: type, text: str) -> Any:
     if kind is bool and text in _BOOLS:
         return _BOOLS[text]
     try:
-        if kind is int and abs(number := int(text)) <= _LARGEST:
-            return number
+        if kind is int:
+            return int(text)
         if kind is float and math.isfinite(number := float(text)):
             return number
     except ValueError:

@@ -160,6 +160,8 @@ def test_a_name_of_a_section_is_refused():
     ("changes", "complaint"),
     [
         ({"hidden_size": 0}, "hparam hidden_size=0: it is at least 1; Width D of the hidden states, in channels."),
+        ({"hidden_size": 2**31}, "hparam hidden_size=2147483648: it is at most 2,147,483,647; Width D of the hidden "
+         "states, in channels."),
         ({"label_smoothing": 1.0}, "hparam label_smoothing=1.0: it is at most 0.99; Probability mass e spread evenly "
          "over the vocabulary, a fraction."),
         ({"optimizer": "adem"}, "hparam optimizer='adem': use one of adam, adamw, adamax, sgd, adafactor, lamb"),

@@ -85,6 +85,10 @@ def test_an_element_changes_the_present_list_not_the_default():
         ("rate=", "hparam rate=: not of type float; give a value such as 0.1"),
         *[(f"flag={text}", f"hparam flag={text}: not of type bool; give a value such as true or false")
           for text in ("yes", "TRUE", "2", "", "t")],
+        ("steps=" + "9" * 5000, f"hparam steps={'9' * 5000}: not of type int; give a value such as 4"),
+        ("rate=1e999", "hparam rate=1e999: not of type float; give a value such as 0.1"),
+        ("sizes[9999999999]=1", "--hparams='sizes[9999999999]=1': cannot read 'sizes[9999999999]=1'; write name=value,"
+         "name=[v1,v2]"),
         ("sizes=[1,x]", "hparam sizes=x: not of type int; give a value such as 4"),
         ("sizes[0]=1.5", "hparam sizes=1.5: not of type int; give a value such as 4"),
         # lists and single values

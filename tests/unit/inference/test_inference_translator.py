@@ -187,6 +187,12 @@ def test_running_out_of_memory_says_of_what_and_what_to_do(error, monkeypatch):
     )
 
 
+def test_half_of_a_surrogate_pair_is_text_that_cannot_be_read(translator):
+    halves, replaced = ["a \ud800 b", "\udc80"], ["a \ufffd b", "\ufffd"]
+    assert as_ids(translator.translate(halves)) == as_ids(translator.translate(replaced))
+    assert translator.encode(halves) == translator.encode(replaced)
+
+
 def test_progress_adds_up_to_the_sentences(translator):
     done = []
     translator.translate_ids([WORDS.encode(text) for text in TEXTS], on_done=done.append, decode_batch_size=9)

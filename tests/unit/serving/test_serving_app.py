@@ -79,6 +79,7 @@ def test_lines_of_plain_text_give_lines(client, translator):
     assert answer.text == "\n".join(expected) + "\n"
     assert client.post("/translate", content="a b c", headers=plain).text == expected[0]
     assert client.post("/translate", content=b"a \xff", headers=plain).status_code == 200
+    assert client.post("/translate", content="a b c\r\nd\r\n", headers=plain).text == "\n".join(expected[:2]) + "\n"
 
 
 def test_models_are_told_apart_by_name(client):
@@ -149,6 +150,7 @@ MISTAKES = [
         404,
         "model 'none' is not served; .*there are letters, other, alone",
     ),
+    ("/translate", {"text": "a", "model": ["x"]}, 404, r"model \['x'\] is not served"),
 ]
 
 

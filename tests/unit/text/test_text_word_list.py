@@ -25,6 +25,14 @@ def test_unknown_words_are_the_lists_own(unknown):
     assert WordListEncoder(["<pad>", "<EOS>", unknown, "a"]).encode("x a") == [2, 3]
 
 
+def test_reserved_words_in_a_text_are_unknown_and_do_not_end_it():
+    encoder = WordListEncoder(["<pad>", "<EOS>", "a", "UNK"])
+    assert encoder.encode("a <EOS> <pad> a") == [2, 3, 3, 2]
+    assert encoder.decode(encoder.encode("a <EOS> a")) == "a UNK a"
+    with pytest.raises(UserError, match=r"word list: '<EOS>' is not on it"):
+        WordListEncoder(["<pad>", "<EOS>", "a"]).encode("a <EOS>")
+
+
 def test_an_unknown_word_without_a_name_for_it():
     with pytest.raises(UserError, match=r"word list: 'x' is not on it, and it has no UNK for unknown words; add"):
         WordListEncoder(["<pad>", "<EOS>", "a"]).encode("a x")

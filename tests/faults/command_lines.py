@@ -1,0 +1,91 @@
+"""What may be asked of bad values on command lines and in requests, in an empty folder: see `text_checks`."""
+
+import contextlib
+import io
+import os
+import sys
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from hypothesis import strategies as st
+
+from t2t.checkpoints.store import CheckpointStore
+from t2t.cli import avg_all, bleu, datagen, decoder, eval, evalb, exporter, importer, trainer, vocab
+from t2t.errors import T2TError, UserError
+from t2t.runs.names import Request, hparams_named, problems_of
+from t2t.serving.requests import prediction_texts, read_json, translation_request
+from tests.nasty_lines import nasty_lines
+
+ODD_VALUES = [
+    str(2**63), "1" + "0" * 400, "9" * 5000, "nan", "1e999", "-1", "0", "1_0", "\u0663", "x" * 300, "a/" * 3000,
+    "~nobody/x", "[1]", "[", "a[9]=1", "a" * 20000, "1" + "," * 9999, "_rev", "a-b", "..", "/dev/null/x",
+]  # fmt: skip
+
+
+def values():
+    """A strategy for what a command line may hold; a process is given no NULs."""
+    drawn = nasty_lines().map(lambda line: os.fsdecode(line.replace(b"\0", b"")))
+    return st.one_of(drawn, st.sampled_from(ODD_VALUES))
+
+
+COMMANDS = {
+    "t2t-datagen": (datagen, "--data_dir=data"),
+    "t2t-trainer": (trainer, "--data_dir=data", "--output_dir=none", "--model=transformer"),
+    "t2t-decoder": (decoder, "--output_dir=none"),
+    "t2t-eval": (eval, "--output_dir=none"),
+    "t2t-exporter": (exporter, "--output_dir=none"),
+    "t2t-import": (importer, "--t2t_dir=none"),
+    "t2t-avg-all": (avg_all, "--output_dir=none"),
+    "t2t-vocab": (vocab, "--vocab_file=none"),
+    "t2t-bleu": (bleu, "--translation=none", "--reference=none"),
+    "t2t-evalb": (evalb, "--gold=none", "--test=none"),
+}  # fmt: skip
+
+
+def read_flags(case: tuple[str, list[tuple[int, str]]]) -> None:
+    """Any value of any flag, of a command that would find nothing, is one line on standard error."""
+    name, drawn = case
+    module, *base = COMMANDS[name]
+    known = [flag for flag in module.build_flags() if len(flag) > 1]
+    given = {known[number % len(known)]: value for number, value in drawn}
+    kept = [flag for flag in base if flag[2:].partition("=")[0] not in given]
+    run_command(module, *(f"--{flag}={value}" for flag, value in given.items()), *kept)
+
+
+def run_command(module: Any, *arguments: str) -> int:
+    """Runs a command without standard input; returns its status after a look at what it printed."""
+    outputs = [io.TextIOWrapper(io.BytesIO(), "utf-8", errors) for errors in ("strict", "backslashreplace")]
+    with (
+        contextlib.redirect_stdout(outputs[0]),
+        contextlib.redirect_stderr(outputs[1]),
+        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO())),
+    ):
+        status = module.main(["t2t-command", *arguments])
+    outputs[1].flush()
+    errors = outputs[1].buffer.getvalue().decode().split("\n")
+    assert status in (0, 1, 2)
+    assert status != 2 or sum(line.startswith("t2t-command: error: ") for line in errors) == 1
+    return status
+
+
+def override_hparams(text: str) -> None:
+    """Any text for --hparams is read or refused."""
+    with contextlib.suppress(UserError):
+        hparams_named("transformer_tiny").override(text).freeze()
+
+
+def look_names_up(case: tuple[str, dict[str, str], str]) -> None:
+    """Any names and options are found or refused."""
+    problem, options, checkpoint = case
+    with contextlib.suppress(UserError):
+        problems_of(Request(problem=problem, problem_options=options))
+    with contextlib.suppress(T2TError, OSError):  # names that no file may have; commands say so in a line
+        CheckpointStore(Path("checkpoints")).find(checkpoint)
+
+
+def read_requests(body: bytes) -> None:
+    """Any body of a request to the service is texts that can be encoded, or refused."""
+    for read in (lambda data: prediction_texts(data)[0], lambda data: translation_request(data)[0]):
+        with contextlib.suppress(UserError):
+            assert all(text.encode() is not None for text in read(read_json(body)))
