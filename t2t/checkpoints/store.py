@@ -202,7 +202,7 @@ class CheckpointStore:
             raise UserError(self._unknown(text))
         if text == LATEST:
             raise UserError(self._unknown(text))
-        name = step_name(int(text)) if text.isdecimal() else text
+        name = step_name(int(text)) if re.fullmatch("[0-9]{1,18}", text) else text
         if name in self._names():
             return self._folder_of(name)
         return self._find_path(text)

@@ -1,5 +1,7 @@
 """`t2t-avg-all`: averages checkpoints of a run into one."""
 
+import re
+
 from absl import flags
 
 from t2t.checkpoints.averaging import average_checkpoints, last_steps
@@ -48,7 +50,7 @@ def main(values: flags.FlagValues) -> int:
 
 def _steps(asked: list[str]) -> list[int]:
     for text in asked:
-        if not text.strip().isdecimal():
+        if not re.fullmatch("[0-9]{1,18}", text.strip()):
             raise UserError(f"--checkpoints: {text!r} is no step; give numbers of updates, e.g. --checkpoints=100,200")
     steps = [int(text) for text in asked]
     if len(set(steps)) < len(steps):
