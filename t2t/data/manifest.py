@@ -110,7 +110,8 @@ class Manifest:
         }
         if not self.raw_files:
             del plain["raw_files"]
-        return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+        text = json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+        return text.encode("utf-8", "backslashreplace").decode()  # names of files may be no Unicode, JSON has escapes
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> "Manifest":
