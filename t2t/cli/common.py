@@ -54,6 +54,8 @@ def command(
         @functools.wraps(body)
         def main(argv: list[str] | None = None) -> int:
             argv = list(sys.argv if argv is None else argv)
+            if hasattr(sys.stdout, "reconfigure"):
+                sys.stdout.reconfigure(errors="backslashreplace")  # what cannot be shown ends nothing
             return _guarded(
                 os.path.basename(argv[0]), lambda: _read_and_run(body, build_flags(), argv, usage, positional)
             )

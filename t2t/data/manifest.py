@@ -163,7 +163,8 @@ class Manifest:
 
 
 def _text(plain: dict[str, Any]) -> str:
-    return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+    return text.encode("utf-8", "backslashreplace").decode()  # names of files may be no Unicode, JSON has escapes
 
 
 def _plain_split(split: SplitRecord) -> dict[str, Any]:

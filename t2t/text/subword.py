@@ -26,6 +26,8 @@ _RESERVED_FORMS = (("<pad>_", "<pad>", ""), ("<EOS>_", "<EOS>", ""))
 _CACHED_TOKENS = 1 << 18
 _CACHED_LENGTH = 64
 """Longer tokens seldom come again."""
+_LEARNT_LENGTH = 1000
+"""Characters of a token that pieces are learnt from; what is longer is no word, and would take hours to count."""
 
 
 class SubwordEncoder(TextEncoder):
@@ -110,7 +112,7 @@ class SubwordEncoder(TextEncoder):
         """
         counts: Counter[str] = Counter()
         for line in lines:
-            counts.update(tokenize(line))
+            counts.update(token[:_LEARNT_LENGTH] for token in tokenize(line))
         if not counts:
             raise UserError("subword vocabulary: the training text is empty; check the corpus")
         learnt = learn_pieces(counts, size)

@@ -28,7 +28,7 @@ FROM_FILES = [name for name in NAMES if name not in SELF_MADE and "Datasets" not
 """Problems that need files which they do not fetch themselves."""
 TWO_TEXTS = [name for name in NAMES if getattr(problem_named(name), "text_features", ()) == (INPUTS, TARGETS)]
 """Problems both sides of which are text."""
-SAMPLES = 100
+SAMPLES = 120
 VOCABULARY_SAMPLES = 2000
 
 
