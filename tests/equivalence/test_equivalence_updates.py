@@ -3,6 +3,9 @@
 Legend: B batch, S source length, T target length.
 """
 
+import gc
+import weakref
+
 import keras
 import numpy as np
 import pytest
@@ -110,6 +113,21 @@ def test_noise_is_clipped_with_the_gradient_and_does_not_save_what_is_not_finite
     step = slope_step(gradient_noise=0.1)
     assert not bool(step([[slopes([np.nan, 0.0])]], 1, 0.1).finite)
     np.testing.assert_array_equal(weights(step), [0.0, 0.0])
+
+
+def test_no_rate_outlives_its_update():
+    """TensorFlow would keep a tensor of every Python number that it is given: two kilobytes an update."""
+
+    class Rate(float):
+        __slots__ = ("__weakref__",)
+
+    step, rate = slope_step(), Rate(0.25)
+    step([[slopes([2.0, 4.0])]], 1, rate)
+    np.testing.assert_array_equal(weights(step), [-0.5, -1.0])
+    held = weakref.ref(rate)
+    del rate
+    gc.collect()
+    assert held() is None
 
 
 def test_every_replica_holds_the_same_weights():
