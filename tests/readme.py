@@ -68,6 +68,10 @@ def shortened(commands: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+_SECONDS = 1200
+"""A block that takes longer hangs."""
+
+
 def execute(language: str, text: str, folder: Path) -> subprocess.CompletedProcess:
     """Runs a block as a newcomer would: a home of one's own, the commands of this interpreter's environment on PATH.
 
@@ -84,7 +88,14 @@ def execute(language: str, text: str, folder: Path) -> subprocess.CompletedProce
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8"}
     return subprocess.run(
-        command, input=text, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False
+        command,
+        input=text,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=_SECONDS,
     )
 
 

@@ -308,11 +308,14 @@ class SendSignal(Step):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_ends_training_after_the_update_and_is_given_back(number):
-    before = signal.getsignal(number)
-    signals, run = StopOnSignal(), trainer(SendSignal(number, 2), train_steps=9)
-    run.fit([signals])
-    assert (run.update, signals.received) == (2, number)
-    assert signal.getsignal(number) is before
+    before = signal.signal(number, signal.SIG_DFL)  # the tests may run under nohup
+    try:
+        signals, run = StopOnSignal(), trainer(SendSignal(number, 2), train_steps=9)
+        run.fit([signals])
+        assert (run.update, signals.received) == (2, number)
+        assert signal.getsignal(number) is signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
 
 
 def test_a_signal_that_is_ignored_ends_nothing():
