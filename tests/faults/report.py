@@ -13,7 +13,7 @@ class Row:
     injected: int = 0
     survived: int = 0
     seconds: float = 0.0
-    """Of wall time, all injections together."""
+    """Of wall time, all injections together; 0 where they were not timed."""
     failures: list[str] = dataclasses.field(default_factory=list)
     """What went wrong, one line for each injection that was not survived."""
     note: str = ""
@@ -28,7 +28,7 @@ class Row:
             self.failures.append(wrong)
 
     def __str__(self) -> str:
-        each = f"{self.seconds / self.injected:10.1f}" if self.injected else f"{'':10}"
+        each = f"{self.seconds / self.injected:10.1f}" if self.seconds else f"{'':10}"
         said = [f"{self.fault:44}{self.injected:9}{self.survived:9}{each}  {self.note}".rstrip()]
         return "\n".join([*said, *(f"    {failure}" for failure in self.failures)])
 

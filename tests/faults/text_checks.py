@@ -135,7 +135,7 @@ def decode_lines(case: tuple[list[bytes], bool, int]) -> None:
     lines, ended, window = case
     Path("in").write_bytes(b"\n".join(lines) + b"\n" * ended)
     if not ended and lines[-1] == b"":
-        lines = lines[:-1]
+        lines, ended = lines[:-1], True
     report = decode_file(Echo(), Job(source="in", target="out", window=window))
     texts = [read_as(line) for line in _first_unmarked(lines)]
     if not ended and lines and lines[-1].endswith(b"\r"):

@@ -12,7 +12,7 @@ from tests.faults.jobs import differences, made_in
 from tests.faults.report import Row, write_json
 
 ROOT = Path(__file__).parents[2]
-ONCE = ("generation, SIG", "generation, a second process", "training, SIGKILL", "decoding, SIGTERM")
+ONCE = ("generation, SIG", "generation, a second process", "training, SIGKILL", "decoding, SIGTERM", "bad text")
 
 
 @pytest.mark.slow
@@ -24,10 +24,12 @@ def test_every_command_survives(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(rows.read_text())
-    assert [row["fault"] for row in found] == [
-        "generation, SIGKILL", "generation, SIGTERM", "generation, SIGINT", *ONCE[1:]
-    ]  # fmt: skip
-    assert all(row["injected"] == row["survived"] == 1 for row in found), done.stdout
+    names = [row["fault"] for row in found]
+    assert names[:6] == ["generation, SIGKILL", "generation, SIGTERM", "generation, SIGINT", *ONCE[1:4]]
+    assert all(name.startswith("bad text, ") for name in names[6:])
+    assert len(names) > 12
+    assert all(row["injected"] == row["survived"] for row in found), done.stdout
+    assert [row["injected"] for row in found[:6]] == [1] * 6
 
 
 def test_rows_say_what_was_survived(tmp_path):
