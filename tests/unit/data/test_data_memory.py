@@ -16,7 +16,7 @@ from t2t.data.sampler import WindowedOrder
 from t2t.text.sample import spread_sample
 
 FEW, MANY = 2500, 10_000
-GROWTH = 1.0
+GROWTH = 3.0
 """Bytes for each further example; what is kept of all of them would take 4 at least."""
 
 
