@@ -24,6 +24,9 @@ WAYS = {
         "replicas": 2, "micro_batches": 2, "weight_decay": 0.1, "ema_decay": 0.9, "clip_grad_norm": 0.5,
     },
 }  # fmt: skip
+SLOW = {"two replicas": pytest.mark.slow, "accumulation": pytest.mark.slow}
+"""What is in these is in the last one, too."""
+EVERY_WAY = [pytest.param(way, id=name, marks=SLOW.get(name, ())) for name, way in WAYS.items()]
 
 
 def step_of(spec, replicas=1, **options):
@@ -48,7 +51,7 @@ def differing(before, after):
     return {name for name, value in before.items() if value.tobytes() != after[name].tobytes()}
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("way", EVERY_WAY)
 def test_updates_of_one_problem_are_those_of_a_model_of_it_alone(way):
     """To rounding, whatever the update is made of."""
     options = {name: value for name, value in way.items() if name != "micro_batches"}
@@ -69,7 +72,7 @@ def test_updates_of_one_problem_are_those_of_a_model_of_it_alone(way):
         np.testing.assert_allclose(shared[path], value, rtol=1e-6, atol=1e-7, err_msg=path)
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("way", EVERY_WAY)
 def test_an_update_of_one_problem_leaves_what_is_the_others_as_it_is(way):
     step = step_of(BOTH, **{name: value for name, value in way.items() if name != "micro_batches"})
     step(batches(1, **way), 1, 0.01, "one")

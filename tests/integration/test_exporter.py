@@ -74,6 +74,7 @@ def test_a_saved_model_answers_as_the_decoder_without_run_and_library(tiny_run, 
         assert score[: len(wanted)] == pytest.approx([one["score"] for one in wanted], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_search_and_checkpoint_are_those_that_are_asked_for(tiny_run, tmp_path):
     lines = tmp_path / "lines"
     lines.write_text("1 2\n3 3 3\n5\n")
@@ -107,6 +108,7 @@ def test_int8_is_smaller(tiny_run, tmp_path):
     assert json.loads((folder / "config.json").read_text())["eos_token"] == "</s>"
 
 
+@pytest.mark.slow
 def test_graphs_of_onnx_search_as_the_run(tiny_run, tmp_path, capsys):
     folder, _ = exported(tiny_run, tmp_path, "--format=onnx")
     assert "greedy search: 12 of 12 outputs are those of the run" in capsys.readouterr().out

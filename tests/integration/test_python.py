@@ -29,6 +29,7 @@ def test_names_come_with_a_line_on_each():
         t2t.registered("models")
 
 
+@pytest.mark.slow
 def test_each_step_is_a_function(tmp_path):
     options = dict(flag.removeprefix("--").split("=") for flag in write_digits(tmp_path))
     problem = options.pop("problem")
