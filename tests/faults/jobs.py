@@ -22,8 +22,8 @@ _HPARAMS = (
     "hidden_size=16,filter_size=32,num_heads=2,num_hidden_layers=1,batch_size=256,max_length=24,learning_rate=0.01,"
     "learning_rate_schedule=constant,learning_rate_warmup_steps=5,extra_length=2,beam_size=2,ema_decay=0.9"
 )
-_WALL_CLOCK = ("created", "time", "tokens_per_second")
-"""Names of what two equal runs may tell differently."""
+_WALL_CLOCK = ("created", "seal", "time", "tokens_per_second")
+"""Names of what two equal runs may tell differently; the seal is of the time of its file, too."""
 
 Made = dict[str, str]
 """What lies in a folder: path -> sha256 of what it holds."""
