@@ -27,7 +27,7 @@ from t2t.features import ProblemSpec
 from t2t.mixture import of_all, of_problem, split_mixture
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import VocabularyFile, read_encoders, save_encoders
-from t2t.trust import check_inside, check_types, read_sealed, sealed
+from t2t.trust import check_inside, check_types, file_entry, read_sealed, sealed
 
 FORMAT = 1
 """Format of the records that this version writes; it reads all formats up to it."""
@@ -90,7 +90,7 @@ class RunRecord:
             raise ValueError(f"it has an entry {min(unknown)!r}, which no record has")
         fields["spec"] = ProblemSpec.from_dict(data["spec"])
         vocabularies = data["vocabularies"].items()
-        fields["vocabularies"] = {name: VocabularyFile.from_dict(entry) for name, entry in vocabularies}
+        fields["vocabularies"] = {name: file_entry(VocabularyFile, entry, "file") for name, entry in vocabularies}
         record = cls(**fields)
         check_types(record)
         if not all(isinstance(entry, dict) for entry in (*record.hparams.values(), *record.plugins)):

@@ -14,9 +14,11 @@ import re
 import stat
 import typing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from t2t.errors import UserError
+
+Entry = TypeVar("Entry")
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
 """What names of files in a folder's description look like: none leads out of the folder."""
@@ -46,6 +48,18 @@ def check_types(record: Any) -> None:
         kind, value = typing.get_origin(field.type) or field.type, getattr(record, field.name)
         if kind in (int, str, list, dict) and type(value) is not kind:
             raise TypeError(f"{field.name} is of type {type(value).__name__}, not {kind.__name__}")
+
+
+def file_entry(kind: type[Entry], plain: dict[str, Any], name: str) -> Entry:
+    """Returns the description of a file, a dataclass, from the JSON of one; `name` is the field that names the file.
+
+    Raises:
+        TypeError, ValueError: it is something else, or names a file outside of its folder.
+    """
+    entry = kind(**plain)
+    check_types(entry)
+    check_plain_name(getattr(entry, name))
+    return entry
 
 
 def check_inside(folder: Path | str, file: Path | str) -> None:

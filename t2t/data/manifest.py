@@ -13,7 +13,7 @@ from t2t.features import ProblemSpec
 from t2t.problems.base import Problem
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import VocabularyFile, read_encoders
-from t2t.trust import check_plain_name, check_types, read_sealed, sealed
+from t2t.trust import check_types, file_entry, read_sealed, sealed
 
 MANIFEST_NAME = "manifest.json"
 
@@ -37,18 +37,6 @@ class FileRecord:
     name: str
     bytes: int
     sha256: str
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> "FileRecord":
-        """Reads what `dataclasses.asdict` made of one.
-
-        Raises:
-            TypeError, ValueError: it is something else, or names a file outside of its folder.
-        """
-        record = cls(**plain)
-        check_types(record)
-        check_plain_name(record.name)
-        return record
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -140,7 +128,7 @@ class Manifest:
             **{
                 **plain,
                 "spec": ProblemSpec.from_dict(plain["spec"]),
-                "vocabularies": {name: VocabularyFile.from_dict(v) for name, v in plain["vocabularies"].items()},
+                "vocabularies": {k: file_entry(VocabularyFile, v, "file") for k, v in plain["vocabularies"].items()},
                 "splits": {name: _split_from_dict(split) for name, split in plain["splits"].items()},
                 "raw_files": {name: RawFile(**file) for name, file in plain.get("raw_files", {}).items()},
             }
@@ -174,17 +162,21 @@ def _plain_split(split: SplitRecord) -> dict[str, Any]:
     return plain
 
 
+def _file_record(plain: dict[str, Any]) -> FileRecord:
+    return file_entry(FileRecord, plain, "name")
+
+
 def _split_from_dict(plain: dict[str, Any]) -> SplitRecord:
     shards = [
         ShardRecord(
             examples=shard["examples"],
-            values={name: FileRecord.from_dict(record) for name, record in shard["values"].items()},
-            offsets={name: FileRecord.from_dict(record) for name, record in shard["offsets"].items()},
+            values={name: _file_record(record) for name, record in shard["values"].items()},
+            offsets={name: _file_record(record) for name, record in shard["offsets"].items()},
         )
         for shard in plain["shards"]
     ]
     columns = {name: ColumnTotals(**totals) for name, totals in plain["columns"].items()}
-    texts = {name: FileRecord.from_dict(record) for name, record in plain.get("texts", {}).items()}
+    texts = {name: _file_record(record) for name, record in plain.get("texts", {}).items()}
     split = SplitRecord(**{**plain, "columns": columns, "shards": shards, "texts": texts})
     for part in (split, *shards, *columns.values()):
         check_types(part)

@@ -153,8 +153,8 @@ def _slots_of(
         UserError: the checkpoint has no optimizer's state, or another optimizer's.
     """
     theirs, own = checkpoint.optimizer or {}, slots_of_weights(step)
-    iterations = next((name for name in theirs if name == step.optimizer.iterations.path), None)
-    if iterations is None:
+    iterations = step.optimizer.iterations.path
+    if iterations not in theirs:
         kinds = sorted({name.partition("/")[0] for name in theirs if "/" in name})
         raise UserError(
             f"{asked} --warm_start_optimizer: checkpoint {checkpoint.name} has the state of {' '.join(kinds) or 'no'} "

@@ -32,8 +32,7 @@ class ServedExport(ServedModel):
 
     def __init__(self, name: str, folder: Path | str, n_best: int = 1, limits: BatchLimits | None = None):
         self.translator, self._folder = None, Path(folder).expanduser()
-        report = _report(self._folder)
-        self._most = report["n_best"]
+        self._most, step = _report(self._folder)
         try:
             self._loaded = tf.saved_model.load(str(self._folder))
             self._serve = self._loaded.signatures[TEXT]
@@ -43,7 +42,7 @@ class ServedExport(ServedModel):
             ) from error
         self._gives_classes = "classes" in self._serve.structured_outputs
         (given,) = self._serve.structured_input_signature[1].values()
-        self._open(name, given.dtype == tf.string, report["run"]["step"], n_best, limits)
+        self._open(name, given.dtype == tf.string, step, n_best, limits)
 
     def check(self, n_best: int) -> None:
         """Raises UserError where there are not so many outputs."""
@@ -70,8 +69,8 @@ class ServedExport(ServedModel):
         return Hypothesis(text.decode(), (), float(score), log_prob)
 
 
-def _report(folder: Path) -> dict:
-    """Returns what `t2t-exporter` says of an export.
+def _report(folder: Path) -> tuple[int, int]:
+    """Returns of an export how many outputs it gives and after which update it was made.
 
     Raises:
         UserError: it is damaged, or of a format that is not served.
@@ -79,7 +78,7 @@ def _report(folder: Path) -> dict:
     try:
         report = json.loads((folder / REPORT).read_text(encoding="utf-8"))
         if report["format"] == "saved_model":
-            return {"n_best": int(report["n_best"]), "run": {"step": int(report["run"]["step"])}}
+            return int(report["n_best"]), int(report["run"]["step"])
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{folder / REPORT} is damaged ({type(error).__name__}); export the run again") from error
     raise UserError(

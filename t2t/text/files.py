@@ -4,7 +4,6 @@ import dataclasses
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
 
 from t2t.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.errors import UserError, one_line
@@ -12,7 +11,7 @@ from t2t.text import stored_class
 from t2t.text.encoder import TextEncoder, fingerprint_of
 from t2t.text.lines import errors_of_reading, gunzipped
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS
-from t2t.trust import MOST_BYTES, PLAIN_NAME, check_inside, check_plain_name, check_types
+from t2t.trust import MOST_BYTES, PLAIN_NAME, check_inside
 
 _LONGEST_OWNER = 120
 """Characters of a list of features in a file's name."""
@@ -35,18 +34,6 @@ class VocabularyFile:
     """Number of ids."""
     fingerprint: str
     """Of the encoder, see `TextEncoder.fingerprint`."""
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """Reads what `dataclasses.asdict` made of one.
-
-        Raises:
-            TypeError, ValueError: it is something else, or names a file outside of its folder.
-        """
-        entry = cls(**plain)
-        check_types(entry)
-        check_plain_name(entry.file)
-        return entry
 
 
 def describe_encoders(encoders: Mapping[str, TextEncoder]) -> dict[str, VocabularyFile]:

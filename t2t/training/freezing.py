@@ -9,21 +9,18 @@ from t2t.models.base import SequenceModel
 _SHOWN = 5
 
 
-def freeze_weights(model: SequenceModel, pattern: str) -> list[str]:
+def freeze_weights(model: SequenceModel, pattern: str) -> None:
     """Makes weights of a model no part of training: no gradient, no slots, no decay, no moving average.
 
     Args:
         model: before its optimizer is built.
         pattern: regular expression; weights whose path holds a match are frozen; empty for none.
 
-    Returns:
-        the paths of the frozen weights.
-
     Raises:
         UserError: the pattern is none, or matches no weight or all of them.
     """
     if not pattern:
-        return []
+        return
     asked = f"hparam frozen_weights={pattern}"
     try:
         wanted = re.compile(pattern)
@@ -39,7 +36,6 @@ def freeze_weights(model: SequenceModel, pattern: str) -> list[str]:
         )
     for variable in frozen:
         variable.trainable = False
-    return [variable.path for variable in frozen]
 
 
 def frozen_line(model: SequenceModel, pattern: str) -> str:

@@ -66,14 +66,9 @@ def _within(folder: Path, flags: argparse.Namespace) -> Iterator[Row]:
     from tests.faults import damage, text  # with TensorFlow, which the others do without
 
     if _wanted("damaged files", flags.only):
-        failures: list[str] = []
-        for fault, injected, survived in damage.rows(folder / "damaged", flags.seed, failures):
-            kind = fault.partition(": ")[0]
-            told = [failure for failure in failures if f": {kind}: " in failure] if survived < injected else []
-            yield Row(f"damaged files, {fault}", injected, survived, failures=told)
+        yield from damage.rows(folder / "damaged", flags.seed)
     if _wanted("bad text", flags.only):
-        for fault, injected, survived in text.rows(max(1, text.CASES * flags.times // TIMES)):
-            yield Row(fault, injected, survived)
+        yield from text.rows(max(1, text.CASES * flags.times // TIMES))
 
 
 def _unable(bench: Bench) -> None:

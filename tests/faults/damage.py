@@ -11,6 +11,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from tests.faults.damaged import READERS, STEPS, VOCAB_KINDS, Reader, Tree, continued, kind_of, make, verdict
+from tests.faults.report import Row
 
 FLIPS = 6
 """Bits of a file that are flipped one at a time: in its first bytes, its last one, and anywhere."""
@@ -19,15 +20,12 @@ Contents = dict[str, bytes | None]
 """Files by name, None for one that is not there."""
 
 
-def rows(folder: Path, seed: int = 0, failures: list[str] | None = None) -> list[tuple[str, int, int]]:
-    """Damages everything in an empty folder; returns the kinds of damage, how often each was done and survived.
+def rows(folder: Path, seed: int = 0) -> list[Row]:
+    """Damages everything in trees made in an empty folder, at places of a seed; returns a row for each kind of damage.
 
-    Args:
-        folder: where trees are made.
-        seed: of the places.
-        failures: gets a line for each that was not survived.
+    A row's name ends with the pattern of the files.
     """
-    counts: dict[str, list[int]] = {}
+    found: dict[tuple[str, str], Row] = {}
     for vocab_kind in VOCAB_KINDS:
         tree = make(folder / vocab_kind, vocab_kind)
         answers = _answers(tree)
@@ -36,12 +34,9 @@ def rows(folder: Path, seed: int = 0, failures: list[str] | None = None) -> list
         for fault, pattern, contents in damages(whole, random.Random(seed), part):
             was = {name: whole.get(name) for name in contents}
             for wrong in _injected(tree, answers, READERS[pattern], contents, was):
-                count = counts.setdefault(f"{fault}: {pattern}", [0, 0])
-                count[0] += 1
-                count[1] += not wrong
-                if wrong and failures is not None:
-                    failures.append(f"{vocab_kind}: {fault}: {', '.join(contents)}: {wrong}")
-    return [(fault, injected, survived) for fault, (injected, survived) in sorted(counts.items())]
+                row = found.setdefault((fault, pattern), Row(f"damaged files, {fault}: {pattern}"))
+                row.add(wrong and f"{vocab_kind}: {', '.join(contents)}: {wrong}")
+    return [found[name] for name in sorted(found)]
 
 
 def damages(whole: Contents, rng: random.Random, only: str = "*") -> Iterator[tuple[str, str, Contents]]:

@@ -19,7 +19,7 @@ class Row:
     note: str = ""
     """Why nothing was injected."""
 
-    def add(self, wrong: str, seconds: float) -> None:
+    def add(self, wrong: str, seconds: float = 0.0) -> None:
         """Counts an injection; `wrong` is empty where it was survived."""
         self.injected += 1
         self.survived += not wrong

@@ -12,6 +12,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 
+from tests.faults.report import Row
 from tests.faults.text_checks import CHECKS
 
 LONGEST_S = 60
@@ -21,11 +22,13 @@ CASES = 1_000
 """Of each check: ten thousand in all."""
 
 
-def rows(times: int = CASES) -> Iterator[tuple[str, int, int]]:
-    """Yields (fault, injected, survived) of each check; what was not survived is printed."""
+def rows(times: int = CASES) -> Iterator[Row]:
+    """Yields a row for each check."""
     for name in CHECKS:
-        survived = [_survived(name, case) for case in _cases(name, times)]
-        yield f"bad text, {name}", len(survived), sum(survived)
+        row = Row(f"bad text, {name}")
+        for case in _cases(name, times):
+            row.add(_wrong(name, case))
+        yield row
 
 
 def _cases(name: str, times: int) -> list[Any]:
@@ -34,13 +37,12 @@ def _cases(name: str, times: int) -> list[Any]:
     return found
 
 
-def _survived(name: str, case: Any) -> bool:
+def _wrong(name: str, case: Any) -> str:
     try:
         run_case(name, case)
     except Exception as error:
-        print(f"{name}: {error!r} of {case!r}"[:2000], flush=True)
-        return False
-    return True
+        return f"{error!r} of {case!r}"[:2000]
+    return ""
 
 
 def drawn(name: str, function: Callable[[Any], None], times: int, **changes: Any) -> None:

@@ -7,11 +7,10 @@ from tests.faults.damaged import READERS, kind_of
 
 
 def test_every_damage_to_every_file_is_noticed(tmp_path):
-    failures = []
-    found = rows(tmp_path, failures=failures)
-    assert failures == []
-    assert all(injected == survived for _, injected, survived in found)
-    assert {fault.partition(": ")[2] for fault, _, _ in found} == set(READERS)
+    found = rows(tmp_path)
+    assert [failure for row in found for failure in row.failures] == []
+    assert all(row.injected == row.survived > 0 for row in found)
+    assert {row.fault.partition(": ")[2] for row in found} == set(READERS)
 
 
 def test_a_new_kind_of_file_must_say_who_reads_it(tiny_run):

@@ -14,19 +14,11 @@ from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.hparams.sections import DecodeHParams
 from t2t.inference import Translator
 from t2t.inference.batch_answer import BatchAnswer, classes, tokens
-from t2t.problems.text_problems import Text2Class, Text2Text
+from t2t.problems.text_problems import Text2Class
 from t2t.text.token import TokenEncoder
+from tests.letters import Letters
 
 WORDS = TokenEncoder("abcd")
-
-
-class Letters(Text2Text):
-    """Letters to letters."""
-
-    name = "letters"
-
-    def generate_samples(self, split, source):
-        raise NotImplementedError
 
 
 class Mood(Text2Class):
