@@ -32,8 +32,8 @@ from t2t.trust import check_inside, check_types, file_entry, read_sealed, sealed
 FORMAT = 1
 """Format of the records that this version writes; it reads all formats up to it."""
 
-_RECORD_FILE, _VOCAB_FOLDER, _METRICS_FILE, _LOCK_FILE = "run.json", "vocab", "metrics.jsonl", "lock"
-_OWN = (_RECORD_FILE, _VOCAB_FOLDER, "checkpoints", _METRICS_FILE, "events", _LOCK_FILE)
+RECORD_FILE, _VOCAB_FOLDER, _METRICS_FILE, _LOCK_FILE = "run.json", "vocab", "metrics.jsonl", "lock"
+_OWN = (RECORD_FILE, _VOCAB_FOLDER, "checkpoints", _METRICS_FILE, "events", _LOCK_FILE)
 """What is read and written in a run directory; none of it may be a link that leads out."""
 _SHOWN = 8
 
@@ -150,7 +150,7 @@ class RunDir:
     @staticmethod
     def exists(path: str | Path) -> bool:
         """Tells whether a run has begun in a directory."""
-        return (Path(path).expanduser() / _RECORD_FILE).is_file()
+        return (Path(path).expanduser() / RECORD_FILE).is_file()
 
     @classmethod
     def create(cls, path: str | Path, record: RunRecord, encoders: Mapping[str, TextEncoder]) -> Self:
@@ -170,7 +170,7 @@ class RunDir:
             raise UserError(f"--output_dir={path}: a run has begun there; resume it or use another --output_dir")
         if any((path / "checkpoints").glob("step-*")):
             raise UserError(
-                f"--output_dir={path}: it holds checkpoints and no {_RECORD_FILE} that says of what; "
+                f"--output_dir={path}: it holds checkpoints and no {RECORD_FILE} that says of what; "
                 f"restore that file or use another --output_dir"
             )
         created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -199,7 +199,7 @@ class RunDir:
                 )
             with os_errors_as_machine_errors(f"cannot begin a run in {path}"):
                 (path / _METRICS_FILE).unlink(missing_ok=True)
-                (path / _RECORD_FILE).unlink()
+                (path / RECORD_FILE).unlink()
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -213,7 +213,7 @@ class RunDir:
             raise UserError(f"no run in {path}; train one with t2t-trainer --output_dir={path}")
         for name in _OWN:
             check_inside(path, path / name)
-        file = path / _RECORD_FILE
+        file = path / RECORD_FILE
         try:
             with os_errors_as_machine_errors(f"cannot read {file}"):
                 data = read_sealed(file)
@@ -287,7 +287,7 @@ class RunDir:
                 log.warning("%s of the run in %s have changed since it began", name, self.path)
         before, self.record = self.record, updated
         try:
-            with os_errors_as_machine_errors(f"cannot rewrite {self.path / _RECORD_FILE}"):
+            with os_errors_as_machine_errors(f"cannot rewrite {self.path / RECORD_FILE}"):
                 self._write_record()
         except BaseException:
             self.record = before
@@ -315,8 +315,8 @@ class RunDir:
                         yield values
 
     def _write_record(self) -> None:
-        content = json.dumps(sealed(_RECORD_FILE, self.record.to_dict()), indent=2)
-        write_atomically(self.path / _RECORD_FILE, content.encode())
+        content = json.dumps(sealed(RECORD_FILE, self.record.to_dict()), indent=2)
+        write_atomically(self.path / RECORD_FILE, content.encode())
 
 
 @contextlib.contextmanager

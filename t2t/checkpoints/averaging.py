@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t.checkpoints.checkpoint import VOCABULARIES
+from t2t.checkpoints.checkpoint import ARCHITECTURE, VOCABULARIES
 from t2t.checkpoints.store import AVERAGED, CheckpointStore
 from t2t.errors import UserError
 
@@ -76,7 +76,7 @@ def average_checkpoints(store: CheckpointStore, steps: Sequence[int], name: str 
     """Saves the mean of some steps' weights as a named checkpoint and returns its folder.
 
     What is averaged is what each would decode with: the moving average of the weights where the run keeps one. The
-    result has the step of the last of them, and in its state `averaged_steps` and their vocabularies.
+    result has the step of the last of them, and in its state `averaged_steps`, their vocabularies and architecture.
 
     Raises:
         UserError: a checkpoint is missing, damaged, or does not go with the others.
@@ -86,7 +86,7 @@ def average_checkpoints(store: CheckpointStore, steps: Sequence[int], name: str 
 
     def read(step: int) -> tuple[str, Mapping[str, np.ndarray]]:
         checkpoint = store.load_model(step)
-        carried.update({key: value for key, value in checkpoint.state.items() if key == VOCABULARIES})
+        carried.update({key: checkpoint.state[key] for key in (VOCABULARIES, ARCHITECTURE) if key in checkpoint.state})
         return f"step {step}", checkpoint.weights
 
     weights = average(map(read, steps))

@@ -35,8 +35,8 @@ MODEL, OPTIMIZER, EMA = "model", "optimizer", "ema"
 PARTS = (MODEL, OPTIMIZER, EMA)
 STATE_FILE, CHECKSUM_FILE = "state.json", "checksums.json"
 
-VOCABULARIES = "vocabularies"
-"""Entry of a checkpoint's state that says which vocabularies its weights belong to; averages have it, too."""
+VOCABULARIES, ARCHITECTURE = "vocabularies", "architecture"
+"""Entries of a checkpoint's state, and of an average's: which vocabularies and which model its weights belong to."""
 
 _OS_ERROR_NUMBER = re.compile(r"(?:os error |code: )(\d+)")
 

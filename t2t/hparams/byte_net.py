@@ -29,7 +29,7 @@ class ByteNetHParams(ModelHParams):
     unfolding_offset: int = param(
         0, "The source is given a times its length and b more for the target to unfold over: b.", minimum=0
     )
-    dropout: float = param(0.0, "Dropout on what blocks add, a fraction.", minimum=0.0, maximum=0.99)
+    dropout: float = param(0.0, "Dropout on what blocks add, a fraction.", minimum=0.0, maximum=0.99, only_trains=True)
 
     def complaints(self) -> list[str]:
         """Inner channels are half of all; there is a dilation, and none below 1."""

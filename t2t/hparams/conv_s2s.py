@@ -25,7 +25,7 @@ class ConvS2sHParams(ModelHParams):
     )
     dropout: float = param(
         0.2, "Dropout on embeddings, on what convolutions read and on the decoder's output, a fraction.", minimum=0.0,
-        maximum=0.99,
+        maximum=0.99, only_trains=True,
     )  # fmt: skip
 
     def layers(self) -> list[tuple[int, int]]:

@@ -33,9 +33,16 @@ def param(
     maximum: float | None = None,
     choices: tuple | None = None,
     used_when: UsedWhen | None = None,
+    only_trains: bool = False,
 ) -> Any:
-    """Declares a dataclass field with its documentation (one line, unit included), bounds and condition of use."""
-    metadata = {"doc": doc, "minimum": minimum, "maximum": maximum, "choices": choices, "used_when": used_when}
+    """Declares a dataclass field with its documentation (one line, unit included), bounds and condition of use.
+
+    One of a model that `only_trains` changes how it learns, not what it answers once it has learnt.
+    """
+    metadata = {
+        "doc": doc, "minimum": minimum, "maximum": maximum, "choices": choices, "used_when": used_when,
+        "only_trains": only_trains,
+    }  # fmt: skip
     return dataclasses.field(default=default, metadata=metadata)
 
 

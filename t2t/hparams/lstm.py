@@ -21,7 +21,11 @@ class RecurrentHParams(ModelHParams):
         choices=("reversed", "forward", "bidirectional"),
     )  # fmt: skip
     dropout: float = param(
-        0.2, "Dropout on the inputs of every layer and on the last output, a fraction.", minimum=0.0, maximum=0.99
+        0.2,
+        "Dropout on the inputs of every layer and on the last output, a fraction.",
+        minimum=0.0,
+        maximum=0.99,
+        only_trains=True,
     )
 
     def complaints(self) -> list[str]:

@@ -20,13 +20,15 @@ class MultiModelHParams(ModelHParams):
     num_decoder_layers: int = param(4, "Blocks of convolutions and attention in the decoder.", minimum=1)
     kernel_sizes: tuple = param((3, 3, 15, 15), "Positions that the windows of a block's four steps hold.")
     dilations: tuple = param((1, 1, 1, 8), "Distances between the positions of the four windows.")
-    dropout: float = param(0.4, "Dropout at the end of every block, a fraction.", minimum=0.0, maximum=0.99)
+    dropout: float = param(
+        0.4, "Dropout at the end of every block, a fraction.", minimum=0.0, maximum=0.99, only_trains=True
+    )
     num_heads: int = param(8, "Attention heads.", minimum=1)
     num_experts: int = param(60, "Experts of each of the two mixtures.", minimum=2)
     experts_per_token: int = param(2, "Experts that each position uses, fewer than there are.", minimum=1)
     expert_balance: float = param(
         0.01, "Weight of the two costs of uneven use, in nats a token (Shazeer et al. 2017, equations 7 and 11).",
-        minimum=0.0,
+        minimum=0.0, only_trains=True,
     )  # fmt: skip
     filter_size: int = param(2048, "Inner width of an expert, in channels.", minimum=1)
 

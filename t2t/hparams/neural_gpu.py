@@ -17,7 +17,7 @@ class NeuralGpuHParams(ModelHParams):
     steps_per_position: int = param(1, "Steps for each position of an input; a step applies every layer.", minimum=1)
     dropout: float = param(
         0.1, "Dropout in each step: on the state, or on what is new in it (diagonal); a fraction.", minimum=0.0,
-        maximum=0.99,
+        maximum=0.99, only_trains=True,
     )  # fmt: skip
 
     def complaints(self) -> list[str]:
@@ -32,7 +32,7 @@ class DiagonalNeuralGpuHParams(NeuralGpuHParams):
     """Hard nonlinearities, whose saturation costs."""
 
     saturation_cost: float = param(
-        0.01, "Nats for each position that saturates by 1 on average, added to the loss.", minimum=0.0
+        0.01, "Nats for each position that saturates by 1 on average, added to the loss.", minimum=0.0, only_trains=True
     )
 
 

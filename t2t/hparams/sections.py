@@ -25,14 +25,18 @@ class ModelHParams:
     num_hidden_layers: int = param(6, "Number of layers in each stack.", minimum=1)
     max_length: int = param(
         256, "Longest training example, in ids with end of sequence: longer ones are skipped, or cut where the target "
-        "is a class; learned positions go no further.", minimum=2,
+        "is a class; learned positions go no further.", minimum=2, only_trains=True,
     )  # fmt: skip
     label_smoothing: float = param(
-        0.1, "Probability mass e spread evenly over the vocabulary, a fraction.", minimum=0.0, maximum=0.99
+        0.1,
+        "Probability mass e spread evenly over the vocabulary, a fraction.",
+        minimum=0.0,
+        maximum=0.99,
+        only_trains=True,
     )
     label_smoothing_kind: str = param(
         "all", "Who gets e: all K tokens e/K each, as the paper's reference; others: e/(K-1), as in Tensor2Tensor.",
-        choices=("all", "others"),
+        choices=("all", "others"), only_trains=True,
     )  # fmt: skip
     shared_embedding: bool = param(True, "Whether inputs and targets use one embedding table, vocabularies permitting.")
     shared_embedding_and_softmax_weights: bool = param(

@@ -28,7 +28,9 @@ class SliceNetHParams(ModelHParams):
         (1,), "Groups of channels, step by step in turn; separable with several is called super-separable.",
         used_when=UsedWhen("convolution", ("separable", "grouped")),
     )  # fmt: skip
-    dropout: float = param(0.5, "Dropout on the output of every module, a fraction.", minimum=0.0, maximum=0.99)
+    dropout: float = param(
+        0.5, "Dropout on the output of every module, a fraction.", minimum=0.0, maximum=0.99, only_trains=True
+    )
 
     @property
     def decoder_layers(self) -> int:

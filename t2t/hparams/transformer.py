@@ -51,10 +51,13 @@ class TransformerHParams(ModelHParams):
         "Dropout on sub-layer outputs and on sums of embeddings and positions, a fraction.",
         minimum=0.0,
         maximum=0.99,
+        only_trains=True,
     )
-    attention_dropout: float = param(0.0, "Dropout on attention weights, a fraction.", minimum=0.0, maximum=0.99)
+    attention_dropout: float = param(
+        0.0, "Dropout on attention weights, a fraction.", minimum=0.0, maximum=0.99, only_trains=True
+    )
     relu_dropout: float = param(
-        0.0, "Dropout inside the feed-forward sub-layer, a fraction.", minimum=0.0, maximum=0.99
+        0.0, "Dropout inside the feed-forward sub-layer, a fraction.", minimum=0.0, maximum=0.99, only_trains=True
     )
 
     def experts_in(self, layer: int) -> int:

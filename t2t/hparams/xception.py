@@ -25,9 +25,11 @@ class XceptionHParams(ModelHParams):
         "tensor2tensor", "Tensor2Tensor norms the sums of middle blocks, and has a ReLU before the last convolution "
         "but one; the paper has neither.", choices=("tensor2tensor", "paper"),
     )  # fmt: skip
-    dropout: float = param(0.2, "Dropout on the output of each middle block, a fraction.", minimum=0.0, maximum=0.99)
+    dropout: float = param(
+        0.2, "Dropout on the output of each middle block, a fraction.", minimum=0.0, maximum=0.99, only_trains=True
+    )
     output_dropout: float = param(
-        0.0, "Dropout on what the classes are told from, a fraction.", minimum=0.0, maximum=0.99
+        0.0, "Dropout on what the classes are told from, a fraction.", minimum=0.0, maximum=0.99, only_trains=True
     )
 
     @property

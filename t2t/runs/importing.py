@@ -19,10 +19,10 @@ from t2t.problems.base import Problem
 from t2t.problems.text_problems import TextProblem
 from t2t.registry import MODELS
 from t2t.run_dir import RunDir, RunRecord, lock_run
+from t2t.runs import architectures, vocabularies
 from t2t.runs import tensor2tensor_files as files
 from t2t.runs.names import hparams_named, problem_named
 from t2t.runs.recording import versions
-from t2t.runs.vocabularies import to_state
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import describe_encoders, read_vocabulary
 from t2t.training.optimizers import build_optimizer
@@ -173,7 +173,12 @@ def _write(folder: Path, record: RunRecord, encoders, model: SequenceModel, hpar
             found.step,
             model={v.path: found.weights[_inner_path(v.path)] for v in model.variables},
             optimizer=_optimizer_arrays(model, hparams, found) if found.moments else None,
-            state={"seed": 0, "data": {}, **to_state(record.vocabularies)},
+            state={
+                "seed": 0,
+                "data": {},
+                **vocabularies.to_state(record.vocabularies),
+                **architectures.to_state(record.model, model.hparams),
+            },
         )
 
 

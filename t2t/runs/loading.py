@@ -17,7 +17,8 @@ from t2t.models.base import SequenceModel
 from t2t.plugins import Plugin, load_plugins
 from t2t.problems.base import Problem
 from t2t.registry import HPARAMS, MODELS
-from t2t.run_dir import RunDir, RunRecord
+from t2t.run_dir import RECORD_FILE, RunDir, RunRecord
+from t2t.runs.architectures import check_same_architecture
 from t2t.runs.names import canonical, hparams_named, problem_named, split_variants
 from t2t.runs.parts import with_batch_size
 from t2t.runs.vocabularies import check_same_vocabularies
@@ -80,6 +81,7 @@ def load(
     hparams = with_batch_size(decode_differently(hparams, decode_overrides), record.problems, name).freeze()
     read = CheckpointStore(run.checkpoints_folder).load_model(checkpoint)
     check_same_vocabularies(read, record.vocabularies, run.path, f"--checkpoint={checkpoint}")
+    check_same_architecture(read, record.model, hparams.model, run.path / RECORD_FILE)
     keras.utils.set_random_seed(0)
     model = model_class(hparams.model, record.spec)
     weights = read.weights

@@ -8,7 +8,8 @@ from t2t.checkpoints.checkpoint import fingerprint_of
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
-from t2t.run_dir import RunDir
+from t2t.run_dir import RECORD_FILE, RunDir
+from t2t.runs.architectures import check_same_architecture
 from t2t.runs.warm_start import absolute, place_of
 from t2t.training.step import UpdateStep
 from t2t.training.weights import restore
@@ -16,11 +17,17 @@ from t2t.training.weights import restore
 log = logging.getLogger("t2t")
 
 
-def restore_latest(step: UpdateStep, store: CheckpointStore, seed: int) -> tuple[int, dict[str, Any]]:
+def restore_latest(step: UpdateStep, store: CheckpointStore, seed: int, model: str) -> tuple[int, dict[str, Any]]:
     """Puts back what training had changed; returns the number of its update and the state of its data.
 
+    Args:
+        step: of the model that goes on.
+        store: the checkpoints of its run.
+        seed: which it goes on with.
+        model: name of the model.
+
     Raises:
-        UserError: the run was begun with another seed, or the checkpoint does not fit.
+        UserError: the run was begun with another seed or model, or the checkpoint does not fit.
     """
     checkpoint = store.load()
     begun_with = checkpoint.state.get("seed")
@@ -29,6 +36,7 @@ def restore_latest(step: UpdateStep, store: CheckpointStore, seed: int) -> tuple
             f"--random_seed={seed}: the run in {store.folder.parent} was begun with {begun_with}; "
             f"go on with that seed or use another --output_dir"
         )
+    check_same_architecture(checkpoint, model, step.model.hparams, store.folder.parent / RECORD_FILE)
     restore(step, checkpoint.model, checkpoint.optimizer, checkpoint.ema, f"checkpoint {checkpoint.folder}")
     return checkpoint.step, checkpoint.state["data"]
 

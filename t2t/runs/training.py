@@ -13,6 +13,7 @@ import keras
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.prefetch import Prefetch
 from t2t.run_dir import RunDir, RunRecord, lock_run
+from t2t.runs import architectures, vocabularies
 from t2t.runs.data import OpenData, open_all
 from t2t.runs.judging import Judge
 from t2t.runs.names import Request, Resolved, resolve
@@ -21,7 +22,6 @@ from t2t.runs.recording import encoders_of, may_change, record_of, spec_of
 from t2t.runs.resuming import remembered_data
 from t2t.runs.settings import Settings
 from t2t.runs.starting import check_same_start, restore_latest, warn_of_another_end
-from t2t.runs.vocabularies import to_state
 from t2t.runs.warm_start import warm_start
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
 from t2t.training.callbacks.evaluation import Evaluate
@@ -147,7 +147,7 @@ class TrainingRun:
     def _begin(self, store: CheckpointStore) -> tuple[int, dict]:
         """Returns the update that the run goes on after, and the state of its data: 0 and nothing for a new one."""
         if store.latest() is not None:
-            return restore_latest(self.step, store, self.settings.seed)
+            return restore_latest(self.step, store, self.settings.seed, self.resolved.request.model)
         if self.settings.warm_start_from:
             folder = self.resolved.request.output_folder
             begun = warm_start(self.step, self.settings, encoders_of(self.data), folder)
@@ -182,7 +182,11 @@ class TrainingRun:
         settings = self.settings
         progress = ShowProgress(trainer)
         metrics = LogMetrics(run.append_metrics, run.path / "events")
-        state = {"seed": settings.seed, **to_state(run.record.vocabularies)}
+        state = {
+            "seed": settings.seed,
+            **vocabularies.to_state(run.record.vocabularies),
+            **architectures.to_state(run.record.model, self.model.hparams),
+        }
         saving = SaveCheckpoints(trainer, store, settings.eval_every, settings.keep_checkpoint_max, state)
         callbacks = [metrics, progress, saving]
         if settings.evaluates_dev:

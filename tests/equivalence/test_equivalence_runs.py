@@ -11,6 +11,7 @@ import pytest
 
 from t2t.errors import UserError
 from t2t.training.trainer import DivergedError
+from tests.builders import edited
 
 ALL_OF_IT = (
     {"worker_cpu": 2},
@@ -196,6 +197,16 @@ def test_a_run_is_not_resumed_with_another_seed(make_run, whole, tmp_path):
         UserError, match=r"--random_seed=4: the run in .*copy was begun with 3; go on with that seed or"
     ):
         make_run(tmp_path / "copy", {"seed": 4}, train_steps=4).fit()
+
+
+def test_a_run_is_not_resumed_by_the_record_of_another_run_of_the_same_shapes(make_run, whole, tmp_path):
+    """The other run's record and the flags agree; only the checkpoint tells."""
+    shutil.copytree(whole.copy, tmp_path / "copy")
+    with edited(tmp_path / "copy/run.json") as record:
+        heads = record["hparams"]["model"]["num_heads"]
+        record["hparams"]["model"]["num_heads"] = heads * 2
+    with pytest.raises(UserError, match=rf"num_heads={heads} there, num_heads={heads * 2} here; its weights would"):
+        make_run(tmp_path / "copy", train_steps=6, num_heads=heads * 2).fit()
 
 
 def test_training_moves_every_weight(whole):

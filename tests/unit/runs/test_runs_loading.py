@@ -15,9 +15,9 @@ from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import PROBLEMS
 from t2t.run_dir import RunDir, RunRecord
+from t2t.runs import architectures, vocabularies
 from t2t.runs.loading import load
 from t2t.runs.names import problem_named
-from t2t.runs.vocabularies import to_state
 from t2t.text.files import describe_encoders
 from t2t.text.token import TokenEncoder
 from tests.builders import edited
@@ -64,7 +64,11 @@ def make_run(tmp_path):
             CheckpointStore(run.checkpoints_folder).save(
                 step,
                 model={v.path: np.asarray(v) for v in model.variables},
-                state=to_state(record.vocabularies) if tells else {},
+                state=(
+                    vocabularies.to_state(record.vocabularies) | architectures.to_state(record.model, hparams.model)
+                    if tells
+                    else {}
+                ),
             )
         return run.path, model
 
@@ -121,6 +125,28 @@ def test_weights_of_another_model_are_refused_by_name(make_run):
         UserError, match=rf"checkpoint {path}/checkpoints/step-00000006 does not fit the model: .*{name}"
     ):
         load(path)
+
+
+def test_a_record_of_another_run_whose_weights_have_the_same_shapes_is_refused(make_run):
+    path, _ = make_run("counting", steps=(5, 6))
+    average_checkpoints(CheckpointStore(path / "checkpoints"), [5, 6])
+    with edited(path / "run.json") as record:
+        record["hparams"]["model"] |= {"num_heads": 4, "attention_dropout": 0.5}
+    for name in ("latest", "averaged"):
+        with pytest.raises(UserError) as error:
+            load(path, name)
+        assert str(error.value) == (
+            f"checkpoint {path}/checkpoints/{'averaged' if name == 'averaged' else 'step-00000006'} was not trained as "
+            f"{path}/run.json says: num_heads=2 there, num_heads=4 here; its weights would answer wrongly; put the "
+            f"run.json back that belongs to it, or take another checkpoint"
+        )
+
+
+def test_dropout_is_no_part_of_what_a_model_answers(make_run):
+    path, _ = make_run("counting")
+    with edited(path / "run.json") as record:
+        record["hparams"]["model"] |= {"attention_dropout": 0.5, "label_smoothing": 0.2}
+    assert load(path).checkpoint.step == 5
 
 
 def test_a_checkpoint_of_another_run_must_have_the_same_vocabularies(make_run, tmp_path, caplog):
@@ -183,7 +209,8 @@ def test_messages_name_the_folder_that_was_read(make_run, caplog, asked, step):
     widen(path)
     with pytest.raises(UserError) as error:
         load(path, asked.format(path=path))
-    assert str(error.value).startswith(f"checkpoint {folder} does not fit the model: 6 of another shape: ")
+    said = f"checkpoint {folder} was not trained as {path}/run.json says: filter_size=8 there"
+    assert str(error.value).startswith(said)
 
 
 def widen(path):

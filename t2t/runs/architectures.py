@@ -1,0 +1,47 @@
+"""Weights mean something only in the model they were trained in, and their shapes do not tell: 4 heads fit as 8 do."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from t2t.checkpoints.checkpoint import ARCHITECTURE, Checkpoint
+from t2t.errors import UserError
+from t2t.hparams.sections import ModelHParams
+
+
+def to_state(model: str, hparams: ModelHParams) -> dict[str, Any]:
+    """Returns, as an entry of a checkpoint's state, all that decides what weights answer: model and hparams."""
+    fields = [field for field in dataclasses.fields(hparams) if not field.metadata["only_trains"]]
+    return {ARCHITECTURE: {"model": model} | {field.name: getattr(hparams, field.name) for field in fields}}
+
+
+def check_same_architecture(checkpoint: Checkpoint, model: str, hparams: ModelHParams, record: Path) -> None:
+    """Demands that a checkpoint's weights are put into the model that they were trained in.
+
+    What only one of them knows is not compared: it came with a later version. The first checkpoints know nothing.
+
+    Args:
+        checkpoint: what is to be used.
+        model: name of the model that is to have its weights.
+        hparams: of that model.
+        record: the file that says so.
+
+    Raises:
+        UserError: it is another model.
+    """
+    theirs = checkpoint.state.get(ARCHITECTURE, {})
+    ours = to_state(model, hparams)[ARCHITECTURE]
+    differing = [
+        f"{name}={_plain(theirs[name])} there, {name}={_plain(value)} here"
+        for name, value in ours.items()
+        if name in theirs and _plain(theirs[name]) != _plain(value)
+    ]
+    if differing:
+        raise UserError(
+            f"checkpoint {checkpoint.folder} was not trained as {record} says: {'; '.join(differing)}; its weights "
+            f"would answer wrongly; put the {record.name} back that belongs to it, or take another checkpoint"
+        )
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
