@@ -14,7 +14,7 @@ import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO
 
 from t2t.errors import MachineError, one_line
 
@@ -35,7 +35,7 @@ REMEDIES = {
 }
 """What to do about errors of the system that are faults of the machine, by number."""
 
-_held: set[TextIO] = set()
+_held: set[BinaryIO] = set()
 """Lock files that this process holds."""
 
 
@@ -72,23 +72,30 @@ def new_folder(path: Path) -> Iterator[Path]:
     Where the block fails, nothing of it stays.
 
     Raises:
+        LockedError: another process is making the same.
         OSError: the folder cannot be written.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(TEMPORARY + path.name)
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
-    try:
-        yield temporary
-        for inner in sorted(temporary.rglob("*")):
-            (fsync_dir if inner.is_dir() else fsync_file)(inner)
-        fsync_dir(temporary)
-        os.rename(temporary, path)
-    except BaseException:
+    with exclusive_lock(lock_beside(path)):
         shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    fsync_dir(path.parent)
+        temporary.mkdir()
+        try:
+            yield temporary
+            for inner in sorted(temporary.rglob("*")):
+                (fsync_dir if inner.is_dir() else fsync_file)(inner)
+            fsync_dir(temporary)
+            os.rename(temporary, path)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        fsync_dir(path.parent)
+
+
+def lock_beside(folder: Path) -> Path:
+    """Returns the lock file of who makes a folder."""
+    return folder.with_name(f".{folder.name}.lock")
 
 
 def append_line(path: Path, line: str) -> None:
@@ -155,27 +162,53 @@ def said_of(error: OSError) -> str:
 def exclusive_lock(path: Path) -> Iterator[None]:
     """Holds a lock file for the length of a `with` block; the system frees it when its process ends, however it ends.
 
-    The file stays, since another process may be about to lock it; it holds who has the lock. Processes that are forked
-    meanwhile do not hold it, so that they keep nobody out where their parent is killed.
+    The file holds who has the lock, and is gone at the end; one that a killed process left locks nothing. Processes
+    that are forked meanwhile do not hold it, so that they keep nobody out where their parent is killed.
 
     Raises:
         LockedError: another process holds it.
         OSError: the file cannot be opened, or its file system has no locks.
     """
-    with Path(path).open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise LockedError(file.read(200).strip() or "of unknown number") from None
+    try:
+        file = open_locked(path)
+    except LockedError:
+        holder = Path(path).read_bytes()[:200] if Path(path).exists() else b""
+        raise LockedError(holder.decode(errors="replace").strip() or "of unknown number") from None
+    with file:
         file.truncate(0)
-        file.write(f"{os.getpid()} on {socket.gethostname()}\n")
+        file.write(f"{os.getpid()} on {socket.gethostname()}\n".encode())
         file.flush()
         _held.add(file)
         try:
             yield
         finally:
-            _held.discard(file)
+            if file in _held:  # in a forked process it is not
+                _held.discard(file)
+                with contextlib.suppress(OSError):  # one that stays locks nothing
+                    os.unlink(path)
+
+
+def open_locked(path: Path) -> BinaryIO:
+    """Opens a file, made where there is none, for reading and writing; until it is closed no other process opens it so.
+
+    Raises:
+        LockedError: another process has it open.
+        OSError: it cannot be opened, is a link, or its file system has no locks.
+    """
+    while True:
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise LockedError(f"another process has {path} open") from None
+        except OSError:
+            file.close()
+            raise
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                return file
+        file.close()  # another process was done with it, and moved it away, between our opening and our locking it
 
 
 def _let_go() -> None:

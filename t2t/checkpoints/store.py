@@ -17,7 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from t2t.atomic import TEMPORARY, fsync_dir, os_errors_as_machine_errors
+from t2t.atomic import (
+    TEMPORARY,
+    LockedError,
+    exclusive_lock,
+    fsync_dir,
+    lock_beside,
+    os_errors_as_machine_errors,
+)
 from t2t.checkpoints.checkpoint import (
     EMA,
     MODEL,
@@ -112,7 +119,7 @@ class CheckpointStore:
         """Saves weights for decoding under a name, `averaged` or `averaged-...`; nothing prunes them.
 
         Raises:
-            UserError: another name.
+            UserError: another name, or another process is writing it.
             MachineError: as `save`.
         """
         if not _EXTRA_NAME.match(name):
@@ -120,7 +127,15 @@ class CheckpointStore:
                 f"checkpoint name {name!r}: use {AVERAGED} or {AVERAGED}-..., in letters, digits and hyphens"
             )
         with os_errors_as_machine_errors(f"cannot save checkpoint {name} in {self.folder}"):
-            self._write(name, name, Checkpoint(step, model, state=dict(state or {})))
+            self._make_folder()
+            try:
+                with exclusive_lock(lock_beside(self.folder / name)):
+                    self._write(name, name, Checkpoint(step, model, state=dict(state or {})))
+            except LockedError as error:
+                raise UserError(
+                    f"checkpoint {name} in {self.folder}: process {error} is writing it; wait for it, or give another "
+                    f"name"
+                ) from None
         return self.folder / name
 
     def mark_best(self, step: int, metric: str, value: float, problem: str = "") -> None:
@@ -327,10 +342,13 @@ class CheckpointStore:
 
     # === Files ===
 
-    def _write(self, name: str, leftovers: str, checkpoint: Checkpoint) -> None:
+    def _make_folder(self) -> None:
         if not self.folder.is_dir():
             self.folder.mkdir(parents=True)
             fsync_dir(self.folder.parent)
+
+    def _write(self, name: str, leftovers: str, checkpoint: Checkpoint) -> None:
+        self._make_folder()
         self._clean(leftovers)
         temporary = self.folder / (TEMPORARY + name)
         try:

@@ -1,14 +1,15 @@
 """From a run to an export, which is kept only once it has answered as the run does."""
 
+import contextlib
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import t2t
-from t2t.atomic import new_folder, os_errors_as_machine_errors
+from t2t.atomic import LockedError, new_folder, os_errors_as_machine_errors
 from t2t.errors import UnknownNameError, UserError
 from t2t.export.ctranslate2_model import CTranslate2Export
 from t2t.export.job import README, REPORT, Export, ExportJob, Trial
@@ -52,13 +53,25 @@ def export(translator: Translator, job: ExportJob, inputs: Sequence[Any]) -> dic
             f"--quantization={job.quantization}: {job.format} has {', '.join(made.quantizations)}; ask for that"
         )
     trial = _trial(translator, inputs)
-    with os_errors_as_machine_errors(f"cannot write {job.folder}"), new_folder(job.folder) as folder:
+    with (
+        _alone(job.folder),
+        os_errors_as_machine_errors(f"cannot write {job.folder}"),
+        new_folder(job.folder) as folder,
+    ):
         made.write(folder)
         log.info("written; asking it and the run %s inputs", f"{len(trial.rows):,}")
         parity = made.prove(folder, trial)
         (folder / REPORT).write_text(json.dumps(_report(job, parity), indent=2) + "\n", encoding="utf-8")
         (folder / README).write_text(_readme(job, made), encoding="utf-8")
     return parity
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except LockedError as error:
+        raise UserError(f"--export_dir={folder}: process {error} is exporting there; name another") from None
 
 
 def check_folder(folder: Path) -> None:

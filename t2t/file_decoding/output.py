@@ -5,7 +5,6 @@ the end `G.partial` becomes `G`. Nothing is ever taken over that another input, 
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -14,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
-from t2t.atomic import fsync_dir, os_errors_as_machine_errors, write_atomically
+from t2t.atomic import LockedError, fsync_dir, open_locked, os_errors_as_machine_errors, write_atomically
 from t2t.errors import MachineError, UserError
 from t2t.file_decoding.source import STANDARD
 from t2t.trust import read_sealed, sealed
@@ -181,20 +180,10 @@ class PartialFile:
         }
 
     def _open_locked(self) -> BinaryIO:
-        """Opens the partial file, held against every other process until it is closed."""
-        while True:
-            file = os.fdopen(os.open(self._partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.close()
-                raise UserError(
-                    f"{self._partial}: another process is writing it; wait for it or write elsewhere"
-                ) from None
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(file.fileno()), self._partial.stat()):
-                    return file
-            file.close()  # another process has finished the file between our opening and our locking it
+        try:
+            return open_locked(self._partial)
+        except LockedError:
+            raise UserError(f"{self._partial}: another process is writing it; wait for it or write elsewhere") from None
 
     def _take_over(self) -> None:
         """Takes over what an earlier attempt at the same job has written, if that is still what it wrote."""

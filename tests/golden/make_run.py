@@ -49,8 +49,6 @@ def main() -> None:
     pairs.write_text("".join(f"{line.strip()}\t{output}\n" for line, output in zip(lines, decodes, strict=True)))
     _call(decoder, run, f"--score_file={pairs}", f"--decode_to_file={folder}/scores")
     shutil.rmtree(folder / "run" / "events")
-    for lock in [*folder.rglob("lock"), *folder.rglob(".*.lock")]:
-        lock.unlink()
 
 
 def _write_raw() -> list[str]:

@@ -1,6 +1,8 @@
 """`t2t-exporter`: what it makes answers without the run and without this library, and is not kept unless it does."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -8,6 +10,7 @@ import sys
 import pytest
 
 import t2t
+from t2t.atomic import exclusive_lock, lock_beside
 from t2t.cli import decoder, exporter
 from t2t.export import saved_model
 
@@ -123,6 +126,15 @@ def test_what_answers_otherwise_is_not_kept(tiny_run, tmp_path, capsys, monkeypa
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("t2t-exporter: error: serving_default and ids: ")
     assert said.endswith("the export is not kept")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_do_not_export_into_the_same_folder(tiny_run, tmp_path, capsys):
+    folder = tmp_path / "served"
+    with exclusive_lock(lock_beside(folder)):
+        assert exporter.main(["t2t-exporter", *tiny_run.flags, f"--export_dir={folder}"]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert re.search(rf"--export_dir={folder}: process {os.getpid()} on \S+ is exporting there; name another$", said)
     assert list(tmp_path.iterdir()) == []
 
 

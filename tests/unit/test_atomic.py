@@ -1,6 +1,7 @@
 """Files that are there whole or not at all."""
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -97,7 +98,21 @@ def test_a_lock_is_held_against_others_and_free_again_afterwards(tmp_path):
     file = tmp_path / "lock"
     with exclusive_lock(file), pytest.raises(LockedError, match=rf"^{os.getpid()} on "), exclusive_lock(file):
         pass
+    assert not file.exists()
     with exclusive_lock(file):
+        pass
+
+
+def test_a_file_that_its_holder_removed_while_another_waited_to_lock_it_is_not_locked_in_vain(tmp_path, monkeypatch):
+    file, lock = tmp_path / "lock", fcntl.flock
+
+    def late(*asked):
+        monkeypatch.setattr(fcntl, "flock", lock)
+        file.unlink()  # as its holder does at its end, after this process has opened it
+        lock(*asked)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with exclusive_lock(file), pytest.raises(LockedError), exclusive_lock(file):
         pass
 
 
@@ -129,8 +144,8 @@ def test_children_of_a_killed_process_do_not_hold_its_lock(tmp_path):
         [
             sys.executable, "-c",
             "import os, sys, time\nfrom t2t.atomic import exclusive_lock\n"
-            "with exclusive_lock(sys.argv[1]):\n    child = os.fork()\n    if child:\n"
-            "        print(child, flush=True)\n    time.sleep(60)",
+            "with exclusive_lock(sys.argv[1]):\n    child = os.fork()\n    if not child:\n"
+            "        print(os.getpid(), flush=True)\n    time.sleep(60)",
             str(file),
         ],
         stdout=subprocess.PIPE,
@@ -146,6 +161,15 @@ def test_children_of_a_killed_process_do_not_hold_its_lock(tmp_path):
     finally:
         os.kill(child, signal.SIGKILL)
         holder.communicate()
+
+
+def test_two_do_not_make_the_same_folder(tmp_path):
+    with new_folder(tmp_path / "folder") as folder:
+        (folder / "file").write_text("of the first")
+        with pytest.raises(LockedError, match=rf"^{os.getpid()} on "), new_folder(tmp_path / "folder"):
+            pass
+    assert (tmp_path / "folder/file").read_text() == "of the first"
+    assert os.listdir(tmp_path) == ["folder"]
 
 
 def test_a_new_folder_has_its_name_once_it_is_whole(tmp_path):

@@ -2,12 +2,13 @@
 
 import json
 import logging
+import os
 import shutil
 
 import numpy as np
 import pytest
 
-from t2t.atomic import sha256_of
+from t2t.atomic import exclusive_lock, lock_beside, sha256_of
 from t2t.checkpoints.checkpoint import DamagedCheckpointError
 from t2t.checkpoints.store import Best, CheckpointStore
 from t2t.errors import UserError
@@ -49,6 +50,17 @@ def test_save_and_load_by_every_name(store):
     }.items():  # fmt: skip
         loaded = store.load(which)
         assert (loaded.step, loaded.state, loaded.model["w"][0]) == (step, {"at": step}, step)
+
+
+def test_two_do_not_write_the_same_average(store):
+    save(store, 7)
+    store.save_named("averaged", 7, model={"w": np.ones(3)})
+    with exclusive_lock(lock_beside(store.folder / "averaged")):
+        with pytest.raises(UserError, match=rf"averaged in .*: process {os.getpid()} on .* is writing it; wait for it"):
+            store.save_named("averaged", 7, model={"w": np.zeros(3)})
+        store.save_named("averaged-last-5", 7, model={"w": np.zeros(3)})
+        save(store, 8)
+    assert store.load("averaged").model["w"].all()
 
 
 def test_the_path_of_another_run_gives_its_latest(store, tmp_path):

@@ -16,11 +16,6 @@ from t2t.data.reader import SplitReader
 from t2t.errors import MachineError, UserError
 
 
-def visible(folder):
-    """Returns what lies in a folder but for lock files, which stay: another process may be about to lock one."""
-    return [path for path in folder.iterdir() if path.suffix != ".lock"]
-
-
 def texts(folder, split):
     """What the data says, as text."""
     manifest = read_manifest(folder)
@@ -73,7 +68,7 @@ def test_generating_again_touches_nothing_and_says_so(digits_class, tmp_path, lo
     assert manifest == read_manifest(folder)
     assert {path: path.stat().st_mtime_ns for path in [folder, *folder.iterdir()]} == before
     assert log_lines.messages == [f"{folder} is there already: 200 train, 30 dev examples; nothing to do"]
-    assert [path.name for path in visible(tmp_path)] == ["digits"]
+    assert [path.name for path in tmp_path.iterdir()] == ["digits"]
 
 
 def test_other_data_is_refused_and_kept(digits_class, tmp_path):
@@ -146,7 +141,7 @@ def test_more_than_half_unfit_stops_the_job(listed_class, tmp_path):
         r"\(10 with an empty side\); mended: 1 invalid UTF-8 replaced; check the raw files",
     ):
         generate(listed_class(half, mended={"invalid UTF-8 replaced": 1}), tmp_path, tmp_path, workers=1)
-    assert [path.name for path in visible(tmp_path)] == ["half"]
+    assert [path.name for path in tmp_path.iterdir()] == ["half"]
 
 
 def unfit_from(start, drawn, spoil):
@@ -168,7 +163,7 @@ def test_a_hopeless_job_stops_early(listed_class, tmp_path, start):
         f"the problem's max_length; if only their beginning is so, shuffle them"
     )
     assert len(drawn) == first
-    assert visible(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_mended_examples_count_on_the_way_too(listed_class, tmp_path):
@@ -197,7 +192,7 @@ def test_empty_split_is_an_error(listed_class, tmp_path, split):
     rows = {"train": [("1", "1")], "dev": [("1", "1")]} | {split: []}
     with pytest.raises(UserError, match=f"split '{split}' of listed is empty: no example came out of its raw data"):
         generate(listed_class(**rows), tmp_path, tmp_path, workers=1)
-    assert visible(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_crash_leaves_nothing(digits_class, tmp_path):
@@ -210,7 +205,7 @@ def test_crash_leaves_nothing(digits_class, tmp_path):
 
     with pytest.raises(RuntimeError, match="power cut"):
         generate(Crashing(), tmp_path, tmp_path, workers=1, most_examples=20)
-    assert visible(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_two_processes_do_not_write_the_same_data(digits_class, tmp_path):
@@ -238,7 +233,7 @@ def test_full_disk_is_a_fault_of_the_machine(digits_class, tmp_path, monkeypatch
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(MachineError, match=r"cannot write .*: No space left on device; free some space there"):
         generate(digits_class(), tmp_path, tmp_path, workers=1)
-    assert visible(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_unwritable_place_is_a_fault_of_the_machine(digits_class, tmp_path):
@@ -267,7 +262,7 @@ def test_a_wrong_sample_is_named_by_its_place_in_the_split(listed_class, tmp_pat
         generate(listed_class([("1", "2")] * 16 + [("1", None)] * 9), tmp_path, tmp_path, workers=1)
     with pytest.raises(UserError, match=r"problem listed: sample 2 of split 'dev' .* has bytes for 'inputs' \(b'1'\)"):
         generate(listed_class([("1", "2")], [("1", "2"), (b"1", "2")]), tmp_path, tmp_path, workers=1)
-    assert visible(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_progress_is_told_the_examples_read(digits_class, tmp_path, monkeypatch):
@@ -289,7 +284,7 @@ def test_checks_come_after_the_workers_and_before_the_work(digits_class, tmp_pat
     with pytest.raises(UserError, match="another model"):
         generate(digits_class(), tmp_path, tmp_path, workers=1, once_forked=refuse)
     assert events == ["workers", "check"]
-    assert visible(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
     monkeypatch.undo()
     generate(digits_class(), tmp_path, tmp_path, workers=1)
     generate(digits_class(), tmp_path, tmp_path, workers=1, once_forked=refuse)  # nothing to do
@@ -358,8 +353,8 @@ def test_bytes_do_not_depend_on_the_number_of_workers(tmp_path):
     for workers in (1, 3):
         done = run_script(tmp_path / str(workers), workers)
         assert (done.returncode, done.stderr) == (0, "")
-    assert {path.name for path in visible(tmp_path / "1")} == {"digits", "encoder-True"}
-    assert {path.name for path in visible(tmp_path / "3")} == {"digits", "encoder-False"}
+    assert {path.name for path in (tmp_path / "1").iterdir()} == {"digits", "encoder-True"}
+    assert {path.name for path in (tmp_path / "3").iterdir()} == {"digits", "encoder-False"}
     assert contents(tmp_path / "1" / "digits") == contents(tmp_path / "3" / "digits")
 
 
@@ -368,7 +363,7 @@ def test_killed_process_leaves_no_data_and_the_next_run_cleans_up(tmp_path):
     assert not (tmp_path / "digits").exists()
     assert (tmp_path / ".digits.partial").exists()
     assert run_script(tmp_path, 2).returncode == 0
-    assert {path.name for path in visible(tmp_path)} == {"digits", "encoder-False"}
+    assert {path.name for path in tmp_path.iterdir()} == {"digits", "encoder-False"}
     SplitReader(tmp_path / "digits", read_manifest(tmp_path / "digits"), "train").verify()
 
 
@@ -386,4 +381,4 @@ def test_dead_worker_is_a_fault_of_the_machine(tmp_path):
     done = run_script(tmp_path, 2, dies="worker")
     assert done.returncode == 1
     assert "a process that encodes the data died, most likely for want of memory; free some memory" in done.stderr
-    assert [path.name for path in visible(tmp_path) if "encoder" not in path.name] == []
+    assert [path.name for path in tmp_path.iterdir() if "encoder" not in path.name] == []
