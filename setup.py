@@ -35,6 +35,7 @@ setup(
         "importlib_resources>=6",  # tensorflow-datasets imports it without requiring it
         "ml_dtypes>=0.5.1",
         "numpy>=1.26",
+        "rapidfuzz>=3.10",
         "sacrebleu>=2.5,<3",
         "sacremoses>=0.1.1",
         "safetensors>=0.5",

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from rapidfuzz.distance import Levenshtein
+
 from t2t.metrics.base import Score, check_lines, lower_is_better, register_metric
 
 
@@ -21,18 +23,7 @@ def character_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -
 
 def _error_rate(name: str, hypotheses: Sequence[Sequence], references: Sequence[Sequence]) -> Score:
     check_lines(name, hypotheses, references)
-    edits = sum(edit_distance(one, other) for one, other in zip(hypotheses, references, strict=True))
+    edits = sum(map(Levenshtein.distance, hypotheses, references))
     length = sum(map(len, references))
     detail = {"edits": edits, "reference_length": length}
     return Score(name, edits / max(1, length), higher_is_better=False, detail=detail)
-
-
-def edit_distance(one: Sequence, other: Sequence) -> int:
-    """Returns the least number of items to put in, leave out or replace that makes one sequence the other."""
-    costs = list(range(len(other) + 1))
-    for row, item in enumerate(one, 1):
-        diagonal, costs[0] = costs[0], row
-        for column, wanted in enumerate(other, 1):
-            best = min(diagonal + (item != wanted), costs[column] + 1, costs[column - 1] + 1)
-            diagonal, costs[column] = costs[column], best
-    return costs[-1]

@@ -4,7 +4,6 @@ import pytest
 
 from t2t.errors import UserError
 from t2t.metrics import compute, higher_is_better
-from t2t.metrics.edits import edit_distance
 
 
 def closest(one, other):
@@ -18,11 +17,23 @@ def closest(one, other):
     return steps
 
 
-def test_the_distance_is_the_least_number_of_steps():
+def edits(metric, one, other):
+    return compute([metric], [one], [other])[metric].detail["edits"]
+
+
+def test_edits_are_the_least_number_of_steps():
     words = ["".join(letters) for length in range(4) for letters in itertools.product("ab", repeat=length)]
     for one, other in itertools.product(words, repeat=2):
-        assert edit_distance(one, other) == closest(one, other)
-    assert edit_distance("kitten", "sitting") == 3
+        assert edits("cer", one, other) == edits("wer", " ".join(one), " ".join(other)) == closest(one, other)
+    assert edits("cer", "kitten", "sitting") == 3
+    assert edits("cer", "a\ud800b\0", "ab") == 2
+
+
+def test_lines_of_a_hundred_thousand_words_take_no_hours():
+    """Row by row in Python they would."""
+    one = [str(n % 1009) for n in range(100_000)]
+    other = one[:50_000] + ["new"] + one[50_000:-3]
+    assert edits("wer", " ".join(one), " ".join(other)) == 4
 
 
 def test_rates_are_over_all_lines():
