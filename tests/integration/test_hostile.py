@@ -13,13 +13,15 @@ import pytest
 
 from t2t.atomic import sha256_of
 from t2t.checkpoints.checkpoint import _json_bytes
-from t2t.cli import decoder
+from t2t.cli import avg_all, decoder
+from t2t.cli import eval as eval_command
 from t2t.errors import T2TError, UserError
 from t2t.problems.formats import archive
 from t2t.problems.formats.archive import read_members
 from t2t.run_dir import lock_run
 from t2t.runs.loading import load
 from t2t.text.files import read_vocabulary
+from tests.audit import audited, executed, outside, programs, unpickled
 from tests.builders import edited
 from tests.faults.damage import contents_of
 from tests.faults.damaged import READERS, kind_of, make, resumed, trained_from
@@ -102,6 +104,31 @@ def test_a_lock_that_is_a_link_empties_no_file(tmp_path):
     with pytest.raises(UserError, match="run/lock is a link to outside"), lock_run(tmp_path / "run"):
         pass
     assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_nothing_but_what_is_named_is_opened_begun_or_unpickled(tiny_run, tmp_path, monkeypatch):
+    """A run and its data, moved to another place, serve every command; the raw files they remember are left alone."""
+    given = tmp_path / "given"
+    shutil.copytree(tiny_run.output_dir, given / "run")
+    shutil.copytree(tiny_run.data_dir, given / "data")
+    run, data = f"--output_dir={given}/run", f"--data_dir={given}/data"
+    asked, out = tmp_path / "asked", tmp_path / "out"
+    out.mkdir()
+    asked.write_text("1 2 3\n4 5\n")
+    monkeypatch.setenv("TMPDIR", str(out))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    with audited() as events:
+        assert avg_all.main(["t2t-avg-all", run, "--n=2"]) == 0
+        assert decoder.main(["t2t-decoder", run, f"--decode_from_file={asked}", f"--decode_to_file={out}/decodes"]) == 0
+        assert eval_command.main(["t2t-eval", run, data, "--checkpoint=averaged"]) == 0
+    assert outside(events, given, asked, out) == set()
+    assert (programs(events), unpickled(events), executed(events, given)) == (set(), set(), set())
+    with audited() as events:  # what would be seen
+        (tiny_run.raw_dir / "dev.source").read_text()
+        exec(compile("", given / "run/code.py", "exec"))
+        pickle.loads(pickle.dumps(os.mkdir))
+    assert outside(events, given, asked, out) == {str(tiny_run.raw_dir / "dev.source")}
+    assert (unpickled(events), executed(events, given)) == ({"posix.mkdir"}, {str(given / "run/code.py")})
 
 
 # === Code ===

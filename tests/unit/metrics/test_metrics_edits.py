@@ -32,7 +32,7 @@ def test_edits_are_the_least_number_of_steps():
 def test_lines_of_a_hundred_thousand_words_take_no_hours():
     """Row by row in Python they would."""
     one = [str(n % 1009) for n in range(100_000)]
-    other = one[:50_000] + ["new"] + one[50_000:-3]
+    other = [*one[:50_000], "new", *one[50_000:-3]]
     assert edits("wer", " ".join(one), " ".join(other)) == 4
 
 
