@@ -183,7 +183,9 @@ class RunDir:
 
     @classmethod
     def abandon_unstarted(cls, path: str | Path) -> None:
-        """Forgets a run that ended before its first checkpoint, so that the next one may be another.
+        """Forgets a run that ended before its first checkpoint, with a warning where it had got on.
+
+        The next run there may be another.
 
         Raises:
             UserError: it was evaluated, so that it had checkpoints, and they are gone.
@@ -191,12 +193,16 @@ class RunDir:
         path = Path(path).expanduser()
         if cls.exists(path) and not any((path / "checkpoints").glob("*")):
             # what is evaluated has been saved before
-            saved = [line["step"] for line in cls.open(path).metrics() if any(name.startswith("dev/") for name in line)]
+            lines = list(cls.open(path).metrics())
+            saved = [line["step"] for line in lines if any(name.startswith("dev/") for name in line)]
             if saved:
                 raise UserError(
                     f"--output_dir={path}: the run there got to update {max(saved)}, and its checkpoints are gone; "
                     f"restore {path / 'checkpoints'} from a copy, or begin again in another --output_dir"
                 )
+            if lines:
+                reached = max(line["step"] for line in lines)
+                log.warning("the run in %s got to update %d and has no checkpoint; it begins anew", path, reached)
             with os_errors_as_machine_errors(f"cannot begin a run in {path}"):
                 (path / _METRICS_FILE).unlink(missing_ok=True)
                 (path / RECORD_FILE).unlink()

@@ -128,6 +128,26 @@ def test_a_second_run_does_not_begin_in_one_place(run):
         RunDir.create(run.path, record(), ENCODERS)
 
 
+def test_a_run_without_checkpoints_begins_anew_and_says_what_it_had_done(run, caplog):
+    RunDir.abandon_unstarted(run.path)
+    assert not RunDir.exists(run.path)
+    assert caplog.messages == []
+    run = RunDir.create(run.path, run.record, {})
+    run.append_metrics(100, {"loss": 3.0})
+    RunDir.abandon_unstarted(run.path)
+    assert f"the run in {run.path} got to update 100 and has no checkpoint; it begins anew" in caplog.messages
+    assert not RunDir.exists(run.path)
+    assert not run.metrics_file.exists()
+
+
+def test_an_evaluated_run_whose_checkpoints_are_gone_is_left_alone(run):
+    run.append_metrics(100, {"loss": 3.0})
+    run.append_metrics(50, {"dev/loss": 3.0})
+    with pytest.raises(UserError, match=r"got to update 50, and its checkpoints are gone; restore .*/checkpoints from"):
+        RunDir.abandon_unstarted(run.path)
+    assert RunDir.exists(run.path)
+
+
 def test_checkpoints_without_a_record_are_never_trained_over(tmp_path):
     (tmp_path / "checkpoints" / "step-00000500").mkdir(parents=True)
     with pytest.raises(
