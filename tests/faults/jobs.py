@@ -106,7 +106,7 @@ def _word(rng: random.Random) -> str:
 
 
 def made_in(out: Path) -> Made:
-    """Returns all that lies in a folder but locks, which stay, and what tells of the wall's clock."""
+    """Returns all that lies in a folder but locks, which the killed leave, and what tells of the wall's clock."""
     found = {}
     for path in sorted(out.rglob("*")):
         name = str(path.relative_to(out))
