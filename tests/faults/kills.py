@@ -32,8 +32,8 @@ def killed(bench: Bench, name: str) -> str | None:
     printed = process.log.read_text(errors="replace")
     if name == "SIGINT" and "Traceback" in printed and "_guarded" not in printed:
         return None  # Python was still reading the command's code, and ended as it does
-    if name != "SIGKILL" and not differences(bench.wanted, made_in(out)):
-        return None  # it had nothing left to do but leave
+    if (name != "SIGKILL" or status == 0) and not differences(bench.wanted, made_in(out)):
+        return None  # it had nothing left to do but leave, or has done it before the signal came
     said = _SAID.get(name, "") if printed else ""  # one that has printed nothing may not have begun to hear
     return complaint(process, status, 128 + SIGNALS[name], said) or bench.go_on(out)
 
