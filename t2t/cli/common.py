@@ -74,28 +74,27 @@ def _read_and_run(
 
 def _guarded(name: str, run: Callable[[], int]) -> int:
     """Runs a command; returns its exit status."""
-    with logging_to_stderr():
-        try:
-            with stoppable():
-                return run()
-        except T2TError as error:
-            write_line(f"{name}: error: {one_line(error)}", sys.stderr)
-            return error.exit_status
-        except BrokenPipeError:
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has gone; nothing more to say to it
-            return 0
-        except OSError as error:
-            fault = _fault_of(error)
-            if fault is None:
-                raise
-            write_line(f"{name}: error: {fault}", sys.stderr)
-            return fault.exit_status
-        except KeyboardInterrupt:
-            write_line(f"{name}: interrupted", sys.stderr)
-            return 128 + signal.SIGINT
-        except StoppedError as stopped:
-            write_line(f"{name}: {stopped}", sys.stderr)
-            return stopped.exit_status
+    try:
+        with stoppable(), logging_to_stderr():
+            return run()
+    except T2TError as error:
+        write_line(f"{name}: error: {one_line(error)}", sys.stderr)
+        return error.exit_status
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has gone; nothing more to say to it
+        return 0
+    except OSError as error:
+        fault = _fault_of(error)
+        if fault is None:
+            raise
+        write_line(f"{name}: error: {fault}", sys.stderr)
+        return fault.exit_status
+    except KeyboardInterrupt:
+        write_line(f"{name}: interrupted", sys.stderr)
+        return 128 + signal.SIGINT
+    except StoppedError as stopped:
+        write_line(f"{name}: {stopped}", sys.stderr)
+        return stopped.exit_status
 
 
 def _fault_of(error: OSError) -> T2TError | None:

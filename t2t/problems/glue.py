@@ -1,18 +1,18 @@
-"""GLUE: eight tasks of understanding English, each a text or two and a class.
+"""GLUE: nine tasks of understanding English, each a text or two and a class.
 
 One instance of `glue_rte`:
     inputs   A dog runs along the beach. ||| An animal is running.
     targets  entailment
 
 Two texts stand on the two sides of `|||`. `dev` is the validation set (of MNLI, that of the same genres as the training
-texts); the labels of the test sets are not public. All are judged by accuracy, where GLUE takes Matthews's correlation
-for CoLA and F1 besides for MRPC and QQP. STS-B, whose targets are numbers, is not among them.
+texts); the labels of the test sets, and of the diagnostic set AX, are not public. Each is judged as GLUE judges it: by
+accuracy, CoLA by Matthews's correlation, MRPC and QQP by F1 too, STS-B by correlation.
 Source: Wang et al. 2019, "GLUE: A multi-task benchmark and analysis platform" (arXiv:1804.07461), through TensorFlow
 Datasets (`glue`). Licence: each task's own; see https://gluebenchmark.com.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from t2t.constants import DEV, INPUTS, TARGETS, TRAIN
 from t2t.problems.base import Sample, Source
@@ -44,7 +44,11 @@ class Glue(Text2Class):
         self.check_split(split)
         for example in read_tfds(self.name, self.dataset, {TRAIN: "train", DEV: self.dev_split}[split], source):
             texts = (" ".join(clean_line(example[side], source.tally).split()) for side in self.sides)
-            yield {INPUTS: SEPARATOR.join(texts), TARGETS: self.class_labels[int(example["label"])]}
+            yield {INPUTS: SEPARATOR.join(texts), TARGETS: self.label_of(example["label"])}
+
+    def label_of(self, value: Any) -> str:
+        """Returns the class of a label of TensorFlow Datasets."""
+        return self.class_labels[int(value)]
 
     def requirements(self) -> str:
         """Returns where the prepared data are looked for."""
@@ -57,6 +61,7 @@ class GlueCola(Glue):
 
     dataset, sides = "glue/cola", ("sentence",)
     class_labels = ("unacceptable", "acceptable")
+    metrics = ("matthews", "accuracy")
 
 
 @register_problem("glue_sst2")
@@ -73,6 +78,7 @@ class GlueMrpc(Glue):
 
     dataset = "glue/mrpc"
     class_labels = ("not_equivalent", "equivalent")
+    metrics = ("f1_equivalent", "accuracy")
 
 
 @register_problem
@@ -81,6 +87,24 @@ class GlueQqp(Glue):
 
     dataset, sides = "glue/qqp", ("question1", "question2")
     class_labels = ("not_duplicate", "duplicate")
+    metrics = ("f1_duplicate", "accuracy")
+
+
+@register_problem
+class GlueStsb(Glue):
+    """How alike two sentences are, from 0 to 5 (STS-B, 5,700 pairs).
+
+    The mean of people's judgements, rounded to the nearest fifth, is the class, as in Raffel et al. 2020
+    (arXiv:1910.10683), section 2.4; the correlations are with the rounded ones.
+    """
+
+    dataset = "glue/stsb"
+    class_labels = tuple(f"{fifths / 5:.1f}" for fifths in range(26))
+    metrics = ("pearson", "spearman", "accuracy")
+
+    def label_of(self, value: Any) -> str:
+        """Returns the nearest fifth."""
+        return self.class_labels[round(5 * float(value))]
 
 
 @register_problem

@@ -23,6 +23,15 @@ def kill(number):
     raise AssertionError("went on")
 
 
+def test_an_interrupt_while_a_command_prepares_to_log_is_answered_too(monkeypatch, capsys):
+    def interrupted(stream):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("t2t.cli.common._AboveBars", interrupted)
+    assert run(lambda: 0) == 130
+    assert capsys.readouterr().err == "t2t-try: interrupted\n"
+
+
 @pytest.mark.parametrize(
     ("number", "status", "said"),
     [

@@ -24,9 +24,14 @@ def test_every_name_that_problems_declare_exists():
         "bracket_tagging_accuracy",
         "cer",
         "chrf",
+        "f1_duplicate",
+        "f1_equivalent",
         "loss",
+        "matthews",
         "neg_log_perplexity",
+        "pearson",
         "perplexity",
+        "spearman",
         "wer",
     ]
 
@@ -45,6 +50,11 @@ def test_text_metrics_are_those_that_decodes_can_have():
         "bracket_tagging_accuracy",
         "cer",
         "chrf",
+        "f1_duplicate",
+        "f1_equivalent",
+        "matthews",
+        "pearson",
+        "spearman",
         "wer",
     ]
 

@@ -158,6 +158,15 @@ def test_glue_has_the_texts_and_classes_of_tfds(tmp_path, drawn, prepared_tfds, 
         assert (sample["inputs"], sample["targets"]) == expected
 
 
+def test_glue_has_likeness_in_fifths(tmp_path, drawn, prepared_tfds):
+    values = [0.0, 0.09, 0.11, 2.5, 3.8, 4.917, 5.0]
+    examples = [{"sentence1": "A.", "sentence2": "B.", "label": value, "idx": 0} for value in values]
+    prepared_tfds(tmp_path, "glue/stsb", {"train": examples, "validation": examples})
+    expected = ["0.0", "0.0", "0.2", "2.4", "3.8", "5.0", "5.0"]
+    assert sorted(sample["targets"] for sample in drawn("glue_stsb", "dev")) == expected
+    assert drawn("glue_stsb", "train")[0]["inputs"] == "A. ||| B."
+
+
 def test_squad_of_its_own_file(tmp_path, drawn):
     question = {"question": " Who? ", "answers": [{"text": "two  men"}, {"text": "men"}]}
     data = {"data": [{"paragraphs": [{"context": "Two men\ncame.", "qas": [question]}]}]}

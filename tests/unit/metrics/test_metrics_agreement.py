@@ -1,0 +1,67 @@
+"""Correlations and F1 by hand, and against the same figures from other formulas."""
+
+import math
+
+import numpy as np
+import pytest
+
+from t2t.errors import UserError
+from t2t.metrics import compute, higher_is_better
+
+
+def value(name, hypotheses, references):
+    return compute([name], hypotheses, references)[name].value
+
+
+def test_matthews_of_two_classes_is_that_of_the_table():
+    """3 true positives, 1 false positive, 2 false negatives, 4 true negatives: (3*4 - 1*2) / sqrt(4*5*5*6)."""
+    hypotheses = ["yes"] * 4 + ["no"] * 6
+    references = ["yes"] * 3 + ["no"] + ["yes"] * 2 + ["no"] * 4
+    assert value("matthews", hypotheses, references) == pytest.approx(10 / math.sqrt(600))
+    swapped = [["no", "yes"][label == "no"] for label in references]
+    assert value("matthews", hypotheses, swapped) == pytest.approx(-10 / math.sqrt(600))
+    assert value("matthews", ["no"] * 10, references) == 0.0
+    assert value("matthews", references, references) == pytest.approx(1.0)
+
+
+def test_matthews_of_many_classes_is_the_correlation_of_their_indicators():
+    """Gorodkin's definition: the covariance of one-hot rows, summed over classes, by their spreads."""
+    rng = np.random.default_rng(1)
+    one, other = rng.integers(4, size=(2, 50))
+    ours, theirs = (np.eye(4)[labels] - np.eye(4)[labels].mean(axis=0) for labels in (one, other))
+    expected = (ours * theirs).sum() / math.sqrt((ours**2).sum() * (theirs**2).sum())
+    assert value("matthews", list(map(str, one)), list(map(str, other))) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("label", ["equivalent", "duplicate"])
+def test_f1_is_of_the_class_in_its_name(label):
+    name, no = f"f1_{label}", f"not_{label}"
+    # 2 of 3 found are right, of 4 wanted: precision 2/3, recall 1/2.
+    assert value(name, [label] * 3 + [no] * 3, [label, label, no, label, label, no]) == pytest.approx(4 / 7)
+    assert value(name, [no], [no]) == 0.0
+
+
+def test_pearson_and_spearman_by_hand():
+    # Deviations -1, 0, 1 and -2, 1, 1: 3 / sqrt(2 * 6). Ranks 1, 2, 3 and 1, 2.5, 2.5: 1.5 / sqrt(2 * 1.5).
+    assert value("pearson", ["1", "2", "3.0"], ["0", "3", "3"]) == pytest.approx(3 / math.sqrt(12))
+    assert value("spearman", ["1", "2", "3.0"], ["0", "3", "3"]) == pytest.approx(1.5 / math.sqrt(3))
+    assert value("pearson", ["4", "4"], ["1", "2"]) == value("spearman", ["4", "4"], ["1", "2"]) == 0.0
+    assert value("spearman", ["1", "10", "100"], ["-3", "-2", "7"]) == pytest.approx(1.0)
+    assert value("pearson", ["1", "2"], ["5", "3"]) == pytest.approx(-1.0)
+
+
+def test_pearson_is_numpys():
+    one, other = np.random.default_rng(2).normal(size=(2, 30))
+    found = value("pearson", [repr(float(x)) for x in one], [repr(float(x)) for x in other])
+    assert found == pytest.approx(np.corrcoef(one, other)[0, 1])
+
+
+@pytest.mark.parametrize("line", ["", "x", "nan", "1e999", "1,5"])
+def test_what_is_no_number_is_named(line):
+    with pytest.raises(UserError, match=rf"pearson: reference 2 is '{line}'; each line must be a number, such as 3.2"):
+        compute(["pearson"], ["1", "2"], ["1", line])
+
+
+@pytest.mark.parametrize("name", ["matthews", "f1_equivalent", "f1_duplicate", "pearson", "spearman"])
+def test_more_is_better(name):
+    assert higher_is_better(name)
