@@ -8,7 +8,6 @@ from t2t import metrics
 from t2t.errors import UnknownNameError, UserError
 from t2t.metrics import Score, TokenSums
 
-
 OF_TEXT = [
     "accuracy_per_sequence",
     "bleu",
