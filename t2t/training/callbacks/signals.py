@@ -40,12 +40,19 @@ class StopOnSignal(keras.callbacks.Callback):
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Lets a signal break off what runs in a `with` block, by StopRequestedError."""
+        """Lets a signal break off what runs in a `with` block, by StopRequestedError.
+
+        Any error after a signal is the signal's: libraries swallow exceptions, see `t2t.cli.stopping`.
+        """
         if self.received is not None:
             raise StopRequestedError
         self._raises = True
         try:
             yield
+        except Exception as error:
+            if self.received is None:
+                raise
+            raise StopRequestedError from error
         finally:
             self._raises = False
 

@@ -1,5 +1,6 @@
 """What ends a command before its time: signals, a system that refuses, nobody who reads what it says."""
 
+import contextlib
 import errno
 import io
 import os
@@ -21,6 +22,23 @@ def run(body):
 def kill(number):
     os.kill(os.getpid(), number)
     raise AssertionError("went on")
+
+
+@pytest.mark.parametrize(("number", "said"), [(signal.SIGTERM, "stopped by SIGTERM"), (signal.SIGINT, "interrupted")])
+def test_a_signal_that_a_library_swallows_is_the_reason_of_the_error_that_follows(number, said, monkeypatch, capsys):
+    before = signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+    def body():
+        with contextlib.suppress(BaseException):
+            kill(number)
+        raise ValueError("None values not supported.")
+
+    try:
+        assert run(body) == 128 + number
+        assert signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL)
+    finally:
+        signal.signal(number, before)
+    assert capsys.readouterr().err == f"t2t-try: {said}\n"
 
 
 def test_an_interrupt_while_a_command_prepares_to_log_is_answered_too(monkeypatch, capsys):

@@ -340,6 +340,21 @@ def test_a_second_interrupt_interrupts_at_once():
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_a_signal_that_a_library_swallows_breaks_off_what_is_interruptible_all_the_same():
+    signals = StopOnSignal()
+    signals.take_over()
+    try:
+        with pytest.raises(StopRequestedError) as raised, signals.interruptible():
+            with contextlib.suppress(Exception):
+                os.kill(os.getpid(), signal.SIGTERM)
+            raise ValueError("None values not supported.")
+        assert isinstance(raised.value.__cause__, ValueError)
+    finally:
+        signals.release()
+    with pytest.raises(ValueError, match="of its own"), StopOnSignal().interruptible():
+        raise ValueError("of its own")
+
+
 def test_a_signal_breaks_off_what_is_interruptible_and_only_that():
     signals = StopOnSignal()
     signals.take_over()
