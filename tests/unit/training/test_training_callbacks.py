@@ -342,12 +342,16 @@ def test_a_second_interrupt_interrupts_at_once():
 
 def test_a_signal_that_a_library_swallows_breaks_off_what_is_interruptible_all_the_same():
     signals = StopOnSignal()
+
+    def fail():
+        with contextlib.suppress(Exception):
+            os.kill(os.getpid(), signal.SIGTERM)
+        raise ValueError("None values not supported.")
+
     signals.take_over()
     try:
         with pytest.raises(StopRequestedError) as raised, signals.interruptible():
-            with contextlib.suppress(Exception):
-                os.kill(os.getpid(), signal.SIGTERM)
-            raise ValueError("None values not supported.")
+            fail()
         assert isinstance(raised.value.__cause__, ValueError)
     finally:
         signals.release()
