@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
 from t2t.hparams.field import param
-from t2t.hparams.recipes import for_copying
+from t2t.hparams.recipes import for_copying, for_multi30k
 from t2t.hparams.sections import ModelHParams
 from t2t.registry import HPARAMS, register_hparams
 
@@ -83,6 +83,18 @@ HPARAMS.alias("lstm_attention", "lstm_bahdanau_attention")
 def lstm_luong_attention() -> HParams:
     """The sizes of lstm_seq2seq with multiplicative attention and input feeding."""
     return lstm_bahdanau_attention().replace(attention_mechanism="luong")
+
+
+@register_hparams
+def lstm_attention_multi30k_tiny() -> HParams:
+    """For Multi30k, as large as transformer_multi30k_tiny: 2+2 layers of 168 units, both directions, dropout 0.3."""
+    return for_multi30k(lstm_bahdanau_attention()).replace(
+        encoder_direction="bidirectional",
+        hidden_size=168,
+        dropout=0.3,
+        learning_rate=0.003,
+        learning_rate_warmup_steps=500,
+    )
 
 
 @register_hparams
