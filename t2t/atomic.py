@@ -172,7 +172,9 @@ def exclusive_lock(path: Path) -> Iterator[None]:
     try:
         file = open_locked(path)
     except LockedError:
-        holder = Path(path).read_bytes()[:200] if Path(path).exists() else b""
+        holder = b""
+        with contextlib.suppress(OSError):  # it may have gone by now
+            holder = Path(path).read_bytes()[:200]
         raise LockedError(holder.decode(errors="replace").strip() or "of unknown number") from None
     with file:
         file.truncate(0)
