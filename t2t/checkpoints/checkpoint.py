@@ -177,9 +177,21 @@ def _read_header(folder: Path, checksums: dict[str, str]) -> dict[str, Any]:
             f"checkpoint {folder}: it has format {header['format']}, this version of t2t reads formats up to "
             f"{FORMAT}; use the version of t2t that wrote it, or a later one"
         )
-    if types != {"step": int, "state": dict}:
+    if types != {"step": int, "state": dict} or not _is_state(header["state"]):
         raise _damaged(folder, f"{STATE_FILE} holds other kinds of entries than a state")
     return header
+
+
+def _is_state(state: dict[str, Any]) -> bool:
+    """Tells whether the entries that are not the trainer's own are of the kinds that are written."""
+    vocabularies, architecture = state.get(VOCABULARIES, {}), state.get(ARCHITECTURE, {})
+    return (
+        isinstance(architecture, dict)
+        and isinstance(vocabularies, dict)
+        and all(
+            isinstance(entry, list) and list(map(type, entry)) == [str, int, str] for entry in vocabularies.values()
+        )
+    )
 
 
 def _read_checksums(folder: Path) -> dict[str, str]:

@@ -3,11 +3,10 @@
 Source: Wang et al. 2019 (arXiv:1804.07461), section 3 and Table 1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from t2t.errors import UserError
 from t2t.metrics.base import Score, check_lines, register_metric
 
 
@@ -51,40 +50,52 @@ def _f1(name: str, positive: str, hypotheses: Sequence[str], references: Sequenc
 
 @register_metric("pearson")
 def pearson(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Linear correlation of lines that are numbers, from -1 to 1; 0 where one side is a single number."""
-    return Score("pearson", _correlation(*_numbers("pearson", hypotheses, references)))
+    """Linear correlation of lines that are numbers, from -1 to 1; 0 where one side is a single number.
+
+    A line that is no number tells nothing: it counts as the mean of its side's numbers.
+    """
+    return _correlation("pearson", hypotheses, references, lambda numbers: numbers)
 
 
 @register_metric("spearman")
 def spearman(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Correlation of the ranks of lines that are numbers, from -1 to 1; equal numbers share their mean rank."""
-    return Score("spearman", _correlation(*map(_ranks, _numbers("spearman", hypotheses, references))))
+    """Correlation of the ranks of lines that are numbers, from -1 to 1; equal numbers share their mean rank.
+
+    Of lines that are no numbers holds what `pearson` says.
+    """
+    return _correlation("spearman", hypotheses, references, _ranks)
 
 
-def _numbers(name: str, hypotheses: Sequence[str], references: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def _correlation(
+    name: str, hypotheses: Sequence[str], references: Sequence[str], scale: Callable[[np.ndarray], np.ndarray]
+) -> Score:
     check_lines(name, hypotheses, references)
-    return _parsed(name, "hypothesis", hypotheses), _parsed(name, "reference", references)
+    (ours, our_gaps), (theirs, their_gaps) = (_deviations(lines, scale) for lines in (hypotheses, references))
+    spread = np.sqrt((ours @ ours) * (theirs @ theirs))
+    detail = {"hypotheses_without_number": our_gaps, "references_without_number": their_gaps}
+    return Score(name, float(ours @ theirs / spread) if spread else 0.0, detail=detail)
 
 
-def _parsed(name: str, side: str, lines: Sequence[str]) -> np.ndarray:
-    numbers = np.empty(len(lines))
-    for place, line in enumerate(lines):
-        try:
-            numbers[place] = float(line)
-        except ValueError:
-            numbers[place] = np.nan
-        if not np.isfinite(numbers[place]):
-            raise UserError(f"{name}: {side} {place + 1} is {line!r}; each line must be a number, such as 3.2")
-    return numbers
+def _deviations(lines: Sequence[str], scale: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, int]:
+    """Returns how far each line's number is from their mean, in units of the largest, and how many lines have none."""
+    found = np.array([_number(line) for line in lines])
+    known = np.isfinite(found)
+    numbers = scale(found[known])
+    deviations = np.zeros(len(lines))
+    if known.any():
+        numbers = numbers / (np.abs(numbers).max() or 1.0)  # so that nothing overflows
+        deviations[known] = numbers - numbers.mean()
+    return deviations, int((~known).sum())
+
+
+def _number(line: str) -> float:
+    try:
+        return float(line)
+    except ValueError:
+        return np.nan
 
 
 def _ranks(numbers: np.ndarray) -> np.ndarray:
     _, place, counts = np.unique(numbers, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return (last - (counts - 1) / 2)[place]
-
-
-def _correlation(one: np.ndarray, other: np.ndarray) -> float:
-    one, other = one - one.mean(), other - other.mean()
-    spread = np.sqrt((one @ one) * (other @ other))
-    return float(one @ other / spread) if spread else 0.0

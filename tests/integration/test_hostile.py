@@ -239,6 +239,10 @@ def test_hostile_checkpoints_whose_checksums_hold(tree):
     folder = tree.folder / "run/checkpoints/step-00000004"
     state = {"format": 1, "step": 4, "state": {}}
     states = [state | {name: value} for name in state for value in HOSTILE if value in (None, "x", [], [[{}]])]
+    states += [
+        state | {"state": {"vocabularies": value}} for value in ("x", [], {"inputs": "x"}, {"inputs": [1, 2, 3]})
+    ]
+    states += [state | {"state": {"architecture": value}} for value in (None, "x", [])]
     states += [[], 3, "x", {}]
     tensors = [
         {"a": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from t2t.errors import UserError
 from t2t.metrics import compute, higher_is_better
 
 
@@ -56,10 +55,18 @@ def test_pearson_is_numpys():
     assert found == pytest.approx(np.corrcoef(one, other)[0, 1])
 
 
+@pytest.mark.parametrize("name", ["pearson", "spearman"])
 @pytest.mark.parametrize("line", ["", "x", "nan", "1e999", "1,5"])
-def test_what_is_no_number_is_named(line):
-    with pytest.raises(UserError, match=rf"pearson: reference 2 is '{line}'; each line must be a number, such as 3.2"):
-        compute(["pearson"], ["1", "2"], ["1", line])
+def test_what_is_no_number_tells_nothing(name, line):
+    # Deviations -1, 0 (none), 1 and -1, 0, 1: as if the second had been foretold as the mean.
+    found = compute([name], ["1", line, "3"], ["4", "5", "6"])[name]
+    assert found.value == pytest.approx(1.0)
+    assert found.detail == {"hypotheses_without_number": 1, "references_without_number": 0}
+    assert value(name, [line], [line]) == 0.0
+
+
+def test_the_largest_numbers_overflow_nothing():
+    assert value("pearson", ["1e308", "-1e308", "1e308"], ["2", "1", "2"]) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("name", ["matthews", "f1_equivalent", "f1_duplicate", "pearson", "spearman"])
