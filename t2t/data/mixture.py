@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from t2t.data.pipeline import Arrays, TrainingBatches
+from t2t.errors import UserError
 
 
 class ProblemSchedule:
@@ -56,10 +57,17 @@ class MixedBatches(Iterator[tuple[Arrays, dict[str, Any]]]):
         return {"updates": self._drawn // self._per_update, **states}
 
     def seek(self, state: Mapping[str, Any]) -> None:
-        """Continues from a state."""
-        self._drawn = state["updates"] * self._per_update
+        """Continues from a state.
+
+        Raises:
+            UserError: it is not of these problems, or the data of one has no such window.
+        """
+        updates, states = state.get("updates"), {name: state.get(name) for name in self._batches}
+        if type(updates) is not int or updates < 0 or not all(isinstance(one, dict) for one in states.values()):
+            raise UserError(f"state {state} of the training data: it needs updates, and a state of {', '.join(states)}")
+        self._drawn = updates * self._per_update
         for name, batches in self._batches.items():
-            batches.seek(state[name])
+            batches.seek(states[name])
 
     def __next__(self) -> tuple[Arrays, dict[str, Any]]:
         """Returns a batch and the state after it, which is exact after the last batch of an update."""

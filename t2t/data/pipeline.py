@@ -98,11 +98,13 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         """Continues from a state.
 
         Raises:
-            UserError: the data has no such window.
+            UserError: it is no state, or the data has no such window.
         """
-        if set(state) != set(self._state_keys) or min(state.values()) < 0:
+        if set(state) != set(self._state_keys) or any(type(value) is not int or value < 0 for value in state.values()):
             *keys, last = self._state_keys
-            raise UserError(f"state {state} of the training data: it needs {', '.join(keys)} and {last}, none below 0")
+            raise UserError(
+                f"state {state} of the training data: it needs {', '.join(keys)} and {last}, whole numbers from 0 on"
+            )
         if state["window"] >= self._order.windows:
             raise UserError(
                 f"state {state} of the training data: {self._reader.folder} has {self._order.windows} windows; "

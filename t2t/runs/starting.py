@@ -38,7 +38,13 @@ def restore_latest(step: UpdateStep, store: CheckpointStore, seed: int, model: s
         )
     check_same_architecture(checkpoint, model, step.model.hparams, store.folder.parent / RECORD_FILE)
     restore(step, checkpoint.model, checkpoint.optimizer, checkpoint.ema, f"checkpoint {checkpoint.folder}")
-    return checkpoint.step, checkpoint.state["data"]
+    place = checkpoint.state.get("data")
+    if not isinstance(place, dict):
+        raise UserError(
+            f"checkpoint {checkpoint.folder} tells no place in the data to go on from (found {place!r:.60}); begin a "
+            f"new run with its weights by --warm_start_from"
+        )
+    return checkpoint.step, place
 
 
 def check_same_start(run: RunDir, asked: str) -> None:

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 
+from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.training.trainer import DivergedError
 from tests.builders import edited
@@ -207,6 +208,16 @@ def test_a_run_is_not_resumed_by_the_record_of_another_run_of_the_same_shapes(ma
         record["hparams"]["model"]["num_heads"] = heads * 2
     with pytest.raises(UserError, match=rf"num_heads={heads} there, num_heads={heads * 2} here; its weights would"):
         make_run(tmp_path / "copy", train_steps=6, num_heads=heads * 2).fit()
+
+
+def test_a_run_is_not_resumed_from_a_checkpoint_that_tells_no_place_in_the_data(make_run, whole, tmp_path):
+    shutil.copytree(whole.copy, tmp_path / "copy")
+    run = make_run(tmp_path / "copy", train_steps=6)
+    latest = run.checkpoint()
+    store = CheckpointStore(tmp_path / "copy/checkpoints")
+    store.save(latest.step, model=latest.model, optimizer=latest.optimizer, state=latest.state | {"data": "x"})
+    with pytest.raises(UserError, match=rf"{latest.step:08d} tells no place in the data to go on from \(found 'x'\)"):
+        run.fit()
 
 
 def test_training_moves_every_weight(whole):

@@ -97,6 +97,14 @@ def longest_of(batch):
     return max((rows > 0).sum(axis=1).max() for rows in batch.values())
 
 
+@pytest.mark.parametrize(
+    "state", [{"epoch": 0}, dict.fromkeys(("epoch", "window", "batch"), "0"), {"epoch": 0, "window": -1, "batch": 0}]
+)
+def test_what_is_no_state_is_refused(digits_train, state):
+    with pytest.raises(UserError, match="it needs epoch, window and batch, whole numbers from 0 on"):
+        TrainingBatches(digits_train, seed=3, batch_size=60, state=state)
+
+
 def test_a_curriculum_by_hand():
     rising = Curriculum(first=4, last=12, batches=16)
     assert [rising.longest(drawn) for drawn in (0, 1, 2, 8, 15, 16, 1000)] == [4, 4, 5, 8, 11, 12, 12]
@@ -141,7 +149,7 @@ def test_a_curriculum_that_begins_with_nothing_is_refused(digits_train):
         r"hparam curriculum_length=1: no train example of \w+ is so short \(the shortest has 2\); set it higher, or to "
         r"0", str(error.value),
     )  # fmt: skip
-    with pytest.raises(UserError, match="it needs epoch, window, batch and drawn, none below 0"):
+    with pytest.raises(UserError, match="it needs epoch, window, batch and drawn, whole numbers from 0 on"):
         TrainingBatches(
             digits_train, seed=3, batch_size=60, curriculum=Curriculum(4, 9, 10),
             state={"epoch": 0, "window": 0, "batch": 0},
