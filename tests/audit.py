@@ -59,4 +59,4 @@ def unpickled(events: list[tuple[str, tuple]]) -> set[str]:
 def executed(events: list[tuple[str, tuple]], folder: Path) -> set[str]:
     """Returns the files in a folder whose code was run."""
     files = {getattr(arguments[0], "co_filename", "") for event, arguments in events if event == "exec"}
-    return {file for file in files if os.path.realpath(file).startswith(str(folder.resolve()))}
+    return {file for file in files if Path(file).resolve().is_relative_to(folder.resolve())}
