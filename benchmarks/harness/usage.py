@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from benchmarks.harness.processes import ROOT, SideError
 
-_EVERY = 0.25
-"""Seconds between two looks at the processes."""
+_FIRST, _EVERY = 0.005, 0.25
+"""Seconds until the first look at the processes, and at most between two: the pause doubles from look to look, so that
+a command that is over in a moment is seen as well, and a long one is not slowed down."""
 
 _HELD = {"Pss_Anon": "own_mb", "Pss_File": "mapped_mb"}
 """Lines of /proc/PID/smaps_rollup; of a page that n processes share, each has 1/n in its `Pss`."""
@@ -62,7 +63,9 @@ def measured(command: Sequence[str], log: Path) -> Usage:
 
 def _watch(session: int, peaks: Counter[str], over: threading.Event) -> None:
     """Keeps the most that the processes of a session hold together, and the largest of them, until it is over."""
-    while not over.wait(_EVERY):
+    pause = _FIRST
+    while not over.wait(pause):
+        pause = min(2 * pause, _EVERY)
         held: Counter[str] = Counter()
         for process in _processes(session):
             peaks |= Counter({"resident_mb": _sizes(process / "status").get("VmHWM", 0.0)})
