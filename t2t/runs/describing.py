@@ -68,7 +68,7 @@ def describe(run: TrainingRun) -> list[str]:
         *([frozen_line(run.model, hparams.frozen_weights)] if hparams.frozen_weights else []),
         f"{run.plan.train_steps:,} updates, {hparams.learning_rate_schedule} schedule, learning rate "
         f"{max(map(run.plan.rate, _landmarks(run))):.3g} at most; best checkpoint by {best}",
-        *dict.fromkeys(_batch_line(run, part) for part in run.parts),
+        *(_batch_line(run, part) for part in run.parts),
     ]  # fmt: skip
     return lines + [f"plug-in {p.name} ({p.kind}): {', '.join(p.registered) or 'registered nothing'}"
                     for p in run.resolved.plugins]  # fmt: skip
@@ -88,7 +88,7 @@ def _batch_line(run: TrainingRun, part: Part) -> str:
     reader = part.data.readers[TRAIN]
     unit = "padded tokens per side" if any(map(reader.is_sequence, reader.features)) else "examples"
     return (
-        f"batch_size={part.hparams.batch_size} {unit} per replica per step; {run.step.replicas} replica(s) x "
+        f"batch_size{f' of {part.name}' if part.name else ''}={part.hparams.batch_size} {unit} per replica per step; {run.step.replicas} replica(s) x "
         f"{run.plan.micro_batches} step(s) = {_padded_tokens(run, part):,} an update"
     )
 

@@ -94,6 +94,15 @@ def test_gradients_reach_every_weight(model, features):
             assert np.abs(tf.convert_to_tensor(gradient)).max() > smallest, variable.path
 
 
+def test_a_trace_takes_any_batch(case, model, features):
+    if case[1] != FeatureKind.IMAGE:
+        pytest.skip("the tests of training trace sequences")
+    unknown = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in features.items()}
+    traced = tf.function(lambda batch: model.loss_sum(model.body(batch), batch["targets"])[0], [unknown])
+    eager = model.loss_sum(model.body(features), features["targets"])[0]
+    np.testing.assert_allclose(traced(features), eager, rtol=1e-4)
+
+
 def test_the_loss_is_the_cross_entropy_of_the_logits(model, features):
     logits, targets, keep = numpy(model(features)), features["targets"], data_of(features)
     log_probs = logits - np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1, keepdims=True))

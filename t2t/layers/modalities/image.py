@@ -24,7 +24,7 @@ class ImageBottom(Bottom):
     def call(self, images_BYXC, seed=None):
         """Returns (B, P, D) of images (B, Y, X, C) uint8."""
         grid_BYXD = self.grid(images_BYXC, seed=seed)
-        return ops.reshape(grid_BYXD, (-1, grid_BYXD.shape[1] * grid_BYXD.shape[2], self.width))
+        return ops.reshape(grid_BYXD, (-1, self.positions, self.width))
 
     def keep(self, images_BYXC):
         """Returns (B, P) bool: everything."""
