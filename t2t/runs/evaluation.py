@@ -168,6 +168,8 @@ def texts_of(problem: Problem, reader: SplitReader, columns, limit: int | None, 
 def decode_and_score(translator: Translator, data: OpenData, split: str, n_best: int = 1, **changes) -> DecodedSplit:
     """Decodes all of a split and scores the best outputs by the problem's metrics of text.
 
+    Where it has none, as problems of classes, by how many are right.
+
     Raises:
         UserError: no such split, or the problem has no inputs to decode.
     """
@@ -179,7 +181,7 @@ def decode_and_score(translator: Translator, data: OpenData, split: str, n_best:
     translator.settings(n_best, **changes)
     reader, columns = data.readers[split], data.problem.columns
     outputs = decode_examples(translator, reader, columns, None, n_best, **changes)
-    names = [name for name in data.problem.metrics if is_text_metric(name)]
+    names = [name for name in data.problem.metrics if is_text_metric(name)] or ["accuracy_per_sequence"]
     hypotheses = [found[0].text for found in outputs]
     scores = compute(names, hypotheses, references_of(translator, reader, columns)).values()
     return DecodedSplit(outputs, list(scores))

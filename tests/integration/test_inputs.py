@@ -134,6 +134,9 @@ def test_to_classes(usr_dir, tmp_path, capsys, problem, model, changes):
     capsys.readouterr()
     assert eval_command.main(["t2t-eval", *flags]) == 0
     assert f"teacher_forced/accuracy = {right:.4f}" in capsys.readouterr().out
+    assert decoder.main(["t2t-decoder", *flags, "--decode_split=dev", f"--decode_to_file={tmp_path}/out"]) == 0
+    assert f"accuracy_per_sequence = {right:.4f}" in capsys.readouterr().out
+    assert told(tmp_path) == right
 
 
 def test_all_of_them_at_once(usr_dir, tmp_path):
