@@ -78,7 +78,7 @@ def _data_line(run: TrainingRun, part: Part) -> str:
     skipped, max_length = part.batches.skipped, part.hparams.max_length
     share = run.schedule.shares[run.parts.index(part)]
     return (
-        f"data{f' of {part.name}' if part.name else ''}: {len(part.data.readers[TRAIN]):,} training examples"
+        f"data{_of(part)}: {len(part.data.readers[TRAIN]):,} training examples"
         + (f", {skipped:,} of them longer than max_length={max_length} and skipped" if skipped else "")
         + (f"; {share:.1%} of the updates, best by {part.best_metric}" if part.name else "")
     )
@@ -88,9 +88,14 @@ def _batch_line(run: TrainingRun, part: Part) -> str:
     reader = part.data.readers[TRAIN]
     unit = "padded tokens per side" if any(map(reader.is_sequence, reader.features)) else "examples"
     return (
-        f"batch_size{f' of {part.name}' if part.name else ''}={part.hparams.batch_size} {unit} per replica per step; {run.step.replicas} replica(s) x "
-        f"{run.plan.micro_batches} step(s) = {_padded_tokens(run, part):,} an update"
+        f"batch_size{_of(part)}={part.hparams.batch_size} {unit} per replica per step; {run.step.replicas} replica(s) "
+        f"x {run.plan.micro_batches} step(s) = {_padded_tokens(run, part):,} an update"
     )
+
+
+def _of(part: Part) -> str:
+    """Returns which of several problems is meant."""
+    return f" of {part.name}" if part.name else ""
 
 
 def _change(name: str, old, new) -> str:
