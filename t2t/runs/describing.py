@@ -3,7 +3,9 @@
 import numpy as np
 
 from t2t.constants import TRAIN
-from t2t.data.lengths import BLOCK
+from t2t.data.columns import batch_dtype, item_shape, length_unit
+from t2t.data.lengths import BLOCK, lengths_of_all
+from t2t.features import FeatureSpec
 from t2t.runs.parts import Part
 from t2t.runs.training import TrainingRun
 from t2t.training.cost import update_cost
@@ -37,16 +39,37 @@ def cost(run: TrainingRun) -> str:
 
 def _part_cost(part: Part) -> tuple[float, bool]:
     """Returns the operations of a problem's updates for each padded token a side, and whether loops are left out."""
-    reader, columns = part.data.readers[TRAIN], part.data.problem.columns
-    names = columns or {name: name for name in reader.features}
-    some = np.arange(min(len(reader), BLOCK))  # enough for a mean
-    lengths = {name: reader.lengths(stored, some) for name, stored in names.items() if reader.is_sequence(stored)}
-    means = {name: float(counts.mean()) for name, counts in lengths.items()}
-    longer = np.maximum.reduce(list(lengths.values())).mean() if means else 1.0
-    example = {name: np.zeros((1, round(mean)), np.int32) for name, mean in means.items()}
-    example |= {name: reader.single(np.zeros(1, int), stored) for name, stored in names.items() if name not in means}
+    reader, names, lengths = part.data.readers[TRAIN], _columns(part), _some_lengths(part)
+    example = {
+        name: _zeros(reader.features[stored], lengths[name].mean())
+        if name in lengths
+        else reader.single(np.zeros(1, int), stored)
+        for name, stored in names.items()
+    }
     flops, loops = update_cost(part.model, example)
-    return flops / longer, loops
+    return flops / _mean_of_longer(lengths), loops
+
+
+def _zeros(spec: FeatureSpec, length: float) -> np.ndarray:
+    """Returns one sequence of a length, which is counted as batches count it."""
+    return np.zeros((1, round(length * length_unit(spec)), *item_shape(spec)), batch_dtype(spec))
+
+
+def _columns(part: Part) -> dict[str, str]:
+    """Returns the stored name of each feature."""
+    return part.data.problem.columns or {name: name for name in part.data.readers[TRAIN].features}
+
+
+def _some_lengths(part: Part) -> dict[str, np.ndarray]:
+    """Returns the lengths of a problem's sequences in its first training examples, enough for a mean."""
+    reader = part.data.readers[TRAIN]
+    sequences = {name: stored for name, stored in _columns(part).items() if reader.is_sequence(stored)}
+    return lengths_of_all(reader, sequences, np.arange(min(len(reader), BLOCK)))
+
+
+def _mean_of_longer(lengths: dict[str, np.ndarray]) -> float:
+    """Returns the mean length of the longer side of an example; 1 where it has no sequence."""
+    return float(np.maximum.reduce(list(lengths.values())).mean()) if lengths else 1.0
 
 
 def _padded_tokens(run: TrainingRun, part: Part) -> int:
@@ -85,11 +108,12 @@ def _data_line(run: TrainingRun, part: Part) -> str:
 
 
 def _batch_line(run: TrainingRun, part: Part) -> str:
-    reader = part.data.readers[TRAIN]
-    unit = "padded tokens per side" if any(map(reader.is_sequence, reader.features)) else "examples"
+    lengths, padded = _some_lengths(part), _padded_tokens(run, part)
+    unit = "padded tokens per side" if lengths else "examples"
+    examples = f", {padded / _mean_of_longer(lengths):,.0f} example(s) at most" if lengths else ""
     return (
         f"batch_size{_of(part)}={part.hparams.batch_size} {unit} per replica per step; {run.step.replicas} replica(s) "
-        f"x {run.plan.micro_batches} step(s) = {_padded_tokens(run, part):,} an update"
+        f"x {run.plan.micro_batches} step(s) = {padded:,} an update{examples}"
     )
 
 

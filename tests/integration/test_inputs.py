@@ -1,11 +1,15 @@
 """Images and sound, to text and to classes, learnt, evaluated and decoded by the commands that a user types."""
 
 import json
+import re
 
+import numpy as np
 import pytest
 
+import t2t
 from t2t.cli import decoder, trainer
 from t2t.cli import eval as eval_command
+from t2t.training.cost import update_cost
 
 pytestmark = pytest.mark.slow
 
@@ -137,6 +141,19 @@ def test_to_classes(usr_dir, tmp_path, capsys, problem, model, changes):
     assert decoder.main(["t2t-decoder", *flags, "--decode_split=dev", f"--decode_to_file={tmp_path}/out"]) == 0
     assert f"accuracy_per_sequence = {right:.4f}" in capsys.readouterr().out
     assert told(tmp_path) == right
+
+
+def test_a_dry_run_counts_sound_as_batches_do(usr_dir, tmp_path, capsys):
+    """By 10 ms, of which tones have 15 in the mean."""
+    model = ("--model=transformer_encoder", "--hparams_set=transformer_tiny", f"--hparams={SMALL}")
+    flags, _ = learnt(usr_dir, tmp_path, "tone_to_class", *model, steps=1)
+    assert re.search(r" = 96 an update, [67] example\(s\) at most$", capsys.readouterr().err, re.M)
+    one = {"inputs": np.zeros((1, 2400), np.float32), "targets": np.zeros(1, np.int32)}
+    counted = update_cost(t2t.load(str(tmp_path / "run"), usr_dir=str(usr_dir)).model, one).flops
+    asked = [*flags[:2], "--problem=tone_to_class", *model, f"--output_dir={tmp_path}/other", "--dry_run"]
+    assert trainer.main(["t2t-trainer", *asked]) == 0
+    said = re.search(r" updates, (\S+) each$", capsys.readouterr().err, re.M)
+    assert float(said[1]) == pytest.approx(counted * 96 / 15, rel=0.2)
 
 
 def test_all_of_them_at_once(usr_dir, tmp_path):
