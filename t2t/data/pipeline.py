@@ -73,8 +73,8 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
     ):
         self._reader, self._batch_size, self._max_length = reader, batch_size, max_length
         self._curriculum = curriculum
-        self._columns = _checked_columns(reader, columns)
-        self._sequences = _sequences(reader, self._columns)
+        self._columns = checked_columns(reader, columns)
+        self._sequences = sequences_of(reader, self._columns)
         self._order = WindowedOrder(len(reader), seed, window)
         self._cuts = TARGETS in self._columns and is_label(reader, self._columns[TARGETS])
         self._ladder = Ladder(longest_of_all(reader, self._sequences, max_length), ladder_step)
@@ -231,8 +231,8 @@ class EvalBatches:
         ladder_step: float = LADDER_STEP,
     ):
         self._reader = reader
-        self._columns = _checked_columns(reader, columns)
-        sequences = _sequences(reader, self._columns)
+        self._columns = checked_columns(reader, columns)
+        sequences = sequences_of(reader, self._columns)
         indices = np.arange(min(len(reader), len(reader) if limit is None else limit))
         lengths = lengths_of_all(reader, sequences, indices)
         self.cut = 0
@@ -254,7 +254,12 @@ class EvalBatches:
             yield batch.indices, _read_batch(self._reader, batch, self._columns)
 
 
-def _checked_columns(reader: SplitReader, columns: Mapping[str, str] | None) -> dict[str, str]:
+def checked_columns(reader: SplitReader, columns: Mapping[str, str] | None) -> dict[str, str]:
+    """Returns feature name to stored feature name; None stands for all features under their own names.
+
+    Raises:
+        UserError: no such stored feature.
+    """
     columns = dict(columns) if columns is not None else {name: name for name in reader.features}
     for stored in columns.values():
         if stored not in reader.features:
@@ -265,7 +270,8 @@ def _checked_columns(reader: SplitReader, columns: Mapping[str, str] | None) -> 
     return columns
 
 
-def _sequences(reader: SplitReader, columns: Mapping[str, str]) -> dict[str, str]:
+def sequences_of(reader: SplitReader, columns: Mapping[str, str]) -> dict[str, str]:
+    """Returns those of the columns that are sequences."""
     return {name: stored for name, stored in columns.items() if reader.is_sequence(stored)}
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from t2t.constants import TRAIN
 from t2t.data.columns import batch_dtype, item_shape, length_unit
 from t2t.data.lengths import BLOCK, lengths_of_all
+from t2t.data.pipeline import checked_columns, sequences_of
 from t2t.features import FeatureSpec
 from t2t.runs.parts import Part
 from t2t.runs.training import TrainingRun
@@ -39,13 +40,13 @@ def cost(run: TrainingRun) -> str:
 
 def _part_cost(part: Part) -> tuple[float, bool]:
     """Returns the operations of a problem's updates for each padded token a side, and whether loops are left out."""
-    reader, names, lengths = part.data.readers[TRAIN], _columns(part), _some_lengths(part)
-    example = {
-        name: _zeros(reader.features[stored], lengths[name].mean())
-        if name in lengths
-        else reader.single(np.zeros(1, int), stored)
-        for name, stored in names.items()
-    }
+    reader, lengths = part.data.readers[TRAIN], _some_lengths(part)
+    example = {}
+    for name, stored in checked_columns(reader, part.data.problem.columns).items():
+        if name in lengths:
+            example[name] = _zeros(reader.features[stored], lengths[name].mean())
+        else:
+            example[name] = reader.single(np.zeros(1, int), stored)
     flops, loops = update_cost(part.model, example)
     return flops / _mean_of_longer(lengths), loops
 
@@ -55,15 +56,10 @@ def _zeros(spec: FeatureSpec, length: float) -> np.ndarray:
     return np.zeros((1, round(length * length_unit(spec)), *item_shape(spec)), batch_dtype(spec))
 
 
-def _columns(part: Part) -> dict[str, str]:
-    """Returns the stored name of each feature."""
-    return part.data.problem.columns or {name: name for name in part.data.readers[TRAIN].features}
-
-
 def _some_lengths(part: Part) -> dict[str, np.ndarray]:
     """Returns the lengths of a problem's sequences in its first training examples, enough for a mean."""
     reader = part.data.readers[TRAIN]
-    sequences = {name: stored for name, stored in _columns(part).items() if reader.is_sequence(stored)}
+    sequences = sequences_of(reader, checked_columns(reader, part.data.problem.columns))
     return lengths_of_all(reader, sequences, np.arange(min(len(reader), BLOCK)))
 
 
@@ -110,7 +106,7 @@ def _data_line(run: TrainingRun, part: Part) -> str:
 def _batch_line(run: TrainingRun, part: Part) -> str:
     lengths, padded = _some_lengths(part), _padded_tokens(run, part)
     unit = "padded tokens per side" if lengths else "examples"
-    examples = f", {padded / _mean_of_longer(lengths):,.0f} example(s) at most" if lengths else ""
+    examples = f", about {padded / _mean_of_longer(lengths):,.0f} example(s)" if lengths else ""
     return (
         f"batch_size{_of(part)}={part.hparams.batch_size} {unit} per replica per step; {run.step.replicas} replica(s) "
         f"x {run.plan.micro_batches} step(s) = {padded:,} an update{examples}"

@@ -94,9 +94,9 @@ def test_gradients_reach_every_weight(model, features):
             assert np.abs(tf.convert_to_tensor(gradient)).max() > smallest, variable.path
 
 
-def test_a_trace_takes_any_batch(case, model, features):
-    if case[1] != FeatureKind.IMAGE:
-        pytest.skip("the tests of training trace sequences")
+@pytest.mark.parametrize("case", [one for one in cases() if one.values[0][1] == FeatureKind.IMAGE], indirect=True)
+def test_a_trace_takes_any_batch(model, features):
+    """Sequences are traced by the tests of training."""
     unknown = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in features.items()}
     traced = tf.function(lambda batch: model.loss_sum(model.body(batch), batch["targets"])[0], [unknown])
     eager = model.loss_sum(model.body(features), features["targets"])[0]

@@ -15,7 +15,7 @@ from t2t.errors import MachineError, UserError
 from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.hparams.transformer import transformer_base
 from t2t.plugins import load_plugins
-from t2t.run_dir import RunDir, RunRecord, lock_run
+from t2t.run_dir import RunDir, RunRecord
 from t2t.text.byte import ByteEncoder
 from t2t.text.files import describe_encoders
 from t2t.text.token import TokenEncoder
@@ -361,42 +361,3 @@ def test_metrics_are_lines_of_json_and_survive_a_torn_one(run):
     assert lines[0]["bleu"] is None
     assert lines[0]["norm"] is None
     assert lines[0]["time"] > 1.6e9
-
-
-# === The lock ===
-
-
-def test_two_processes_do_not_train_in_one_place(tmp_path):
-    path = tmp_path / "new" / "run"
-    with lock_run(path):
-        script = "import sys\nfrom t2t.run_dir import lock_run\nwith lock_run(sys.argv[1]): pass"
-        second = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
-        assert second.returncode == 1
-        assert f"UserError: --output_dir={path}: process {os.getpid()} on " in second.stderr
-        assert "is training there; wait for it, stop it or use another --output_dir" in second.stderr
-        RunDir.create(path, record(), ENCODERS)
-    with lock_run(path):
-        assert RunDir.exists(path)
-
-
-def test_the_lock_is_free_after_an_error(tmp_path):
-    with pytest.raises(ValueError, match="boom"), lock_run(tmp_path):
-        raise ValueError("boom")
-    with lock_run(tmp_path):
-        pass
-
-
-def test_errors_while_training_are_not_the_locks(tmp_path):
-    with pytest.raises(FileNotFoundError), lock_run(tmp_path):
-        open(tmp_path / "missing").close()
-
-
-def test_a_place_that_cannot_be_made(tmp_path):
-    (tmp_path / "file").write_text("")
-    with (
-        pytest.raises(
-            MachineError, match=r"cannot lock --output_dir=.*: Not a directory .*; a part of that path is a file"
-        ),
-        lock_run(tmp_path / "file" / "run"),
-    ):
-        pass
