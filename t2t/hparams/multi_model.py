@@ -1,4 +1,4 @@
-"""Hparams of the MultiModel: the paper's, and small ones.
+"""Hparams of the MultiModel: the paper's, and a small one.
 
 Source of the values, unless a line says otherwise: Kaiser, Gomez, Shazeer, Vaswani, Parmar, Jones and Uszkoreit, *One
 Model To Learn Them All* (2017, arXiv:1706.05137), section 2.
@@ -70,20 +70,3 @@ def multi_model_tiny() -> HParams:
         hidden_size=64, filter_size=128, num_hidden_layers=2, num_decoder_layers=2, num_heads=4, num_experts=4,
         experts_per_token=2,
     )  # fmt: skip
-
-
-@register_hparams
-def multi_model_small() -> HParams:
-    """For problems of several kinds at once on two processor cores: 2+2 blocks of 128 channels, 4 experts."""
-    return multi_model_tiny().replace(
-        hidden_size=128,
-        filter_size=256,
-        dropout=0.1,
-        label_smoothing=0.1,
-        batch_size=2048,
-        learning_rate_schedule="cosine",
-        learning_rate=0.002,
-        learning_rate_warmup_steps=200,
-        train_steps=6000,
-        beam_size=4,
-    )
