@@ -85,9 +85,9 @@ def bytenet_base() -> HParams:
 
 @register_hparams
 def byte_net_multi30k_tiny() -> HParams:
-    """For Multi30k, as large as transformer_multi30k_tiny: 5+5 ReLU blocks of 256 channels, dropout 0.3."""
+    """For Multi30k, as large as transformer_multi30k_tiny: 5+5 ReLU blocks of 192 channels, dropout 0.3."""
     return for_multi30k(byte_net()).replace(
-        hidden_size=256,
+        hidden_size=192,
         num_hidden_layers=5,
         dropout=0.3,
         learning_rate=0.003,

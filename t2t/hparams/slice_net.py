@@ -163,9 +163,9 @@ def slicenet_1tiny() -> HParams:
 
 @register_hparams
 def slice_net_multi30k_tiny() -> HParams:
-    """For Multi30k, as large as transformer_multi30k_tiny: 4+4 modules of 128 channels, dropout 0.15."""
+    """For Multi30k, as large as transformer_multi30k_tiny: 4+4 modules of 152 channels, dropout 0.15."""
     return for_multi30k(slice_net()).replace(
-        hidden_size=128,
+        hidden_size=152,
         num_hidden_layers=4,
         num_decoder_layers=4,
         dropout=0.15,
