@@ -1,4 +1,4 @@
-"""Hparams of the MultiModel: the paper's, and a small one.
+"""Hparams of the MultiModel: the paper's, and small ones.
 
 Source of the values, unless a line says otherwise: Kaiser, Gomez, Shazeer, Vaswani, Parmar, Jones and Uszkoreit, *One
 Model To Learn Them All* (2017, arXiv:1706.05137), section 2.
