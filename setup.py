@@ -12,7 +12,7 @@ COMMANDS = (
 SERVE = ["starlette>=1.0,<2", "uvicorn>=0.40,<1", "prometheus_client>=0.22,<1", "matplotlib>=3.9,<4"]
 CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
 NOTEBOOK = ["nbclient>=0.10", "nbformat>=5.10", "ipykernel>=6.29"]
-TEST = ["pytest>=8", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5", "httpx2", *NOTEBOOK]
+TEST = ["pytest>=8", "pytest-timeout>=2.4", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5", "httpx2", *NOTEBOOK]
 ALGEBRA = ["sympy>=1.13,<2"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
 

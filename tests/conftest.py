@@ -14,6 +14,8 @@ hypothesis.settings.register_profile("t2t", deadline=None)
 hypothesis.settings.load_profile("t2t")
 
 REPLICAS = 2
+SLOW_LIMIT_S = 1800
+"""Seconds after which a slow test counts as one that hangs; the limit of the others is in pyproject.toml."""
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -25,6 +27,12 @@ def pytest_configure(config):
     # Devices can be split only before TensorFlow starts, which the first operation of any test makes it do.
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * REPLICAS)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOW_LIMIT_S))
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 import json
 import signal
-import threading
-import time
 import urllib.request
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 import t2t
 from benchmarks.harness.load import Server, ask_for
 from t2t.cli import insight, server
+from tests.waiting import join_all, start_thread, wait_until
 
 TEXTS = ["1 2 3", "4 4", "9", "7 6 5 4 3 2 1"]
 
@@ -62,19 +61,16 @@ def test_many_clients_lose_nothing_and_get_their_own_answers(served, expected):
 
 
 def test_a_signal_lets_requests_end_and_the_exit_is_clean(tiny_run, expected):
-    with Server("t2t-server", f"--output_dir=tiny={tiny_run.output_dir}", "--batch_wait_ms=3000") as one:
+    with Server("t2t-server", f"--output_dir=tiny={tiny_run.output_dir}", "--batch_wait_ms=6000") as one:
         found = []
-        asked = [
-            threading.Thread(target=lambda: found.append(post(one.port, "/translate", {"text": "1 2 3"})["text"]))
-            for _ in range(3)
-        ]
-        for thread in asked:
-            thread.start()
-        while 't2t_waiting_texts{model="tiny"} 3.0' not in page(one.port, "/metrics"):
-            time.sleep(0.05)
+
+        def ask():
+            found.append(post(one.port, "/translate", {"text": "1 2 3"})["text"])
+
+        asked = [start_thread(ask) for _ in range(3)]
+        wait_until(lambda: 't2t_waiting_texts{model="tiny"} 3.0' in page(one.port, "/metrics"), "three texts wait")
         one.process.send_signal(signal.SIGTERM)
-        for thread in asked:
-            thread.join()
+        join_all(*asked)
         assert found == [expected["1 2 3"]] * 3
         assert one.process.wait(60) == 0
 

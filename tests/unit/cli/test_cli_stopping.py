@@ -5,7 +5,6 @@ import errno
 import io
 import os
 import signal
-import threading
 
 import pytest
 from absl import flags
@@ -13,6 +12,7 @@ from absl import flags
 from t2t.cli.common import command
 from t2t.cli.stopping import StoppedError, stoppable
 from t2t.errors import UserError
+from tests.waiting import join_all, start_thread
 
 
 def run(body):
@@ -111,9 +111,7 @@ def test_signals_that_are_ignored_or_handled_stay_so():
 
 def test_a_command_runs_in_any_thread():
     statuses = []
-    thread = threading.Thread(target=lambda: statuses.append(run(lambda: 7)))
-    thread.start()
-    thread.join()
+    join_all(start_thread(lambda: statuses.append(run(lambda: 7))))
     assert statuses == [7]
 
 

@@ -5,7 +5,6 @@ import hashlib
 import io
 import os
 import sys
-import threading
 from collections import Counter
 from types import SimpleNamespace
 
@@ -13,6 +12,7 @@ import pytest
 
 from t2t.errors import UserError
 from t2t.file_decoding.source import LineSource
+from tests.waiting import join_all, start_thread
 
 DIRTY = "\ufeffone\r\ntwo\u2028still two\x85\x0b\r\n\nfo".encode() + b"\xffur\x00\n\rlast\r"
 LINES = ["one", "two\u2028still two\x85\x0b", "", "fo\ufffdur", "\rlast\r"]
@@ -41,12 +41,11 @@ def test_standard_input(monkeypatch, packed):
 def test_a_named_pipe_is_read_once(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_bytes, args=(DIRTY,))
-    writer.start()
+    writer = start_thread(pipe.write_bytes, DIRTY)
     source = LineSource(str(pipe))
     assert source.is_stream
     assert list(source.lines(Counter())) == LINES
-    writer.join()
+    join_all(writer)
 
 
 @pytest.mark.parametrize(("content", "count"), [(b"", 0), (b"a", 1), (b"a\n", 1), (b"a\n\nb", 3), (b"\n", 1)])

@@ -9,6 +9,7 @@ from t2t.errors import UserError
 from t2t.serving.app import RequestLimits, Service, build_app
 from t2t.serving.models import BatchLimits, ServedModel, named_run
 from tests.unit.inference.test_inference_translator import Letters, LettersAlone, build
+from tests.waiting import join_all, start_thread, wait_until
 
 TEXTS = ["a b c", "d", "", "h g f e"]
 HOSTS = ["127.0.0.1"]
@@ -220,19 +221,15 @@ def test_more_than_there_is_room_for_is_answered_429_and_the_rest_in_full(slow):
         answers[text] = client.post("/translate", json={"text": text})
 
     with client_of(model) as client:
-        threads = [threading.Thread(target=ask, args=(text,)) for text in "abc"]
-        threads[0].start()
+        threads = [start_thread(ask, "a")]
         assert slow.begun.acquire(timeout=30)  # is being answered, and two may wait
-        for thread in threads[1:]:
-            thread.start()
-        while model.queue.waiting < 2:
-            pass
+        threads += [start_thread(ask, text) for text in "bc"]
+        wait_until(lambda: model.queue.waiting == 2, "two texts wait")
         refused = client.post("/translate", json={"text": "d"})
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
         assert refused.json() == {"error": "too much is waiting: 2 of 2 places taken; ask again later"}
         slow.gate.set()
-        for thread in threads:
-            thread.join()
+        join_all(*threads)
     assert {text: answer.json()["text"] for text, answer in answers.items()} == {"a": "A", "b": "B", "c": "C"}
 
 

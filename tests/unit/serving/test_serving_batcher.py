@@ -7,6 +7,7 @@ from concurrent.futures import CancelledError
 import pytest
 
 from t2t.serving.batcher import Batcher, FullError
+from tests.waiting import join_all, start_thread
 
 
 class Answers:
@@ -120,9 +121,5 @@ def test_many_threads_lose_nothing(batcher):
         futures = [(item, queue.submit([item])[0]) for item in range(start, start + 200)]
         found.update({item: future.result(30) for item, future in futures})
 
-    threads = [threading.Thread(target=ask, args=(200 * i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    join_all(*[start_thread(ask, 200 * i) for i in range(8)])
     assert found == {item: 2 * item for item in range(1600)}
