@@ -81,7 +81,8 @@ def pack(arrays: list[np.ndarray], spec: FeatureSpec, name: str, problem: str) -
         lengths = np.ones(len(arrays), dtype=np.int64)
         values = np.stack(arrays) if arrays else np.zeros((0, *shape))
     _check_values(values, lengths, spec, where)
-    return Column(values.astype(stored_dtype(spec)), lengths)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, see `first_not_finite`
+        return Column(values.astype(stored_dtype(spec)), lengths)
 
 
 def _check_values(values: np.ndarray, lengths: np.ndarray, spec: FeatureSpec, where: str) -> None:
@@ -104,6 +105,17 @@ def _check_values(values: np.ndarray, lengths: np.ndarray, spec: FeatureSpec, wh
             raise UserError(
                 f"{where}: an example does not end in the end of sequence (id {EOS_ID}); correct its encode_samples"
             )
+
+
+def first_not_finite(column: Column) -> int | None:
+    """Returns the number of the first example with a value that is nan or infinite; None where there is none."""
+    if not np.issubdtype(column.values.dtype, np.floating):
+        return None
+    finite = np.isfinite(column.values)
+    if finite.all():
+        return None
+    items = finite.reshape(len(finite), -1).all(axis=1)
+    return int(np.searchsorted(np.cumsum(column.lengths), np.argmin(items), side="right"))
 
 
 def select(column: Column, keep: np.ndarray) -> Column:

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from t2t.constants import TARGETS, TRAIN
-from t2t.data.columns import SEQUENCES, Column, pack, select
+from t2t.data.columns import SEQUENCES, Column, first_not_finite, pack, select
 from t2t.data.manifest import ANEW
 from t2t.errors import MachineError, UserError
 from t2t.features import FeatureKind, FeatureSpec
@@ -39,10 +39,12 @@ class Chunk:
     """Consecutive encoded samples, those that training cannot use left out."""
 
     columns: dict[str, Column]
-    read: int
-    """Samples that came in."""
+    kept: np.ndarray
+    """(samples that came in,) bool: false for those left out."""
     dropped: Counter
     """Samples left out, by reason."""
+    unknown: Counter
+    """Ids of unknown words, by feature."""
     texts: dict[str, list[str]]
     """Of a split that outputs are scored on, the raw text of each text feature."""
     altered: frozenset[str]
@@ -70,25 +72,68 @@ def encode_chunk(
         first: number of the first of them in the split, counted from 1.
 
     Raises:
-        UserError: the problem's code gives what its spec does not allow.
+        UserError: the problem's code gives what its spec does not allow, or a value is not finite.
     """
     check_samples(problem, split, samples, first)
     dropped: Counter = Counter()
-    wanted = samples
+    kept = np.ones(len(samples), dtype=bool)
     if split == TRAIN:
-        wanted = [sample for sample in samples if not _has_empty_text(sample)]
-        dropped[EMPTY] += len(samples) - len(wanted)
+        kept = np.array([not _has_empty_text(sample) for sample in samples], dtype=bool)
+        dropped[EMPTY] += len(samples) - int(kept.sum())
+    numbers = np.flatnonzero(kept)
+    wanted = [samples[number] for number in numbers]
     encoded = problem.encode_samples(wanted) if wanted else []
     columns = {}
     for name, spec in features.items():
         if any(name not in example for example in encoded):
             raise UserError(f"problem {problem.name}: an example lacks feature {name!r}; correct its encode_samples")
         columns[name] = pack([example[name] for example in encoded], spec, name, problem.name)
+    is_aligned = len(encoded) == len(wanted)  # code of a problem may join samples
+    _check_finite(problem, columns, split, wanted if is_aligned else [], first + numbers)
+    texts: dict[str, list[str]] = {}
     if split == TRAIN:
-        columns = _drop(problem, features, columns, dropped)
-        return Chunk(columns, len(samples), +dropped, {}, frozenset())
-    texts = _raw_texts(problem, features, samples) if len(encoded) == len(samples) else {}
-    return Chunk(columns, len(samples), +dropped, texts, _altered(problem, texts, encoded))
+        fit = _fit(problem, features, columns, dropped)
+        columns = {name: select(column, fit) for name, column in columns.items()}
+        if is_aligned:
+            kept[numbers] = fit
+    elif is_aligned:
+        texts = _raw_texts(problem, features, samples)
+    return Chunk(columns, kept, +dropped, _unknown(problem, columns), texts, _altered(problem, texts, encoded))
+
+
+def _check_finite(
+    problem: Problem, columns: dict[str, Column], split: str, samples: list[Sample], numbers: np.ndarray
+) -> None:
+    """Raises UserError where a feature holds nan or infinity: training would end in `nan` much later.
+
+    Args:
+        problem: for the message.
+        columns: features of the examples.
+        split: that they are of.
+        samples: that the examples were made of, one each; empty where that is not known.
+        numbers: of the samples in the split.
+    """
+    for name, column in columns.items():
+        row = first_not_finite(column)
+        if row is None:
+            continue
+        place = f"sample {numbers[row]:,}" if samples else f"one of the samples from {numbers[0]:,} on"
+        value = samples[row].get(name) if samples else None
+        file = f" ({value})" if isinstance(value, Path) else ""
+        raise UserError(
+            f"problem {problem.name}: {place} of split {split!r}{file} has a value in {name!r} that is not finite "
+            f"(nan or infinite); correct the recording or file that it comes from, or leave the sample out"
+        )
+
+
+def _unknown(problem: Problem, columns: Mapping[str, Column]) -> Counter:
+    """Returns how many ids stand for unknown words, by feature."""
+    counts: Counter = Counter()
+    for name, column in columns.items():
+        unknown_id = problem.encoders[name].unknown_id if name in problem.encoders else None
+        if unknown_id is not None:
+            counts[name] = int((column.values == unknown_id).sum())
+    return +counts
 
 
 def _raw_texts(problem: Problem, features: Mapping[str, FeatureSpec], samples: list[Sample]) -> dict[str, list[str]]:
@@ -111,10 +156,13 @@ def _has_empty_text(sample: Sample) -> bool:
     return any(isinstance(value, str) and (not value or value.isspace()) for value in sample.values())
 
 
-def _drop(
+def _fit(
     problem: Problem, features: Mapping[str, FeatureSpec], columns: dict[str, Column], dropped: Counter
-) -> dict[str, Column]:
-    """Leaves out examples with an empty side, or too long a one; text whose target is a class may have any length."""
+) -> np.ndarray:
+    """Returns (examples,) bool: false for those with an empty side or too long a one, which are counted.
+
+    Text whose target is a class may have any length.
+    """
     rows = len(next(iter(columns.values())).lengths)
     empty, long, lasting = np.zeros((3, rows), dtype=bool)
     seconds = getattr(problem, "max_audio_seconds", 0)
@@ -132,7 +180,7 @@ def _drop(
     dropped[EMPTY] += int(empty.sum())
     dropped[f"longer than {problem.max_length} ids"] += int((long & ~empty).sum())
     dropped[f"longer than {seconds:g} s"] += int((lasting & ~long & ~empty).sum())
-    return {name: select(column, ~(empty | long | lasting)) for name, column in columns.items()}
+    return ~(empty | long | lasting)
 
 
 class EncodingPool:

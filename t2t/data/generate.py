@@ -12,8 +12,7 @@ import logging
 import os
 import random
 import shutil
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import t2t
@@ -23,6 +22,7 @@ from t2t.data.encoding import EncodingPool, Vocabularies
 from t2t.data.manifest import (
     ANEW,
     MANIFEST_NAME,
+    ColumnTotals,
     Manifest,
     SplitRecord,
     check_matches,
@@ -33,10 +33,11 @@ from t2t.data.manifest import (
 from t2t.data.progress import ReadingProgress
 from t2t.data.raw_files import check_raw_files, describe_raw_files
 from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES, ShardWriter
+from t2t.data.tally import WORTH_A_WARNING, SplitTally, unknown_shares
 from t2t.data.texts import TextsWriter
 from t2t.errors import UserError
 from t2t.features import ProblemSpec
-from t2t.problems.base import Problem, Sample, Source
+from t2t.problems.base import Problem, Source
 from t2t.problems.samples import samples_of
 from t2t.text.files import read_encoders, save_encoders
 
@@ -218,85 +219,66 @@ def _generate_into(job: _Job) -> Manifest:
 
 def _generate_split(job: _Job, split: str, spec: ProblemSpec, vocabularies: Vocabularies) -> SplitRecord:
     source = job.source(split)
-    drawn = _Drawn(samples_of(job.problem, split, source), source.tally)
-    dropped: Counter = Counter()
-    read = 0
+    tally = SplitTally(samples_of(job.problem, split, source), source.tally)
     with contextlib.ExitStack() as stack:
         writer = ShardWriter(job.folder, split, dict(spec.features), job.most_examples, job.most_bytes)
         stack.callback(writer.close)
         texts = TextsWriter(job.folder, split)
         stack.callback(texts.close)
-        for chunk in job.pool.encode(drawn, split, vocabularies):
-            read += chunk.read
-            dropped += chunk.dropped
+        for chunk in job.pool.encode(tally, split, vocabularies):
+            tally.add(chunk)
             writer.write(chunk.columns)
             texts.write(chunk.texts, chunk.altered)
-            job.progress(split, read)
-            if split == TRAIN:
-                _check_so_far(job.problem, read, dropped, drawn)
-        _check_split(job.problem, split, read, writer.examples, dropped, source.tally)
+            job.progress(split, tally.read)
+            if split == TRAIN and tally.read >= ENOUGH_TO_JUDGE:
+                _check_fit(job.problem, tally, "so far", "; if only their beginning is so, shuffle them")
+        _check_split(job.problem, split, tally, writer.examples)
         columns, shards = writer.finish()
         kept_texts = texts.finish(writer.examples)
-    mended = dict(sorted(source.tally.items()))
-    log.info("%s: %s examples written%s", split, f"{writer.examples:,}", _report(dropped, mended))
+    log.info("%s: %s examples written%s", split, f"{writer.examples:,}", tally.describe())
+    _report_unknown(split, tally, columns, writer.examples)
     return SplitRecord(
         examples=writer.examples,
         columns=columns,
         shards=shards,
-        dropped=dict(sorted(dropped.items())),
-        mended=mended,
+        dropped=dict(sorted(tally.dropped.items())),
+        mended=dict(sorted(tally.mended.items())),
         texts=kept_texts,
+        unknown=dict(sorted(tally.unknown.items())),
     )
 
 
-class _Drawn:
-    """Samples on their way to the encoders, counted; those are counted too for which something was mended."""
-
-    def __init__(self, samples: Iterable[Sample], tally: Counter):
-        self._samples, self.tally = samples, tally
-        self.count = self.mended = 0
-
-    def __iter__(self) -> Iterator[Sample]:
-        before = self.tally.total()
-        for sample in self._samples:
-            now = self.tally.total() if self.tally else 0
-            self.count += 1
-            self.mended += now != before
-            before = now
-            yield sample
-
-
-def _check_so_far(problem: Problem, read: int, dropped: Counter, drawn: _Drawn) -> None:
-    """Ends a hopeless job before the hours that it would take; samples are drawn ahead of those that are encoded."""
-    if read >= ENOUGH_TO_JUDGE and dropped.total() / read + drawn.mended / drawn.count > 0.5:
-        raise UserError(
-            f"more than half of the training data of {problem.name} is unfit so far: of the first {drawn.count:,} "
-            f"examples{_report(dropped, drawn.tally)}; {_CURE}; if only their beginning is so, shuffle them"
-        )
-
-
-def _check_split(problem: Problem, split: str, read: int, written: int, dropped: Counter, mended: Counter) -> None:
-    if not read:
+def _check_split(problem: Problem, split: str, tally: SplitTally, written: int) -> None:
+    if not tally.read:
         raise UserError(
             f"split {split!r} of {problem.name} is empty: no example came out of its raw data; check the raw files"
         )
-    unfit = dropped.total() + mended.total()
-    if split == TRAIN and (2 * unfit > read or not written):
+    if split == TRAIN:
+        _check_fit(problem, tally)
+        if not written:
+            raise UserError(f"split {split!r} of {problem.name} is empty{tally.describe()}; {_CURE}")
+
+
+def _check_fit(problem: Problem, tally: SplitTally, when: str = "", cure: str = "") -> None:
+    """Ends a job whose training data is mostly unfit, early where it can: it may take hours."""
+    if tally.is_mostly_unfit:
         raise UserError(
-            f"more than half of the training data of {problem.name} is unfit: of {read:,} examples"
-            f"{_report(dropped, mended)}; {_CURE}"
+            f"more than half of the training data of {problem.name} is unfit{when and ' ' + when}: {tally.unfit:,} of "
+            f"{'the first ' if when else ''}{tally.read:,} examples{tally.describe()}; {_CURE}{cure}"
         )
 
 
-def _report(dropped: Counter | dict, mended: Counter | dict) -> str:
-    """Returns `; 12 dropped (10 with an empty side, ...); mended: ...`, or nothing."""
-    text = ""
-    if total := sum(dropped.values()):
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(dropped.items()))
-        text += f"; {total:,} dropped ({reasons})"
-    if sum(mended.values()):
-        text += "; mended: " + ", ".join(f"{count:,} {reason}" for reason, count in sorted(mended.items()))
-    return text
+def _report_unknown(split: str, tally: SplitTally, columns: Mapping[str, ColumnTotals], examples: int) -> None:
+    """Logs the share of unknown ids by feature; warns where there are many."""
+    for name, share in sorted(unknown_shares(tally.unknown, columns, examples).items()):
+        found = f"{split}: {share:.2%} of the ids of {name} ({tally.unknown[name]:,}) stand for unknown words"
+        if share < WORTH_A_WARNING:
+            log.info("%s", found)
+        else:
+            log.warning(
+                "%s, which a model can neither tell apart nor write; raise --vocab_size, or choose a --vocab_kind that "
+                "spells every word (sentencepiece, subword, byte)", found,
+            )  # fmt: skip
 
 
 def _log_vocabularies(problem: Problem) -> None:

@@ -75,6 +75,8 @@ class SplitRecord:
     """What was mended in the raw data, by what was wrong."""
     texts: dict[str, FileRecord] = dataclasses.field(default_factory=dict)
     """Of a split that outputs are scored on, the raw text of the features whose ids do not say all of it."""
+    unknown: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Ids of unknown words, by feature; features without one, and data of the first versions, have no entry."""
 
     def files(self) -> list[FileRecord]:
         """Returns all files of the split."""
@@ -157,9 +159,7 @@ def _text(plain: dict[str, Any]) -> str:
 
 def _plain_split(split: SplitRecord) -> dict[str, Any]:
     plain = dataclasses.asdict(split)
-    if not split.texts:
-        del plain["texts"]
-    return plain
+    return {name: value for name, value in plain.items() if value or name not in ("texts", "unknown")}
 
 
 def _file_record(plain: dict[str, Any]) -> FileRecord:

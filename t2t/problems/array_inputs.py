@@ -120,7 +120,8 @@ class AudioInputs(ArrayInputs):
         if isinstance(value, Path):
             waveform, rate = read_audio(value)
             return resampled(waveform, rate, self.sample_rate)
-        return value.astype(np.float32)
+        with np.errstate(over="ignore"):  # generation refuses what is then infinite
+            return value.astype(np.float32)
 
 
 class Image2Class(ImageInputs, ClassTargets):

@@ -14,6 +14,7 @@ What a model writes becomes a tree over exactly the words of its input, and it i
 
 import contextlib
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -27,9 +28,6 @@ from t2t.registry import register_problem
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import read_vocabulary
 from t2t.text.token import TokenEncoder
-
-_LABELS = 512
-"""Most ids of the vocabulary of labels; treebanks have about 100."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,12 +74,29 @@ class Parsing(TextProblem):
         return read_samples(files, source.tally, self.options.keep_annotations)
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
-        """Learns the pieces of words from the sentences, or reads those given; the labels are a list."""
-        labels = (sample[TARGETS] for sample in self.generate_samples(TRAIN, Source(source.tmp_dir, source.rng)))
-        label_list = TokenEncoder.build(labels, _LABELS)
+        """Learns the pieces of words from the sentences, or reads those given; the labels are a list of all there are.
+
+        None is left out: words have no spelling of their own in such a list, and a rare label is one of a tree's.
+        """
+        label_list = self._label_list(source)
         if self.options.vocab_file:
             return {INPUTS: read_vocabulary(self.options.vocab_file), TARGETS: label_list}
         return {INPUTS: self._learn((INPUTS,), source), TARGETS: label_list}
+
+    def _label_list(self, source: Source) -> TokenEncoder:
+        """Returns the labels of the training trees, most frequent first, then those of other splits alone."""
+        counts = {split: self._count_labels(split, source) for split in self.splits}
+        train = counts.pop(TRAIN)
+        if not train:
+            raise UserError(f"problem {self.name}: the training trees have no label; check the files")
+        others = set().union(*counts.values()) - set(train)
+        return TokenEncoder([*sorted(train, key=lambda label: (-train[label], label)), *sorted(others)])
+
+    def _count_labels(self, split: str, source: Source) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for sample in self.generate_samples(split, Source(source.tmp_dir, source.rng)):
+            counts.update(sample[TARGETS].split())
+        return counts
 
     def finish(self, source: str, output: str) -> Finished:
         """Returns the tree in brackets over exactly the words of the source, whatever the labels are."""

@@ -26,6 +26,8 @@ class TextEncoder(ABC):
     """Ending of the file that holds one, with its dot."""
     lossless: ClassVar[bool] = True
     """Whether `decode(encode(text)) == text` for every valid Unicode text."""
+    unknown_id: int | None = None
+    """Id of words that the vocabulary lacks; None where it can spell every text."""
 
     @property
     @abstractmethod

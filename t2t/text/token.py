@@ -23,6 +23,7 @@ class TokenEncoder(TextEncoder):
     kind = "token"
     file_suffix = ".tokens"
     lossless = False
+    unknown_id = UNK_ID
 
     def __init__(self, words: Iterable[str]):
         words = tuple(words)

@@ -38,7 +38,7 @@ class WordListEncoder(TextEncoder):
                 f"{' and '.join(RESERVED)}; put them first, or give another file"
             )
         self._ids = {word: token_id for token_id, word in enumerate(self._words) if token_id >= len(RESERVED)}
-        self._unknown_id = next((self._ids[word] for word in UNKNOWN if word in self._ids), None)
+        self.unknown_id = next((self._ids[word] for word in UNKNOWN if word in self._ids), None)
 
     @property
     def vocab_size(self) -> int:
@@ -99,7 +99,7 @@ class WordListEncoder(TextEncoder):
         return cls([*RESERVED, *sorted(counts, key=lambda word: (-counts[word], word))[:room], UNKNOWN[0]])
 
     def _id(self, word: str) -> int:
-        token_id = self._ids.get(word, self._unknown_id)
+        token_id = self._ids.get(word, self.unknown_id)
         if token_id is None:
             raise UserError(
                 f"word list: {word!r} is not on it, and it has no {UNKNOWN[0]} for unknown words; add a line "

@@ -14,6 +14,7 @@ from t2t.data.generate import generate, seed_of
 from t2t.data.manifest import load_encoders, read_manifest
 from t2t.data.reader import SplitReader
 from t2t.errors import MachineError, UserError
+from t2t.problems.array_inputs import Audio2Class
 
 
 def texts(folder, split):
@@ -137,7 +138,7 @@ def test_more_than_half_unfit_stops_the_job(listed_class, tmp_path):
     assert generate(listed_class(half), tmp_path / "half", tmp_path, workers=1).split("train").examples == 10
     with pytest.raises(
         UserError,
-        match=r"more than half of the training data of listed is unfit: of 20 examples; 10 dropped "
+        match=r"more than half of the training data of listed is unfit: 11 of 20 examples; 10 dropped "
         r"\(10 with an empty side\); mended: 1 invalid UTF-8 replaced; check the raw files",
     ):
         generate(listed_class(half, mended={"invalid UTF-8 replaced": 1}), tmp_path, tmp_path, workers=1)
@@ -158,28 +159,104 @@ def test_a_hopeless_job_stops_early(listed_class, tmp_path, start):
         generate(listed_class(unfit_from(start, drawn, ("", "1"))), tmp_path, tmp_path, workers=1)
     first = max(10_000, 2 * start + 1000)
     assert str(raised.value) == (
-        f"more than half of the training data of listed is unfit so far: of the first {first:,} examples; "
-        f"{first - start:,} dropped ({first - start:,} with an empty side); check the raw files and their encoding, or "
-        f"the problem's max_length; if only their beginning is so, shuffle them"
+        f"more than half of the training data of listed is unfit so far: {first - start:,} of the first {first:,} "
+        f"examples; {first - start:,} dropped ({first - start:,} with an empty side); check the raw files and their "
+        f"encoding, or the problem's max_length; if only their beginning is so, shuffle them"
     )
     assert len(drawn) == first
     assert list(tmp_path.iterdir()) == []
 
 
-def test_mended_examples_count_on_the_way_too(listed_class, tmp_path):
-    drawn = []
+def mending(base, share):
+    """A problem that mends both sides of a share of its training examples, the first ones of each ten."""
 
-    class Mended(listed_class):
+    class Mending(base):
         def generate_samples(self, split, source):
-            for sample in super().generate_samples(split, source):
-                if split == "train" and len(drawn) % 5 < 3:
-                    source.tally["invalid UTF-8 replaced"] += 2  # both sides of one example
+            for number, sample in enumerate(super().generate_samples(split, source)):
+                if split == "train" and number % 10 < 10 * share:
+                    source.tally["invalid UTF-8 replaced"] += 2
                 yield sample
 
+    return Mending
+
+
+def test_mended_examples_count_on_the_way_too(listed_class, tmp_path):
     with pytest.raises(
-        UserError, match=r"unfit so far: of the first 10,000 examples; mended: 12,000 invalid UTF-8 rep"
+        UserError, match=r"unfit so far: 6,000 of the first 10,000 examples; mended: 12,000 invalid UTF-8 rep"
     ):
-        generate(Mended(unfit_from(10**6, drawn, ())), tmp_path, tmp_path, workers=1)
+        generate(mending(listed_class, 0.6)(unfit_from(10**6, [], ())), tmp_path, tmp_path, workers=1)
+
+
+@pytest.mark.parametrize("enough_to_judge", [20, 10_000])
+def test_an_example_that_is_mended_on_both_sides_counts_once(listed_class, tmp_path, monkeypatch, enough_to_judge):
+    monkeypatch.setattr("t2t.data.generate.ENOUGH_TO_JUDGE", enough_to_judge)
+    monkeypatch.setattr("t2t.data.encoding.CHUNK", 20)
+    rows = [("1", "2")] * 100
+    train = generate(mending(listed_class, 0.5)(rows), tmp_path / "half", tmp_path, workers=1).split("train")
+    assert (train.examples, train.mended) == (100, {"invalid UTF-8 replaced": 100})
+    first = min(enough_to_judge, 100)
+    with pytest.raises(UserError, match=rf"unfit[a-z ]*: {first * 6 // 10} of (the first )?{first} examples; mended"):
+        generate(mending(listed_class, 0.6)(rows), tmp_path / "more", tmp_path, workers=1)
+
+
+def test_an_example_that_is_mended_and_dropped_counts_once(listed_class, tmp_path):
+    rows = ([("", "2")] * 4 + [("1", "2")] * 6) * 10
+    train = generate(mending(listed_class, 0.4)(rows), tmp_path, tmp_path, workers=1).split("train")
+    assert (train.examples, train.dropped) == (60, {"with an empty side": 40})
+
+
+def test_all_that_can_be_dropped_leaves_something(listed_class, tmp_path):
+    with pytest.raises(UserError, match=r"unfit: 1 of 1 examples; 1 dropped \(1 with an empty side\); check the raw"):
+        generate(listed_class([("", "1")]), tmp_path, tmp_path, workers=1)
+
+
+def test_unknown_words_are_counted_by_split_and_feature(listed_class, tmp_path, log_lines):
+    train = [("1 2 3", "3 x 1"), ("7", "y"), ("", "z"), ("8 9", "9 8")]  # the third is dropped, and does not count
+    manifest = generate(listed_class(train, [("4 x", "5")]), tmp_path, tmp_path, workers=1)
+    assert manifest.split("train").unknown == {"targets": 2}
+    assert manifest.split("dev").unknown == {"inputs": 1}
+    assert read_manifest(tmp_path / "listed") == manifest
+    warned = [record.getMessage() for record in log_lines.records if record.levelname == "WARNING"]
+    assert warned == [
+        f"{what} stand for unknown words, which a model can neither tell apart nor write; raise --vocab_size, or "
+        f"choose a --vocab_kind that spells every word (sentencepiece, subword, byte)"
+        for what in ("dev: 50.00% of the ids of inputs (1)", "train: 33.33% of the ids of targets (2)")
+    ]
+
+
+def test_a_few_unknown_words_are_no_warning(listed_class, tmp_path, log_lines):
+    manifest = generate(listed_class([("1 2 3 4", "x")] + [("1", "1 2")] * 50), tmp_path, tmp_path, workers=1)
+    assert manifest.split("train").unknown == {"targets": 1}
+    assert "train: 0.99% of the ids of targets (1) stand for unknown words" in log_lines.messages
+    assert not [record for record in log_lines.records if record.levelname == "WARNING"]
+
+
+@pytest.mark.parametrize("vocab_kind", ["byte", "token"])
+def test_data_without_unknown_words_says_nothing_of_them(listed_class, tmp_path, vocab_kind):
+    rows = [("1 2", "x" if vocab_kind == "byte" else "3")]
+    manifest = generate(listed_class(rows, vocab_kind=vocab_kind), tmp_path, tmp_path, workers=1)
+    assert manifest.split("train").unknown == {}
+    assert "unknown" not in (tmp_path / "listed" / "manifest.json").read_text()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
+def test_a_value_that_is_not_finite_is_refused_by_its_sample(tmp_path, value):
+    class Sounds(Audio2Class):
+        name, class_labels = "sounds", ("a", "b")
+
+        def generate_samples(self, split, source):
+            for number in range(40):
+                waveform = np.zeros(5 + number)
+                waveform[3] = value if (split, number) == ("train", 35) else 0.5
+                yield {"inputs": waveform, "targets": "ab"[number % 2]}
+
+    with pytest.raises(
+        UserError,
+        match=r"problem sounds: sample 36 of split 'train' has a value in 'inputs' that is not finite \(nan or infi"
+        r"nite\); correct the recording or file that it comes from, or leave the sample out",
+    ):
+        generate(Sounds(), tmp_path, tmp_path, workers=1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_beginning_that_is_bad_enough_but_not_hopeless_goes_on(listed_class, tmp_path):

@@ -4,7 +4,7 @@ import shutil
 import numpy as np
 import pytest
 
-from t2t.data.columns import Column, batch_dtype, pack, pad, stored_dtype
+from t2t.data.columns import Column, batch_dtype, first_not_finite, pack, pad, stored_dtype
 from t2t.data.manifest import Manifest, SplitRecord, read_manifest
 from t2t.data.reader import SplitReader
 from t2t.data.shards import ShardWriter
@@ -190,3 +190,14 @@ def test_values_that_the_spec_forbids_name_feature_and_problem(spec, value, mess
 def test_empty_tokens_are_refused():
     with pytest.raises(UserError, match="does not end in the end of sequence"):
         pack([np.array([5, 1]), np.array([], np.int32)], TOKENS, "f", "p")
+
+
+@pytest.mark.parametrize("spec", [AUDIO, REAL])
+def test_the_first_example_that_is_not_finite_is_found(spec):
+    rows = [np.zeros((length, *spec.shape), np.float32) for length in (2, 0, 3, 1, 4)]
+    assert first_not_finite(pack(rows, spec, "inputs", "p")) is None
+    rows[4][0] = np.inf
+    assert first_not_finite(pack(rows, spec, "inputs", "p")) == 4
+    rows[2][2, ...] = np.nan
+    assert first_not_finite(pack(rows, spec, "inputs", "p")) == 2
+    assert first_not_finite(pack([np.asarray(3), np.asarray(2)], LABEL, "targets", "p")) is None

@@ -87,6 +87,23 @@ def test_the_files_that_are_read_are_known(tmp_path):
     assert [path.name for path in named.values()] == ["a", "b"]
 
 
+def test_every_label_has_an_id(source, tmp_path):
+    """However many labels the trees have, and whichever split they are in."""
+    many = "".join(f"( (S (A{number} w)) )\n" for number in range(1000))
+    for split, trees in (("train", many + DOG * 2), ("dev", CAT), ("test", "( (FRAG (UH oh) (X (UH no))) )\n")):
+        (tmp_path / split).write_text(trees)
+    problem = ParsingTrees(
+        **{f"{split}_trees": str(tmp_path / split) for split in ("train", "dev", "test")}, vocab_kind="byte"
+    )
+    labels = problem.build_encoders(source)["targets"]
+    for split in problem.splits:
+        for sample in problem.generate_samples(split, source):
+            assert labels.decode(labels.encode(sample["targets"])) == sample["targets"]
+    pieces = [labels.piece(number) for number in range(labels.vocab_size)]
+    assert pieces[3:5] == ["/S", "S"]  # which occur most often
+    assert pieces[-5:] == ["/FRAG", "/X", "FRAG", "UH", "X"]  # which no training tree has
+
+
 def test_a_test_split_only_where_there_is_one(tmp_path):
     assert ParsingTrees(train_trees="a", dev_trees="b").splits == ("train", "dev")
     assert ParsingTrees(train_trees="a", dev_trees="b", test_trees="c").splits == ("train", "dev", "test")
