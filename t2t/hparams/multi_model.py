@@ -27,7 +27,7 @@ class MultiModelHParams(ModelHParams):
     num_experts: int = param(60, "Experts of each of the two mixtures.", minimum=2)
     experts_per_token: int = param(2, "Experts that each position uses, fewer than there are.", minimum=1)
     expert_balance: float = param(
-        0.01, "Weight of the two costs of uneven use, in nats a token (Shazeer et al. 2017, equations 7 and 11).",
+        0.01, "Weight of the two costs of uneven use, in nats a target (Shazeer et al. 2017, equations 7 and 11).",
         minimum=0.0, only_trains=True,
     )  # fmt: skip
     filter_size: int = param(2048, "Inner width of an expert, in channels.", minimum=1)

@@ -32,7 +32,7 @@ class DiagonalNeuralGpuHParams(NeuralGpuHParams):
     """Hard nonlinearities, whose saturation costs."""
 
     saturation_cost: float = param(
-        0.0001, "Nats for each position that saturates by 1 on average, added to the loss.", minimum=0.0,
+        0.0001, "Nats for each input position that saturates by 1 on average, added to the summed loss.", minimum=0.0,
         only_trains=True,
     )  # fmt: skip
 

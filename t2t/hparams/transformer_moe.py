@@ -17,7 +17,7 @@ class TransformerMoeHParams(TransformerHParams):
     expert_layer_step: int = param(2, "One layer in so many has experts, the last of them; 1 = all have.", minimum=1)
     expert_balance: float = param(
         0.01,
-        "Weight of the two costs of uneven use, in nats a token (equations 7 and 11).",
+        "Weight of the two costs of uneven use, in nats a target (equations 7 and 11).",
         minimum=0.0,
         only_trains=True,
     )

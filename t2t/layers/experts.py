@@ -89,15 +89,15 @@ def squared_variation(x_E):
 class Experts(keras.layers.Layer):
     """sum over the chosen experts of their weight * FFN_e(x) (equation 1), FFN as of section 3.3 of the Transformer.
 
-    It adds a cost: w * N * (CV(importance)^2 + CV(load)^2), so that experts are used alike. It is a sum over positions
-    as the loss is, so that dividing by their number leaves the paper's term.
+    It adds a cost to the mean loss: w * (CV(importance)^2 + CV(load)^2) (equations 7 and 11), so that experts are used
+    alike.
 
     Args:
         width: D.
         filter_size: F.
         experts: E.
         chosen: K.
-        balance: w, for both terms.
+        balance: w, nats a target, for both terms.
         activation: between the two maps.
         dropout: rate on the inner activations.
     """
@@ -131,7 +131,7 @@ class Experts(keras.layers.Layer):
         keep_N = ops.ones((count,), "bool") if keep_BT is None else ops.reshape(keep_BT, (-1,))
         gates = self.gate(x_ND, keep_N, seed=seed)
         uneven = squared_variation(gates.importance) + squared_variation(gates.load)
-        add_cost(self.balance * ops.sum(ops.cast(keep_N, "float32")) * uneven)
+        add_cost(self.balance * uneven)
         plan = in_blocks(ops.reshape(gates.experts, (-1,)), self.gate.experts)
         found_AD = self._of_blocks(x_ND, plan, seed)
         weights_NK1 = ops.cast(gates.weights, x_BTD.dtype)[..., None]

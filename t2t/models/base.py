@@ -25,8 +25,13 @@ class Costed(NamedTuple):
 
     hidden: Any
     """What `logits` takes."""
-    cost: Any
-    """() float32, nats: added to the loss; a sum over rows to which padding adds nothing, as the loss is."""
+    cost: Any = 0.0
+    """() float32, nats, added to the summed loss: a sum over rows to which padding adds nothing, as the loss is."""
+    cost_per_target: Any = 0.0
+    """() float32, nats a target, added to the mean loss: what is of a batch as a whole and no sum over rows.
+
+    Of an update in parts (replicas, micro-batches), it is the mean of the parts' costs, weighted by their targets.
+    """
 
 
 class Prepared(NamedTuple):
@@ -201,13 +206,13 @@ class SequenceModel(keras.Model):
         """Returns the training loss summed over tokens, in nats, and the number of tokens, both float32 scalars.
 
         Args:
-            hidden: (B, T, D), what `body` returned; where it has a cost, that is part of the loss.
+            hidden: (B, T, D), what `body` returned; where it has costs, they are part of the loss.
             targets: (B, T) int32.
         """
         if not isinstance(hidden, Costed):
             return self.top.loss_sum(hidden, targets)
         loss_sum, tokens = self.top.loss_sum(hidden.hidden, targets)
-        return loss_sum + hidden.cost, tokens
+        return loss_sum + hidden.cost + tokens * hidden.cost_per_target, tokens
 
     def call(self, features: dict[str, Any], seed=None):
         """Returns the logits of every target position, (B, T, V) float32, each seeing the targets before it.

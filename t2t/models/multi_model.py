@@ -92,7 +92,7 @@ class MultiModel(SequenceModel):
                 keep_BT = ops.ones_like(x_BTD[..., 0], dtype="bool")
             x_BTD = self._decode(x_BTD, keep_BT, self._memories(source, keep_BS), seed)
         hidden = x_BTD if self.autoregressive else x_BTD[:, 0]
-        return Costed(hidden, sum(costs))
+        return Costed(hidden, cost_per_target=sum(costs))
 
     def _command(self):
         return ops.cast(ops.convert_to_tensor(self.command.vector), self.compute_dtype)

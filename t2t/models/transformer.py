@@ -101,7 +101,7 @@ class Transformer(SequenceModel):
             shifted_BT = ops.pad(targets_BT[:, :-1], ((0, 0), (1, 0)))
             x_BTD = self.target_dropout(self._embed_targets(shifted_BT, 0), seed=seed)
             hidden_BTD = self.decoder(x_BTD, padding_keep(targets_BT), memory, keep_BS, seed=seed)
-        return Costed(hidden_BTD, sum(costs)) if costs else hidden_BTD
+        return Costed(hidden_BTD, cost_per_target=sum(costs)) if costs else hidden_BTD
 
     def _encode_source(self, inputs, seed=None):
         x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs)

@@ -57,4 +57,4 @@ class TransformerEncoder(SequenceModel):
         with gathered_costs() as costs:
             x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed)
         mean_BD = mean_of_kept(x_BSD, keep_BS)
-        return Costed(mean_BD, sum(costs)) if costs else mean_BD
+        return Costed(mean_BD, cost_per_target=sum(costs)) if costs else mean_BD

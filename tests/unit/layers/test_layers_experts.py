@@ -116,7 +116,7 @@ def test_the_cost_is_of_what_is_data_and_is_asked_for():
     with gathered_costs() as costs:
         layer(x, keep_BT=keep)
     gates = layer.gate(x.reshape(8, 3), keep.ravel())
-    expected = 0.5 * 5 * (squared_variation(gates.importance) + squared_variation(gates.load))
+    expected = 0.5 * (squared_variation(gates.importance) + squared_variation(gates.load))
     np.testing.assert_allclose(float(sum(costs)), expected, rtol=1e-5)
     assert math.isfinite(expected)
     with gathered_costs() as other:
@@ -124,3 +124,17 @@ def test_the_cost_is_of_what_is_data_and_is_asked_for():
     np.testing.assert_allclose(float(sum(other)), expected, rtol=1e-5)
     layer(x)  # where nobody asks, nothing is kept
     assert len(costs) == len(other) == 1
+
+
+@pytest.mark.parametrize("count", [1, 7])
+def test_the_cost_by_hand_is_the_same_for_any_number_of_positions(count):
+    """One of three experts takes every position: importance and load are [n, 0, 0], whose CV^2 is (4 + 1 + 1) / 3.
+
+    The score of the one is 30 deviations of the noise, softplus(0) + 0.01, above the others', so that none takes over.
+    """
+    layer = Experts(2, 4, experts=3, chosen=1, balance=0.25, activation="relu", dropout=0.0)
+    layer.build((None, None, 2))
+    layer.gate.gate_kernel.assign([[21.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    with gathered_costs() as costs:
+        layer(np.ones((1, count, 2), np.float32))
+    np.testing.assert_allclose(float(sum(costs)), 0.25 * (2.0 + 2.0), rtol=1e-5)

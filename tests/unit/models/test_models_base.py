@@ -35,3 +35,13 @@ def test_a_cost_is_part_of_the_loss_and_not_of_the_logits():
     assert float(dearer) == pytest.approx(float(loss) + 2.5)
     assert float(as_many) == float(tokens)
     np.testing.assert_array_equal(numpy(model.logits(Costed(hidden, 2.5))), numpy(model.logits(hidden)))
+
+
+@pytest.mark.parametrize("targets", [(4, 6, 2), (1, 1)])
+def test_a_cost_per_target_is_added_to_the_mean_loss_whatever_the_number_of_targets(targets):
+    model, features = tiny_transformer(), batch(sources=(5,) * len(targets), targets=targets)
+    hidden = model.body(features)
+    loss, tokens = model.loss_sum(hidden, features["targets"])
+    dearer, as_many = model.loss_sum(Costed(hidden, cost_per_target=np.float32(0.25)), features["targets"])
+    assert float(as_many) == float(tokens) == sum(targets)
+    assert float(dearer) / sum(targets) == pytest.approx(float(loss) / sum(targets) + 0.25)

@@ -36,17 +36,18 @@ def test_experts_that_are_unevenly_used_cost():
         x = model.positions(model.source_embedding(FEATURES["inputs"]))
         model.encoder(x, model.source_embedding.keep(FEATURES["inputs"]))
     assert len(costs) == 2
-    assert float(body.cost) > 0.1
-    np.testing.assert_allclose(float(body.cost), float(sum(costs)), rtol=1e-5)
-    without, with_cost = (total_loss(m, FEATURES)[0] for m in (free, model))
-    np.testing.assert_allclose(with_cost - without, float(body.cost), rtol=1e-4)
+    assert float(body.cost_per_target) > 0.1
+    np.testing.assert_allclose(float(body.cost_per_target), float(sum(costs)), rtol=1e-5)
+    (without, examples), (with_cost, _) = (total_loss(m, FEATURES) for m in (free, model))
+    assert examples == 3
+    np.testing.assert_allclose((with_cost - without) / examples, float(body.cost_per_target), rtol=1e-4)
     np.testing.assert_array_equal(numpy(model({"inputs": FEATURES["inputs"]})), numpy(free(FEATURES)))
 
 
 def test_the_cost_reaches_the_gates():
     model = with_experts(0.5)
     with tf.GradientTape() as tape:
-        cost = model.body(FEATURES).cost
+        cost = model.body(FEATURES).cost_per_target
     gates = [v for v in model.trainable_variables if "gate_kernel" in v.path]
     assert len(gates) == 2
     for gradient in tape.gradient(cost, [v.value for v in gates]):
