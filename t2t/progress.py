@@ -4,15 +4,19 @@ A line that cannot be shown, since the terminal is gone or the disk of the log i
 """
 
 import contextlib
+import functools
 import logging
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TextIO
 
 log = logging.getLogger("t2t")
 
 SECONDS_BETWEEN_LINES = 30.0
+_SHORTEST_BAR = 6
+"""Columns of the bar itself, below which something else is left out of its line."""
 
 
 class Progress:
@@ -65,11 +69,12 @@ class Progress:
             self._last_line = now
             log.info("%s", self)
 
-    def show_figures(self, figures: str) -> None:
-        """Puts figures behind the bar, where there is one."""
+    def show_figures(self, figures: Sequence[str]) -> None:
+        """Puts figures behind the bar, where there is one: as many as its line has room for, the first ones first."""
         if self._bar is not None:
             with contextlib.suppress(OSError):
-                self._bar.set_postfix_str(figures)
+                self._bar.figures = figures
+                self._bar.refresh()
 
     def rate(self) -> float:
         """Returns how many were done in a second since the job began, or went on."""
@@ -94,12 +99,47 @@ class Progress:
             self._bar = None
 
     def _draw(self):
-        from tqdm import tqdm  # commands that draw nothing start without it
-
-        return tqdm(
+        return _bar_class()(
             desc=self._what, unit=f" {self._unit}", total=self._total, initial=self._done, file=self._out,
             unit_scale=self._total is None, dynamic_ncols=True, smoothing=0.05,
         )  # fmt: skip
+
+
+@functools.cache
+def _bar_class() -> type:
+    """Returns the class of bars; commands that draw none start without tqdm."""
+    from tqdm import tqdm
+    from tqdm.utils import disp_len
+
+    class ProgressBar(tqdm):
+        """tqdm's bar on a line of any width: what is least important is left out, where tqdm cuts the line off."""
+
+        figures: Sequence[str] = ()
+
+        def __str__(self) -> str:
+            values = self.format_dict
+            width = values["ncols"] - 1 if values["ncols"] else None  # some terminals wrap at their last column
+            for line, figures in _formats(self.total is not None, self.figures):
+                values |= {"bar_format": line.replace("{bar}", ""), "postfix": ", ".join(figures), "ncols": None}
+                needed = disp_len(self.format_meter(**values)) + _SHORTEST_BAR * ("{bar}" in line)
+                if width is None or needed <= width:
+                    break
+            return self.format_meter(**values | {"bar_format": line, "ncols": width})
+
+    return ProgressBar
+
+
+def _formats(known_end: bool, figures: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yields tqdm's formats of a line with the figures in it, each shorter than the one before."""
+    done, times = ("{l_bar}{bar}| {n_fmt}/{total_fmt}", "{elapsed}<{remaining}") if known_end else (
+        "{desc}: {n_fmt}{unit}", "{elapsed}"
+    )  # fmt: skip
+    for count in range(len(figures), -1, -1):
+        if count or not figures:
+            yield f"{done} [{times}, {{rate_noinv_fmt}}{{postfix}}]", figures[:count]
+    yield f"{done} [{times}{{postfix}}]", figures[:1]
+    yield f"{done} [{times}]", ()
+    yield done, ()
 
 
 def clock(seconds: float) -> str:

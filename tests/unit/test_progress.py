@@ -1,8 +1,12 @@
 """Bars on a terminal and lines elsewhere, with a clock that the test turns."""
 
+import contextlib
 import errno
 import io
 import logging
+import os
+import re
+import termios
 
 import pytest
 
@@ -64,7 +68,7 @@ def test_what_cannot_be_shown_ends_no_job(error):
     shown = Progress("train", "examples", total=9, out=out)
     out.broken = True
     shown.add(1)
-    shown.show_figures("loss 1")
+    shown.show_figures(["loss 1"])
     write_line("a line", out)
     shown.close()
     assert not shown.on_terminal
@@ -90,7 +94,7 @@ def test_a_bar_on_a_terminal(lines):
     shown = Progress("training", "updates", total=8, done=2, out=out, seconds=0.0)
     assert shown.on_terminal
     shown.move_to(8)
-    shown.show_figures("loss 2.5")
+    shown.show_figures(["loss 2.5"])
     shown.close()
     assert not shown.on_terminal
     assert lines() == []
@@ -98,6 +102,65 @@ def test_a_bar_on_a_terminal(lines):
     assert last.startswith("training: 100%")
     assert "8/8" in last
     assert "loss 2.5" in last
+
+
+FIGURES = ("loss 5.123", "12,345 target tokens/s", "lr 1.00e-03", "2,345 target tokens/update")
+
+
+@contextlib.contextmanager
+def terminal_of(columns):
+    """Yields a stream to a terminal of so many columns, and what reads what was written to it."""
+    reader, writer = os.openpty()
+    termios.tcsetwinsize(writer, (24, columns))
+    os.set_blocking(reader, False)
+    with open(writer, "w", encoding="utf-8") as out, open(reader, "rb", buffering=0) as screen:
+        yield out, lambda: screen.read().decode()
+
+
+@pytest.fixture
+def draw(monkeypatch):
+    """Returns what draws a bar after 160 updates in 62 seconds on a terminal of so many columns, and gives its line."""
+    now = [1000.0]
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
+
+    def draw_bar(columns, total=1600, figures=FIGURES):
+        with terminal_of(columns) as (out, written):
+            shown = Progress("training", "updates", total=total, out=out)
+            now[0] += 62.0
+            shown.move_to(160)
+            shown.show_figures(figures)
+            line = written().rpartition("\r")[2]
+            shown.close()
+        assert len(line) < columns
+        return line.rstrip()
+
+    return draw_bar
+
+
+@pytest.mark.parametrize("total", [1600, 300_000, None])
+@pytest.mark.parametrize("columns", [30, 40, 60, 80, 110, 200])
+def test_a_bar_fits_its_terminal_and_cuts_no_figure(columns, total, draw):
+    line = draw(columns, total)
+    assert line.startswith("training:")
+    assert "160" in line
+    _, *shown = line.partition(" [")[2].removesuffix("]").split(", ", 1) if "[" in line else [""]
+    told = ", ".join(shown)
+    rest = re.sub(r"^ *2.58 updates/s(, |$)", "", told)
+    assert rest == ", ".join(FIGURES)[: len(rest)]
+    assert not rest or any(rest.endswith(figure) for figure in FIGURES)
+
+
+@pytest.mark.parametrize(("columns", "count"), [(60, 1), (80, 1), (110, 2), (200, 4)])
+def test_the_most_important_figures_stay_and_so_does_the_bar(columns, count, draw):
+    line = draw(columns)
+    assert [figure for figure in FIGURES if figure in line] == list(FIGURES[:count])
+    assert len(line.partition("|")[2].partition("|")[0]) >= 6
+    assert line.startswith("training:  10%|")
+
+
+def test_a_bar_without_figures_has_its_rate_where_that_fits(draw):
+    assert " updates/s]" in draw(80, figures=())
+    assert "updates/s" not in draw(40, figures=())
 
 
 def test_a_line_stands_above_the_bar(lines):
@@ -112,7 +175,7 @@ def test_a_line_stands_above_the_bar(lines):
 
 def test_figures_go_with_a_bar_only(lines):
     out = io.StringIO()
-    Progress("training", "updates", out=out).show_figures("loss 2.5")
+    Progress("training", "updates", out=out).show_figures(["loss 2.5"])
     assert (out.getvalue(), lines()) == ("", [])
 
 

@@ -62,13 +62,19 @@ class ShowProgress(keras.callbacks.Callback):
             self._progress.show_figures(_figures(logs))
             return
         update, last = self._trainer.update, self._trainer.plan.train_steps
-        self.line(f"update {update}/{last}  {_figures(logs)}  {self._progress.time_left() or 'unknown time'} left")
+        self.line(
+            f"update {update}/{last}  {'  '.join(_figures(logs))}  {self._progress.time_left() or 'unknown time'} left"
+        )
 
 
-def _figures(logs: dict[str, float]) -> str:
+def _figures(logs: dict[str, float]) -> list[str]:
+    """Returns the figures as texts, the most important first."""
     skipped = int(logs.get("skipped_updates", 0))
     lost = f"{skipped:,} update{'s' * (skipped > 1)} skipped so far: gradients overflowed float16"
-    return (
-        f"loss {logs['loss']:.3f}  {logs['tokens_per_second']:,.0f} target tokens/s  lr {logs['learning_rate']:.2e}  "
-        f"{logs['tokens_per_update']:,.0f} target tokens/update" + f"  {lost}" * (skipped > 0)
-    )
+    return [
+        f"loss {logs['loss']:.3f}",
+        *([lost] if skipped else []),
+        f"{logs['tokens_per_second']:,.0f} target tokens/s",
+        f"lr {logs['learning_rate']:.2e}",
+        f"{logs['tokens_per_update']:,.0f} target tokens/update",
+    ]

@@ -1,0 +1,38 @@
+"""The commands of a checkout, `bin/`, run the package beside them, whatever is installed."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BIN = Path(__file__).resolve().parents[3] / "bin"
+
+
+@pytest.mark.parametrize("door", sorted(BIN.iterdir()), ids=lambda path: path.name)
+def test_a_command_of_a_checkout_needs_no_installation(door, tmp_path):
+    """Started from elsewhere, by its path and by a link; a stand-in for the package says that it was imported."""
+    module = re.search(r"from t2t\.cli\.(\w+) import main", door.read_text(encoding="utf-8"))[1]
+    for folder in ("bin", "t2t/cli", "elsewhere"):
+        (tmp_path / folder).mkdir(parents=True)
+    for package in ("t2t", "t2t/cli"):
+        (tmp_path / package / "__init__.py").touch()
+    (tmp_path / f"t2t/cli/{module}.py").write_text(
+        "import sys\n\n\ndef main():\n    print(*sys.argv[1:])\n    return 3\n"
+    )
+    shutil.copy(door, tmp_path / "bin")
+    (tmp_path / "elsewhere/link").symlink_to(tmp_path / "bin" / door.name)
+    environment = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for command in ([sys.executable, f"../bin/{door.name}"], ["../bin/" + door.name], ["./link"]):
+        done = subprocess.run(
+            [*command, "--a=b"],
+            cwd=tmp_path / "elsewhere",
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (3, "--a=b\n"), done.stderr
