@@ -8,6 +8,7 @@ from t2t.checkpoints.averaging import average_checkpoints, last_steps
 from t2t.checkpoints.store import AVERAGED, CheckpointStore
 from t2t.cli.common import command, define_alias
 from t2t.cli.flags import open_asked_run
+from t2t.cli.help import RUN, flag_group
 from t2t.errors import UserError
 
 DEFAULT_COUNT = 5
@@ -24,14 +25,16 @@ Averages the weights of some checkpoints, variable by variable, into a checkpoin
 def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
-    flags.DEFINE_string("output_dir", "", "Folder of the run, as t2t-trainer was given it.", flag_values=values)
-    define_alias("model_dir", "output_dir", flag_values=values)
-    flags.DEFINE_integer("n", None, f"Averages the last so many; {DEFAULT_COUNT} where unset.", flag_values=values)
-    flags.DEFINE_list("checkpoints", [], "Averages these steps: 100,200,300.", flag_values=values)
-    flags.DEFINE_string(
-        "name", AVERAGED, "Name of the result, averaged or averaged-...; one that is there is replaced.",
-        flag_values=values,
-    )  # fmt: skip
+    with flag_group(values, RUN):
+        flags.DEFINE_string("output_dir", "", "Folder of the run, as t2t-trainer was given it.", flag_values=values)
+        define_alias("model_dir", "output_dir", flag_values=values)
+    with flag_group(values, "Average"):
+        flags.DEFINE_integer("n", None, f"Averages the last so many; {DEFAULT_COUNT} where unset.", flag_values=values)
+        flags.DEFINE_list("checkpoints", [], "Averages these steps: 100,200,300.", flag_values=values)
+        flags.DEFINE_string(
+            "name", AVERAGED, "Name of the result, averaged or averaged-...; one that is there is replaced.",
+            flag_values=values,
+        )  # fmt: skip
     return values
 
 

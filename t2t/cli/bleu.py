@@ -8,6 +8,7 @@ from typing import Any
 from absl import flags
 
 from t2t.cli.common import command
+from t2t.cli.help import FILES, flag_group
 from t2t.errors import UserError
 from t2t.file_decoding.source import LineSource
 from t2t.metrics.base import Score
@@ -39,38 +40,48 @@ log = logging.getLogger("t2t")
 def build_flags() -> flags.FlagValues:
     """Returns the flags of the command; those of sacreBLEU have its names."""
     values = flags.FlagValues()
-    flags.DEFINE_string(
-        "translation", "", "File of translations, plain or gzip; - for standard input.", flag_values=values
-    )
-    flags.DEFINE_string("reference", "", "File of references, plain or .gz.", flag_values=values)
-    flags.DEFINE_string("tokenize", None, "sacreBLEU's tokenizer: 13a, intl, char, zh, none, ...", flag_values=values)
-    flags.DEFINE_string("smooth_method", None, "Smoothing: exp, floor, add-k or none.", flag_values=values)
-    flags.DEFINE_float("smooth_value", None, "Value of floor and add-k smoothing.", lower_bound=0.0, flag_values=values)
-    flags.DEFINE_boolean("lowercase", None, "Ignores case in BLEU.", flag_values=values)
-    flags.DEFINE_boolean("force", None, "Says that tokenized translations are meant so.", flag_values=values)
-    flags.DEFINE_boolean(
-        "all_tokenizations", False, "Prints BLEU three times: 13a, intl, and tokenized as papers before sacreBLEU had "
-        "it (Moses; in German with compounds split).", flag_values=values,
-    )  # fmt: skip
-    flags.DEFINE_string(
-        "language", None, "Language of the files, for Moses, with --all_tokenizations; default de.", flag_values=values
-    )
-    flags.DEFINE_boolean("chrf", False, "Prints chrF too.", flag_values=values)
-    flags.DEFINE_integer(
-        "chrf_char_order", None, "Longest character n-gram of chrF.", lower_bound=1, upper_bound=_MOST,
-        flag_values=values,
-    )  # fmt: skip
-    flags.DEFINE_integer(
-        "chrf_word_order", None, "Longest word n-gram of chrF; 2 = chrF++.", lower_bound=0, upper_bound=_MOST,
-        flag_values=values,
-    )  # fmt: skip
-    flags.DEFINE_integer(
-        "chrf_beta", None, "Weight of recall in chrF; 1 = that of precision.", lower_bound=1, upper_bound=_MOST,
-        flag_values=values,
-    )  # fmt: skip
-    flags.DEFINE_boolean("chrf_whitespace", None, "Counts white space in chrF.", flag_values=values)
-    flags.DEFINE_boolean("chrf_lowercase", None, "Ignores case in chrF.", flag_values=values)
-    flags.DEFINE_boolean("chrf_eps_smoothing", None, "Epsilon smoothing in chrF.", flag_values=values)
+    with flag_group(values, FILES):
+        flags.DEFINE_string(
+            "translation", "", "File of translations, plain or gzip; - for standard input.", flag_values=values
+        )
+        flags.DEFINE_string("reference", "", "File of references, plain or gzip.", flag_values=values)
+    with flag_group(values, "BLEU"):
+        flags.DEFINE_string(
+            "tokenize", None, "sacreBLEU's tokenizer: 13a, intl, char, zh, none, ...", flag_values=values
+        )
+        flags.DEFINE_string("smooth_method", None, "Smoothing: exp, floor, add-k or none.", flag_values=values)
+        flags.DEFINE_float(
+            "smooth_value", None, "Value of floor and add-k smoothing.", lower_bound=0.0, flag_values=values
+        )
+        flags.DEFINE_boolean("lowercase", None, "Ignores case in BLEU.", flag_values=values)
+        flags.DEFINE_boolean("force", None, "Says that tokenized translations are meant so.", flag_values=values)
+        flags.DEFINE_boolean(
+            "all_tokenizations", False, "Prints BLEU three times: 13a, intl, and tokenized as papers before sacreBLEU "
+            "had it (Moses; in German with compounds split).", flag_values=values,
+        )  # fmt: skip
+        flags.DEFINE_string(
+            "language",
+            None,
+            "Language of the files, for Moses, with --all_tokenizations; default de.",
+            flag_values=values,
+        )
+    with flag_group(values, "chrF"):
+        flags.DEFINE_boolean("chrf", False, "Prints chrF too.", flag_values=values)
+        flags.DEFINE_integer(
+            "chrf_char_order", None, "Longest character n-gram of chrF.", lower_bound=1, upper_bound=_MOST,
+            flag_values=values,
+        )  # fmt: skip
+        flags.DEFINE_integer(
+            "chrf_word_order", None, "Longest word n-gram of chrF; 2 = chrF++.", lower_bound=0, upper_bound=_MOST,
+            flag_values=values,
+        )  # fmt: skip
+        flags.DEFINE_integer(
+            "chrf_beta", None, "Weight of recall in chrF; 1 = that of precision.", lower_bound=1, upper_bound=_MOST,
+            flag_values=values,
+        )  # fmt: skip
+        flags.DEFINE_boolean("chrf_whitespace", None, "Counts white space in chrF.", flag_values=values)
+        flags.DEFINE_boolean("chrf_lowercase", None, "Ignores case in chrF.", flag_values=values)
+        flags.DEFINE_boolean("chrf_eps_smoothing", None, "Epsilon smoothing in chrF.", flag_values=values)
     return values
 
 

@@ -22,6 +22,7 @@ from typing import BinaryIO
 from absl import flags
 
 from t2t.atomic import REMEDIES, said_of
+from t2t.cli.help import help_text
 from t2t.cli.stopping import StoppedError, stoppable
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, did_you_mean, one_line
 from t2t.progress import lines_above, write_line
@@ -165,17 +166,6 @@ def define_alias(name: str, original: str, flag_values: flags.FlagValues) -> Non
     """Gives a flag a second name."""
     flags.DEFINE_alias(name, original, flag_values=flag_values)
     flag_values[name].alias_of = original
-
-
-def help_text(values: flags.FlagValues, name: str, usage: str) -> str:
-    """Returns the usage and one paragraph a flag, in the order of definition."""
-    lines = [usage.strip().replace("%s", name), "", "Flags:"]
-    aliases = {flag_name for flag_name in values if values[flag_name].name != flag_name}
-    for flag_name in (n for n in values if n not in aliases and n not in ("help", "h")):
-        flag = values[flag_name]
-        default = "" if flag.default in (None, "", [], False) else f" (default: {flag.default})"
-        lines.append(f"  --{flag_name}: {flag.help}{default}")
-    return "\n".join(lines)
 
 
 def _normalised(argument: str) -> str:

@@ -4,6 +4,7 @@ from absl import flags
 
 from t2t.cli.common import command
 from t2t.cli.flags import define_problem_flags, lists_registry, request_of
+from t2t.cli.help import DATA, flag_group
 from t2t.constants import DATA_SEED
 from t2t.runs.data import generate_all
 
@@ -12,7 +13,8 @@ Generates the data of a problem: learns its vocabulary, encodes its splits, writ
 
     %s --problem=translate_ende_numbers
     %s --problem=translate_ende_multi30k --data_dir=data --tmp_dir=raw
-    %s --problem=text2text_files --train_source=a.en --train_target=a.de --dev_source=b.en --dev_target=b.de
+    %s --problem=text2text_files --train_source=a.en --train_target=a.de \\
+      --dev_source=b.en --dev_target=b.de
 """
 
 
@@ -20,9 +22,8 @@ def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
     define_problem_flags(values)
-    flags.DEFINE_integer(
-        "random_seed", DATA_SEED, "Seed of everything that chance decides.", lower_bound=0, flag_values=values
-    )
+    with flag_group(values, DATA):
+        flags.DEFINE_integer("random_seed", DATA_SEED, "Seed of everything that chance decides.", flag_values=values)
     return values
 
 

@@ -15,6 +15,7 @@ from t2t.cli.decoding import (
     wanted_of,
 )
 from t2t.cli.flags import define_more_search_flags, define_trained_flags, open_asked_run, search_overrides
+from t2t.cli.help import ACTION, flag_group
 from t2t.constants import DEFAULT_DATA_DIR, DEV, TEST
 from t2t.errors import UserError
 from t2t.file_decoding.output import check_output
@@ -22,13 +23,13 @@ from t2t.file_decoding.output import check_output
 USAGE = """
 Decodes with a trained run; --output_dir is all it needs. Without a mode it translates what is typed.
 
-    %s --output_dir=run                                          (what is typed; end with Ctrl-D)
+    %s --output_dir=run                                 (what is typed; end with Ctrl-D)
     %s --output_dir=run --decode_from_file=a.en --decode_to_file=a.de
     %s --output_dir=run --decode_from_file=- < a.en > a.de
-    %s --output_dir=run --decode_split=test --data_dir=data      (with its score)
-    %s --output_dir=run --problem=translate_ende_multi30k        (which one, of a run of several)
+    %s --output_dir=run --decode_split=test --data_dir=data  (with its score)
+    %s --output_dir=run --problem=translate_ende_multi30k  (which one, of a run of several)
     %s --output_dir=run --score_file=pairs.tsv --decode_to_file=pairs.scores
-    %s --output_dir=run --attention_to_html=look.html < a.en     (a page to look at in a browser)
+    %s --output_dir=run --attention_to_html=look.html < a.en  (a page for a browser)
 
 A file gets one output line for each input line, in order; lines end at \\n only, and an empty line stays empty. While
 it grows, the output is <decode_to_file>.partial; after a crash, the same command goes on where it was.
@@ -58,30 +59,32 @@ def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
     define_trained_flags(values)
-    flags.DEFINE_boolean("decode_interactive", False, "Translates what is typed.", flag_values=values)
-    flags.DEFINE_string(
-        "decode_from_file", "", "Decodes this file, plain or gzip; - for standard input.", flag_values=values
-    )
-    flags.DEFINE_string(
-        "decode_to_file", "", "Where to write; - for standard output; empty for "
-        "<decode_from_file>.<model>.<hparams_set>.<problem>.beam4.alpha0.6.decodes, or ....scores.",
-        flag_values=values,
-    )  # fmt: skip
-    flags.DEFINE_string(
-        "score_file", "", "Scores the lines of this file, source TAB target; plain or gzip, - for standard input.",
-        flag_values=values,
-    )  # fmt: skip
-    flags.DEFINE_string(
-        "attention_to_html", "", "Draws what the model looks at into this file, for a browser: of each line of "
-        "--decode_from_file or standard input, source or source TAB target.", flag_values=values,
-    )  # fmt: skip
-    flags.DEFINE_enum(
-        "decode_split", None, (DEV, TEST), "Decodes a split of the run's problem and prints its score.",
-        flag_values=values,
-    )  # fmt: skip
-    flags.DEFINE_string(
-        "data_dir", DEFAULT_DATA_DIR, "Folder of generated data, for --decode_split.", flag_values=values
-    )
+    with flag_group(values, ACTION):
+        flags.DEFINE_boolean("decode_interactive", False, "Translates what is typed.", flag_values=values)
+        flags.DEFINE_string(
+            "decode_from_file", "", "Decodes this file, plain or gzip; - for standard input.", flag_values=values
+        )
+        flags.DEFINE_string(
+            "decode_to_file", "", "Where to write; - for standard output; empty for "
+            "<decode_from_file>.<model>.<hparams_set>.<problem>.beam4.alpha0.6.decodes, or ....scores; for nowhere "
+            "with --decode_split.",
+            flag_values=values,
+        )  # fmt: skip
+        flags.DEFINE_string(
+            "score_file", "", "Scores the lines of this file, source TAB target; plain or gzip, - for standard input.",
+            flag_values=values,
+        )  # fmt: skip
+        flags.DEFINE_string(
+            "attention_to_html", "", "Draws what the model looks at into this file, for a browser: of each line of "
+            "--decode_from_file or standard input, source or source TAB target.", flag_values=values,
+        )  # fmt: skip
+        flags.DEFINE_enum(
+            "decode_split", None, (DEV, TEST), "Decodes a split of the run's problem and prints its score.",
+            flag_values=values,
+        )  # fmt: skip
+        flags.DEFINE_string(
+            "data_dir", DEFAULT_DATA_DIR, "Folder of generated data, for --decode_split.", flag_values=values
+        )
     define_output_flags(values)
     define_more_search_flags(values)
     return values

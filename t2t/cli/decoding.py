@@ -11,6 +11,7 @@ from typing import Any
 from absl import flags
 
 from t2t.cli.common import import_quietly
+from t2t.cli.help import OUTPUT, flag_group
 from t2t.errors import UserError
 from t2t.file_decoding.formats import FORMATS, renderer
 from t2t.file_decoding.output import check_output, open_output
@@ -44,16 +45,17 @@ AS_USUAL = Wanted()
 
 def define_output_flags(values: flags.FlagValues) -> None:
     """How outputs are written."""
-    flags.DEFINE_integer("n_best", 1, "Outputs for each input, best first; at most the beam.", flag_values=values)
-    flags.DEFINE_enum(
-        "output_format", "text", list(FORMATS), "text: outputs, with --n_best separated by TAB; tsv: text, score and "
-        "log-probability of each output in turn; jsonl: one object a line.", flag_values=values,
-    )  # fmt: skip
-    flags.DEFINE_integer(
-        "decode_window", WINDOW, "Lines of a file decoded together, sorted by length, and lost at most in a crash.",
-        flag_values=values,
-    )  # fmt: skip
-    flags.DEFINE_integer("random_seed", 0, "Seed of --decode_method=sample.", flag_values=values)
+    with flag_group(values, OUTPUT):
+        flags.DEFINE_integer("n_best", 1, "Outputs for each input, best first; at most the beam.", flag_values=values)
+        flags.DEFINE_enum(
+            "output_format", "text", list(FORMATS), "text: outputs, with --n_best separated by TAB; tsv: text, score "
+            "and log-probability of each output in turn; jsonl: one object a line.", flag_values=values,
+        )  # fmt: skip
+        flags.DEFINE_integer(
+            "decode_window", WINDOW, "Lines of a file decoded together, sorted by length, and lost at most in a crash.",
+            flag_values=values,
+        )  # fmt: skip
+        flags.DEFINE_integer("random_seed", 0, "Seed of --decode_method=sample.", flag_values=values)
 
 
 def wanted_of(values: flags.FlagValues) -> Wanted:

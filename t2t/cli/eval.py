@@ -6,10 +6,13 @@ from absl import flags
 
 from t2t.cli.common import command, import_quietly
 from t2t.cli.decoding import refuse_present
+from t2t.cli.field_flags import define_field_flag
 from t2t.cli.flags import define_more_search_flags, define_trained_flags, open_asked_run, search_overrides
+from t2t.cli.help import DATA, flag_group
 from t2t.constants import DEFAULT_DATA_DIR, DEV, SPLITS
 from t2t.file_decoding.source import LineSource
 from t2t.runs.names import Request
+from t2t.runs.settings import Settings
 
 USAGE = """
 Evaluates a trained run: scores of what it writes by itself, with the signatures that make them comparable, and
@@ -17,7 +20,7 @@ teacher-forced figures (the model predicts each token given the reference before
 
     %s --output_dir=run --data_dir=data
     %s --output_dir=run --data_dir=data --split=test --checkpoint=best
-    %s --output_dir=run --data_dir=data --problem=algorithmic_copy     (one of several problems; all of them without)
+    %s --output_dir=run --data_dir=data --problem=translate_ende_numbers  (one of several)
     %s --output_dir=run --choice_file=pronouns.tsv
 
 The last counts how often the model finds the right one of two given outputs more probable. A line of the file is source
@@ -37,15 +40,17 @@ def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
     define_trained_flags(values)
-    flags.DEFINE_string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.", flag_values=values)
-    flags.DEFINE_enum("split", DEV, SPLITS, "Which split to evaluate on.", flag_values=values)
-    flags.DEFINE_integer(
-        "eval_steps", 0, "Batches of the split to look at, its first ones; 0 = all.", lower_bound=0, flag_values=values
-    )
-    flags.DEFINE_string(
-        "choice_file", "", "Counts how often the right one of two outputs is chosen; plain or gzip, - for standard "
-        "input.", flag_values=values,
-    )  # fmt: skip
+    with flag_group(values, DATA):
+        flags.DEFINE_string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.", flag_values=values)
+        flags.DEFINE_enum("split", DEV, SPLITS, "Which split to evaluate on.", flag_values=values)
+        define_field_flag(
+            values, "eval_steps", Settings, "eval_steps", default=0,
+            text="Batches of the split to look at, its first ones; 0 = all.",
+        )  # fmt: skip
+        flags.DEFINE_string(
+            "choice_file", "", "Counts how often the right one of two outputs is chosen; plain or gzip, - for standard "
+            "input.", flag_values=values,
+        )  # fmt: skip
     define_more_search_flags(values)
     return values
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from absl import flags
 
 from t2t.cli.common import command
+from t2t.cli.help import FILES, flag_group
 from t2t.errors import UserError
 from t2t.metrics.brackets import BUILT_IN, evalb_report, parameters_named
 from t2t.text.lines import read_lines
@@ -30,12 +31,15 @@ log = logging.getLogger("t2t")
 def build_flags() -> flags.FlagValues:
     """Returns the flags of the command; -p is EVALB's."""
     values = flags.FlagValues()
-    flags.DEFINE_string(
-        "param_file", "COLLINS", f"EVALB's parameter file, or built-in settings: {', '.join(BUILT_IN)}.",
-        short_name="p", flag_values=values,
-    )  # fmt: skip
-    flags.DEFINE_string("gold", "", "File of gold trees, plain or gzip; the first plain argument.", flag_values=values)
-    flags.DEFINE_string("test", "", "File of trees to score; the second plain argument.", flag_values=values)
+    with flag_group(values, FILES):
+        flags.DEFINE_string(
+            "param_file", "COLLINS", f"EVALB's parameter file, or built-in settings: {', '.join(BUILT_IN)}.",
+            short_name="p", flag_values=values,
+        )  # fmt: skip
+        flags.DEFINE_string(
+            "gold", "", "File of gold trees, plain or gzip; the first plain argument.", flag_values=values
+        )
+        flags.DEFINE_string("test", "", "File of trees to score; the second plain argument.", flag_values=values)
     return values
 
 

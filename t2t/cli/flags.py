@@ -1,15 +1,21 @@
 """Groups of flags that several commands have, and what they make of them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from absl import flags
 
 from t2t.cli.common import ALL, define_alias, quietly
+from t2t.cli.field_flags import define_field_flag
+from t2t.cli.help import DATA, DECODING, NAMES, RUN, flag_group
 from t2t.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
 from t2t.errors import UserError
+from t2t.hparams.sections import DecodeHParams
 from t2t.plugins import load_plugins
+from t2t.problems.text_problems import TextOptions
 from t2t.run_dir import RunDir
-from t2t.runs.names import Request, canonical, registry_listing, without_aliases
+from t2t.runs.listing import registry_listing
+from t2t.runs.names import Request, canonical, without_aliases
 
 _OPTION_FLAGS = {
     "vocab_kind": "Kind of vocabulary: sentencepiece, subword, byte, token or word_list; empty for the problem's own.",
@@ -33,36 +39,40 @@ _OPTION_FLAGS = {
 
 def define_problem_flags(values: flags.FlagValues) -> None:
     """Which problem, where its files are, and what a user may set of it."""
-    flags.DEFINE_string("problem", "", "Name of the problem; several to learn at once: a-b-c.", flag_values=values)
-    define_alias("problems", "problem", flag_values=values)
-    flags.DEFINE_string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.", flag_values=values)
-    flags.DEFINE_string(
-        "tmp_dir", "", "Folder of raw files and downloads; empty for tmp/ under --data_dir.", flag_values=values
-    )
+    with flag_group(values, NAMES):
+        flags.DEFINE_string("problem", "", "Name of the problem; several to learn at once: a-b-c.", flag_values=values)
+        define_alias("problems", "problem", flag_values=values)
     define_plugin_flags(values)
-    for name, text in _OPTION_FLAGS.items():
-        flags.DEFINE_string(name, "", text, flag_values=values)
-    flags.DEFINE_boolean(
-        "keep_annotations", False, "Leaves traces, empty elements and function tags in the trees of parsing problems.",
-        flag_values=values,
-    )  # fmt: skip
-    flags.DEFINE_integer(
-        "vocab_size", 0, "Pieces of the vocabulary; 0 for the problem's own.", lower_bound=0, flag_values=values
-    )
+    with flag_group(values, DATA):
+        flags.DEFINE_string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.", flag_values=values)
+        flags.DEFINE_string(
+            "tmp_dir", "", "Folder of raw files and downloads; empty for tmp/ under --data_dir.", flag_values=values
+        )
+        for name, text in _OPTION_FLAGS.items():
+            flags.DEFINE_string(name, "", text, flag_values=values)
+        flags.DEFINE_boolean(
+            "keep_annotations", False, "Leaves traces, empty elements and function tags in the trees of parsing "
+            "problems.", flag_values=values,
+        )  # fmt: skip
+        define_field_flag(values, "vocab_size", TextOptions, "vocab_size")
 
 
 def define_plugin_flags(values: flags.FlagValues) -> None:
     """Other people's code, and what is registered."""
     define_usr_dir_flag(values)
-    flags.DEFINE_string(
-        "registry_help", None, "Lists all names with one line each; =TEXT for those that contain it, =hparams for the "
-        "fields of hparams sets.", flag_values=values,
-    )  # fmt: skip
+    with flag_group(values, NAMES):
+        flags.DEFINE_string(
+            "registry_help", None, "Lists all names with one line each, numbered ones together; =TEXT for those that "
+            "contain it, =hparams for the fields of hparams sets.", flag_values=values,
+        )  # fmt: skip
 
 
 def define_usr_dir_flag(values: flags.FlagValues) -> None:
     """Where a plug-in lies."""
-    flags.DEFINE_string("t2t_usr_dir", "", "Folder of a plug-in: a package that registers names.", flag_values=values)
+    with flag_group(values, NAMES):
+        flags.DEFINE_string(
+            "t2t_usr_dir", "", "Folder of a plug-in: a package that registers names.", flag_values=values
+        )
 
 
 def lists_registry(values: flags.FlagValues) -> bool:
@@ -77,65 +87,23 @@ def lists_registry(values: flags.FlagValues) -> bool:
 
 def define_run_flags(values: flags.FlagValues) -> None:
     """Which model, with which hparams, where the run lies."""
-    flags.DEFINE_string("model", "", "Name of the model.", flag_values=values)
-    flags.DEFINE_string("hparams_set", "", "Name of the hparams set.", flag_values=values)
-    flags.DEFINE_multi_string("hparams", [], "Changes to the set: name=value,name=[v1,v2].", flag_values=values)
-    flags.DEFINE_string(
-        "output_dir", "", f"Folder of the run; empty for {DEFAULT_TRAIN_DIR}/<problem>/<model>-<hparams_set>.",
-        flag_values=values,
-    )  # fmt: skip
-
-
-def define_search_flags(values: flags.FlagValues) -> None:
-    """How outputs are searched; unset ones keep what the run's hparams say."""
-    flags.DEFINE_integer(
-        "decode_beam_size", None, "Hypotheses kept alive per sentence; 1 is greedy.", lower_bound=1, flag_values=values
-    )
-    flags.DEFINE_float("decode_alpha", None, "Strength of the length penalty.", lower_bound=0.0, flag_values=values)
-    flags.DEFINE_integer(
-        "decode_extra_length",
-        None,
-        "Longest output: ids of the input plus this many.",
-        lower_bound=0,
-        flag_values=values,
-    )
-
-
-def define_more_search_flags(values: flags.FlagValues) -> None:
-    """The search flags of commands that do nothing but decode; unset ones keep what the run's hparams say."""
-    define_search_flags(values)
-    flags.DEFINE_enum("decode_method", None, ["beam", "greedy", "sample"], "Search.", flag_values=values)
-    flags.DEFINE_enum(
-        "decode_length_penalty", None, ["gnmt", "power"], "gnmt: ((5+n)/6)^alpha; power: n^alpha, n being the length "
-        "of the output.", flag_values=values,
-    )  # fmt: skip
-    flags.DEFINE_integer(
-        "decode_batch_size",
-        None,
-        "Ids decoded together: padded inputs times hypotheses (see --registry_help=hparams).",
-        lower_bound=1,
-        flag_values=values,
-    )
-    flags.DEFINE_integer(
-        "max_input_length", None, "Longest input, in ids with end of sequence; the rest is cut and reported. "
-        "0: 1024, or the run's max_length where that is more.", lower_bound=0, flag_values=values,
-    )  # fmt: skip
-    flags.DEFINE_float(
-        "sampling_temperature", None, "Divides the logits (sample).", lower_bound=1e-6, flag_values=values
-    )
-    flags.DEFINE_integer(
-        "sampling_top_k", None, "Draws from the k likeliest (sample); 0 = all.", lower_bound=0, flag_values=values
-    )
-    flags.DEFINE_float(
-        "sampling_top_p", None, "Draws from the likeliest that reach this probability (sample).", lower_bound=0.0,
-        upper_bound=1.0, flag_values=values,
-    )  # fmt: skip
+    with flag_group(values, NAMES):
+        flags.DEFINE_string("model", "", "Name of the model.", flag_values=values)
+        flags.DEFINE_string("hparams_set", "", "Name of the hparams set.", flag_values=values)
+        flags.DEFINE_multi_string("hparams", [], "Changes to the set: name=value,name=[v1,v2].", flag_values=values)
+    with flag_group(values, RUN):
+        flags.DEFINE_string(
+            "output_dir", "", f"Folder of the run; empty for {DEFAULT_TRAIN_DIR}/<problem>/<model>-<hparams_set>.",
+            flag_values=values,
+        )  # fmt: skip
 
 
 _SEARCH_FLAGS = {
     "decode_beam_size": "beam_size",
     "decode_alpha": "alpha",
     "decode_extra_length": "extra_length",
+}
+_MORE_SEARCH_FLAGS = {
     "decode_method": "decode_method",
     "decode_length_penalty": "length_penalty",
     "decode_batch_size": "decode_batch_size",
@@ -147,28 +115,47 @@ _SEARCH_FLAGS = {
 """Flag to hparam."""
 
 
+def define_search_flags(values: flags.FlagValues) -> None:
+    """How outputs are searched; unset ones keep what the run's hparams say."""
+    _define_decode_flags(values, _SEARCH_FLAGS)
+
+
+def define_more_search_flags(values: flags.FlagValues) -> None:
+    """The search flags of commands that do nothing but decode; unset ones keep what the run's hparams say."""
+    _define_decode_flags(values, _SEARCH_FLAGS | _MORE_SEARCH_FLAGS)
+
+
+def _define_decode_flags(values: flags.FlagValues, fields: Mapping[str, str]) -> None:
+    with flag_group(values, DECODING):
+        for flag, field in fields.items():
+            define_field_flag(values, flag, DecodeHParams, field, default=None)
+
+
 def search_overrides(values: flags.FlagValues) -> str:
     """Returns the search flags that were given, as `--hparams` would have them."""
-    given = {field: values[flag].value for flag, field in _SEARCH_FLAGS.items() if flag in values}
+    fields = _SEARCH_FLAGS | _MORE_SEARCH_FLAGS
+    given = {field: values[flag].value for flag, field in fields.items() if flag in values}
     return ",".join(f"{field}={value}" for field, value in given.items() if value is not None)
 
 
 def define_trained_flags(values: flags.FlagValues) -> None:
     """Which run, and which of its checkpoints. Names of what it was trained as are optional, and checked."""
-    flags.DEFINE_string("output_dir", "", "Folder of the run, as t2t-trainer was given it.", flag_values=values)
-    flags.DEFINE_string(
-        "checkpoint", "latest", "latest, best (of a run of several problems also best.PROBLEM), averaged, a step, or "
-        "the path of a checkpoint or run.",
-        flag_values=values,
-    )  # fmt: skip
-    define_alias("checkpoint_path", "checkpoint", flag_values=values)
+    with flag_group(values, RUN):
+        flags.DEFINE_string("output_dir", "", "Folder of the run, as t2t-trainer was given it.", flag_values=values)
+        flags.DEFINE_string(
+            "checkpoint", "latest", "latest, best (of a run of several problems also best.PROBLEM), averaged, a step, "
+            "or the path of a checkpoint or run.", flag_values=values,
+        )  # fmt: skip
+        define_alias("checkpoint_path", "checkpoint", flag_values=values)
     define_usr_dir_flag(values)
-    flags.DEFINE_string(
-        "problem", "", "Problem of the run; optional, and checked; which one, of a run of several.", flag_values=values
-    )
-    define_alias("problems", "problem", flag_values=values)
-    flags.DEFINE_string("model", "", "Model of the run; optional, as --problem.", flag_values=values)
-    flags.DEFINE_string("hparams_set", "", "Hparams set of the run; optional, as --problem.", flag_values=values)
+    with flag_group(values, NAMES):
+        flags.DEFINE_string(
+            "problem", "", "Problem of the run; optional, and checked; which one, of a run of several.",
+            flag_values=values,
+        )  # fmt: skip
+        define_alias("problems", "problem", flag_values=values)
+        flags.DEFINE_string("model", "", "Model of the run; optional, as --problem.", flag_values=values)
+        flags.DEFINE_string("hparams_set", "", "Hparams set of the run; optional, as --problem.", flag_values=values)
 
 
 def open_asked_run(

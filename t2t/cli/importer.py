@@ -6,13 +6,15 @@ from absl import flags
 
 from t2t.cli.common import command, define_alias, import_quietly
 from t2t.cli.flags import define_plugin_flags, lists_registry
+from t2t.cli.help import flag_group
 from t2t.errors import UserError
 
 USAGE = """
 Reads a checkpoint folder of Tensor2Tensor (hparams.json, model.ckpt-*) and its vocabulary into a run directory, which
 t2t-decoder decodes and t2t-trainer goes on training.
 
-    %s --t2t_dir=their_run --vocab_file=vocab.translate_ende_wmt32k.32768.subwords --output_dir=run
+    %s --t2t_dir=their_run --output_dir=run \\
+      --vocab_file=vocab.translate_ende_wmt32k.32768.subwords
     t2t-decoder --output_dir=run --decode_from_file=test.en --decode_to_file=test.de
 """
 
@@ -20,19 +22,20 @@ t2t-decoder decodes and t2t-trainer goes on training.
 def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
-    for name, text in (
-        ("t2t_dir", "Folder of the Tensor2Tensor run, its --output_dir."),
-        ("vocab_file", "Vocabulary of the run, from its --data_dir: vocab.<problem>.<size>.subwords or the like."),
-        ("output_dir", "Folder of the run to make."),
-        ("problem", "Problem here that the run is of; empty for the one that its flags.txt names."),
-    ):
-        flags.DEFINE_string(name, "", text, flag_values=values)
-    define_alias("problems", "problem", flag_values=values)
-    flags.DEFINE_integer("step", None, "Step of the checkpoint; unset for the latest.", flag_values=values)
-    flags.DEFINE_integer(
-        "target_space_id", None, "Row of the table of target spaces; unset for the one of the problem's target.",
-        lower_bound=0, flag_values=values,
-    )  # fmt: skip
+    with flag_group(values, "Import"):
+        for name, text in (
+            ("t2t_dir", "Folder of the Tensor2Tensor run, its --output_dir."),
+            ("vocab_file", "Vocabulary of the run, from its --data_dir: vocab.<problem>.<size>.subwords or the like."),
+            ("output_dir", "Folder of the run to make."),
+            ("problem", "Problem here that the run is of; empty for the one that its flags.txt names."),
+        ):
+            flags.DEFINE_string(name, "", text, flag_values=values)
+        define_alias("problems", "problem", flag_values=values)
+        flags.DEFINE_integer("step", None, "Step of the checkpoint; unset for the latest.", flag_values=values)
+        flags.DEFINE_integer(
+            "target_space_id", None, "Row of the table of target spaces; unset for the one of the problem's target.",
+            lower_bound=0, flag_values=values,
+        )  # fmt: skip
     define_plugin_flags(values)
     return values
 

@@ -4,7 +4,8 @@ from absl import flags
 
 from t2t.cli.common import command
 from t2t.cli.flags import open_asked_run
-from t2t.cli.server import check_runs_named, define_server_flags, import_serving, run_server
+from t2t.cli.help import flag_group
+from t2t.cli.server import SERVICE, check_runs_named, define_server_flags, import_serving, run_server
 from t2t.errors import UserError
 
 USAGE = """
@@ -14,7 +15,7 @@ two runs beside each other, training curves. It is served as by t2t-server, with
     %s --output_dir=run                         (then open http://127.0.0.1:8600)
     %s --output_dir=a=run_a --output_dir=b=run_b
     %s --output_dir=run --output_dir=early=run/checkpoints/step-00001000
-    %s --output_dir=run --plot=curves.png       (the training curves as a picture, without a browser)
+    %s --output_dir=run --plot=curves.png       (the training curves as a picture)
 """
 
 
@@ -22,8 +23,11 @@ def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
     define_server_flags(values)
-    flags.DEFINE_integer("port", 8600, "Where to listen; 0 for any that is free.", 0, 65535, flag_values=values)
-    flags.DEFINE_string("plot", "", "Draws the training curves of the runs into this PNG and ends.", flag_values=values)
+    with flag_group(values, SERVICE):
+        flags.DEFINE_integer("port", 8600, "Where to listen; 0 for any that is free.", 0, 65535, flag_values=values)
+        flags.DEFINE_string(
+            "plot", "", "Draws the training curves of the runs into this PNG and ends.", flag_values=values
+        )
     return values
 
 

@@ -6,9 +6,11 @@ from absl import flags
 
 from t2t.cli.common import command, import_quietly
 from t2t.cli.flags import define_more_search_flags, define_usr_dir_flag, open_asked_run, search_overrides
+from t2t.cli.help import RUN, flag_group
 from t2t.errors import UserError
 from t2t.run_dir import RunDir
 
+SERVICE = "Service"
 USAGE = """
 Serves trained runs, or SavedModels that t2t-exporter made of them, on this machine over HTTP, until Ctrl-C or SIGTERM.
 
@@ -29,38 +31,47 @@ def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
     define_server_flags(values)
-    flags.DEFINE_integer("port", 8501, "Where to listen; 0 for any that is free.", 0, 65535, flag_values=values)
+    with flag_group(values, SERVICE):
+        flags.DEFINE_integer("port", 8501, "Where to listen; 0 for any that is free.", 0, 65535, flag_values=values)
     return values
 
 
 def define_server_flags(values: flags.FlagValues) -> None:
     """Which runs, and how requests are taken."""
-    flags.DEFINE_multi_string(
-        "output_dir",
-        [],
-        "Folder of a run, of one of its checkpoints or of an export, or NAME=FOLDER; may be given several times.",
-        flag_values=values,
-    )
-    flags.DEFINE_string("checkpoint", "latest", "latest, best, averaged or a step, of every run.", flag_values=values)
-    flags.DEFINE_string("problem", "", "Which problem, of runs of several.", flag_values=values)
+    with flag_group(values, RUN):
+        flags.DEFINE_multi_string(
+            "output_dir",
+            [],
+            "Folder of a run, of one of its checkpoints or of an export, or NAME=FOLDER.",
+            flag_values=values,
+        )
+        flags.DEFINE_string(
+            "checkpoint", "latest", "latest, best, averaged or a step, of every run.", flag_values=values
+        )
+        flags.DEFINE_string("problem", "", "Which problem, of runs of several.", flag_values=values)
     define_usr_dir_flag(values)
-    flags.DEFINE_string("host", "127.0.0.1", "Address to listen at.", flag_values=values)
-    flags.DEFINE_integer("n_best", 1, "Outputs for each text where a request does not say.", 1, flag_values=values)
-    flags.DEFINE_integer("batch_texts", 32, "Most texts searched together.", 1, flag_values=values)
-    flags.DEFINE_float(
-        "batch_wait_ms",
-        3.0,
-        "Milliseconds that a text waits for others to be searched with it.",
-        0.0,
-        flag_values=values,
-    )
-    flags.DEFINE_integer("queue_texts", 256, "Most texts that wait, for each run.", 1, flag_values=values)
-    flags.DEFINE_integer("request_texts", 128, "Most texts of a request.", 1, flag_values=values)
-    flags.DEFINE_integer("request_bytes", 1 << 20, "Most bytes of a request's body.", 1, flag_values=values)
-    flags.DEFINE_float("request_seconds", 60.0, "Longest time that a request takes.", 0.001, flag_values=values)
-    flags.DEFINE_float(
-        "grace_seconds", 30.0, "Time that requests have to be answered when the service ends.", 1.0, flag_values=values
-    )
+    with flag_group(values, SERVICE):
+        flags.DEFINE_string("host", "127.0.0.1", "Address to listen at.", flag_values=values)
+        flags.DEFINE_integer("n_best", 1, "Outputs for each text where a request does not say.", 1, flag_values=values)
+        flags.DEFINE_integer("batch_texts", 32, "Most texts searched together.", 1, flag_values=values)
+        flags.DEFINE_float(
+            "batch_wait_ms",
+            3.0,
+            "Milliseconds that a text waits for others to be searched with it.",
+            0.0,
+            flag_values=values,
+        )
+        flags.DEFINE_integer("queue_texts", 256, "Most texts that wait, for each run.", 1, flag_values=values)
+        flags.DEFINE_integer("request_texts", 128, "Most texts of a request.", 1, flag_values=values)
+        flags.DEFINE_integer("request_bytes", 1 << 20, "Most bytes of a request's body.", 1, flag_values=values)
+        flags.DEFINE_float("request_seconds", 60.0, "Longest time that a request takes.", 0.001, flag_values=values)
+        flags.DEFINE_float(
+            "grace_seconds",
+            30.0,
+            "Time that requests have to be answered when the service ends.",
+            1.0,
+            flag_values=values,
+        )
     define_more_search_flags(values)
 
 

@@ -8,6 +8,7 @@ from absl import flags
 from t2t.cli.common import command, import_quietly
 from t2t.cli.decoding import check_files, decode_file, decode_interactively
 from t2t.cli.eval import evaluate
+from t2t.cli.field_flags import define_field_flag
 from t2t.cli.flags import (
     define_problem_flags,
     define_run_flags,
@@ -16,8 +17,10 @@ from t2t.cli.flags import (
     request_of,
     search_overrides,
 )
+from t2t.cli.help import DATA, DECODING, MACHINE, TRAINING, WARM_START, flag_group
 from t2t.constants import DEV
 from t2t.errors import UserError
+from t2t.hparams.sections import TrainHParams
 from t2t.mixture import split_mixture
 from t2t.progress import write_line
 from t2t.runs.data import generate_all
@@ -32,7 +35,7 @@ Trains a model on a problem; resumes exactly where --output_dir holds a run that
     %s --generate_data --problem=translate_ende_numbers --model=transformer \\
       --hparams_set=transformer_quickstart --output_dir=run --decode_interactive
     %s --output_dir=run             (goes on with the run that is there)
-    %s --problems=translate_ende_numbers-algorithmic_copy ...  (several problems at once, one body)
+    %s --problems=translate_ende_numbers-algorithmic_reverse_decimal40 ...  (several)
     %s --registry_help              (all problems, models and hparams sets)
     %s --registry_help=transformer  (those whose name contains the text)
 """
@@ -45,48 +48,59 @@ def build_flags() -> flags.FlagValues:
     define_run_flags(values)
     _define_training_flags(values)
     define_search_flags(values)
-    flags.DEFINE_boolean("decode_interactive", False, "After training, translates what is typed.", flag_values=values)
-    flags.DEFINE_string("decode_from_file", "", "After training, decodes this file.", flag_values=values)
-    flags.DEFINE_string("decode_to_file", "", "Where --decode_from_file writes.", flag_values=values)
+    with flag_group(values, DECODING):
+        for name, text in (
+            ("decode_from_file", "After training, decodes this file, plain or gzip; - for standard input."),
+            ("decode_to_file", "Where --decode_from_file writes; see t2t-decoder."),
+        ):
+            flags.DEFINE_string(name, "", text, flag_values=values)
+        flags.DEFINE_boolean(
+            "decode_interactive", False, "After training, translates what is typed.", flag_values=values
+        )
     return values
 
 
+_SETTINGS_FLAGS = {
+    TRAINING: {
+        "eval_steps": ("eval_steps", ", all of it with --schedule=evaluate"),
+        "local_eval_frequency": ("eval_every", ""),
+        "keep_checkpoint_max": ("keep_checkpoint_max", ""),
+        "log_step_count_steps": ("log_every", ""),
+    },
+    MACHINE: {name: (name, "") for name in ("worker_gpu", "worker_cpu")},
+    WARM_START: {
+        name: (name, "") for name in ("warm_start_from", "warm_start_other_vocabulary", "warm_start_optimizer")
+    },
+}
+"""Heading to flag to field of `Settings`, and what the flag's help says beyond the field's."""
+
+
 def _define_training_flags(values: flags.FlagValues) -> None:
-    for name, default, lowest, text in (
-        ("train_steps", None, 0, "Number of the last update; unset for the hparams set's."),
-        ("eval_steps", 100, 0, "Batches of the dev split in an evaluation, at most; 0 = no evaluation while training, "
-         "all of it with --schedule=evaluate."),
-        ("local_eval_frequency", 1000, 1, "Updates between two checkpoints, each with an evaluation."),
-        ("keep_checkpoint_max", 20, 0, "Checkpoints kept, besides the best; 0 = all."),
-        ("log_step_count_steps", 50, 1, "Updates between two reports."),
-        ("worker_gpu", 0, 0, "GPUs to train on; 0 = all that are visible."),
-        ("worker_cpu", 0, 0, "Replicas on the processor instead of GPUs; 0 = use GPUs, or one replica."),
-        ("random_seed", None, 0, "Seed of weights, order of examples and dropout; unset for that of the run that is in "
-         "--output_dir, 0 for a new one."),
-    ):  # fmt: skip
-        flags.DEFINE_integer(name, default, text, lower_bound=lowest, flag_values=values)
-    for name, text in (
-        ("generate_data", "Generates the data first; what is there already stays."),
-        ("dry_run", "Prints what would run, its parameters, memory and training cost, and stops."),
-    ):
-        flags.DEFINE_boolean(name, False, text, flag_values=values)
-    flags.DEFINE_string(
-        "warm_start_from", "", "Run or checkpoint whose weights a new run begins with; those that have the name and "
-        "shape of a variable here are taken. Its vocabularies must be this run's.", flag_values=values,
-    )  # fmt: skip
-    flags.DEFINE_boolean(
-        "warm_start_other_vocabulary", False, "Lets --warm_start_from have other vocabularies: where that of a feature "
-        "differs, its embeddings and output layer take the rows of the pieces that both have, and the others begin "
-        "anew.", flag_values=values,
-    )  # fmt: skip
-    flags.DEFINE_boolean(
-        "warm_start_optimizer", False, "Takes the slots of the optimizer from --warm_start_from, too, for the weights "
-        "and rows that are taken, and the number of its updates.", flag_values=values,
-    )  # fmt: skip
-    flags.DEFINE_enum(
-        "schedule", SCHEDULES[0], SCHEDULES, "What to do: train and evaluate in turn, only train, or only evaluate the "
-        "latest checkpoint.", flag_values=values,
-    )  # fmt: skip
+    with flag_group(values, DATA):
+        flags.DEFINE_boolean(
+            "generate_data", False, "Generates the data first; existing data is kept.", flag_values=values
+        )
+    with flag_group(values, TRAINING):
+        flags.DEFINE_enum(
+            "schedule", SCHEDULES[0], SCHEDULES, "What to do: train and evaluate in turn, only train, or only evaluate "
+            "the latest checkpoint.", flag_values=values,
+        )  # fmt: skip
+        define_field_flag(
+            values, "train_steps", TrainHParams, "train_steps", default=None,
+            more="; unset for the hparams set's, or that of the run in --output_dir",
+        )  # fmt: skip
+        define_field_flag(
+            values, "random_seed", Settings, "seed", default=None,
+            more="; unset for that of the run that is in --output_dir, 0 for a new one",
+        )  # fmt: skip
+        flags.DEFINE_boolean(
+            "dry_run", False, "Prints what would run, its parameters, memory and training cost, and stops; needs no "
+            "data and makes nothing.", flag_values=values,
+        )  # fmt: skip
+    for heading, fields in _SETTINGS_FLAGS.items():
+        with flag_group(values, heading):
+            for flag, (field, more) in fields.items():
+                define_field_flag(values, flag, Settings, field, more=more)
 
 
 @command(build_flags, USAGE)
@@ -138,18 +152,11 @@ def _train(values: flags.FlagValues, request: Request) -> int:
     """Trains; returns the signal that ended it before its time, or 0."""
     training = import_quietly("t2t.runs.training")
     seed = values["random_seed"].value
+    fields = {field: flag for flags_of in _SETTINGS_FLAGS.values() for flag, (field, _) in flags_of.items()}
     settings = Settings(
         seed=remembered_seed(request.output_folder) if seed is None else seed,
-        worker_gpu=values["worker_gpu"].value,
-        worker_cpu=values["worker_cpu"].value,
-        eval_every=values["local_eval_frequency"].value,
-        eval_steps=values["eval_steps"].value,
-        keep_checkpoint_max=values["keep_checkpoint_max"].value,
-        log_every=values["log_step_count_steps"].value,
-        warm_start_from=values["warm_start_from"].value,
-        warm_start_other_vocabulary=values["warm_start_other_vocabulary"].value,
-        warm_start_optimizer=values["warm_start_optimizer"].value,
-        evaluates=values["schedule"].value == "continuous_train_and_eval",
+        evaluates=values["schedule"].value == SCHEDULES[0],
+        **{field: values[flag].value for field, flag in fields.items()},
     )
     run = training.TrainingRun.of(request, settings)
     describing = import_quietly("t2t.runs.describing")

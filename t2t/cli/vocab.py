@@ -10,6 +10,7 @@ from pathlib import Path
 from absl import flags
 
 from t2t.cli.common import command
+from t2t.cli.help import ACTION, FILES, flag_group
 from t2t.constants import EOS_ID, PAD_ID
 from t2t.errors import UserError
 from t2t.file_decoding.source import STANDARD, LineSource
@@ -38,14 +39,16 @@ log = logging.getLogger("t2t")
 def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
-    flags.DEFINE_string("vocab_file", "", "File of the vocabulary.", flag_values=values)
-    flags.DEFINE_string("output_dir", "", "Folder of a run whose vocabulary to take instead.", flag_values=values)
-    for name, text in (
-        ("encode", "Writes the ids of each line, without end of sequence, whatever the kind; separated by spaces."),
-        ("pieces", "Writes the pieces of each line, separated by spaces; a space within one is shown as U+2581."),
-        ("decode", "Writes the text of each line of ids, up to end of sequence; line breaks in it become spaces."),
-    ):
-        flags.DEFINE_boolean(name, False, text, flag_values=values)
+    with flag_group(values, FILES):
+        flags.DEFINE_string("vocab_file", "", "File of the vocabulary.", flag_values=values)
+        flags.DEFINE_string("output_dir", "", "Folder of a run whose vocabulary to take instead.", flag_values=values)
+    with flag_group(values, ACTION):
+        for name, text in (
+            ("encode", "Writes the ids of each line, without end of sequence, whatever the kind; separated by spaces."),
+            ("pieces", "Writes the pieces of each line, separated by spaces; a space within one is shown as U+2581."),
+            ("decode", "Writes the text of each line of ids, up to end of sequence; line breaks in it become spaces."),
+        ):
+            flags.DEFINE_boolean(name, False, text, flag_values=values)
     return values
 
 

@@ -46,8 +46,13 @@ def param(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def coerce(field: dataclasses.Field, value: Any) -> Any:
+def coerce(field: dataclasses.Field, value: Any, what: str = "hparam") -> Any:
     """Returns `value` with the type of the field's default; an int may stand for a float, a list for a tuple.
+
+    Args:
+        field: made by `param`.
+        value: what was given.
+        what: what the field is one of, in the message.
 
     Raises:
         UserError: the value has another type.
@@ -58,22 +63,37 @@ def coerce(field: dataclasses.Field, value: Any) -> Any:
     if kind is tuple and isinstance(value, (list, tuple)):
         return tuple(value)
     if type(value) is not kind:
-        raise UserError(f"hparam {field.name}={value!r}: it is of type {kind.__name__}; {field.metadata['doc']}")
+        raise UserError(f"{what} {field.name}={value!r}: it is of type {kind.__name__}; {field.metadata['doc']}")
     return value
 
 
-def complaint(field: dataclasses.Field, value: Any) -> str:
-    """Returns what is wrong with a value of the right type, or an empty string."""
+def complaint(field: dataclasses.Field, value: Any, what: str = "hparam") -> str:
+    """Returns what is wrong with a value of the right type, or an empty string; `what` as in `coerce`."""
     rules = field.metadata
-    asked = f"hparam {field.name}={value!r}: "
+    asked = f"{what} {field.name}={value!r}: "
     if rules["choices"] is not None and value not in rules["choices"]:
         return asked + f"use one of {', '.join(map(str, rules['choices']))}"
     if isinstance(value, float) and not math.isfinite(value):
         return asked + f"it is a finite number; {rules['doc']}"
-    if type(value) is int and abs(value) > LARGEST:
+    if type(value) is int and abs(value) > LARGEST and rules["maximum"] is None:
         return asked + f"it is at most {LARGEST:,}; {rules['doc']}"
     if rules["minimum"] is not None and value < rules["minimum"]:
         return asked + f"it is at least {rules['minimum']}; {rules['doc']}"
     if rules["maximum"] is not None and value > rules["maximum"]:
         return asked + f"it is at most {rules['maximum']}; {rules['doc']}"
     return ""
+
+
+def check_values(instance: Any, what: str) -> None:
+    """Gives the values of a dataclass whose fields `param` has made their types, frozen or not, and checks them.
+
+    Raises:
+        UserError: a value of another type or out of bounds; `what` is what the fields are, e.g. `setting`.
+    """
+    wrong = []
+    for field in dataclasses.fields(instance):
+        value = coerce(field, getattr(instance, field.name), what)
+        object.__setattr__(instance, field.name, value)
+        wrong.append(complaint(field, value, what))
+    if any(wrong):
+        raise UserError("; ".join(filter(None, wrong)))

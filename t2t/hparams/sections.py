@@ -171,11 +171,14 @@ class DecodeHParams:
     """How outputs are searched, see `t2t.decoding`."""
 
     decode_method: str = param("beam", "Search.", choices=("beam", "greedy", "sample"))
-    beam_size: int = param(4, "Hypotheses kept alive per sentence.", minimum=1, maximum=10_000, used_when=_BEAM)
+    beam_size: int = param(
+        4, "Hypotheses kept alive per sentence; 1 is greedy.", minimum=1, maximum=10_000, used_when=_BEAM
+    )
     alpha: float = param(0.6, "Strength of the length penalty.", minimum=0.0, used_when=_BEAM)
     length_penalty: str = param(
-        "gnmt", "gnmt: ((5+n)/6)^alpha; power: n^alpha.", choices=("gnmt", "power"), used_when=_BEAM
-    )
+        "gnmt", "gnmt: ((5+n)/6)^alpha; power: n^alpha, n being the length of the output.", choices=("gnmt", "power"),
+        used_when=_BEAM,
+    )  # fmt: skip
     extra_length: int = param(50, "Longest output: ids of the input plus this many.", minimum=0, maximum=1_000_000)
     max_input_length: int = param(
         0, "Longest input that is decoded or evaluated, in ids with end of sequence; the rest is cut and reported. "

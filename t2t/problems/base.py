@@ -17,6 +17,7 @@ import numpy as np
 from t2t.constants import DEV, TEST, TRAIN
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.features import ProblemSpec
+from t2t.hparams.field import complaint
 from t2t.text.encoder import TextEncoder
 
 Sample = dict[str, Any]
@@ -76,6 +77,8 @@ class ProblemOptions:
             value, kind = getattr(self, field.name), type(field.default)
             if kind in (str, int, bool) and type(value) is not kind and not isinstance(value, Path):
                 raise UserError(f"problem option {field.name}={value!r}: it is of type {kind.__name__}; correct it")
+            if "minimum" in field.metadata and (wrong := complaint(field, value, "problem option")):
+                raise UserError(wrong)
         for name in self.file_names():
             if value := getattr(self, name):
                 object.__setattr__(self, name, str(Path(value).expanduser().absolute()))

@@ -25,6 +25,7 @@ import numpy as np
 from t2t.constants import INPUTS, TARGETS, TRAIN
 from t2t.errors import UserError
 from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.hparams.field import param
 from t2t.problems.base import Problem, ProblemOptions, Sample, Source, file_option
 from t2t.problems.labels import ClassTargets
 from t2t.problems.samples import check_samples, in_chunks, samples_of, text_fault
@@ -45,8 +46,7 @@ class TextOptions(ProblemOptions):
 
     vocab_kind: str = ""
     """Kind of vocabulary: sentencepiece, subword, byte, token or word_list."""
-    vocab_size: int = 0
-    """Number of pieces to learn."""
+    vocab_size: int = param(0, "Pieces of the vocabulary; 0 for the problem's own.", minimum=0)
     vocab_file: str = file_option()
     """A vocabulary to use as it is instead of learning one, e.g. that of the run whose weights are to be used."""
 

@@ -14,7 +14,7 @@ from t2t.mixture import mixture_of, of_problem, split_mixture
 from t2t.plugins import Plugin, load_plugins
 from t2t.problems.base import Problem
 from t2t.problems.variants import SUFFIXES, VariantProblem
-from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS, Entry
+from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -253,35 +253,3 @@ def check_kinds(model_class: type, request: Request) -> None:
         model_class.check_accepts(spec)
     if len(declared) > 1:
         model_class.check_accepts(ProblemSpec(name=request.problem, members=tuple(declared)))
-
-
-def registry_listing(containing: str = "") -> str:
-    """Returns all names with one line each, by kind; only those that contain the text, where one is given.
-
-    `hparams` alone lists the fields that sets have. No model is imported for it.
-    """
-    lines = []
-    kinds = {"Models": MODELS, "HParams": HPARAMS, "Modalities": MODALITIES, "Problems": PROBLEMS}
-    for title, registry in kinds.items():
-        entries = registry.entries(containing)
-        if entries and title == "Problems":
-            entries = [
-                *entries,
-                Entry("<name>_rev, <name>_copy", "of every problem: sides swapped; inputs as targets", "", None),
-            ]
-        if entries:
-            width = max(len(entry.name) for entry in entries)
-            lines += [f"{title}:", *(f"  {entry.name:<{width}}  {entry.summary}".rstrip() for entry in entries), ""]
-    if containing == "hparams":
-        lines += _field_listing()
-    if not lines:
-        return f"no registered name contains {containing!r}; list all with --registry_help"
-    return "\n".join(lines).rstrip()
-
-
-def _field_listing() -> list[str]:
-    lines = ["Fields of the hparams sets, with the values of transformer_base:"]
-    hparams = hparams_named("transformer_base")
-    for name, value in hparams.items():
-        lines.append(f"  {name}={value}  {hparams.document(name)}")
-    return lines

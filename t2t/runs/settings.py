@@ -1,28 +1,53 @@
 """How a training run is carried out, apart from what it learns."""
 
 import dataclasses
+import os
+
+from t2t.hparams.field import check_values, param
+
+_LARGEST_SEED = 2**32 - 1
+"""numpy takes no larger one."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How a run is carried out; nothing here changes what an update computes but the seed and the replicas."""
+    """How a run is carried out; nothing here changes what an update computes but the seed and the replicas.
 
-    seed: int = 0
-    worker_gpu: int = 0
-    worker_cpu: int = 0
-    eval_every: int = 1000
-    """Updates between two evaluations, and between two checkpoints."""
-    eval_steps: int = 100
-    """At most this many batches of the dev split in an evaluation; 0 = no evaluation while training."""
-    keep_checkpoint_max: int = 20
-    log_every: int = 50
-    warm_start_from: str = ""
-    warm_start_other_vocabulary: bool = False
-    """Whether what the run begins with may be of other vocabularies."""
-    warm_start_optimizer: bool = False
-    """Whether to begin with the state of its optimizer, too."""
-    evaluates: bool = True
-    """Whether to evaluate while training (`continuous_train_and_eval`) or not (`train`)."""
+    The flags of `t2t-trainer` have their help, defaults and bounds from here.
+
+    Raises:
+        UserError: a value of another type or out of bounds.
+    """
+
+    seed: int = param(0, "Seed of weights, order of examples and dropout.", minimum=0, maximum=_LARGEST_SEED)
+    worker_gpu: int = param(0, "GPUs to train on; 0 = all that are visible.", minimum=0)
+    worker_cpu: int = param(0, "Replicas on the processor instead of GPUs; 0 = use GPUs, or one replica.", minimum=0)
+    eval_every: int = param(1000, "Updates between two checkpoints, and between two evaluations.", minimum=1)
+    eval_steps: int = param(
+        100, "Batches of the dev split in an evaluation, at most; 0 = no evaluation while training.", minimum=0
+    )
+    keep_checkpoint_max: int = param(
+        20, "Checkpoints that are kept, the newest ones, and the best besides; 0 = all.", minimum=0
+    )
+    log_every: int = param(50, "Updates between two reports.", minimum=1)
+    warm_start_from: str = param(
+        "", "Run or checkpoint whose weights a new run begins with; those that have the name and shape of a variable "
+        "here are taken. Its vocabularies must be this run's.",
+    )  # fmt: skip
+    warm_start_other_vocabulary: bool = param(
+        False, "Lets --warm_start_from have other vocabularies: where that of a feature differs, its embeddings and "
+        "output layer take the rows of the pieces that both have, and the others are initialized.",
+    )  # fmt: skip
+    warm_start_optimizer: bool = param(
+        False, "Takes the slots of the optimizer from --warm_start_from, too, for the weights and rows that are taken, "
+        "and the number of its updates.",
+    )  # fmt: skip
+    evaluates: bool = param(True, "Whether to evaluate while training.")
+
+    def __post_init__(self):
+        if isinstance(self.warm_start_from, os.PathLike):
+            object.__setattr__(self, "warm_start_from", os.fspath(self.warm_start_from))
+        check_values(self, "setting")
 
     @property
     def evaluates_dev(self) -> bool:

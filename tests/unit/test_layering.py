@@ -202,7 +202,7 @@ def test_the_checker_finds_circles():
 
 def test_listing_every_name_loads_neither_tensorflow_nor_keras():
     found = run_python(
-        "from t2t.runs.names import registry_listing; text = registry_listing(); import sys; "
+        "from t2t.runs.listing import registry_listing; text = registry_listing(); import sys; "
         "print(*sorted({'tensorflow', 'keras'} & set(sys.modules))); print(text)"
     )
     loaded, _, listing = found.partition("\n")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from t2t.cli import avg_all, bleu, decoder, decoding, eval
+from t2t.cli import avg_all, decoder, decoding, eval
 from t2t.cli.decoding import Wanted, decode_interactively, default_target
 from t2t.decoding.search import SearchSettings
 from t2t.errors import UserError
@@ -112,17 +112,6 @@ def test_the_default_name_is_tensor2tensors(source, hparams, output_format, expe
 
 
 # === Command lines ===
-
-
-@pytest.mark.parametrize("module", [decoder, eval, avg_all, bleu])
-def test_help_names_every_flag(module, capsys):
-    assert module.main(["t2t-x", "--help"]) == 0
-    out = capsys.readouterr().out
-    values = module.build_flags()
-    assert out.startswith(module.USAGE.strip().replace("%s", "t2t-x"))
-    for name in values:
-        if values[name].name == name:
-            assert f"\n  --{name}: " in out
 
 
 @pytest.mark.parametrize(

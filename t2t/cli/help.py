@@ -1,0 +1,74 @@
+"""The text of `--help`: what a command does, then its flags in groups, in lines that fit a terminal."""
+
+import contextlib
+import re
+import textwrap
+from collections.abc import Iterator
+
+from absl import flags
+
+WIDTH = 100
+"""Columns of the longest line."""
+
+NAMES, RUN, FILES, DATA, TRAINING, WARM_START = "Names", "Run", "Files", "Data", "Training", "Warm start"
+ACTION, OUTPUT, DECODING, MACHINE = "What to do", "Output", "Decoding", "Machine"
+_ORDER = (NAMES, RUN, FILES, ACTION, DATA, TRAINING, WARM_START, OUTPUT, DECODING, MACHINE)
+"""Headings that several commands have, in the order of the help; those of one command come after them."""
+
+_REPEATED = re.compile(r";\s+repeat this option to specify a list of values")
+_FIXED_SPACE = "\u00a0"
+
+
+@contextlib.contextmanager
+def flag_group(values: flags.FlagValues, heading: str) -> Iterator[None]:
+    """Puts the flags that a `with` block defines under a heading of the help."""
+    before = set(values)
+    yield
+    for name in set(values) - before:
+        values[name].heading = heading
+
+
+def help_text(values: flags.FlagValues, name: str, usage: str) -> str:
+    """Returns the usage and the flags by group, those of a group in the order of definition.
+
+    Args:
+        values: the flags of the command.
+        name: of the command.
+        usage: text above the flags; indented lines stay as they are, others are filled. %s is the command's name.
+    """
+    return "\n\n".join([_filled(usage.strip().replace("%s", name)), *_groups(values)])
+
+
+def _filled(text: str) -> str:
+    """Returns the paragraphs of a text in lines of the width; one with an indented line stays as it is."""
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(
+        paragraph if "\n " in f"\n{paragraph}" else textwrap.fill(paragraph, WIDTH, break_on_hyphens=False)
+        for paragraph in paragraphs
+    )
+
+
+def _groups(values: flags.FlagValues) -> Iterator[str]:
+    by_heading: dict[str, list[str]] = {heading: [] for heading in _ORDER}
+    second_names = {name: flag.alias_of for name in values if hasattr(flag := values[name], "alias_of")}
+    for name in values:
+        if values[name].name != name or name in second_names or name == "help":
+            continue
+        also = [second for second, original in second_names.items() if original == name]
+        by_heading.setdefault(values[name].heading, []).append(_described(values[name], also))
+    for heading, described in by_heading.items():
+        if described:
+            yield "\n".join([f"{heading}:", *described])
+
+
+def _described(flag: flags.Flag, second_names: list[str]) -> str:
+    text = f"--{flag.name}: {_REPEATED.sub(' May be given several times.', flag.help)}"
+    notes = [f"also --{name}" for name in second_names]
+    if flag.default not in (None, "", [], False):
+        notes.append(f"default: {flag.default}")
+    if notes:
+        text += f" ({', '.join(notes)})".replace(": ", f":{_FIXED_SPACE}")
+    filled = textwrap.fill(
+        text, WIDTH, initial_indent="  ", subsequent_indent="      ", break_long_words=False, break_on_hyphens=False
+    )
+    return filled.replace(_FIXED_SPACE, " ")

@@ -1,0 +1,158 @@
+"""What `--help` of every command says: it fits a terminal, has headings, and names only what exists."""
+
+import importlib
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from t2t.cli.common import parse
+from t2t.cli.help import WIDTH
+from t2t.errors import UnknownNameError
+from t2t.mixture import split_mixture
+from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS
+from t2t.runs.names import hparams_named, problem_named
+from tests.readme import PAGES, ROOT
+
+COMMANDS = {
+    door.name: importlib.import_module(
+        re.search(r"from (t2t\.cli\.\w+) import main", door.read_text(encoding="utf-8"))[1]
+    )
+    for door in sorted((ROOT / "bin").iterdir())
+}
+NAMES = {name for registry in (PROBLEMS, MODELS, HPARAMS, MODALITIES) for name in registry.names()}
+KINDS = {"problem": problem_named, "problems": problem_named, "model": MODELS.entry, "hparams_set": HPARAMS.entry}
+OTHERS = re.compile(r"my_|their_")
+"""Names of a reader's own."""
+ATTRIBUTES = {"image_shape", "image_fit"}
+"""Of problems; they look like names of problems."""
+
+every_command = pytest.mark.parametrize("name", COMMANDS)
+
+
+@pytest.fixture
+def shown(capsys):
+    def help_of(name):
+        assert COMMANDS[name].main([name, "--help"]) == 0
+        return capsys.readouterr().out
+
+    return help_of
+
+
+@every_command
+def test_lines_fit(name, shown):
+    assert max(map(len, shown(name).splitlines())) <= WIDTH == 100
+
+
+@every_command
+def test_the_usage_stands_above(name, shown):
+    usage = COMMANDS[name].USAGE.replace("%s", name)
+    assert " ".join(shown(name).split()).startswith(" ".join(usage.split()))
+
+
+@every_command
+def test_every_flag_stands_under_a_heading_once_with_its_second_names(name, shown):
+    text, values = shown(name), COMMANDS[name].build_flags()
+    assert len(re.findall(r"^[A-Z]\w+[\w ]*:$", text, re.M)) >= 1
+    for flag in values:
+        original = getattr(values[flag], "alias_of", values[flag].name)
+        if original == flag:
+            assert len(re.findall(rf"^  --{flag}: ", text, re.M)) == 1, flag
+        elif len(flag) > 1:
+            assert f"also --{flag}" in " ".join(text.split())
+
+
+def test_large_commands_have_several_headings_in_the_same_order(shown):
+    headings = {name: re.findall(r"^([A-Z]\w+[\w ]*):$", shown(name), re.M) for name in COMMANDS}
+    assert headings["t2t-trainer"] == ["Names", "Run", "Data", "Training", "Warm start", "Decoding", "Machine"]
+    assert headings["t2t-decoder"] == ["Names", "Run", "What to do", "Output", "Decoding"]
+    assert headings["t2t-server"] == ["Names", "Run", "Decoding", "Service"]
+
+
+# === Names ===
+
+
+def check_words(words):
+    """Raises where a command line names what is not registered, or has flags that its command does not take."""
+    command = COMMANDS[Path(words[0]).name]
+    parse(command.build_flags(), words, "")
+    for word in words[1:]:
+        flag, _, value = word.removeprefix("--").partition("=")
+        if flag in KINDS:
+            for one in split_mixture(value) if flag.startswith("problem") else [value]:
+                if not OTHERS.match(one) and one not in ("", "...", "b"):
+                    KINDS[flag](one)
+
+
+def commands_in(text):
+    """Yields the words of each t2t command in lines of text, continued ones joined, without what stands in brackets."""
+    for line in text.replace("\\\n", " ").splitlines():
+        for part in re.split(r"&&?|\||;", re.sub(r"'[^']*'", "''", re.sub(r"  \(.*\)$", "", line))):
+            if re.match(r"\s*(?:\S*/)?t2t-[a-z-]+ +--", part):
+                yield [word for word in shlex.split(part, comments=True) if word not in ("<", ">", "...")]
+
+
+@every_command
+def test_the_commands_that_a_help_shows_name_what_exists(name, shown):
+    usage = shown(name).partition("\n\n")[2]
+    lines = [words for words in commands_in(usage) if words[0] in COMMANDS]
+    for words in lines:
+        check_words([word for word in words if word.startswith(("--", "t2t-"))])
+    assert lines or name == "t2t-evalb"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_names_that_a_page_passes_to_flags_exist(page):
+    found = re.findall(r"--(problems?|model|hparams_set)[= ]([a-z][\w-]*[a-z0-9])(?![\w*<])", page.read_text())
+    for flag, value in found:
+        for one in split_mixture(value) if flag.startswith("problem") else [value]:
+            if not OTHERS.match(one) and one not in ("a", "b", "c"):
+                try:
+                    KINDS[flag](one)
+                except UnknownNameError:
+                    pytest.fail(f"{page.name} has --{flag}={value}")
+
+
+def test_a_name_that_does_not_exist_is_found():
+    (words,) = commands_in("    t2t-trainer --problems=tiny_algo-algorithmic_swap --model=transformer  (both)\n")
+    with pytest.raises(UnknownNameError, match="algorithmic_swap"):
+        check_words(words)
+
+
+def texts_for_users():
+    """Yields where a text stands and the text: helps, pages, summaries."""
+    for name, command in COMMANDS.items():
+        values = command.build_flags()
+        yield name, "\n".join([command.USAGE, *(values[flag].help for flag in values)])
+    for page in PAGES:
+        if page.stem != "CHANGELOG":
+            yield page.name, page.read_text(encoding="utf-8")
+    for registry in (PROBLEMS, MODELS, HPARAMS, MODALITIES):
+        for entry in registry.entries():
+            yield entry.name, entry.summary
+
+
+def test_words_that_look_like_names_are_registered():
+    """A word that begins as several names do, `transformer_...`, is one of them, or a field, file or module."""
+    fields = {name for hparams_set in HPARAMS.names() for name, _ in hparams_named(hparams_set).items()}
+    ours = [path for folder in ("t2t", "tests", "benchmarks", "examples") for path in (ROOT / folder).rglob("*")]
+    files = {path.stem for path in ours}
+    first_words = {name.partition("_")[0] for name in NAMES - set(MODALITIES.names()) if "_" in name}
+    known = NAMES | fields | files | ATTRIBUTES
+    for where, text in texts_for_users():
+        for word in re.findall(r"(?<![\w./-])[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?![\w*{(<=/.]|\.\w)", text):
+            base = re.sub(r"(_rev|_copy)+$", "", word)
+            if word.partition("_")[0] in first_words and base not in known:
+                pytest.fail(f"{where} names {word}, which is not registered")
+
+
+def test_flags_that_a_help_names_are_some_commands():
+    known = {flag for command in COMMANDS.values() for flag in command.build_flags()} | {"help"}
+    for name, command in COMMANDS.items():
+        values = command.build_flags()
+        text = "\n".join([command.USAGE, *(values[flag].help for flag in values)])
+        for flag in re.findall(r"(?<![\w-])--([a-z]\w+)", text):
+            assert flag in known, f"{name} names --{flag}"
+        for other in re.findall(r"\bt2t-[a-z-]+", text):
+            assert other in COMMANDS, f"{name} names {other}"

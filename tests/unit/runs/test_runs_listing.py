@@ -1,0 +1,43 @@
+"""What `--registry_help` prints."""
+
+import re
+
+from t2t.registry import HPARAMS, MODELS, PROBLEMS
+from t2t.runs.listing import registry_listing
+
+BABI = [f"babi_qa_concat_task{task}_{size}k" for task in range(1, 21) for size in (1, 10)]
+
+
+def names_in(listing):
+    return re.findall(r"^  ([a-z]\S*)  ", listing, re.M)
+
+
+def test_names_that_differ_in_their_numbers_share_a_line():
+    listing = registry_listing()
+    (row,) = [line for line in listing.splitlines() if "babi_qa_concat_task" in line]
+    assert re.fullmatch(
+        r"  babi_qa_concat_task\{1\.\.20\}_\{1,10\}k +Questions about short stories, task \{1\.\.20\} of bAbI "
+        r"\(\{1,10\}k questions\)\. 40; see --registry_help=babi_qa_concat_task",
+        row,
+    )
+
+
+def test_every_other_name_has_its_own_line():
+    listed = names_in(registry_listing())
+    for registry in (PROBLEMS, MODELS, HPARAMS):
+        for name in registry.names():
+            assert (name in listed) == (name not in BABI), name
+
+
+def test_a_text_lists_each_name_that_contains_it():
+    listed = names_in(registry_listing("babi"))
+    assert set(BABI) < set(listed)
+    assert all("babi" in name for name in listed)
+
+
+def test_families_keep_what_is_the_same_and_numbers_in_their_order():
+    with PROBLEMS.temporarily("a_family_5_of_007_x", object):
+        for number in (9, 10, 11, 12, 100, 2, 3):
+            PROBLEMS.alias(f"a_family_{number}_of_007_x", "tiny_algo")
+        listing = registry_listing()
+    assert "  a_family_{2,3,5,9,10,11,12,100}_of_007_x  " in listing

@@ -1,0 +1,70 @@
+"""The bounds of how a run is carried out hold from Python as on the command line, and are written down once."""
+
+import contextlib
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from t2t.cli import trainer
+from t2t.cli.flags import problem_options
+from t2t.errors import UserError
+from t2t.runs.names import problem_named
+from t2t.runs.settings import Settings
+
+FLAGS = {
+    "seed": "random_seed", "worker_gpu": "worker_gpu", "worker_cpu": "worker_cpu",
+    "eval_every": "local_eval_frequency", "eval_steps": "eval_steps", "keep_checkpoint_max": "keep_checkpoint_max",
+    "log_every": "log_step_count_steps",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", FLAGS)
+def test_a_value_is_refused_from_python_exactly_where_the_flag_refuses_it(field, capsys):
+    for value in (-1, 0, 1, *([2**32 - 1, 2**32] if field == "seed" else [])):
+        from_python = None
+        with contextlib.suppress(UserError):
+            from_python = getattr(Settings(**{field: value}), field)
+        assert trainer.main(["t2t-trainer", f"--{FLAGS[field]}={value}"]) == 2  # there is no --problem either
+        said = capsys.readouterr().err
+        assert ("--problem: not given" in said) == (from_python == value), said
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"log_every": 0}, "setting log_every=0: it is at least 1; Updates between two reports."),
+        ({"eval_every": 0}, "setting eval_every=0: it is at least 1; Updates between two checkpoints, and between two"),
+        ({"seed": -1}, "setting seed=-1: it is at least 0; Seed of weights, order of examples and dropout."),
+        ({"seed": 2**32}, "setting seed=4294967296: it is at most 4294967295; Seed of"),
+        ({"seed": "1"}, "setting seed='1': it is of type int; Seed of"),
+        ({"evaluates": 1}, "setting evaluates=1: it is of type bool; Whether"),
+        ({"worker_cpu": -1, "worker_gpu": -2}, "setting worker_gpu=-2: it is at least 0; GPUs to train on; 0 = all"),
+    ],
+)
+def test_wrong_settings_are_one_line(values, said):
+    with pytest.raises(UserError) as error:
+        Settings(**values)
+    assert str(error.value).startswith(said)
+    assert all(f"setting {name}=" in str(error.value) for name in values)
+
+
+def test_a_path_may_be_one():
+    assert Settings(warm_start_from=Path("a/b")).warm_start_from == "a/b"
+
+
+def test_flags_have_the_defaults_of_the_fields():
+    values = trainer.build_flags()
+    values(["t2t-trainer"])
+    for field in dataclasses.fields(Settings):
+        if field.name not in ("seed", "evaluates"):
+            assert values[FLAGS.get(field.name, field.name)].value == field.default
+    assert values["random_seed"].value is None
+
+
+def test_the_size_of_a_vocabulary_is_bounded_from_python_too():
+    with pytest.raises(UserError, match=r"^problem option vocab_size=-4: it is at least 0; Pieces of the vocabulary"):
+        problem_named("text2text_files", {"vocab_size": -4})
+    values = trainer.build_flags()
+    values(["t2t-trainer", "--vocab_size=7"])
+    assert problem_options(values) == {"vocab_size": 7}
