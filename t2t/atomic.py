@@ -2,13 +2,15 @@
 
 The order is always the same: write under a temporary name beside the target, fsync the content, rename, fsync the
 folder. A rename within one folder is atomic on POSIX file systems; the fsyncs make it so across a power failure too.
-A lock file keeps two processes from writing at once.
+Each writer of a file has a temporary name of its own, so that of several at once one wins and none fails. A lock file
+keeps two processes from making the same folder.
 """
 
 import contextlib
 import errno
 import fcntl
 import hashlib
+import itertools
 import os
 import shutil
 import socket
@@ -46,23 +48,64 @@ class LockedError(Exception):
 def write_atomically(path: Path, content: bytes) -> None:
     """Replaces the content of a file, or makes it; after a crash it holds either all of the old or all of the new.
 
+    Where several write it at once, in processes or threads, it holds all of what one of them wrote.
+
     Raises:
         OSError: the file could not be written; the old one is untouched.
     """
     path = Path(path)
-    temporary = path.with_name(TEMPORARY + path.name)
-    try:
-        temporary.unlink(missing_ok=True)  # which may be a stranger's link to elsewhere
-        with temporary.open("xb") as file:
+    with _open_temporary(path) as file:
+        try:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
+            os.replace(file.name, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(file.name)
+            raise
     fsync_dir(path.parent)
+
+
+def _open_temporary(path: Path) -> BinaryIO:
+    """Opens a new file beside the one to write, under the first temporary name that no other writer has.
+
+    Its writer holds a lock on it: the file of one that has died is not locked, and is removed.
+    """
+    for number in itertools.count(1):
+        temporary = path.with_name(TEMPORARY + path.name + (f".{number}" if number > 1 else ""))
+        _remove_abandoned(temporary)
+        with contextlib.suppress(FileExistsError):
+            file = temporary.open("xb")  # follows no link that lies there
+            try:
+                if _lock(file, temporary):
+                    return file
+            except OSError:
+                return file  # a file system without locks, where nobody can take it for abandoned
+            file.close()
+    raise AssertionError("numbers do not end")
+
+
+def _remove_abandoned(temporary: Path) -> None:
+    """Removes an unfinished file whose writer has died."""
+    with contextlib.suppress(OSError):  # there is none; or a link, a folder, another user's, all of which stay
+        descriptor = os.open(temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            if _lock(file, temporary):
+                temporary.unlink()
+
+
+def _lock(file: BinaryIO, path: Path) -> bool:
+    """Locks an open file; returns False where another has locked it, or it has lost its name meanwhile.
+
+    Raises:
+        OSError: its file system has no locks.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
 @contextlib.contextmanager

@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -14,6 +16,7 @@ from t2t.atomic import (
     append_line,
     exclusive_lock,
     new_folder,
+    open_locked,
     os_errors_as_machine_errors,
     write_atomically,
 )
@@ -196,3 +199,67 @@ def test_a_new_folder_that_fails_leaves_nothing(tmp_path, error):
     with pytest.raises(type(error)):
         fill()
     assert list(tmp_path.iterdir()) == []
+
+
+# === Several writers ===
+
+
+@pytest.mark.parametrize("stage", ["fsync", "replace"])
+def test_a_second_writer_of_the_same_file_disturbs_no_first(tmp_path, monkeypatch, stage):
+    file, real, contents = tmp_path / "page.html", getattr(os, stage), []
+
+    def second(*args):
+        monkeypatch.setattr(os, stage, real)
+        write_atomically(file, b"of the second")
+        contents.append(file.read_bytes())
+        return real(*args)
+
+    monkeypatch.setattr(os, stage, second)
+    write_atomically(file, b"of the first")
+    assert contents == [b"of the second"]
+    assert file.read_bytes() == b"of the first", "the last to finish"
+    assert os.listdir(tmp_path) == ["page.html"]
+
+
+def test_many_writers_of_the_same_file_leave_one_whole_content(tmp_path):
+    file = tmp_path / "pointer.json"
+    contents = [bytes([number]) * 5000 for number in range(8)]
+    write_atomically(file, contents[0])
+    found, gate = [], threading.Barrier(9, timeout=60)
+
+    def write(content):
+        gate.wait()
+        for _ in range(20):
+            write_atomically(file, content)
+
+    def read():
+        gate.wait()
+        found.extend(file.read_bytes() for _ in range(200))
+
+    with ThreadPoolExecutor(9) as pool:
+        for future in [*(pool.submit(write, content) for content in contents), pool.submit(read)]:
+            future.result(60)
+    assert {*found, file.read_bytes()} <= set(contents)
+    assert os.listdir(tmp_path) == ["pointer.json"]
+
+
+def test_what_a_killed_writer_left_is_removed_and_what_another_writes_is_not(tmp_path):
+    held, left = tmp_path / ".tmp-file", tmp_path / ".tmp-file.2"
+    held.write_bytes(b"of anoth")
+    left.write_bytes(b"half")
+    with open_locked(held):
+        write_atomically(tmp_path / "file", b"whole")
+        assert held.read_bytes() == b"of anoth"
+    assert sorted(os.listdir(tmp_path)) == [".tmp-file", "file"]
+    write_atomically(tmp_path / "file", b"whole")
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_file_is_written_where_the_file_system_has_no_locks(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    write_atomically(tmp_path / "file", b"whole")
+    assert (tmp_path / "file").read_bytes() == b"whole"
+    assert os.listdir(tmp_path) == ["file"]
