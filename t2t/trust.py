@@ -6,6 +6,7 @@ what was written. The form of the seal is the same in every format, so that dama
 without a seal are read: the first versions wrote them, and who changes a file by hand removes the entry.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -71,7 +72,10 @@ def check_inside(folder: Path | str, file: Path | str) -> None:
     home, there = os.path.realpath(folder), os.path.realpath(file)
     if there != home and not there.startswith(os.path.join(home, "")):
         raise UserError(f"{file} is a link to outside {folder}; put a copy of what it leads to in its place")
-    if os.path.exists(there) and stat.S_IFMT(os.stat(there).st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
+    with contextlib.suppress(OSError):  # it is missing, or is removed just now
+        kind = stat.S_IFMT(os.stat(there).st_mode)
+        if kind in (stat.S_IFREG, stat.S_IFDIR):
+            return
         raise UserError(f"{file} is neither a file nor a folder but a pipe, socket or device; remove it")
 
 
@@ -91,7 +95,15 @@ def read_sealed(path: Path) -> dict[str, Any]:
     path = Path(path)
     check_inside(path.parent, path)
     with path.open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
+        return parse_sealed(path.name, file.read(MOST_BYTES + 1))
+
+
+def parse_sealed(name: str, content: bytes) -> dict[str, Any]:
+    """Returns what the content of a file of this name holds, without the seal; see `read_sealed`.
+
+    Raises:
+        ValueError: it is no JSON object, not what was written, or longer than `MOST_BYTES`.
+    """
     if len(content) > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
     try:
@@ -101,7 +113,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ValueError("it holds no entries")
     seal = values.pop(SEAL, None)
-    if seal is not None and seal != _digest(path.name, values):
+    if seal is not None and seal != _digest(name, values):
         raise ValueError(f"it is not what was written: its entry {SEAL} belongs to something else")
     return values
 

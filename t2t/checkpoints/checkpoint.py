@@ -7,26 +7,22 @@
     checksums.json          sha256 of every other file; its own form never changes, so that damage is told from
                             a newer format
 
-Nothing of a file is used before its checksum has been compared.
+Each file is read once, and nothing of it is used before its checksum has been compared: another process may remove or
+replace the checkpoint meanwhile.
 """
 
 import errno
+import hashlib
 import json
-import os
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes  # noqa: F401  (teaches numpy bfloat16)
-import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
-
 from t2t.atomic import fsync_dir, fsync_file, os_errors_as_machine_errors, sha256_of
+from t2t.checkpoints.arrays import Arrays, parse_arrays, write_arrays
 from t2t.errors import UserError, one_line
-from t2t.trust import check_inside, read_sealed
+from t2t.trust import MOST_BYTES, check_inside, parse_sealed
 
 FORMAT = 1
 """Format of the checkpoints that this version writes; it reads all formats up to it."""
@@ -37,10 +33,6 @@ STATE_FILE, CHECKSUM_FILE = "state.json", "checksums.json"
 
 VOCABULARIES, ARCHITECTURE = "vocabularies", "architecture"
 """Entries of a checkpoint's state, and of an average's: which vocabularies and which model its weights belong to."""
-
-_OS_ERROR_NUMBER = re.compile(r"(?:os error |code: )(\d+)")
-
-Arrays = dict[str, np.ndarray]
 
 
 class DamagedCheckpointError(UserError):
@@ -89,7 +81,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     for part in PARTS:
         arrays = getattr(checkpoint, part)
         if arrays is not None:
-            _write_arrays(folder / _file(part), arrays)
+            write_arrays(folder / _file(part), arrays)
     (folder / STATE_FILE).write_bytes(state)
     checksums = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
     (folder / CHECKSUM_FILE).write_bytes(_json_bytes(checksums))
@@ -107,12 +99,11 @@ def read_checkpoint(folder: Path, parts: Collection[str] = PARTS) -> Checkpoint:
         MachineError: the files cannot be read.
     """
     with os_errors_as_machine_errors(f"cannot read checkpoint {folder}"):
-        checksums = _read_checksums(folder)
+        checksums, fingerprint = _read_checksums(folder)
         header = _read_header(folder, checksums)
         if unknown := checksums.keys() - {STATE_FILE, *map(_file, PARTS)}:
             raise _damaged(folder, f"{CHECKSUM_FILE} lists {min(unknown)!r}, which is no file of a checkpoint")
         arrays = {MODEL: {}} | {part: _read_arrays(folder, part, checksums) for part in PARTS if part in parts}
-        fingerprint = fingerprint_of(folder)
     return Checkpoint(step=header["step"], state=header["state"], folder=folder, fingerprint=fingerprint, **arrays)
 
 
@@ -138,36 +129,20 @@ def _json_bytes(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    # safetensors writes the buffer as it lies in memory, so that a transposed view would come back scrambled
-    dense = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    try:
-        save_file(dense, path)
-    except SafetensorError as error:
-        number = _OS_ERROR_NUMBER.search(str(error))
-        if not number:
-            raise
-        code = int(number[1])
-        raise OSError(code, os.strerror(code), str(path)) from error
-    # it also makes its files readable by their owner only; they shall be as readable as the folder is
-    path.chmod(path.parent.stat().st_mode & 0o666)
-
-
 def _read_arrays(folder: Path, part: str, checksums: dict[str, str]) -> Arrays | None:
     if part != MODEL and _file(part) not in checksums:
         return None
-    _verify(folder, _file(part), checksums)
     try:
-        return load_file(folder / _file(part))
-    except (SafetensorError, KeyError, ValueError) as error:  # the latter two for types that numpy does not have
+        return parse_arrays(_read_verified(folder, _file(part), checksums))
+    except ValueError as error:
         raise _damaged(folder, f"{_file(part)} is no safetensors file ({one_line(error)})") from error
 
 
 def _read_header(folder: Path, checksums: dict[str, str]) -> dict[str, Any]:
     """Returns what the state file says: step, and the trainer's state."""
-    _verify(folder, STATE_FILE, checksums)
+    content = _read_verified(folder, STATE_FILE, checksums)
     try:
-        header = json.loads((folder / STATE_FILE).read_bytes())
+        header = json.loads(content)
         is_newer = header["format"] > FORMAT
         types = {} if is_newer else {name: type(header[name]) for name in ("step", "state")}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -194,38 +169,46 @@ def _is_state(state: dict[str, Any]) -> bool:
     )
 
 
-def _read_checksums(folder: Path) -> dict[str, str]:
+def _read_checksums(folder: Path) -> tuple[dict[str, str], str]:
+    """Returns file name -> sha256 and the fingerprint of the checkpoint."""
     if not folder.is_dir():
         raise _damaged(folder, "the folder is missing")
+    content = _read(folder, CHECKSUM_FILE, MOST_BYTES + 1)
     try:
-        checksums = read_sealed(folder / CHECKSUM_FILE)
-    except FileNotFoundError:
-        raise _damaged(folder, f"{CHECKSUM_FILE} is missing") from None
+        checksums = parse_sealed(CHECKSUM_FILE, content)
     except ValueError:
         checksums = {}
     # anything but the exact bytes that would be written for these values is damage
-    if _json_bytes(checksums) != (folder / CHECKSUM_FILE).read_bytes():
+    if _json_bytes(checksums) != content:
         raise _damaged(folder, f"{CHECKSUM_FILE} is not what was written")
-    return checksums
+    return checksums, hashlib.sha256(content).hexdigest()
 
 
-def _verify(folder: Path, file: str, checksums: dict[str, str]) -> None:
+def _read_verified(folder: Path, file: str, checksums: dict[str, str]) -> bytes:
     if file not in checksums:
         raise _damaged(folder, f"{CHECKSUM_FILE} does not list {file}")
-    check_inside(folder, folder / file)
-    try:
-        found = sha256_of(folder / file)
-    except FileNotFoundError:
-        raise _damaged(folder, f"{file} is missing") from None
-    except OSError as error:
-        if error.errno != errno.EIO:
-            raise
-        raise _damaged(folder, f"{file} cannot be read from the disk (input/output error)") from error
+    content = _read(folder, file)
+    found = hashlib.sha256(content).hexdigest()
     if found != checksums[file]:
         raise _damaged(
             folder,
             f"{file} is not what was written (sha256 {found[:12]}, {CHECKSUM_FILE} says {checksums[file]!s:.12})",
         )
+    return content
+
+
+def _read(folder: Path, file: str, most: int = -1) -> bytes:
+    """Returns the content of a file, or its first `most` bytes."""
+    check_inside(folder, folder / file)
+    try:
+        with (folder / file).open("rb") as opened:
+            return opened.read(most)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ESTALE):  # the latter where another machine removed it
+            raise _damaged(folder, f"{file} is missing") from None
+        if error.errno == errno.EIO:
+            raise _damaged(folder, f"{file} cannot be read from the disk (input/output error)") from error
+        raise
 
 
 def _damaged(folder: Path, wrong: str) -> DamagedCheckpointError:

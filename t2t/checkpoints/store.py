@@ -6,7 +6,9 @@ way. A crash between two renames leaves a state that reads as the one before it,
 next save.
 """
 
+import contextlib
 import logging
+import math
 import os
 import re
 import shutil
@@ -41,6 +43,8 @@ from t2t.trust import check_inside
 
 LATEST, BEST, AVERAGED = "latest", "best", "averaged"
 
+_ATTEMPTS = 10
+"""How often a checkpoint is looked up that another process removes while it is read."""
 _STEP_NAME = re.compile(r"step-(\d{8,})\Z")
 _EXTRA_NAME = re.compile(r"averaged(-[A-Za-z0-9]+)*\Z")
 _REPLACED = ".old-"
@@ -72,15 +76,34 @@ def _is_name(name: str) -> bool:
     return _step_of(name) is not None or bool(_EXTRA_NAME.match(name))
 
 
+class _RemovedError(DamagedCheckpointError):
+    """A checkpoint that another process removed or replaced while it was read."""
+
+
 def _read(folder: Path, parts: Collection[str]) -> Checkpoint:
     """Reads a checkpoint, which must be of the step that its folder's name says."""
-    loaded, step = read_checkpoint(folder, parts), _step_of(folder.name.removeprefix(_REPLACED))
+    before = _identity(folder)
+    try:
+        loaded = read_checkpoint(folder, parts)
+    except DamagedCheckpointError as error:
+        if before is None or _identity(folder) != before:
+            raise _RemovedError(str(error)) from error
+        raise
+    step = _step_of(folder.name.removeprefix(_REPLACED))
     if step not in (None, loaded.step):
         raise DamagedCheckpointError(
             f"checkpoint {folder} is damaged: it holds step {loaded.step}; give the folder its name back, "
             f"{step_name(loaded.step)}, or ask for another checkpoint"
         )
     return loaded
+
+
+def _identity(folder: Path) -> tuple[int, int, int] | None:
+    """Returns what tells a folder from another of its name, and from itself with fewer files; None for none."""
+    with contextlib.suppress(FileNotFoundError):
+        found = folder.stat()
+        return found.st_dev, found.st_ino, found.st_mtime_ns
+    return None
 
 
 class CheckpointStore:
@@ -141,11 +164,16 @@ class CheckpointStore:
     def mark_best(self, step: int, metric: str, value: float, problem: str = "") -> None:
         """Makes a step's checkpoint the best (where a problem is named, the best of it), which `prune` keeps.
 
+        A value that is not finite marks nothing: the figure of that evaluation says nothing about the weights.
+
         Raises:
             UserError: there is no such checkpoint.
         """
         if step not in self.steps():
             raise UserError(self._unknown(str(step)))
+        if not math.isfinite(value):
+            log.warning("checkpoint %s is not marked as the best: its %s is %s", step_name(step), metric, value)
+            return
         with os_errors_as_machine_errors(f"cannot mark the best checkpoint in {self.folder}"):
             self._best(problem).write(step=step, metric=metric, value=float(value))
 
@@ -197,13 +225,13 @@ class CheckpointStore:
         return tried[0] if tried else None
 
     def best(self, problem: str = "") -> Best | None:
-        """Returns which checkpoint is the best, or the best of a problem; None where none was marked.
+        """Returns which checkpoint is the best, or the best of a problem; None where none was marked by a finite value.
 
         Raises:
             DamagedCheckpointError: the pointer is unreadable.
         """
         pointer = self._best(problem).read()
-        return Best(**pointer) if pointer else None
+        return Best(**pointer) if pointer and math.isfinite(pointer["value"]) else None
 
     def _best(self, problem: str) -> Pointer:
         path = self.folder / (f"best.{problem}.json" if problem else "best.json")
@@ -244,19 +272,26 @@ class CheckpointStore:
         """Reads a checkpoint, every file verified first; see `find` for `which`.
 
         Where the latest is damaged, the one before it is loaded and a warning logged; one that was asked for by any
-        other name is never replaced by another.
+        other name is never replaced by another. Where a trainer removes the checkpoint meanwhile, `which` is looked up
+        again.
 
         Raises:
             UserError: no such checkpoint, or a newer version of t2t wrote it.
             DamagedCheckpointError: it is damaged, or all are.
         """
+        for _ in range(_ATTEMPTS - 1):
+            with contextlib.suppress(_RemovedError):
+                return self._load_once(which, parts)
+        return self._load_once(which, parts)
+
+    def _load_once(self, which: int | str, parts: Collection[str]) -> Checkpoint:
         if str(which) == LATEST:
             return self._load_latest(parts)
         folder = self.find(which)
         try:
             return _read(folder, parts)
         except DamagedCheckpointError as error:
-            raise DamagedCheckpointError(f"{error}; {self._have()}") from error
+            raise type(error)(f"{error}; {self._have()}") from error
 
     def load_model(self, which: int | str = LATEST) -> Checkpoint:
         """Reads only what decoding needs, the weights and their moving average; see `load`."""
@@ -270,6 +305,8 @@ class CheckpointStore:
         for step in tried:
             try:
                 loaded = _read(self._folder_of(step_name(step)), parts)
+            except _RemovedError:
+                raise
             except DamagedCheckpointError as error:
                 errors.append(error)
                 continue
@@ -283,10 +320,10 @@ class CheckpointStore:
 
     def _latest_first(self) -> list[int]:
         """Returns the step of the pointer, then all others from the newest down."""
-        steps = self.steps()[::-1]
         try:
-            pointer = self._latest.read()
+            pointer, steps = self._read_latest()
         except DamagedCheckpointError as error:
+            steps = self.steps()[::-1]
             if not steps:
                 raise
             log.warning("%s; taking the highest step", error)
@@ -298,6 +335,15 @@ class CheckpointStore:
             raise DamagedCheckpointError(f"{gone}, and no other is there; restore it or use another --output_dir")
         log.warning("%s; the newest of the others is step %d", gone, steps[0])
         return steps
+
+    def _read_latest(self) -> tuple[dict[str, Any] | None, list[int]]:
+        """Returns what the pointer to the latest holds and all steps, from the newest down."""
+        for _ in range(_ATTEMPTS):
+            pointer = self._latest.read()
+            steps = self.steps()[::-1]
+            if pointer is None or pointer["step"] in steps or pointer == self._latest.read():
+                break  # else it was moved, and the checkpoint removed, between the two looks
+        return pointer, steps
 
     # === Names ===
 

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-import t2t.checkpoints.checkpoint as checkpoint_module
+import t2t.checkpoints.arrays as arrays_module
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import MachineError
 
@@ -24,7 +24,7 @@ class Interrupter:
         self.left, self.error = stage, error
         for module, name in (
             (os, "fsync"), (os, "rename"), (os, "replace"), (os, "mkdir"), (os, "chmod"), (os, "unlink"), (os, "rmdir"),
-            (shutil, "rmtree"), (checkpoint_module, "save_file"),
+            (shutil, "rmtree"), (arrays_module, "save_file"),
         ):  # fmt: skip
             patch.setattr(module, name, self.wrap(name, getattr(module, name)))
 

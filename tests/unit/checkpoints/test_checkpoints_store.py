@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import os
 import shutil
 
@@ -219,11 +220,32 @@ def test_the_best_must_exist(store):
     assert store.best() is None
 
 
-def test_the_best_may_have_any_number(store):
+def test_the_best_may_have_any_finite_number(store):
     save(store, 1)
-    for value in (-1, 0.1 + 0.2, float("inf")):
+    for value in (-1, 0.1 + 0.2, 1e300):
         store.mark_best(1, "loss", value)
         assert store.best() == Best(1, "loss", float(value))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_never_the_best(store, caplog, value):
+    save(store, 1, 2, 3)
+    store.mark_best(1, "loss", value)
+    assert store.best() is None
+    assert f"checkpoint step-00000001 is not marked as the best: its loss is {value}" in caplog.text
+    store.mark_best(2, "loss", 3.0)
+    store.mark_best(3, "loss", value)
+    assert store.best() == Best(2, "loss", 3.0)
+
+
+def test_a_best_that_was_marked_by_no_number_is_none(store):
+    save(store, 1, 2)
+    (store.folder / "best.json").write_text('{"step": 1, "metric": "loss", "value": NaN}')
+    assert store.best() is None
+    with pytest.raises(UserError, match=r"checkpoint 'best': there is none; .* holds steps 1, 2; give latest"):
+        store.load("best")
+    store.mark_best(2, "loss", 3.0)
+    assert store.best() == Best(2, "loss", 3.0)
 
 
 def test_other_files_in_the_folder_are_no_checkpoints(store):

@@ -1,0 +1,61 @@
+"""Arrays by name as the content of a safetensors file.
+
+https://huggingface.co/docs/safetensors
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import ml_dtypes  # noqa: F401  (teaches numpy the types below)
+import numpy as np
+from safetensors import SafetensorError, deserialize
+from safetensors.numpy import save_file
+
+from t2t.errors import one_line
+
+Arrays = dict[str, np.ndarray]
+
+_TYPES = {
+    "BOOL": "bool", "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "C64": "complex64",
+    **{f"F{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    **{f"{kind[0].upper()}{bits}": f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+"""Name of a type in the file -> its name in numpy."""
+_OS_ERROR_NUMBER = re.compile(r"(?:os error |code: )(\d+)")
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes a file of arrays.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    # safetensors writes the buffer as it lies in memory, so that a transposed view would come back scrambled
+    dense = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    try:
+        save_file(dense, path)
+    except SafetensorError as error:
+        number = _OS_ERROR_NUMBER.search(str(error))
+        if not number:
+            raise
+        code = int(number[1])
+        raise OSError(code, os.strerror(code), str(path)) from error
+    # it also makes its files readable by their owner only; they shall be as readable as the folder is
+    path.chmod(path.parent.stat().st_mode & 0o666)
+
+
+def parse_arrays(content: bytes) -> Arrays:
+    """Returns the arrays that a file of this content holds.
+
+    Raises:
+        ValueError: it is no safetensors file, or has arrays of a type that numpy does not have.
+    """
+    try:
+        return {
+            name: np.frombuffer(entry["data"], _TYPES[entry["dtype"]]).reshape(entry["shape"])
+            for name, entry in deserialize(content)
+        }
+    except (SafetensorError, KeyError) as error:
+        raise ValueError(one_line(error)) from error
