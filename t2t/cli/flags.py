@@ -10,6 +10,7 @@ from t2t.cli.field_flags import define_field_flag
 from t2t.cli.help import DATA, DECODING, NAMES, RUN, flag_group
 from t2t.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
 from t2t.errors import UserError
+from t2t.hparams.override import format_overrides, join_overrides
 from t2t.hparams.sections import DecodeHParams
 from t2t.plugins import load_plugins
 from t2t.problems.text_problems import TextOptions
@@ -135,7 +136,7 @@ def search_overrides(values: flags.FlagValues) -> str:
     """Returns the search flags that were given, as `--hparams` would have them."""
     fields = _SEARCH_FLAGS | _MORE_SEARCH_FLAGS
     given = {field: values[flag].value for flag, field in fields.items() if flag in values}
-    return ",".join(f"{field}={value}" for field, value in given.items() if value is not None)
+    return format_overrides({field: value for field, value in given.items() if value is not None})
 
 
 def define_trained_flags(values: flags.FlagValues) -> None:
@@ -212,7 +213,7 @@ def request_of(values: flags.FlagValues) -> Request:
         raise UserError("--problem: not given; name one; list what there is with --registry_help")
     optional = {}
     if "model" in values:
-        overrides = ",".join(text for text in (*values["hparams"].value, search_overrides(values)) if text)
+        overrides = join_overrides((*values["hparams"].value, search_overrides(values)))
         optional = {name: values[name].value for name in ("model", "hparams_set", "output_dir")}
         optional |= {"overrides": overrides}
     request = Request(

@@ -6,6 +6,7 @@ hold `=` and `/` but neither `,` nor `[`. A trailing comma and spaces after comm
 
 import math
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean
@@ -29,37 +30,69 @@ def parse_overrides(text: str, defaults: dict[str, Any], current: dict[str, Any]
         UserError: malformed text, unknown name, a name assigned twice, a value of another type.
     """
     found: dict[str, Any] = {}
-    assigned: dict[str, set[int | None]] = {}
     matches, unread = _assignments(text)
     if unread.strip():
         raise UserError(f"--hparams={text!r}: cannot read {unread!r}; write name=value,name=[v1,v2]")
+    if unknown := next((match["name"] for match in matches if match["name"] not in defaults), ""):
+        raise UnknownNameError(
+            f"hparam {unknown!r} does not exist; {did_you_mean(unknown, defaults)}see --registry_help=hparams"
+        )
+    if name := _assigned_twice(matches):
+        raise UserError(f"--hparams={text!r}: {name} is assigned twice; keep one")
     for match in matches:
-        name, index = match["name"], match["index"]
-        if name not in defaults:
-            raise UnknownNameError(
-                f"hparam {name!r} does not exist; {did_you_mean(name, defaults)}see --registry_help=hparams"
-            )
-        element = None if index is None else int(index)
-        before = assigned.setdefault(name, set())
-        if element in before or None in before or (element is None and before):
-            raise UserError(f"--hparams={text!r}: {name} is assigned twice; keep one")
-        before.add(element)
-        if element is not None:
-            found[name] = _with_element(name, found.get(name, current[name]), element, match)
+        name, index = _place(match)
+        if index is not None:
+            found[name] = _with_element(name, found.get(name, current[name]), index, match)
         else:
             found[name] = _value(name, defaults[name], match)
     return found
 
 
+def join_overrides(texts: Iterable[str]) -> str:
+    """Returns one text that assigns what several do; what two of them assign is assigned twice, as in one text."""
+    return ",".join(filter(None, (text.strip().removesuffix(",") for text in texts)))
+
+
+def format_overrides(values: Mapping[str, Any]) -> str:
+    """Returns the text that assigns values to names; the inverse of `parse_overrides`."""
+    return ",".join(
+        f"{name}=[{','.join(map(str, value))}]" if isinstance(value, tuple) else f"{name}={value}"
+        for name, value in values.items()
+    )
+
+
+def assigned_names(text: str) -> set[str]:
+    """Returns the names that a text assigns, as a whole or an element of them."""
+    return {match["name"] for match in _assignments(text)[0]}
+
+
 def merge_overrides(earlier: str, later: str) -> str:
     """Returns one text of two: what the later one assigns takes the place of what the earlier one does.
 
-    Both are in the grammar; what is malformed stays as it is, for `parse_overrides` to name.
+    An element takes its place in a list that the earlier one assigns. Both are in the grammar; what is malformed stays
+    as it is, for `parse_overrides` to name.
+
+    Raises:
+        UserError: the later one assigns an element that a list of the earlier one does not have.
     """
-    assigned = {match["name"] for match in _assignments(later)[0]}
-    matches, unread = _assignments(earlier)
-    kept = [match[0].strip().rstrip(",") for match in matches if match["name"] not in assigned]
-    return ",".join(filter(None, (*kept, unread.strip(), later)))
+    (matches, unread), (changes, later_unread) = _assignments(earlier), _assignments(later)
+    if _assigned_twice(changes):
+        return join_overrides((earlier, later))
+    merged = {_place(match): match[0] for match in matches}
+    lists = {match["name"]: _parts(match) for match in matches if match["index"] is None and match["list"] is not None}
+    for match in changes:
+        name, index = _place(match)
+        if index is not None and name in lists:
+            lists[name] = _with_element(name, lists[name], index, match)
+            merged[name, None] = format_overrides({name: lists[name]})
+            continue
+        merged = {
+            place: text
+            for place, text in merged.items()
+            if place[0] != name or (index is not None and place[1] not in (None, index))
+        }
+        merged[name, index] = match[0]
+    return join_overrides((*merged.values(), unread, later_unread))
 
 
 def _assignments(text: str) -> tuple[list[re.Match], str]:
@@ -71,6 +104,27 @@ def _assignments(text: str) -> tuple[list[re.Match], str]:
     return matches, text[position:]
 
 
+def _place(match: re.Match) -> tuple[str, int | None]:
+    """Returns the name that is assigned, and which element of it, None for the whole."""
+    return match["name"], None if match["index"] is None else int(match["index"])
+
+
+def _parts(match: re.Match) -> tuple[str, ...]:
+    """Returns the elements of the list that is assigned."""
+    return tuple(part.strip() for part in match["list"].split(",") if part.strip())
+
+
+def _assigned_twice(matches: Iterable[re.Match]) -> str | None:
+    """Returns the first name that is assigned twice, or both as a whole and by an element."""
+    assigned: dict[str, set[int | None]] = {}
+    for name, index in map(_place, matches):
+        before = assigned.setdefault(name, set())
+        if index in before or None in before or (index is None and before):
+            return name
+        before.add(index)
+    return None
+
+
 def _value(name: str, default: Any, match: re.Match) -> Any:
     is_list = isinstance(default, tuple)
     if is_list and match["list"] is None:
@@ -80,7 +134,7 @@ def _value(name: str, default: Any, match: re.Match) -> Any:
     if not is_list:
         return _scalar(name, type(default), match["value"].strip())
     kind = type(default[0]) if default else str
-    return tuple(_scalar(name, kind, part.strip()) for part in match["list"].split(",") if part.strip())
+    return tuple(_scalar(name, kind, part) for part in _parts(match))
 
 
 def _with_element(name: str, values: Any, index: int, match: re.Match) -> tuple:

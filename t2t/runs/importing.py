@@ -13,6 +13,7 @@ from t2t.checkpoints.tensor2tensor.names import network_name
 from t2t.checkpoints.tensor2tensor.weights import Converted, Layout, convert
 from t2t.errors import UnknownNameError, UserError
 from t2t.hparams.base import HParams
+from t2t.hparams.override import format_overrides
 from t2t.hparams.tensor2tensor import translate
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
@@ -157,7 +158,7 @@ def _record(problem: Problem, hparams: HParams) -> RunRecord:
         problem=problem.name,
         model=MODEL,
         hparams_set=HPARAMS_SET,
-        overrides=",".join(f"{name}={value}" for name, (_, value) in changed.items()),
+        overrides=format_overrides({name: value for name, (_, value) in changed.items()}),
         hparams=hparams.to_dict(),
         spec=problem.spec(),
         vocabularies=describe_encoders(problem.encoders),

@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.hparams.override import merge_overrides
+from t2t.hparams.override import assigned_names, merge_overrides
 from t2t.run_dir import RunDir
 from t2t.runs.names import Request
 
@@ -23,7 +23,7 @@ def remembered(request: Request) -> Request:
     }
     if "hparams_set" in changes:
         changes["overrides"] = merge_overrides(record.overrides, request.overrides)
-        if request.train_steps is None:
+        if request.train_steps is None and "train_steps" not in assigned_names(request.overrides):
             changes["train_steps"] = record.hparams["train"]["train_steps"]
     if "problem" in changes:
         changes["problem_options"] = {**record.problem_options, **request.problem_options}

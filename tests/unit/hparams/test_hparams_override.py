@@ -3,9 +3,11 @@
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from t2t.errors import UnknownNameError, UserError
-from t2t.hparams.override import merge_overrides, parse_overrides
+from t2t.hparams.override import assigned_names, format_overrides, join_overrides, merge_overrides, parse_overrides
 
 DEFAULTS = {
     "steps": 10, "rate": 0.5, "flag": True, "name": "adam", "relu.size": 3,
@@ -140,8 +142,77 @@ def test_not_a_number_is_no_number(name):
         ("num_heads=4,", "", "num_heads=4"),
         ("", "num_heads=8", "num_heads=8"),
         ("num_heads=4, batch_size=10,sizes=[1,2]", "batch_size=20", "num_heads=4,sizes=[1,2],batch_size=20"),
-        ("sizes=[1,2],alpha=0.5", "sizes[1]=3", "alpha=0.5,sizes[1]=3"),
+        ("name=", "steps=1,", "name=,steps=1"),
+        # lists and their elements
+        ("sizes=[1,2],rate=0.5", "sizes=[3]", "rate=0.5,sizes=[3]"),
+        ("sizes=[ 1, 2 ],rate=0.5", "sizes[1]=3", "sizes=[1,3],rate=0.5"),
+        ("sizes=[1,2,3]", "sizes[ 2 ] = 5, sizes[0]=4", "sizes=[4,2,5]"),
+        ("sizes[0]=5,sizes[2]=7", "sizes[2]=8,sizes[1]=6", "sizes[0]=5,sizes[2]=8,sizes[1]=6"),
+        ("sizes[0]=5,steps=2,sizes[2]=7", "sizes=[1]", "steps=2,sizes=[1]"),
+        ("names=[a,b]", "names[0]=c=d", "names=[c=d,b]"),
+        # what is malformed stays, to be named
+        ("steps=1", "rate=1,rate=2", "steps=1,rate=1,rate=2"),
+        ("sizes=[1]", "sizes[0]=2,sizes[0]=3", "sizes=[1],sizes[0]=2,sizes[0]=3"),
+        ("steps=1", "rate", "steps=1,rate"),
+        ("steps=1", "rate=1,,name=x", "steps=1,rate=1,,name=x"),
     ],
 )
 def test_later_overrides_take_the_place_of_earlier_ones(earlier, later, merged):
     assert merge_overrides(earlier, later) == merged
+
+
+@pytest.mark.parametrize(
+    ("later", "message"),
+    [
+        ("sizes[2]=1", "hparam sizes[2]: it has 2 elements, counted from 0"),
+        ("sizes[1]=[1]", "hparam sizes[1]: an element is one value, not a list"),
+    ],
+)
+def test_an_element_must_fit_the_earlier_list(later, message):
+    with pytest.raises(UserError) as error:
+        merge_overrides("sizes=[1,2]", later)
+    assert str(error.value) == message
+
+
+KEYS = st.sampled_from(["steps", "sizes", "sizes[0]", "sizes[1]", "names", "rate"])
+
+
+@given(st.lists(KEYS, unique=True), st.lists(KEYS, unique=True))
+def test_merging_is_overriding_twice(earlier, later):
+    def text(keys, number):
+        values = {"sizes": f"[{number},2,3]", "names": "[a,b]", "rate": f"0.{number}"}
+        found, seen = [], set()
+        for key in keys:
+            name, _, index = key.partition("[")
+            if (name, "") not in seen and not (not index and any(one == name for one, _ in seen)):
+                seen.add((name, index))
+                found.append(f"{key}={values.get(key, number)}")
+        return ",".join(found)
+
+    first, second = text(earlier, 4), text(later, 5)
+    changed = parse(first)
+    assert parse(merge_overrides(first, second)) == {**changed, **parse(second, **changed)}
+
+
+def test_texts_are_joined_whatever_they_end_in():
+    assert join_overrides(["steps=1, ", "", " sizes=[1,2],", "name="]) == "steps=1,sizes=[1,2],name="
+    assert parse(join_overrides(["steps=1,", "rate=2"])) == {"steps": 1, "rate": 2.0}
+    with pytest.raises(UserError, match="steps is assigned twice; keep one"):
+        parse(join_overrides(["steps=1", "steps=2"]))
+
+
+def test_values_are_formatted_as_they_are_read():
+    values = {
+        "steps": -3,
+        "rate": 1e-9,
+        "flag": False,
+        "name": "a=b",
+        "sizes": (7, 8),
+        "rates": (0.1, 1e20),
+        "nothing": (),
+    }
+    assert parse(format_overrides(values)) == values
+
+
+def test_the_names_that_are_assigned():
+    assert assigned_names("steps=1, sizes[2]=3,names=[a,b]") == {"steps", "sizes", "names"}

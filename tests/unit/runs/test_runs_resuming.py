@@ -37,6 +37,11 @@ def test_what_is_given_stands_over_what_is_remembered(folder):
     assert (hparams.num_heads, hparams.batch_size, hparams.beam_size, hparams.train_steps) == (2, 50, 2, 90)
 
 
+def test_updates_given_as_an_hparam_stand_over_those_remembered(folder):
+    request = remembered(Request(problem="", output_dir=folder, overrides="train_steps=90"))
+    assert resolve(request).hparams.train_steps == 90
+
+
 def test_a_set_that_is_named_brings_no_old_overrides(folder):
     request = remembered(Request(problem="", output_dir=folder, hparams_set="transformer_tiny"))
     assert (request.overrides, request.train_steps) == ("", None)
