@@ -12,6 +12,7 @@ from t2t.cli.help import FILES, flag_group
 from t2t.errors import UserError
 from t2t.file_decoding.source import LineSource
 from t2t.metrics.base import Score
+from t2t.metrics.languages import bleu_tokenizer
 from t2t.metrics.moses import COMPOUND_LANGUAGES, moses_bleu
 from t2t.metrics.text import bleu, chrf
 
@@ -20,6 +21,7 @@ Prints sacreBLEU's score with its signature. Line n of one file belongs to line 
 
     %s --translation=test.decodes --reference=test.de
     %s --translation=test.decodes --reference=test.de --tokenize=intl --lowercase --chrf
+    %s --translation=test.decodes --reference=test.zh --language=zh    (splits words as the language asks for)
 
 Published scores of one translation differ by points with the tokenisation. This prints the three that are met, a line
 each: sacreBLEU's 13a, its international one, and that of papers before it (Moses, in German with compounds split):
@@ -60,11 +62,10 @@ def build_flags() -> flags.FlagValues:
             "had it (Moses; in German with compounds split).", flag_values=values,
         )  # fmt: skip
         flags.DEFINE_string(
-            "language",
-            None,
-            "Language of the files, for Moses, with --all_tokenizations; default de.",
-            flag_values=values,
-        )
+            "language", None, "Code of the language of the files, which chooses the tokenizer: zh, ja-mecab, ko-mecab, "
+            "char for Thai, Khmer, Lao, Burmese and Tibetan, 13a for all others. With --all_tokenizations also that of "
+            "Moses, there de by default.", flag_values=values,
+        )  # fmt: skip
     with flag_group(values, "chrF"):
         flags.DEFINE_boolean("chrf", False, "Prints chrF too.", flag_values=values)
         flags.DEFINE_integer(
@@ -106,7 +107,7 @@ def main(values: flags.FlagValues) -> int:
         for label, score in _all_tokenizations(translations, references, language, bleu_options):
             print(f"{label:<{_LABEL_WIDTH}}{score}")
     else:
-        print(bleu(translations, references, **bleu_options))
+        print(bleu(translations, references, values["language"].value or "", **bleu_options))
     if values["chrf"].value:
         print(chrf(translations, references, **chrf_options))
     return 0
@@ -121,8 +122,8 @@ def _bleu_options(values: flags.FlagValues) -> dict[str, Any]:
             f"them, or leave --smooth_value out"
         )
     if not values["all_tokenizations"].value:
-        if values["language"].value is not None:
-            raise UserError("--language is given without --all_tokenizations; sacreBLEU's tokenizers need none")
+        if values["language"].value is not None and "tokenize" in options:
+            raise UserError("--language and --tokenize are both given, and each chooses the tokenizer; leave one out")
         return options
     chosen = [f"--{name}" for name in options if name != "lowercase"]
     if chosen:
@@ -137,7 +138,7 @@ def _all_tokenizations(
 ) -> Iterator[tuple[str, Score]]:
     """Yields label and score for each way in which BLEU is published; the one that can fail is computed first."""
     tokenized = moses_bleu(translations, references, language, **options)
-    for name in ("13a", "intl"):
+    for name in (bleu_tokenizer(language), "intl"):
         yield f"sacreBLEU {name}", bleu(translations, references, tokenize=name, **options)
     split = ", compounds split" if language in COMPOUND_LANGUAGES else ""
     yield f"tokenized{split}", tokenized

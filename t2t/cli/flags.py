@@ -33,8 +33,8 @@ _OPTION_FLAGS = {
     "train_trees": "Trees to learn from, in Penn brackets, plain or .gz (problem parsing_trees).",
     "dev_trees": "Trees to evaluate on while training.",
     "test_trees": "Trees of the test split; optional.",
-    "source_language": "Name of the source language; optional.",
-    "target_language": "Name of the target language; optional.",
+    "source_language": "Code of the source language, e.g. en; optional.",
+    "target_language": "Code of the target language, e.g. zh, which decides how BLEU splits words; optional.",
 }
 
 

@@ -3,6 +3,7 @@
 A name may exist in both worlds (`accuracy_per_sequence`); the teacher-forced one always carries its label.
 """
 
+import inspect
 from collections.abc import Iterable, Sequence
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean
@@ -43,8 +44,16 @@ def higher_is_better(name: str) -> bool:
     return FIGURES[bare].higher_is_better
 
 
-def compute(names: Iterable[str], hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Score]:
+def compute(
+    names: Iterable[str], hypotheses: Sequence[str], references: Sequence[str], language: str = ""
+) -> dict[str, Score]:
     """Computes text metrics with their default options, by name, in the order asked for.
+
+    Args:
+        names: of the metrics.
+        hypotheses: one string a line.
+        references: as many.
+        language: code of the language that both are in, for metrics with a parameter `language`; empty if not known.
 
     Raises:
         UnknownNameError: no such metric.
@@ -58,7 +67,12 @@ def compute(names: Iterable[str], hypotheses: Sequence[str], references: Sequenc
                 f"text has {', '.join(METRICS.names())}"
             )
         check_lines(name, hypotheses, references)
-    return {name: METRICS.get(name)(hypotheses, references) for name in names}
+    return {name: _apply(METRICS.get(name), hypotheses, references, language) for name in names}
+
+
+def _apply(metric: TextMetric, hypotheses: Sequence[str], references: Sequence[str], language: str) -> Score:
+    options = {"language": language} if language and "language" in inspect.signature(metric).parameters else {}
+    return metric(hypotheses, references, **options)
 
 
 def _check_name(name: str) -> None:

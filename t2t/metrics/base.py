@@ -7,7 +7,8 @@ A text metric is a function of two lists of strings. A new one, built in or in a
         \"\"\"Mean number of letters; references are not looked at.\"\"\"
         return Score("letters_per_line", sum(map(len, hypotheses)) / len(hypotheses))
 
-One whose smaller values are better is marked with `@lower_is_better` under the registration.
+One whose smaller values are better is marked with `@lower_is_better` under the registration. One that depends on the
+language of the text has a parameter `language`, its code, and is given that of the problem's targets.
 """
 
 import dataclasses

@@ -12,22 +12,25 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean, one_line
 from t2t.metrics.base import Score, check_lines, register_metric
+from t2t.metrics.languages import bleu_tokenizer
 
 _CHOICES = {"tokenize": BLEU.TOKENIZERS, "smooth_method": BLEU.SMOOTH_DEFAULTS}
 
 
 @register_metric("bleu")
-def bleu(hypotheses: Sequence[str], references: Sequence[str], **options: Any) -> Score:
+def bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "", **options: Any) -> Score:
     """Corpus BLEU of detokenised text, from 0 to 100: Papineni et al. 2002, as sacreBLEU computes it.
 
     Args:
         hypotheses: one string a line.
         references: as many.
-        **options: sacreBLEU's, e.g. `tokenize="intl"`, `lowercase=True`; default 13a, cased.
+        language: code of the language that both are in; chooses the tokenizer, see `bleu_tokenizer`.
+        **options: sacreBLEU's, e.g. `tokenize="intl"`, `lowercase=True`; default the language's tokenizer, cased.
 
     Raises:
         UserError: no lines, unequal numbers of lines, or an option or value that sacreBLEU does not know.
     """
+    options = {"tokenize": bleu_tokenizer(language), **options}
     scored, signature = _sacrebleu("bleu", BLEU, hypotheses, references, options)
     detail = {
         "precisions": list(scored.precisions),
@@ -42,7 +45,7 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], **options: Any) -
 def chrf(hypotheses: Sequence[str], references: Sequence[str], **options: Any) -> Score:
     """Character n-gram F-score, from 0 to 100: Popovic 2015, as sacreBLEU computes it.
 
-    Arguments and errors are those of `bleu`; `word_order=2` gives chrF++.
+    Arguments and errors are those of `bleu`, but for the language; `word_order=2` gives chrF++.
     """
     scored, signature = _sacrebleu("chrf", CHRF, hypotheses, references, options)
     return Score("chrf", scored.score, signature, text=str(scored))

@@ -103,6 +103,10 @@ class Problem(ABC):
     """The splits that `generate_samples` can make."""
     metrics: tuple[str, ...] = ()
     """Names of the metrics of its decodes, the first of them choosing `best`; see `t2t.metrics`."""
+    source_language: str = ""
+    """Code of the language of `inputs`, e.g. `en`; empty where it is not known, or they are no text."""
+    target_language: str = ""
+    """Code of the language of `targets`; metrics that split words go by it."""
     max_length: int = 256
     """Training examples with a sequence of more ids than this, end of sequence included, are dropped; where the target
     is a class they are kept, and training cuts their text instead."""

@@ -23,12 +23,7 @@ from t2t.text.lines import read_parallel
 
 
 class Translation(Text2Text):
-    """Text in one language to text in another."""
-
-    source_language: str = ""
-    """Code of the language of `inputs`, e.g. `en`; empty where it is not known."""
-    target_language: str = ""
-    """Code of the language of `targets`."""
+    """Text in one language to text in another; subclasses say which."""
 
 
 class TranslationFiles(Translation):

@@ -38,6 +38,8 @@ class VariantProblem(Problem):
         self.metrics = ("bleu", "accuracy", "accuracy_per_sequence") if base.finishes else base.metrics
         self.max_length = base.max_length
         self._own = _COLUMNS[suffix]
+        languages = {INPUTS: base.source_language, TARGETS: base.target_language}
+        self.source_language, self.target_language = (languages[self._own[side]] for side in (INPUTS, TARGETS))
 
     @property
     def stored(self) -> Problem:

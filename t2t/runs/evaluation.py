@@ -101,7 +101,7 @@ def build_evaluator(
     if decodes(model):
         translator = Translator(data.problem, model, hparams.decode)
         decode = functools.partial(decode_split, translator, reader, columns, limit)
-    return Evaluator(model, batches, decode, metrics)
+    return Evaluator(model, batches, decode, metrics, data.problem.target_language)
 
 
 def check_split(data: OpenData, split: str) -> None:
@@ -183,7 +183,8 @@ def decode_and_score(translator: Translator, data: OpenData, split: str, n_best:
     outputs = decode_examples(translator, reader, columns, None, n_best, **changes)
     names = [name for name in data.problem.metrics if is_text_metric(name)] or ["accuracy_per_sequence"]
     hypotheses = [found[0].text for found in outputs]
-    scores = compute(names, hypotheses, references_of(translator, reader, columns)).values()
+    references = references_of(translator, reader, columns)
+    scores = compute(names, hypotheses, references, data.problem.target_language).values()
     return DecodedSplit(outputs, list(scores))
 
 

@@ -31,6 +31,7 @@ class Evaluator:
         batches: iterable many times; yields (places in the split, features).
         decode: decodes the split for real; None where no text metric is wanted.
         metrics: names of text metrics and of teacher-forced figures.
+        language: code of the language of what is decoded; empty where it is not known.
     """
 
     def __init__(
@@ -39,8 +40,9 @@ class Evaluator:
         batches: Iterable[tuple[np.ndarray, dict[str, np.ndarray]]],
         decode: DecodeFn | None,
         metrics: Sequence[str],
+        language: str = "",
     ):
-        self._model, self._batches, self._decode = model, batches, decode
+        self._model, self._batches, self._decode, self._language = model, batches, decode, language
         self._text_metrics = [name for name in metrics if is_text_metric(name)]
         self._sums = None
         self._signatures_said = False
@@ -55,7 +57,7 @@ class Evaluator:
         """Returns the scores of real decodes by the name of the metric; empty where none is wanted."""
         if not self._decode or not self._text_metrics:
             return {}
-        return compute(self._text_metrics, *self._decode())
+        return compute(self._text_metrics, *self._decode(), self._language)
 
     def _say_signatures(self, scores: Iterable[Score]) -> None:
         """Logs once how scores are computed: without that they cannot be compared with anyone's."""

@@ -166,6 +166,8 @@ def test_variants_rename_the_sides(name, suffix):
     assert varied.spec().inputs == (base.spec().targets if suffix == "_rev" else base.spec().inputs)
     assert varied.spec().targets == base.spec().inputs
     assert varied.spec().shared_vocabulary == (suffix == "_copy")
+    kept = (base.target_language, base.source_language) if suffix == "_rev" else (base.source_language,) * 2
+    assert (varied.source_language, varied.target_language) == kept
 
 
 def test_the_problems_that_tensor2tensor_users_ask_for_are_there():

@@ -10,7 +10,7 @@ from t2t.inference import Translator
 from t2t.models.transformer import Transformer
 from t2t.problems.algorithmic import AlgorithmicReverseDecimal40
 from t2t.runs.data import open_data
-from t2t.runs.evaluation import build_evaluator, evaluate
+from t2t.runs.evaluation import build_evaluator, decode_and_score, evaluate
 from t2t.runs.names import Request
 
 SHORTER = {"max_length": 6, "train_steps": 1}
@@ -39,6 +39,16 @@ def test_learned_positions_and_the_limit_asked_for_cut_and_say_so(make_run, tmp_
         build_evaluator(run.model, run.data[0], "dev", run.resolved.hparams, 0, ())
         assert f"examples are longer than the 6 ids that {said} and are cut" in caplog.text
         caplog.clear()
+
+
+def test_the_target_language_reaches_the_scores_of_decodes(make_run, tmp_path):
+    run = make_run(tmp_path / "run", **SHORTER)
+    hparams, (data,) = run.resolved.hparams, run.data
+    data.problem.metrics, data.problem.target_language = ("bleu",), "zh"
+    (evaluated,) = evaluate(run.model, hparams, data, "dev", 1, data.problem.metrics).scores
+    (decoded,) = decode_and_score(Translator(data.problem, run.model, hparams.decode), data, "dev").scores
+    assert "|tok:zh|" in evaluated.signature
+    assert "|tok:zh|" in decoded.signature
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])

@@ -101,6 +101,17 @@ def test_the_three_ways_in_which_bleu_is_published(score):
     assert french.count("case:lc") == 3
 
 
+def test_the_language_chooses_the_tokenizer(score):
+    hypotheses, references = ["猫坐在垫子上面。", "今天天气很好。"], ["猫坐在垫子上。", "今天天气真好。"]
+    _, usual, _ = score(hypotheses, references)
+    assert usual.startswith("BLEU = 0.00 ")
+    status, out, _ = score(hypotheses, references, "--language=zh", "--lowercase")
+    assert status == 0
+    assert out == f"{bleu.bleu(hypotheses, references, tokenize='zh', lowercase=True)}\n"
+    _, out, _ = score(hypotheses, references, "--language=zh", "--all_tokenizations")
+    assert out.splitlines()[0] == f"{'sacreBLEU zh':<28}{bleu.bleu(hypotheses, references, tokenize='zh')}"
+
+
 def test_lines_end_at_newlines_only(score):
     hypotheses = ["one\u2028two\x85three\x0bfour\rfive", "six seven eight nine"]
     status, out, err = score(hypotheses, hypotheses)
@@ -142,8 +153,8 @@ def test_packed_files_and_standard_input(score, tmp_path, monkeypatch, capsys):
         (
             ["a"],
             ["a"],
-            ["--language=de"],
-            "--language is given without --all_tokenizations; sacreBLEU's tokenizers need",
+            ["--language=zh", "--tokenize=char"],
+            "--language and --tokenize are both given, and each chooses the tokenizer; leave one out",
         ),
         (
             ["a"],

@@ -46,6 +46,14 @@ def test_compute_keeps_the_order_asked_for():
     assert scores["bleu"].value == pytest.approx(100 * 0.8**0.25)
 
 
+def test_the_language_reaches_the_metrics_that_go_by_it():
+    pairs = ["猫坐在垫子上面。"], ["猫坐在垫子上。"]
+    scores = metrics.compute(["bleu", "chrf", "cer"], *pairs, "zh")
+    assert scores["bleu"].value == metrics.METRICS.get("bleu")(*pairs, tokenize="zh").value > 0
+    assert scores["chrf"] == metrics.METRICS.get("chrf")(*pairs)
+    assert metrics.compute(["bleu"], *pairs)["bleu"].value == 0
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
     [

@@ -6,7 +6,8 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
 from t2t.errors import UnknownNameError, UserError
-from t2t.metrics import text
+from t2t.metrics import languages, text
+from t2t.metrics.languages import bleu_tokenizer
 from t2t.metrics.text import accuracy_per_sequence, bleu, chrf
 
 HYPOTHESES = ["The cat sat on the mat.", "Er sagte: „Hallo!“", "It costs 3.50 Euros, doesn't it?", ""]
@@ -55,6 +56,53 @@ def test_bleu_is_sacrebleus_with_its_options_and_signature(options, signature):
     assert str(score) == f"{direct} | {score.signature}"
     assert str(score).startswith("BLEU = ")
     assert score.higher_is_better
+
+
+CHINESE = (["猫坐在垫子上面。", "今天天气很好。"], ["猫坐在垫子上。", "今天天气真好。"])
+
+
+@pytest.mark.parametrize("language", ["zh", "zh-CN", "zho_Hans", "ZH", "Chinese"])
+def test_bleu_splits_chinese_by_characters(language):
+    """A line without spaces is one word to the usual tokenizer: nearly right lines have none in common."""
+    assert bleu(*CHINESE).value == 0.0
+    score = bleu(*CHINESE, language=language)
+    assert score.value == BLEU(tokenize="zh").corpus_score(CHINESE[0], [CHINESE[1]]).score > 50
+    assert "|tok:zh|" in score.signature
+    # 7 + 6 of 15 characters, 5 + 4 of 13 pairs, 4 + 2 of 11 triples, 3 + 1 of 9 quadruples; 15 against 14 characters.
+    assert score.value == pytest.approx(100 * (13 / 15 * 9 / 13 * 6 / 11 * 4 / 9) ** 0.25)
+
+
+@pytest.mark.parametrize(
+    ("language", "tokenizer"),
+    [("", "13a"), ("de", "13a"), ("en-GB", "13a"), ("th", "char"), ("km", "char"), ("lo", "char"), ("my_MM", "char")],
+)
+def test_tokenizers_of_languages(language, tokenizer):
+    assert bleu_tokenizer(language) == tokenizer
+    assert f"|tok:{tokenizer}|" in bleu(["a b"], ["a b"], language).signature
+
+
+@pytest.mark.parametrize(("language", "tokenizer"), [("ja", "ja-mecab"), ("ko", "ko-mecab")])
+def test_a_tokenizer_that_is_not_installed_gives_way_to_characters(language, tokenizer, monkeypatch, caplog):
+    def missing(tokenize):
+        assert tokenize == tokenizer
+        raise RuntimeError("requires extra dependencies")
+
+    languages._installed.cache_clear()
+    monkeypatch.setattr(languages, "BLEU", lambda tokenize: None)
+    assert bleu_tokenizer(language) == tokenizer
+    languages._installed.cache_clear()
+    monkeypatch.setattr(languages, "BLEU", missing)
+    assert [bleu_tokenizer(language), bleu_tokenizer(language)] == ["char", "char"]
+    monkeypatch.undo()
+    languages._installed.cache_clear()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"BLEU splits by characters (tok:char), since the tokenizer {tokenizer} is not installed; to compare with "
+        f"published scores, install sacrebleu[{language}]"
+    ]
+
+
+def test_a_tokenizer_that_is_asked_for_is_taken():
+    assert "|tok:char|" in bleu(*CHINESE, language="zh", tokenize="char").signature
 
 
 @pytest.mark.parametrize("options", [{}, {"word_order": 2}, {"lowercase": True}])

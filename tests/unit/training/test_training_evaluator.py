@@ -77,6 +77,13 @@ def test_text_metrics_are_of_real_decodes_and_the_others_are_not():
     assert len(calls) == 1
 
 
+def test_decodes_are_scored_in_their_language():
+    lines = ["猫坐在垫子上面。"], ["猫坐在垫子上。"]
+    figures = [Evaluator(Table(), BATCHES, lambda: lines, ("bleu",), *language)()["bleu"] for language in ((), ("zh",))]
+    assert figures[0] == 0
+    assert figures[1] > 50
+
+
 def test_nothing_is_decoded_for_teacher_forced_figures_alone():
     Evaluator(Table(), BATCHES, lambda: pytest.fail("decoded"), ("accuracy",))()
 
