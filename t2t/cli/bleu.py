@@ -21,7 +21,7 @@ Prints sacreBLEU's score with its signature. Line n of one file belongs to line 
 
     %s --translation=test.decodes --reference=test.de
     %s --translation=test.decodes --reference=test.de --tokenize=intl --lowercase --chrf
-    %s --translation=test.decodes --reference=test.zh --language=zh    (splits words as the language asks for)
+    %s --translation=test.decodes --reference=test.zh --language=zh     (words of Chinese)
 
 Published scores of one translation differ by points with the tokenisation. This prints the three that are met, a line
 each: sacreBLEU's 13a, its international one, and that of papers before it (Moses, in German with compounds split):
