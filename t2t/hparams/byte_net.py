@@ -10,6 +10,7 @@ from t2t.hparams.base import HParams
 from t2t.hparams.field import param
 from t2t.hparams.recipes import for_copying, for_multi30k
 from t2t.hparams.sections import ModelHParams
+from t2t.hparams.tensor2tensor_rates import adam_rate
 from t2t.registry import register_hparams
 
 
@@ -74,10 +75,13 @@ def bytenet_base() -> HParams:
         label_smoothing=0.1,
         max_length=256,
         batch_size=2048,
+        optimizer_adam_beta1=0.85,
+        optimizer_adam_beta2=0.997,
+        optimizer_adam_epsilon=1e-6,
         clip_grad_norm=2.0,
-        # Its rate falls exponentially and is in units of its own; this is Adam's usual one.
-        learning_rate_schedule="inverse_sqrt",
-        learning_rate=0.001,
+        # Its decay is exponential, by a factor of 1; its warm-up is exponential, and linear here.
+        learning_rate_schedule="constant",
+        learning_rate=adam_rate(0.05),
         learning_rate_warmup_steps=3000,
         beam_size=4,
     )

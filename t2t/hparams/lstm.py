@@ -51,8 +51,9 @@ class LstmAttentionHParams(RecurrentHParams):
 
 
 def _optimised(hparams: HParams) -> HParams:
-    # Tensor2Tensor's rate is in units of its own; these are Adam's usual ones. Gradients of recurrent networks explode
-    # now and then, so their norm is bounded (Pascanu et al. 2013, section 3.2).
+    # Tensor2Tensor's rate comes to 0.0002 throughout, after 100 updates, with betas 0.85 and 0.997 and epsilon 1e-6.
+    # This is a larger one that falls, under Adam's usual constants. Gradients of recurrent networks explode now and
+    # then, so their norm is bounded (Pascanu et al. 2013, section 3.2): by 1, where Tensor2Tensor has 2.
     return hparams.replace(
         batch_size=1024,
         optimizer_adam_beta2=0.999,

@@ -10,6 +10,7 @@ from t2t.hparams.base import HParams
 from t2t.hparams.field import param
 from t2t.hparams.recipes import for_copying
 from t2t.hparams.sections import ModelHParams
+from t2t.hparams.tensor2tensor_rates import noam_rate
 from t2t.registry import register_hparams
 
 
@@ -51,9 +52,14 @@ class MultiModelHParams(ModelHParams):
 @register_hparams
 def multi_model() -> HParams:
     """The paper's model of a single problem: 6+4 blocks, 60 experts of which each position uses 4, dropout 0.4."""
-    # The paper prints neither width nor rates: width and inner width are those of Tensor2Tensor's multimodel_base.
+    # The paper prints neither width nor how it trains: these values are those of Tensor2Tensor's multimodel_base.
     return HParams(MultiModelHParams(hidden_size=512, filter_size=2048, experts_per_token=4)).replace(
-        batch_size=2048, learning_rate=0.1
+        batch_size=2048,
+        optimizer_adam_beta1=0.85,
+        optimizer_adam_beta2=0.997,
+        optimizer_adam_epsilon=1e-6,
+        clip_grad_norm=2.0,
+        learning_rate=noam_rate(0.1),
     )
 
 
@@ -68,7 +74,7 @@ def multi_model_tiny() -> HParams:
     """Learns to copy and reverse sequences in minutes on two processor cores: 2+2 blocks of 64 channels, 4 experts."""
     return for_copying(multi_model()).replace(
         hidden_size=64, filter_size=128, num_hidden_layers=2, num_decoder_layers=2, num_heads=4, num_experts=4,
-        experts_per_token=2,
+        experts_per_token=2, optimizer_adam_beta1=0.9, optimizer_adam_beta2=0.98,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from t2t.hparams.base import HParams
 from t2t.hparams.field import UsedWhen, param
 from t2t.hparams.recipes import for_copying, for_multi30k
 from t2t.hparams.sections import ModelHParams
+from t2t.hparams.tensor2tensor_rates import adam_rate, noam_rate
 from t2t.registry import register_hparams
 
 
@@ -56,8 +57,10 @@ class SliceNetHParams(ModelHParams):
 @register_hparams
 def slice_net() -> HParams:
     """6+4 modules of section 3.1, windows of 3, 3, 15 and 15 positions: 768 channels, separable, dropout 0.5."""
-    # The paper does not print its optimizer's rates; these are those of Tensor2Tensor's slicenet_1noam.
-    return HParams(SliceNetHParams(hidden_size=768, num_hidden_layers=6, num_decoder_layers=4))
+    # The paper does not print how it trains; schedule, Adam and clipping are those of Tensor2Tensor's slicenet_1noam.
+    return HParams(SliceNetHParams(hidden_size=768, num_hidden_layers=6, num_decoder_layers=4)).replace(
+        learning_rate=noam_rate(1.0), clip_grad_norm=2.0
+    )
 
 
 @register_hparams
@@ -128,23 +131,22 @@ def slice_net_super_3072() -> HParams:
 
 @register_hparams
 def slicenet_1() -> HParams:
-    """Tensor2Tensor's set of this name: slice_net_super23 with its Adam, which knows gradients of norm 2 at most."""
+    """Tensor2Tensor's set of this name: slice_net_super23 with its Adam and a constant rate."""
     return slice_net_super23().replace(
         batch_size=1024,
         optimizer_adam_beta1=0.85,
         optimizer_adam_beta2=0.997,
         optimizer_adam_epsilon=1e-6,
-        clip_grad_norm=2.0,
-        # Its rate falls exponentially and is in units of its own; this is Adam's usual one.
-        learning_rate_schedule="inverse_sqrt",
-        learning_rate=0.001,
+        # Its decay is exponential, by a factor of 1; its warm-up is exponential, and linear here.
+        learning_rate_schedule="constant",
+        learning_rate=adam_rate(0.05),
         learning_rate_warmup_steps=3000,
     )
 
 
 @register_hparams
 def slicenet_1noam() -> HParams:
-    """Tensor2Tensor's set of this name: slice_net_super23 under the Transformer's schedule and Adam."""
+    """Tensor2Tensor's set of this name: slice_net_super23 in smaller batches."""
     return slice_net_super23().replace(batch_size=1024)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
+from t2t.hparams.tensor2tensor_rates import noam_rate
 from t2t.hparams.transformer import transformer_base
 
 _NEEDED = ("hidden_size", "num_hidden_layers", "num_heads", "filter_size")
@@ -49,9 +50,6 @@ _ORDERS = {
     ("n", "da"): "pre",
 }
 """(`layer_preprocess_sequence`, `layer_postprocess_sequence`) -> where the norm stands."""
-
-_LEGACY_RATE = 10.0
-"""`learning_rate=0.1` was the paper's formula: the factor 5000 * 0.002 lay between."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +144,7 @@ def _schedule(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     composed = values.get("learning_rate_schedule", "legacy")
     factors = set(str(composed).split("*"))
     if factors == {"legacy"} and values.get("learning_rate_decay_scheme", "noam") == "noam":
-        return {"learning_rate": _LEGACY_RATE * values.get("learning_rate", 0.1)}, []
+        return {"learning_rate": noam_rate(values.get("learning_rate", 0.1))}, []
     constant = values.get("learning_rate_constant", 1.0)
     if factors == {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}:
         return {"learning_rate": constant}, []

@@ -10,6 +10,7 @@ from t2t.hparams.base import HParams
 from t2t.hparams.field import UsedWhen, param
 from t2t.hparams.recipes import for_multi30k
 from t2t.hparams.sections import ModelHParams
+from t2t.hparams.tensor2tensor_rates import noam_rate
 from t2t.registry import HPARAMS, register_hparams
 
 
@@ -124,7 +125,7 @@ def transformer_base_v2() -> HParams:
         norm_position="pre",
         attention_dropout=0.1,
         relu_dropout=0.1,
-        learning_rate=2.0,  # of the paper's formula; Tensor2Tensor's 0.2 was multiplied by 5000 * 0.002 on the way
+        learning_rate=noam_rate(0.2),
         learning_rate_warmup_steps=8000,
     )
 

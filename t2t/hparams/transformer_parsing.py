@@ -6,6 +6,7 @@ are those runs as far as they were published. All decode with beam 21, alpha 0.3
 """
 
 from t2t.hparams.base import HParams
+from t2t.hparams.tensor2tensor_rates import noam_rate
 from t2t.hparams.transformer import transformer_base, transformer_big
 from t2t.registry import register_hparams
 
@@ -27,13 +28,13 @@ def transformer_parsing_paper() -> HParams:
 @register_hparams
 def transformer_parsing_base() -> HParams:
     """Wall Street Journal alone: Tensor2Tensor's 6 layers, d 1024, d_ff 2048, dropout 0.2, 16,000 warm-up steps."""
-    # Its learning rate of 0.5 with the schedule of June 2017 is five times the paper's formula.
+    # The values of June 2017; later versions have other rates, which their schedules do not read.
     return transformer_base().replace(
         hidden_size=1024,
         attention_dropout=0.2,
         layer_prepostprocess_dropout=0.2,
         max_length=512,
-        learning_rate=5.0,
+        learning_rate=noam_rate(0.5),
         learning_rate_warmup_steps=16_000,
         **_APART,
         **_DECODING,
@@ -47,7 +48,7 @@ def transformer_parsing_big() -> HParams:
         layer_prepostprocess_dropout=0.1,
         max_length=512,
         batch_size=2048,
-        learning_rate=5.0,
+        learning_rate=noam_rate(0.5),
         **_APART,
         **_DECODING,
     )

@@ -90,7 +90,8 @@ def xception_mnist() -> HParams:
 
 
 def _optimised(hparams: HParams) -> HParams:
-    # Tensor2Tensor's rate is in units of its own; these are Adam's usual ones.
+    # Tensor2Tensor's rate comes to 0.0001 throughout, after 3,000 updates; this is Adam's usual one, and falls. Its
+    # xception_tiny has batches of 2.
     return hparams.replace(
         batch_size=128,
         optimizer_adam_beta1=0.85,

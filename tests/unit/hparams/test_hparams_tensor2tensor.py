@@ -1,0 +1,137 @@
+"""Sets that take values of Tensor2Tensor's, against what its source says, raw, and what that comes to in its formulas.
+
+Facts of tensor2tensor/models/*.py and, where a set says nothing, of `basic_params1` in layers/common_hparams.py, at tag
+v1.15.7 unless a row names another; the formulas are those of utils/learning_rate.py.
+"""
+
+import math
+
+import pytest
+
+from t2t.runs.names import hparams_named
+from t2t.training.schedules import learning_rate
+
+BASIC = {
+    "batch_size": 4096, "clip_grad_norm": 2.0, "optimizer_adam_beta1": 0.85, "optimizer_adam_beta2": 0.997,
+    "optimizer_adam_epsilon": 1e-6, "learning_rate_warmup_steps": 100, "learning_rate": 0.1, "scheme": "none",
+}  # fmt: skip
+_TRANSFORMER_ADAM = {
+    "optimizer_adam_beta1": 0.9, "optimizer_adam_beta2": 0.98, "optimizer_adam_epsilon": 1e-9,
+    "learning_rate_warmup_steps": 4000, "scheme": "noam",
+}  # fmt: skip
+_TRANSFORMER = _TRANSFORMER_ADAM | {"hidden_size": 512, "clip_grad_norm": 0.0}
+_PARSING = _TRANSFORMER | {"learning_rate": 0.5, "hidden_size": 1024}
+# "exp" multiplies by learning_rate_decay_rate, which is 1.
+_EXPONENTIAL = {"learning_rate": 0.05, "learning_rate_warmup_steps": 3000, "scheme": "exp"}
+_SLICE_NET = _EXPONENTIAL | {"hidden_size": 768, "batch_size": 1024, "dropout": 0.5}
+_SLICE_NET_NOAM = _SLICE_NET | _TRANSFORMER_ADAM | {"learning_rate": 1.0}
+_XCEPTION = _EXPONENTIAL | {"hidden_size": 768, "batch_size": 128, "dropout": 0.2, "num_hidden_layers": 8}
+_LSTM = {"hidden_size": 128, "batch_size": 1024, "num_hidden_layers": 2, "dropout": 0.2}
+
+THEIRS = {
+    "transformer_base_v1": _TRANSFORMER,  # transformer.py, transformer_base_v1
+    "transformer_base_v2": _TRANSFORMER
+    | {  # transformer.py, transformer_base_v2
+        "learning_rate": 0.2,
+        "learning_rate_warmup_steps": 8000,
+        "attention_dropout": 0.1,
+        "relu_dropout": 0.1,
+        "layer_prepostprocess_dropout": 0.1,
+    },
+    "transformer_parsing_base": _PARSING  # transformer.py of v1.0.3, transformer_parsing_base_dr6
+    | {"learning_rate_warmup_steps": 16_000, "attention_dropout": 0.2, "layer_prepostprocess_dropout": 0.2},
+    "transformer_parsing_big": _PARSING  # transformer.py of v1.0.3, transformer_parsing_big
+    | {"batch_size": 2048, "filter_size": 4096, "num_heads": 16, "layer_prepostprocess_dropout": 0.1},
+    "slice_net": _SLICE_NET_NOAM,  # slicenet.py, slicenet_1noam
+    "slicenet_1noam": _SLICE_NET_NOAM,  # slicenet.py
+    "slicenet_1": _SLICE_NET,  # slicenet.py
+    "slicenet_1tiny": _SLICE_NET | {"hidden_size": 128, "batch_size": 512, "learning_rate_warmup_steps": 200},
+    "multi_model": {  # research/multimodel.py of v1.8.0, multimodel_base
+        "hidden_size": 512,
+        "filter_size": 2048,
+        "num_heads": 8,
+        "batch_size": 2048,
+        "learning_rate": 0.1,
+        "learning_rate_warmup_steps": 4000,
+        "scheme": "noam",
+        "dropout": 0.1,
+    },
+    "bytenet_base": _EXPONENTIAL  # bytenet.py
+    | {"hidden_size": 768, "batch_size": 2048, "dropout": 0.2, "num_hidden_layers": 4, "label_smoothing": 0.1},
+    "xception_base": _XCEPTION,  # xception.py
+    "xception_tiny": _XCEPTION | {"hidden_size": 64, "batch_size": 2, "num_hidden_layers": 2, "scheme": "none"},
+    "lstm_seq2seq": _LSTM,  # lstm.py, as the two below
+    "lstm_bahdanau_attention": _LSTM,
+    "lstm_luong_attention": _LSTM,
+    "neural_gpu": {  # neural_gpu.py
+        "hidden_size": 256,
+        "batch_size": 1024,
+        "num_hidden_layers": 1,
+        "dropout": 0.1,
+        "label_smoothing": 0.0,
+        "clip_grad_norm": 10.0,
+        "learning_rate": 0.02,
+        "learning_rate_warmup_steps": 3000,
+        "scheme": "exp",
+    },
+}
+
+_ADAMS_RATE = {"learning_rate_schedule": "linear", "learning_rate": 0.001, "learning_rate_warmup_steps": 1000}
+_LSTM_OTHERWISE = {
+    "optimizer_adam_beta1": 0.9, "optimizer_adam_beta2": 0.999, "optimizer_adam_epsilon": 1e-8, "clip_grad_norm": 1.0,
+    "learning_rate_schedule": "inverse_sqrt", "learning_rate": 0.002, "learning_rate_warmup_steps": 500,
+}  # fmt: skip
+OTHERWISE = {
+    "slice_net": {"batch_size": 4096},
+    "multi_model": {"dropout": 0.4},
+    "xception_base": _ADAMS_RATE,
+    "xception_tiny": _ADAMS_RATE | {"batch_size": 128},
+    "lstm_seq2seq": _LSTM_OTHERWISE,
+    "lstm_bahdanau_attention": _LSTM_OTHERWISE,
+    "lstm_luong_attention": _LSTM_OTHERWISE,
+    "neural_gpu": {
+        "optimizer_adam_beta1": 0.9,
+        "optimizer_adam_beta2": 0.98,
+        "optimizer_adam_epsilon": 1e-9,
+        "learning_rate": 0.001,
+        "learning_rate_warmup_steps": 100,
+    },
+}
+"""What is another value here on purpose, as the set says: the paper's, or Adam's usual one."""
+
+
+def their_rate(raw, step):
+    """Returns what Adam multiplies with in the update after `step` others: legacy_learning_rate_schedule."""
+    rate, warmup = raw["learning_rate"], raw["learning_rate_warmup_steps"]
+    if raw["scheme"] == "noam":
+        factor = 5000.0 * raw["hidden_size"] ** -0.5 * min((step + 1) * warmup**-1.5, (step + 1) ** -0.5)
+    else:
+        factor = math.exp(math.log(0.01) / warmup) ** (warmup - step) if step < warmup else 1.0
+    return factor * 0.002 * rate
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_a_set_has_the_values_of_tensor2tensors_but_where_it_says_otherwise(name):
+    hparams, raw, otherwise = hparams_named(name), BASIC | THEIRS[name], OTHERWISE.get(name, {})
+    fields = raw.keys() - {"learning_rate", "scheme"}
+    expected = {field: raw[field] for field in fields} | otherwise
+    assert {field: getattr(hparams, field) for field in expected} == expected
+    for field in otherwise.keys() & fields:
+        assert otherwise[field] != raw[field], f"{field} is theirs"
+
+
+@pytest.mark.parametrize("name", [name for name in THEIRS if "learning_rate" not in OTHERWISE.get(name, {})])
+def test_a_rate_is_what_tensor2tensors_comes_to(name):
+    """Its Adam multiplies every rate by 0.002, and `noam` by 5000. Warm-up of other schedules is exponential."""
+    hparams, raw = hparams_named(name), BASIC | THEIRS[name]
+    warmup = raw["learning_rate_warmup_steps"]
+    for update in (1, warmup // 2, warmup, warmup + 1, 2 * warmup, 100_000):
+        if raw["scheme"] == "noam" or update > warmup:
+            found = learning_rate(hparams.schedule, update, hidden_size=hparams.hidden_size, train_steps=250_000)
+            assert found == pytest.approx(their_rate(raw, update - 1), rel=1e-9), update
+
+
+def test_a_rate_that_is_otherwise_is_another():
+    for name, otherwise in OTHERWISE.items():
+        if "learning_rate" in otherwise:
+            assert otherwise["learning_rate"] > 5 * their_rate(BASIC | THEIRS[name], 100_000)
