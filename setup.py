@@ -13,6 +13,7 @@ SERVE = ["starlette>=1.0,<2", "uvicorn>=0.40,<1", "prometheus_client>=0.22,<1", 
 CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
 NOTEBOOK = ["nbclient>=0.10", "nbformat>=5.10", "ipykernel>=6.29"]
 TEST = ["pytest>=8", "pytest-timeout>=2.4", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5", "httpx2", *NOTEBOOK]
+DOCS = ["sphinx>=9,<10", "myst-nb>=1.4", "furo>=2025.12"]
 ALGEBRA = ["sympy>=1.13,<2"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
 
@@ -50,6 +51,7 @@ setup(
         "browser": ["playwright>=1.50"],
         "ctranslate2": CTRANSLATE2,
         "onnx": ONNX,
+        "docs": DOCS,
         "test": [*TEST, *ALGEBRA, *SERVE, *CTRANSLATE2, *ONNX],
     },
     entry_points={

@@ -37,7 +37,7 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Returns `did you mean a, b or c?; `, or nothing where nothing is near."""
+    """Returns `did you mean a, b or c?;` and a space, or nothing where no known name is near."""
     names = nearest(name, known)
     if not names:
         return ""

@@ -42,7 +42,7 @@ class Entry(Generic[T]):
     summary: str
     """First line of the docstring."""
     origin: str
-    """`file:line` of the registration."""
+    """File and line of the registration, separated by a colon."""
     value: T | None
     """What the name stands for; None while its module has only been read, not imported."""
     alias_of: str = ""

@@ -30,11 +30,11 @@ class NextToken(NamedTuple):
 StepFn = Callable[[Any, Any, Any], tuple[Any, Any]]
 """`step_fn(ids, position, state) -> (next, state)`: one token for every row.
 
-ids: (N,) int32, the last token of each row, at first the start id.
-position: () int32, how many tokens have been produced; 0 at first.
-state: a nested structure of tensors, each with N or B as its first axis; () for none. Structure and dtypes stay; so do
-    shapes, but for axes that a graph does not know beforehand, which may grow.
-next: a `NextToken`, or plainly its log-probabilities (N, V) float, at most 0; -inf forbids a token.
+- ids: (N,) int32, the last token of each row, at first the start id.
+- position: () int32, the number of tokens produced so far, from 0.
+- state: a nested structure of tensors, each with N or B as its first axis; () for none. Structure and dtypes stay the
+  same. So do shapes, except axes of unknown size in the graph, which may grow.
+- next: a `NextToken`, or only its log-probabilities (N, V) float, at most 0; -inf forbids a token.
 
 Beam search reorders the state at every step, as a rule by one copy of each of its tensors (see
 `t2t.layers.beams.reorder_rows`). What is the same for all rows of a sentence (projected encoder keys and values,

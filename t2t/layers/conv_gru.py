@@ -32,12 +32,14 @@ def hard_tanh(x):
 
 
 def saturation(x):
-    """Returns the mean over channels of max(0, |x| - 0.9), (...) float32 of (..., C): far out, there is no gradient."""
+    """Returns the mean over channels of `max(0, |x| - 0.9)`, (...) float32 of (..., C): outside, gradients vanish."""
     return ops.mean(ops.cast(ops.relu(ops.abs(x) - SATURATION_LIMIT), "float32"), axis=-1)
 
 
 class ConvGru(keras.layers.Layer):
     """The unit of the Neural GPU (Kaiser and Sutskever 2016, section 2).
+
+    ::
 
         r = s(R * x + b_r),  u = s(U * x + b_u),  x' = u x + (1 - u) tanh(K * (r x) + b)
 

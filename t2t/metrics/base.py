@@ -1,6 +1,6 @@
 """What a metric is, and the names of those that judge decoded text.
 
-A text metric is a function of two lists of strings. A new one, built in or in a plug-in:
+A text metric is a function of two lists of strings. A new one, built in or in a plug-in::
 
     @register_metric
     def letters_per_line(hypotheses, references):

@@ -1,6 +1,6 @@
 """Problems made of text: text to text, text alone (language models), text to class.
 
-A new one is a short subclass that says which vocabulary it wants and yields strings:
+A new one is a short subclass that says which vocabulary it wants and yields strings::
 
     @register_problem
     class ReverseDigits(Text2Text):

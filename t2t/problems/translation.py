@@ -1,6 +1,6 @@
 """Translation from files of parallel lines whose names a problem knows and its user provides.
 
-A corpus that people fetch themselves is a few lines:
+A corpus that people fetch themselves is a few lines::
 
     @register_problem
     class TranslateNlsvNews(TranslationFiles):
