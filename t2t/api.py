@@ -124,7 +124,7 @@ def train(
         MachineError: out of memory, disk full.
         KeyboardInterrupt: Ctrl-C or SIGTERM came; what was trained is saved, and the same call goes on.
     """
-    from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS
+    from t2t.registry import REGISTRIES
     from t2t.runs.names import Request, without_aliases
     from t2t.runs.resuming import remembered, remembered_seed
     from t2t.runs.settings import Settings
@@ -146,7 +146,7 @@ def train(
     try:
         stopped_by = TrainingRun.of(request, Settings(**settings)).fit(callbacks)
     finally:
-        for registry in (PROBLEMS, MODELS, HPARAMS, MODALITIES):
+        for registry in REGISTRIES:
             registry.thaw()  # a command ends here; a notebook may go on and register more
     if stopped_by:
         raise KeyboardInterrupt(f"training in {request.output_folder} was stopped; the same call goes on with it")

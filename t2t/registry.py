@@ -1,18 +1,19 @@
 """Names of problems, models and hparams sets, and what they stand for.
 
 Built-ins are found by folder: every module of a kind's package is read, in sorted order, and an import error is shown,
-never swallowed. Model modules import Keras, so listing models reads their names from the source instead of importing.
+never swallowed. Modules of models, modalities and metrics import Keras, so that listing these reads their names from
+the source instead of importing.
 """
 
 import ast
 import contextlib
 import dataclasses
-import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -68,7 +69,7 @@ class Registry(Generic[T]):
         self._frozen = False
 
     def register(self, name: str | Callable | type | None = None) -> Any:
-        """Decorates a class or function; bare, or with an explicit name."""
+        """Decorates a class or function: `@register`, `@register("name")` or `@register(name="name")`."""
         if callable(name):
             self._add(snake_case(name.__name__), name, _caller())
             return name
@@ -175,6 +176,10 @@ class Registry(Generic[T]):
         finally:
             self._frozen = frozen
 
+    def forget(self, names: Collection[str]) -> None:
+        """Removes names, of a plug-in that is loaded again."""
+        self._entries = {name: entry for name, entry in self._entries.items() if name not in names}
+
     def _forget_all_but(self, names: set[str]) -> None:
         self._entries = {name: entry for name, entry in self._entries.items() if name in names}
 
@@ -224,17 +229,19 @@ class Registry(Generic[T]):
             raise
 
     def _read_package(self) -> None:
-        package = importlib.import_module(self._package)
-        for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
-            dotted = f"{self._package}.{module}"
+        folders = importlib.util.find_spec(self._package).submodule_search_locations  # not imported: that may be slow
+        for module in sorted(pkgutil.iter_modules(folders), key=lambda module: module.name):
+            dotted = f"{self._package}.{module.name}"
             if not self._read_source or dotted in sys.modules:
                 importlib.import_module(dotted)
                 continue
-            for entry in read_registrations(Path(package.__path__[0]) / f"{module}.py", f"register_{self.kind}"):
+            file = f"{module.name}/__init__.py" if module.ispkg else f"{module.name}.py"
+            for entry in read_registrations(Path(folders[0]) / file, f"register_{self.kind}"):
                 self._insert(entry)
 
     def _module_of(self, entry: Entry[T]) -> str:
-        return f"{self._package}.{Path(entry.origin.rpartition(':')[0]).stem}"
+        path = Path(entry.origin.rpartition(":")[0])
+        return f"{self._package}.{path.parent.name if path.stem == '__init__' else path.stem}"
 
 
 def read_registrations(path: Path, decorator: str) -> list[Entry]:
@@ -246,12 +253,25 @@ def read_registrations(path: Path, decorator: str) -> list[Entry]:
         for mark in node.decorator_list:
             call = mark if isinstance(mark, ast.Call) else None
             target = call.func if call else mark
-            if not (isinstance(target, ast.Name) and target.id == decorator):
+            if decorator not in (getattr(target, "id", ""), getattr(target, "attr", "")):  # x, or t2t.registry.x
                 continue
-            given = call.args[0].value if call and call.args else None
+            given = _name_given(call, path) if call else None
             summary = (ast.get_docstring(node) or "").split("\n")[0]
             found.append(Entry(given or snake_case(node.name), summary, f"{path}:{_first_line(node)}", None))
     return found
+
+
+def _name_given(call: ast.Call, path: Path) -> str | None:
+    """Returns the name that a decorator is called with, by place or by keyword."""
+    values = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "name")]
+    if not values:
+        return None
+    if isinstance(values[0], ast.Constant):
+        return values[0].value
+    raise RegistrationError(
+        f"{path}:{call.lineno}: the name {ast.unparse(values[0])} is found by running the module, which is only read; "
+        f"write the name itself"
+    )
 
 
 def _assigned_in_class(path: Path, line: int, attribute: str) -> str:
@@ -295,13 +315,16 @@ PROBLEMS: Registry = Registry("problem", "t2t.problems", reserved_suffixes=("_re
 MODELS: Registry = Registry("model", "t2t.models", read_source=True)
 HPARAMS: Registry = Registry("hparams", "t2t.hparams")
 MODALITIES: Registry = Registry("modality", "t2t.layers.modalities", read_source=True)
+METRICS: Registry = Registry("metric", "t2t.metrics", read_source=True)
+REGISTRIES = (PROBLEMS, MODELS, HPARAMS, MODALITIES, METRICS)
 
 register_problem = PROBLEMS.register
 register_model = MODELS.register
 register_hparams = HPARAMS.register
 register_modality = MODALITIES.register
+register_metric = METRICS.register
 
 __all__ = [
-    "HPARAMS", "MODALITIES", "MODELS", "PROBLEMS", "Entry", "RegistrationError", "Registry",
-    "register_hparams", "register_modality", "register_model", "register_problem", "snake_case",
+    "HPARAMS", "METRICS", "MODALITIES", "MODELS", "PROBLEMS", "REGISTRIES", "Entry", "RegistrationError", "Registry",
+    "register_hparams", "register_metric", "register_modality", "register_model", "register_problem", "snake_case",
 ]  # fmt: skip

@@ -7,8 +7,9 @@ import inspect
 from collections.abc import Iterable, Sequence
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean
-from t2t.metrics.base import METRICS, Score, TextMetric, check_lines, lower_is_better, register_metric
+from t2t.metrics.base import Score, TextMetric, check_lines, lower_is_better
 from t2t.metrics.token import FIGURES, LABEL, TokenSums, teacher_forced
+from t2t.registry import METRICS, register_metric
 
 
 def metric_names() -> list[str]:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from t2t.metrics.base import Score, check_lines, register_metric
+from t2t.metrics.base import Score, check_lines
+from t2t.registry import register_metric
 
 
 @register_metric("matthews")

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from t2t.errors import UserError
-from t2t.registry import Registry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,9 +40,6 @@ class Score:
 
 TextMetric = Callable[..., Score]
 """`metric(hypotheses, references, **options) -> Score`, over two lists of strings of one length."""
-
-METRICS: Registry[TextMetric] = Registry("metric", "t2t.metrics")
-register_metric = METRICS.register
 
 
 def lower_is_better(metric: TextMetric) -> TextMetric:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from rapidfuzz.distance import Levenshtein
 
-from t2t.metrics.base import Score, check_lines, lower_is_better, register_metric
+from t2t.metrics.base import Score, check_lines, lower_is_better
+from t2t.registry import register_metric
 
 
 @register_metric("wer")

@@ -11,8 +11,9 @@ from typing import Any
 from sacrebleu.metrics import BLEU, CHRF
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean, one_line
-from t2t.metrics.base import Score, check_lines, register_metric
+from t2t.metrics.base import Score, check_lines
 from t2t.metrics.languages import bleu_tokenizer
+from t2t.registry import register_metric
 
 _CHOICES = {"tokenize": BLEU.TOKENIZERS, "smooth_method": BLEU.SMOOTH_DEFAULTS}
 

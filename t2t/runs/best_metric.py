@@ -3,10 +3,10 @@
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.metrics import higher_is_better, is_text_metric
-from t2t.metrics.base import METRICS
 from t2t.metrics.token import FIGURES, LABEL
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
+from t2t.registry import METRICS
 from t2t.runs.evaluation import decodes
 from t2t.runs.settings import Settings
 

@@ -14,7 +14,7 @@ from t2t.mixture import mixture_of, of_problem, split_mixture
 from t2t.plugins import Plugin, load_plugins
 from t2t.problems.base import Problem
 from t2t.problems.variants import SUFFIXES, VariantProblem
-from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS
+from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS, REGISTRIES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ def resolve(request: Request) -> Resolved:
     model_class = MODELS.get(request.model)
     check_fit(request.model, model_class, request.hparams_set, hparams)
     check_kinds(model_class, request)
-    for registry in (PROBLEMS, MODELS, HPARAMS, MODALITIES):
+    for registry in REGISTRIES:
         registry.freeze()
     return Resolved(request, model_class, hparams.freeze(), named_set, plugins)
 

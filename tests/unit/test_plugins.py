@@ -1,12 +1,15 @@
 import contextlib
+import importlib
 import json
+import os
 import re
+import sys
 
 import pytest
 
 from t2t.errors import UserError
 from t2t.plugins import Plugin, load_plugins
-from t2t.registry import HPARAMS, MODELS, PROBLEMS
+from t2t.registry import HPARAMS, METRICS, REGISTRIES
 
 SET = """
 from t2t.hparams.transformer import transformer_tiny
@@ -22,12 +25,14 @@ def {name}():
 
 
 @pytest.fixture(autouse=True)
-def _registries_as_before():
-    """Forgets at the end of a test what its plug-ins have registered."""
+def _as_before():
+    """Forgets at the end of a test what its plug-ins have registered, and the modules that bear the folder's name."""
     with contextlib.ExitStack() as stack:
-        for registry in (PROBLEMS, MODELS, HPARAMS):
+        for registry in REGISTRIES:
             stack.enter_context(registry.temporarily("only_for_this_test", object()))
         yield
+    for module in [module for module in sys.modules if module.partition(".")[0] == "my_plugin"]:
+        del sys.modules[module]
 
 
 @pytest.fixture
@@ -84,21 +89,13 @@ def test_loading_again_gives_the_same_answer(usr_dir, install):
     assert load_plugins(str(folder)) == first
 
 
-def test_the_fingerprint_is_that_of_all_sources(usr_dir):
-    folder = usr_dir(__init__="x = 1", other="y = 1")
-    (first,) = load_plugins(str(folder))
-    (folder / "other.py").write_text("y = 2")
-    (second,) = load_plugins(str(folder))
-    assert first.fingerprint != second.fingerprint
-
-
 def test_a_plugin_is_loaded_though_an_earlier_run_has_closed_the_registries(usr_dir):
-    for registry in (PROBLEMS, MODELS, HPARAMS):
+    for registry in REGISTRIES:
         registry._frozen = True
     try:
         (plugin,) = load_plugins(str(usr_dir(__init__=SET.format(name="late_but_asked_for"))))
     finally:
-        for registry in (PROBLEMS, MODELS, HPARAMS):
+        for registry in REGISTRIES:
             assert registry._frozen
             registry._frozen = False
     assert plugin.registered == ("hparams:late_but_asked_for",)
@@ -153,6 +150,214 @@ def test_a_folder_that_takes_a_built_ins_name_names_both_places(usr_dir):
         UserError, match=r"model 'transformer' is registered twice: .*t2t/models/transformer.py:\d+ and "
     ):
         load_plugins(str(usr_dir(__init__=model)))
+
+
+# === Loading again ===
+
+
+NUMBERED = SET.format(name="numbered").replace("64", "{}")
+
+
+def size_of(folder):
+    """Returns what the code of `NUMBERED` says once its folder is loaded."""
+    load_plugins(str(folder))
+    return HPARAMS.get("numbered")().hidden_size
+
+
+@pytest.mark.parametrize("module", ["__init__", "sets"])
+def test_a_folder_that_was_edited_is_loaded_again(usr_dir, module):
+    folder = usr_dir(**{"__init__": "from . import sets", "sets": "", module: NUMBERED.format(16)})
+    (first,) = load_plugins(str(folder))
+    file = folder / f"{module}.py"
+    edited = file.stat().st_mtime_ns
+    usr_dir(**{module: NUMBERED.format(32)})
+    os.utime(file, ns=(edited, edited))  # within one tick of the clock, as a notebook may do it
+    (second,) = load_plugins(str(folder))
+    assert HPARAMS.get("numbered")().hidden_size == 32
+    assert second.registered == first.registered == ("hparams:numbered",)
+    assert first.fingerprint != second.fingerprint
+    usr_dir(**{module: NUMBERED.format(16)})
+    assert load_plugins(str(folder)) == [first]
+    assert size_of(folder) == 16
+
+
+def test_any_source_that_changes_changes_the_fingerprint(usr_dir):
+    found = set()
+    for changed in ({"__init__": "x = 1"}, {"other": "y = 1"}, {"other": "y = 2"}, {"new": "y = 2"}):
+        found.add(load_plugins(str(usr_dir(**changed)))[0].fingerprint)
+    assert len(found) == 4
+
+
+def test_what_an_edited_folder_no_longer_registers_is_gone(usr_dir):
+    folder = usr_dir(__init__=SET.format(name="old_name") + SET.format(name="kept_name"))
+    load_plugins(str(folder))
+    usr_dir(__init__=SET.format(name="kept_name") + SET.format(name="new_name"))
+    (plugin,) = load_plugins(str(folder))
+    assert plugin.registered == ("hparams:kept_name", "hparams:new_name")
+    assert "old_name" not in HPARAMS
+
+
+def test_an_edit_that_breaks_a_folder_leaves_nothing_of_it_and_can_be_mended(usr_dir):
+    folder = usr_dir(__init__=NUMBERED.format(16))
+    load_plugins(str(folder))
+    usr_dir(__init__=NUMBERED.format(32) + "1 / 0\n")
+    with pytest.raises(UserError, match="ZeroDivisionError"):
+        load_plugins(str(folder))
+    assert "numbered" not in HPARAMS
+    usr_dir(__init__=NUMBERED.format(64))
+    assert size_of(folder) == 64
+
+
+# === Its own modules ===
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["from my_plugin.sets import x", "import my_plugin.sets", "from my_plugin import sets", "from . import sets"],
+)
+def test_modules_of_the_folder_may_be_imported_by_its_name(usr_dir, line):
+    folder = usr_dir(__init__=f"{line}\nfrom . import sets\n", sets=f"x = 1\n{NUMBERED.format(16)}")
+    path = list(sys.path)
+    (plugin,) = load_plugins(str(folder))
+    assert plugin.registered == ("hparams:numbered",), "each module ran once"
+    assert sys.path == path
+    usr_dir(sets=f"x = 1\n{NUMBERED.format(32)}")
+    assert size_of(folder) == 32
+
+
+def test_an_import_within_a_function_of_the_folder_finds_its_modules(usr_dir):
+    late = f"def late():\n    from my_plugin.words import WORDS\n    return WORDS\n{SET.format(name='late_set')}"
+    load_plugins(str(usr_dir(__init__=late, words="WORDS = ['a']")))
+    assert HPARAMS.get("late_set").__globals__["late"]() == ["a"]
+
+
+def test_a_module_that_the_folder_does_not_have_is_not_found(usr_dir):
+    folder = usr_dir(__init__="from my_plugin.gone import x")
+    with pytest.raises(
+        UserError, match=r"__init__.py:1: ModuleNotFoundError: No module named 'my_plugin.gone'; mend it"
+    ):
+        load_plugins(str(folder))
+
+
+def test_two_folders_of_one_name_keep_their_own_modules(tmp_path):
+    sizes = {"one": 16, "other": 32}
+    for name, size in sizes.items():
+        folder = tmp_path / name / "plug"
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text("from plug import sets")
+        (folder / "sets.py").write_text(NUMBERED.replace("numbered", name).format(size))
+        load_plugins(str(folder))
+    assert {name: HPARAMS.get(name)().hidden_size for name in sizes} == sizes
+
+
+def test_the_folder_above_may_be_searched_too(usr_dir, monkeypatch):
+    folder = usr_dir(__init__="from my_plugin import sets", sets=NUMBERED.format(16))
+    monkeypatch.syspath_prepend(str(folder.parent))  # as a notebook beside the folder has it
+    assert size_of(folder) == 16
+    assert importlib.import_module("my_plugin.sets").numbered is HPARAMS.get("numbered")
+
+
+def test_a_package_that_is_installed_later_keeps_its_name(usr_dir, tmp_path, monkeypatch):
+    load_plugins(str(usr_dir(__init__="x = 'of the folder'")))
+    (tmp_path / "site" / "my_plugin").mkdir(parents=True)
+    (tmp_path / "site" / "my_plugin" / "__init__.py").write_text("x = 'of the package'")
+    (tmp_path / "site" / "my_plugin" / "sub.py").write_text("y = 'of the package'")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    for module in ("my_plugin.sub", "my_plugin"):
+        assert "of the package" in vars(importlib.import_module(module)).values()
+
+
+def test_a_folder_with_the_name_of_another_module_takes_nothing_from_it(tmp_path):
+    folder = tmp_path / "json"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from json.sets import x")
+    (folder / "sets.py").write_text("x = 1")
+    with pytest.raises(UserError) as error:
+        load_plugins(str(folder))
+    assert str(error.value).endswith(
+        "mend it or leave it out; the folder has the name of another module: import from it by 'from .sets import "
+        "...', or rename it"
+    )
+    assert importlib.import_module("json") is json
+    (folder / "__init__.py").write_text("from .sets import x")
+    assert load_plugins(str(folder))[0].name == "json"
+
+
+@pytest.mark.parametrize("line", ["import helper_of_mine", "from helper_of_mine import x"])
+def test_a_module_beside_the_init_is_imported_from_the_folder(usr_dir, line):
+    folder = usr_dir(__init__=line, helper_of_mine="x = 1")
+    with pytest.raises(UserError) as error:
+        load_plugins(str(folder))
+    assert str(error.value) == (
+        f"plug-in --t2t_usr_dir={folder} failed to import at {folder}/__init__.py:1: ModuleNotFoundError: No module "
+        "named 'helper_of_mine'; mend it or leave it out; helper_of_mine lies in that folder: import it by 'from . "
+        "import helper_of_mine'"
+    )
+
+
+def test_a_folder_named_as_a_source_is_no_source(usr_dir):
+    folder = usr_dir(__init__="")
+    (folder / "notes.py").mkdir()
+    (folder / "notes.py" / "inner.py").write_text("x = 1")
+    assert load_plugins(str(folder))[0].registered == ()
+
+
+# === Failure ===
+
+
+EVERYTHING = (
+    SET.format(name="half_a_set")
+    + """
+from t2t.registry import register_metric, register_modality, register_model, register_problem
+
+@register_metric("half_a_metric")
+@register_modality("half_a_modality")
+@register_model(name="half_a_model")
+@register_problem("half_a_problem")
+def half():
+    pass
+"""
+)
+
+
+@pytest.mark.parametrize("way", ["folder", "installed"])
+def test_a_plugin_that_fails_leaves_nothing_registered_and_can_be_mended(usr_dir, install, way):
+    folder = usr_dir(__init__="from . import everything, last", everything=EVERYTHING, last="1 / 0")
+    if way == "installed":
+        install("whole", "", module="my_plugin")
+        (folder.parent / "my_plugin.py").unlink()
+    usr_dir_flag = str(folder) if way == "folder" else None
+    names = [registry.names() for registry in REGISTRIES]
+    with pytest.raises(UserError, match="ZeroDivisionError"):
+        load_plugins(usr_dir_flag)
+    assert [registry.names() for registry in REGISTRIES] == names
+    usr_dir(last="x = 1")
+    importlib.invalidate_caches()
+    (plugin,) = load_plugins(usr_dir_flag)
+    assert plugin.registered == (
+        "hparams:half_a_set", "metric:half_a_metric", "modality:half_a_modality", "model:half_a_model",
+        "problem:half_a_problem",
+    )  # fmt: skip
+    assert "half_a_metric" in METRICS
+
+
+def test_a_folder_that_fails_takes_no_installed_plugin_with_it(usr_dir, install):
+    install("well", SET.format(name="of_the_installed"))
+    with pytest.raises(UserError, match="ZeroDivisionError"):
+        load_plugins(str(usr_dir(__init__="1 / 0")))
+    assert load_plugins()[0].registered == ("hparams:of_the_installed",)
+    assert "of_the_installed" in HPARAMS
+
+
+def test_a_metric_that_takes_a_built_ins_name_names_both_places(usr_dir):
+    source = "from t2t.registry import register_metric\n@register_metric\ndef bleu(hypotheses, references):\n    pass\n"
+    with pytest.raises(
+        UserError, match=r"metric 'bleu' is registered twice: .*t2t/metrics/text.py:\d+ and .*:2; rename"
+    ):
+        load_plugins(str(usr_dir(__init__=source)))
+
+
+# === Installed ===
 
 
 def test_installed_plugins_are_loaded_by_entry_point(install):

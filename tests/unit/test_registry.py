@@ -86,10 +86,14 @@ def test_the_decorator_works_bare_and_with_a_name(make):
     class BareCall:
         pass
 
-    assert registry.names() == ["bare_call", "other_name", "slice_net"]
+    @registry.register(name="by_keyword")
+    class Keyword:
+        pass
+
+    assert registry.names() == ["bare_call", "by_keyword", "other_name", "slice_net"]
     assert registry.get("slice_net") is SliceNet
     assert registry.get("other_name") is function
-    assert [entry.summary for entry in registry.entries()] == ["", "Does it.", "Slices."]
+    assert [entry.summary for entry in registry.entries()] == ["", "", "Does it.", "Slices."]
     assert "slice_net" in registry
     assert "SliceNet" not in registry
     file, _, line = registry.entry("slice_net").origin.rpartition(":")
@@ -296,6 +300,42 @@ def test_reading_a_source_gives_file_and_line(tmp_path):
     assert [(entry.name, entry.origin) for entry in read_registrations(path, "register_thing")] == [
         ("net_a", f"{path}:3"), ("x", f"{path}:7"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("decorator", "name"),
+    [
+        ("@register_thing", "my_net"),
+        ("@register_thing()", "my_net"),
+        ("@register_thing('other')", "other"),
+        ("@register_thing(name='other')", "other"),
+        ("@somewhere.register_thing(name='other')", "other"),
+        ("@somewhere.register_thing", "my_net"),
+    ],
+)
+def test_a_name_is_read_however_the_decorator_is_called(tmp_path, decorator, name):
+    path = tmp_path / "m.py"
+    path.write_text(f"{decorator}\nclass MyNet:\n    pass\n")
+    assert [entry.name for entry in read_registrations(path, "register_thing")] == [name]
+
+
+def test_a_name_that_only_running_could_tell_is_refused(tmp_path):
+    path = tmp_path / "m.py"
+    path.write_text("@register_thing(PREFIX + 'net')\nclass MyNet:\n    pass\n")
+    with pytest.raises(RegistrationError) as error:
+        read_registrations(path, "register_thing")
+    assert str(error.value) == (
+        f"{path}:1: the name PREFIX + 'net' is found by running the module, which is only read; write the name itself"
+    )
+
+
+def test_what_a_package_registers_is_read_and_imported(make, tmp_path):
+    registry = make(read_source=True)
+    inner = tmp_path / registry._package / "inner"
+    inner.mkdir()
+    (inner / "__init__.py").write_text(f"from {registry._package} import register_thing\n{SLOW}")
+    assert registry.names() == ["by_name", "slice_net"]
+    assert registry.get("slice_net") is sys.modules[f"{registry._package}.inner"].SliceNet
 
 
 def test_what_a_class_declares_is_read_without_running_it(make):

@@ -14,12 +14,13 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 
-from t2t.metrics.base import Score, check_lines, lower_is_better, register_metric
+from t2t.metrics.base import Score, check_lines, lower_is_better
 from t2t.metrics.brackets.compare import compare
 from t2t.metrics.brackets.gold_tags import with_gold_tags
 from t2t.metrics.brackets.parameters import BUILT_IN, COLLINS, NEW, Parameters, parameters_named, read_parameters
 from t2t.metrics.brackets.report import ReportLine, TooManyErrorsError, evalb_report
 from t2t.metrics.brackets.totals import Totals
+from t2t.registry import register_metric
 
 _LOWER_IS_BETTER = ("bracket_crossing", "bracket_errors")
 

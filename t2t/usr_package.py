@@ -1,0 +1,134 @@
+"""A folder as a package: imported from its sources, forgotten, imported again.
+
+Its modules have names of their own, `t2t_usr_dir_<digest of the path>.<module>`, so that two folders of one name do not
+mix. Where nothing else has the folder's name, absolute imports by it lead to the same modules:
+`from my_folder.words import WORDS`. `sys.path` stays as it is.
+"""
+
+import hashlib
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import find_spec, module_from_spec, spec_from_file_location, spec_from_loader
+from pathlib import Path
+from types import ModuleType
+
+_PREFIX = "t2t_usr_dir_"
+
+
+def is_usr_package_imported(folder: Path) -> bool:
+    """Tells whether a folder has been imported, and not forgotten."""
+    return _module_name(folder) in sys.modules
+
+
+def import_usr_package(folder: Path) -> None:
+    """Imports a folder that has an `__init__.py`; where that fails, nothing of it stays imported.
+
+    Raises:
+        Exception: whatever its modules raise.
+    """
+    name, folder = _module_name(folder), folder.resolve()
+    importlib.invalidate_caches()  # it may have been edited a moment ago
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)
+    if has_own_name(folder):
+        _forget_modules(folder.name)  # of another folder of this name
+        _FINDER.folders[folder.name] = folder
+    init = folder / "__init__.py"
+    spec = spec_from_file_location(
+        name, init, loader=_SourceLoader(name, str(init)), submodule_search_locations=[str(folder)]
+    )
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        forget_usr_package(folder)
+        raise
+
+
+def forget_usr_package(folder: Path) -> None:
+    """Removes the modules of a folder from those that are imported."""
+    folder = folder.resolve()
+    _forget_modules(_module_name(folder))
+    if _FINDER.folders.get(folder.name) == folder:
+        del _FINDER.folders[folder.name]
+        if _is_ours(folder.name):
+            _forget_modules(folder.name)
+
+
+def has_own_name(folder: Path) -> bool:
+    """Tells whether no other module has the name of a folder, so that it can be imported by it."""
+    folder = folder.resolve()
+    name = folder.name
+    if not name.isidentifier() or name in sys.stdlib_module_names:
+        return False
+    return _is_ours(name) if name in sys.modules else not _is_elsewhere(name, folder)
+
+
+def _is_ours(name: str) -> bool:
+    """Tells whether the module that is imported under a name is of a folder."""
+    return getattr(sys.modules.get(name), "__name__", "").startswith(_PREFIX)
+
+
+def _is_elsewhere(name: str, folder: Path) -> bool:
+    """Tells whether a name leads to another module than the package of a folder."""
+    finders = (finder for finder in sys.meta_path if finder is not _FINDER)
+    spec = next(filter(None, (finder.find_spec(name, None) for finder in finders)), None)
+    places = (spec.submodule_search_locations or []) if spec else [folder]
+    return all(Path(place).resolve() != folder for place in places)
+
+
+def _module_name(folder: Path) -> str:
+    return _PREFIX + hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
+
+
+def _forget_modules(name: str) -> None:
+    for loaded in [module for module in sys.modules if module == name or module.startswith(f"{name}.")]:
+        del sys.modules[loaded]
+
+
+class _SourceLoader(SourceFileLoader):
+    """Compiles what the file holds now: cached bytecode takes an edit within the same second for the same file."""
+
+    def get_code(self, fullname: str):
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+class _SameModule(Loader):
+    """Gives a module a second name."""
+
+    def __init__(self, module: ModuleType):
+        self._module, self._spec = module, module.__spec__
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # which the import system has replaced
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules of folders, by either of their names."""
+
+    def __init__(self):
+        self.folders: dict[str, Path] = {}
+        """By name."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None = None, target=None) -> ModuleSpec | None:
+        top, dot, rest = fullname.partition(".")
+        if top in self.folders and (_is_ours(top) if dot else not _is_elsewhere(top, self.folders[top])):
+            own_name = _module_name(self.folders[top]) + dot + rest
+            if own_name not in sys.modules and find_spec(own_name) is None:
+                return None
+            module = importlib.import_module(own_name)
+            return spec_from_loader(fullname, _SameModule(module), is_package=hasattr(module, "__path__"))
+        spec = PathFinder.find_spec(fullname, path) if top.startswith(_PREFIX) and dot else None
+        if spec is not None and type(spec.loader) is SourceFileLoader:
+            spec.loader = _SourceLoader(fullname, spec.origin)
+        return spec
+
+
+_FINDER = _Finder()
