@@ -26,7 +26,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["t2t", "t2t.*"]),
-    package_data={"t2t": ["py.typed", "insight/static/*"]},
+    package_data={"t2t": ["py.typed", "insight/static/*", "problems/number_phrases/*"]},
     install_requires=[
         "tensorflow>=2.21,<2.22",
         "keras>=3.12,<3.16",

@@ -9,55 +9,34 @@
     inputs   "we got married on the third of March nineteen eighty-four"
     targets  "wir haben am dritten März neunzehnhundertvierundachtzig geheiratet"
 
-The phrases come from grammars written for this project (`t2t.problems.number_grammar`); no licence is needed. Every
-English phrase has exactly one translation, so that exact match is a fair score.
+The phrases are a part of this project, under its licence: `number_phrases/` holds a file of English TAB German for each
+split. They were drawn from grammars, the seven kinds of phrases taking turns. Every English phrase has exactly one
+translation, so exact match is a fair score.
 """
 
-import zlib
 from collections.abc import Iterator
-from itertools import cycle
+from pathlib import Path
 
 from t2t.constants import DEV, TEST, TRAIN
 from t2t.problems.base import Sample, Source
-from t2t.problems.number_grammar import KINDS
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
+from t2t.text.lines import read_lines
 
-LONGEST_PHRASE = 12
-"""Words; longer English phrases are drawn again."""
+PHRASES = Path(__file__).parent / "number_phrases"
 
 
 @register_problem
 class TranslateEndeNumbers(Text2Text):
-    """English to German phrases about numbers, dates, times and prices, from grammars; learnt in minutes."""
+    """English to German phrases about numbers, dates, times and prices; learnt in minutes."""
 
     splits = (TRAIN, DEV, TEST)
-    sizes = {TRAIN: 50_000, DEV: 1_000, TEST: 1_000}
-    """Number of phrases of each split, the kinds of phrases taking turns."""
     vocab_size = 1024
     max_length = 128
     metrics = ("accuracy_per_sequence", "bleu", "accuracy")
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields phrases that differ from one another and belong to the split."""
-        seen = set()
-        for _, draw in zip(range(self.sizes[split]), cycle(KINDS.values()), strict=False):
-            phrase = draw(source.rng)
-            while phrase.english in seen or split_of(phrase.english) != split or _is_long(phrase.english):
-                phrase = draw(source.rng)
-            seen.add(phrase.english)
-            yield {"inputs": phrase.english, "targets": phrase.german}
-
-
-def split_of(english: str) -> str:
-    """Returns the only split in which a phrase may occur: by its hash, 5 % each go to dev and test.
-
-    A single word (`seventeen`, `twenty-one`) is always for training: what it means cannot be put together from parts.
-    """
-    if " " not in english:
-        return TRAIN
-    return {0: DEV, 1: TEST}.get(zlib.crc32(english.encode()) % 20, TRAIN)
-
-
-def _is_long(english: str) -> bool:
-    return english.count(" ") >= LONGEST_PHRASE
+        """Yields the 50,000 phrases of train, or the 1,000 of dev or test, in the files' order."""
+        for line in read_lines(PHRASES / f"{split}.tsv.gz", source.tally):
+            english, german = line.split("\t")
+            yield {"inputs": english, "targets": german}

@@ -23,6 +23,8 @@ from t2t.text.token import TokenEncoder
 
 NAMES = PROBLEMS.names()
 SELF_MADE = [name for name in NAMES if not problem_named(name).requirements()]
+KEPT = {"translate_ende_numbers"}
+"""Those whose samples are files of the package, the same for every seed."""
 """Problems that need no files."""
 FROM_FILES = [name for name in NAMES if name not in SELF_MADE and "Datasets" not in problem_named(name).requirements()]
 """Problems that need files which they do not fetch themselves."""
@@ -107,7 +109,7 @@ def test_samples_are_a_function_of_seed_and_split(name, tmp_path):
         first = draw(problem, split, tmp_path)
         assert len(first) == min(SAMPLES, getattr(problem, f"{split}_size", SAMPLES))
         assert draw(problem_named(name), split, tmp_path) == first
-        assert draw(problem, split, tmp_path, seed=2) != first
+        assert (draw(problem, split, tmp_path, seed=2) == first) == (name in KEPT)
     assert draw(problem, TRAIN, tmp_path) != draw(problem, DEV, tmp_path)
 
 
