@@ -23,9 +23,9 @@ from t2t.text.token import TokenEncoder
 
 NAMES = PROBLEMS.names()
 SELF_MADE = [name for name in NAMES if not problem_named(name).requirements()]
+"""Problems that need no files."""
 KEPT = {"translate_ende_numbers"}
 """Those whose samples are files of the package, the same for every seed."""
-"""Problems that need no files."""
 FROM_FILES = [name for name in NAMES if name not in SELF_MADE and "Datasets" not in problem_named(name).requirements()]
 """Problems that need files which they do not fetch themselves."""
 TWO_TEXTS = [name for name in NAMES if getattr(problem_named(name), "text_features", ()) == (INPUTS, TARGETS)]
