@@ -92,7 +92,7 @@ def train(
     hparams_set: str = "",
     output_dir: str = "",
     *,
-    data_dir: str = DEFAULT_DATA_DIR,
+    data_dir: str = "",
     hparams: str = "",
     train_steps: int | None = None,
     usr_dir: str = "",
@@ -107,7 +107,7 @@ def train(
         model: what learns it.
         hparams_set: with which values.
         output_dir: folder of the run; empty for `~/t2t_train/<problem>/<model>-<hparams_set>`.
-        data_dir: where the data is.
+        data_dir: where the data is; empty for where that of the run in `output_dir` was, `~/t2t_data` for a new run.
         hparams: changes of the set, as `--hparams` has them: `hidden_size=64,num_heads=2`.
         train_steps: number of the last update; None for the set's.
         usr_dir: folder of the plug-in that has what is named.

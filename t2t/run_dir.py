@@ -7,7 +7,8 @@
     metrics.jsonl   one line of figures a log step
     lock            held by the process that trains here
 
-A run directory may come from a stranger: opening one reads no path outside it and imports nothing it names.
+A run directory may come from a stranger: opening one reads no path outside it and imports nothing it names. Training on
+in it is asked for by `t2t-trainer`, which reads the data that the record names.
 """
 
 import contextlib
@@ -57,6 +58,9 @@ class RunRecord:
     spec: ProblemSpec
     data_fingerprint: str = ""
     """sha256 of the manifest of the generated data; of several problems, one each with + between them."""
+    data_dir: str = ""
+    """Folder of generated data that it was trained from last, for `t2t-trainer` to go on; nothing else looks there.
+    Empty where it is not known, as of an imported run."""
     plugins: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     """What `t2t.plugins.Plugin.to_dict` gives, one a plug-in."""
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -84,7 +88,7 @@ class RunRecord:
         Raises:
             KeyError, TypeError, ValueError: the data is something else.
         """
-        data = {"warm_start": {}, **data}  # the first records had none
+        data = {"warm_start": {}, "data_dir": "", **data}  # the first records had neither
         fields = {field.name: data[field.name] for field in dataclasses.fields(cls)}
         if unknown := data.keys() - fields.keys() - {"format"}:
             raise ValueError(f"it has an entry {min(unknown)!r}, which no record has")

@@ -38,14 +38,17 @@ _OPTION_FLAGS = {
 }
 
 
-def define_problem_flags(values: flags.FlagValues) -> None:
-    """Which problem, where its files are, and what a user may set of it."""
+def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> None:
+    """Which problem, where its files are, and what a user may set of it; a run that goes on knows where its data is."""
     with flag_group(values, NAMES):
         flags.DEFINE_string("problem", "", "Name of the problem; several to learn at once: a-b-c.", flag_values=values)
         define_alias("problems", "problem", flag_values=values)
     define_plugin_flags(values)
     with flag_group(values, DATA):
-        flags.DEFINE_string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.", flag_values=values)
+        default, more = DEFAULT_DATA_DIR, ""
+        if goes_on:
+            default, more = None, f"; unset for that of the run in --output_dir, {DEFAULT_DATA_DIR} for a new one"
+        flags.DEFINE_string("data_dir", default, f"Folder of generated data{more}.", flag_values=values)
         flags.DEFINE_string(
             "tmp_dir", "", "Folder of raw files and downloads; empty for tmp/ under --data_dir.", flag_values=values
         )
@@ -219,7 +222,7 @@ def request_of(values: flags.FlagValues) -> Request:
     request = Request(
         problem=values["problem"].value,
         problem_options=problem_options(values),
-        data_dir=values["data_dir"].value,
+        data_dir=values["data_dir"].value or "",
         tmp_dir=values["tmp_dir"].value,
         usr_dir=values["t2t_usr_dir"].value,
         **optional,

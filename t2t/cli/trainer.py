@@ -44,7 +44,7 @@ Trains a model on a problem; resumes exactly where --output_dir holds a run that
 def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
-    define_problem_flags(values)
+    define_problem_flags(values, goes_on=True)
     define_run_flags(values)
     _define_training_flags(values)
     define_search_flags(values)
@@ -108,7 +108,8 @@ def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
     if lists_registry(values):
         return 0
-    request = remembered(dataclasses.replace(request_of(values), train_steps=values["train_steps"].value))
+    asked = dataclasses.replace(request_of(values), train_steps=values["train_steps"].value)
+    request = remembered(asked, reads_data=not values["generate_data"].value)
     check_names(request)
     _check_files(values, request)
     if values["generate_data"].value:  # before TensorFlow starts, so that worker processes can be forked

@@ -74,10 +74,15 @@ def open_data(request: Request, problem: Problem, verify: bool = True, known: st
         UserError: there is none, it is another problem's or vocabulary's, or a file is damaged.
     """
     folder = data_folder(request.data_folder, problem)
+    if not folder.is_dir() and request.is_data_of_run:
+        raise UserError(
+            f"no data of {problem.stored.name} in {request.data_folder}, where it was when the run in "
+            f"{request.output_folder} was trained; name its new place with --data_dir"
+        )
     if not folder.is_dir():
         raise UserError(
             f"no data of {problem.stored.name} in {request.data_folder}; make it with "
-            f"t2t-datagen --problem={problem.stored.name} --data_dir={request.data_dir}, or pass --generate_data"
+            f"t2t-datagen --problem={problem.stored.name} --data_dir={request.data_folder}, or pass --generate_data"
         )
     manifest = read_manifest(folder)
     fingerprints = _fingerprints(manifest, problem.options.file_names())

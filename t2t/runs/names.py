@@ -31,7 +31,10 @@ class Request:
     """Changes the hparam of that name; None to leave it."""
     problem_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Of several problems, `<problem>.<option>` for one of them; without a problem, of all that have it."""
-    data_dir: str = DEFAULT_DATA_DIR
+    data_dir: str = ""
+    """Empty for `~/t2t_data`."""
+    is_data_of_run: bool = False
+    """Whether `data_dir` is where the run in `output_dir` remembers its data, and was not named by the user."""
     tmp_dir: str = ""
     """Raw files and downloads; empty for a folder under `data_dir`."""
     output_dir: str = ""
@@ -41,7 +44,7 @@ class Request:
     @property
     def data_folder(self) -> Path:
         """Where generated data of all problems lies."""
-        return Path(self.data_dir).expanduser()
+        return Path(self.data_dir or DEFAULT_DATA_DIR).expanduser()
 
     @property
     def tmp_folder(self) -> Path:

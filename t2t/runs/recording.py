@@ -61,6 +61,7 @@ def record_of(resolved: Resolved, data: Sequence[OpenData], warm_start: dict[str
         problem_options=of_all({one.problem.name: one.problem.options.changed() for one in data}),
         spec=spec_of(data),
         data_fingerprint=fingerprint_of(data),
+        data_dir=str(request.data_folder.resolve()),
         vocabularies=describe_encoders(encoders_of(data)),
         plugins=[plugin.to_dict() for plugin in resolved.plugins],
         warm_start=warm_start,

@@ -9,11 +9,12 @@ from t2t.run_dir import RunDir
 from t2t.runs.names import Request
 
 
-def remembered(request: Request) -> Request:
+def remembered(request: Request, reads_data: bool = True) -> Request:
     """Returns a request whose names that were not given are those of the run in its output directory, if one is there.
 
     Where the hparams set is not named, the run's own overrides hold, those of the request over them, and its number of
-    updates; where the problem is not named, the run's own options hold in the same way.
+    updates; where the problem is not named, the run's own options hold in the same way. Where `data_dir` is not named,
+    it is where the run's data was, if that is only read: a run directory decides nowhere what is written.
     """
     if not request.output_dir or not RunDir.exists(request.output_folder):
         return request
@@ -25,6 +26,8 @@ def remembered(request: Request) -> Request:
         changes["overrides"] = merge_overrides(record.overrides, request.overrides)
         if request.train_steps is None and "train_steps" not in assigned_names(request.overrides):
             changes["train_steps"] = record.hparams["train"]["train_steps"]
+    if reads_data and not request.data_dir and record.data_dir:
+        changes |= {"data_dir": record.data_dir, "is_data_of_run": True}
     if "problem" in changes:
         changes["problem_options"] = {**record.problem_options, **request.problem_options}
     return dataclasses.replace(request, **changes)

@@ -16,6 +16,7 @@ def folder(tmp_path):
     record = RunRecord(
         problem="translate_ende_numbers", model="transformer", hparams_set="transformer_tiny",
         overrides="num_heads=2,batch_size=100", hparams=hparams.to_dict(), problem_options={"vocab_kind": "byte"},
+        data_dir="/data/of/the/run",
         spec=ProblemSpec(name="translate_ende_numbers"),
     )  # fmt: skip
     return str(RunDir.create(tmp_path / "run", record, {}).path)
@@ -40,6 +41,15 @@ def test_what_is_given_stands_over_what_is_remembered(folder):
 def test_updates_given_as_an_hparam_stand_over_those_remembered(folder):
     request = remembered(Request(problem="", output_dir=folder, overrides="train_steps=90"))
     assert resolve(request).hparams.train_steps == 90
+
+
+def test_data_lies_where_it_was_unless_it_is_named_or_made(folder):
+    request = remembered(Request(problem="", output_dir=folder))
+    assert (str(request.data_folder), request.is_data_of_run) == ("/data/of/the/run", True)
+    named = remembered(Request(problem="", output_dir=folder, data_dir="/other"))
+    assert (str(named.data_folder), named.is_data_of_run) == ("/other", False)
+    made = remembered(Request(problem="", output_dir=folder), reads_data=False)
+    assert (made.data_dir, made.is_data_of_run) == ("", False)
 
 
 def test_a_set_that_is_named_brings_no_old_overrides(folder):

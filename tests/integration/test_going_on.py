@@ -1,0 +1,58 @@
+"""`t2t-trainer --output_dir=run` alone goes on with the run that is there, from the data that it was trained from."""
+
+import json
+import shutil
+
+import pytest
+
+from t2t.cli import decoder, trainer
+from t2t.run_dir import RunDir
+from tests.builders import edited
+
+
+@pytest.fixture
+def run(tiny_run, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))  # where data lies that nobody named
+    return shutil.copytree(tiny_run.output_dir, tmp_path / "run")
+
+
+def go_on(run, *flags):
+    return trainer.main(["t2t-trainer", f"--output_dir={run}", "--worker_cpu=1", "--local_eval_frequency=20", *flags])
+
+
+def test_the_run_knows_where_its_data_is(run, tiny_run, capsys):
+    assert RunDir.open(run).record.data_dir == str(tiny_run.data_dir)
+    assert go_on(run, "--train_steps=41") == 0
+    assert json.loads((run / "checkpoints/latest.json").read_text())["step"] == 41
+    assert "resuming" in capsys.readouterr().err
+
+
+def test_data_that_has_moved_is_asked_for_and_its_new_place_remembered(run, tiny_run, tmp_path, capsys):
+    with edited(run / "run.json") as record:
+        record["data_dir"] = str(tmp_path / "old")
+    assert go_on(run) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"t2t-trainer: error: no data of text2text_files in {tmp_path}/old, where it was when the run in {run} was "
+        "trained; name its new place with --data_dir"
+    )
+    assert go_on(run, f"--data_dir={tiny_run.data_dir}") == 0
+    assert RunDir.open(run).record.data_dir == str(tiny_run.data_dir)
+    assert go_on(run, "--dry_run") == 0
+
+
+def test_data_is_generated_where_flags_say_and_not_the_record(run, tmp_path):
+    with edited(run / "run.json") as record:
+        record["data_dir"] = str(tmp_path / "of a stranger")
+    assert go_on(run, "--generate_data", "--dry_run") == 0
+    assert not (tmp_path / "of a stranger").exists()
+    assert (tmp_path / "home/t2t_data/text2text_files/manifest.json").exists()
+
+
+def test_decoding_does_not_look_there(run, tmp_path, capsys):
+    with edited(run / "run.json") as record:
+        record["data_dir"] = str(tmp_path / "gone")
+    (tmp_path / "in").write_text("1 2 3\n")
+    assert decoder.main(["t2t-decoder", f"--output_dir={run}", f"--decode_from_file={tmp_path / 'in'}"]) == 0
+    flags = [f"--output_dir={run}", "--decode_split=dev", f"--decode_to_file={tmp_path / 'out'}"]
+    assert decoder.main(["t2t-decoder", *flags]) == 2
+    assert f"no data of text2text_files in {tmp_path}/home/t2t_data; make it with" in capsys.readouterr().err
