@@ -14,6 +14,7 @@ CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
 NOTEBOOK = ["nbclient>=0.10", "nbformat>=5.10", "ipykernel>=6.29"]
 TEST = ["pytest>=8", "pytest-timeout>=2.4", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5", "httpx2", *NOTEBOOK]
 DOCS = ["sphinx>=9,<10", "myst-nb>=1.4", "furo>=2025.12"]
+AUDIO = ["soundfile>=0.13", "soxr>=0.5"]
 ALGEBRA = ["sympy>=1.13,<2"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
 
@@ -36,6 +37,7 @@ setup(
         "importlib_resources>=6",  # tensorflow-datasets imports it without requiring it
         "ml_dtypes>=0.5.1",
         "numpy>=1.26",
+        "pillow>=10",
         "rapidfuzz>=3.10",
         "sacrebleu>=2.5,<3",
         "sacremoses>=0.1.1",
@@ -47,12 +49,13 @@ setup(
     extras_require={
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
         "algebra": ALGEBRA,
+        "audio": AUDIO,
         "serve": SERVE,
         "browser": ["playwright>=1.50"],
         "ctranslate2": CTRANSLATE2,
         "onnx": ONNX,
         "docs": DOCS,
-        "test": [*TEST, *ALGEBRA, *SERVE, *CTRANSLATE2, *ONNX],
+        "test": [*TEST, *ALGEBRA, *AUDIO, *SERVE, *CTRANSLATE2, *ONNX],
     },
     entry_points={
         "console_scripts": [

@@ -62,6 +62,22 @@ def memory_errors_as_machine_errors(what: str, cure: str) -> Iterator[None]:
         raise
 
 
+@contextlib.contextmanager
+def needs_extra(extra: str, need: str) -> Iterator[None]:
+    """Context in which optional packages are imported; one that is not installed is a UserError.
+
+    Args:
+        extra: the extra of this project that installs the packages.
+        need: what needs them, e.g. a flag or a problem.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise UserError(
+            f"{need}: the package {error.name} is not installed; pip install 't2t-keras[{extra}]'"
+        ) from None
+
+
 def shapes_of(batch: dict) -> str:
     """Returns what kind of batch it is, for a message: `a batch of inputs (64, 20), targets (64, 22)`."""
     return "a batch of " + ", ".join(f"{name} {array.shape}" for name, array in batch.items())

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from t2t.constants import DEV, INPUTS, TARGETS, TRAIN
-from t2t.errors import UserError
+from t2t.errors import needs_extra
 from t2t.problems.base import Sample, Source
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
@@ -209,8 +209,6 @@ class AlgorithmicCalculusIntegrate(SymbolicProblem):
 
 
 def _sympy(problem: str) -> Any:
-    try:
+    with needs_extra("algebra", problem):
         import sympy
-    except ImportError:
-        raise UserError(f"{problem}: SymPy is needed and not installed; pip install 't2t[algebra]'") from None
     return sympy

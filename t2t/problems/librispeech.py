@@ -8,8 +8,8 @@ One instance:
 clean ones alone, `librispeech_clean_small` learns from the first 100 hours. The few training examples of more than 20
 seconds are dropped. An hour takes 230 MB as it is stored.
 Source: Panayotov et al. 2015, "LibriSpeech: An ASR corpus based on public domain audio books",
-https://www.openslr.org/12; its own folder, whose FLAC files need the program `ffmpeg` (WAV files of the same names do
-not), or TensorFlow Datasets (`librispeech`). Licence: CC BY 4.0.
+https://www.openslr.org/12; its own folder (WAV files of the same names will do), or TensorFlow Datasets
+(`librispeech`). Licence: CC BY 4.0.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,8 +5,8 @@ One instance of `speech_files`, of a file with a path, a TAB and a transcript on
     targets  turn the lights off
 
 `speech_classify_files` has a class in place of the transcript. Paths are relative to the folder of the file that names
-them. WAV files are read by Python itself, all others through the program `ffmpeg`; channels are averaged, other rates
-resampled to 16 kHz. What the recordings hold is not remembered with the data, only the lists of them. Source and
+them. WAV, FLAC, Ogg and MP3 files can be read, with the extra `audio`; channels are averaged, other rates resampled to
+16 kHz. What the recordings hold is not remembered with the data, only the lists of them. Source and
 licence are those of the user's files.
 """
 

@@ -85,5 +85,7 @@ def test_every_symbol_is_in_the_vocabulary(few, name):
 
 def test_without_sympy_the_package_is_named(drawn, monkeypatch):
     monkeypatch.setitem(sys.modules, "sympy", None)
-    with pytest.raises(UserError, match=r"algorithmic_algebra_simplify: SymPy is needed.*t2t\[algebra\]"):
+    with pytest.raises(
+        UserError, match=r"algorithmic_algebra_simplify: the package sympy is not installed; .*\[algebra\]"
+    ):
         drawn("algorithmic_algebra_simplify", "train")

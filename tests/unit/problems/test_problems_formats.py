@@ -5,12 +5,14 @@ import io
 import os
 import pickle
 import struct
+import sys
 import tarfile
 import wave
 import zipfile
 
 import numpy as np
 import pytest
+import soundfile
 
 from t2t.errors import UserError
 from t2t.problems.formats import cifar
@@ -136,7 +138,7 @@ def test_resizing_is_tensorflows(size):
 
     image = np.random.default_rng(1).integers(0, 256, (20, 31, 3), np.uint8)
     expected = tf.image.resize(image, size, method="bilinear", antialias=True).numpy()
-    np.testing.assert_allclose(resized(image, *size), expected, atol=0.51)
+    np.testing.assert_allclose(resized(image, *size), expected, atol=1.01)  # rounded once for each side
 
 
 def test_cropping_keeps_the_middle():
@@ -180,28 +182,20 @@ def test_sound_that_cannot_be_read_is_named(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="there is no such sound file"):
         read_audio(tmp_path / "a.wav")
     (tmp_path / "a.wav").write_bytes(b"RIFF")
-    with pytest.raises(UserError, match=r"a.wav: cannot be read as a WAV file \(.+\); it must hold plain PCM"):
+    with pytest.raises(UserError, match=r"a.wav: cannot be read as sound \(.+\); WAV, FLAC, Ogg and MP3 files can"):
         read_audio(tmp_path / "a.wav")
-    (tmp_path / "a.flac").write_bytes(b"fLaC")
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(UserError, match=r"a.flac: only WAV files can be read without the program ffmpeg"):
-        read_audio(tmp_path / "a.flac")
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    with pytest.raises(UserError, match=r"reading sound files: the package soundfile is not installed; pip install"):
+        read_audio(tmp_path / "a.wav")
 
 
-def test_other_sound_goes_through_ffmpeg(tmp_path, monkeypatch):
-    """A stand-in for the program that notes what it is asked and writes two samples."""
-    program = tmp_path / "ffmpeg"
-    program.write_text('#!/bin/sh\nprintf "%s " "$@" > "${0%/*}/asked"\nprintf "\\000\\100\\000\\300"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    (tmp_path / "a.mp3").write_bytes(b"")
-    waveform, rate = read_audio(tmp_path / "a.mp3")
-    assert (waveform.tolist(), rate) == ([0.5, -0.5], 16_000)
-    asked = (tmp_path / "asked").read_text()
-    assert f"-i file:{tmp_path}/a.mp3 -f s16le -ac 1 -ar 16000 -" in asked
-    program.write_text("#!/bin/sh\necho no sound >&2; exit 1\n")
-    with pytest.raises(UserError, match=r"a.mp3: ffmpeg cannot read it \(no sound\); check the file"):
-        read_audio(tmp_path / "a.mp3")
+@pytest.mark.parametrize("kind", ["flac", "ogg", "mp3"])
+def test_compressed_sound_is_read(kind, tmp_path):
+    tone = 0.5 * np.sin(2 * np.pi * 440 * np.arange(8000) / 16_000).astype(np.float32)
+    soundfile.write(tmp_path / f"a.{kind}", tone, 16_000)
+    waveform, rate = read_audio(tmp_path / f"a.{kind}")
+    assert rate == 16_000
+    np.testing.assert_allclose(waveform[2000:6000], tone[2000:6000], atol=1e-4 if kind == "flac" else 0.05)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +219,7 @@ def test_resampling_keeps_a_tone_and_drops_what_does_not_fit(rate, wanted):
 
 def test_resampling_keeps_a_constant_and_its_own_rate():
     ones = np.ones(1000, np.float32)
-    np.testing.assert_allclose(resampled(ones, 44100, 16000)[50:-50], 1, atol=1e-5)
+    np.testing.assert_allclose(resampled(ones, 44100, 16000)[150:-150], 1, atol=1e-4)
     assert resampled(ones, 16000, 16000) is ones
     assert len(resampled(ones[:0], 8000, 16000)) == 0
     assert len(resampled(ones[:1], 44100, 16000)) == 1
