@@ -49,6 +49,31 @@ def test_an_example_above_the_budget_makes_a_batch_alone():
     assert [b.indices.tolist() for b in batches] == [[6], [5], [7]]
 
 
+@pytest.mark.parametrize(
+    ("batch_size", "rows"),
+    [
+        (13, [3, 1]),
+        (12, [3, 1]),  # 3 x 4 = 12 fits
+        (11, [2, 2]),
+        (8, [2, 2]),
+        (7, [1, 1, 1, 1]),
+        (16, [4]),
+        (15, [3, 1]),
+    ],
+)
+def test_a_batch_may_be_as_large_as_its_budget_and_no_larger(batch_size, rows):
+    batches = cut(np.arange(4), {"targets": np.array([4, 4, 4, 4])}, batch_size, Ladder(4, 1.0))
+    assert [len(batch.indices) for batch in batches] == rows
+
+
+def test_the_longer_side_counts():
+    # widths 3, 3, 5: two rows of 3 are 6; with the third, three rows of 5 are 15
+    lengths = {"inputs": np.array([1, 3, 5]), "targets": np.array([3, 3, 3])}
+    for batch_size, rows in ((14, [2, 1]), (15, [3]), (6, [2, 1]), (5, [1, 1, 1])):
+        batches = cut(np.arange(3), lengths, batch_size, Ladder(5, 1.0))
+        assert [len(batch.indices) for batch in batches] == rows
+
+
 def test_indices_are_those_given():
     (batch,) = cut(np.array([40, 30]), {"targets": np.array([2, 1])}, 100, Ladder(2, 1.0))
     assert batch.indices.tolist() == [30, 40]
@@ -66,6 +91,11 @@ def test_ladder_by_hand():
     # At least one more each: 8, 9, 10, then 11 (10 * 1.1), 12 (12.1).
     assert Ladder(12, 1.1).rungs.tolist() == [8, 9, 10, 11, 12]
     assert Ladder(5, 1.1).rungs.tolist() == [5]
+    assert Ladder(8, 1.5).rungs.tolist() == [8]
+    assert Ladder(9, 1.5).rungs.tolist() == [8, 9]
+    # A rung that is the longest stands there once.
+    assert Ladder(12, 1.5).rungs.tolist() == [8, 12]
+    assert Ladder(0, 1.0).rungs.tolist() == Ladder(1, 1.0).rungs.tolist() == Ladder(0, 1.1).rungs.tolist() == [1]
     assert Ladder(4, 1.0).rungs.tolist() == [1, 2, 3, 4]
     assert Ladder(50, 1.5).round_up(np.array([1, 8, 9, 41, 50])).tolist() == [8, 8, 12, 50, 50]
 

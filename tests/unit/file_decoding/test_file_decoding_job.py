@@ -2,6 +2,7 @@
 
 import functools
 import io
+import itertools
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from t2t.errors import UserError
 from t2t.file_decoding.job import Job, decode_file
-from t2t.file_decoding.report import Report
+from t2t.file_decoding.report import LineCount, Report
 from t2t.progress import Progress
 
 TEXT = "".join(f"line {n}\n" if n % 7 else "  \n" for n in range(1, 41))
@@ -56,6 +57,48 @@ def test_empty_lines_are_not_asked_about(job, reverser):
     decode_file(reverser, job())
     assert len(reverser.asked) == 40 - 5
     assert all(text.strip() for text in reverser.asked)
+
+
+BLANK = ["", " ", "\t", " \t ", "\u00a0", "\u3000", "\u2003\u2028", "\x0b\x0c", "\x1c\x85"]
+NOT_BLANK = [".", " . ", "\u200b", "\ufffd", "\u2800", "\x01"]
+"""Letters without ink, zero-width spaces and control characters are no white space."""
+
+
+@pytest.mark.parametrize(
+    ("options", "blank"),
+    [
+        ({}, ""),
+        ({"n_best": 3}, ""),
+        ({"output_format": "tsv"}, "\t0.000000\t0.000000"),
+        ({"output_format": "tsv", "n_best": 2}, "\t0.000000\t0.000000\t\t\t"),
+        ({"output_format": "jsonl"}, '{"line": LINE, "hypotheses": [{"text": "", "score": 0.0, "log_prob": 0.0}]}'),
+    ],
+)
+def test_a_blank_line_gives_a_blank_output_and_nothing_else_does(job, out, tmp_path, reverser, options, blank):
+    lines = [text for pair in itertools.zip_longest(BLANK, NOT_BLANK) for text in pair if text is not None]
+    (tmp_path / "in").write_bytes("".join(f"{line}\n" for line in lines).encode())
+    decode_file(reverser, job(**options))
+    assert reverser.asked == NOT_BLANK
+    written = out.read_bytes().decode().split("\n")[:-1]
+    assert len(written) == len(lines)
+    for number, (line, text) in enumerate(zip(written, lines, strict=True), start=1):
+        assert (line == blank.replace("LINE", str(number))) == (text in BLANK), repr(text)
+
+
+def test_an_input_of_exactly_the_longest_is_not_cut(job, out, tmp_path, reverser_class):
+    (tmp_path / "in").write_text("12345\n123456\n1234567\n")
+    report = decode_file(reverser_class(longest_input=6), job())
+    assert out.read_text() == "54321@0\n654321@1\n654321@2\n"
+    assert (report.cut.count, report.cut.first) == (1, [3])
+
+
+def test_the_first_ten_lines_are_named_and_more_are_said_to_follow():
+    count = LineCount()
+    for number in range(1, 11):
+        count.note(number)
+    assert str(count) == "10 lines (number 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)"
+    count.note(11)
+    assert str(count) == "11 lines (number 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...)"
 
 
 def test_a_language_model_is_asked_to_begin_with_nothing(job, out, reverser_class):

@@ -69,6 +69,13 @@ def test_what_is_too_long_is_cut_or_not_scored_and_counted(job, out, tmp_path, r
     ]
 
 
+def test_what_is_exactly_the_longest_is_scored_whole(job, out, tmp_path, reverser_class):
+    (tmp_path / "in").write_text("123456\tab\n1234567\tab\na\t123456\na\t1234567\n")
+    report = score_file(reverser_class(longest_input=6), job())
+    assert out.read_text() == "-6002.000000\n-6002.000000\n-1006.000000\nnan\n"
+    assert (report.cut.first, report.unscored.first) == ([2], [4])
+
+
 def test_interrupted_and_gone_on_is_undisturbed(job, out, tmp_path, reverser_class, caplog):
     caplog.set_level("INFO", logger="t2t")
     (tmp_path / "in").write_text(TEXT + "a\t" + "too long " * 6 + "\na\tbreak\n")

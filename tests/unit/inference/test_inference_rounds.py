@@ -1,0 +1,47 @@
+"""Which batches go on together after a round: as many as fit, and no more."""
+
+import numpy as np
+import pytest
+
+from t2t.inference import rounds
+from t2t.inference.batch_search import Batch
+from t2t.inference.rounds import Rounds
+
+
+class TwoRounds:
+    """A search in which nothing is found in the first round and everything in the second."""
+
+    def __init__(self):
+        self.second = []
+        """Numbers of the rows of each batch of the second round."""
+
+    def begin(self, numbers, rows, places):
+        return Batch(numbers, 0, None)
+
+    def go_on(self, batch):
+        if batch.tokens == 0:
+            return [], batch._replace(tokens=1)
+        self.second.append(batch.numbers.tolist())
+        return [(batch.numbers, None)], None
+
+
+@pytest.mark.parametrize(
+    ("weight", "most", "second"),
+    [
+        (2, 8, [[0, 1, 2, 3], [4]]),  # 4 x 2 = 8 fits, 5 x 2 does not
+        (2, 7, [[0, 1, 2], [3, 4]]),
+        (2, 10, [[0, 1, 2, 3, 4]]),
+        (3, 8, [[0, 1], [2, 3], [4]]),
+        (9, 8, [[0], [1], [2], [3], [4]]),  # one that does not fit at all goes alone
+    ],
+)
+def test_batches_go_together_as_far_as_they_fit(monkeypatch, weight, most, second):
+    monkeypatch.setattr(rounds, "workers", lambda: 1)
+    monkeypatch.setattr(
+        rounds, "together", lambda batches: Batch(np.concatenate([one.numbers for one in batches]), 1, None)
+    )
+    search = TwoRounds()
+    batches = [(np.array([number]), np.array([[7]])) for number in range(5)]
+    found = list(Rounds(search, np.full(5, weight), most).run(batches, np.arange(5)))
+    assert sorted(number for numbers, _ in found for number in numbers.tolist()) == list(range(5))
+    assert sorted(search.second) == second

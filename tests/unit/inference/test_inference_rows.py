@@ -1,0 +1,93 @@
+"""Where rows are cut, what they count in a batch, and how many go together: each border by hand."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from t2t.constants import EOS_ID
+from t2t.features import FeatureKind
+from t2t.hparams.sections import DecodeHParams
+from t2t.inference.rows import batches_of, cut_rows, longest_taken, padded, said_of_longest, weights_of
+
+
+def model(positions=None, has_inputs=True, max_length=256):
+    inputs = SimpleNamespace(kind=FeatureKind.TOKENS) if has_inputs else None
+    return SimpleNamespace(
+        spec=SimpleNamespace(inputs=inputs),
+        longest_sequence=positions,
+        hparams=SimpleNamespace(max_length=max_length),
+    )
+
+
+FOUR = DecodeHParams(max_input_length=4)
+
+
+@pytest.mark.parametrize(("length", "kept"), [(0, 0), (2, 2), (3, 3), (4, 3), (5, 3)])
+def test_an_input_is_cut_where_no_room_is_left_for_its_end(caplog, length, kept):
+    ids = list(range(10, 10 + length))
+    assert cut_rows(model(), [ids], FOUR) == [[*ids[:kept], EOS_ID]]
+    said = "1 of 1 inputs were cut to the 4 ids that max_input_length allows, end of sequence included"
+    assert caplog.messages == ([said] if length > 3 else [])
+
+
+def test_only_rows_that_lose_something_are_counted(caplog):
+    cut_rows(model(), [[7] * length for length in (3, 4, 2, 5)], FOUR)
+    assert caplog.messages[0].startswith("2 of 4 inputs were cut to ")
+
+
+def test_a_beginning_of_an_output_does_not_end_and_leaves_room_for_an_id():
+    assert cut_rows(model(has_inputs=False), [[7, 8, 9], [6, 7, 8, 9]], FOUR) == [[7, 8, 9], [6, 7, 8]]
+
+
+@pytest.mark.parametrize(
+    ("positions", "asked", "max_length", "longest"),
+    [
+        (None, 0, 256, 1024),
+        (None, 0, 1024, 1024),
+        (None, 0, 1025, 1025),
+        (None, 4, 256, 4),
+        (5, 4, 256, 4),
+        (4, 5, 256, 4),
+        (4, 4, 256, 4),
+        (2000, 0, 256, 1024),
+    ],
+)
+def test_the_longest_is_the_smaller_of_what_the_model_and_the_user_allow(positions, asked, max_length, longest):
+    hparams = DecodeHParams(max_input_length=asked)
+    assert longest_taken(model(positions, max_length=max_length), hparams) == longest
+
+
+@pytest.mark.parametrize(
+    ("positions", "said"), [(4, "the model has positions for"), (5, "max_input_length allows"), (None, "max_input_len")]
+)
+def test_what_has_set_the_longest_is_said(positions, said):
+    assert said_of_longest(model(positions), FOUR).startswith(f"the 4 ids that {said}")
+
+
+@pytest.mark.parametrize(
+    ("length", "extra_length", "weight"),
+    [(0, 0, 1), (1, 0, 1), (5, 0, 5), (2, 14, 2), (2, 21, 2), (2, 22, 3), (0, 15, 1), (0, 16, 2)],
+)
+def test_a_row_counts_as_its_ids_or_an_eighth_of_its_outputs(length, extra_length, weight):
+    assert weights_of([[7] * length], extra_length).tolist() == [weight]
+
+
+@pytest.mark.parametrize(
+    ("most", "batches"),
+    [(9, [[0, 1, 2]]), (8, [[2], [0, 1]]), (6, [[2], [0, 1]]), (5, [[2], [1], [0]]), (0, [[2], [1], [0]])],
+)
+def test_a_batch_is_as_large_as_it_may_be_and_the_longest_comes_first(most, batches):
+    rows = [[7] * 3, [8] * 3, [9] * 3]
+    found = batches_of(rows, weights_of(rows), most)
+    assert [numbers.tolist() for numbers, _ in found] == batches
+    for numbers, ids in found:
+        assert ids.tolist() == [rows[number] for number in numbers]
+
+
+def test_rows_are_padded_to_the_longest_and_never_to_nothing():
+    assert padded([[7], [8, 9], []]).tolist() == [[7, 0], [8, 9], [0, 0]]
+    assert padded([[]]).tolist() == [[0]]
+    assert padded([]).shape == (0, 1)
+    arrays = padded([np.ones((2, 3), np.float32), np.ones((1, 3), np.float32)])
+    assert (arrays.shape, arrays.dtype, arrays.sum()) == ((2, 2, 3), np.float32, 9)
