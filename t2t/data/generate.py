@@ -25,13 +25,12 @@ from t2t.data.manifest import (
     ColumnTotals,
     Manifest,
     SplitRecord,
-    check_matches,
     read_manifest,
-    settings_of,
     write_manifest,
 )
 from t2t.data.progress import ReadingProgress
 from t2t.data.raw_files import check_raw_files, describe_raw_files
+from t2t.data.settings import check_matches, declared_by, settings_of
 from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES, ShardWriter
 from t2t.data.tally import WORTH_A_WARNING, SplitTally, unknown_shares
 from t2t.data.texts import TextsWriter
@@ -190,6 +189,7 @@ def _counts(manifest: Manifest) -> str:
 
 def _generate_into(job: _Job) -> Manifest:
     problem = job.problem
+    settings = {"settings": settings_of(problem), "declared": declared_by(problem)}  # before its code changes any
     raw_files = describe_raw_files(problem.raw_files(job.tmp_dir))
     encoders = problem.build_encoders(job.source("vocabulary"))
     records = save_encoders(job.folder, encoders)
@@ -202,7 +202,7 @@ def _generate_into(job: _Job) -> Manifest:
     splits = {split: _generate_split(job, split, spec, vocabularies) for split in order}
     manifest = Manifest(
         problem=problem.data_name,
-        settings=settings_of(problem),
+        **settings,
         options=problem.options.changed(),
         seed=job.seed,
         raw_files=raw_files,

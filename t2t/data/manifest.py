@@ -1,16 +1,14 @@
 """The manifest: what generated data says of itself. A folder without a valid one is not data."""
 
 import dataclasses
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 from t2t.atomic import os_errors_as_machine_errors, write_atomically
-from t2t.data.raw_files import RawFile, holds_the_same
+from t2t.data.raw_files import RawFile
 from t2t.errors import UserError, one_line
 from t2t.features import ProblemSpec
-from t2t.problems.base import Problem
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import VocabularyFile, read_encoders
 from t2t.trust import check_types, file_entry, read_sealed, sealed
@@ -19,12 +17,6 @@ MANIFEST_NAME = "manifest.json"
 
 FORMAT = 1
 """Version of the layout of the files; newer ones are refused."""
-
-_DECLARED = (
-    "vocab_kind", "vocab_size", "vocabulary", "shared_vocabulary", "class_labels", "max_length", "max_audio_seconds",
-    "sample_rate", "image_shape", "image_fit",
-)  # fmt: skip
-"""Attributes of a problem on which its data depends."""
 
 ANEW = "delete that folder and run t2t-datagen again"
 """What to do about generated data that is not what was written."""
@@ -91,6 +83,8 @@ class Manifest:
     problem: str
     settings: dict[str, Any]
     """What the problem declares and what its user set; see `settings_of`."""
+    declared: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """What else the problem declares, see `declared_by`; empty in data of the first versions."""
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
     """What its user set alone."""
     seed: int
@@ -115,9 +109,7 @@ class Manifest:
             "splits": {name: _plain_split(split) for name, split in self.splits.items()},
             "raw_files": {name: dataclasses.asdict(file) for name, file in self.raw_files.items()},
         }
-        if not self.raw_files:
-            del plain["raw_files"]
-        return plain
+        return {name: value for name, value in plain.items() if value or name not in ("raw_files", "declared")}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> "Manifest":
@@ -232,67 +224,3 @@ def load_encoders(folder: Path, manifest: Manifest) -> dict[str, TextEncoder]:
         UserError: a file is missing, or is not the vocabulary that the data was made with.
     """
     return read_encoders(folder, manifest.vocabularies, ANEW)
-
-
-def settings_of(problem: Problem) -> dict[str, Any]:
-    """Returns, as plain JSON, what decides a problem's data: its declarations and the options a user set."""
-    declared = {name: _brief(getattr(problem, name)) for name in _DECLARED if hasattr(problem, name)}
-    return json.loads(json.dumps(declared | problem.options.changed(), default=str))
-
-
-def _brief(value: Any) -> Any:
-    """Stands in for a long list by its digest."""
-    if not isinstance(value, (tuple, list)) or len(value) <= 20:
-        return value
-    digest = hashlib.sha256(json.dumps(value, default=str).encode()).hexdigest()
-    return f"{len(value)} entries, sha256 {digest[:16]}"
-
-
-def check_matches(
-    manifest: Manifest, folder: Path, problem: Problem, seed: int | None = None, is_known: bool = False
-) -> None:
-    """Refuses data that another problem, vocabulary, option or seed made.
-
-    An option that is a file may name another one that holds the same: files can move.
-
-    Args:
-        manifest: what the folder holds.
-        folder: for the message.
-        problem: what is asked for; a variant (`_rev`, `_copy`) matches the data of its base.
-        seed: of the generator; None where any will do.
-        is_known: the data are known to be those that are wanted, so that files need not be there any more.
-
-    Raises:
-        UserError: something differs; the message says what, asked and found.
-    """
-    asked = settings_of(problem) | {"problem": problem.data_name}
-    found = manifest.settings | {"problem": manifest.problem}
-    if seed is not None:
-        asked["seed"], found["seed"] = seed, manifest.seed
-    files = problem.options.file_names()
-    differing = [key for key in sorted(asked | found) if asked.get(key) != found.get(key)]
-    wrong = [
-        key
-        for key in differing
-        if key not in files or not _has_moved(manifest, asked.get(key), found.get(key), is_known)
-    ]
-    if wrong:
-        listed = "; ".join(f"{key}: asked {_shown(asked, key)}, found {_shown(found, key)}" for key in wrong)
-        hint = "; a file may lie elsewhere, but must hold the same" if set(wrong) & set(files) else ""
-        raise UserError(
-            f"{folder} holds data made otherwise than asked ({listed}{hint}); "
-            f"choose another --data_dir, delete that folder, or ask for what it holds"
-        )
-
-
-def _has_moved(manifest: Manifest, asked: str | None, found: str | None, is_known: bool) -> bool:
-    """Returns whether the path that is asked for is of the file that lay elsewhere when data was made from it."""
-    if not (asked and found):
-        return False
-    if not Path(asked).is_file():
-        return is_known
-    return any(file.path == found and holds_the_same(Path(asked), file) for file in manifest.raw_files.values())
-
-
-def _shown(settings: dict[str, Any], key: str) -> str:
-    return repr(settings[key]) if key in settings else "none"

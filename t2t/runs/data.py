@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 
 from t2t.constants import DATA_SEED
 from t2t.data.generate import data_folder, generate
-from t2t.data.manifest import MANIFEST_NAME, Manifest, check_matches, load_encoders, read_manifest
+from t2t.data.manifest import MANIFEST_NAME, Manifest, load_encoders, read_manifest
 from t2t.data.reader import SplitReader
+from t2t.data.settings import check_matches
 from t2t.errors import UserError
 from t2t.problems.base import Problem
 from t2t.runs.names import Request, parts_of, problem_named
@@ -111,8 +112,12 @@ def _with_its_files(request: Request, problem: Problem, manifest: Manifest) -> P
 
 
 def _fingerprints(manifest: Manifest, file_names: tuple[str, ...]) -> tuple[str, str]:
-    """Returns the sha256 of what the data is, without and with the paths of files that it was made from."""
-    former = dataclasses.replace(manifest, written_by="", raw_files={})
+    """Returns the sha256 of what the data is, without and with the paths of files that it was made from.
+
+    What the first versions did not remember is left out, so that runs know their data, made again by this one.
+    """
+    splits = {name: dataclasses.replace(split, unknown={}) for name, split in manifest.splits.items()}
+    former = dataclasses.replace(manifest, written_by="", raw_files={}, declared={}, splits=splits)
     without = {
         part: {name: value for name, value in getattr(former, part).items() if name not in file_names}
         for part in ("settings", "options")

@@ -3,7 +3,8 @@ import shutil
 
 import pytest
 
-from t2t.data.manifest import FORMAT, Manifest, check_matches, load_encoders, read_manifest, settings_of
+from t2t.data.manifest import FORMAT, Manifest, load_encoders, read_manifest
+from t2t.data.settings import check_matches, declared_by, settings_of
 from t2t.errors import UserError
 from tests.builders import edited
 
@@ -115,3 +116,73 @@ def test_another_word_list_is_another_setting(digits_class):
     assert settings["vocabulary"].startswith("50 entries, sha256 ")
     problem.vocabulary = tuple(str(n) for n in range(1, 51))
     assert settings_of(problem) != settings
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"splits": ("train", "dev", "test")}, r"splits: asked \['train', 'dev', 'test'\], found \['train', 'dev'\]"),
+        ({"sizes": {"train": 5, "dev": 30}}, r"sizes: asked {'train': 5, 'dev': 30}, found {'train': 200, 'dev': 30}"),
+        ({"vocab_sample_bytes": 7}, "vocab_sample_bytes: asked 7, found 40000000"),
+        (
+            {"sizes": {str(n): n for n in range(99)}},
+            "sizes: asked '99 entries, sha256 [0-9a-f]{16}', found {'train': 200, 'dev': 30}",
+        ),
+    ],
+)
+def test_whatever_a_problem_declares_decides_its_data(digits_folder, digits_class, change, message):
+    problem = digits_class()
+    for name, value in change.items():
+        setattr(problem, name, value)
+    manifest = read_manifest(digits_folder)
+    with pytest.raises(UserError, match=rf"made otherwise than asked \({message}\); choose another --data_dir"):
+        check_matches(manifest, digits_folder, problem)
+    check_matches(manifest, digits_folder, problem, is_known=True)  # a run's own data is what it was trained from
+
+
+def test_what_is_not_of_the_data_may_change(digits_folder, digits_class):
+    problem = digits_class()
+    problem.metrics, problem.chunk_size, problem.finishes = ("accuracy",), 3, True
+    problem.made_of = object()
+    check_matches(read_manifest(digits_folder), digits_folder, problem)
+
+
+def test_a_setting_that_one_side_does_not_know_tells_nothing(folder, digits_class):
+    with edited(folder / "manifest.json") as plain:
+        del plain["declared"]["sizes"]
+    problem = digits_class()
+    problem.sizes, problem.news = {"train": 1, "dev": 1}, 3
+    check_matches(read_manifest(folder), folder, problem)
+
+
+def test_data_of_the_first_versions_loads(folder, digits_class):
+    with edited(folder / "manifest.json") as plain:
+        del plain["declared"]
+    manifest, problem = read_manifest(folder), digits_class()
+    problem.vocab_sample_bytes = 3
+    check_matches(manifest, folder, problem)
+    problem.splits = ("train",)
+    with pytest.raises(UserError, match=r"\(splits: asked \['train'\], found \['train', 'dev'\]\)"):
+        check_matches(manifest, folder, problem)
+
+
+def test_a_language_can_be_given_to_data_without_one(folder, digits_class):
+    problem = digits_class()
+    problem.target_language = "zh"
+    check_matches(read_manifest(folder), folder, problem)
+    with edited(folder / "manifest.json") as plain:
+        plain["declared"]["target_language"] = "ja"
+    with pytest.raises(UserError, match=r"\(target_language: asked 'zh', found 'ja'\)"):
+        check_matches(read_manifest(folder), folder, problem)
+
+
+def test_plain_values_are_declared_and_nothing_else(digits_class):
+    problem = digits_class()
+    problem.sections, problem.kinds = {"dev": range(3), 4: ("a", None)}, {"b", "a"}
+    problem.code, problem.mixed = len, {"a": [len]}
+    declared = declared_by(problem)
+    assert declared["sections"] == {"dev": [0, 1, 2], "4": ["a", None]}
+    assert declared["kinds"] == ["a", "b"]
+    assert declared["text_features"] == ["inputs", "targets"]
+    assert not {"code", "mixed", "name", "metrics", "options", "encoders", "vocab_kind", "data_name"} & set(declared)
+    assert json.loads(json.dumps(declared)) == declared

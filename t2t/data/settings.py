@@ -1,0 +1,145 @@
+"""What decides a problem's data beside chance, and whether data that is there was made by the same."""
+
+import enum
+import hashlib
+import json
+from collections.abc import Mapping, Set
+from pathlib import Path
+from typing import Any
+
+from t2t.data.manifest import Manifest
+from t2t.data.raw_files import holds_the_same
+from t2t.errors import UserError
+from t2t.problems.base import Problem
+
+_DECLARED = (
+    "vocab_kind", "vocab_size", "vocabulary", "shared_vocabulary", "class_labels", "max_length", "max_audio_seconds",
+    "sample_rate", "image_shape", "image_fit",
+)  # fmt: skip
+"""Attributes that data of the first versions remembers already."""
+
+_NOT_OF_DATA = (
+    "name", "options", "encoders", "metrics", "finishes", "chunk_size", "home", "instead", "line_form", "folders",
+    "places",
+)  # fmt: skip
+"""Attributes on which data does not depend: names, what is done with outputs, where raw files are looked for.
+
+Options and vocabularies are remembered by themselves."""
+
+_LANGUAGES = ("source_language", "target_language")
+"""Settings that may be given to data that has none yet: scores go by them."""
+
+_LONGEST = 200
+"""Characters of a setting as JSON; a longer one is known by its digest."""
+
+_NOTHING = object()
+
+
+def settings_of(problem: Problem) -> dict[str, Any]:
+    """Returns, as plain JSON, the options that a user set, and what data of all versions remembers of the problem."""
+    found = {name: _brief(getattr(problem, name)) for name in _DECLARED if hasattr(problem, name)}
+    return json.loads(json.dumps(found | problem.options.changed(), default=str))
+
+
+def declared_by(problem: Problem) -> dict[str, Any]:
+    """Returns, as plain JSON, the other public attributes of a problem that are plain values: sizes, names, languages.
+
+    Its data may depend on each of them but those that are known to be of something else.
+    """
+    cls = type(problem)
+    names = [name for name in dir(problem) if not name.startswith("_") and name not in (*_DECLARED, *_NOT_OF_DATA)]
+    names = [name for name in names if not isinstance(getattr(cls, name, None), property)]
+    found = {name: _plain(getattr(problem, name)) for name in names}
+    return {name: _digest(value) for name, value in found.items() if value is not _NOTHING}
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value as JSON has it; `_NOTHING` for what is no plain value."""
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        found = {str(key): _plain(entry) for key, entry in value.items()}
+        return _NOTHING if _NOTHING in found.values() else found
+    if isinstance(value, list | tuple | range | Set):
+        entries = [_plain(entry) for entry in (sorted(value, key=repr) if isinstance(value, Set) else value)]
+        return _NOTHING if _NOTHING in entries else entries
+    return _NOTHING
+
+
+def _digest(value: Any) -> Any:
+    """Stands in for a long value by its digest."""
+    text = json.dumps(value, sort_keys=True)
+    if len(text) <= _LONGEST:
+        return value
+    return f"{len(value)} {'characters' if isinstance(value, str) else 'entries'}, sha256 {_sha256(text)}"
+
+
+def _brief(value: Any) -> Any:
+    """Stands in for a long list by its digest, as the first versions do."""
+    if not isinstance(value, tuple | list) or len(value) <= 20:
+        return value
+    return f"{len(value)} entries, sha256 {_sha256(json.dumps(value, default=str))}"
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def check_matches(
+    manifest: Manifest, folder: Path, problem: Problem, seed: int | None = None, is_known: bool = False
+) -> None:
+    """Refuses data that another problem, vocabulary, option, setting or seed made.
+
+    An option that is a file may name another one that holds the same: files can move. A setting that data of another
+    version of the code does not know, or that is new to it, tells nothing. A language may be given to data without one.
+
+    Args:
+        manifest: what the folder holds.
+        folder: for the message.
+        problem: what is asked for; a variant (`_rev`, `_copy`) matches the data of its base.
+        seed: of the generator; None where any will do.
+        is_known: the data are known to be those that are wanted, so that files need not be there any more.
+
+    Raises:
+        UserError: something differs; the message says what, asked and found.
+    """
+    asked = settings_of(problem) | {"problem": problem.data_name}
+    found = manifest.settings | {"problem": manifest.problem}
+    if seed is not None:
+        asked["seed"], found["seed"] = seed, manifest.seed
+    if not is_known:
+        declared = declared_by(problem) | {"splits": list(problem.splits)}
+        remembered = manifest.declared | {"splits": list(manifest.splits)}
+        both = declared.keys() & remembered.keys() - found.keys()
+        asked |= {key: declared[key] for key in both}
+        found |= {key: remembered[key] for key in both}
+    files = problem.options.file_names()
+    differing = [key for key in sorted(asked | found) if asked.get(key) != found.get(key)]
+    differing = [key for key in differing if key not in _LANGUAGES or found.get(key)]
+    wrong = [
+        key
+        for key in differing
+        if key not in files or not _has_moved(manifest, asked.get(key), found.get(key), is_known)
+    ]
+    if wrong:
+        listed = "; ".join(f"{key}: asked {_shown(asked, key)}, found {_shown(found, key)}" for key in wrong)
+        hint = "; a file may lie elsewhere, but must hold the same" if set(wrong) & set(files) else ""
+        raise UserError(
+            f"{folder} holds data made otherwise than asked ({listed}{hint}); "
+            f"choose another --data_dir, delete that folder, or ask for what it holds"
+        )
+
+
+def _has_moved(manifest: Manifest, asked: str | None, found: str | None, is_known: bool) -> bool:
+    """Returns whether the path that is asked for is of the file that lay elsewhere when data was made from it."""
+    if not (asked and found):
+        return False
+    if not Path(asked).is_file():
+        return is_known
+    return any(file.path == found and holds_the_same(Path(asked), file) for file in manifest.raw_files.values())
+
+
+def _shown(settings: dict[str, Any], key: str) -> str:
+    return repr(settings[key]) if key in settings else "none"
