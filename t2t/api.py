@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from t2t.constants import DATA_SEED, DEFAULT_DATA_DIR
 from t2t.errors import UserError
+from t2t.paths import local_path
 
 if TYPE_CHECKING:
     import keras
@@ -219,7 +220,7 @@ def export_model(
     from t2t.runs.loading import load as load_run
 
     wanted = Wanted(
-        folder=Path(export_dir).expanduser(),
+        folder=local_path(export_dir),
         format=format,
         quantization=quantization,
         n_best=n_best,

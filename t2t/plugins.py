@@ -15,6 +15,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from t2t.errors import UserError, one_line
+from t2t.paths import local_path
 from t2t.registry import REGISTRIES
 from t2t.usr_package import forget_usr_package, has_own_name, import_usr_package, is_usr_package_imported
 
@@ -51,7 +52,7 @@ def load_plugins(usr_dir: str | None = None) -> list[Plugin]:
     """
     points = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)
     loaded = [_load_installed(point) for point in points]
-    return [*loaded, _load_usr_dir(Path(usr_dir).expanduser())] if usr_dir else loaded
+    return [*loaded, _load_usr_dir(local_path(usr_dir))] if usr_dir else loaded
 
 
 def _load_installed(point) -> Plugin:

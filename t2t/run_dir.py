@@ -26,6 +26,7 @@ from t2t.atomic import LockedError, append_line, exclusive_lock, os_errors_as_ma
 from t2t.errors import UserError, one_line
 from t2t.features import ProblemSpec
 from t2t.mixture import of_all, of_problem, split_mixture
+from t2t.paths import local_path
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import VocabularyFile, read_encoders, save_encoders
 from t2t.trust import check_inside, check_types, file_entry, read_sealed, sealed
@@ -154,7 +155,7 @@ class RunDir:
     @staticmethod
     def exists(path: str | Path) -> bool:
         """Tells whether a run has begun in a directory."""
-        return (Path(path).expanduser() / RECORD_FILE).is_file()
+        return (local_path(path) / RECORD_FILE).is_file()
 
     @classmethod
     def create(cls, path: str | Path, record: RunRecord, encoders: Mapping[str, TextEncoder]) -> Self:
@@ -169,7 +170,7 @@ class RunDir:
             UserError: the directory holds a run, or what is left of one.
             MachineError: the directory cannot be written.
         """
-        path = Path(path).expanduser()
+        path = local_path(path)
         if cls.exists(path):
             raise UserError(f"--output_dir={path}: a run has begun there; resume it or use another --output_dir")
         if any((path / "checkpoints").glob("step-*")):
@@ -194,7 +195,7 @@ class RunDir:
         Raises:
             UserError: it was evaluated, so that it had checkpoints, and they are gone.
         """
-        path = Path(path).expanduser()
+        path = local_path(path)
         if cls.exists(path) and not any((path / "checkpoints").glob("*")):
             # what is evaluated has been saved before
             lines = list(cls.open(path).metrics())
@@ -218,7 +219,7 @@ class RunDir:
         Raises:
             UserError: no run there, a damaged record, or one that a newer version of t2t wrote.
         """
-        path = Path(path).expanduser()
+        path = local_path(path)
         if not cls.exists(path):
             raise UserError(f"no run in {path}; train one with t2t-trainer --output_dir={path}")
         for name in _OWN:
@@ -337,7 +338,7 @@ def lock_run(path: str | Path) -> Iterator[None]:
         UserError: another process trains there.
         MachineError: the directory cannot be written.
     """
-    path = Path(path).expanduser()
+    path = local_path(path)
     with contextlib.ExitStack() as stack:
         with os_errors_as_machine_errors(f"cannot lock --output_dir={path}"):
             path.mkdir(parents=True, exist_ok=True)

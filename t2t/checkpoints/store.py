@@ -39,6 +39,7 @@ from t2t.checkpoints.checkpoint import (
 )
 from t2t.checkpoints.pointer import Pointer
 from t2t.errors import UserError
+from t2t.paths import local_path
 from t2t.trust import check_inside
 
 LATEST, BEST, AVERAGED = "latest", "best", "averaged"
@@ -110,7 +111,7 @@ class CheckpointStore:
     """The checkpoints in one folder, `<run>/checkpoints`. One process saves, any number may load meanwhile."""
 
     def __init__(self, folder: Path):
-        self.folder = Path(folder).expanduser()
+        self.folder = local_path(folder)
         self._latest = Pointer(self.folder / "latest.json", {"step": int})
 
     # === Saving ===
@@ -362,7 +363,7 @@ class CheckpointStore:
         return replaced if replaced.is_dir() and not folder.is_dir() else folder
 
     def _find_path(self, text: str) -> Path:
-        path = Path(text).expanduser()
+        path = local_path(text)
         if is_checkpoint(path) or (path.is_dir() and _is_name(path.name)):
             return path
         for folder in (path / "checkpoints", path):

@@ -25,6 +25,7 @@ from t2t.atomic import REMEDIES, said_of
 from t2t.cli.help import help_text
 from t2t.cli.stopping import StoppedError, stoppable
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, did_you_mean, one_line
+from t2t.paths import check_local
 from t2t.progress import lines_above, write_line
 
 Main = Callable[..., int]
@@ -138,8 +139,8 @@ def parse(
 def _check_values(values: flags.FlagValues) -> None:
     """Refuses what absl takes and nothing here can use.
 
-    `nan` and `inf` pass its bounds, since they compare as neither less nor more; whole numbers have none; and a home
-    folder may be nobody's.
+    `nan` and `inf` pass its bounds, since they compare as neither less nor more; whole numbers have none; a home folder
+    may be nobody's, and a path may be of another file system.
     """
     for name in values:
         value = values[name].value
@@ -149,6 +150,8 @@ def _check_values(values: flags.FlagValues) -> None:
             raise UserError(f"flag --{name}: a number of {len(str(abs(value)))} digits is too large; see --help")
         if isinstance(value, str) and value.startswith("~") and os.path.expanduser(value).startswith("~"):
             raise UserError(f"flag --{name}={value}: there is no home folder of that name; write the path without ~")
+        if isinstance(value, str):
+            check_local(value, name)
 
 
 def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: tuple[str, ...]) -> None:

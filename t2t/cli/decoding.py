@@ -161,7 +161,7 @@ def decode_split(loaded, data_dir: str, split: str, target: str = "", wanted: Wa
         MachineError: the output cannot be written.
     """
     evaluation = import_quietly("t2t.runs.evaluation")
-    data = evaluation.open_run_data(loaded.run, data_dir, loaded.record.problem)
+    data = evaluation.open_run_data(loaded.run, data_dir, loaded.record.problem, split)
     decoded = evaluation.decode_and_score(loaded.translator(), data, split, wanted.n_best, **wanted.changes)
     if target:
         render = renderer(wanted.output_format)

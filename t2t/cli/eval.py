@@ -122,7 +122,7 @@ def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, dec
 def _evaluate_loaded(loaded, data_dir: str, split: str, eval_steps: int) -> None:
     """Evaluates a `t2t.runs.loading.LoadedRun` and prints what comes out."""
     evaluation = import_quietly("t2t.runs.evaluation")
-    data = evaluation.open_run_data(loaded.run, data_dir, loaded.record.problem)
+    data = evaluation.open_run_data(loaded.run, data_dir, loaded.record.problem, split)
     found = evaluation.evaluate(loaded.model, loaded.hparams, data, split, eval_steps, data.problem.metrics)
     print(
         f"{found.examples:,} of {found.of:,} {split} examples of {loaded.record.problem}, {loaded.checkpoint.name} "

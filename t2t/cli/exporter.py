@@ -1,7 +1,5 @@
 """`t2t-exporter`: makes of a run a model that other programs serve, and proves that it answers as the run does."""
 
-from pathlib import Path
-
 from absl import flags
 
 from t2t.cli.common import command, import_quietly
@@ -9,6 +7,7 @@ from t2t.cli.flags import define_search_flags, define_trained_flags, open_asked_
 from t2t.cli.help import flag_group
 from t2t.constants import DEFAULT_DATA_DIR
 from t2t.errors import UserError
+from t2t.paths import local_path
 
 FORMATS = ("saved_model", "ctranslate2", "onnx")
 QUANTIZATIONS = ("float32", "int8")
@@ -58,7 +57,7 @@ def main(values: flags.FlagValues) -> int:
         raise UserError("--export_dir: not given; name the folder to make")
     names = [values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "t2t_usr_dir")]
     run = open_asked_run(*names)
-    folder = Path(values["export_dir"].value).expanduser()
+    folder = local_path(values["export_dir"].value)
     exporting = import_quietly("t2t.runs.exporting")
     exporting.check_folder(folder)
     loaded = import_quietly("t2t.runs.loading").load(

@@ -1,13 +1,12 @@
 """`t2t-import`: makes a run of Tensor2Tensor into one of ours."""
 
-from pathlib import Path
-
 from absl import flags
 
 from t2t.cli.common import command, define_alias, import_quietly
 from t2t.cli.flags import define_plugin_flags, lists_registry
 from t2t.cli.help import flag_group
 from t2t.errors import UserError
+from t2t.paths import local_path
 
 USAGE = """
 Reads a checkpoint folder of Tensor2Tensor (hparams.json, model.ckpt-*) and its vocabulary into a run directory, which
@@ -48,7 +47,7 @@ def main(values: flags.FlagValues) -> int:
     missing = [name for name in ("t2t_dir", "vocab_file", "output_dir") if not values[name].value]
     if missing:
         raise UserError(f"{', '.join('--' + name for name in missing)}: not given; see --help")
-    folders = {name: Path(values[name].value).expanduser() for name in ("t2t_dir", "vocab_file", "output_dir")}
+    folders = {name: local_path(values[name].value) for name in ("t2t_dir", "vocab_file", "output_dir")}
     if not folders["t2t_dir"].is_dir():
         raise UserError(f"--t2t_dir={folders['t2t_dir']}: no such folder; name the output_dir of a Tensor2Tensor run")
     importing = import_quietly("t2t.runs.importing")

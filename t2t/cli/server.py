@@ -1,13 +1,12 @@
 """`t2t-server`: serves trained runs over HTTP."""
 
-from pathlib import Path
-
 from absl import flags
 
 from t2t.cli.common import command, import_quietly
 from t2t.cli.flags import define_more_search_flags, define_usr_dir_flag, open_asked_run, search_overrides
 from t2t.cli.help import RUN, flag_group
 from t2t.errors import UserError
+from t2t.paths import local_path
 from t2t.run_dir import RunDir
 
 SERVICE = "Service"
@@ -126,7 +125,7 @@ def run_and_checkpoint(folder: str) -> tuple[str, str]:
 
     The checkpoint is empty where it is for --checkpoint to say.
     """
-    path = Path(folder).expanduser().resolve()
+    path = local_path(folder).resolve()
     if path.parent.name == "checkpoints" and RunDir.exists(path.parent.parent):
         return str(path.parent.parent), str(path)
     return folder, ""

@@ -14,6 +14,7 @@ from t2t.cli.help import ACTION, FILES, flag_group
 from t2t.constants import EOS_ID, PAD_ID
 from t2t.errors import UserError
 from t2t.file_decoding.source import STANDARD, LineSource
+from t2t.paths import local_path
 from t2t.run_dir import RunDir
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import read_vocabulary
@@ -77,8 +78,8 @@ def _vocabularies(vocab_file: str, output_dir: str) -> dict[Path, TextEncoder]:
         found = "both are given" if vocab_file else "neither is given"
         raise UserError(f"--vocab_file, --output_dir: {found}; name the file of a vocabulary, or the folder of a run")
     if vocab_file:
-        return {Path(vocab_file).expanduser(): read_vocabulary(vocab_file)}
-    run = RunDir.open(Path(output_dir).expanduser())
+        return {local_path(vocab_file): read_vocabulary(vocab_file)}
+    run = RunDir.open(local_path(output_dir))
     encoders = run.encoders()
     if not encoders:
         raise UserError(f"--output_dir={output_dir}: the run has no vocabulary; its problem is none of text")

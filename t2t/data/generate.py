@@ -36,6 +36,7 @@ from t2t.data.tally import WORTH_A_WARNING, SplitTally, unknown_shares
 from t2t.data.texts import TextsWriter
 from t2t.errors import UserError
 from t2t.features import ProblemSpec
+from t2t.paths import local_path
 from t2t.problems.base import Problem, Source
 from t2t.problems.samples import samples_of
 from t2t.text.files import read_encoders, save_encoders
@@ -67,7 +68,7 @@ class _Job:
 
 def data_folder(data_dir: Path | str, problem: Problem) -> Path:
     """Returns where the data of a problem lies: `<data_dir>/<data_name>`."""
-    return Path(data_dir).expanduser() / problem.data_name
+    return local_path(data_dir) / problem.data_name
 
 
 def seed_of(seed: int, use: str) -> int:
@@ -110,7 +111,7 @@ def generate(
             it, a sample is wrong, a split is empty, or more than half of the training examples are unfit.
         MachineError: the disk is full, or the place is not writable.
     """
-    folder, tmp_dir = data_folder(data_dir, problem), Path(tmp_dir).expanduser()
+    folder, tmp_dir = data_folder(data_dir, problem), local_path(tmp_dir)
     if (existing := _existing(folder, problem, seed, tmp_dir)) is not None:
         return existing
     for place in (folder.parent, folder):

@@ -18,6 +18,7 @@ from t2t.constants import DEV, TEST, TRAIN
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.features import ProblemSpec
 from t2t.hparams.field import complaint
+from t2t.paths import local_path
 from t2t.text.encoder import TextEncoder
 
 Sample = dict[str, Any]
@@ -81,7 +82,7 @@ class ProblemOptions:
                 raise UserError(wrong)
         for name in self.file_names():
             if value := getattr(self, name):
-                object.__setattr__(self, name, str(Path(value).expanduser().absolute()))
+                object.__setattr__(self, name, str(local_path(value).absolute()))
 
     @classmethod
     def file_names(cls) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from t2t.constants import DATA_SEED
 from t2t.data.generate import data_folder, generate
@@ -21,6 +21,7 @@ class OpenData:
     problem: Problem
     manifest: Manifest
     readers: dict[str, SplitReader]
+    """Of the splits that were asked for."""
     fingerprint: str
     """sha256 of what the manifest says of the data, but for who wrote it, from files that lay where."""
     former_fingerprint: str
@@ -61,15 +62,18 @@ def _as_generated(request: Request, problem: Problem) -> Problem:
     return problem_named(request.problem, {**remembered, **request.problem_options}) if remembered else problem
 
 
-def open_data(request: Request, problem: Problem, verify: bool = True, known: str = "") -> OpenData:
+def open_data(
+    request: Request, problem: Problem, verify: bool = True, known: str = "", splits: Collection[str] | None = None
+) -> OpenData:
     """Opens the generated data of a problem, and gives the problem its vocabularies.
 
     Args:
         request: says where.
         problem: whose.
-        verify: compare every file with its checksum first.
+        verify: compare every file of these splits with its checksum first, see `verify_files`.
         known: fingerprint of the data that a run was trained from, see `fingerprint_of`; of these, raw files may have
             moved or gone.
+        splits: which to open, as far as the data has them; of the others no file is looked at. None for all.
 
     Raises:
         UserError: there is none, it is another problem's or vocabulary's, or a file is damaged.
@@ -91,17 +95,21 @@ def open_data(request: Request, problem: Problem, verify: bool = True, known: st
     check_matches(manifest, folder, problem.stored, is_known=any(one in fingerprints for one in known.split("+")))
     problem = _with_its_files(request, problem, manifest)
     problem.with_encoders(load_encoders(folder, manifest))
-    readers = {split: SplitReader(folder, manifest, split) for split in manifest.splits}
+    readers = {
+        split: SplitReader(folder, manifest, split) for split in manifest.splits if splits is None or split in splits
+    }
     if verify:
         for reader in readers.values():
             reader.verify()
     return OpenData(problem, manifest, readers, *fingerprints)
 
 
-def open_all(request: Request, known: str = "") -> list[OpenData]:
+def open_all(request: Request, known: str = "", splits: Collection[str] | None = None) -> list[OpenData]:
     """Opens the data of each problem of a request, see `open_data`."""
-    parts = parts_of(request)
-    return [open_data(part, problem_named(part.problem, part.problem_options), known=known) for part in parts]
+    return [
+        open_data(part, problem_named(part.problem, part.problem_options), known=known, splits=splits)
+        for part in parts_of(request)
+    ]
 
 
 def _with_its_files(request: Request, problem: Problem, manifest: Manifest) -> Problem:

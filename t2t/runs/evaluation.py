@@ -51,8 +51,8 @@ class DecodedSplit:
     """Of the best outputs, by the problem's metrics."""
 
 
-def open_run_data(run: RunDir, data_dir: str, problem: str) -> OpenData:
-    """Opens the data of one of a run's problems, and makes sure that it was encoded with the run's vocabularies.
+def open_run_data(run: RunDir, data_dir: str, problem: str, split: str) -> OpenData:
+    """Opens a split of one of a run's problems, and makes sure that it was encoded with the run's vocabularies.
 
     Raises:
         UserError: there is none, it is damaged, or its vocabularies are not the run's.
@@ -60,7 +60,7 @@ def open_run_data(run: RunDir, data_dir: str, problem: str) -> OpenData:
     record = run.record.of(problem)
     declared = problem_named(record.problem, record.problem_options)
     request = Request(problem=record.problem, problem_options=record.problem_options, data_dir=data_dir)
-    data = open_data(request, declared, known=record.data_fingerprint)
+    data = open_data(request, declared, known=record.data_fingerprint, splits=(split,))
     for feature, vocabulary in record.vocabularies.items():
         stored = data.manifest.vocabularies.get((declared.columns or {}).get(feature, feature))
         if stored is None or stored.fingerprint != vocabulary.fingerprint:

@@ -16,6 +16,7 @@ from t2t.features import FeatureKind
 from t2t.inference import Translator
 from t2t.inference.batch_answer import most_answers
 from t2t.inference.rows import reads_ids
+from t2t.paths import local_path
 from t2t.runs.evaluation import arrays_of, open_run_data, texts_of
 from t2t.runs.loading import LoadedRun
 from t2t.text.lines import read_lines
@@ -76,9 +77,9 @@ def _trial_inputs(loaded: LoadedRun, translator: Translator, wanted: Wanted) -> 
                 f"--parity_file: the inputs of {loaded.problem.name} are no text; leave it out, so that the dev "
                 f"split of --data_dir is taken"
             )
-        return list(itertools.islice(read_lines(Path(wanted.parity_file).expanduser(), Counter()), wanted.parity_lines))
+        return list(itertools.islice(read_lines(local_path(wanted.parity_file), Counter()), wanted.parity_lines))
     try:
-        data = open_run_data(loaded.run, wanted.data_dir, loaded.problem.name)
+        data = open_run_data(loaded.run, wanted.data_dir, loaded.problem.name, DEV)
     except UserError as error:
         raise UserError(f"{error}; or give lines of text to try the export on with --parity_file") from None
     reader, columns, limit = data.readers[DEV], data.problem.columns, wanted.parity_lines

@@ -11,6 +11,7 @@ from t2t.features import ProblemSpec
 from t2t.hparams.base import HParams
 from t2t.hparams.sections import MixtureHParams
 from t2t.mixture import mixture_of, of_problem, split_mixture
+from t2t.paths import local_path
 from t2t.plugins import Plugin, load_plugins
 from t2t.problems.base import Problem
 from t2t.problems.variants import SUFFIXES, VariantProblem
@@ -44,18 +45,18 @@ class Request:
     @property
     def data_folder(self) -> Path:
         """Where generated data of all problems lies."""
-        return Path(self.data_dir or DEFAULT_DATA_DIR).expanduser()
+        return local_path(self.data_dir or DEFAULT_DATA_DIR)
 
     @property
     def tmp_folder(self) -> Path:
         """Where raw files lie."""
-        return Path(self.tmp_dir).expanduser() if self.tmp_dir else self.data_folder / "tmp"
+        return local_path(self.tmp_dir) if self.tmp_dir else self.data_folder / "tmp"
 
     @property
     def output_folder(self) -> Path:
         """Where the run lies."""
         default = f"{DEFAULT_TRAIN_DIR}/{self.problem}/{self.model}-{self.hparams_set}"
-        return Path(self.output_dir or default).expanduser()
+        return local_path(self.output_dir or default)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any, Self
 import keras
 
 from t2t.checkpoints.store import CheckpointStore
+from t2t.constants import DEV, TRAIN
 from t2t.data.prefetch import Prefetch
 from t2t.run_dir import RunDir, RunRecord, lock_run
 from t2t.runs import architectures, vocabularies
@@ -86,7 +87,8 @@ class TrainingRun:
             UserError: a wrong name or value, or data that is missing or another's.
         """
         resolved = resolve(request)
-        return cls(resolved, open_all(request, known=remembered_data(request.output_folder)), settings)
+        data = open_all(request, known=remembered_data(request.output_folder), splits=(TRAIN, DEV))
+        return cls(resolved, data, settings)
 
     def _micro_batches(self) -> int:
         hparams = self.resolved.hparams

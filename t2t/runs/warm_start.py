@@ -13,6 +13,7 @@ from t2t.checkpoints.rows import RowTransfer
 from t2t.checkpoints.store import LATEST, CheckpointStore
 from t2t.checkpoints.transfer import TransferReport, require_some
 from t2t.errors import UserError
+from t2t.paths import local_path
 from t2t.run_dir import RunDir
 from t2t.runs.settings import Settings
 from t2t.runs.vocabularies import check_same_vocabularies, compare
@@ -179,4 +180,4 @@ def place_of(source: str) -> tuple[CheckpointStore, str]:
 
 def absolute(path: str) -> str:
     """Returns a path as records have it."""
-    return str(Path(path).expanduser().resolve())
+    return str(local_path(path).resolve())

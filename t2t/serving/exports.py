@@ -13,6 +13,7 @@ from t2t.errors import UserError
 from t2t.export.job import REPORT
 from t2t.export.served import TEXT
 from t2t.inference import Hypothesis
+from t2t.paths import local_path
 from t2t.serving.models import Answer, BatchLimits, Question, ServedModel
 
 
@@ -31,7 +32,7 @@ class ServedExport(ServedModel):
     """
 
     def __init__(self, name: str, folder: Path | str, n_best: int = 1, limits: BatchLimits | None = None):
-        self.translator, self._folder = None, Path(folder).expanduser()
+        self.translator, self._folder = None, local_path(folder)
         self._most, step = _report(self._folder)
         try:
             self._loaded = tf.saved_model.load(str(self._folder))

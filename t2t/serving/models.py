@@ -9,6 +9,7 @@ from t2t.errors import UserError
 from t2t.export.job import REPORT
 from t2t.file_decoding.job import NOTHING
 from t2t.inference import Hypothesis, Translator
+from t2t.paths import local_path
 from t2t.serving.batcher import Batcher
 
 NAME = re.compile(r"[A-Za-z0-9][\w.\-]*")
@@ -117,12 +118,12 @@ def named_run(argument: str) -> tuple[str, str]:
     That of an export whose folder is the number of a version, as TensorFlow Serving has it, is the folder's above.
     """
     name, equals, folder = argument.partition("=")
-    if equals and not Path(argument).expanduser().exists():
+    if equals and not local_path(argument).exists():
         return name, folder
-    path = Path(argument).expanduser().resolve()
+    path = local_path(argument).resolve()
     return (path.parent if path.name.isdigit() and is_export(path) else path).name, argument
 
 
 def is_export(folder: Path | str) -> bool:
     """Tells whether a folder is what `t2t-exporter` has made."""
-    return (Path(folder).expanduser() / REPORT).is_file()
+    return (local_path(folder) / REPORT).is_file()

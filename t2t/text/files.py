@@ -7,6 +7,7 @@ from pathlib import Path
 
 from t2t.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.errors import UserError, one_line
+from t2t.paths import local_path
 from t2t.text import stored_class
 from t2t.text.encoder import TextEncoder, fingerprint_of
 from t2t.text.lines import errors_of_reading, gunzipped
@@ -96,7 +97,7 @@ def read_vocabulary(path: Path | str) -> TextEncoder:
     Raises:
         UserError: the file is missing, cannot be read, or is a vocabulary of no known kind; the message names it.
     """
-    path = Path(path).expanduser()
+    path = local_path(path)
     with errors_of_reading(f"vocabulary {path}"):
         content = gunzipped(path.read_bytes(), path, MOST_BYTES)
     kind = _kind_of(content) or _KIND_OF_SUFFIX.get(Path(path.name.removesuffix(".gz")).suffix)

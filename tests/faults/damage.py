@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
+from t2t.data.verification import SIDE_FILE
 from tests.faults.damaged import READERS, STEPS, VOCAB_KINDS, Reader, Tree, continued, kind_of, make, verdict
 from tests.faults.report import Row
 
@@ -104,10 +105,10 @@ def _injected(
 
 
 def _marks(folder: Path) -> dict[str, tuple[int, int]]:
-    """Returns of every file when it was changed and how long it is."""
+    """Returns of every file when it was changed and how long it is; reading data may remember that it was whole."""
     found = {}
     for place, _, names in os.walk(folder):
-        for name in names:
+        for name in set(names) - {SIDE_FILE}:
             status = os.stat(os.path.join(place, name))
             found[os.path.join(place, name)] = (status.st_mtime_ns, status.st_size)
     return found

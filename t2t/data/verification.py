@@ -1,0 +1,70 @@
+"""Comparing the files of generated data with the checksums of its manifest, once a file.
+
+What was found whole is remembered in a side file of the manifest, `.verified.json`, with the file's size, its number in
+the file system and its times of change: whatever writes to a file, copies it or puts another in its place changes at
+least one of them, the time of status change even where the other is set back. So a side file that came with a folder
+from elsewhere tells nothing, and neither does one that was written for other checksums. What changes without a write,
+on a disk that fails, is noticed on the first opening and not again: remove the side file to have all compared again.
+"""
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from t2t.atomic import sha256_of, write_atomically
+from t2t.data.manifest import ANEW, FileRecord
+from t2t.errors import UserError
+from t2t.trust import read_sealed, sealed
+
+SIDE_FILE = ".verified.json"
+
+_SETTLED_NS = 2_000_000_000
+"""Age of a file from which on its times tell every later change; clocks of file systems have steps of up to 2 s."""
+
+
+def verify_files(folder: Path, records: Iterable[FileRecord]) -> None:
+    """Compares files with their checksums, about a gigabyte a second; files that were whole before cost nothing.
+
+    Where the folder cannot be written, nothing is remembered.
+
+    Raises:
+        UserError: a file is not what was generated.
+    """
+    folder = Path(folder)
+    known = _read(folder)
+    found = dict(known)
+    for record in records:
+        path = folder / record.name
+        before = _marks(path)
+        if known.get(record.name) == [record.sha256, *before]:
+            continue
+        if sha256_of(path) != record.sha256:
+            raise UserError(f"{path} is corrupt: its sha256 is not the one in the manifest; {ANEW}")
+        found.pop(record.name, None)
+        if _marks(path) == before and _is_settled(before):
+            found[record.name] = [record.sha256, *before]
+    if found != known:
+        with contextlib.suppress(OSError):  # read-only data, or a full disk: all is compared again next time
+            write_atomically(folder / SIDE_FILE, json.dumps(sealed(SIDE_FILE, found), indent=1).encode())
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    """Returns what is remembered by name of file; nothing where the side file is missing or damaged."""
+    with contextlib.suppress(OSError, ValueError, UserError):
+        return read_sealed(folder / SIDE_FILE)
+    return {}
+
+
+def _marks(path: Path) -> list[int]:
+    """Returns size, number in the file system, times of last change of content and of status."""
+    status = os.stat(path)
+    return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def _is_settled(marks: list[int]) -> bool:
+    """Returns whether a file is old enough that a change from now on gives it other times; not by a clock set back."""
+    return time.time_ns() - max(marks[2:]) > _SETTLED_NS

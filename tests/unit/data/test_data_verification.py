@@ -1,0 +1,161 @@
+"""Files of data are compared with their checksums once, and again when anything was done to them."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from t2t.data import verification
+from t2t.data.manifest import read_manifest
+from t2t.data.verification import SIDE_FILE, verify_files
+from t2t.errors import UserError
+from t2t.runs.data import open_data
+from t2t.runs.names import Request
+from t2t.trust import read_sealed
+from tests.builders import edited
+
+FILE = "train-00001-of-00004.inputs.values.npy"
+
+
+@pytest.fixture
+def folder(digits_folder, tmp_path, monkeypatch):
+    """A copy whose files count as settled at once, since time is not waited for."""
+    monkeypatch.setattr(verification, "_SETTLED_NS", -(10**18))
+    return shutil.copytree(digits_folder, tmp_path / "digits")
+
+
+@pytest.fixture
+def hashed(monkeypatch):
+    """Grows by the names of the files that are read through."""
+    names, sha256_of = [], verification.sha256_of
+    monkeypatch.setattr(verification, "sha256_of", lambda path: names.append(path.name) or sha256_of(path))
+    return names
+
+
+def verify(folder, split="train"):
+    verify_files(folder, read_manifest(folder).split(split).files())
+
+
+def test_whole_files_are_read_through_once(folder, hashed):
+    verify(folder)
+    assert len(hashed) == 16  # four shards of two features, values and offsets
+    hashed.clear()
+    verify(folder)
+    assert hashed == []
+    verify(folder, "dev")
+    assert len(hashed) == 4
+    verify(folder)
+    assert len(hashed) == 4
+    assert len(read_sealed(folder / SIDE_FILE)) == 20
+
+
+def flipped(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    return bytes(content)
+
+
+def rewrite(path):
+    path.write_bytes(flipped(path))
+
+
+def rewrite_at_the_same_time(path):
+    status = path.stat()
+    path.write_bytes(flipped(path))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def exchange(path):
+    status = path.stat()
+    other = path.with_name("other")
+    other.write_bytes(flipped(path))
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    other.replace(path)
+
+
+@pytest.mark.parametrize("change", [rewrite, rewrite_at_the_same_time, exchange])
+def test_a_changed_file_is_noticed(folder, change):
+    verify(folder)
+    marks = verification._marks(folder / FILE)
+    change(folder / FILE)
+    while verification._marks(folder / FILE) == marks:  # within one step of the file system's clock
+        (folder / FILE).chmod(0o644)
+    assert marks[0] == (folder / FILE).stat().st_size
+    with pytest.raises(UserError, match=rf"{FILE} is corrupt: its sha256 is not the one in the manifest; delete that"):
+        verify(folder)
+    assert FILE in read_sealed(folder / SIDE_FILE)  # of the file as it was, which no longer holds
+
+
+def test_a_file_that_is_put_back_is_compared_and_remembered_again(folder, hashed):
+    verify(folder)
+    content = (folder / FILE).read_bytes()
+    (folder / FILE).unlink()
+    (folder / FILE).write_bytes(content)
+    hashed.clear()
+    verify(folder)
+    assert hashed == [FILE]
+    verify(folder)
+    assert hashed == [FILE]
+
+
+def test_a_side_file_from_elsewhere_tells_nothing(folder, hashed, tmp_path):
+    """Not of a copy that keeps all times, and not of other checksums."""
+    verify(folder)
+    copy = shutil.copytree(folder, tmp_path / "copy")  # with its times of modification
+    hashed.clear()
+    verify(copy)
+    assert len(hashed) == 16
+    with edited(copy / "manifest.json") as plain:
+        plain["splits"]["train"]["shards"][1]["values"]["inputs"]["sha256"] = "0" * 64
+    with pytest.raises(UserError, match=f"{FILE} is corrupt"):
+        verify(copy)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"seal": "x"}', b'{"a": 3}'])
+def test_a_damaged_side_file_tells_nothing_and_is_replaced(folder, hashed, content):
+    (folder / SIDE_FILE).write_bytes(content)
+    verify(folder)
+    assert len(hashed) == 16
+    assert FILE in read_sealed(folder / SIDE_FILE)
+
+
+def test_a_changed_side_file_is_damaged(folder, hashed):
+    verify(folder)
+    plain = json.loads((folder / SIDE_FILE).read_text())
+    plain[FILE][1] += 1
+    (folder / SIDE_FILE).write_text(json.dumps(plain))
+    hashed.clear()
+    verify(folder)
+    assert len(hashed) == 16
+
+
+def test_a_folder_that_cannot_be_written_is_compared_each_time(folder, hashed, monkeypatch):
+    def refuse(*_):
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(verification, "write_atomically", refuse)
+    verify(folder)
+    verify(folder)
+    assert len(hashed) == 32
+    assert not (folder / SIDE_FILE).exists()
+
+
+def test_a_file_that_was_just_written_is_not_trusted_yet(folder, hashed, monkeypatch):
+    """A change within the same step of the file system's clock would give it the same times."""
+    monkeypatch.setattr(verification, "_SETTLED_NS", 10**18)
+    verify(folder)
+    verify(folder)
+    assert len(hashed) == 32
+    assert not (folder / SIDE_FILE).exists()
+
+
+def test_only_splits_that_are_read_are_opened_and_compared(folder, hashed, digits_class):
+    request = Request(problem="digits", data_dir=str(folder.parent))
+    data = open_data(request, digits_class(), splits=("dev", "test"))
+    assert list(data.readers) == ["dev"]
+    assert {name.partition("-")[0] for name in hashed} == {"dev"}
+    (folder / FILE).unlink()
+    assert len(open_data(request, digits_class(), splits=("dev",)).readers["dev"]) == 30
+    with pytest.raises(UserError, match=f"{FILE} is missing"):
+        open_data(request, digits_class())
