@@ -4,8 +4,10 @@ Problems and models never import each other; they meet here. A spec is JSON, so 
 """
 
 import enum
-from collections.abc import Mapping
+import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import SupportsIndex
 
 from t2t.constants import INPUTS, TARGETS
 from t2t.trust import check_types
@@ -38,6 +40,19 @@ class FeatureSpec:
     sample_rate: int = 0
     """Samples per second of audio."""
 
+    def __post_init__(self):
+        """Makes plain values of what code may give, lists and numbers of numpy, so that JSON gives the same back.
+
+        Raises:
+            TypeError, ValueError: a field is of another type, or there is no such kind.
+        """
+        if not isinstance(self.shape, Sequence) or isinstance(self.shape, str):
+            raise TypeError(f"shape is of type {type(self.shape).__name__}, not tuple")
+        object.__setattr__(self, "kind", FeatureKind(self.kind))
+        object.__setattr__(self, "shape", tuple(_whole(size, "shape") for size in self.shape))
+        for name in ("vocab_size", "sample_rate"):
+            object.__setattr__(self, name, _whole(getattr(self, name), name))
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemSpec:
@@ -50,6 +65,18 @@ class ProblemSpec:
     """Whether inputs and targets use one vocabulary, so that their embeddings may be one table."""
     members: tuple["ProblemSpec", ...] = ()
     """The problems of a mixture, which has no features of its own."""
+
+    def __post_init__(self):
+        """Makes plain values of what code may give, see `FeatureSpec`.
+
+        Raises:
+            TypeError: a field is of another type.
+        """
+        object.__setattr__(self, "features", dict(self.features))
+        object.__setattr__(self, "members", tuple(self.members))
+        check_types(self)
+        if not all(isinstance(member, ProblemSpec) for member in self.members):
+            raise TypeError("members holds something else than specs of problems")
 
     @property
     def inputs(self) -> FeatureSpec | None:
@@ -73,14 +100,20 @@ class ProblemSpec:
 
     @classmethod
     def from_dict(cls, data: dict) -> "ProblemSpec":
-        """Reads what `to_dict` wrote."""
-        features = {
-            name: FeatureSpec(**{**spec, "kind": FeatureKind(spec["kind"]), "shape": tuple(spec["shape"])})
-            for name, spec in data["features"].items()
-        }
-        for spec in features.values():
-            check_types(spec)
-            if not all(type(size) is int for size in spec.shape):
-                raise TypeError(f"shape {spec.shape} is not of numbers")
-        members = tuple(cls.from_dict(member) for member in data.get("members", ()))
+        """Reads what `to_dict` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
+        if not isinstance(data, dict) or not isinstance(data["features"], dict):
+            raise TypeError("a spec and its features are objects")
+        features = {name: FeatureSpec(**spec) for name, spec in data["features"].items()}
+        members = [cls.from_dict(member) for member in data.get("members", [])]
         return cls(**{**data, "features": features, "members": members})
+
+
+def _whole(value: SupportsIndex, name: str) -> int:
+    """Returns a whole number as Python's own; a truth value is none."""
+    if isinstance(value, bool):
+        raise TypeError(f"{name} is of type bool, not int")
+    return operator.index(value)

@@ -13,7 +13,9 @@ import json
 import os
 import re
 import stat
+import types
 import typing
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,16 +41,41 @@ def check_plain_name(name: Any) -> None:
         raise ValueError(f"{name!r} is not a plain file name")
 
 
+_PLAIN = (bool, int, float, str, list, tuple, dict)
+
+
 def check_types(record: Any) -> None:
-    """Refuses a dataclass, made of JSON, that holds numbers, texts, lists or objects where others are declared.
+    """Refuses a dataclass, made of JSON, that holds something else than it declares, at any depth.
+
+    A truth value is no number; a tuple is no list. `Any`, and types that are named by a string, allow everything.
 
     Raises:
         TypeError: see above.
     """
     for field in dataclasses.fields(record):
-        kind, value = typing.get_origin(field.type) or field.type, getattr(record, field.name)
-        if kind in (int, str, list, dict) and type(value) is not kind:
-            raise TypeError(f"{field.name} is of type {type(value).__name__}, not {kind.__name__}")
+        value, outer = getattr(record, field.name), typing.get_origin(field.type) or field.type
+        if outer in _PLAIN and not _fits(value, outer):
+            raise TypeError(f"{field.name} is of type {type(value).__name__}, not {outer.__name__}")
+        if not _fits(value, field.type):
+            raise TypeError(f"{field.name} holds something else than {field.type}")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Returns whether a value is of a type as annotations write it."""
+    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        return any(_fits(value, one) for one in arguments)
+    if origin in (int, str, bool):
+        return type(value) is origin
+    if origin is float:
+        return type(value) in (int, float)
+    if origin in (dict, Mapping):
+        if type(value) is not dict or not arguments:
+            return type(value) is dict
+        return all(_fits(key, arguments[0]) and _fits(entry, arguments[1]) for key, entry in value.items())
+    if origin in (list, tuple):  # of a tuple, those of any length
+        return type(value) is origin and all(_fits(entry, part) for part in arguments[:1] for entry in value)
+    return isinstance(value, origin) if isinstance(origin, type) and origin is not Any else True
 
 
 def file_entry(kind: type[Entry], plain: dict[str, Any], name: str) -> Entry:

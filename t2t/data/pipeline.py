@@ -78,8 +78,11 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         self._order = WindowedOrder(len(reader), seed, window)
         self._cuts = TARGETS in self._columns and is_label(reader, self._columns[TARGETS])
         self._ladder = Ladder(longest_of_all(reader, self._sequences, max_length), ladder_step)
-        self.skipped = self._count_skipped()
+        longer = self._count_longer()
+        self.skipped = 0 if self._cuts else longer
         """Examples of each epoch that are longer than `max_length` and left out."""
+        self.cut = longer - self.skipped
+        """Those that are longer and whose text is cut."""
         self._shapes = self._choose_shapes(fixed_shapes) if fixed_shapes else None
         self._check_curriculum()
         self._plan: tuple[tuple[int, int, int], list[Batch]] | None = None
@@ -188,19 +191,23 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         for lengths in by_block(self._reader, self._limited(self._sequences)):
             yield np.maximum.reduce(list(lengths.values()))
 
-    def _count_skipped(self) -> int:
+    @property
+    def longest(self) -> int:
+        """Length of the longest of the sequences to which `max_length` applies, whether it is skipped or not."""
         limited = self._limited(self._sequences)
-        longest = max((self._reader.longest[stored] for stored in limited.values()), default=0)
-        if self._cuts or self._max_length is None or longest <= self._max_length:
+        return max((self._reader.longest[stored] for stored in limited.values()), default=0)
+
+    def _count_longer(self) -> int:
+        if self._max_length is None or self.longest <= self._max_length:
             return 0
         count = len(self._reader)
-        skipped = sum(int((lengths > self._max_length).sum()) for lengths in self._all_longest())
-        if skipped == count:
+        longer = sum(int((lengths > self._max_length).sum()) for lengths in self._all_longest())
+        if longer == count and not self._cuts:
             raise UserError(
                 f"max_length {self._max_length}: all {count:,} {self._reader.split} examples of "
-                f"{self._reader.problem} are longer; set max_length higher (the longest has {longest})"
+                f"{self._reader.problem} are longer; set max_length higher (the longest has {self.longest})"
             )
-        return skipped
+        return longer
 
     def _limited(self, by_name: Mapping) -> dict:
         """Returns the entries of the features to which `max_length` applies."""

@@ -94,12 +94,9 @@ def describe(run: TrainingRun) -> list[str]:
 
 
 def _data_line(run: TrainingRun, part: Part) -> str:
-    skipped, max_length = part.batches.skipped, part.hparams.max_length
     share = run.schedule.shares[run.parts.index(part)]
-    return (
-        f"data{_of(part)}: {len(part.data.readers[TRAIN]):,} training examples"
-        + (f", {skipped:,} of them longer than max_length={max_length} and skipped" if skipped else "")
-        + (f"; {share:.1%} of the updates, best by {part.best_metric}" if part.name else "")
+    return f"data{_of(part)}: {len(part.data.readers[TRAIN]):,} training examples" + (
+        f"; {share:.1%} of the updates, best by {part.best_metric}" if part.name else ""
     )
 
 

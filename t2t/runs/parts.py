@@ -1,6 +1,7 @@
 """The problems of a training run, each with its data, its model, its batches."""
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 
 from t2t.constants import TRAIN
@@ -14,6 +15,8 @@ from t2t.models.base import SequenceModel
 from t2t.runs.best_metric import checked_best_metric
 from t2t.runs.data import OpenData
 from t2t.runs.settings import Settings
+
+log = logging.getLogger("t2t")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +46,7 @@ def build_parts(
     """Returns the parts of a run; `per_update` is how many batches an update has.
 
     Raises:
-        UserError: hparams that do not fit a problem or its data.
+        UserError: hparams that do not fit a problem or its data, `max_length` among them.
     """
     parts = []
     names = [one.problem.name for one in data]
@@ -60,9 +63,29 @@ def build_parts(
             fixed_shapes=own.fixed_shapes,
             curriculum=_curriculum(own, per_update),
         )
+        _report_longer(batches, one, own.max_length)
         best_metric = checked_best_metric(own, one.problem, view, settings)
         parts.append(Part(one.problem.name if len(data) > 1 else "", one, view, own, batches, best_metric))
     return parts
+
+
+def _report_longer(batches: TrainingBatches, data: OpenData, max_length: int) -> None:
+    """Warns of training examples that are longer than `max_length`.
+
+    Raises:
+        UserError: half of them or more would be skipped.
+    """
+    longer, count = batches.skipped + batches.cut, len(data.readers[TRAIN])
+    if not longer:
+        return
+    found = (
+        f"hparam max_length={max_length}: {longer / count:.1%} of the training examples of {data.problem.name} "
+        f"({longer:,} of {count:,}) are longer"
+    )
+    cure = f"raise max_length (the longest has {batches.longest:,}) or make the examples shorter"
+    if 2 * batches.skipped >= count:
+        raise UserError(f"{found} and would be skipped; {cure}")
+    log.warning("%s and are %s; to learn from them whole, %s", found, "skipped" if batches.skipped else "cut", cure)
 
 
 def with_batch_size(hparams: HParams, problems: Sequence[str], problem: str) -> HParams:

@@ -5,6 +5,7 @@ import pytest
 
 from t2t.constants import INPUTS, TARGETS
 from t2t.data.generate import generate
+from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.inference import Translator
 from t2t.models.transformer import Transformer
@@ -39,6 +40,15 @@ def test_learned_positions_and_the_limit_asked_for_cut_and_say_so(make_run, tmp_
         build_evaluator(run.model, run.data[0], "dev", run.resolved.hparams, 0, ())
         assert f"examples are longer than the 6 ids that {said} and are cut" in caplog.text
         caplog.clear()
+
+
+def test_training_on_less_than_half_of_the_examples_is_refused(make_run, tmp_path, caplog):
+    """Sequences of 2 to 10 ids, of which four lengths are above 6, five above 5."""
+    make_run(tmp_path / "most", max_length=6)
+    assert "of the training examples of backwards (" in caplog.text
+    assert "are longer and are skipped; to learn from them whole, raise max_length (the longest has 10)" in caplog.text
+    with pytest.raises(UserError, match=r"max_length=5: .* \(\d+ of 120\) are longer and would be skipped; raise max"):
+        make_run(tmp_path / "few", max_length=5)
 
 
 def test_the_target_language_reaches_the_scores_of_decodes(make_run, tmp_path):

@@ -1,13 +1,16 @@
 """What a file of unknown origin must pass before it is used."""
 
+import dataclasses
 import json
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from t2t.atomic import write_atomically
 from t2t.errors import UserError
-from t2t.trust import MOST_BYTES, check_inside, read_sealed, sealed
+from t2t.trust import MOST_BYTES, check_inside, check_types, read_sealed, sealed
 
 
 @pytest.fixture
@@ -100,3 +103,56 @@ def test_writing_follows_no_link_that_lies_in_wait(tmp_path):
     write_atomically(tmp_path / "run.json", b"{}")
     assert (tmp_path / "victim").read_text() == "precious"
     assert (tmp_path / "run.json").read_bytes() == b"{}"
+
+
+@dataclasses.dataclass
+class Part:
+    """What a record may hold."""
+
+    size: int = 3
+
+
+@dataclasses.dataclass
+class Record:
+    """One field of each type that files declare."""
+
+    count: int = 1
+    is_new: bool = False
+    share: float = 0.5
+    name: str | None = None
+    counts: dict[str, int] = dataclasses.field(default_factory=lambda: {"a": 1})
+    sections: dict[str, dict[str, Any]] = dataclasses.field(default_factory=lambda: {"a": {"b": [None]}})
+    rows: list[dict[str, Any]] = dataclasses.field(default_factory=lambda: [{}])
+    shape: tuple[int, ...] = (1, 2)
+    parts: Mapping[str, Part] = dataclasses.field(default_factory=lambda: {"a": Part()})
+    rest: Any = None
+    later: "Part" = 3
+
+
+def test_values_of_the_declared_types():
+    for change in ({}, {"share": 1}, {"name": "x"}, {"counts": {}}, {"shape": ()}, {"rest": [{}]}):
+        check_types(Record(**change))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"count": True}, "count is of type bool, not int"),
+        ({"count": 1.0}, "count is of type float, not int"),
+        ({"is_new": 0}, "is_new is of type int, not bool"),
+        ({"share": "x"}, "share is of type str, not float"),
+        ({"share": True}, "share is of type bool, not float"),
+        ({"name": 3}, r"name holds something else than str \| None"),
+        ({"counts": [1]}, "counts is of type list, not dict"),
+        ({"counts": {"a": True}}, r"counts holds something else than dict\[str, int\]"),
+        ({"counts": {1: 1}}, r"counts holds something else than dict\[str, int\]"),
+        ({"sections": {"a": 3}}, "sections holds something else than dict"),
+        ({"rows": [3]}, "rows holds something else than list"),
+        ({"shape": [1, 2]}, "shape is of type list, not tuple"),
+        ({"shape": (1, None)}, "shape holds something else than tuple"),
+        ({"parts": {"a": 3}}, "parts holds something else than"),
+    ],
+)
+def test_values_of_other_types(change, message):
+    with pytest.raises(TypeError, match=message):
+        check_types(Record(**change))
