@@ -93,24 +93,23 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, runs: ()) -
     """
     check_runs_named(values)
     import_quietly("t2t.inference.parallel").one_core_an_operation()
-    server, app = import_serving("t2t.serving.server"), import_serving("t2t.serving.app")
+    server, app, service = (import_serving(f"t2t.serving.{name}") for name in ("server", "app", "service"))
     named = [import_serving("t2t.serving.models").named_run(argument) for argument in values["output_dir"].value]
     is_export = import_serving("t2t.serving.models").is_export
     runs = {name: open_asked_run(run_and_checkpoint(folder)[0]) for name, folder in named if not is_export(folder)}
     listening = server.open_socket(values["host"].value, values["port"].value)
     with listening:
         models = [_served_export(values, *one) if is_export(one[1]) else _served(values, *one) for one in named]
-        limits = app.RequestLimits(
+        limits = service.RequestLimits(
             most_bytes=values["request_bytes"].value,
             most_texts=values["request_texts"].value,
             seconds=values["request_seconds"].value,
+            waiting_jobs=values["queue_texts"].value,
         )
-        service = app.Service(models, limits)
-        server.serve(
-            app.build_app(service, server.allowed_hosts(values["host"].value), more_routes(service, runs)),
-            listening,
-            values["grace_seconds"].value,
-        )
+        started = service.Service(models, limits)
+        hosts = server.allowed_hosts(values["host"].value, listening)
+        served = app.build_app(started, hosts, more_routes(started, runs))
+        server.serve(served, listening, values["grace_seconds"].value)
     return 0
 
 

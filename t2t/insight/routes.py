@@ -1,11 +1,10 @@
 """The page that asks a service's models for pictures, and what it asks for."""
 
-import asyncio
+import functools
 import html
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -17,12 +16,13 @@ from t2t.insight.curves import curves_of
 from t2t.insight.figures import figure_of
 from t2t.insight.page import APP_FILES, app_page, static
 from t2t.run_dir import RunDir
-from t2t.serving.app import Service, answering
+from t2t.serving.app import answering
 from t2t.serving.requests import read_json, texts_of
+from t2t.serving.service import Service
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
-    "form-action 'none'"
+    "form-action 'none'; frame-ancestors 'none'"
 )
 """What the browser lets the page do: read its own scripts, ask its own server, nothing else."""
 
@@ -38,20 +38,19 @@ def insight_routes(service: Service, runs: Mapping[str, RunDir]) -> list[BaseRou
         service: the models.
         runs: by the name of the model, for their curves.
     """
-    one_at_a_time = asyncio.Semaphore(1)
 
     def asked(work: Callable[[Translator, dict[str, Any]], dict[str, Any]]):
         async def handler(service: Service, request: Request) -> Response:
             data = read_json(await service.body(request))
             model = service.model(data.get("model"))
-            async with one_at_a_time:
-                return JSONResponse(await run_in_threadpool(work, model.translator, {**data, "model": model.name}))
+            job = functools.partial(work, model.translator, {**data, "model": model.name})
+            return JSONResponse(await service.run(job))
 
         return handler
 
     async def curves(service: Service, request: Request) -> Response:
         model = service.model(request.query_params.get("model"))
-        return JSONResponse(await run_in_threadpool(curves_of, runs[model.name]))
+        return JSONResponse(await service.run(functools.partial(curves_of, runs[model.name])))
 
     async def page(service: Service, request: Request) -> Response:
         return HTMLResponse(app_page(list(service.models)), headers={"Content-Security-Policy": POLICY})

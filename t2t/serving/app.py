@@ -1,8 +1,7 @@
 """The addresses of the service, and what is answered at each."""
 
-import asyncio
 import contextlib
-import dataclasses
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
@@ -11,109 +10,21 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from t2t.errors import MachineError, UnknownNameError, UserError, did_you_mean, one_line
+from t2t.errors import MachineError, UnknownNameError, UserError, one_line
 from t2t.serving import requests
-from t2t.serving.batcher import FullError
-from t2t.serving.measures import Measures
-from t2t.serving.models import Answer, Question, ServedModel
+from t2t.serving.models import ServedModel
+from t2t.serving.origins import OriginCheck
+from t2t.serving.service import Service
 from t2t.text.lines import on_one_line
 
-RETRY_S = 1
-"""Seconds after which one who was refused for want of room may ask again."""
+log = logging.getLogger("t2t")
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RequestLimits:
-    """What a request may ask for."""
-
-    most_bytes: int = 1 << 20
-    """Of a body."""
-    most_texts: int = 128
-    """Of a request."""
-    seconds: float = 60.0
-    """From the whole body to the answer."""
-
-
-class Service:
-    """Models by name, and the requests that are made of them.
-
-    Args:
-        models: with different names; the first one answers plain requests that name none.
-        limits: of each request.
-
-    Raises:
-        UserError: no model, or two of one name.
-    """
-
-    def __init__(self, models: Sequence[ServedModel], limits: RequestLimits | None = None):
-        names = [model.name for model in models]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise UserError(f"two runs are to be served as {twice[0]!r}; name them apart, --output_dir=NAME=RUN")
-        self.models = {model.name: model for model in models}
-        self.limits = limits or RequestLimits()
-        self.measures = Measures()
-        for model in models:
-            self.measures.watch_queue(model.name, lambda model=model: model.queue.waiting)
-
-    def model(self, name: Any) -> ServedModel:
-        """Returns the model of a name, or the first one.
-
-        Raises:
-            UnknownNameError: there is none of that name.
-        """
-        if name is None:
-            return next(iter(self.models.values()))
-        if not isinstance(name, str) or name not in self.models:
-            near = did_you_mean(str(name), self.models)
-            raise UnknownNameError(f"model {name!r} is not served; {near}there are {', '.join(self.models)}")
-        return self.models[name]
-
-    async def body(self, request: Request) -> bytes:
-        """Returns the body of a request.
-
-        Raises:
-            HTTPException: it is too large.
-        """
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > self.limits.most_bytes:
-                raise HTTPException(413, f"the body is larger than {self.limits.most_bytes:,} bytes; send less at once")
-        return bytes(body)
-
-    async def answers(self, model: ServedModel, texts: Sequence[str], n_best: int | None = None) -> list[Answer]:
-        """Returns the answers to texts, through the model's queue.
-
-        Raises:
-            HTTPException: too many texts, no room, or no answer in time.
-        """
-        if len(texts) > self.limits.most_texts:
-            raise HTTPException(413, f"{len(texts)} texts, at most {self.limits.most_texts}; send fewer at once")
-        n_best = model.n_best if n_best is None else n_best
-        model.check(n_best)
-        try:
-            futures = model.queue.submit([Question(text, n_best) for text in texts])
-        except FullError as error:
-            retry = {"Retry-After": str(RETRY_S)}
-            raise HTTPException(429, f"too much is waiting: {error}; ask again later", headers=retry) from None
-        try:
-            async with asyncio.timeout(self.limits.seconds):
-                found = await asyncio.gather(*map(asyncio.wrap_future, futures))
-        except TimeoutError:
-            raise HTTPException(504, f"no answer within {self.limits.seconds:g} seconds; ask for less") from None
-        self.measures.note_texts(model.name, len(texts))
-        return found
-
-    def close(self) -> None:
-        """Answers what still waits, and ends."""
-        for model in self.models.values():
-            model.queue.close()
-
+_LOG_CHARS = 300
+"""Of a refused request's reason, which may quote the request."""
 
 Handler = Callable[[Service, Request], Awaitable[Response]]
 
@@ -187,8 +98,7 @@ def build_app(service: Service, hosts: Sequence[str], more: Iterable[BaseRoute] 
 
     Args:
         service: what answers; closed when the application ends.
-        hosts: names by which the service may be addressed: a page of another host that has its name lead here is
-            refused. `*` for any.
+        hosts: allowed host names, see `t2t.serving.origins`.
         more: further routes.
     """
 
@@ -200,19 +110,19 @@ def build_app(service: Service, hosts: Sequence[str], more: Iterable[BaseRoute] 
     routes = [Route(path, answering(service, path, handler), methods=[method]) for method, path, handler in _ADDRESSES]
     return Starlette(
         routes=[*routes, *more],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
+        middleware=[Middleware(OriginCheck, hosts=hosts)],
         exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,
     )
 
 
 def answering(service: Service, path: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-    """Returns the endpoint of a handler: counted, and with errors as JSON of one line."""
+    """Returns the endpoint of a handler: counted, and with errors logged and answered as one line of JSON."""
 
     async def endpoint(request: Request) -> Response:
-        start, status = time.perf_counter(), 500  # of what nobody expected
+        start, status = time.perf_counter(), 500  # where the server stops it
         try:
-            response = await _answered(handler, service, request)
+            response = await _answered(handler, service, request, path)
             status = response.status_code
             return response
         finally:
@@ -221,16 +131,28 @@ def answering(service: Service, path: str, handler: Handler) -> Callable[[Reques
     return endpoint
 
 
-async def _answered(handler: Handler, service: Service, request: Request) -> Response:
+async def _answered(handler: Handler, service: Service, request: Request, path: str) -> Response:
     try:
         return await handler(service, request)
     except (UserError, MachineError, HTTPException) as error:
-        return _error(error)
+        response = _error_response(error)
+        reason = error.detail if isinstance(error, HTTPException) else one_line(error)
+        level = logging.WARNING if response.status_code >= 500 else logging.INFO
+        log.log(level, "refused: %d %s: %s", response.status_code, path, _printable(reason))
+        return response
     except ClientDisconnect:
         return Response(status_code=499)  # nobody reads it; it is counted
+    except Exception as error:
+        log.exception("%s: a request failed", path)
+        name = type(error).__name__
+        return JSONResponse({"error": f"internal error ({name}); the log of the server has the details"}, 500)
 
 
-def _error(error: Exception) -> JSONResponse:
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "\ufffd" for c in text[:_LOG_CHARS])
+
+
+def _error_response(error: Exception) -> JSONResponse:
     if isinstance(error, HTTPException):
         return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
     code = 404 if isinstance(error, UnknownNameError) else 400 if isinstance(error, UserError) else 503
@@ -238,4 +160,4 @@ def _error(error: Exception) -> JSONResponse:
 
 
 async def _http_error(request: Request, error: Any) -> JSONResponse:
-    return _error(error)
+    return _error_response(error)

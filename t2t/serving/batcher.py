@@ -31,8 +31,8 @@ class Batcher:
     threads are busy more comes together by itself. Items are taken in the order in which they came.
 
     Args:
-        answer: `answer(items) -> as many results`, called in several threads at a time. What it raises goes to all of
-            the items.
+        answer: `answer(items) -> as many results`, called in several threads at a time. Where it raises an error for
+            several items, each is tried alone, so that one item spoils no other.
         most: items of a batch.
         wait_s: seconds that an item waits for others to come.
         room: items that may wait.
@@ -49,6 +49,11 @@ class Batcher:
         self._threads = [threading.Thread(target=self._work, name=f"batcher-{i}", daemon=True) for i in range(workers)]
         for thread in self._threads:
             thread.start()
+
+    @property
+    def room(self) -> int:
+        """Most items that may wait; more at once are never taken."""
+        return self._room
 
     @property
     def waiting(self) -> int:
@@ -80,16 +85,24 @@ class Batcher:
     def _work(self) -> None:
         while (batch := self._take()) is not None:
             batch = [entry for entry in batch if entry.future.set_running_or_notify_cancel()]
-            if not batch:
-                continue
-            try:
-                results = self._answer([entry.item for entry in batch])
-            except BaseException as error:  # who asked is told; the thread goes on
-                for entry in batch:
-                    entry.future.set_exception(error)
-            else:
-                for entry, result in zip(batch, results, strict=True):
-                    entry.future.set_result(result)
+            if batch:
+                self._resolve(batch)
+
+    def _resolve(self, batch: list[_Waiting]) -> None:
+        """Gives each entry its result or its error."""
+        try:
+            results = self._answer([entry.item for entry in batch])
+            if len(results) != len(batch):
+                raise RuntimeError(f"{len(results)} results of {len(batch)} items")
+        except BaseException as error:  # the thread goes on
+            if len(batch) == 1:
+                batch[0].future.set_exception(error)
+                return
+            for entry in batch:
+                self._resolve([entry])
+        else:
+            for entry, result in zip(batch, results, strict=True):
+                entry.future.set_result(result)
 
     def _take(self) -> list[_Waiting] | None:
         """Waits for a batch; None where nothing will come any more."""

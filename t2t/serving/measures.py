@@ -21,10 +21,15 @@ class Measures:
         )
         self._texts = Counter("texts", "Texts answered.", ["model"], **common)
         self._waiting = Gauge("waiting_texts", "Texts in the queue.", ["model"], **common)
+        self._waiting_jobs = Gauge("waiting_jobs", "Figures and curves in their queue.", **common)
 
     def watch_queue(self, model: str, waiting: Callable[[], int]) -> None:
         """Shows how much waits, asked when the page is."""
         self._waiting.labels(model).set_function(waiting)
+
+    def watch_jobs(self, waiting: Callable[[], int]) -> None:
+        """Shows how many jobs wait, asked when the page is."""
+        self._waiting_jobs.set_function(waiting)
 
     def note_request(self, asked: str, status: int, seconds: float) -> None:
         """Counts a request."""

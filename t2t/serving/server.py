@@ -1,6 +1,7 @@
 """From an application to a process that serves it, and ends well."""
 
 import contextlib
+import ipaddress
 import logging
 import signal
 import socket
@@ -11,12 +12,15 @@ import uvicorn
 from starlette.applications import Starlette
 
 from t2t.atomic import os_errors_as_machine_errors
+from t2t.serving.connections import ConnectionLimits, LimitedProtocol
+from t2t.serving.origins import ANY
 
 log = logging.getLogger("t2t")
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-BACKLOG = 1024
-"""Connections that may wait to be taken."""
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+"""Host names of this machine."""
+BACKLOG = 128
+"""Connections that may wait to be accepted."""
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -30,27 +34,65 @@ def open_socket(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
-def allowed_hosts(host: str) -> list[str]:
-    """Returns the names by which a service at an address may be addressed; where others may reach it, any."""
-    return [*LOOPBACK[:2], "[::1]"] if host in LOOPBACK else ["*"]
+def allowed_hosts(host: str, listening: socket.socket) -> list[str]:
+    """Returns the host names under which the service answers: those of this machine, or any where others reach it.
+
+    Args:
+        host: as the user named it.
+        listening: from `open_socket`.
+    """
+    address = ipaddress.ip_address(listening.getsockname()[0])
+    if not (getattr(address, "ipv4_mapped", None) or address).is_loopback:
+        return [ANY]
+    own = (_in_address(name.lower()) for name in (host, str(address)))
+    return list(dict.fromkeys([*LOOPBACK, *own]))
 
 
-def serve(app: Starlette, listening: socket.socket, grace_s: float) -> None:
+def _in_address(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def serve(app: Starlette, listening: socket.socket, grace_s: float, limits: ConnectionLimits | None = None) -> None:
     """Serves until SIGINT or SIGTERM; then takes no more connections, and answers the requests that it has.
 
     Args:
         app: what answers.
         listening: from `open_socket`.
         grace_s: seconds that requests have to be answered after the signal.
+        limits: of connections.
     """
+    limits = limits or ConnectionLimits()
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, timeout_graceful_shutdown=max(1, round(grace_s)), lifespan="on"
-    )
+        app, log_config=None, access_log=False, timeout_graceful_shutdown=max(1, round(grace_s)), lifespan="on",
+        http=LimitedProtocol.with_limits(limits), ws="none", backlog=BACKLOG,
+        timeout_keep_alive=limits.idle_seconds, h11_max_incomplete_event_size=limits.head_bytes,
+    )  # fmt: skip
     address, port = listening.getsockname()[:2]
-    log.info("serving at http://%s:%d; end with Ctrl-C", f"[{address}]" if ":" in address else address, port)
-    with _signals_end_quietly():
+    log.info("serving at http://%s:%d; end with Ctrl-C", _in_address(address), port)
+    with _signals_end_quietly(), _warnings_logged():
         uvicorn.Server(config).run(sockets=[listening])
     log.info("served; all requests answered")
+
+
+class _Forward(logging.Handler):
+    """Hands the records of other libraries to this library's log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log.handle(record)
+
+
+@contextlib.contextmanager
+def _warnings_logged() -> Iterator[None]:
+    """Shows warnings and errors of the libraries that serve, which would otherwise go nowhere."""
+    handler = _Forward(logging.WARNING)
+    loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
 
 
 @contextlib.contextmanager

@@ -2,17 +2,21 @@
 
 import json
 import re
+import threading
+import time
 
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
 from t2t.inference.beam_trace import alternatives
+from t2t.insight import routes
 from t2t.insight.figures import figure_of
 from t2t.insight.page import APP_FILES
 from t2t.insight.routes import insight_routes
-from t2t.serving.app import Service, build_app
+from t2t.serving.app import build_app
 from t2t.serving.models import ServedModel
+from t2t.serving.service import RequestLimits, Service
 from tests.unit.inference.test_inference_translator import WORDS, Letters, build
 from tests.unit.insight.test_insight_curves import LINES, Run
 
@@ -94,3 +98,82 @@ def test_mistakes_are_said(client, path, asked, status, message):
     answer = client.post(f"/insight/{path}", json=asked)
     assert answer.status_code == status
     assert message in answer.json()["error"]
+
+
+class Jobs:
+    """Replaces what makes a figure: says how many do so at a time, and waits until it is let go."""
+
+    def __init__(self):
+        self.gate, self.begun, self.now, self.most = threading.Event(), threading.Semaphore(0), 0, 0
+
+    def __call__(self, translator, data):
+        self.now += 1
+        self.most = max(self.most, self.now)
+        self.begun.release()
+        assert self.gate.wait(30)
+        time.sleep(0.02)  # so that another one would be seen
+        self.now -= 1
+        return {"of": data["model"]}
+
+
+@pytest.fixture
+def jobs(monkeypatch):
+    jobs = Jobs()
+    monkeypatch.setattr(routes, "_figure", jobs)
+    yield jobs
+    jobs.gate.set()
+
+
+def client_with(translator, **limits):
+    service = Service([ServedModel(name, translator, 1) for name in "ab"], RequestLimits(**limits))
+    app = build_app(service, ["127.0.0.1"], insight_routes(service, dict.fromkeys("ab", Run(LINES))))
+    return TestClient(app, base_url="http://127.0.0.1")
+
+
+def ask_in_threads(client, models):
+    asked = {"url": "/insight/figure"}
+    threads = [
+        threading.Thread(target=client.post, kwargs={**asked, "json": {"source": "a", "model": model}})
+        for model in models
+    ]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def test_figures_are_made_one_at_a_time_for_all_models(jobs, translator):
+    with client_with(translator) as client:
+        threads = ask_in_threads(client, "abab")
+        assert jobs.begun.acquire(timeout=30)
+        assert not jobs.begun.acquire(timeout=0.3)
+        jobs.gate.set()
+        for thread in threads:
+            thread.join()
+    assert jobs.most == 1
+
+
+def test_more_figures_than_there_is_room_for_are_answered_429(jobs, translator):
+    with client_with(translator, waiting_jobs=1) as client:
+        threads = ask_in_threads(client, "a")
+        assert jobs.begun.acquire(timeout=30)
+        threads += ask_in_threads(client, "b")
+        while "t2t_waiting_jobs 1.0" not in client.get("/metrics").text:
+            time.sleep(0.01)
+        refused = client.post("/insight/alternatives", json={"source": "a"})
+        curves = client.get("/insight/curves")
+        jobs.gate.set()
+        for thread in threads:
+            thread.join()
+    for answer in (refused, curves):
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+        assert answer.json() == {"error": "too much is waiting: 1 of 1 places taken; ask again later"}
+
+
+def test_figures_have_the_limits_of_other_requests(jobs, translator):
+    with client_with(translator, seconds=0.05, most_bytes=100) as client:
+        assert client.post("/insight/figure", json={"source": "a"}).status_code == 504
+        jobs.gate.set()
+        assert client.post("/insight/figure", json={"source": "a" * 100}).status_code == 413
+        foreign = client.post("/insight/figure", json={"source": "a"}, headers={"origin": "http://evil.example"})
+        assert foreign.status_code == 403
+        assert client.get("/", headers={"host": "evil.example"}).status_code == 400

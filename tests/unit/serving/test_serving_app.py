@@ -1,13 +1,17 @@
 """The service's addresses, asked as its clients ask them."""
 
+import asyncio
+import logging
 import threading
 
 import pytest
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from t2t.errors import UserError
-from t2t.serving.app import RequestLimits, Service, build_app
+from t2t.serving.app import build_app
 from t2t.serving.models import BatchLimits, ServedModel, named_run
+from t2t.serving.service import RequestLimits, Service
 from tests.unit.inference.test_inference_translator import Letters, LettersAlone, build
 from tests.waiting import join_all, start_thread, wait_until
 
@@ -176,12 +180,77 @@ def test_other_names_of_this_machine_are_refused(client):
     assert client.get("/healthz", headers={"host": "evil.example"}).status_code == 400
 
 
-def test_what_is_counted_is_shown(client):
+def counted(client, name):
+    """The value of a counter; 0.0 before its first event."""
+    lines = [line.rpartition(" ") for line in client.get("/metrics").text.splitlines() if not line.startswith("#")]
+    return {line[0]: float(line[2]) for line in lines}.get(name, 0.0)
+
+
+def test_requests_and_texts_are_counted(client):
+    requests, texts = 't2t_requests_total{asked="/translate",status="200"}', 't2t_texts_total{model="letters"}'
+    before = [counted(client, name) for name in (requests, texts)]
     client.post("/translate", json={"text": "a"})
-    page = client.get("/metrics").text
-    assert 't2t_requests_total{asked="/translate",status="200"}' in page
-    assert 't2t_waiting_texts{model="letters"} 0.0' in page
-    assert 't2t_texts_total{model="letters"}' in page
+    client.post("/translate", json={"text": TEXTS})
+    assert [counted(client, name) for name in (requests, texts)] == [before[0] + 2, before[1] + 1 + len(TEXTS)]
+    assert counted(client, 't2t_waiting_texts{model="letters"}') == 0
+
+
+def test_what_is_refused_is_one_line_in_the_log(client, caplog):
+    with caplog.at_level(logging.INFO, "t2t"):
+        client.post("/translate", json={"text": "a", "model": "no\u001b[2Jne"})
+        client.post("/translate", content="{")
+    refused = [record.getMessage() for record in caplog.records]
+    assert refused[0].startswith(r"refused: 404 /translate: model 'no\x1b[2Jne' is not served; ")
+    assert refused[1].startswith("refused: 400 /translate: the body is no JSON: ")
+    assert len(refused) == 2
+    assert not any(character < " " for line in refused for character in line)
+
+
+def test_a_bug_is_answered_500_with_its_traceback_in_the_log(client, translator, caplog, monkeypatch):
+    def broken(*arguments, **more):
+        raise RuntimeError("a bug\nin lines")
+
+    monkeypatch.setattr(translator, "translate_ids", broken)
+    answer = client.post("/translate", json={"text": "a"})
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "application/json")
+    assert answer.json() == {"error": "internal error (RuntimeError); the log of the server has the details"}
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert record.getMessage() == "/translate: a request failed"
+    assert record.exc_info[0] is RuntimeError
+
+
+def received_of(limits, parts, headers=()):
+    """Asks a service for the body of a request that comes in parts; returns what came of it, and the parts unread."""
+    left = iter(parts)
+
+    async def receive():
+        part = next(left)
+        if part is None:
+            await asyncio.sleep(60)
+        return {"type": "http.request", "body": part, "more_body": True}
+
+    service = Service([], RequestLimits(**limits))
+    scope = {"type": "http", "method": "POST", "headers": [(b"content-length", str(n).encode()) for n in headers]}
+    try:
+        found = asyncio.run(service.body(Request(scope, receive)))
+    except Exception as error:
+        found = error
+    service.close()
+    return found, list(left)
+
+
+@pytest.mark.parametrize(("declared", "unread"), [((), 7), ((7,), 7), ((1000,), 10)])
+def test_no_more_of_a_large_body_is_read_than_the_limit(declared, unread):
+    error, left = received_of({"most_bytes": 8}, [b"abc"] * 10, declared)
+    assert (error.status_code, len(left)) == (413, unread)
+    assert error.detail == "the body is larger than 8 bytes; send less at once"
+
+
+def test_a_slow_body_is_answered_408_and_its_connection_closed():
+    error, left = received_of({"body_seconds": 0.05}, [b"abc", None, b"def"])
+    assert (error.status_code, left) == (408, [b"def"])
+    assert error.detail == "the body did not arrive within 0.05 seconds; send less at once"
+    assert error.headers == {"Connection": "close"}
 
 
 class Slow:
@@ -231,6 +300,33 @@ def test_more_than_there_is_room_for_is_answered_429_and_the_rest_in_full(slow):
         slow.gate.set()
         join_all(*threads)
     assert {text: answer.json()["text"] for text, answer in answers.items()} == {"a": "A", "b": "B", "c": "C"}
+
+
+def test_texts_are_counted_by_the_queue_not_requests(slow):
+    model = ServedModel("slow", slow, 1, limits=BatchLimits(room=3, wait_s=0.0))
+    assert slow.begun.acquire(timeout=30)
+    with client_of(model) as client:
+        threads = [threading.Thread(target=client.post, args=("/translate",), kwargs={"json": {"text": list(texts)}})
+                   for texts in ("a", "bc")]  # fmt: skip
+        threads[0].start()
+        assert slow.begun.acquire(timeout=30)
+        threads[1].start()
+        while model.queue.waiting < 2:
+            pass
+        refused = client.post("/translate", json={"text": ["d", "e"]})
+        assert (refused.status_code, refused.json()["error"][:37]) == (429, "too much is waiting: 2 of 3 places ta")
+        slow.gate.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.parametrize(("room", "most_texts"), [(3, 128), (256, 3)])
+def test_a_request_that_never_has_room_is_answered_413_with_the_most_there_may_be(slow, room, most_texts):
+    slow.gate.set()
+    with client_of(ServedModel("slow", slow, 1, limits=BatchLimits(room=room)), most_texts=most_texts) as client:
+        refused = client.post("/translate", json={"text": ["a"] * 4})
+        assert (refused.status_code, refused.json()) == (413, {"error": "4 texts, at most 3; send fewer at once"})
+        assert client.post("/translate", json={"text": ["a"] * 3}).status_code == 200
 
 
 def test_what_takes_too_long_is_answered_504(slow):

@@ -54,10 +54,10 @@ def test_what_comes_while_others_are_answered_is_one_batch(batcher):
 
 def test_a_batch_waits_for_others_but_not_when_it_is_full(batcher):
     answers = Answers()
-    queue = batcher(answers, wait_s=20.0)
-    start = time.monotonic()
-    assert [future.result(15) for future in queue.submit([1, 2]) + queue.submit([3, 4])] == [2, 4, 6, 8]
-    assert time.monotonic() - start < 15
+    queue = batcher(answers, wait_s=600.0)
+    first = queue.submit([1, 2])
+    assert not answers.begun.acquire(timeout=0.3)
+    assert [future.result(30) for future in first + queue.submit([3, 4])] == [2, 4, 6, 8]
     assert answers.batches == [[1, 2, 3, 4]]
 
 
@@ -95,11 +95,23 @@ def test_cancelled_items_are_not_answered(batcher):
         dropped.result(1)
 
 
-def test_an_error_goes_to_its_batch_and_the_next_is_answered(batcher):
-    queue = batcher(Answers(), most=1)
+def test_an_error_goes_to_the_item_that_causes_it_alone(batcher):
+    answers = Answers(held=True)
+    queue = batcher(answers)
+    first = queue.submit([1])
+    assert answers.begun.acquire(timeout=30)
+    bad, good = queue.submit(["bad", 2])
+    answers.gate.set()
     with pytest.raises(ValueError, match="bad item"):
-        queue.submit(["bad"])[0].result(30)
-    assert queue.submit([3])[0].result(30) == 6
+        bad.result(30)
+    assert [future.result(30) for future in (*first, good, *queue.submit([3]))] == [2, 4, 6]
+
+
+def test_results_of_another_number_are_an_error_and_the_thread_goes_on(batcher):
+    queue = batcher(lambda items: items[1:] if 0 in items else items)
+    with pytest.raises(RuntimeError, match="0 results of 1 items"):
+        queue.submit([0])[0].result(30)
+    assert queue.submit([3])[0].result(30) == 3
 
 
 def test_closing_answers_what_waits_and_takes_no_more(batcher):

@@ -1,0 +1,66 @@
+"""Whom the service answers: requests under its own names, from programs and from its own pages.
+
+A page of another site, open in a browser on this machine, can send requests here. Two rules keep it out. Its requests
+carry its own origin. And where it makes its own name lead to this address (DNS rebinding), they carry that name.
+"""
+
+import logging
+import re
+from collections.abc import Collection
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+log = logging.getLogger("t2t")
+
+ANY = "*"
+"""Allows every host name."""
+_HOST = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
+_OWN_SITES = ("same-origin", "none")
+"""Values of Sec-Fetch-Site for requests of own pages, and of the user, e.g. a typed address."""
+
+
+class OriginCheck:
+    """Middleware that refuses requests under other host names and from pages of other origins.
+
+    Args:
+        app: answers the rest.
+        hosts: allowed host names, lower case, IPv6 addresses in brackets; `ANY` allows all.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]):
+        self._app, self._hosts = app, frozenset(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request, or refuses it: 400 for its host name, 403 for its origin."""
+        if scope["type"] == "http" and (refusal := self._refusal(Headers(scope=scope), scope["method"])):
+            status, reason = refusal
+            log.warning("refused: %d %s", status, reason)
+            await JSONResponse({"error": reason}, status)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _refusal(self, headers: Headers, method: str) -> tuple[int, str] | None:
+        host = headers.get("host", "")
+        found = _HOST.fullmatch(host)
+        if not found or not (ANY in self._hosts or found[1].lower() in self._hosts):
+            allowed = ", ".join(sorted(self._hosts))
+            return 400, f"host name {host[:100]!r} is not allowed; use one of {allowed}"
+        if is_foreign(headers, method):
+            origin = headers.get("origin") or headers.get("sec-fetch-site", "")
+            return 403, f"a page of another origin ({origin[:100]!r}) sent this request; open the service's own page"
+        return None
+
+
+def is_foreign(headers: Headers, method: str) -> bool:
+    """Returns whether a page of another origin sent a request.
+
+    Browsers name the origin of every POST, and newer ones how it relates to this service. Programs name neither.
+    Following a link from another site is allowed.
+    """
+    origin = headers.get("origin")
+    if origin is not None and origin.lower().partition("://")[2] != headers["host"].lower():
+        return True
+    is_link = method in ("GET", "HEAD") and headers.get("sec-fetch-mode") == "navigate"
+    return headers.get("sec-fetch-site", "none") not in _OWN_SITES and not is_link

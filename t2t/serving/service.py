@@ -1,0 +1,136 @@
+"""What all addresses of the service share: models by name, limits of requests, and queues."""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from t2t.errors import UnknownNameError, UserError, did_you_mean
+from t2t.serving.batcher import Batcher, FullError
+from t2t.serving.measures import Measures
+from t2t.serving.models import Answer, Question, ServedModel
+
+RETRY_S = 1
+"""Value of the Retry-After header, in seconds."""
+
+Result = TypeVar("Result")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RequestLimits:
+    """Limits of each request."""
+
+    most_bytes: int = 1 << 20
+    """Of a body."""
+    most_texts: int = 128
+    """Of a request."""
+    body_seconds: float = 20.0
+    """From the headers to the end of the body."""
+    seconds: float = 60.0
+    """From the whole body to the answer."""
+    waiting_jobs: int = 256
+    """Most jobs in their queue, see `Service.run`."""
+
+
+class Service:
+    """Models by name, and the limits and queues through which all requests for them go.
+
+    Args:
+        models: with different names; the first one answers plain requests that name none.
+        limits: of each request.
+
+    Raises:
+        UserError: no model, or two of one name.
+    """
+
+    def __init__(self, models: Sequence[ServedModel], limits: RequestLimits | None = None):
+        names = [model.name for model in models]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise UserError(f"two runs are to be served as {twice[0]!r}; name them apart, --output_dir=NAME=RUN")
+        self.models = {model.name: model for model in models}
+        self.limits = limits or RequestLimits()
+        self.measures = Measures()
+        for model in models:
+            self.measures.watch_queue(model.name, lambda model=model: model.queue.waiting)
+        room = self.limits.waiting_jobs
+        self._jobs = Batcher(lambda jobs: [job() for job in jobs], most=1, wait_s=0.0, room=room, workers=1)
+        self.measures.watch_jobs(lambda: self._jobs.waiting)
+
+    def model(self, name: Any) -> ServedModel:
+        """Returns the model of a name, or the first one.
+
+        Raises:
+            UnknownNameError: there is none of that name.
+        """
+        if name is None:
+            return next(iter(self.models.values()))
+        if not isinstance(name, str) or name not in self.models:
+            near = did_you_mean(str(name), self.models)
+            raise UnknownNameError(f"model {name!r} is not served; {near}there are {', '.join(self.models)}")
+        return self.models[name]
+
+    async def body(self, request: Request) -> bytes:
+        """Returns the body of a request. No more than the limit is read.
+
+        Raises:
+            HTTPException: it is too large, or takes too long.
+        """
+        limits = self.limits
+        too_large = HTTPException(413, f"the body is larger than {limits.most_bytes:,} bytes; send less at once")
+        if int(request.headers.get("content-length", 0)) > limits.most_bytes:
+            raise too_large
+        body = bytearray()
+        try:
+            async with asyncio.timeout(limits.body_seconds):
+                async for part in request.stream():
+                    body += part
+                    if len(body) > limits.most_bytes:
+                        raise too_large
+        except TimeoutError:
+            reason = f"the body did not arrive within {limits.body_seconds:g} seconds; send less at once"
+            raise HTTPException(408, reason, headers={"Connection": "close"}) from None
+        return bytes(body)
+
+    async def answers(self, model: ServedModel, texts: Sequence[str], n_best: int | None = None) -> list[Answer]:
+        """Returns the answers to texts, through the model's queue.
+
+        Raises:
+            HTTPException: too many texts, no room, or no answer in time.
+        """
+        most = min(self.limits.most_texts, model.queue.room)
+        if len(texts) > most:
+            raise HTTPException(413, f"{len(texts)} texts, at most {most}; send fewer at once")
+        n_best = model.n_best if n_best is None else n_best
+        model.check(n_best)
+        found = await self._results(model.queue, [Question(text, n_best) for text in texts])
+        self.measures.note_texts(model.name, len(texts))
+        return found
+
+    async def run(self, job: Callable[[], Result]) -> Result:
+        """Returns the result of a function that is run in a thread, one at a time for all requests.
+
+        Raises:
+            HTTPException: no room in the queue of jobs, or no result in time.
+        """
+        (result,) = await self._results(self._jobs, [job])
+        return result
+
+    async def _results(self, queue: Batcher, items: Sequence[Any]) -> list[Any]:
+        try:
+            futures = queue.submit(items)
+        except FullError as error:
+            retry = {"Retry-After": str(RETRY_S)}
+            raise HTTPException(429, f"too much is waiting: {error}; ask again later", headers=retry) from None
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                return await asyncio.gather(*map(asyncio.wrap_future, futures))
+        except TimeoutError:
+            raise HTTPException(504, f"no answer within {self.limits.seconds:g} seconds; ask for less") from None
+
+    def close(self) -> None:
+        """Answers what still waits, and ends."""
+        for queue in (*(model.queue for model in self.models.values()), self._jobs):
+            queue.close()

@@ -1,0 +1,248 @@
+"""Slow and silent clients do not keep others out: a server of its own process, and its protocol by itself."""
+
+import contextlib
+import http.client
+import itertools
+import re
+import resource
+import socket
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from t2t.serving.connections import RESERVED_FILES, ConnectionLimits, LimitedProtocol
+
+PROGRAM = """
+import asyncio, logging, resource, sys
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.routing import Route
+from t2t.serving.connections import ConnectionLimits
+from t2t.serving.server import open_socket, serve
+
+files, seconds, idle = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+resource.setrlimit(resource.RLIMIT_NOFILE, (files, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+logging.basicConfig(level=logging.INFO, stream=sys.stderr, force=True)
+
+async def healthz(request):
+    return PlainTextResponse("ok")
+
+async def slow(request):
+    async def parts():
+        yield "begun, "
+        await asyncio.sleep(4 * seconds)
+        yield "done"
+    return StreamingResponse(parts())
+
+async def echo(request):
+    return PlainTextResponse(await request.body())
+
+async def broken(request):
+    raise RuntimeError("a bug")
+
+routes = [Route("/healthz", healthz), Route("/slow", slow), Route("/broken", broken)]
+app = Starlette(routes=[*routes, Route("/echo", echo, methods=["POST"])])
+with open_socket("127.0.0.1", 0) as listening:
+    serve(app, listening, 1.0, ConnectionLimits(seconds=seconds, idle_seconds=idle))
+"""
+PATIENCE_S = 60
+
+
+@contextlib.contextmanager
+def served(files, seconds, idle=PATIENCE_S):
+    """Yields the port of a server, and what it has written when it has ended."""
+    command = [sys.executable, "-c", PROGRAM, str(files), str(seconds), str(idle)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    found = SimpleNamespace(log="")
+    try:
+        for line in process.stderr:
+            if match := re.search(r"serving at http://127\.0\.0\.1:(\d+)", line):
+                found.port = int(match[1])
+                break
+        yield found
+    finally:
+        process.terminate()
+        found.log = process.communicate(timeout=PATIENCE_S)[1]
+
+
+@pytest.fixture(scope="module")
+def impatient():
+    with served(256, 0.3) as found:
+        yield found.port
+
+
+def connect(port):
+    return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+
+
+def get(port, path="/healthz"):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def is_closed(connection):
+    """Reads until the other side has closed a connection."""
+    with contextlib.suppress(ConnectionResetError):
+        while connection.recv(1000):
+            pass
+    return True
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /healthz HTT", b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc"]
+)
+def test_others_are_answered_while_300_connections_say_nothing(sent):
+    """The server may open fewer files than there are connections."""
+    with served(256, PATIENCE_S) as found, contextlib.ExitStack() as stack:
+        for _ in range(300):
+            connection = stack.enter_context(connect(found.port))
+            with contextlib.suppress(ConnectionError):  # it may have been closed for a later one
+                connection.sendall(sent)
+        assert [get(found.port) for _ in range(3)] == [(200, "ok")] * 3
+    assert found.log.count("more than 64 open connections, the limit; those idle the longest are closed") == 1
+
+
+def test_requests_in_progress_are_kept_when_others_need_room():
+    with served(RESERVED_FILES + 8, 0.5) as found, contextlib.ExitStack() as stack:
+        busy = stack.enter_context(connect(found.port))
+        busy.sendall(b"GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        received = b""
+        while b"begun" not in received:
+            received += busy.recv(1000)
+        for _ in range(20):
+            stack.enter_context(connect(found.port))
+        while part := busy.recv(1000):
+            received += part
+        assert b"done" in received
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"])
+def test_a_connection_without_a_request_is_closed_also_while_bytes_trickle_in(impatient, sent):
+    with connect(impatient) as connection:
+        connection.sendall(sent)
+        if sent.endswith(b"\r\n\r\n"):
+            assert b"200 OK" in connection.recv(1000)
+        connection.settimeout(0.05)
+        for _ in range(int(PATIENCE_S / 0.05)):
+            try:
+                connection.sendall(b"x")
+                if is_closed(connection):
+                    return
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                return
+    raise AssertionError("it is still open")
+
+
+def test_an_answer_may_take_longer_than_a_head(impatient):
+    assert get(impatient, "/slow") == (200, "begun, done")
+
+
+def test_a_body_that_goes_on_after_the_answer_ends_with_the_time_for_the_next_head(impatient):
+    with connect(impatient) as connection:
+        connection.sendall(b"POST /nowhere HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        assert b"404" in connection.recv(1000)
+        for _ in range(int(PATIENCE_S / 0.05)):
+            try:
+                connection.sendall(b"1\r\na\r\n")
+            except ConnectionError:
+                return
+            time.sleep(0.05)
+    raise AssertionError("it is still open")
+
+
+def test_several_requests_go_over_one_connection(impatient):
+    connection = http.client.HTTPConnection("127.0.0.1", impatient, timeout=PATIENCE_S)
+    with contextlib.closing(connection):
+        for body in ("one", "two"):
+            connection.request("POST", "/echo", body)
+            assert connection.getresponse().read().decode() == body
+        assert connection.sock is not None
+
+
+def test_silence_after_an_answer_ends_the_connection():
+    with served(1024, PATIENCE_S, idle=1) as found, connect(found.port) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert b"200 OK" in connection.recv(1000)
+        assert is_closed(connection)
+
+
+def test_large_heads_are_refused_and_errors_of_the_libraries_are_logged():
+    with served(1024, PATIENCE_S) as found:
+        with connect(found.port) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * (17 << 10))
+            assert b"400 Bad Request" in connection.recv(1000)
+        assert get(found.port, "/broken")[0] == 500
+    assert "Invalid HTTP request received" in found.log
+    assert "RuntimeError: a bug" in found.log
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"), [(20000, 512), (1024, 448), (256, 64), (100, 1), (resource.RLIM_INFINITY, 512)]
+)
+def test_the_number_of_connections_follows_that_of_files(monkeypatch, files, expected):
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (files, files))
+    assert ConnectionLimits().max_open == expected
+
+
+class Clock:
+    """An event loop that does what was to be done later when it is asked to."""
+
+    def __init__(self):
+        self.timers = []
+
+    def call_later(self, seconds, function):
+        timer = SimpleNamespace(function=function, seconds=seconds, cancel=self.timers.clear)
+        self.timers.append(timer)
+        return timer
+
+    def pass_time(self):
+        (timer,) = self.timers
+        timer.function()
+
+
+class Transport:
+    """A connection to a client that has read so much of an answer each time that one looks."""
+
+    def __init__(self, unsent):
+        self.unsent, self.aborted = iter(unsent), False
+
+    def get_write_buffer_size(self):
+        return next(self.unsent)
+
+    def get_extra_info(self, name):
+        return None
+
+    def is_closing(self):
+        return self.aborted
+
+    def abort(self):
+        self.aborted = True
+
+
+async def unused(scope, receive, send):
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize(("unsent", "lives"), [((0, 90, 80, 80, 70, 70, 70), 2), ((0, 90, 90), 0), ((0, 90, 0), 0)])
+def test_a_client_that_reads_nothing_of_an_answer_loses_it(unsent, lives):
+    """`unsent` bytes are seen when the connection is made, when writing pauses, and then at each end of the time, twice where it goes on."""
+    clock, transport = Clock(), Transport(unsent)
+    config = uvicorn.Config(unused, log_config=None)
+    protocol = LimitedProtocol.with_limits(ConnectionLimits())(config, ServerState(), {}, clock)
+    protocol.connection_made(transport)
+    protocol.pause_writing()
+    for turn in itertools.count():
+        clock.pass_time()
+        assert transport.aborted == (turn >= lives)
+        if transport.aborted:
+            break
