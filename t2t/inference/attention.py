@@ -50,6 +50,8 @@ class Attention:
 
     source: str
     target: str
+    ids: tuple[int, ...]
+    """Of the target, end of sequence included where it has one."""
     maps: Mapping[str, AttentionMap]
     """By kind, `encoder`, `decoder` and `encoder_decoder`, those that the model has."""
 

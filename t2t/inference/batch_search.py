@@ -15,7 +15,7 @@ from keras import ops
 from t2t.constants import INPUTS, PAD_ID
 from t2t.data.columns import SEQUENCES, batch_dtype, item_shape
 from t2t.decoding.constraints import forced, never_padding
-from t2t.decoding.result import SearchResult
+from t2t.decoding.result import SearchResult, exists
 from t2t.decoding.search import SearchSettings, rules
 from t2t.decoding.state import repeat_for_beams, take_sentences
 from t2t.decoding.step import NextToken
@@ -123,14 +123,19 @@ class BatchSearch:
             if no_room:
                 return found, Batch(numbers, tokens, searched)
 
-    def steps(self, ids: Sequence[int], prefix: Sequence[int] = ()) -> Iterator[Any]:
-        """Searches one sentence and yields how far the search is after each step.
+    def steps(self, ids: Sequence[int], prefix: Sequence[int] = (), log_prob: float = 0.0) -> Iterator[Any]:
+        """Runs beam search for one sentence and yields its progress after each step.
 
         Args:
             ids: its source, or the beginning of its output where the model has no inputs.
-            prefix: what its output begins with, where the model has inputs; it costs nothing.
+            prefix: what its output begins with, where the model has inputs.
+            log_prob: of what the output begins with, which the search itself takes as certain; part of all its
+                log-probabilities and scores.
         """
         searched, go_on = self._begin(tf.constant([ids], tf.int32), tf.constant([0])), self._go_on
+        alive = searched.progress.alive
+        alive = alive._replace(log_probs=ops.where(exists(alive.log_probs), log_prob, alive.log_probs))
+        searched = searched._replace(progress=searched.progress._replace(alive=alive))
         if len(prefix):
             rows = self._settings.rows_per_sentence
             limits = ops.maximum(searched.limits, len(prefix) + 1)

@@ -45,21 +45,24 @@ def beam_tree(translator: Translator, source: str, prefix: Sequence[int] = (), *
 
     Args:
         translator: what searches.
-        source: an input; the beginning of an output where the model has no inputs.
-        prefix: ids that the output begins with, at no cost; see `Translator.encode_targets`.
+        source: an input; the beginning of an output where the model has no inputs, which costs nothing there.
+        prefix: ids that the output begins with, whatever they cost; see `Translator.encode_targets`. All
+            log-probabilities and scores are of whole outputs, these ids included.
         changes: see `Translator.translate`.
 
     Raises:
         UserError: no beam search of at least two, or an id that is none.
     """
-    row, prefix = _row_and_prefix(translator, source, prefix)
+    start = _start(translator, source, prefix)
+    costs = _forced_log_probs(translator, start)
     settings, hparams = translator.settings(1, **changes)
     if not translator.model.autoregressive or not settings.searches_beams:
         raise UserError("the tree of a beam: this search holds one hypothesis; ask for decode_method=beam, beam_size=4")
     nodes: dict[Ids, Node] = {}
     before: list[Ids] = [()]
     step = 0
-    for step, progress in enumerate(translator.search(settings, hparams.extra_length).steps(row, prefix), start=1):
+    search = translator.search(settings, hparams.extra_length)
+    for step, progress in enumerate(search.steps(start.row, start.prefix, costs[-1]), start=1):
         finished = dict(_finished(progress))
         for ids, (log_prob, score) in finished.items():
             if ids not in nodes:
@@ -71,6 +74,10 @@ def beam_tree(translator: Translator, source: str, prefix: Sequence[int] = (), *
     _mark_ends(nodes, before, step, STOPPED)
     for rank, ids in enumerate(finished, start=1):
         nodes[ids].rank = rank
+    for node in nodes.values():
+        forced = len(node.ids) - start.free
+        if forced < len(costs):
+            node.log_prob = costs[max(forced, 0)]
     return list(nodes.values())
 
 
@@ -86,24 +93,65 @@ def alternatives(translator: Translator, source: str, prefix: Sequence[int], cou
     Raises:
         UserError: a model that writes nothing piece by piece, or an id that is none.
     """
-    row, prefix = _row_and_prefix(translator, source, prefix)
-    model = translator.model
-    if not model.autoregressive:
+    start = _start(translator, source, prefix)
+    if not translator.model.autoregressive:
         raise UserError(
-            f"alternatives to a piece: {type(model).__name__} answers at once and writes none; ask for classes"
+            f"alternatives to a piece: {type(translator.model).__name__} answers at once and writes none; ask for "
+            f"classes"
         )
-    written = [*(prefix if translator.has_inputs else row), EOS_ID]
-    features = {TARGETS: ops.convert_to_tensor(padded([written]))}
-    if translator.has_inputs:
-        features[INPUTS] = ops.convert_to_tensor(padded([row]))
-    logits_V = ops.convert_to_numpy(model(features))[0, -1].astype(np.float64)
-    log_probs_V = logits_V - np.logaddexp.reduce(logits_V)
+    log_probs_V = _log_probs(translator, start.row, [*start.written, EOS_ID])[-1]
     log_probs_V[PAD_ID] = -np.inf
     best = np.argsort(-log_probs_V, kind="stable")[: min(count, len(log_probs_V) - 1)]
     return [(int(token), float(log_probs_V[token])) for token in best]
 
 
-def _row_and_prefix(translator: Translator, source: str, prefix: Sequence[int]) -> tuple[list[int], list[int]]:
+@dataclasses.dataclass(frozen=True)
+class _Start:
+    """What an output begins with."""
+
+    row: list[int]
+    """Ids of the input; where the model has none, the beginning of the output."""
+    prefix: list[int]
+    """Ids that the output begins with; empty where the model has no inputs."""
+    written: list[int]
+    """All ids that the output begins with."""
+    free: int
+    """How many of them, the first ones, cost nothing."""
+
+
+def _forced_log_probs(translator: Translator, start: _Start) -> list[float]:
+    """Returns the log-probability of the first 0, 1, ... of the forced ids, those that are not free."""
+    if not (forced := start.written[start.free :]):
+        return [0.0]
+    return _summed(_log_probs(translator, start.row, start.written)[start.free :], forced)
+
+
+def log_prob_of(translator: Translator, source: str, ids: Sequence[int]) -> float:
+    """Returns the log-probability of an output, nats; that of `Translator.score` where it has an end of sequence.
+
+    Args:
+        translator: of a model that writes piece by piece.
+        source: the input; ignored where the model has none.
+        ids: of the output, with end of sequence where it has one.
+    """
+    return _summed(_log_probs(translator, _start(translator, source, ()).row, ids), ids)[-1]
+
+
+def _log_probs(translator: Translator, row: Sequence[int], ids: Sequence[int]) -> np.ndarray:
+    """Returns the log-probabilities of all ids at each place of an output, (T, V) float64."""
+    features = {TARGETS: ops.convert_to_tensor(padded([ids]))}
+    if translator.has_inputs:
+        features[INPUTS] = ops.convert_to_tensor(padded([row]))
+    logits_TV = ops.convert_to_numpy(translator.model(features))[0].astype(np.float64)
+    return logits_TV - np.logaddexp.reduce(logits_TV, axis=-1, keepdims=True)
+
+
+def _summed(log_probs_TV: np.ndarray, ids: Sequence[int]) -> list[float]:
+    """Returns the log-probability of the first 0, 1, ... T ids."""
+    return [0.0, *np.cumsum(log_probs_TV[np.arange(len(ids)), np.array(ids, int)]).tolist()]
+
+
+def _start(translator: Translator, source: str, prefix: Sequence[int]) -> _Start:
     size = translator.model.spec.targets.vocab_size
     wrong = [token for token in prefix if not PAD_ID < token < size or token == EOS_ID]
     if wrong or len(prefix) >= translator.longest_input:
@@ -113,8 +161,11 @@ def _row_and_prefix(translator: Translator, source: str, prefix: Sequence[int]) 
             f"{translator.longest_input}; take them from a vocabulary or a beam"
         )
     (ids,) = translator.encode([source])
-    (row,) = cut_rows(translator.model, [ids if translator.has_inputs else [*ids, *prefix]], translator.hparams)
-    return row, list(prefix) if translator.has_inputs else []
+    if translator.has_inputs:
+        (row,) = cut_rows(translator.model, [ids], translator.hparams)
+        return _Start(row, list(prefix), list(prefix), 0)
+    (row,) = cut_rows(translator.model, [[*ids, *prefix]], translator.hparams)
+    return _Start(row, [], list(row), min(len(ids), len(row)))
 
 
 def _alive(progress: Any, step: int) -> Iterator[tuple[Ids, float]]:

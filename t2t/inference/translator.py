@@ -219,12 +219,12 @@ class Translator:
         self._check_scores()
         return self._scorer(sources, targets, self.hparams, on_done)
 
-    def attend(self, source: str, target: str | None = None, **changes) -> Attention:
+    def attend(self, source: str, target: str | Sequence[int] | None = None, **changes) -> Attention:
         """Returns what the model looks at while it writes an output for an input: the weights of every attention.
 
         Args:
             source: an input, cut as in `translate`; without inputs (a language model), the beginning of an output.
-            target: the output; None for the model's best.
+            target: the output, as text or as ids with end of sequence; None for the model's best.
             changes: see `translate`, for the model's best.
 
         Raises:
@@ -234,12 +234,15 @@ class Translator:
         if target is None:
             (best,) = self.translate_ids([ids], sources=[source], **changes)[0]
             text, written = best.text, best.ids
-        else:
+        elif isinstance(target, str):
             (written,) = self.encode_targets([target])
             check_lengths(self.model, [written], self.hparams)
             text, written = target, (*written, EOS_ID)
+        else:
+            text, written = self.problem.decode_target(target), tuple(target)
+            check_lengths(self.model, [written[:-1]], self.hparams)
         (row,) = cut_rows(self.model, [ids], self.hparams)
-        return Attention(source, text, attention_maps(self.model, row, written, self.problem.encoders))
+        return Attention(source, text, written, attention_maps(self.model, row, written, self.problem.encoders))
 
     def stream(
         self, lines: Iterable[str], n_best: int = 1, window: int = STREAM_WINDOW, **changes

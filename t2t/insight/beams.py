@@ -21,7 +21,8 @@ def beam_json(translator: Translator, source: str, prefix: Sequence[int] = (), *
 
 
 def _node_json(translator: Translator, node: Node, places: dict[tuple[int, ...], int]) -> dict[str, Any]:
-    complete = {"rank": node.rank, "score": node.score, "text": translator.problem.decode_target(node.ids)}
+    text = translator.problem.decode_target(node.ids)
+    complete = {"rank": node.rank, "score": node.score, "text": text, "ids": list(node.ids)}
     return {
         "parent": places.get(node.ids[:-1], -1),
         "id": node.ids[-1],

@@ -4,13 +4,16 @@ Legend: L layers, H heads, Q queries, K keys.
 """
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from t2t.constants import EOS_ID
 from t2t.features import FeatureKind
 from t2t.inference import Attention, AttentionMap, Translator
 from t2t.inference.attention import NoAttentionError
+from t2t.inference.beam_trace import log_prob_of
 from t2t.problems.parsing import Parsing
 from t2t.text.trees import Part, Tree, parse_tree
 
@@ -28,14 +31,16 @@ WHOLE = 65535
 """What a weight of 1 is written as."""
 
 
-def figure_of(translator: Translator, title: str, source: str, target: str | None = None, **changes) -> dict[str, Any]:
+def figure_of(
+    translator: Translator, title: str, source: str, target: str | Sequence[int] | None = None, **changes
+) -> dict[str, Any]:
     """Returns the picture of one input and one output.
 
     Args:
         translator: what decodes.
         title: the heading, e.g. the name of the run.
         source: the input.
-        target: the output; None for the model's best.
+        target: the output, as text or as ids with end of sequence; None for the model's best.
         changes: see `Translator.translate`.
 
     Raises:
@@ -46,11 +51,27 @@ def figure_of(translator: Translator, title: str, source: str, target: str | Non
         target, changes = None, {}
     try:
         looked = translator.attend(source, target, **changes)
-        figure |= {"target": looked.target, "maps": attention_json(looked)}
+        text, ids = looked.target, looked.ids
+        figure["maps"] = attention_json(looked)
     except NoAttentionError as error:
-        best = target if target is not None else translator.translate([source], **changes)[0][0].text
-        figure |= {"target": best, "note": str(error)}
+        text, ids = _output(translator, source, target, changes)
+        figure["note"] = str(error)
+    figure |= {"target": text, "log_prob": None}
+    if translator.model.autoregressive:
+        figure["log_prob"] = log_prob_of(translator, source, ids)
     return figure | {"tree": _tree(translator, source, figure["target"], given=target is not None)}
+
+
+def _output(
+    translator: Translator, source: str, target: str | Sequence[int] | None, changes: dict[str, Any]
+) -> tuple[str, Sequence[int]]:
+    """Returns an output as text and ids, see `figure_of`."""
+    if target is None:
+        (best,) = translator.translate([source], **changes)[0]
+        return best.text, best.ids
+    if isinstance(target, str):
+        return target, [*translator.encode_targets([target])[0], EOS_ID]
+    return translator.problem.decode_target(target), target
 
 
 def attention_json(looked: Attention) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from t2t.constants import EOS_ID, PAD_ID
 from t2t.errors import UnknownNameError, UserError
 from t2t.inference import Translator
 from t2t.insight.beams import alternatives_json, beam_json
@@ -75,7 +76,9 @@ def insight_routes(service: Service, runs: Mapping[str, RunDir]) -> list[BaseRou
 def _figure(translator: Translator, data: dict[str, Any]) -> dict[str, Any]:
     (source,) = texts_of([data.get("source")], "source")
     target = data.get("target")
-    if target is not None:
+    if "ids" in data:
+        target = _output_ids(translator, data)
+    elif target is not None:
         (target,) = texts_of([target], "target")
     return figure_of(translator, data["model"], source, target)
 
@@ -91,11 +94,23 @@ def _alternatives(translator: Translator, data: dict[str, Any]) -> dict[str, Any
     return alternatives_json(translator, source, _prefix(data), _whole(data, "count", 10, MOST_ALTERNATIVES))
 
 
+def _output_ids(translator: Translator, data: dict[str, Any]) -> list[int]:
+    """Returns the ids of an output that a beam has given."""
+    ids, size = _ids(data, "ids"), translator.model.spec.targets.vocab_size
+    if not ids or EOS_ID in ids[:-1] or not all(PAD_ID < token < size for token in ids):
+        raise UserError(f"ids: those of an output are wanted, from {EOS_ID} to {size - 1}, {EOS_ID} only at its end")
+    return ids
+
+
 def _prefix(data: dict[str, Any]) -> list[int]:
-    prefix = data.get("prefix", [])
-    if not isinstance(prefix, list) or any(type(token) is not int for token in prefix):
-        raise UserError("prefix: a list of ids is wanted, of a beam or of alternatives")
-    return prefix
+    return _ids(data, "prefix") if "prefix" in data else []
+
+
+def _ids(data: dict[str, Any], name: str) -> list[int]:
+    ids = data[name]
+    if not isinstance(ids, list) or any(type(token) is not int for token in ids):
+        raise UserError(f"{name}: a list of ids is wanted, of a beam or of alternatives")
+    return ids
 
 
 def _whole(data: dict[str, Any], name: str, default: int, most: int) -> int:

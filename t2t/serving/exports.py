@@ -1,12 +1,10 @@
 """A SavedModel that `t2t-exporter` has made, served as its run would be."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  (the operations that cut text into pieces)
 
 from t2t.decoding.result import exists
 from t2t.errors import UserError
@@ -14,7 +12,9 @@ from t2t.export.job import REPORT
 from t2t.export.served import TEXT
 from t2t.inference import Hypothesis
 from t2t.paths import local_path
+from t2t.serving.checked_export import load_checked
 from t2t.serving.models import Answer, BatchLimits, Question, ServedModel
+from t2t.trust import read_sealed
 
 
 class ServedExport(ServedModel):
@@ -27,15 +27,15 @@ class ServedExport(ServedModel):
         limits: of the queue.
 
     Raises:
-        UserError: an export of another format or damaged, a name that cannot be one, inputs that are no text, more
-            outputs than it has.
+        UserError: an export of another format or damaged, one that may do more than compute, a name that cannot be
+            one, inputs that are no text, more outputs than it has.
     """
 
     def __init__(self, name: str, folder: Path | str, n_best: int = 1, limits: BatchLimits | None = None):
         self.translator, self._folder = None, local_path(folder)
         self._most, step = _report(self._folder)
         try:
-            self._loaded = tf.saved_model.load(str(self._folder))
+            self._loaded = load_checked(self._folder)
             self._serve = self._loaded.signatures[TEXT]
         except (OSError, KeyError, ValueError, tf.errors.OpError) as error:
             raise UserError(
@@ -77,7 +77,7 @@ def _report(folder: Path) -> tuple[int, int]:
         UserError: it is damaged, or of a format that is not served.
     """
     try:
-        report = json.loads((folder / REPORT).read_text(encoding="utf-8"))
+        report = read_sealed(folder / REPORT)
         if report["format"] == "saved_model":
             return int(report["n_best"]), int(report["run"]["step"])
     except (ValueError, KeyError, TypeError) as error:

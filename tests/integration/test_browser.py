@@ -190,20 +190,31 @@ def test_a_sentence_is_translated_and_two_runs_stand_beside_each_other(page, ins
     assert {head for head, _, _ in lines_of(second)} == {0, 1}
 
 
-def test_another_piece_is_forced_and_the_beam_goes_on_from_it(page, insight, translator):
+def test_after_another_piece_is_forced_all_that_is_shown_belongs_to_the_new_text(page, insight, translator):
     panel, _ = translated(page, insight, "7 8 9")
     ranked = panel.locator("li[data-rank='1']")
-    assert translator.translate(["7 8 9"], beam_size=4)[0][0].text in ranked.inner_text()
+    old = translator.translate(["7 8 9"], beam_size=4)[0][0].text
+    assert old in ranked.inner_text()
     panel.locator(".beam-piece").first.click()
     choices = panel.locator(".alternatives button.force")
     choices.first.wait_for()
     forced = choices.nth(2).inner_text()
     choices.nth(2).click()
-    panel.locator(".alternatives table").wait_for(state="detached")
-    page.wait_for_function(
-        "forced => document.querySelector('[data-model=a] .beam-piece').textContent === forced", arg=forced
-    )
-    assert panel.locator("li[data-rank='1']").count() == 1
+    page.wait_for_selector("[data-model=a][aria-busy=false]")
+    new = panel.locator("dd.output").inner_text()
+    assert new != old
+    assert new.split()[0] == forced == panel.locator(".beam-piece").first.inner_text()
+    assert ranked.locator(".beam-text").last.inner_text().strip() == new
+    (score,) = translator.score([("7 8 9", new)])
+    assert float(panel.locator("dd.log-probability").inner_text()) == pytest.approx(score, abs=2e-3)
+    assert float(ranked.locator(".log-prob").first.inner_text()) == pytest.approx(score, abs=2e-3)
+    assert lines_of(panel) == expected_lines(translator.attend("7 8 9", new).maps["encoder"].weights[0])
+    choose(panel, "Attention", "Encoder-decoder attention")
+    assert lines_of(panel) == expected_lines(translator.attend("7 8 9", new).maps["encoder_decoder"].weights[0])
+    assert panel.locator(".alternatives table").count() == 0
+    panel.locator(".beam-piece").nth(1).click()
+    panel.locator(".alternatives caption").wait_for()
+    assert panel.locator(".alternatives caption").inner_text().startswith(f"After {forced}; ")
 
 
 def test_curves_are_drawn(page, insight):

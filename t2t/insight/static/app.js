@@ -16,6 +16,7 @@
   class Panel {
     constructor(model) {
       this.model = model;
+      this.turn = 0;
       this.figure = element("div", {});
       this.beam = element("div", {});
       this.alternatives = element("div", { "aria-live": "polite" });
@@ -25,30 +26,50 @@
 
     async show(source, target) {
       this.source = source;
-      const asked = { model: this.model, source, target };
-      await this.tried(this.figure, async () => insight.figure(await ask("/insight/figure", asked)));
-      await this.search([]);
+      await this.showFigure({ target });
+      await this.showBeam([]);
     }
 
-    async search(prefix) {
+    // Another output: the best that begins with these ids.
+    async force(prefix) {
+      const turn = ++this.turn;
+      this.node.setAttribute("aria-busy", "true");
+      this.figure.replaceChildren();
+      const beam = await this.showBeam(prefix);
+      if (turn !== this.turn) return; // another piece was forced meanwhile
+      const best = beam && beam.nodes.find((node) => node.rank === 1);
+      if (best) await this.showFigure({ ids: best.ids });
+      if (turn === this.turn) this.node.setAttribute("aria-busy", "false");
+    }
+
+    async showFigure(output) {
+      await this.ask(this.figure, "/insight/figure", output, insight.figure);
+    }
+
+    async showBeam(prefix) {
+      this.alternatives.number = (this.alternatives.number || 0) + 1; // what is on its way belongs to another beam
       this.alternatives.replaceChildren();
-      const asked = { model: this.model, source: this.source, prefix };
       const choose = (before) => this.choose(before);
-      await this.tried(this.beam, async () => insight.beam(await ask("/insight/beam", asked), choose));
+      return this.ask(this.beam, "/insight/beam", { prefix }, (beam) => insight.beam(beam, choose));
     }
 
     async choose(prefix) {
-      const asked = { model: this.model, source: this.source, prefix, count: 12 };
-      await this.tried(this.alternatives, async () =>
-        insight.alternatives(await ask("/insight/alternatives", asked), (ids) => this.search(ids)),
-      );
+      const draw = (found) => insight.alternatives(found, (ids) => this.force(ids));
+      await this.ask(this.alternatives, "/insight/alternatives", { prefix, count: 12 }, draw);
     }
 
-    async tried(place, make) {
+    // Draws an answer in its place and returns it; null where it failed, or where something else was asked meanwhile.
+    async ask(place, path, data, draw) {
+      const number = (place.number || 0) + 1;
+      place.number = number;
       try {
-        place.replaceChildren(await make());
+        const answer = await ask(path, { model: this.model, source: this.source, ...data });
+        if (place.number !== number) return null;
+        place.replaceChildren(draw(answer));
+        return answer;
       } catch (error) {
-        place.replaceChildren(element("p", { class: "note error", role: "alert" }, error.message));
+        if (place.number === number) place.replaceChildren(element("p", { class: "note error", role: "alert" }, error.message));
+        return null;
       }
     }
   }

@@ -56,7 +56,7 @@
       "section",
       { class: "beam" },
       element("h3", {}, "Beam"),
-      element("p", { class: "note" }, `${held} hypotheses held in ${beam.steps} steps; numbers are log-probabilities.`),
+      element("p", { class: "note" }, `${held} hypotheses held in ${beam.steps} steps; numbers are log-probabilities from the first piece on.`),
       element("ul", {}, below.get(-1).map(item)),
     );
   };

@@ -54,6 +54,7 @@
     const texts = [
       ["Input", figure.source],
       ["Output", figure.target],
+      ["Log-probability", figure.log_prob === null ? null : figure.log_prob.toFixed(3)],
     ].filter(([, text]) => text !== null);
     const said = (name, text) => element("dd", { class: name.toLowerCase(), dir: "auto" }, text);
     return element(

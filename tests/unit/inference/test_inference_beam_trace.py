@@ -78,13 +78,43 @@ def test_what_is_pruned_is_not_among_the_best_of_its_step(translator):
         held = {ids: grown[ids] for ids in best}
 
 
-def test_a_beginning_costs_nothing_and_is_kept(translator):
+def test_a_forced_beginning_is_kept_and_costs_what_the_model_gives_it(translator):
     start = WORDS.encode("h h")
     tree = beam_tree(translator, SOURCE, start)
-    assert all(node.ids[:2] == tuple(start)[: len(node.ids)] for node in tree)
-    (best,) = [node for node in tree if node.rank == 1]
-    expected = log_probs_by_hand(translator, list(best.ids), ids_of(SOURCE))[2:].sum()
-    assert best.log_prob == pytest.approx(expected, rel=1e-4)
+    assert [node.ids for node in tree[:2]] == [(start[0],), tuple(start)]
+    for node in tree:
+        assert node.ids[:2] == tuple(start)[: len(node.ids)]
+        expected = log_probs_by_hand(translator, list(node.ids), ids_of(SOURCE)).sum()
+        assert node.log_prob == pytest.approx(expected, rel=1e-4)
+        if node.state == FINISHED:
+            assert node.score == pytest.approx(expected / ((5 + len(node.ids)) / 6) ** 0.6, rel=1e-4)
+
+
+def test_the_best_after_a_forced_beginning_has_the_score_of_its_whole_text(translator):
+    """By brute force over all that may follow it: the best is best with the cost of its beginning."""
+    translator = build(Letters, extra_length=0)
+    start, source = WORDS.encode("d d"), "a b c"
+    ranked = sorted((node for node in beam_tree(translator, source, start, beam_size=10) if node.rank),
+                    key=lambda node: node.rank)  # fmt: skip
+    ended = [node for node in ranked if node.ids[-1] == 1]
+    texts = [WORDS.decode(node.ids) for node in ended]
+    assert [node.log_prob for node in ended] == pytest.approx(translator.score([(source, t) for t in texts]), rel=1e-4)
+    tails = [[*start, 1]]
+    tails += [[*start, a, b] for a in range(2, WORDS.vocab_size) for b in range(1, WORDS.vocab_size)]
+    scores = {
+        tuple(ids): log_probs_by_hand(translator, ids, ids_of(source)).sum() / ((5 + len(ids)) / 6) ** 0.6
+        for ids in tails
+    }
+    assert ranked[0].ids == max(scores, key=scores.get)
+    assert [node.score for node in ranked] == sorted((node.score for node in ranked), reverse=True)
+
+
+def test_a_language_model_is_given_its_beginning_and_pays_for_what_is_forced():
+    continuer = build(LettersAlone)
+    tree = beam_tree(continuer, "a b", WORDS.encode("c"))
+    for node in tree:
+        by_hand = log_probs_by_hand(continuer, list(node.ids))
+        assert node.log_prob == pytest.approx(by_hand[2:].sum(), rel=1e-4, abs=1e-6)
 
 
 def test_alternatives_are_the_softmax_after_the_beginning(translator):

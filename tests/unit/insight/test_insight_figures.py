@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from t2t.constants import EOS_ID
 from t2t.errors import UserError
 from t2t.features import FeatureKind
 from t2t.file_decoding.source import LineSource
@@ -62,6 +63,18 @@ def test_a_model_without_attention_says_so_and_shows_its_output():
     assert figure["maps"] is None
     assert figure["note"].startswith("model lstmseq2seq: none of its layers attends")
     assert figure["target"] == translator.translate(["a b"])[0][0].text
+    ids = [*WORDS.encode("c d"), EOS_ID]
+    assert figure_of(translator, "A title", "a b", ids)["target"] == "c d"
+    for given in ("c d", ids):
+        (score,) = translator.score([("a b", "c d")])
+        assert figure_of(translator, "A title", "a b", given)["log_prob"] == pytest.approx(score, rel=1e-4)
+
+
+def test_the_log_probability_of_a_picture_is_that_of_its_output(translator):
+    (best,) = translator.translate(["a b c"])[0]
+    assert figure_of(translator, "", "a b c")["log_prob"] == pytest.approx(best.log_prob, rel=1e-4)
+    (score,) = translator.score([("a b c", "d e")])
+    assert figure_of(translator, "", "a b c", "d e")["log_prob"] == pytest.approx(score, rel=1e-4)
 
 
 def test_nodes_of_a_tree_name_the_one_above_them():

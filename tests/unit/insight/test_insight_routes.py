@@ -79,6 +79,19 @@ def test_alternatives_and_what_follows_when_one_is_forced(client, translator):
     assert {node["id"] for node in forced["nodes"] if node["parent"] < 0} == set(start)
 
 
+def test_the_figure_of_a_forced_text_is_that_of_its_ids_and_its_score_that_of_the_translator(client, translator):
+    start = [token for token, _ in alternatives(translator, "a b", (), 5) if token > 1][2:3]
+    forced = client.post("/insight/beam", json={"source": "a b", "prefix": start}).json()
+    (best,) = [node for node in forced["nodes"] if node.get("rank") == 1]
+    figure = client.post("/insight/figure", json={"source": "a b", "ids": best["ids"]}).json()
+    assert figure["target"] == best["text"] == WORDS.decode(best["ids"])
+    assert figure["maps"] == json.loads(json.dumps(figure_of(translator, "", "a b", best["text"])["maps"]))
+    (score,) = translator.score([("a b", best["text"])])
+    assert best["ids"][-1] == 1
+    assert best["log_prob"] == pytest.approx(score, rel=1e-4)
+    assert figure["log_prob"] == pytest.approx(score, rel=1e-4)
+
+
 def test_curves_are_the_runs(client):
     assert client.get("/insight/curves?model=letters").json()["train/loss"] == [[10, 2.5], [20, 2.0]]
 
@@ -89,6 +102,16 @@ def test_curves_are_the_runs(client):
         ("figure", {"source": "a", "model": "x"}, 404, "model 'x' is not served"),
         ("figure", {}, 400, "source: a list of one or more texts is wanted"),
         ("beam", {"source": "a", "prefix": ["x"]}, 400, "prefix: a list of ids is wanted"),
+        ("figure", {"source": "a", "ids": 3}, 400, "ids: a list of ids is wanted, of a beam or of alternatives"),
+        (
+            "figure",
+            {"source": "a", "ids": []},
+            400,
+            "ids: those of an output are wanted, from 1 to 10, 1 only at its end",
+        ),
+        ("figure", {"source": "a", "ids": [1, 3]}, 400, "ids: those of an output are wanted"),
+        ("figure", {"source": "a", "ids": [3, 0]}, 400, "ids: those of an output are wanted"),
+        ("figure", {"source": "a", "ids": [11]}, 400, "ids: those of an output are wanted"),
         ("beam", {"source": "a", "beam_size": 99}, 400, "beam_size 99: a whole number from 1 to 32 is wanted"),
         ("beam", {"source": "a", "beam_size": 1}, 400, "the tree of a beam: this search holds one hypothesis"),
         ("alternatives", {"source": "a", "prefix": [1]}, 400, "a beginning with id 1: ids from 2"),

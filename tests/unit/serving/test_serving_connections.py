@@ -235,7 +235,7 @@ async def unused(scope, receive, send):
 
 @pytest.mark.parametrize(("unsent", "lives"), [((0, 90, 80, 80, 70, 70, 70), 2), ((0, 90, 90), 0), ((0, 90, 0), 0)])
 def test_a_client_that_reads_nothing_of_an_answer_loses_it(unsent, lives):
-    """`unsent` bytes are seen when the connection is made, when writing pauses, and then at each end of the time, twice where it goes on."""
+    """`unsent` is seen at the connection, when writing pauses, and when time is up, twice where it goes on."""
     clock, transport = Clock(), Transport(unsent)
     config = uvicorn.Config(unused, log_config=None)
     protocol = LimitedProtocol.with_limits(ConnectionLimits())(config, ServerState(), {}, clock)

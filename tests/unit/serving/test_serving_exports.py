@@ -62,7 +62,7 @@ def test_the_name_of_a_version_is_that_of_its_model(folder):
         ({}, "t2t_export.json is damaged (KeyError); export the run again"),
         (
             {"format": "saved_model", "n_best": 1, "run": {"step": 1}},
-            "cannot be loaded (OSError); export the run again",
+            "cannot be loaded (FileNotFoundError); export the run again",
         ),
     ],
 )

@@ -1,0 +1,115 @@
+"""Loads a SavedModel after a check of what it is made of.
+
+A SavedModel is a program: TensorFlow runs some of its functions while it is loaded, and the rest when it is asked. So
+its file is read as data first. Only operations that compute are allowed, in the graph and in every function, called or
+not. What saves and restores weights, a part of every SavedModel, is left out: weights are read by TensorFlow itself.
+What is loaded is a copy of exactly what was checked.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  (the operations that cut text into pieces)
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+from t2t.errors import UserError
+from t2t.serving.allowed_operations import ALLOWED_OPERATIONS
+from t2t.trust import check_inside
+
+_GRAPH, _WEIGHTS = "saved_model.pb", "variables"
+_OBJECTS = {"bare_concrete_function", "captured_tensor", "constant", "function", "resource", "user_object", "variable"}
+_USER_OBJECTS = {"_generic_user_object", "signature_map", "trackable_list_wrapper"}
+_REGISTERED = {"", "tf.StaticHashTable", "tf.TrackableConstant"}
+"""What objects of exports are, and the classes of TensorFlow that they name."""
+
+
+def load_checked(folder: Path) -> Any:
+    """Returns the loaded SavedModel of a folder; nothing of it is executed before it has been checked.
+
+    Raises:
+        UserError: it may do more than compute; the message names the operation.
+        OSError, ValueError: it is damaged.
+    """
+    for path in (folder / _GRAPH, folder / _WEIGHTS, *(folder / _WEIGHTS).glob("*")):
+        check_inside(folder, path)
+    content = _checked(folder, (folder / _GRAPH).read_bytes())
+    with tempfile.TemporaryDirectory(prefix="t2t-export-") as copy:
+        Path(copy, _GRAPH).write_bytes(content)
+        os.symlink((folder / _WEIGHTS).resolve(), Path(copy, _WEIGHTS))
+        return tf.saved_model.load(copy)
+
+
+def _checked(folder: Path, content: bytes) -> bytes:
+    """Returns a SavedModel without what saves and restores weights.
+
+    Raises:
+        ValueError: it is no SavedModel.
+        UserError: see `load_checked`.
+    """
+    try:
+        model = SavedModel.FromString(content)
+    except Exception as error:  # the parser's own class, which protobuf alone exports
+        raise ValueError("it is no SavedModel") from error
+    if len(model.meta_graphs) != 1 or not model.meta_graphs[0].HasField("object_graph_def"):
+        raise _refusal(folder, "a graph of TensorFlow 1")
+    graph = model.meta_graphs[0]
+    _remove_saver(graph)
+    if found := next(_forbidden(graph), None):
+        raise _refusal(folder, found)
+    return model.SerializeToString()
+
+
+def _refusal(folder: Path, found: str) -> UserError:
+    return UserError(
+        f"{folder}: it has {found}, which no export of t2t-exporter has; it may do more than compute, e.g. read or "
+        f"write files, and is not loaded; serve an export whose origin you know, or export its run again"
+    )
+
+
+def _remove_saver(graph: Any) -> None:
+    """Removes the nodes that save and restore, and the functions that they call."""
+    names = {graph.saver_def.save_tensor_name.partition(":")[0], graph.saver_def.restore_op_name}
+    nodes = [node for node in graph.graph_def.node if node.name in names]
+    called = {name for node in nodes for name in _called(node)}
+    for node in nodes:
+        graph.graph_def.node.remove(node)
+    functions = graph.graph_def.library.function
+    kept = [function for function in functions if function.signature.name not in called]
+    del functions[:]
+    functions.extend(kept)
+    graph.ClearField("saver_def")
+
+
+def _forbidden(graph: Any) -> Iterator[str]:
+    """Yields what a graph has and must not have, for a message."""
+    functions = {function.signature.name: function for function in graph.graph_def.library.function}
+    nodes = [("the graph", node) for node in graph.graph_def.node]
+    nodes += [(f"function {name}", node) for name, function in functions.items() for node in function.node_def]
+    for place, node in nodes:
+        if node.op not in ALLOWED_OPERATIONS:
+            yield f"the operation {node.op!r} ({place})"
+        for name in _called(node):
+            if name not in functions:
+                yield f"a call of {name!r}, which is not among its functions ({place})"
+    if len(functions) != len(graph.graph_def.library.function):
+        yield "two functions of one name"
+    if graph.asset_file_def:
+        yield f"the asset {graph.asset_file_def[0].filename!r}"
+    for node in graph.object_graph_def.nodes:
+        kind = node.WhichOneof("kind")
+        if kind not in _OBJECTS or (kind == "user_object" and node.user_object.identifier not in _USER_OBJECTS):
+            yield f"an object of kind {node.user_object.identifier or kind!r}"
+        if node.registered_name not in _REGISTERED or node.registered_saver or node.saveable_objects:
+            yield f"an object of class {node.registered_name or node.registered_saver or 'with its own saver'!r}"
+
+
+def _called(node: Any) -> Iterator[str]:
+    """Yields the names of the functions that a node calls."""
+    for value in node.attr.values():
+        for function in [value.func, *value.list.func]:
+            if function.name:
+                yield function.name
