@@ -111,7 +111,7 @@ def _translator(model_class: type[SequenceModel], problem: Problem) -> Translato
         if len(variable.shape) > 1:
             variable.assign(rng.normal(0.0, 1.5 * variable.shape[-2] ** -0.5, variable.shape))
     if model.target_embedding is not None and model.autoregressive:
-        table_VD = np.array(model.target_embedding.table)
+        table_VD = np.asarray(model.target_embedding.table).copy()
         table_VD[EOS_ID] = 0.0  # outputs of some length
         model.target_embedding.table.assign(table_VD)
     return Translator(problem, model, DecodeHParams(extra_length=5, beam_size=3))

@@ -2,10 +2,17 @@
 
 from absl import flags
 
-from t2t.cli.common import command
+from t2t.cli.common import command, import_quietly
 from t2t.cli.flags import open_asked_run
 from t2t.cli.help import flag_group
-from t2t.cli.server import SERVICE, check_runs_named, define_server_flags, import_serving, run_server
+from t2t.cli.server import (
+    SERVICE,
+    check_runs_named,
+    define_server_flags,
+    import_serving,
+    run_and_checkpoint,
+    run_server,
+)
 from t2t.errors import UserError
 
 USAGE = """
@@ -37,7 +44,15 @@ def main(values: flags.FlagValues) -> int:
     if values["plot"].value:
         return _plot(values)
     _check_no_exports(values)
-    return run_server(values, lambda service, runs: import_serving("t2t.insight.routes").insight_routes(service, runs))
+    return run_server(values, _routes)
+
+
+def _routes(service, folders):
+    runs = {
+        name: (run, service.models[name].step if run_and_checkpoint(folder)[1] else None)
+        for name, (run, folder) in folders.items()
+    }
+    return import_serving("t2t.insight.routes").insight_routes(service, runs)
 
 
 def _check_no_exports(values: flags.FlagValues) -> None:
@@ -57,7 +72,14 @@ def _plot(values: flags.FlagValues) -> int:
         name, folder = models.named_run(argument)
         if name in found:
             raise UserError(f"two runs are to be drawn as {name!r}; name them apart, --output_dir=NAME=RUN")
-        found[name] = curves.curves_of(open_asked_run(folder))
+        run_folder, checkpoint = run_and_checkpoint(folder)
+        run = open_asked_run(run_folder)
+        found[name] = curves.curves_of(run, _update_of(run, checkpoint) if checkpoint else None)
     names = curves.plot_curves(found, values["plot"].value)
     print(f"{len(names)} curves drawn: {', '.join(names)}")
     return 0
+
+
+def _update_of(run, checkpoint: str) -> int:
+    store = import_quietly("t2t.checkpoints.store").CheckpointStore(run.checkpoints_folder)
+    return store.load(checkpoint, parts=()).step

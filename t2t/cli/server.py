@@ -22,7 +22,8 @@ Serves trained runs, or SavedModels that t2t-exporter made of them, on this mach
 
 Paths and bodies are those of TensorFlow Serving, with a plain /translate beside them (JSON, or lines of text/plain);
 /healthz and /metrics tell how it is. Texts of requests that come together are searched together. Where more waits than
---queue_texts, the answer is 429 at once. There is no password: --host other than 127.0.0.1 opens it to the network.
+--queue_texts, the answer is 429 at once. Pages of other sites are refused. There is no password: a --host that others
+reach opens it to them. Exports are checked before they are loaded: they may only compute.
 """
 
 
@@ -60,7 +61,9 @@ def define_server_flags(values: flags.FlagValues) -> None:
             0.0,
             flag_values=values,
         )
-        flags.DEFINE_integer("queue_texts", 256, "Most texts that wait, for each run.", 1, flag_values=values)
+        flags.DEFINE_integer(
+            "queue_texts", 256, "Most texts that wait, for each run; most figures that wait.", 1, flag_values=values
+        )
         flags.DEFINE_integer("request_texts", 128, "Most texts of a request.", 1, flag_values=values)
         flags.DEFINE_integer("request_bytes", 1 << 20, "Most bytes of a request's body.", 1, flag_values=values)
         flags.DEFINE_float("request_seconds", 60.0, "Longest time that a request takes.", 0.001, flag_values=values)
@@ -80,12 +83,12 @@ def main(values: flags.FlagValues) -> int:
     return run_server(values)
 
 
-def run_server(values: flags.FlagValues, more_routes=lambda service, runs: ()) -> int:
+def run_server(values: flags.FlagValues, more_routes=lambda service, folders: ()) -> int:
     """Serves the runs that the flags name.
 
     Args:
         values: of `define_server_flags`.
-        more_routes: `more_routes(service, runs by name) -> routes`.
+        more_routes: `more_routes(service, folders) -> routes`; folders: name -> its run, and its folder as given.
 
     Raises:
         UserError: no run, one that does not fit, or two of one name.
@@ -96,7 +99,9 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, runs: ()) -
     server, app, service = (import_serving(f"t2t.serving.{name}") for name in ("server", "app", "service"))
     named = [import_serving("t2t.serving.models").named_run(argument) for argument in values["output_dir"].value]
     is_export = import_serving("t2t.serving.models").is_export
-    runs = {name: open_asked_run(run_and_checkpoint(folder)[0]) for name, folder in named if not is_export(folder)}
+    folders = {
+        name: (open_asked_run(run_and_checkpoint(folder)[0]), folder) for name, folder in named if not is_export(folder)
+    }
     listening = server.open_socket(values["host"].value, values["port"].value)
     with listening:
         models = [_served_export(values, *one) if is_export(one[1]) else _served(values, *one) for one in named]
@@ -108,7 +113,7 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, runs: ()) -
         )
         started = service.Service(models, limits)
         hosts = server.allowed_hosts(values["host"].value, listening)
-        served = app.build_app(started, hosts, more_routes(started, runs))
+        served = app.build_app(started, hosts, more_routes(started, folders))
         server.serve(served, listening, values["grace_seconds"].value)
     return 0
 

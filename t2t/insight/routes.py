@@ -1,5 +1,6 @@
 """The page that asks a service's models for pictures, and what it asks for."""
 
+import dataclasses
 import functools
 import html
 from collections.abc import Callable, Mapping
@@ -32,12 +33,12 @@ MOST_ALTERNATIVES, WIDEST_BEAM = 100, 32
 _KINDS = {"script": "text/javascript; charset=utf-8", "style": "text/css; charset=utf-8"}
 
 
-def insight_routes(service: Service, runs: Mapping[str, RunDir]) -> list[BaseRoute]:
+def insight_routes(service: Service, runs: Mapping[str, tuple[RunDir, int | None]]) -> list[BaseRoute]:
     """Returns the routes of the page.
 
     Args:
         service: the models.
-        runs: by the name of the model, for their curves.
+        runs: name of a model -> its run, and the update at which its curves end, see `curves_of`.
     """
 
     def asked(work: Callable[[Translator, dict[str, Any]], dict[str, Any]]):
@@ -51,7 +52,8 @@ def insight_routes(service: Service, runs: Mapping[str, RunDir]) -> list[BaseRou
 
     async def curves(service: Service, request: Request) -> Response:
         model = service.model(request.query_params.get("model"))
-        return JSONResponse(await service.run(functools.partial(curves_of, runs[model.name])))
+        found = await service.run(functools.partial(curves_of, *runs[model.name]))
+        return JSONResponse(dataclasses.asdict(found))
 
     async def page(service: Service, request: Request) -> Response:
         return HTMLResponse(app_page(list(service.models)), headers={"Content-Security-Policy": POLICY})

@@ -222,8 +222,12 @@ def test_curves_are_drawn(page, insight):
     page.get_by_role("button", name="Training curves").click()
     page.wait_for_selector(".curves figure")
     captions = page.locator(".curves figcaption").all_inner_texts()
-    assert "train/loss" in captions
-    assert page.locator(".curves figure").nth(captions.index("train/loss")).locator("path.curve").count() == 2
+    loss = page.locator(".curves figure").nth(captions.index("train/loss"))
+    assert loss.locator("path.curve").count() == 2
+    said = "with label smoothing 0.1"
+    assert loss.locator(".legend").inner_text().split(") ") == [f"a ({said}", f"b ({said})"]
+    rate = page.locator(".curves figure").nth(captions.index("train/learning_rate"))
+    assert rate.locator(".legend").inner_text().split() == ["a", "b"]
 
 
 def test_mistakes_are_said_in_the_page(browser, insight):

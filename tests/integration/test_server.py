@@ -9,6 +9,7 @@ import pytest
 import t2t
 from benchmarks.harness.load import Server, ask_for
 from t2t.cli import insight, server
+from t2t.insight import curves as plotting
 from tests.waiting import join_all, start_thread, wait_until
 
 TEXTS = ["1 2 3", "4 4", "9", "7 6 5 4 3 2 1"]
@@ -100,3 +101,14 @@ def test_curves_are_drawn_without_a_browser(tiny_run, tmp_path, capsys):
     assert insight.main(["t2t-insight", *flags, f"--plot={tmp_path / 'curves.png'}"]) == 0
     assert "train/loss" in capsys.readouterr().out
     assert (tmp_path / "curves.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_curves_of_a_checkpoint_end_at_its_update(tiny_run, tmp_path, capsys, monkeypatch):
+    found = {}
+    monkeypatch.setattr(plotting, "plot_curves", lambda runs, path: found.update(runs) or ["train/loss"])
+    early = tiny_run.output_dir / "checkpoints/step-00000020"
+    flags = [f"--output_dir={tiny_run.output_dir}", f"--output_dir=early={early}"]
+    assert insight.main(["t2t-insight", *flags, f"--plot={tmp_path / 'curves.png'}"]) == 0
+    ends = {name: max(update for points in run.points.values() for update, _ in points) for name, run in found.items()}
+    assert ends == {"run": 40, "early": 20}
+    assert found["early"].notes == {"train/loss": "with label smoothing 0.1"}

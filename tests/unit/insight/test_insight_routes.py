@@ -28,8 +28,10 @@ def translator():
 
 @pytest.fixture(scope="module")
 def client(translator):
-    service = Service([ServedModel("letters", translator, 40)])
-    app = build_app(service, ["127.0.0.1"], insight_routes(service, {"letters": Run(LINES)}))
+    service = Service([ServedModel("letters", translator, 40), ServedModel("early", translator, 10)])
+    app = build_app(
+        service, ["127.0.0.1"], insight_routes(service, {"letters": (Run(LINES, 0.1), None), "early": (Run(LINES), 10)})
+    )
     with TestClient(app, base_url="http://127.0.0.1") as client:
         yield client
 
@@ -42,7 +44,7 @@ def test_the_page_reads_its_own_files_and_nothing_else(client):
     for address in addresses:
         if address != "data:,":
             assert client.get(address).status_code == 200
-    assert json.loads(re.search(r'id="models">(.*?)</script>', page.text)[1]) == ["letters"]
+    assert json.loads(re.search(r'id="models">(.*?)</script>', page.text)[1]) == ["letters", "early"]
     assert client.get("/insight/files/page.py").status_code == 404
     assert client.get("/insight/files/..%2Fpage.py").status_code == 404
 
@@ -80,20 +82,27 @@ def test_alternatives_and_what_follows_when_one_is_forced(client, translator):
 
 
 def test_the_figure_of_a_forced_text_is_that_of_its_ids_and_its_score_that_of_the_translator(client, translator):
-    start = [token for token, _ in alternatives(translator, "a b", (), 5) if token > 1][2:3]
-    forced = client.post("/insight/beam", json={"source": "a b", "prefix": start}).json()
-    (best,) = [node for node in forced["nodes"] if node.get("rank") == 1]
+    best = {"ids": [0]}
+    for start in range(3, WORDS.vocab_size):
+        if best["ids"][-1] != 1:  # where it came to its end by itself
+            forced = client.post("/insight/beam", json={"source": "a b", "prefix": [start]}).json()
+            (best,) = [node for node in forced["nodes"] if node.get("rank") == 1]
     figure = client.post("/insight/figure", json={"source": "a b", "ids": best["ids"]}).json()
     assert figure["target"] == best["text"] == WORDS.decode(best["ids"])
-    assert figure["maps"] == json.loads(json.dumps(figure_of(translator, "", "a b", best["text"])["maps"]))
-    (score,) = translator.score([("a b", best["text"])])
+    assert figure["maps"][1]["queries"] == [WORDS.piece(token) for token in best["ids"]]
+    assert figure["maps"] == json.loads(json.dumps(figure_of(translator, "", "a b", best["ids"])["maps"]))
+    (score,) = translator.score_ids(translator.encode(["a b"]), [best["ids"][:-1]])
     assert best["ids"][-1] == 1
     assert best["log_prob"] == pytest.approx(score, rel=1e-4)
     assert figure["log_prob"] == pytest.approx(score, rel=1e-4)
 
 
 def test_curves_are_the_runs(client):
-    assert client.get("/insight/curves?model=letters").json()["train/loss"] == [[10, 2.5], [20, 2.0]]
+    found = client.get("/insight/curves?model=letters").json()
+    assert found["points"]["train/loss"] == [[10, 2.5], [20, 2.0]]
+    assert found["notes"] == {"train/loss": "with label smoothing 0.1"}
+    early = client.get("/insight/curves?model=early").json()
+    assert early == {"points": {"train/loss": [[10, 2.5]]}, "notes": {}}
 
 
 @pytest.mark.parametrize(
@@ -149,7 +158,7 @@ def jobs(monkeypatch):
 
 def client_with(translator, **limits):
     service = Service([ServedModel(name, translator, 1) for name in "ab"], RequestLimits(**limits))
-    app = build_app(service, ["127.0.0.1"], insight_routes(service, dict.fromkeys("ab", Run(LINES))))
+    app = build_app(service, ["127.0.0.1"], insight_routes(service, dict.fromkeys("ab", (Run(LINES), None))))
     return TestClient(app, base_url="http://127.0.0.1")
 
 
