@@ -111,4 +111,4 @@ def test_curves_of_a_checkpoint_end_at_its_update(tiny_run, tmp_path, capsys, mo
     assert insight.main(["t2t-insight", *flags, f"--plot={tmp_path / 'curves.png'}"]) == 0
     ends = {name: max(update for points in run.points.values() for update, _ in points) for name, run in found.items()}
     assert ends == {"run": 40, "early": 20}
-    assert found["early"].notes == {"train/loss": "with label smoothing 0.1"}
+    assert found["run"].notes == {"train/loss": "with label smoothing 0.1"}

@@ -295,4 +295,4 @@ def translators(model_class):
 @pytest.mark.parametrize("name", MODELS.names())
 def test_operations_of_every_model_are_allowed(name):
     for translator in translators(MODELS.get(name)):
-        assert operations_of(*Served(translator, 2).signatures().values()) <= ALLOWED_OPERATIONS
+        assert operations_of(*Served(translator).signatures().values()) <= ALLOWED_OPERATIONS
