@@ -16,6 +16,7 @@ from t2t.layers.attention_record import is_recorded, probabilities
 from t2t.layers.blockwise_attention import WeightDropout, blockwise_attention
 from t2t.layers.dropout import Dropout
 from t2t.layers.masks import EVERYTHING, Span, span_keep
+from t2t.layers.products import float32_product
 from t2t.layers.projection import HeadProjection
 
 BLOCKWISE_FROM = 2048**2
@@ -52,7 +53,7 @@ def attention_weights(q_BHTK, k_BHSK, keep, layer: str = ""):
         layer: path of the layer that attends.
     """
     scale = float(k_BHSK.shape[-1]) ** -0.5
-    return probabilities(ops.matmul(q_BHTK * scale, ops.transpose(k_BHSK, (0, 1, 3, 2))), keep, layer)
+    return probabilities(float32_product(q_BHTK * scale, k_BHSK), keep, layer)
 
 
 class MultiHeadAttention(keras.layers.Layer):

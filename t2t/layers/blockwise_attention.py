@@ -15,6 +15,7 @@ from keras import ops
 from t2t.layers.dropout import random_keep
 from t2t.layers.loops import fold, stack
 from t2t.layers.masks import MASKED_SCORE, Span, score_bias, span_keep
+from t2t.layers.products import float32_product
 
 BLOCK = 512
 """Most positions of a block."""
@@ -118,8 +119,7 @@ class _Blocks(NamedTuple):
 
     def scores(self, g, j):
         """Returns (B, H, R, C) float32, masked."""
-        k_BHKC = ops.transpose(_at(self.k, j), (0, 1, 3, 2))
-        scores = ops.cast(ops.matmul(_at(self.q, g), k_BHKC), "float32")
+        scores = float32_product(_at(self.q, g), _at(self.k, j))
         query_R, key_C = (i * self.size(axis) + ops.arange(self.size(axis)) for i, axis in ((g, "q"), (j, "k")))
         keep = _at(self.keep, j)[:, None, None, :]
         seen = span_keep(query_R, key_C, self.span)

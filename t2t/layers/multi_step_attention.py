@@ -8,6 +8,7 @@ from keras import ops
 
 from t2t.layers.attention_record import probabilities
 from t2t.layers.gated_convolution import ROOT_HALF, linear
+from t2t.layers.products import float32_product
 from t2t.layers.recurrent_attention import Memory
 
 
@@ -42,8 +43,7 @@ class MultiStepAttention(keras.layers.Layer):
             memory: keys z and values of the source.
         """
         d_BQD = (self.query(h_BQC) + g_BQD) * ROOT_HALF
-        scores_BQS = ops.matmul(d_BQD, ops.transpose(memory.keys, (0, 2, 1)))
-        weights_BQS = probabilities(scores_BQS, memory.keep[:, None, :], self.path)
+        weights_BQS = probabilities(float32_product(d_BQD, memory.keys), memory.keep[:, None, :], self.path)
         # m sqrt(1/m) = sqrt(m), m the words of the sentence, at least one.
         words_B11 = ops.maximum(ops.sum(ops.cast(memory.keep, "float32"), axis=1), 1.0)[:, None, None]
         weights_BQS = ops.cast(weights_BQS * ops.sqrt(words_B11), h_BQC.dtype)

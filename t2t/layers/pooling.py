@@ -7,6 +7,11 @@ from keras import ops
 
 
 def mean_of_kept(x_BPD, keep_BP):
-    """Returns (B, D), the mean over the positions where `keep_BP` (B, P) bool is True; zeros where there is none."""
-    weights_BP1 = ops.cast(keep_BP, x_BPD.dtype)[..., None]
-    return ops.sum(x_BPD * weights_BP1, axis=1) / ops.maximum(ops.sum(weights_BP1, axis=1), 1.0)
+    """Returns (B, D), the mean over the positions where `keep_BP` (B, P) bool is True; zeros where there is none.
+
+    Sum and count are float32, whatever the type of `x_BPD` (B, P, D), which is that of the mean: from 256 on
+    bfloat16 does not have every count.
+    """
+    weights_BP1 = ops.cast(keep_BP, "float32")[..., None]
+    sum_BD = ops.sum(ops.cast(x_BPD, "float32") * weights_BP1, axis=1)
+    return ops.cast(sum_BD / ops.maximum(ops.sum(weights_BP1, axis=1), 1.0), x_BPD.dtype)

@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from t2t.layers.attention_record import probabilities
+from t2t.layers.products import float32_product
 
 
 class Memory(NamedTuple):
@@ -59,7 +60,7 @@ class MemoryAttention(keras.layers.Layer):
         return attend
 
     def scorer(self, keys_BSD) -> Callable:
-        """Returns `score(query_BQD) -> (B, Q, S)`."""
+        """Returns `score(query_BQD) -> (B, Q, S)` float32."""
         raise NotImplementedError
 
 
@@ -75,12 +76,14 @@ class AdditiveAttention(MemoryAttention):
         self.score_kernel = self.add_weight(name="score_kernel", shape=(self.width, 1), initializer="glorot_uniform")
 
     def scorer(self, keys_BSD) -> Callable:
-        """Returns `score(query_BQD) -> (B, Q, S)`."""
+        """Returns `score(query_BQD) -> (B, Q, S)` float32."""
         query_kernel, score_kernel = (ops.cast(w, keys_BSD.dtype) for w in (self.query_kernel, self.score_kernel))
+        score_kernel_1D = ops.transpose(score_kernel)
 
         def score(query_BQD):
             sums_BQSD = ops.matmul(query_BQD, query_kernel)[:, :, None] + keys_BSD[:, None]
-            return ops.matmul(ops.tanh(sums_BQSD), score_kernel)[..., 0]
+            rows_ND = ops.reshape(ops.tanh(sums_BQSD), (-1, self.width))
+            return ops.reshape(float32_product(rows_ND, score_kernel_1D), ops.shape(sums_BQSD)[:-1])
 
         return score
 
@@ -89,6 +92,5 @@ class MultiplicativeAttention(MemoryAttention):
     """score(h_t, h_s) = h_t^T W h_s, called general (Luong et al. 2015, equation 8)."""
 
     def scorer(self, keys_BSD) -> Callable:
-        """Returns `score(query_BQD) -> (B, Q, S)`."""
-        keys_BDS = ops.transpose(keys_BSD, (0, 2, 1))
-        return lambda query_BQD: ops.matmul(query_BQD, keys_BDS)
+        """Returns `score(query_BQD) -> (B, Q, S)` float32."""
+        return lambda query_BQD: float32_product(query_BQD, keys_BSD)

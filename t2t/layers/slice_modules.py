@@ -12,6 +12,7 @@ from keras import ops
 from t2t.layers.attention_record import probabilities
 from t2t.layers.dropout import Dropout
 from t2t.layers.positions import SinusoidalPositions
+from t2t.layers.products import float32_product
 from t2t.layers.separable_convolution import ConvStep, Separability
 
 
@@ -127,6 +128,5 @@ class SourceAttention(keras.layers.Layer):
 def attend(query_BTD, source: Source, layer: str):
     """Returns softmax(t s^T / sqrt(D)) s, (B, T, D), over the kept positions of the source, for the layer of a path."""
     scaled_BTD = query_BTD * query_BTD.shape[-1] ** -0.5
-    scores_BTS = ops.matmul(scaled_BTD, ops.transpose(source.hidden, (0, 2, 1)))
-    weights_BTS = probabilities(scores_BTS, source.keep[:, None, :], layer)
+    weights_BTS = probabilities(float32_product(scaled_BTD, source.hidden), source.keep[:, None, :], layer)
     return ops.matmul(ops.cast(weights_BTS, source.hidden.dtype), source.hidden)

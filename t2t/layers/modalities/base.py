@@ -61,7 +61,8 @@ class Top(keras.layers.Layer):
     def __init__(
         self, spec: FeatureSpec, width: int, label_smoothing: float = 0.0, label_smoothing_kind: str = "all", **kwargs
     ):
-        super().__init__(name=kwargs.pop("name", self.part), **kwargs)
+        # Without autocasting, which would make the float32 weights of `laid_out` 16-bit ones at every call.
+        super().__init__(name=kwargs.pop("name", self.part), autocast=False, **kwargs)
         self.spec, self.width = spec, width
         self.label_smoothing, self.label_smoothing_kind = label_smoothing, label_smoothing_kind
 

@@ -23,5 +23,5 @@ class DenseTop(Top):
 
     def call(self, hidden, laid_out=None):
         """Returns (..., C) float32 for hidden states (..., D)."""
-        kernel_DC = ops.cast(ops.convert_to_tensor(self.kernel), hidden.dtype)
-        return ops.cast(ops.matmul(hidden, kernel_DC), "float32") + ops.cast(self.bias, "float32")
+        kernel_DC = ops.cast(ops.cast(self.kernel, self.compute_dtype), "float32")
+        return ops.matmul(ops.cast(hidden, "float32"), kernel_DC) + ops.cast(self.bias, "float32")

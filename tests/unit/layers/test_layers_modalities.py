@@ -3,8 +3,10 @@
 Legend: B batch, Y rows, X columns, N samples, F frames, M bands, C channels, D width.
 """
 
+import ml_dtypes
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t.errors import UserError
 from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
@@ -15,6 +17,8 @@ from t2t.layers.modalities.class_label import ClassLabel
 from t2t.layers.modalities.ends import build_ends
 from t2t.layers.modalities.image import SmallImage, XceptionImage, standardised
 from t2t.layers.modalities.real import RealValues, RealVectors
+from t2t.layers.modalities.tokens import TokenSoftmax
+from t2t.layers.pooling import mean_of_kept
 from t2t.registry import MODALITIES
 from tests.builders import numpy, randomise
 
@@ -179,3 +183,37 @@ def test_a_modality_of_a_plug_in_is_used_where_it_is_named():
 def test_a_modality_that_does_not_fit_is_refused(changes, message):
     with pytest.raises(UserError, match=message):
         build_ends(a_spec(FeatureKind.IMAGE), ModelHParams(**changes), "float32")
+
+
+# === 16-bit activations ===
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("kind", [FeatureKind.TOKENS, FeatureKind.LABEL])
+def test_logits_of_16_bit_states_are_float32_so_that_none_tie_and_the_best_is_the_best(dtype, kind):
+    """Against numpy's float32 product of the same 16-bit numbers; rounded logits tie for the first place."""
+    half = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16}[dtype]
+    top_class = TokenSoftmax if kind == FeatureKind.TOKENS else ClassLabel
+    top = top_class(FeatureSpec(kind=kind, vocab_size=5000), 64, dtype=f"mixed_{dtype}")
+    top.build()
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=top.weights[0].shape)
+    top.weights[0].assign(weights)
+    hidden = rng.normal(size=(400, 64)).astype(half)
+    for laid_out in (None, top.laid_out()):
+        logits = top(tf.constant(hidden), laid_out)
+        assert logits.dtype == tf.float32
+        rounded = weights.astype(np.float32).astype(half).astype(np.float32)
+        exact = hidden.astype(np.float32) @ (rounded.T if kind == FeatureKind.TOKENS else rounded)
+        np.testing.assert_array_equal(np.argmax(logits, axis=1), np.argmax(exact, axis=1))
+        first, second = np.sort(logits, axis=1)[:, -1:-3:-1].T
+        assert (first > second).all()
+
+
+@pytest.mark.parametrize(("dtype", "count"), [("bfloat16", 1027), ("float16", 3001)])
+def test_a_mean_of_many_16_bit_positions_counts_them_all(dtype, count):
+    """From 256 on bfloat16 does not have every count, from 2,048 on float16."""
+    x = tf.cast(tf.ones((1, count, 3)) * [1.0, 3.0, 24.0], dtype)
+    found = mean_of_kept(x, tf.ones((1, count), tf.bool))
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(tf.cast(found, tf.float32), [[1.0, 3.0, 24.0]])

@@ -1,0 +1,90 @@
+"""What every registered model computes in float32 under 16-bit activations: whatever is ranked or goes into a softmax.
+
+Legend: N rows decoded together.
+"""
+
+import keras
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.features import FeatureKind, ProblemSpec
+from t2t.registry import MODELS
+from tests.builders import batch, randomise, tokens_spec
+from tests.conformance.test_conformance_kinds import SPECS, column
+from tests.conformance.test_conformance_models import VARIANTS, small_hparams
+
+HALVES = {"mixed_bfloat16": ml_dtypes.bfloat16, "mixed_float16": np.float16}
+
+
+def cases(autoregressive=None):
+    for name in MODELS.names():
+        model_class = MODELS.get(name)
+        if autoregressive not in (None, model_class.autoregressive):
+            continue
+        for variant in ("default", "multiplicative attention"):
+            hparams = small_hparams(model_class, VARIANTS[variant])
+            if hparams is not None:
+                yield pytest.param((model_class, hparams), id=f"{name}, {variant}")
+
+
+def spec_and_features(model_class):
+    source, target = model_class.accepts_inputs[0], model_class.accepts_targets[0]
+    if source is None:
+        return tokens_spec(inputs=0), {"targets": batch()["targets"]}
+    if source == target == FeatureKind.TOKENS:
+        return tokens_spec(), batch()
+    spec = ProblemSpec(name="kinds", features={"inputs": SPECS[source], "targets": SPECS[target]})
+    return spec, {"inputs": column(source, 1), "targets": column(target, 2)}
+
+
+def is_rounded(x, dtype):
+    """Whether all of the numbers are some that a 16-bit type has, infinities and masks left out."""
+    x = np.asarray(x)
+    x = x[np.abs(x) < 1e4]
+    return bool((x.astype(dtype).astype(np.float32) == x).all())
+
+
+def spied(monkeypatch):
+    """Everything that is given to a softmax or ranked, from now on."""
+    given = []
+    for name in ("softmax", "log_softmax", "top_k"):
+        function = getattr(keras.ops, name)
+
+        def spy(x, *args, function=function, **kwargs):
+            given.append(x)
+            return function(x, *args, **kwargs)
+
+        monkeypatch.setattr(keras.ops, name, spy)
+    return given
+
+
+@pytest.mark.parametrize("policy", HALVES)
+@pytest.mark.parametrize("case", list(cases()))
+def test_scores_and_logits_are_products_in_float32(case, policy, monkeypatch):
+    model_class, hparams = case
+    spec, features = spec_and_features(model_class)
+    model = randomise(model_class(hparams, spec, dtype=policy), seed=3)
+    given = spied(monkeypatch)
+    given.append(model({name: tf.constant(array) for name, array in features.items()}))
+    for scores in given:
+        assert scores.dtype == tf.float32
+        assert not is_rounded(scores, HALVES[policy])
+
+
+@pytest.mark.parametrize("policy", HALVES)
+@pytest.mark.parametrize("case", list(cases(autoregressive=True)))
+def test_a_step_of_decoding_gives_the_logits_of_its_hidden_states_and_the_rounded_weights(case, policy):
+    model_class, hparams = case
+    spec, features = spec_and_features(model_class)
+    model = randomise(model_class(hparams, spec, dtype=policy), seed=3)
+    encoded = model.encode({"inputs": tf.constant(features["inputs"])}) if spec.inputs else None
+    prepared, ids = model.prepare_steps(encoded), tf.constant([3, 4, 5])
+    cache = model.init_cache(encoded, 3, None)
+    hidden, _ = model.step(ids, tf.constant(0), cache, prepared)
+    logits, _ = model.decode_step(ids, tf.constant(0), cache, prepared)
+    half = HALVES[policy]
+    table = np.asarray(model.top.kernel()).astype(half).astype(np.float32)
+    assert (hidden.dtype, logits.dtype) == (half, tf.float32)
+    np.testing.assert_allclose(logits, hidden.numpy().astype(np.float32) @ table.T, rtol=1e-5, atol=1e-5)
