@@ -8,16 +8,8 @@ from keras import ops
 from t2t.constants import PAD_ID
 
 
-def smoothed_cross_entropy(logits_NV, targets_N, smoothing: float, kind: str = "all"):
-    """Returns the cross-entropy of each token with smoothed targets, (N,) float32 nats; 0 at padding.
-
-    Arguments are those of `class_cross_entropy`.
-    """
-    return class_cross_entropy(logits_NV, targets_N, smoothing, kind) * token_weights(targets_N)
-
-
 def class_cross_entropy(logits_NV, targets_N, smoothing: float, kind: str = "all"):
-    """Returns the cross-entropy with smoothed targets, none of which is padding: class 0 is one like the others.
+    """Returns the cross-entropy of each target, with smoothing; none is taken for padding, which `token_weights` finds.
 
     The target distribution is (1 - e) * one-hot + e / K over the K = V entries (Szegedy et al. 2016, section 7, which
     section 5.4 of the paper cites). It is never built: the loss is logsumexp(z) - (1 - e) * z_target - e * mean(z).

@@ -83,6 +83,13 @@ def numpy(x):
     return keras.ops.convert_to_numpy(keras.ops.cast(x, "float32")).astype(np.float64)
 
 
+def largest_within(graph):
+    """Numbers in the largest tensor of a graph, its functions, which are the bodies of its loops, included."""
+    names = [function.signature.name for function in graph.as_graph_def().library.function]
+    graphs = [graph, *(graph._get_function(name).graph for name in names)]
+    return max(t.shape.num_elements() or 0 for g in graphs for op in g.get_operations() for t in op.outputs)
+
+
 def idx(array):
     """A file of MNIST's format, as bytes."""
     return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()

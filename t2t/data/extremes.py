@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from t2t.data.columns import batch_dtype, item_shape, length_unit
+from t2t.data.fixed_shapes import FixedShapes
 from t2t.data.lengths import by_block, longest_of
 from t2t.data.reader import SplitReader
 
@@ -12,9 +13,23 @@ Features = dict[str, np.ndarray]
 
 
 def extreme_batches(
-    reader: SplitReader, columns: Mapping[str, str] | None, batch_size: int, max_length: int
+    reader: SplitReader,
+    columns: Mapping[str, str] | None,
+    batch_size: int,
+    max_length: int,
+    shapes: FixedShapes | None = None,
 ) -> list[Features]:
-    """Returns dummy batches of a split's extreme shapes: its longest sequences, and its shortest with most rows."""
+    """Returns dummy batches of a split's extreme shapes: its longest sequences, and its shortest with most rows.
+
+    Args:
+        reader: of the split.
+        columns: as of `TrainingBatches`.
+        batch_size: padded tokens a side, or examples where no feature is a sequence.
+        max_length: of sequences.
+        shapes: the only ones that occur; None for any.
+    """
+    if shapes is not None:
+        return [_of_fixed_shape(reader, columns, *shape) for shape in shapes.extremes()]
     names = columns or {name: name for name in reader.features}
     sequences = [name for name, stored in names.items() if reader.is_sequence(stored)]
     longest = max((longest_of(reader, names[name], max_length) for name in sequences), default=1)
@@ -25,14 +40,20 @@ def extreme_batches(
         rows = max(1, batch_size // width) if sequences else batch_size
         rows = min(rows, len(reader))
         single = {n: reader.single(np.zeros(rows, np.int64), s) for n, s in names.items() if n not in sequences}
-        of_ids = {name: _dummy(reader, names[name], rows, width, max_length) for name in sequences}
-        batches.append(of_ids | single)
+        widths = {name: min(width, longest_of(reader, names[name], max_length)) for name in sequences}
+        batches.append({name: _dummy(reader, names[name], rows, widths[name]) for name in sequences} | single)
     return batches
 
 
-def _dummy(reader: SplitReader, stored: str, rows: int, width: int, max_length: int) -> np.ndarray:
-    """Returns rows of a sequence feature that hold something everywhere, as wide as it gets in such a batch."""
+def _of_fixed_shape(
+    reader: SplitReader, columns: Mapping[str, str] | None, rows: int, widths: Mapping[str, int]
+) -> Features:
+    return {name: _dummy(reader, (columns or {}).get(name, name), rows, width) for name, width in widths.items()}
+
+
+def _dummy(reader: SplitReader, stored: str, rows: int, width: int) -> np.ndarray:
+    """Returns rows of a sequence feature that hold something everywhere."""
     spec = reader.features[stored]
-    shape = (rows, min(width, longest_of(reader, stored, max_length)) * length_unit(spec), *item_shape(spec))
+    shape = (rows, width * length_unit(spec), *item_shape(spec))
     dtype = batch_dtype(spec)
     return np.full(shape, 2 if dtype.kind == "i" else 0.5, dtype)

@@ -57,6 +57,12 @@ class FixedShapes:
         grid[-1][1][-1] = max(grid[-1][1][-1], _longest(longest)[1])
         return cls(tuple(lengths), tuple((width, tuple(others)) for width, others in grid), batch_size)
 
+    def extremes(self) -> list[tuple[int, dict[str, int]]]:
+        """Returns the rows and widths of the shapes that need most memory: the widest, and the one of most rows."""
+        shapes = [(self._rows(width, other), self._of(width, other)) for width, others in self.grid for other in others]
+        widest, most_rows = shapes[-1], max(shapes, key=lambda shape: (shape[0], sum(shape[1].values())))
+        return [widest] if widest == most_rows else [widest, most_rows]
+
     def cut(self, indices: np.ndarray, lengths: Mapping[str, np.ndarray]) -> list[Batch]:
         """Returns batches that hold each example once, all of them of the shapes.
 
@@ -87,8 +93,10 @@ class FixedShapes:
         return max(1, self.batch_size // max(width, other_width))
 
     def _batch(self, indices: np.ndarray, width: int, other_width: int) -> Batch:
-        widths = {name: width if name == _main(self.names) else other_width for name in self.names}
-        return Batch(indices, widths, self._rows(width, other_width))
+        return Batch(indices, self._of(width, other_width), self._rows(width, other_width))
+
+    def _of(self, width: int, other_width: int) -> dict[str, int]:
+        return {name: width if name == _main(self.names) else other_width for name in self.names}
 
 
 def _main(names) -> str:

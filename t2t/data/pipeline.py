@@ -83,7 +83,8 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         """Examples of each epoch that are longer than `max_length` and left out."""
         self.cut = longer - self.skipped
         """Those that are longer and whose text is cut."""
-        self._shapes = self._choose_shapes(fixed_shapes) if fixed_shapes else None
+        self.shapes = self._choose_shapes(fixed_shapes) if fixed_shapes else None
+        """The only shapes that occur; None for any."""
         self._check_curriculum()
         self._plan: tuple[tuple[int, int, int], list[Batch]] | None = None
         self.seek(state or dict.fromkeys(self._state_keys, 0))
@@ -141,10 +142,10 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         place = (self._epoch, self._window)
         if self._plan is None or self._plan[0] != (*place, limit):
             indices, lengths = self._of_window(*place, limit)
-            if self._shapes is None:
+            if self.shapes is None:
                 batches = cut(indices, lengths, self._batch_size, self._ladder)
             else:
-                batches = self._shapes.cut(indices, lengths)
+                batches = self.shapes.cut(indices, lengths)
             self._plan = ((*place, limit), self._order.shuffled(batches, *place))
         return self._plan[1]
 
@@ -250,6 +251,13 @@ class EvalBatches:
             lengths |= cut_to(limited, max_length)
         ladder = Ladder(longest_of_all(reader, sequences, max_length), ladder_step)
         self._batches = cut(indices, lengths, batch_size, ladder)
+
+    def extremes(self) -> list[Arrays]:
+        """Returns the batches that need most memory: the one of the longest sequences, and the one of most rows."""
+        widest = max(self._batches, key=lambda batch: max(batch.widths.values(), default=0))
+        most_rows = max(self._batches, key=lambda batch: len(batch.indices))
+        chosen = [widest] if widest is most_rows else [widest, most_rows]
+        return [_read_batch(self._reader, batch, self._columns) for batch in chosen]
 
     def __len__(self) -> int:
         """Number of batches."""

@@ -16,7 +16,6 @@ from t2t.inference import Translator, longest_taken
 from t2t.inference.batch_answer import BatchAnswer
 from t2t.inference.batch_search import BatchSearch, inputs_signature
 from t2t.inference.rows import reads_ids
-from t2t.losses import smoothed_cross_entropy
 
 TEXT, IDS, SCORE = "serving_default", "ids", "score"
 """Names of the signatures."""
@@ -96,8 +95,7 @@ class Served:
         fits = tf.debugging.assert_less(longest, tf.constant(self._longest, tf.int64), said)
         with tf.control_dependencies([fits]):
             targets_BT = self._padded(self._ended(ids_BT))
-        losses_BT = smoothed_cross_entropy(self._model({TARGETS: targets_BT}), targets_BT, 0.0)
-        return {"log_probs": -tf.reduce_sum(losses_BT, axis=1)}
+        return {"log_probs": tf.reduce_sum(self._model.score_targets({TARGETS: targets_BT}).log_probs, axis=1)}
 
     # === Parts ===
 

@@ -1,6 +1,6 @@
 """How probable a model finds given outputs.
 
-Legend: B rows of a batch, T target length, V vocabulary.
+Legend: B rows of a batch, T target length.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,6 @@ from t2t.inference.rows import (
     said_of_longest,
     weights_of,
 )
-from t2t.losses import smoothed_cross_entropy
 from t2t.models.base import SequenceModel
 
 
@@ -31,7 +30,7 @@ class Scorer:
 
     def __init__(self, model: SequenceModel):
         self._model = model
-        self._losses = tf.function(self._batch_losses, autograph=False, reduce_retracing=True)
+        self._log_probs = tf.function(self._batch_log_probs, autograph=False, reduce_retracing=True)
 
     def __call__(
         self,
@@ -54,16 +53,16 @@ class Scorer:
             if has_inputs:
                 batch[INPUTS] = padded([sources[i] for i in indices])
             with memory_errors(batch[TARGETS], 1):
-                losses_BT = self._losses({name: tf.constant(ids) for name, ids in batch.items()}).numpy()
-            scores[indices] = -losses_BT.sum(axis=1, dtype=np.float64)
+                log_probs_BT = self._log_probs({name: tf.constant(ids) for name, ids in batch.items()}).numpy()
+            scores[indices] = log_probs_BT.sum(axis=1, dtype=np.float64)
             if on_done is not None:
                 on_done(len(indices))
         if not np.isfinite(scores).all():
             raise UserError(NOT_FINITE)
         return (scores + 0.0).tolist()  # no -0.0
 
-    def _batch_losses(self, features):
-        return smoothed_cross_entropy(self._model(features), features[TARGETS], 0.0)
+    def _batch_log_probs(self, features):
+        return self._model.score_targets(features).log_probs
 
 
 def check_lengths(model: SequenceModel, targets: Sequence[Sequence[int]], hparams: DecodeHParams) -> None:

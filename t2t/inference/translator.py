@@ -18,7 +18,7 @@ from t2t.hparams.sections import DecodeHParams
 from t2t.inference.attention import Attention, attention_maps
 from t2t.inference.batch_answer import BatchAnswer, most_answers
 from t2t.inference.batch_search import BatchSearch, Found
-from t2t.inference.parallel import share, side_by_side
+from t2t.inference.parallel import share, side_by_side, workers
 from t2t.inference.rounds import Rounds
 from t2t.inference.rows import (
     NOT_FINITE,
@@ -172,13 +172,25 @@ class Translator:
                 on_done(len(numbers))
         return results
 
+    def rehearse(self, sentences: Sequence[Row]) -> None:
+        """Decodes the batches of ids (see `translate_ids`) that need most memory, as many as are decoded at a time."""
+        settings, hparams = self.settings()
+        rows = cut_rows(self.model, sentences, hparams)
+        for _ in self._found(rows, np.arange(len(rows)), settings, hparams, most_batches=workers()):
+            pass
+
     def _found(
-        self, rows: Sequence[Row], places: np.ndarray, settings: SearchSettings, hparams: DecodeHParams
+        self,
+        rows: Sequence[Row],
+        places: np.ndarray,
+        settings: SearchSettings,
+        hparams: DecodeHParams,
+        most_batches: int | None = None,
     ) -> Iterator[Found]:
-        """Yields numbers of rows with what was found for them."""
+        """Yields numbers of rows with what was found for them, of all batches or the first, which are the longest."""
         weights = weights_of(rows, hparams.extra_length, positions_in(self.model))
         most = share(int(weights.sum()), hparams.decode_batch_size // settings.rows_per_sentence)
-        batches = batches_of(rows, weights, most)
+        batches = batches_of(rows, weights, most)[:most_batches]
         search = self.search(settings, hparams.extra_length)
         with memory_errors(batches[0][1], settings.rows_per_sentence):
             if isinstance(search, BatchAnswer):

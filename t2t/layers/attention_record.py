@@ -41,10 +41,11 @@ def probabilities(scores, keep, layer: str):
     """Returns the softmax over the keys (section 3.2.1 of *Attention Is All You Need*), float32.
 
     Args:
-        scores: (B, H, T, S), or (B, T, S) of one head; float32.
+        scores: (B, H, T, S), or (B, T, S) of one head; best float32 ones, see `float32_product`.
         keep: bool, broadcastable to the scores; True = may be looked at. None for all.
         layer: its path.
     """
+    scores = ops.cast(scores, "float32")
     weights = ops.softmax(scores if keep is None else scores + score_bias(keep), axis=-1)
     if is_recorded():
         _record.get().setdefault(layer, []).append(weights if len(weights.shape) == 4 else weights[:, None])

@@ -43,6 +43,20 @@ def stack(count: Any, function: Callable, shapes: tuple) -> tuple:
     return fold(0, count, step, tuple(ops.zeros((count, *shape), dtype) for shape, dtype in shapes))
 
 
+def split_rows(x_N: Any, most: int) -> Any:
+    """Returns (G, R, ...) of (N, ...): as few blocks of at most `most` rows as can be, all of a size; zeros at the end.
+
+    Args:
+        x_N: with at least one row; N may be unknown.
+        most: R at most.
+    """
+    count = ops.shape(x_N)[0]
+    blocks = (count + most - 1) // most
+    rows = (count + blocks - 1) // blocks
+    missing = ops.zeros((blocks * rows - count, *x_N.shape[1:]), x_N.dtype)
+    return ops.reshape(ops.concatenate([x_N, missing], axis=0), (blocks, rows, *x_N.shape[1:]))
+
+
 def scan(step: Callable, start: Any, given: tuple, reverse: bool = False) -> tuple[Any, Any]:
     """Returns the last state and all states of a recurrence, which has a gradient, over a length that may be unknown.
 

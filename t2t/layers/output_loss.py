@@ -7,11 +7,9 @@ while the processor's cache has it, and forgotten.
 Legend: N positions, D width, V vocabulary, G blocks, R positions of a block.
 """
 
-from typing import Any
-
 from keras import ops
 
-from t2t.layers.loops import fold
+from t2t.layers.loops import fold, split_rows
 from t2t.losses import smoothing_of_all, token_weights
 
 BLOCK = 512
@@ -21,15 +19,15 @@ BLOCK = 512
 def linear_cross_entropy(hidden, kernel_VD, targets, smoothing: float, kind: str = "all"):
     """Returns the smoothed cross-entropy under an output layer without bias, summed over positions: () float32, nats.
 
-    It is the sum of `t2t.losses.smoothed_cross_entropy` of `hidden @ kernel^T`. The gradients with regard to the hidden
-    states and the kernel are computed together with it: this is for training alone.
+    It is the sum of `t2t.losses.class_cross_entropy` of `hidden @ kernel^T` over what is no padding. The gradients with
+    regard to the hidden states and the kernel are computed together with it: this is for training alone.
 
     Args:
         hidden: (..., D), any float type; products are computed in it.
         kernel_VD: float32.
         targets: (...) int32; padding counts nothing.
-        smoothing: see `smoothed_cross_entropy`.
-        kind: see `smoothed_cross_entropy`.
+        smoothing: see `class_cross_entropy`.
+        kind: see `class_cross_entropy`.
     """
     targets_N = ops.reshape(targets, (-1,))
     smoothing = smoothing_of_all(smoothing, kind, kernel_VD.shape[0])
@@ -72,7 +70,7 @@ def _loss_and_gradients(hidden_ND, kernel_VD, targets_N, e: float):
 def _over_blocks(hidden_ND, kernel_VD, targets_N, weights_N1, e: float):
     """Returns the terms that need logits: of the loss (), and of its gradients (N, D) and (V, D) float32."""
     count, width = ops.shape(targets_N)[0], hidden_ND.shape[-1]
-    blocks = tuple(_split(x, count) for x in (hidden_ND, targets_N, weights_N1))
+    blocks = tuple(split_rows(x, BLOCK) for x in (hidden_ND, targets_N, weights_N1))
 
     def advance(g, loss, gradient_GRD, gradient_VD):
         of_block, rows_RD, rows_VD = _block(*(ops.take(x, g, axis=0) for x in blocks), kernel_VD, e)
@@ -88,6 +86,7 @@ def _over_blocks(hidden_ND, kernel_VD, targets_N, weights_N1, e: float):
 def _block(hidden_RD, targets_R, weights_R1, kernel_VD, e: float):
     """Returns one block's part of what `_over_blocks` returns."""
     dtype = hidden_RD.dtype
+    # A 16-bit product, unlike logits that are ranked: here, in every update, a float32 one would cost too much time.
     logits_RV = ops.cast(ops.matmul(hidden_RD, ops.transpose(kernel_VD)), "float32")
     target_R1 = ops.take_along_axis(logits_RV, targets_R[:, None], axis=-1)
     most_R1 = ops.max(logits_RV, axis=-1, keepdims=True)
@@ -99,11 +98,3 @@ def _block(hidden_RD, targets_R, weights_R1, kernel_VD, e: float):
     gradient_RD = ops.matmul(exp_RV, kernel_VD) * scale_R1
     gradient_VD = ops.matmul(ops.transpose(exp_RV), hidden_RD * scale_R1)
     return ops.sum(losses_R1 * weights_R1), gradient_RD, ops.cast(gradient_VD, "float32")
-
-
-def _split(x_N: Any, count: Any) -> Any:
-    """(N, ...) -> (G, R, ...), as few blocks as can be, all of a size; zeros at the end."""
-    blocks = (count + BLOCK - 1) // BLOCK
-    rows = (count + blocks - 1) // blocks
-    missing = ops.zeros((blocks * rows - count, *x_N.shape[1:]), x_N.dtype)
-    return ops.reshape(ops.concatenate([x_N, missing], axis=0), (blocks, rows, *x_N.shape[1:]))

@@ -14,6 +14,8 @@ from t2t.features import FeatureKind, ProblemSpec
 from t2t.hparams.sections import ModelHParams
 from t2t.layers.beams import reorder_rows
 from t2t.layers.modalities.ends import Ends, ProblemEnds, build_ends, build_weights, hparams_of_members
+from t2t.layers.target_scores import TargetScores
+from t2t.losses import token_weights
 from t2t.mixture import of_problem
 
 READ_AS_VECTORS = (FeatureKind.TOKENS, FeatureKind.IMAGE, FeatureKind.AUDIO, FeatureKind.REAL)
@@ -79,7 +81,8 @@ class SequenceModel(keras.Model):
     """Whether the body is told by a vector which problem it works on, see `command`."""
 
     def __init__(self, hparams: ModelHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
-        super().__init__(dtype=dtype, name=kwargs.pop("name", type(self).registered_name()), **kwargs)
+        # Without autocasting: features are read as they are, as by `body`, and each layer casts what it multiplies.
+        super().__init__(dtype=dtype, autocast=False, name=kwargs.pop("name", type(self).registered_name()), **kwargs)
         self.check_accepts(spec)
         self.hparams = hparams
         self.spec = spec
@@ -213,6 +216,20 @@ class SequenceModel(keras.Model):
             return self.top.loss_sum(hidden, targets)
         loss_sum, tokens = self.top.loss_sum(hidden.hidden, targets)
         return loss_sum + hidden.cost + tokens * hidden.cost_per_target, tokens
+
+    def score_targets(self, features: dict[str, Any]) -> TargetScores:
+        """Returns how probable the targets are, each given those before it, (B, T), or (B,) of classes.
+
+        The same as from the logits of `call`, which are never held for more than a block of positions.
+
+        Args:
+            features: see `body`.
+        """
+        hidden, targets = self.body(features), features[TARGETS]
+        scores = self.top.score_targets(hidden.hidden if isinstance(hidden, Costed) else hidden, targets)
+        if self.spec.targets.kind != FeatureKind.TOKENS:
+            return scores
+        return scores._replace(log_probs=scores.log_probs * token_weights(targets))
 
     def call(self, features: dict[str, Any], seed=None):
         """Returns the logits of every target position, (B, T, V) float32, each seeing the targets before it.

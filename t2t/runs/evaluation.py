@@ -16,6 +16,7 @@ from t2t.errors import UserError
 from t2t.features import FeatureKind
 from t2t.hparams.base import HParams
 from t2t.inference import Hypothesis, Translator, longest_taken, said_of_longest
+from t2t.inference.rows import Row
 from t2t.metrics import Score, compute, is_text_metric
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
@@ -97,11 +98,13 @@ def build_evaluator(
             "%s: %d examples are longer than %s and are cut for evaluation",
             split, batches.cut, said_of_longest(model, hparams.decode),
         )  # fmt: skip
-    decode = None
-    if decodes(model):
-        translator = Translator(data.problem, model, hparams.decode)
-        decode = functools.partial(decode_split, translator, reader, columns, limit)
-    return Evaluator(model, batches, decode, metrics, data.problem.target_language)
+    language = data.problem.target_language
+    if not decodes(model):
+        return Evaluator(model, batches, None, metrics, language)
+    translator = Translator(data.problem, model, hparams.decode)
+    decode = functools.partial(decode_split, translator, reader, columns, limit)
+    rehearsal = functools.partial(_rehearse_decode, translator, reader, columns, limit)
+    return Evaluator(model, batches, decode, metrics, language, rehearsal)
 
 
 def check_split(data: OpenData, split: str) -> None:
@@ -123,17 +126,25 @@ def decode_split(
     return [found[0].text for found in hypotheses], references_of(translator, reader, columns, limit)
 
 
+def _rehearse_decode(translator: Translator, reader: SplitReader, columns, limit: int | None) -> None:
+    translator.rehearse(_inputs_of(reader, columns, limit))
+
+
 def decode_examples(
     translator: Translator, reader: SplitReader, columns, limit: int | None = None, n_best: int = 1, **changes
 ) -> list[list[Hypothesis]]:
     """Returns the outputs for the first `limit` examples of a split, in its order; see `Translator.translate_ids`."""
-    problem, stored = translator.problem, (columns or {}).get(INPUTS, INPUTS)
-    if reader.features[stored].kind == FeatureKind.TOKENS:
-        rows = [ids[:-1] for ids in _rows_of(reader, limit, stored)]
-    else:
-        rows = list(arrays_of(reader, limit, stored))
-    sources = texts_of(problem, reader, columns, limit) if problem.finishes else None
+    sources = texts_of(translator.problem, reader, columns, limit) if translator.problem.finishes else None
+    rows = _inputs_of(reader, columns, limit)
     return translator.translate_ids(rows, n_best, sources=sources, **changes)
+
+
+def _inputs_of(reader: SplitReader, columns, limit: int | None) -> list[Row]:
+    """Returns the inputs of the first `limit` examples of a split: ids without end of sequence, or arrays."""
+    stored = (columns or {}).get(INPUTS, INPUTS)
+    if reader.features[stored].kind == FeatureKind.TOKENS:
+        return [ids[:-1] for ids in _rows_of(reader, limit, stored)]
+    return list(arrays_of(reader, limit, stored))
 
 
 def references_of(translator: Translator, reader: SplitReader, columns, limit: int | None = None) -> list[str]:

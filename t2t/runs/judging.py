@@ -53,6 +53,11 @@ class Judge:
         }
         return named | {f"{MEAN}/{self.figure}": sum(figures[self.figure] for figures in found) / len(found)}
 
+    def rehearse(self) -> None:
+        """Evaluates what needs most memory of each problem, for no figure."""
+        for evaluator in self._evaluators:
+            evaluator.rehearse()
+
     def bests(self, run: RunDir, store: CheckpointStore) -> list[BestOf]:
         """Returns what picks the best checkpoint of the run, and then of each of several problems."""
         if len(self._parts) == 1:

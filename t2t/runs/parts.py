@@ -37,7 +37,8 @@ class Part:
     def largest_batches(self) -> list[Features]:
         """Returns dummy batches of the most extreme shapes that training can meet: the longest, and the most rows."""
         hparams, reader = self.hparams, self.data.readers[TRAIN]
-        return extreme_batches(reader, self.data.problem.columns, hparams.batch_size, hparams.max_length)
+        columns, shapes = self.data.problem.columns, self.batches.shapes
+        return extreme_batches(reader, columns, hparams.batch_size, hparams.max_length, shapes)
 
 
 def build_parts(

@@ -32,6 +32,7 @@ from t2t.training.callbacks.signals import StopOnSignal
 from t2t.training.distribute import build_strategy
 from t2t.training.freezing import freeze_weights
 from t2t.training.optimizers import build_optimizer
+from t2t.training.precision import apply_precision
 from t2t.training.schedules import learning_rate
 from t2t.training.step import UpdateStep
 from t2t.training.trainer import DivergedError, Plan, Trainer
@@ -49,7 +50,8 @@ class TrainingRun:
         self.strategy = build_strategy(settings.worker_gpu, settings.worker_cpu)
         keras.utils.set_random_seed(settings.seed)
         with self.strategy.scope():
-            self.model = resolved.model_class(hparams.model, spec_of(data), dtype=hparams.precision)
+            policy = apply_precision(hparams.precision)
+            self.model = resolved.model_class(hparams.model, spec_of(data), dtype=policy)
             freeze_weights(self.model, hparams.frozen_weights)
             optimizer = build_optimizer(hparams.optimization)
             optimizer.build(self.model.trainable_variables)
@@ -115,6 +117,7 @@ class TrainingRun:
             MachineError: out of memory, disk full.
         """
         folder = self.resolved.request.output_folder
+        apply_precision(self.resolved.hparams.precision)  # another model of the process may have had another
         with lock_run(folder), contextlib.ExitStack() as stack:
             RunDir.abandon_unstarted(folder)
             if RunDir.exists(folder):
@@ -131,20 +134,33 @@ class TrainingRun:
             batches = stack.enter_context(Prefetch(self.batches))
             trainer = Trainer(self.step, batches, data_state, self.plan, update)
             self._say_where(folder, update)
+            judge = self._judge()
             if update < self.plan.train_steps:
-                for part in self.parts:
-                    trainer.rehearse(part.largest_batches(), part.name)
+                self._rehearse(trainer, judge)
             run = self._open_run(folder)
             signals = StopOnSignal()
             stack.callback(signals.release)
             signals.take_over()
             with _naming_the_last_checkpoint(store):
-                trainer.fit([*self._callbacks(trainer, run, store, signals), *callbacks])
+                trainer.fit([*self._callbacks(trainer, run, store, signals, judge), *callbacks])
             store.prune(self.settings.keep_checkpoint_max)  # the last evaluation may have found another best
             if signals.received:
                 name = signal.Signals(signals.received).name
                 log.info("stopped by %s; update %d is saved; the same command goes on from there", name, trainer.update)
             return signals.received or 0
+
+    def _judge(self) -> Judge | None:
+        """Returns what evaluates while the run trains, where anything does."""
+        if not self.settings.evaluates_dev:
+            return None
+        return Judge(self.parts, self.settings.eval_steps, self.resolved.hparams.best_metric)
+
+    def _rehearse(self, trainer: Trainer, judge: Judge | None) -> None:
+        """Runs what needs most memory, of training and of evaluation, so that running out of it happens now."""
+        for part in self.parts:
+            trainer.rehearse(part.largest_batches(), part.name)
+        if judge is not None:
+            judge.rehearse()
 
     def _begin(self, store: CheckpointStore) -> tuple[int, dict]:
         """Returns the update that the run goes on after, and the state of its data: 0 and nothing for a new one."""
@@ -180,7 +196,9 @@ class TrainingRun:
         """Returns what the run directory remembers."""
         return record_of(self.resolved, self.data, self.warm_start)
 
-    def _callbacks(self, trainer: Trainer, run: RunDir, store: CheckpointStore, signals: StopOnSignal) -> list:
+    def _callbacks(
+        self, trainer: Trainer, run: RunDir, store: CheckpointStore, signals: StopOnSignal, judge: Judge | None
+    ) -> list:
         settings = self.settings
         progress = ShowProgress(trainer)
         metrics = LogMetrics(run.append_metrics, run.path / "events")
@@ -191,8 +209,7 @@ class TrainingRun:
         }
         saving = SaveCheckpoints(trainer, store, settings.eval_every, settings.keep_checkpoint_max, state)
         callbacks = [metrics, progress, saving]
-        if settings.evaluates_dev:
-            judge = Judge(self.parts, settings.eval_steps, self.resolved.hparams.best_metric)
+        if judge is not None:
             callbacks.append(
                 Evaluate(
                     trainer,

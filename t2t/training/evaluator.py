@@ -1,6 +1,6 @@
 """How good a model is on a split: teacher-forced figures, labelled so, and the scores of real decodes.
 
-Legend: B batch, T target length (1 for classes), V vocabulary.
+Legend: B batch, T target length (1 for classes).
 """
 
 import logging
@@ -11,8 +11,9 @@ import tensorflow as tf
 from keras import ops
 
 from t2t.constants import TARGETS
+from t2t.data.pipeline import EvalBatches
 from t2t.errors import memory_errors_as_machine_errors, shapes_of
-from t2t.losses import class_cross_entropy, token_weights
+from t2t.losses import token_weights
 from t2t.metrics import Score, compute, is_text_metric
 from t2t.metrics.token import TokenSums, teacher_forced
 from t2t.models.base import SequenceModel
@@ -28,21 +29,24 @@ class Evaluator:
 
     Args:
         model: the model.
-        batches: iterable many times; yields (places in the split, features).
+        batches: of the split.
         decode: decodes the split for real; None where no text metric is wanted.
         metrics: names of text metrics and of teacher-forced figures.
         language: code of the language of what is decoded; empty where it is not known.
+        rehearse_decode: decodes what needs most memory; None where nothing is decoded.
     """
 
     def __init__(
         self,
         model: SequenceModel,
-        batches: Iterable[tuple[np.ndarray, dict[str, np.ndarray]]],
+        batches: EvalBatches,
         decode: DecodeFn | None,
         metrics: Sequence[str],
         language: str = "",
+        rehearse_decode: Callable[[], None] | None = None,
     ):
-        self._model, self._batches, self._decode, self._language = model, batches, decode, language
+        self._model, self._batches, self._language = model, batches, language
+        self._decode, self._rehearse_decode = decode, rehearse_decode
         self._text_metrics = [name for name in metrics if is_text_metric(name)]
         self._sums = None
         self._signatures_said = False
@@ -72,29 +76,36 @@ class Evaluator:
 
         A model that answers at once is given nothing of the reference but its length; a class counts as one token.
         """
-        total = TokenSums()
-        for _, batch in self._batches:
-            features = {name: tf.constant(array) for name, array in batch.items()}
-            if self._sums is None:
-                signature = {name: tf.TensorSpec([None] * t.ndim, t.dtype) for name, t in features.items()}
-                self._sums = tf.function(self._batch_sums, input_signature=[signature], autograph=False)
-            with memory_errors_as_machine_errors(shapes_of(batch), "make batch_size or max_input_length smaller"):
-                total += TokenSums(*(float(x) for x in self._sums(features)))
-        return teacher_forced(total)
+        return teacher_forced(sum((self._sums_of(batch) for _, batch in self._batches), TokenSums()))
+
+    def rehearse(self) -> None:
+        """Evaluates and decodes what needs most memory, for no figure, so that running out of it happens now."""
+        for batch in self._batches.extremes():
+            self._sums_of(batch)
+        if self._rehearse_decode and self._text_metrics:
+            self._rehearse_decode()
+
+    def _sums_of(self, batch: dict[str, np.ndarray]) -> TokenSums:
+        features = {name: tf.constant(array) for name, array in batch.items()}
+        if self._sums is None:
+            signature = {name: tf.TensorSpec([None] * t.ndim, t.dtype) for name, t in features.items()}
+            self._sums = tf.function(self._batch_sums, input_signature=[signature], autograph=False)
+        with memory_errors_as_machine_errors(shapes_of(batch), "make batch_size or max_input_length smaller"):
+            return TokenSums(*(float(x) for x in self._sums(features)))
 
     def _batch_sums(self, features):
         targets_BT = features[TARGETS]
-        logits_BTV = self._model(features)
+        log_probs_BT, correct_BT = self._model.score_targets(features)
         if targets_BT.ndim == 1:  # classes
-            targets_BT, logits_BTV = targets_BT[:, None], logits_BTV[:, None]
-            weights_BT = ops.ones_like(targets_BT, dtype="float32")
+            log_probs_BT, correct_BT = log_probs_BT[:, None], correct_BT[:, None]
+            weights_BT = ops.ones_like(log_probs_BT)
         else:
             weights_BT = token_weights(targets_BT)
-        right_BT = ops.cast(ops.equal(ops.argmax(logits_BTV, axis=-1), ops.cast(targets_BT, "int64")), "float32")
+        right_BT = ops.cast(correct_BT, "float32")
         missed_B = ops.sum((1.0 - right_BT) * weights_BT, axis=1)
         has_data_B = ops.cast(ops.sum(weights_BT, axis=1) > 0, "float32")
         return (
-            ops.sum(class_cross_entropy(logits_BTV, targets_BT, 0.0) * weights_BT),
+            -ops.sum(log_probs_BT * weights_BT),
             ops.sum(weights_BT),
             ops.sum(right_BT * weights_BT),
             ops.sum(has_data_B),

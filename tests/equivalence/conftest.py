@@ -18,6 +18,7 @@ from t2t.models.base import SequenceModel
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text
 from t2t.runs.data import open_data
+from t2t.runs.judging import Judge
 from t2t.runs.names import Request, Resolved
 from t2t.runs.settings import Settings
 from t2t.runs.training import TrainingRun
@@ -126,6 +127,7 @@ class Run(TrainingRun):
 def no_rehearsal(monkeypatch):
     """Leaves out the trial of the largest batches, which takes the time of a second compilation."""
     monkeypatch.setattr(Trainer, "rehearse", lambda *_: None)
+    monkeypatch.setattr(Judge, "rehearse", lambda *_: None)
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,12 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from t2t.errors import UserError
+from t2t.errors import MachineError, UserError
 from t2t.hparams.transformer import transformer_tiny
+from t2t.inference.batch_search import BatchSearch
+from t2t.models.transformer import Transformer
 from t2t.training.trainer import DivergedError
 from tests.slopes import slope_step, slopes, weights
 
@@ -116,6 +119,31 @@ def test_one_word_empty_lines_and_a_beam_wider_than_the_vocabulary(make_run, tmp
     evaluation = next(line for line in figures if "dev/bleu" in line)
     assert 0 <= evaluation["dev/bleu"] <= 100
     assert 0 < evaluation["dev/teacher_forced/loss"] < 10
+
+
+@pytest.mark.parametrize(("precision", "allowed"), [("float32", False), ("tensorfloat32", True)])
+def test_only_a_run_that_asks_for_it_multiplies_in_tensorfloat32(make_run, tmp_path, monkeypatch, precision, allowed):
+    asked = []
+    monkeypatch.setattr(tf.config.experimental, "enable_tensor_float_32_execution", asked.append)
+    run = make_run(tmp_path / "run", train_steps=0, precision=precision)
+    run.fit()
+    assert asked == [allowed, allowed]  # once more when it begins, since another run may have been made since
+    assert run.model.compute_dtype == "float32"
+
+
+@pytest.mark.parametrize(("owner", "what"), [(Transformer, "score_targets"), (BatchSearch, "go_on")])
+def test_a_run_whose_evaluation_does_not_fit_into_memory_ends_before_it_begins(
+    make_run, tmp_path, monkeypatch, owner, what
+):
+    run = make_run(tmp_path / "run", {"eval_steps": 1}, train_steps=2)
+
+    def full(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(owner, what, full)
+    with pytest.raises(MachineError, match=r"does not fit into the device's memory; (halve it|make batch_size)"):
+        run.fit()
+    assert not (run.folder / "metrics.jsonl").exists()
 
 
 @pytest.mark.parametrize(

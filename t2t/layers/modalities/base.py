@@ -8,6 +8,7 @@ from typing import ClassVar
 import keras
 
 from t2t.features import FeatureKind, FeatureSpec
+from t2t.layers.target_scores import TargetScores, score_logits
 
 
 class Bottom(keras.layers.Layer):
@@ -22,7 +23,8 @@ class Bottom(keras.layers.Layer):
     """Kinds of features that it takes."""
 
     def __init__(self, spec: FeatureSpec, width: int, **kwargs):
-        super().__init__(**kwargs)
+        # Without autocasting: sound is read as it is, and its energies are computed in float32.
+        super().__init__(autocast=False, **kwargs)
         self.spec, self.width = spec, width
 
     def call(self, feature, seed=None):
@@ -49,7 +51,7 @@ class Top(keras.layers.Layer):
     Args:
         spec: of the feature.
         width: D.
-        label_smoothing: mass e that the target distribution spreads, see `t2t.losses.smoothed_cross_entropy`.
+        label_smoothing: mass e that the target distribution spreads, see `t2t.losses.class_cross_entropy`.
         label_smoothing_kind: who gets it.
     """
 
@@ -73,6 +75,15 @@ class Top(keras.layers.Layer):
     def call(self, hidden, laid_out=None):
         """Returns (..., C) float32 logits for hidden states (..., D); `laid_out` has been given by the method."""
         raise NotImplementedError
+
+    def score_targets(self, hidden, targets) -> TargetScores:
+        """Returns how probable given targets are; what it says of padding has no meaning.
+
+        Args:
+            hidden: (..., D).
+            targets: the feature, (...) int32.
+        """
+        return score_logits(self(hidden), targets)
 
     def loss_sum(self, hidden, targets):
         """Returns the training loss summed over all that is predicted, in nats, and how much that is.

@@ -10,6 +10,7 @@ from t2t.features import FeatureKind
 from t2t.layers.masks import padding_keep
 from t2t.layers.modalities.base import Bottom, Top
 from t2t.layers.output_loss import linear_cross_entropy
+from t2t.layers.target_scores import TargetScores, score_by_blocks
 from t2t.losses import token_weights
 from t2t.registry import register_modality
 
@@ -87,6 +88,10 @@ class TokenSoftmax(Top):
         """Returns (..., V) float32."""
         kernel_DV = self.laid_out() if laid_out is None else laid_out
         return ops.matmul(ops.cast(hidden, "float32"), kernel_DV)
+
+    def score_targets(self, hidden, targets) -> TargetScores:
+        """Returns the scores of tokens (...) int32 under hidden states (..., D)."""
+        return score_by_blocks(hidden, self.laid_out(), targets)
 
     def loss_sum(self, hidden, targets):
         """Returns label-smoothed cross-entropy (section 5.4) summed over tokens, and their number."""

@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
+from t2t.data.extremes import extreme_batches
 from t2t.data.fixed_shapes import FixedShapes, _widths
 from t2t.data.pipeline import TrainingBatches
 
@@ -99,3 +100,16 @@ def test_resuming_gives_the_uninterrupted_sequence(digits_train):
     for _ in range(10):
         one, other = next(whole)[0], next(resumed)[0]
         assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_what_is_rehearsed_are_shapes_that_occur_the_widest_and_that_of_most_rows(digits_train):
+    batches = TrainingBatches(digits_train, seed=3, batch_size=120, window=70, fixed_shapes=6)
+    found = {tuple(array.shape for array in next(batches)[0].values()) for _ in range(200)}
+    rehearsed = [
+        tuple(array.shape for array in batch.values())
+        for batch in extreme_batches(digits_train, None, 120, 256, batches.shapes)
+    ]
+    assert len(rehearsed) == 2
+    assert set(rehearsed) <= found
+    assert rehearsed[0] == max(found, key=lambda shapes: max(columns for _, columns in shapes))
+    assert rehearsed[1][0][0] == max(shapes[0][0] for shapes in found)

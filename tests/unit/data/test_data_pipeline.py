@@ -300,3 +300,16 @@ def test_labels_are_plain_vectors_and_text_sets_the_batches(tmp_path, digits_cla
         UserError, match=r"hparam fixed_shapes=4: parity has features that are no sequences \(targets\)"
     ):
         TrainingBatches(reader, seed=0, batch_size=64, fixed_shapes=4)
+
+
+def test_the_extreme_batches_of_an_evaluation_are_that_of_the_longest_rows_and_that_of_most_rows(digits_train):
+    batches = EvalBatches(digits_train, 120)
+    every = [batch for _, batch in batches]
+    widest, most_rows = batches.extremes()
+    assert any(same(widest, batch) for batch in every)
+    assert max(map(width_of, every)) == width_of(widest) > width_of(most_rows)
+    assert max(len(batch["targets"]) for batch in every) == len(most_rows["targets"]) > len(widest["targets"])
+
+
+def width_of(batch):
+    return max(array.shape[1] for array in batch.values())

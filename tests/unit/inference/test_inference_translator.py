@@ -13,6 +13,7 @@ from t2t.hparams.sections import DecodeHParams
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference import Translator, longest_taken
 from t2t.inference.batch_search import BatchSearch
+from t2t.inference.rounds import Rounds
 from t2t.models.transformer import Transformer
 from t2t.text.token import TokenEncoder
 from tests.letters import WORDS, Letters, LettersAlone
@@ -171,7 +172,7 @@ def test_running_out_of_memory_says_of_what_and_what_to_do(error, monkeypatch):
 
     translator = build(Letters)
     monkeypatch.setattr(BatchSearch, "go_on", full)
-    monkeypatch.setattr(translator._scorer, "_losses", full)
+    monkeypatch.setattr(translator._scorer, "_log_probs", full)
     with pytest.raises(MachineError) as raised:
         translator.translate(["a b c", "d"])
     assert str(raised.value) == (
@@ -354,3 +355,16 @@ def test_the_fingerprint_is_that_of_weights_and_words(translator):
     kernel = changed.model.variables[0]
     kernel.assign(np.asarray(kernel) + 1e-6 * (np.arange(kernel.shape[-1]) == 0))
     assert changed.fingerprint() != translator.fingerprint()
+
+
+def test_rehearsal_decodes_as_many_of_the_longest_batches_as_run_at_a_time(monkeypatch):
+    monkeypatch.setattr("t2t.inference.translator.workers", lambda: 2)
+    translator, found, run = build(Letters, decode_batch_size=60), [], Rounds.run
+    monkeypatch.setattr(Rounds, "run", lambda self, *given: found.append(given[0]) or run(self, *given))
+    sentences = [[3] * length for length in (2, 9, 4, 8, 3, 7, 1)] * 3
+    translator.rehearse(sentences)
+    translator.translate_ids(sentences)
+    rehearsed, every = ([ids.shape for _, ids in batches] for batches in found)
+    assert rehearsed == every[:2]
+    assert len(every) > 2
+    assert every[0][1] == max(width for _, width in every)

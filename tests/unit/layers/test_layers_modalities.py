@@ -11,6 +11,7 @@ import tensorflow as tf
 from t2t.errors import UserError
 from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.hparams.sections import ModelHParams
+from t2t.layers.modalities import audio
 from t2t.layers.modalities.audio import LogMelAudio, log_mel, mel_bands, normalised
 from t2t.layers.modalities.base import Bottom
 from t2t.layers.modalities.class_label import ClassLabel
@@ -19,8 +20,9 @@ from t2t.layers.modalities.image import SmallImage, XceptionImage, standardised
 from t2t.layers.modalities.real import RealValues, RealVectors
 from t2t.layers.modalities.tokens import TokenSoftmax
 from t2t.layers.pooling import mean_of_kept
+from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.registry import MODALITIES
-from tests.builders import numpy, randomise
+from tests.builders import numpy, randomise, tiny_hparams
 
 RATE = 1000
 """Samples a second: frames of 25 samples every 10, padded to 32."""
@@ -217,3 +219,17 @@ def test_a_mean_of_many_16_bit_positions_counts_them_all(dtype, count):
     found = mean_of_kept(x, tf.ones((1, count), tf.bool))
     assert found.dtype == dtype
     np.testing.assert_array_equal(tf.cast(found, tf.float32), [[1.0, 3.0, 24.0]])
+
+
+@pytest.mark.parametrize("through", ["bottom", "model"])
+def test_sound_is_not_rounded_before_its_energies_are_computed(through, monkeypatch):
+    given = []
+    energies = audio.log_mel
+    monkeypatch.setattr(audio, "log_mel", lambda samples, rate: given.append(samples) or energies(samples, rate))
+    feature = FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=RATE)
+    label = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=3)
+    spec = ProblemSpec(name="sounds", features={"inputs": feature, "targets": label})
+    model = TransformerEncoder(tiny_hparams(num_hidden_layers=1), spec, dtype="mixed_bfloat16")
+    samples = tf.constant(sound(100))
+    model.source_embedding(samples) if through == "bottom" else model({"inputs": samples})
+    np.testing.assert_array_equal(given[0], samples)

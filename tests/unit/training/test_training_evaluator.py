@@ -7,7 +7,10 @@ import pytest
 import tensorflow as tf
 
 from t2t.errors import MachineError, UnknownNameError
+from t2t.layers.target_scores import BLOCK, score_logits
 from t2t.training.evaluator import Evaluator
+from tests.builders import batch as random_batch
+from tests.builders import largest_within, numpy, tiny_transformer, tokens_spec
 
 
 class Table:
@@ -16,8 +19,8 @@ class Table:
     So the guess has probability 3/5 among four ids {0, 1, 2, 3}: 3 / (3 + 1 + 1 + 1) = 1/2.
     """
 
-    def __call__(self, features):
-        return tf.one_hot(features["guess"], 4) * math.log(3.0)
+    def score_targets(self, features):
+        return score_logits(tf.one_hot(features["guess"], 4) * math.log(3.0), features["targets"])
 
 
 def batch(guesses, targets):
@@ -93,14 +96,65 @@ def test_an_unknown_metric_is_named_before_anything_runs():
         Evaluator(Table(), BATCHES, None, ("bleue",))
 
 
-def test_running_out_of_memory_says_of_what_and_what_to_do():
+class Extremes(list):
+    """Batches, the first of which needs most memory."""
+
+    def extremes(self):
+        return [self[0][1]]
+
+
+@pytest.mark.parametrize("where", ["evaluation", "rehearsal"])
+def test_running_out_of_memory_says_of_what_and_what_to_do(where):
     class Full:
-        def __call__(self, features):
+        def score_targets(self, features):
             raise MemoryError
 
+    evaluator = Evaluator(Full(), Extremes(BATCHES), None, ())
     with pytest.raises(MachineError) as raised:
-        Evaluator(Full(), BATCHES, None, ())()
+        evaluator() if where == "evaluation" else evaluator.rehearse()
     assert str(raised.value) == (
         "a batch of guess (2, 3), targets (2, 3) does not fit into the device's memory; make batch_size or "
         "max_input_length smaller"
     )
+
+
+def test_rehearsal_decodes_where_an_evaluation_does_and_reads_only_the_extreme_batches():
+    class Recorded(Table):
+        def score_targets(self, features):
+            seen.append(features["targets"].shape)
+            return super().score_targets(features)
+
+    decode, calls, seen = lambda: pytest.fail("decoded all"), [], []
+    tf.config.run_functions_eagerly(True)
+    try:
+        for metrics in (("accuracy",), ("bleu",)):
+            Evaluator(
+                Recorded(), Extremes(BATCHES), decode, metrics, rehearse_decode=lambda: calls.append(1)
+            ).rehearse()
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert (seen, calls) == ([(2, 3), (2, 3)], [1])
+
+
+# === Memory ===
+
+
+def test_figures_are_those_of_whole_logits():
+    model, features = tiny_transformer(), random_batch()
+    logits, targets = numpy(model(features)), features["targets"]
+    weights = targets != 0
+    gold = np.take_along_axis(logits, targets[..., None], axis=2)[..., 0] - np.log(np.exp(logits).sum(axis=2))
+    right = (logits.argmax(axis=2) == targets) & weights
+    figures = Evaluator(model, [(np.arange(3), features)], None, ())()
+    assert figures["teacher_forced/loss"] == pytest.approx(-gold[weights].mean(), rel=1e-5)
+    assert figures["teacher_forced/accuracy"] == pytest.approx(right.sum() / weights.sum())
+    assert figures["teacher_forced/accuracy_per_sequence"] == (right | ~weights).all(axis=1).mean()
+
+
+def test_no_more_logits_than_a_block_are_ever_held():
+    """Of 4,096 positions and 1,000 ids, no operation of an evaluation puts out more than a block of logits."""
+    model = tiny_transformer(tokens_spec(1000, 1000))
+    evaluator = Evaluator(model, [], None, ())
+    shapes = {name: tf.TensorSpec((256, 16), tf.int32) for name in ("inputs", "targets")}
+    graph = tf.function(evaluator._batch_sums, autograph=False).get_concrete_function(shapes).graph
+    assert largest_within(graph) == BLOCK * 1000 < 256 * 16 * 1000
