@@ -4,7 +4,8 @@
 
 Ours runs through TensorFlow and the project's own update, or through JAX with a minimal one where `KERAS_BACKEND=jax`
 (the models are `keras.ops` alone). Both sides train on the same batches of one shape, without padding, in bfloat16 with
-float32 weights; PyTorch compiled, with its fused attention. Without a GPU all of it runs on the processor: to see that
+float32 weights; PyTorch compiled, with its fused attention. `precision` and `tensorfloat32` in the file of `--json` say
+how each side multiplied. Without a GPU all of it runs on the processor: to see that
 it works, with `--config=tiny --steps=2 --batch_size=256`.
 """
 
@@ -24,6 +25,10 @@ from t2t.errors import MachineError, UnknownNameError, did_you_mean
 
 WORK = "training on a GPU"
 SIDES = {"torch": "benchmarks.gpu.torch_step"}
+FACTS = (
+    "device", "precision", "tensorfloat32", "flops", "matrix_flops", "peak_memory_mb", "parameters", "versions",
+)  # fmt: skip
+"""What a side says of itself, kept in the rows."""
 
 
 def main(argv: list[str]) -> int:
@@ -101,7 +106,7 @@ def _rows(name: str, job: dict[str, Any], ours: dict[str, Any], peer: dict[str, 
     def shares(figures):
         return [ours["flops"] * job["steps"] / s / ours["matrix_flops"] for s in figures.get("turn_seconds", ())]
 
-    facts = {k: ours[k] for k in ("device", "flops", "matrix_flops", "peak_memory_mb", "parameters", "versions")}
+    facts = {k: ours[k] for k in FACTS}
     common = {"peer": "torch" if peer else None, "job": job, **facts, "theirs_figures": peer}
     return [
         row(WORK, name, rates(ours), theirs=rates(peer), unit="target tokens/s", **common),

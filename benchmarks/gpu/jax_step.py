@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import keras
 
-from benchmarks.gpu.model import SEED, batch, build_model, flops, matrix_rate, side_for, turn_seconds
+from benchmarks.gpu.model import PRECISION, SEED, batch, build_model, flops, matrix_rate, side_for, turn_seconds
 from benchmarks.harness.child import peak_memory_mb, read_job, versions, write_result
 
 
@@ -65,6 +65,8 @@ def main():
         parameters=sum(w.size for w in updates.weights),
         flops=flops(job),
         matrix_flops=matrix_rate(multiply, lambda: jax.block_until_ready(found), side),
+        precision=PRECISION,
+        tensorfloat32=jax.config.jax_default_matmul_precision in (None, "tensorfloat32"),
         device=f"{device.platform} {device.device_kind}",
         peak_memory_mb=memory,
         versions=versions("jax", "keras"),

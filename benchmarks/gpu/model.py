@@ -8,6 +8,8 @@ from benchmarks.harness.configs import Config
 from benchmarks.harness.flops import update_flops
 
 SEED = 1
+PRECISION = "mixed_bfloat16"
+"""Of our side, as the hparam has it."""
 
 
 def build_model(job):
@@ -23,7 +25,7 @@ def build_model(job):
     )  # fmt: skip
     feature = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=job["vocab_size"])
     spec = ProblemSpec(name="gpu", features={"inputs": feature, "targets": feature}, shared_vocabulary=True)
-    return Transformer(hparams.model, spec, dtype="mixed_bfloat16")
+    return Transformer(hparams.model, spec, dtype=PRECISION)
 
 
 def batch(job):

@@ -2,17 +2,19 @@
 
 import tensorflow as tf
 
-from benchmarks.gpu.model import SEED, batch, build_model, flops, matrix_rate, side_for, turn_seconds
+from benchmarks.gpu.model import PRECISION, SEED, batch, build_model, flops, matrix_rate, side_for, turn_seconds
 from benchmarks.harness.child import peak_memory_mb, read_job, versions, write_result
 from t2t.hparams.sections import OptimizerHParams
 from t2t.training.distribute import build_strategy
 from t2t.training.optimizers import build_optimizer
+from t2t.training.precision import apply_precision
 from t2t.training.step import UpdateStep
 
 
 def main():
     """Writes the times, and what the device gives at best."""
     job = read_job()
+    apply_precision(PRECISION)
     gpus = tf.config.list_physical_devices("GPU")
     strategy = build_strategy(worker_gpu=min(1, len(gpus)))
     with strategy.scope():
@@ -36,6 +38,8 @@ def main():
         flops=flops(job),
         matrix_flops=_rate(side_for("gpu" if gpus else "cpu")),
         device=device,
+        precision=PRECISION,
+        tensorfloat32=tf.config.experimental.tensor_float_32_execution_enabled(),
         peak_memory_mb=memory,
         versions=versions("tensorflow", "keras"),
     )

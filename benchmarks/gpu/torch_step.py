@@ -56,6 +56,8 @@ def main():
         loss=float(updates.loss),
         parameters=sum(p.numel() for p in updates.model.parameters()),
         matrix_flops=matrix_rate(lambda: a @ a, updates.wait, side),
+        precision="autocast bfloat16",
+        tensorfloat32=torch.get_float32_matmul_precision() != "highest",
         device=torch.cuda.get_device_name() if device == "cuda" else "cpu",
         peak_memory_mb=memory,
         versions=versions("torch"),

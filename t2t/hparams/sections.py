@@ -158,8 +158,9 @@ class TrainHParams:
 
     train_steps: int = param(100_000, "Updates after which training ends.", minimum=0)
     precision: str = param(
-        "float32", "Type of activations; weights stay float32.", choices=("float32", "mixed_bfloat16", "mixed_float16")
-    )
+        "float32", "Type of activations; weights stay float32. tensorfloat32: float32, but GPUs may round what they "
+        "multiply to 11 binary digits.", choices=("float32", "tensorfloat32", "mixed_bfloat16", "mixed_float16"),
+    )  # fmt: skip
     best_metric: str = param("", "Metric of the dev split that picks `best`; empty = the problem's first.")
     early_stopping_steps: int = param(
         0, "Updates without a better `best_metric` after which training ends; 0 = never.", minimum=0

@@ -22,6 +22,7 @@ from t2t.runs.architectures import check_same_architecture
 from t2t.runs.names import canonical, hparams_named, problem_named, split_variants
 from t2t.runs.parts import with_batch_size
 from t2t.runs.vocabularies import check_same_vocabularies
+from t2t.training.precision import FLOAT32, apply_precision
 from t2t.training.weights import assign_model
 
 log = logging.getLogger("t2t")
@@ -83,7 +84,7 @@ def load(
     check_same_vocabularies(read, record.vocabularies, run.path, f"--checkpoint={checkpoint}")
     check_same_architecture(read, record.model, hparams.model, run.path / RECORD_FILE)
     keras.utils.set_random_seed(0)
-    model = model_class(hparams.model, record.spec)
+    model = model_class(hparams.model, record.spec, dtype=apply_precision(FLOAT32))
     weights = read.weights
     require_exact(weights, {v.path: tuple(v.shape) for v in model.variables}, f"checkpoint {read.folder}")
     assign_model(model, weights)

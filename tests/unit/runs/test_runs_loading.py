@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import t2t
 from t2t.checkpoints.averaging import average_checkpoints
@@ -99,6 +100,19 @@ def test_a_set_may_have_more_than_its_model_asks_for(make_run):
     assert loaded.hparams == with_experts
     assert {v.path: v.shape for v in loaded.model.variables} == {v.path: v.shape for v in model.variables}
     assert any("gate_kernel" in v.path for v in loaded.model.variables)
+
+
+@pytest.mark.parametrize("precision", ["float32", "tensorfloat32", "mixed_bfloat16", "mixed_float16"])
+def test_a_run_is_loaded_in_float32_whatever_it_was_trained_in(make_run, precision):
+    path, _ = make_run("counting", hparams=HPARAMS.replace(precision=precision))
+    allowed = tf.config.experimental.tensor_float_32_execution_enabled()
+    try:
+        tf.config.experimental.enable_tensor_float_32_execution(True)
+        loaded = load(path)
+        assert not tf.config.experimental.tensor_float_32_execution_enabled()
+    finally:
+        tf.config.experimental.enable_tensor_float_32_execution(allowed)
+    assert (loaded.hparams.precision, loaded.model.compute_dtype) == (precision, "float32")
 
 
 def test_the_checkpoint_that_is_asked_for(make_run):
