@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.cli.exporter import FORMATS
 from t2t.constants import EOS_ID
 from t2t.errors import UserError, one_line
 from t2t.export.exporting import export
+from t2t.export.formats import FORMATS
 from t2t.export.job import ExportJob
 from t2t.hparams.sections import DecodeHParams
 from t2t.inference import Translator

@@ -182,7 +182,7 @@ def export_model(
     export_dir: str,
     format: str = "saved_model",
     *,
-    data_dir: str = DEFAULT_DATA_DIR,
+    data_dir: str = "",
     checkpoint: str = "latest",
     usr_dir: str | None = None,
     problem: str = "",
@@ -198,7 +198,8 @@ def export_model(
         output_dir: folder of the run.
         export_dir: folder to make; must not be there yet.
         format: `saved_model`, `ctranslate2` or `onnx`.
-        data_dir: where the dev split is, on which it is tried.
+        data_dir: where the dev split is, on which it is tried; empty for the default folder if it has the run's data,
+            else random texts made of the run's vocabulary.
         checkpoint: see `load`.
         usr_dir: see `load`.
         problem: see `load`.
@@ -216,11 +217,16 @@ def export_model(
         ParityError: the export does not answer as the run does, and is not kept.
         MachineError: it cannot be written.
     """
-    from t2t.runs.exporting import Wanted, export_run
+    from t2t.export.formats import check_request
+
+    folder = local_path(export_dir)
+    check_request(format, quantization, folder)  # before TensorFlow is loaded
+
+    from t2t.runs.exporting import ExportOptions, export_run
     from t2t.runs.loading import load as load_run
 
-    wanted = Wanted(
-        folder=local_path(export_dir),
+    options = ExportOptions(
+        folder=folder,
         format=format,
         quantization=quantization,
         n_best=n_best,
@@ -228,4 +234,4 @@ def export_model(
         parity_lines=parity_lines,
         data_dir=str(data_dir),
     )
-    return export_run(load_run(output_dir, checkpoint, usr_dir, hparams, problem), wanted)
+    return export_run(load_run(output_dir, checkpoint, usr_dir, hparams, problem), options)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from t2t.checkpoints.checkpoint import ARCHITECTURE, VOCABULARIES
-from t2t.checkpoints.store import AVERAGED, CheckpointStore
+from t2t.checkpoints.store import AVERAGED, LATEST, CheckpointStore
 from t2t.errors import UserError
 
 _SHOWN = 8
@@ -29,7 +29,8 @@ def average(checkpoints: Iterable[tuple[str, Mapping[str, np.ndarray]]]) -> dict
         checkpoints: pairs of what a checkpoint is called in messages and its weights by variable path; read once.
 
     Raises:
-        UserError: no checkpoint at all, or two that differ in the names, shapes or types of their variables.
+        UserError: no checkpoint at all, two that differ in the names, shapes or types of their variables, or one that
+            holds NaN or infinity.
     """
     first = ""
     kinds: dict[str, tuple] = {}
@@ -43,10 +44,11 @@ def average(checkpoints: Iterable[tuple[str, Mapping[str, np.ndarray]]]) -> dict
         for path, array in weights.items():
             if not _has_mean(array):
                 totals[path] = np.array(array)
-            elif not count:
-                totals[path] = array.astype(np.float64)
-            else:
-                totals[path] += array.astype(np.float64)
+                continue
+            values = array.astype(np.float64)
+            if not np.isfinite(values).all():
+                raise UserError(f"cannot average {name}: {path} holds NaN or infinity; leave this checkpoint out")
+            totals[path] = totals[path] + values if count else values
         count += 1
     if not count:
         raise UserError("no checkpoint to average: give at least one step")
@@ -56,42 +58,69 @@ def average(checkpoints: Iterable[tuple[str, Mapping[str, np.ndarray]]]) -> dict
 
 
 def last_steps(store: CheckpointStore, count: int) -> list[int]:
-    """Returns the steps of the last `count` checkpoints, oldest first.
+    """Returns the steps of the last `count` checkpoints, oldest first; all steps, with a warning, if there are fewer.
 
     Raises:
-        UserError: there are not so many, or `count` is not positive.
+        UserError: `count` is not positive, there is no checkpoint, or there is one and more were asked for.
     """
     steps = store.steps()
     if count < 1:
         raise UserError(f"average the last {count} checkpoints: give a number of at least 1")
-    if count > len(steps):
+    found = f"{store.folder} holds {len(steps)} ({', '.join(map(str, steps)) or 'none'})"
+    if not steps:
+        raise UserError(f"average the last {count} checkpoints: {found}; train first")
+    if len(steps) == 1 < count:
         raise UserError(
-            f"average the last {count} checkpoints: {store.folder} holds {len(steps)} "
-            f"({', '.join(map(str, steps)) or 'none'}); ask for fewer, or train with a larger --keep_checkpoint_max"
+            f"average the last {count} checkpoints: {found}, and a mean takes at least 2; decode with "
+            f"--checkpoint={steps[0]}, or train on with a larger --keep_checkpoint_max"
         )
+    if count > len(steps):
+        log.warning("average the last %d checkpoints: %s; averaging these", count, found)
     return steps[-count:]
 
 
-def average_checkpoints(store: CheckpointStore, steps: Sequence[int], name: str = AVERAGED) -> Path:
-    """Saves the mean of some steps' weights as a named checkpoint and returns its folder.
+def average_checkpoints(store: CheckpointStore, names: Sequence[int | str], result: str = AVERAGED) -> Path:
+    """Saves the mean of some checkpoints' weights as a named checkpoint and returns its folder.
 
-    What is averaged is what each would decode with: the moving average of the weights where the run keeps one. The
-    result has the step of the last of them, and in its state `averaged_steps`, their vocabularies and architecture.
+    The weights averaged are those that each checkpoint decodes with: the moving average where the run keeps one. The
+    result has the largest step of them. Its state has `averaged_steps`, their vocabularies and their architecture.
+
+    Args:
+        store: holds the checkpoints and gets the result.
+        names: steps, or other names that `CheckpointStore.find` knows.
+        result: name of the result.
 
     Raises:
-        UserError: a checkpoint is missing, damaged, or does not go with the others.
+        UserError: a checkpoint is missing, damaged, given twice, or does not go with the others.
         MachineError: the result cannot be written.
     """
+    folders = _distinct_folders(store, names)
     carried: dict[str, Any] = {}
+    steps: list[int] = []
 
-    def read(step: int) -> tuple[str, Mapping[str, np.ndarray]]:
-        checkpoint = store.load_model(step)
+    def read(name: int | str) -> tuple[str, Mapping[str, np.ndarray]]:
+        # By its folder, `latest` is this checkpoint or an error; by its name, a damaged one is replaced by another.
+        checkpoint = store.load_model(folders[name].name if name == LATEST else name)
+        steps.append(checkpoint.step)
         carried.update({key: checkpoint.state[key] for key in (VOCABULARIES, ARCHITECTURE) if key in checkpoint.state})
-        return f"step {step}", checkpoint.weights
+        return f"step {name}" if isinstance(name, int) else f"checkpoint {name}", checkpoint.weights
 
-    weights = average(map(read, steps))
-    log.info("averaged %d variables over steps %s", len(weights), ", ".join(map(str, steps)))
-    return store.save_named(name, max(steps), model=weights, state={"averaged_steps": list(steps), **carried})
+    weights = average(map(read, names))
+    log.info("averaged %d variables over %s", len(weights), ", ".join(map(str, names)))
+    return store.save_named(result, max(steps), model=weights, state={"averaged_steps": steps, **carried})
+
+
+def _distinct_folders(store: CheckpointStore, names: Sequence[int | str]) -> dict[int | str, Path]:
+    folders: dict[int | str, Path] = {}
+    for name in names:
+        folder = store.find(name)
+        if folder.parent != store.folder:
+            raise UserError(f"checkpoint {name!r}: {folder} is not in {store.folder}; give checkpoints of one run")
+        for other, found in folders.items():
+            if found == folder:
+                raise UserError(f"checkpoints {other} and {name} are the same, {folder}; name each once")
+        folders[name] = folder
+    return folders
 
 
 def _has_mean(array: np.ndarray) -> bool:

@@ -5,19 +5,21 @@ import re
 from absl import flags
 
 from t2t.checkpoints.averaging import average_checkpoints, last_steps
-from t2t.checkpoints.store import AVERAGED, CheckpointStore
+from t2t.checkpoints.store import AVERAGED, BEST, LATEST, CheckpointStore
 from t2t.cli.common import command, define_alias
 from t2t.cli.flags import open_asked_run
 from t2t.cli.help import RUN, flag_group
 from t2t.errors import UserError
 
 DEFAULT_COUNT = 5
+_NAME = re.compile(rf"{LATEST}|{BEST}(\.[\w-]+)?|{AVERAGED}(-[A-Za-z0-9]+)*")
 USAGE = """
 Averages the weights of some checkpoints, variable by variable, into a checkpoint that decodes as any other.
 
     %s --output_dir=run                          (the last 5)
     %s --output_dir=run --n=20
     %s --output_dir=run --checkpoints=8000,9000,10000
+    %s --output_dir=run --checkpoints=best,latest
     t2t-decoder --output_dir=run --checkpoint=averaged
 """
 
@@ -29,8 +31,13 @@ def build_flags() -> flags.FlagValues:
         flags.DEFINE_string("output_dir", "", "Folder of the run, as t2t-trainer was given it.", flag_values=values)
         define_alias("model_dir", "output_dir", flag_values=values)
     with flag_group(values, "Average"):
-        flags.DEFINE_integer("n", None, f"Averages the last so many; {DEFAULT_COUNT} where unset.", flag_values=values)
-        flags.DEFINE_list("checkpoints", [], "Averages these steps: 100,200,300.", flag_values=values)
+        flags.DEFINE_integer(
+            "n", None, f"Averages the last so many, or all if there are fewer; {DEFAULT_COUNT} where unset.",
+            flag_values=values,
+        )  # fmt: skip
+        flags.DEFINE_list(
+            "checkpoints", [], "Averages these: steps, best, latest or averaged-...; 100,200,best.", flag_values=values
+        )
         flags.DEFINE_string(
             "name", AVERAGED, "Name of the result, averaged or averaged-...; one that is there is replaced.",
             flag_values=values,
@@ -45,17 +52,28 @@ def main(values: flags.FlagValues) -> int:
     if asked and count is not None:
         raise UserError("--n and --checkpoints are given; keep one of them")
     store = CheckpointStore(open_asked_run(values["output_dir"].value).checkpoints_folder)
-    steps = _steps(asked) if asked else last_steps(store, DEFAULT_COUNT if count is None else count)
-    folder = average_checkpoints(store, steps, values["name"].value)
-    print(f"averaged steps {', '.join(map(str, steps))} into {folder}")
+    chosen = _chosen(asked) if asked else last_steps(store, DEFAULT_COUNT if count is None else count)
+    folder = average_checkpoints(store, chosen, values["name"].value)
+    kind = "steps" if all(isinstance(one, int) for one in chosen) else "checkpoints"
+    print(f"averaged {kind} {', '.join(map(str, chosen))} into {folder}")
     return 0
 
 
-def _steps(asked: list[str]) -> list[int]:
-    for text in asked:
-        if not re.fullmatch("[0-9]{1,18}", text.strip()):
-            raise UserError(f"--checkpoints: {text!r} is no step; give numbers of updates, e.g. --checkpoints=100,200")
-    steps = [int(text) for text in asked]
-    if len(set(steps)) < len(steps):
-        raise UserError(f"--checkpoints={','.join(asked)}: a step stands in it twice; name each once")
-    return steps
+def _chosen(asked: list[str]) -> list[int | str]:
+    """Returns the checkpoints as `CheckpointStore.find` takes them.
+
+    Raises:
+        UserError: a path, or nothing between two commas; only checkpoints of this run are averaged.
+    """
+    chosen: list[int | str] = []
+    for text in map(str.strip, asked):
+        if re.fullmatch("[0-9]{1,18}", text):
+            chosen.append(int(text))
+        elif _NAME.fullmatch(text):
+            chosen.append(text)
+        else:
+            raise UserError(
+                f"--checkpoints: {text!r} is no checkpoint of a run; give steps, best, latest or names of averages, "
+                f"e.g. --checkpoints=100,200,best"
+            )
+    return chosen

@@ -1,27 +1,39 @@
 """`t2t-exporter`: makes of a run a model that other programs serve, and proves that it answers as the run does."""
 
+from collections import Counter
+from pathlib import Path
+
 from absl import flags
 
+from t2t.checkpoints.store import CheckpointStore
 from t2t.cli.common import command, import_quietly
 from t2t.cli.flags import define_search_flags, define_trained_flags, open_asked_run, search_overrides
 from t2t.cli.help import flag_group
 from t2t.constants import DEFAULT_DATA_DIR
 from t2t.errors import UserError
+from t2t.export.formats import FLOAT32, FORMATS, INT8, PROMISES, check_request
 from t2t.paths import local_path
+from t2t.text.lines import read_lines
 
-FORMATS = ("saved_model", "ctranslate2", "onnx")
-QUANTIZATIONS = ("float32", "int8")
+QUANTIZATIONS = tuple(PROMISES)
 
-USAGE = """
-Makes of a run a model for other programs. It is kept only if it answers a few hundred inputs as the run does, the dev
-split of the run's data or a file of yours; how it compared stands beside it, in t2t_export.json.
+USAGE = f"""
+Makes of a run a model for other programs. It is kept only if it answers a few hundred inputs as the run does.
 
     %s --output_dir=run --export_dir=served/1  (TensorFlow SavedModel: text in, text out)
     %s --output_dir=run --export_dir=served/1 --parity_file=lines.txt
     %s --output_dir=run --export_dir=fast --format=ctranslate2 --quantization=int8
     %s --output_dir=run --export_dir=graphs --format=onnx
 
-The search of a SavedModel is the run's own, with its settings or those given here, fixed.
+What must hold, by quantization:
+
+    {FLOAT32}: {PROMISES[FLOAT32].describe()}
+    {INT8}: {PROMISES[INT8].describe()}
+
+How it compared stands beside it, in t2t_export.json, with a README.md of how to call it. The inputs
+are the dev split of the run's data, lines of --parity_file, or, where neither is at hand, random
+texts made of the run's vocabulary; the report says which. The search of a SavedModel is the run's
+own, with its settings or those given here, fixed.
 """
 
 
@@ -31,9 +43,9 @@ def build_flags() -> flags.FlagValues:
     define_trained_flags(values)
     with flag_group(values, "Export"):
         flags.DEFINE_string("export_dir", "", "Folder to make; must not be there yet.", flag_values=values)
-        flags.DEFINE_enum("format", FORMATS[0], FORMATS, "What to make.", flag_values=values)
+        flags.DEFINE_enum("format", "saved_model", list(FORMATS), "What to make.", flag_values=values)
         flags.DEFINE_enum(
-            "quantization", QUANTIZATIONS[0], QUANTIZATIONS, "How weights are stored and multiplied; int8 for "
+            "quantization", FLOAT32, QUANTIZATIONS, "How weights are stored and multiplied; int8 for "
             "ctranslate2 alone.", flag_values=values,
         )  # fmt: skip
         flags.DEFINE_integer(
@@ -42,34 +54,51 @@ def build_flags() -> flags.FlagValues:
         )  # fmt: skip
     define_search_flags(values)
     with flag_group(values, "Comparison"):
-        flags.DEFINE_string("parity_file", "", "Lines to try it on instead of the dev split.", flag_values=values)
+        flags.DEFINE_string("parity_file", "", "Lines to compare on instead of the dev split.", flag_values=values)
         flags.DEFINE_integer("parity_lines", 200, "How many of them.", lower_bound=1, flag_values=values)
         flags.DEFINE_string(
-            "data_dir", DEFAULT_DATA_DIR, "Folder of generated data, where the dev split is.", flag_values=values
-        )
+            "data_dir", "", f"Folder of generated data, where the dev split is; empty for {DEFAULT_DATA_DIR} if it has "
+            "the run's data, else random texts.", flag_values=values,
+        )  # fmt: skip
     return values
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
-    if not values["export_dir"].value:
-        raise UserError("--export_dir: not given; name the folder to make")
-    names = [values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "t2t_usr_dir")]
-    run = open_asked_run(*names)
-    folder = local_path(values["export_dir"].value)
+    folder = _check_early(values)
     exporting = import_quietly("t2t.runs.exporting")
-    exporting.check_folder(folder)
     loaded = import_quietly("t2t.runs.loading").load(
-        run.path, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values),
-        values["problem"].value,
+        values["output_dir"].value, values["checkpoint"].value, values["t2t_usr_dir"].value or None,
+        search_overrides(values), values["problem"].value,
     )  # fmt: skip
-    wanted = exporting.Wanted(
+    options = exporting.ExportOptions(
         **{name: values[name].value for name in ("format", "n_best", "quantization", "parity_file", "parity_lines")},
         folder=folder,
         data_dir=values["data_dir"].value,
     )
-    for what, parity in exporting.export_run(loaded, wanted).items():
+    for what, parity in exporting.export_run(loaded, options).items():
         print(f"{what}: {parity}")
     print(f"exported to {folder}")
     return 0
+
+
+def _check_early(values: flags.FlagValues) -> Path:
+    """Returns the folder to make. Refuses everything that can be known before TensorFlow is loaded."""
+    if not values["export_dir"].value:
+        raise UserError("--export_dir: not given; name the folder to make")
+    folder = local_path(values["export_dir"].value)
+    check_request(values["format"].value, values["quantization"].value, folder)
+    names = [values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "t2t_usr_dir")]
+    run = open_asked_run(*names)
+    CheckpointStore(run.checkpoints_folder).find(values["checkpoint"].value)
+    if file := values["parity_file"].value:
+        for _ in read_lines(local_path(file), Counter()):
+            break
+        else:
+            raise UserError(f"--parity_file={file}: it holds no line; give lines of text to try the export on")
+    if (data_dir := values["data_dir"].value) and not file and not local_path(data_dir).is_dir():
+        raise UserError(
+            f"--data_dir={data_dir}: there is no such folder; leave it out, or give lines of text with --parity_file"
+        )
+    return folder

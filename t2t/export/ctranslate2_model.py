@@ -3,7 +3,6 @@
 Legend: D width, L positions.
 """
 
-import importlib.util
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,10 @@ import numpy as np
 from t2t.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.errors import UserError
 from t2t.export.ctranslate2_spec import build_spec, complaints
-from t2t.export.job import FLOAT32, INT8, Export, ExportJob, Trial
-from t2t.export.parity import GREEDY, Answer, Parity, answers_of_run, compare
+from t2t.export.formats import FLOAT32, PROMISES
+from t2t.export.job import Export, ExportJob, Trial
+from t2t.export.made_inputs import example_text
+from t2t.export.parity import GREEDY, Answer, Parity, answers_of_run, compare, difference_per_token, largest_difference
 from t2t.features import FeatureKind
 from t2t.inference import Translator, longest_taken
 from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
@@ -22,23 +23,15 @@ from t2t.layers.positions import sinusoids
 from t2t.models.transformer import Transformer
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import describe_encoders, save_encoders
-from t2t.text.sentencepiece import SentencePieceEncoder
 
-INT8_TOLERANCE = 0.1
-"""Nats a token that int8 may change the log-probability of an output by, in the mean."""
-
-_PROBABILITIES = "probabilities of the run's outputs, nats a token in the mean"
+_PROBABILITIES = "log-probability of the run's output of each line, nats per token"
 
 
 class CTranslate2Export(Export):
     """The network of a Transformer from tokens to tokens."""
 
-    quantizations = (FLOAT32, INT8)
-
     def __init__(self, translator: Translator, job: ExportJob):
         super().__init__(translator, job)
-        if importlib.util.find_spec("ctranslate2") is None:
-            raise UserError("--format=ctranslate2: CTranslate2 is not installed; pip install 't2t[ctranslate2]'")
         if found := _complaints(translator):
             raise UserError(f"--format=ctranslate2: it cannot hold this model: {'; '.join(found)}; use saved_model")
         self._longest = longest_taken(translator.model, translator.hparams)
@@ -55,25 +48,27 @@ class CTranslate2Export(Export):
         save_encoders(folder, encoders)
 
     def prove(self, folder: Path, trial: Trial) -> dict[str, Parity]:
-        """Demands the outputs of greedy search, which every search has in common, or of int8 their probabilities.
+        """Demands what is promised of greedy search, which every search has in common.
 
-        How often the two beam searches agree, which are not the same, is told.
+        Of weights that are rounded, also the log-probabilities of the run's outputs. The two beam searches are not
+        the same; how often they agree is reported, and nothing is promised.
         """
         import ctranslate2
 
         loaded = ctranslate2.Translator(str(folder), device="cpu", compute_type=self.job.quantization)
         asked = _Asked(loaded, self.translator, trial.rows)
         expected = answers_of_run(self.translator, trial.rows, **GREEDY)
-        greedy = compare(expected, asked.answers(beam=1))
-        found = {"greedy search": greedy}
-        if self.job.quantization == FLOAT32:
-            greedy.demand("greedy search")
-        else:
-            found[_PROBABILITIES] = asked.probabilities(expected)
-            found[_PROBABILITIES].demand(_PROBABILITIES, INT8_TOLERANCE)
+        promise, is_exact = PROMISES[self.job.quantization], self.job.quantization == FLOAT32
+        measure = largest_difference if is_exact else difference_per_token
+        found = {}
+        if not is_exact:
+            found[_PROBABILITIES] = asked.compare_outputs(expected).demand(_PROBABILITIES, promise)
+        what = "greedy search"
+        found[what] = compare(expected, asked.answers(beam=1), measure).demand(what, promise)
         beam = self.translator.hparams.beam_size
+        what = f"beam search of {beam} without length penalty"
         beams = answers_of_run(self.translator, trial.rows, decode_method="beam", alpha=0.0)
-        return found | {f"beam search of {beam} without length penalty": compare(beams, asked.answers(beam))}
+        return found | {what: compare(beams, asked.answers(beam), measure).demand(what, None)}
 
     def _positions(self, weights: dict[str, np.ndarray]) -> np.ndarray:
         """Returns what is added at each position, (L, D): as many as there are inputs and outputs for."""
@@ -85,36 +80,43 @@ class CTranslate2Export(Export):
         return sinusoids(longest, hparams.hidden_size, hparams.sinusoid_layout)
 
     def usage(self) -> str:
-        """Says what to call, with which settings, and what the search does otherwise."""
+        """Says what to call, with which settings, and how the search differs; the example runs as it stands."""
         hparams, encoders = self.translator.hparams, self.translator.problem.encoders
         penalty = hparams.alpha if hparams.length_penalty == "power" else 0
-        start = tokens_of(encoders[TARGETS])[PAD_ID]
+        tokens = [tokens_of(encoders[name]) for name in (INPUTS, TARGETS)]
+        is_shared = tokens[0] == tokens[1]
+        lists = ["shared_vocabulary.json"] * 2 if is_shared else ["source_vocabulary.json", "target_vocabulary.json"]
         files = describe_encoders(encoders)
-        said = ", ".join(f"`{file.file}` for {feature}" for feature, file in files.items())
-        escaping = _SENTENCEPIECE if SentencePieceEncoder.kind in [file.kind for file in files.values()] else ""
         return f"""
-A CTranslate2 model, weights in {self.job.quantization}. The vocabularies: {said}.{escaping}
+A CTranslate2 model, weights in {self.job.quantization}. Its vocabularies are those of the run, `{files[INPUTS].file}`
+and `{files[TARGETS].file}`; `t2t.text` reads them and loads no TensorFlow. It needs ctranslate2 and t2t.
 
 ```python
-import ctranslate2
+import json
+from pathlib import Path
 
-translator = ctranslate2.Translator("{self.job.folder.name}", compute_type="{self.job.quantization}")
+import ctranslate2
+from t2t.text.files import read_vocabulary
+
+folder = Path({str(self.job.folder.resolve())!r})  # change this if you move the folder
+source = read_vocabulary(folder / "{files[INPUTS].file}")
+target = read_vocabulary(folder / "{files[TARGETS].file}")
+source_tokens = json.loads((folder / "{lists[0]}").read_text(encoding="utf-8"))
+target_tokens = json.loads((folder / "{lists[1]}").read_text(encoding="utf-8"))
+translator = ctranslate2.Translator(str(folder), compute_type="{self.job.quantization}")
+
+pieces = [source_tokens[token_id] for token_id in source.encode({example_text(self.translator)!r})]
 found = translator.translate_batch(
     [pieces], beam_size={hparams.beam_size}, length_penalty={penalty}, max_input_length={self._longest},
     min_decoding_length=0, max_decoding_length=len(pieces) + 1 + {hparams.extra_length},
-    suppress_sequences=[["{start}"]],
+    suppress_sequences=[[target_tokens[{PAD_ID}]]],
 )
-print(found[0].hypotheses[0])
+print(target.decode(target_tokens.index(token) for token in found[0].hypotheses[0]))
 ```
 
 The network is the run's own; beam search is CTranslate2's, which knows the length penalty n^alpha (`length_penalty`)
 and not ((5+n)/6)^alpha, and stops by rules of its own.
 """
-
-
-_SENTENCEPIECE = """
-Texts are escaped before SentencePiece cuts them, U+241B to U+241B 0, then U+2581 to U+241B 1, and outputs the other way
-round afterwards, U+241B 1 to U+2581, then U+241B 0 to U+241B; in most texts neither character occurs."""
 
 
 def tokens_of(encoder: TextEncoder) -> list[str]:
@@ -173,12 +175,12 @@ class _Asked:
                 outputs[place] = tuple(self._ids[token] for token in result.hypotheses[0])
         return [[Answer(*pair)] for pair in zip(outputs, self._log_probs(outputs), strict=True)]
 
-    def probabilities(self, expected: Sequence[Sequence[Answer]]) -> Parity:
-        """Returns by how many nats a token, in the mean, it finds the run's outputs more or less probable."""
+    def compare_outputs(self, expected: Sequence[Sequence[Answer]]) -> Parity:
+        """Compares the log-probabilities that the two give the run's outputs, line by line, in nats per token."""
         outputs = [answers[0].ids for answers in expected]
-        scores = self._log_probs(outputs)
-        apart = sum(abs(answers[0].score - score) for answers, score in zip(expected, scores, strict=True))
-        return Parity(len(outputs), None, apart / sum(map(len, outputs)))
+        scored = map(Answer, outputs, self._log_probs(outputs))
+        apart = [difference_per_token(answers[0], found) for answers, found in zip(expected, scored, strict=True)]
+        return Parity(len(outputs), None, max(apart))
 
     def _log_probs(self, outputs: Sequence[Sequence[int]]) -> list[float]:
         """Returns the log-probability of each output; of one without end of sequence, without that of the end."""

@@ -10,58 +10,56 @@ from typing import Any
 
 import t2t
 from t2t.atomic import LockedError, new_folder, os_errors_as_machine_errors
-from t2t.errors import UnknownNameError, UserError
+from t2t.errors import UserError
 from t2t.export.ctranslate2_model import CTranslate2Export
+from t2t.export.formats import check_request
 from t2t.export.job import README, REPORT, Export, ExportJob, Trial
 from t2t.export.onnx_graphs import OnnxExport
 from t2t.export.parity import Parity
 from t2t.export.saved_model import SavedModelExport
 from t2t.inference import Translator
 
-FORMATS: dict[str, type[Export]] = {
+EXPORTS: dict[str, type[Export]] = {
     "saved_model": SavedModelExport,
     "ctranslate2": CTranslate2Export,
     "onnx": OnnxExport,
 }
-"""By name."""
+"""By the name of the format."""
 
 log = logging.getLogger("t2t")
 
 
-def export(translator: Translator, job: ExportJob, inputs: Sequence[Any]) -> dict[str, Parity]:
-    """Makes an export, tries it, and gives it its name.
+def export(
+    translator: Translator, job: ExportJob, inputs: Sequence[Any], origin: str = "inputs of the caller"
+) -> dict[str, Parity]:
+    """Makes an export, compares it with the run, and moves it to its place.
 
     Args:
         translator: of the run.
         job: what to make.
-        inputs: texts to try it on, or arrays of what is no text; blank texts, which no model is asked, are left out.
+        inputs: texts to compare on, or arrays of other inputs. Blank texts are left out: no model is asked about them.
+        origin: where the inputs come from, for the report.
 
     Returns:
-        how its answers compare with the run's, by what was asked; the report in its folder says so, too.
+        how the answers compare with the run's, by what was asked; the report in the folder has it, too.
 
     Raises:
-        UserError: something is there already, nothing to try it on, or a model or setting that the format cannot hold.
+        UserError: see `check_request`; no inputs, or a model or setting that the format cannot hold.
         ParityError: the export does not answer as the run does.
         MachineError: the folder cannot be written.
     """
-    check_folder(job.folder)
-    if job.format not in FORMATS:
-        raise UnknownNameError(f"--format={job.format}: there is no such format; ask for one of {', '.join(FORMATS)}")
-    made = FORMATS[job.format](translator, job)
-    if job.quantization not in made.quantizations:
-        raise UserError(
-            f"--quantization={job.quantization}: {job.format} has {', '.join(made.quantizations)}; ask for that"
-        )
-    trial = _trial(translator, inputs)
+    check_request(job.format, job.quantization, job.folder)
+    made = EXPORTS[job.format](translator, job)
+    trial = _trial(translator, inputs, origin)
     with (
         _alone(job.folder),
         os_errors_as_machine_errors(f"cannot write {job.folder}"),
         new_folder(job.folder) as folder,
     ):
         made.write(folder)
-        log.info("written; asking it and the run %s inputs", f"{len(trial.rows):,}")
+        log.info("written; comparing it with the run on %s inputs, %s", f"{len(trial.rows):,}", trial.origin)
         parity = made.prove(folder, trial)
-        (folder / REPORT).write_text(json.dumps(_report(job, parity), indent=2) + "\n", encoding="utf-8")
+        (folder / REPORT).write_text(json.dumps(_report(job, trial, parity), indent=2) + "\n", encoding="utf-8")
         (folder / README).write_text(_readme(job, made), encoding="utf-8")
     return parity
 
@@ -74,22 +72,16 @@ def _alone(folder: Path) -> Iterator[None]:
         raise UserError(f"--export_dir={folder}: process {error} is exporting there; name another") from None
 
 
-def check_folder(folder: Path) -> None:
-    """Raises UserError where the folder of an export is there already."""
-    if folder.exists():
-        raise UserError(f"--export_dir={folder}: it is there already; name another, or remove it first")
-
-
-def _trial(translator: Translator, inputs: Sequence[Any]) -> Trial:
+def _trial(translator: Translator, inputs: Sequence[Any], origin: str) -> Trial:
     is_text = bool(inputs) and isinstance(inputs[0], str)
     if is_text and translator.has_inputs:
         inputs = [text for text in inputs if text.strip()]
     if not inputs:
-        raise UserError("there is nothing to try the export on; give --parity_file with lines of text")
-    return Trial(translator.encode(inputs), inputs) if is_text else Trial(inputs, None)
+        raise UserError(f"there is nothing to try the export on: {origin}; give --parity_file with lines of text")
+    return Trial(translator.encode(inputs), inputs, origin) if is_text else Trial(inputs, None, origin)
 
 
-def _report(job: ExportJob, parity: dict[str, Parity]) -> dict[str, Any]:
+def _report(job: ExportJob, trial: Trial, parity: dict[str, Parity]) -> dict[str, Any]:
     return {
         "format": job.format,
         "quantization": job.quantization,
@@ -97,10 +89,14 @@ def _report(job: ExportJob, parity: dict[str, Parity]) -> dict[str, Any]:
         "run": dict(job.origin),
         "t2t": t2t.__version__,
         "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "inputs": trial.origin,
         "parity": {what: found.to_dict() for what, found in parity.items()},
     }
 
 
 def _readme(job: ExportJob, made: Export) -> str:
     of = ", ".join(f"{name} {value}" for name, value in job.origin.items())
-    return f"# {job.folder.name}\n\nMade by t2t {t2t.__version__} of {of}.\n\n{made.usage().strip()}\n"
+    finished = ""
+    if made.translator.problem.finishes:
+        finished = "\nOutputs are as the model writes them; what `t2t-decoder` makes of them is not included.\n"
+    return f"# {job.folder.name}\n\nMade by t2t {t2t.__version__} of {of}.\n\n{made.usage().strip()}\n{finished}"

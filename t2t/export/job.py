@@ -4,13 +4,13 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
+from t2t.export.formats import FLOAT32
 from t2t.export.parity import Parity
 from t2t.inference import Translator
 from t2t.inference.rows import Row
 
-FLOAT32, INT8 = "float32", "int8"
 REPORT, README = "t2t_export.json", "README.md"
 """What lies beside the files of an export."""
 
@@ -22,7 +22,7 @@ class ExportJob:
     folder: Path
     """Must not be there yet."""
     format: str
-    """One of `t2t.export.exporting.FORMATS`."""
+    """One of `t2t.export.formats.FORMATS`."""
     n_best: int = 1
     """Outputs for each input."""
     quantization: str = FLOAT32
@@ -39,6 +39,8 @@ class Trial:
     """Ids without end of sequence, or arrays of what is no text."""
     texts: Sequence[str] | None
     """The same as text, where it is."""
+    origin: str = "inputs of the caller"
+    """Where they come from, for the report."""
 
 
 class Export(ABC):
@@ -51,9 +53,6 @@ class Export(ABC):
     Raises:
         UserError: the format cannot hold the model, or do what is asked.
     """
-
-    quantizations: ClassVar[tuple[str, ...]] = (FLOAT32,)
-    """What `ExportJob.quantization` may be."""
 
     def __init__(self, translator: Translator, job: ExportJob):
         self.translator, self.job = translator, job
@@ -76,4 +75,4 @@ class Export(ABC):
 
     @abstractmethod
     def usage(self) -> str:
-        """Returns how to use it, for the README in its folder; Markdown without a title."""
+        """Returns how to use it, for the README in its folder: Markdown without a title. Its examples run as shown."""

@@ -3,27 +3,33 @@
 Legend: N rows decoded together, V vocabulary.
 """
 
-import dataclasses
-import importlib.util
 import json
 import logging
+import shlex
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
 from t2t.constants import EOS_ID, INPUTS, PAD_ID
 from t2t.errors import UserError, one_line
+from t2t.export import onnx_script
+from t2t.export.formats import PROMISES
 from t2t.export.job import Export, ExportJob, Trial
-from t2t.export.onnx_trial import BEGIN, MODEL, STEP, Graph, answered_at_once, opened, searched
+from t2t.export.made_inputs import example_shape, example_text
+from t2t.export.onnx_script import BEGIN, CONFIG, GRAPHS, MODEL, STEP, open_session
+from t2t.export.onnx_trial import answers_of_graphs
 from t2t.export.parity import GREEDY, Parity, answers_of_run, compare
+from t2t.features import FeatureKind
 from t2t.inference import Translator
 from t2t.inference.batch_search import inputs_signature, unknown_sizes
-from t2t.inference.rows import cut_rows
+from t2t.inference.rows import cut_rows, reads_ids
 from t2t.layers.attention import never_by_blocks
+from t2t.text.files import save_encoders
 
-NAMES = "graphs.json"
-"""What the inputs and outputs of the graphs are called."""
+SCRIPT = "translate.py"
 
 OPSET = 18
 
@@ -33,22 +39,41 @@ class OnnxExport(Export):
 
     def __init__(self, translator: Translator, job: ExportJob):
         super().__init__(translator, job)
-        for package in ("tf2onnx", "onnxruntime"):
-            if importlib.util.find_spec(package) is None:
-                raise UserError(f"--format=onnx: {package} is not installed; pip install 't2t[onnx]'")
         self._model = translator.model
         given = inputs_signature(self._model)
         self._inputs = tf.TensorSpec(given.shape, given.dtype, name=INPUTS)
-        self._graphs: dict[str, Graph] = {}
+        self._graphs: dict[str, dict[str, list[str]]] = {}
 
     def write(self, folder: Path) -> None:
-        """Converts each graph; says which one cannot be."""
+        """Converts each graph, and adds the vocabularies, a configuration and a script that runs it all.
+
+        Raises:
+            UserError: a graph that cannot be converted.
+        """
         if self._model.autoregressive:
             self._write_steps(folder)
         else:
             self._convert(lambda inputs: [self._model({INPUTS: inputs})], [self._inputs], folder / MODEL)
-        described = {name: dataclasses.asdict(graph) for name, graph in self._graphs.items()}
-        (folder / NAMES).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
+        for name, content in ((GRAPHS, self._graphs), (CONFIG, self._config(folder))):
+            (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        shutil.copyfile(onnx_script.__file__, folder / SCRIPT)
+
+    def _config(self, folder: Path) -> dict[str, Any]:
+        """Writes the vocabularies; returns what the script must know of the model."""
+        model, problem, targets = self._model, self.translator.problem, self._model.spec.targets
+        files, gives_classes = save_encoders(folder, problem.encoders), targets.kind == FeatureKind.LABEL
+        return {
+            "autoregressive": model.autoregressive,
+            "reads_text": reads_ids(model),
+            "has_inputs": self.translator.has_inputs,
+            "longest_input": self.translator.longest_input,
+            "longest_output": model.longest_sequence,
+            "extra_length": self.translator.hparams.extra_length,
+            "pad_id": PAD_ID,
+            "eos_id": EOS_ID,
+            "classes": [problem.decode_target(one) for one in range(targets.vocab_size)] if gives_classes else None,
+            "vocabularies": {name: file.file for name, file in files.items()},
+        }
 
     def _write_steps(self, folder: Path) -> None:
         state = tf.function(self._begun, input_signature=[self._inputs], autograph=False)
@@ -84,7 +109,7 @@ class OnnxExport(Export):
             with never_by_blocks():  # loops of blocks, whose shapes the converter does not follow
                 traced = tf.function(named, input_signature=list(signature), autograph=False)
                 converted, _ = tf2onnx.convert.from_function(traced, list(signature), opset=OPSET)
-            opened(converted.SerializeToString())  # the converter leaves operations as they are that it does not know
+            open_session(converted.SerializeToString())  # the converter keeps unknown operations
         except Exception as error:  # whatever the converter says, or the runtime of what it has left
             raise UserError(
                 f"--format=onnx: the converter does not manage {file.name} of {type(self._model).__name__}: "
@@ -92,33 +117,60 @@ class OnnxExport(Export):
             ) from error
         file.write_bytes(converted.SerializeToString())
         outputs = [output.name for output in converted.graph.output]
-        self._graphs[file.name] = Graph([spec.name for spec in signature], outputs)
+        self._graphs[file.name] = {"inputs": [spec.name for spec in signature], "outputs": outputs}
 
     def prove(self, folder: Path, trial: Trial) -> dict[str, Parity]:
         """Demands the outputs of greedy search, or the answers."""
-        rows = cut_rows(self._model, trial.rows, self.translator.hparams)
+        rows, count = cut_rows(self._model, trial.rows, self.translator.hparams), self.job.n_best
         if self._model.autoregressive:
             what, expected = "greedy search", answers_of_run(self.translator, trial.rows, **GREEDY)
-            found = searched(folder, self._graphs, self.translator, rows)
         else:
-            what, expected = "answers", answers_of_run(self.translator, trial.rows, self.job.n_best)
-            found = answered_at_once(folder, self._graphs, self._model, rows, self.job.n_best)
-        parity = compare(expected, found)
-        parity.demand(what)
-        return {what: parity}
+            what, expected = "answers", answers_of_run(self.translator, trial.rows, count)
+        found = compare(expected, answers_of_graphs(folder, self.translator, rows, count))
+        return {what: found.demand(what, PROMISES[self.job.quantization])}
 
     def usage(self) -> str:
-        """Says what the graphs are given and give."""
+        """Says how to run it, and what the graphs take and return; the example runs as it stands."""
+        example = self._text_example() if reads_ids(self._model) else self._array_example()
+        ended = f"ids, each row ended by {EOS_ID}, zero padded" if self.translator.has_inputs else "ids, zero padded"
+        given = ended if reads_ids(self._model) else f"{self._inputs.dtype.name}, {self._inputs.shape}"
         if not self._model.autoregressive:
-            return f"""
-`{MODEL}` (ONNX, opset {OPSET}) gives the logits of `{INPUTS}`; ids are zero padded, and each row ends with {EOS_ID}.
-"""
-        return f"""
-Graphs of ONNX, opset {OPSET}; `{NAMES}` names their inputs and outputs in order.
+            return f"{example}\n`{MODEL}` (ONNX, opset {OPSET}) gives the logits of `{INPUTS}` ({given}).\n"
+        return f"""{example}
+Graphs of ONNX, opset {OPSET}; `{GRAPHS}` names their inputs and outputs in order.
 
-1. `{BEGIN}` is given `{INPUTS}` (ids, each row ended by {EOS_ID}, zero padded) and gives the state.
+1. `{BEGIN}` is given `{INPUTS}` ({given}) and gives the state.
 2. `{STEP}` is given `ids` (the last id of each row, {PAD_ID} at first), `position` (0, 1, ...) and the state. It gives
    the logits of the next id, and what the last tensors of the state are from then on; the ones before stay as they are.
 
 Id {PAD_ID} is never taken, id {EOS_ID} ends an output.
+"""
+
+    def _text_example(self) -> str:
+        script = shlex.quote(str(self.job.folder.resolve() / SCRIPT))
+        return f"""
+`{SCRIPT}` writes an output for each line that it reads, by greedy search. It needs numpy, onnxruntime and t2t, for the
+vocabularies alone; it loads no TensorFlow.
+
+```bash
+echo {shlex.quote(example_text(self.translator))} | python {script}
+```
+"""
+
+    def _array_example(self) -> str:
+        return f"""
+`{SCRIPT}` answers one input at a time; it needs numpy and onnxruntime.
+
+```python
+import sys
+
+import numpy as np
+
+folder = {str(self.job.folder.resolve())!r}  # change this if you move the folder
+sys.path.insert(0, folder)
+from translate import Model
+
+((ids, log_prob),) = Model(folder).answer(np.zeros({example_shape(self._model)}, "{self._inputs.dtype.name}"), limit=20)
+print(ids, log_prob)
+```
 """

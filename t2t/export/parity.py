@@ -1,14 +1,13 @@
 """Proof that an export answers as its run does: the same inputs to both, output against output."""
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 from t2t.errors import T2TError
+from t2t.export.formats import Promise, finite_or_inf, relative_difference
 from t2t.inference import Hypothesis, Translator
-
-TOLERANCE = 1e-3
-"""What scores may differ by: absolute below 1, relative above."""
 
 GREEDY = {"decode_method": "greedy", "alpha": 0.0}
 """The search that every search has in common, scored by log-probability: as changes of the decode hparams."""
@@ -20,13 +19,14 @@ class ParityError(T2TError):
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """One output of either side."""
+    """One output of either side. What a format does not give is None and is not compared."""
 
-    ids: tuple[int, ...]
+    ids: tuple[int, ...] | None
     """End of sequence included."""
     score: float
     text: str | None = None
-    """None where a format has ids alone."""
+    log_prob: float | None = None
+    probability: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,22 +35,32 @@ class Parity:
 
     inputs: int
     identical: int | None
-    """Inputs whose outputs are the same to the id and to the letter; None where they are given."""
+    """Inputs whose outputs are the same to the id and to the letter; None where the outputs are given."""
     largest_difference: float
-    """Of the scores of outputs that are the same, as `TOLERANCE` has it."""
+    """Of the scores of outputs that are the same; infinite where any figure of any output is NaN or infinite."""
+    promise: Promise | None = None
+    """What the comparison was held to; None where it is reported and nothing is promised."""
     first: str = ""
     """The first difference, for a person."""
 
-    def demand(self, what: str, tolerance: float = TOLERANCE) -> None:
-        """Raises ParityError where anything differs.
+    def demand(self, what: str, promise: Promise | None) -> Self:
+        """Returns the comparison with the promise that it was held to.
 
         Args:
             what: is held against the run, e.g. `greedy search`.
-            tolerance: what scores may differ by.
+            promise: None where only finite figures are demanded.
+
+        Raises:
+            ParityError: the promise is not kept, or a figure is NaN or infinite.
         """
-        if self.identical in (None, self.inputs) and self.largest_difference <= tolerance:
-            return
-        wanted = f"all must be the same and scores within {tolerance:g}"
+        # Each condition says what must be true, so that NaN, which compares as False, never passes.
+        kept = math.isfinite(self.largest_difference)
+        if promise:
+            kept = kept and self.largest_difference <= promise.score_difference
+            kept = kept and (self.identical is None or self.identical >= promise.identical_of(self.inputs))
+        if kept:
+            return dataclasses.replace(self, promise=promise)
+        wanted = promise or "scores must be finite"
         raise ParityError(f"{what}: {self}; {wanted}; {self.first + '; ' if self.first else ''}the export is not kept")
 
     def __str__(self) -> str:
@@ -61,7 +71,8 @@ class Parity:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns it for a report."""
-        return {name: value for name, value in dataclasses.asdict(self).items() if name != "first"}
+        found = {name: getattr(self, name) for name in ("inputs", "identical", "largest_difference")}
+        return found | {"promised": self.promise and self.promise.to_dict()}
 
 
 def answers_of_run(translator: Translator, inputs: Sequence[Any], n_best: int = 1, **changes) -> list[list[Answer]]:
@@ -69,7 +80,7 @@ def answers_of_run(translator: Translator, inputs: Sequence[Any], n_best: int = 
 
     Args:
         translator: of the run.
-        inputs: texts, or arrays of what is no text.
+        inputs: texts, or arrays of other inputs.
         n_best: see `Translator.translate`.
         changes: see `Translator.translate`.
     """
@@ -84,27 +95,58 @@ def _answer(translator: Translator, hypothesis: Hypothesis) -> Answer:
     text = hypothesis.text
     if translator.problem.finishes:
         text = translator.problem.decode_target(hypothesis.ids)
-    return Answer(hypothesis.ids, hypothesis.score, text)
+    probability = math.exp(hypothesis.log_prob)
+    return Answer(hypothesis.ids, hypothesis.score, text, hypothesis.log_prob, probability)
 
 
-def compare(expected: Sequence[Sequence[Answer]], found: Sequence[Sequence[Answer]]) -> Parity:
-    """Holds the outputs of an export against those of its run, input by input."""
+def largest_difference(ours: Answer, theirs: Answer) -> float:
+    """Returns the largest relative difference of the figures that the export gives."""
+    names = [name for name in ("score", "log_prob", "probability") if getattr(theirs, name) is not None]
+    return max(relative_difference(getattr(ours, name), getattr(theirs, name)) for name in names)
+
+
+def difference_per_token(ours: Answer, theirs: Answer) -> float:
+    """Returns the difference of two log-probabilities of one output, in nats per token of it."""
+    return finite_or_inf(abs(ours.score - theirs.score) / max(1, len(ours.ids)))
+
+
+def compare(
+    expected: Sequence[Sequence[Answer]],
+    found: Sequence[Sequence[Answer]],
+    measure: Callable[[Answer, Answer], float] = largest_difference,
+) -> Parity:
+    """Compares the outputs of an export with those of its run, input by input.
+
+    Args:
+        expected: of the run.
+        found: of the export, as many.
+        measure: difference of the figures of two equal outputs.
+    """
     identical, largest, first = 0, 0.0, ""
     for number, (ours, theirs) in enumerate(zip(expected, found, strict=True), start=1):
+        if not all(map(_is_finite, [*ours, *theirs])):
+            largest = math.inf
+            first = first or f"input {number} has a figure that is not finite: {_shown(theirs)}"
         if len(ours) == len(theirs) and all(map(_same, ours, theirs)):
             identical += 1
-            largest = max([largest, *(_difference(*pair) for pair in zip(ours, theirs, strict=True))])
+            largest = max([largest, *(measure(*pair) for pair in zip(ours, theirs, strict=True))])
         else:
             first = first or f"the first that is not is input {number}: {_shown(theirs)} instead of {_shown(ours)}"
-    return Parity(len(expected), identical, largest, first)
+    return Parity(len(expected), identical, largest, first=first)
+
+
+def compare_scores(expected: Sequence[float], found: Sequence[float]) -> Parity:
+    """Compares what an export says of given outputs with what its run says."""
+    return Parity(len(expected), None, max(map(relative_difference, expected, found), default=0.0))
+
+
+def _is_finite(answer: Answer) -> bool:
+    figures = (answer.score, answer.log_prob, answer.probability)
+    return all(figure is None or math.isfinite(figure) for figure in figures)
 
 
 def _same(ours: Answer, theirs: Answer) -> bool:
-    return ours.ids == theirs.ids and theirs.text in (None, ours.text)
-
-
-def _difference(ours: Answer, theirs: Answer) -> float:
-    return abs(ours.score - theirs.score) / max(1.0, abs(ours.score))
+    return theirs.ids in (None, ours.ids) and theirs.text in (None, ours.text)
 
 
 def _shown(answers: Sequence[Answer]) -> str:

@@ -1,4 +1,4 @@
-"""From a run directory to an export: which model, and what to try it on."""
+"""From a run directory to an export: which model, and which inputs to compare the two on."""
 
 import dataclasses
 import itertools
@@ -7,10 +7,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from t2t.constants import DEV, INPUTS, TARGETS
+from t2t.constants import DEFAULT_DATA_DIR, DEV, INPUTS, TARGETS
 from t2t.errors import UserError
-from t2t.export.exporting import check_folder, export
+from t2t.export.exporting import export
 from t2t.export.job import ExportJob
+from t2t.export.made_inputs import SEED, make_inputs
 from t2t.export.parity import Parity
 from t2t.features import FeatureKind
 from t2t.inference import Translator
@@ -21,13 +22,11 @@ from t2t.runs.evaluation import arrays_of, open_run_data, texts_of
 from t2t.runs.loading import LoadedRun
 from t2t.text.lines import read_lines
 
-__all__ = ["Wanted", "check_folder", "export_run"]
-
 log = logging.getLogger("t2t")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Wanted:
+class ExportOptions:
     """What a user asks for."""
 
     folder: Path
@@ -36,25 +35,26 @@ class Wanted:
     n_best: int | None
     """None for 1, or all classes."""
     parity_file: str
-    """Lines to try it on; empty for the dev split."""
+    """Lines to compare on; empty for the dev split."""
     parity_lines: int
     data_dir: str
+    """Where the dev split is; empty for the default folder if it has the run's data, else inputs made at random."""
 
 
-def export_run(loaded: LoadedRun, wanted: Wanted) -> dict[str, Parity]:
+def export_run(loaded: LoadedRun, options: ExportOptions) -> dict[str, Parity]:
     """Makes an export of a run; returns how the two compare, see `t2t.export.exporting.export`.
 
     Raises:
-        UserError: the format cannot hold the model, nothing to try it on, or see `export`.
+        UserError: the format cannot hold the model, no inputs to compare on, or see `export`.
         ParityError: the export does not answer as the run does.
         MachineError: it cannot be written.
     """
     record, translator = loaded.record, loaded.translator()
     job = ExportJob(
-        folder=wanted.folder,
-        format=wanted.format,
-        quantization=wanted.quantization,
-        n_best=wanted.n_best or _usual_n_best(translator),
+        folder=options.folder,
+        format=options.format,
+        quantization=options.quantization,
+        n_best=options.n_best or _usual_n_best(translator),
         origin={
             "problem": record.problem,
             "model": record.model,
@@ -63,28 +63,45 @@ def export_run(loaded: LoadedRun, wanted: Wanted) -> dict[str, Parity]:
             "step": loaded.checkpoint.step,
         },
     )
-    return export(translator, job, _trial_inputs(loaded, translator, wanted))
+    return export(translator, job, *_trial_inputs(loaded, translator, options))
 
 
 def _usual_n_best(translator: Translator) -> int:
     return most_answers(translator.model) if translator.model.spec.targets.kind == FeatureKind.LABEL else 1
 
 
-def _trial_inputs(loaded: LoadedRun, translator: Translator, wanted: Wanted) -> list[Any]:
-    if wanted.parity_file:
+def _trial_inputs(loaded: LoadedRun, translator: Translator, options: ExportOptions) -> tuple[list[Any], str]:
+    """Returns the inputs to compare on, and where they come from."""
+    limit = options.parity_lines
+    if options.parity_file:
         if not reads_ids(translator.model):
             raise UserError(
                 f"--parity_file: the inputs of {loaded.problem.name} are no text; leave it out, so that the dev "
                 f"split of --data_dir is taken"
             )
-        return list(itertools.islice(read_lines(local_path(wanted.parity_file), Counter()), wanted.parity_lines))
+        file = local_path(options.parity_file)
+        return list(itertools.islice(read_lines(file, Counter()), limit)), f"lines of {file}"
+    if options.data_dir:
+        try:
+            return _dev_inputs(loaded, translator, options.data_dir, limit)
+        except UserError as error:
+            raise UserError(
+                f"{error}; or leave --data_dir out, or give lines of text to try the export on with --parity_file"
+            ) from None
     try:
-        data = open_run_data(loaded.run, wanted.data_dir, loaded.problem.name, DEV)
+        return _dev_inputs(loaded, translator, DEFAULT_DATA_DIR, limit)
     except UserError as error:
-        raise UserError(f"{error}; or give lines of text to try the export on with --parity_file") from None
-    reader, columns, limit = data.readers[DEV], data.problem.columns, wanted.parity_lines
+        made = "texts made of the run's vocabulary" if reads_ids(translator.model) else "inputs"
+        log.info("%s; comparing on random %s instead", error, made)
+        return make_inputs(translator, limit), f"random {made}, seed {SEED}"
+
+
+def _dev_inputs(loaded: LoadedRun, translator: Translator, data_dir: str, limit: int) -> tuple[list[Any], str]:
+    data = open_run_data(loaded.run, data_dir, loaded.problem.name, DEV)
+    origin = f"the {DEV} split of {loaded.problem.name} in {data_dir}"
+    reader, columns = data.readers[DEV], data.problem.columns
     if not reads_ids(translator.model):
-        return list(arrays_of(reader, limit, (columns or {}).get(INPUTS, INPUTS)))
+        return list(arrays_of(reader, limit, (columns or {}).get(INPUTS, INPUTS))), origin
     if translator.has_inputs:
-        return texts_of(data.problem, reader, columns, limit)
-    return [text[: len(text) // 2] for text in texts_of(data.problem, reader, columns, limit, TARGETS)]
+        return texts_of(data.problem, reader, columns, limit), origin
+    return [text[: len(text) // 2] for text in texts_of(data.problem, reader, columns, limit, TARGETS)], origin

@@ -50,18 +50,44 @@ def test_the_result_decodes_and_is_told_from_others(run, tmp_path, capsys):
     assert "holds steps 20, 40, averaged-2; give latest, best, averaged, a step, or the path" in err
 
 
+@pytest.mark.parametrize("flags", [[], ["--n=20"]])
+def test_fewer_than_asked_are_averaged_with_a_warning(run, flags, capsys):
+    assert avg_all.main(["t2t-avg-all", f"--output_dir={run}", *flags]) == 0
+    said = capsys.readouterr()
+    assert said.out == f"averaged steps 20, 40 into {run}/checkpoints/averaged\n"
+    asked = 20 if flags else 5
+    assert f"warning: average the last {asked} checkpoints: {run}/checkpoints holds 2 (20, 40); averaging" in said.err
+
+
+def test_a_single_checkpoint_has_no_mean(run, capsys):
+    shutil.rmtree(run / "checkpoints/step-00000020")
+    assert avg_all.main(["t2t-avg-all", f"--output_dir={run}", "--n=20"]) == 2
+    assert "holds 1 (40), and a mean takes at least 2; decode with --checkpoint=40, or train" in capsys.readouterr().err
+    assert not (run / "checkpoints/averaged").exists()
+
+
+def test_named_checkpoints_are_averaged_with_steps(run, capsys):
+    assert avg_all.main(["t2t-avg-all", f"--output_dir={run}", "--n=2"]) == 0
+    assert (
+        avg_all.main(["t2t-avg-all", f"--output_dir={run}", "--checkpoints=averaged,latest", "--name=averaged-2"]) == 0
+    )
+    assert "averaged checkpoints averaged, latest into" in capsys.readouterr().out
+    first, last, mean = (weights(run, name) for name in ("step-00000020", "step-00000040", "averaged-2"))
+    for name, array in mean.items():
+        np.testing.assert_allclose(array, first[name].astype(float) / 4 + last[name] * 0.75, rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ([], "average the last 5 checkpoints: "),
-        (["--n=3"], "holds 2 (20, 40); ask for fewer, or train with a larger --keep_checkpoint_max"),
         (["--n=0"], "average the last 0 checkpoints: give a number of at least 1"),
         (["--checkpoints=20,30"], "checkpoint '30': there is none"),
         (
-            ["--checkpoints=20,best"],
-            "--checkpoints: 'best' is no step; give numbers of updates, e.g. --checkpoints=100,200",
+            ["--checkpoints=20,/tmp"],
+            "--checkpoints: '/tmp' is no checkpoint of a run; give steps, best, latest or names of averages, e.g.",
         ),
-        (["--checkpoints=20,20"], "--checkpoints=20,20: a step stands in it twice; name each once"),
+        (["--checkpoints=20,20"], "checkpoints 20 and 20 are the same, "),
+        (["--checkpoints=40,20,latest"], "checkpoints 40 and latest are the same, "),
         (["--n=2", "--name=mine"], "checkpoint name 'mine': use averaged or averaged-..."),
     ],
 )

@@ -12,7 +12,10 @@ import pytest
 import t2t
 from t2t.atomic import exclusive_lock, lock_beside
 from t2t.cli import decoder, exporter
-from t2t.export import saved_model
+from t2t.export import saved_model_trial
+from t2t.export.formats import PROMISES
+from t2t.runs import exporting
+from tests.readme import README, blocks, execute
 
 LINES = ["1 2 3", "", "  ", "9 8 7 6 5 4 3 2 1", "0", "7 seven 7", " ".join("0123456789" * 4), "4\t4\u00a05"]
 
@@ -61,10 +64,14 @@ def exported(tiny_run, tmp_path, *flags):
 
 def test_a_saved_model_answers_as_the_decoder_without_run_and_library(tiny_run, tmp_path, capsys):
     folder, report = exported(tiny_run, tmp_path, "--n_best=2")
-    assert "serving_default and ids: 12 of 12 outputs are those of the run" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    for name in ("serving_default", "ids"):
+        assert f"{name}: 12 of 12 outputs are those of the run" in printed
     assert report["format"] == "saved_model"
     assert report["run"] | {"step": 40, "model": "transformer"} == report["run"]
-    assert report["parity"]["serving_default and ids"]["identical"] == 12
+    assert report["inputs"] == f"the dev split of text2text_files in {tiny_run.data_dir}"
+    assert report["parity"]["ids"] | {"identical": 12} == report["parity"]["ids"]
+    assert report["parity"]["ids"]["promised"] == {"identical_share": 1.0, "score_difference": 0.001}
 
     source, target = tmp_path / "lines", tmp_path / "out"
     source.write_text("".join(line + "\n" for line in LINES))
@@ -84,7 +91,8 @@ def test_search_and_checkpoint_are_those_that_are_asked_for(tiny_run, tmp_path):
     flags = ["--checkpoint=20", "--decode_beam_size=3", "--decode_alpha=1.5", "--decode_extra_length=1"]
     folder, report = exported(tiny_run, tmp_path, *flags, f"--parity_file={lines}", "--parity_lines=2")
     assert report["run"]["step"] == 20
-    assert report["parity"]["serving_default and ids"]["inputs"] == 2
+    assert report["parity"]["serving_default"]["inputs"] == report["parity"]["ids"]["inputs"] == 2
+    assert report["inputs"] == f"lines of {lines}"
     translator = t2t.load(str(tiny_run.output_dir), checkpoint="20")
     expected = translator.translate(["1 2", "3 3 3"], beam_size=3, alpha=1.5, extra_length=1)
     texts, scores = alone(SERVE, folder, ["1 2", "3 3 3"])
@@ -104,27 +112,83 @@ def test_a_model_of_ctranslate2_answers_without_run_and_library(tiny_run, tmp_pa
     assert "beam_size=2" in (folder / "README.md").read_text()
 
 
-def test_int8_is_smaller(tiny_run, tmp_path):
-    folder, report = exported(tiny_run, tmp_path, "--format=ctranslate2", "--quantization=int8")
-    assert report["quantization"] == "int8"
-    assert report["parity"]["greedy search"]["inputs"] == 12
-    assert json.loads((folder / "config.json").read_text())["eos_token"] == "</s>"
+@pytest.mark.slow
+def test_graphs_of_onnx_search_as_the_decoder(tiny_run, tmp_path, capsys):
+    """The README's line, as it stands, in another folder, for lines of every kind."""
+    folder, _ = exported(tiny_run, tmp_path, "--format=onnx")
+    assert "greedy search: 12 of 12 outputs are those of the run" in capsys.readouterr().out
+    assert {path.name for path in folder.iterdir()} == {
+        "README.md", "begin.onnx", "config.json", "graphs.json", "step.onnx", "t2t_export.json", "translate.py",
+        "vocab.shared.token.tokens",
+    }  # fmt: skip
+    assert output_of_readme(folder, tmp_path) == decoded(tiny_run, tmp_path, shown_text(folder), "greedy")
+    source = "".join(line + "\n" for line in LINES)
+    command = [sys.executable, str(folder / "translate.py")]
+    done = subprocess.run(command, input=source, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == decoded(tiny_run, tmp_path, source, "greedy")
 
 
 @pytest.mark.slow
-def test_graphs_of_onnx_search_as_the_run(tiny_run, tmp_path, capsys):
-    folder, _ = exported(tiny_run, tmp_path, "--format=onnx")
-    assert "greedy search: 12 of 12 outputs are those of the run" in capsys.readouterr().out
-    assert {path.name for path in folder.iterdir()} >= {"begin.onnx", "step.onnx", "graphs.json"}
+@pytest.mark.parametrize("format", ["saved_model", "ctranslate2"])
+def test_the_readme_of_an_export_runs_as_it_stands(tiny_run, tmp_path, format):
+    folder, _ = exported(tiny_run, tmp_path, f"--format={format}")
+    printed = output_of_readme(folder, tmp_path).strip()
+    expected = decoded(tiny_run, tmp_path, shown_text(folder), "beam").strip()
+    assert printed == (expected if format == "ctranslate2" else f"[[b{expected!r}]]")
+
+
+def output_of_readme(folder, tmp_path):
+    """Runs the one block of an export's README in a folder of its own; returns what it printed."""
+    (shown,) = blocks(folder / "README.md")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = execute(shown.language, shown.text, elsewhere)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def shown_text(folder):
+    """Returns the line that the example of an export's README translates."""
+    (shown,) = blocks(folder / "README.md")
+    return re.search(r"(?:echo |constant\(\[|encode\()(['\"]?)(.+?)\1(?: \||\)|\])", shown.text)[2] + "\n"
+
+
+def decoded(tiny_run, tmp_path, lines, method):
+    """Returns what `t2t-decoder` writes for lines."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text(lines)
+    flags = [f"--decode_from_file={source}", f"--decode_to_file={target}", f"--decode_method={method}"]
+    assert decoder.main(["t2t-decoder", f"--output_dir={tiny_run.output_dir}", *flags]) == 0
+    return target.read_text()
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_a_run_directory_alone_is_exported(tiny_run, tmp_path, monkeypatch, found):
+    """On the data in the default folder if it is the run's, else on texts made of its vocabulary."""
+    default = tiny_run.data_dir if found else tmp_path / "nothing"
+    monkeypatch.setattr(exporting, "DEFAULT_DATA_DIR", str(default))
+    folder = tmp_path / "export"
+    flags = [
+        f"--output_dir={tiny_run.output_dir}",
+        f"--export_dir={folder}",
+        "--format=ctranslate2",
+        "--parity_lines=9",
+    ]
+    assert exporter.main(["t2t-exporter", *flags]) == 0
+    report = json.loads((folder / "t2t_export.json").read_text())
+    made = "random texts made of the run's vocabulary, seed 0"
+    assert report["inputs"] == (f"the dev split of text2text_files in {default}" if found else made)
+    assert report["parity"]["greedy search"]["identical"] == 9
 
 
 def test_what_answers_otherwise_is_not_kept(tiny_run, tmp_path, capsys, monkeypatch):
-    ask = saved_model.ask
-    monkeypatch.setattr(saved_model, "ask", lambda *arguments: ask(*arguments)[::-1])
+    asked = saved_model_trial._asked
+    monkeypatch.setattr(saved_model_trial, "_asked", lambda *arguments: asked(*arguments)[::-1])
     folder = tmp_path / "served"
     assert exporter.main(["t2t-exporter", *tiny_run.flags, f"--export_dir={folder}"]) == 1
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("t2t-exporter: error: serving_default and ids: ")
+    assert re.match("t2t-exporter: error: (serving_default|ids): ", said)
     assert said.endswith("the export is not kept")
     assert list(tmp_path.iterdir()) == []
 
@@ -146,9 +210,13 @@ def test_two_do_not_export_into_the_same_folder(tiny_run, tmp_path, capsys):
         (["--export_dir={new}", "--data_dir={there}"], "or give lines of text to try the export on with --parity_file"),
         (
             ["--export_dir={new}", "--parity_file=/dev/null"],
-            "there is nothing to try the export on; give --parity_file",
+            "--parity_file=/dev/null: it holds no line; give lines of text to try the export on",
         ),
         (["--export_dir={new}", "--quantization=int8"], "--quantization=int8: saved_model has float32; ask for that"),
+        (
+            ["--export_dir={new}", "--data_dir={new}"],
+            "there is no such folder; leave it out, or give lines of text with",
+        ),
         (["--export_dir={new}", "--n_best=3"], "n_best=3: beam search of width 2 has from 1 to 2 hypotheses"),
     ],
 )
@@ -160,3 +228,51 @@ def test_what_is_wrong_is_said_and_nothing_written(tiny_run, tmp_path, capsys, f
     assert exporter.main(["t2t-exporter", f"--output_dir={tiny_run.output_dir}", *data, *flags]) == 2
     assert said in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+EARLY = """
+import sys
+sys.modules["tensorflow"] = sys.modules["keras"] = None  # neither can be imported
+from t2t.cli import exporter
+from t2t.export import formats
+
+run, there, new = sys.argv[1:]
+formats.FORMATS["onnx"] = formats.Format(packages=("no_such_package",), extra="onnx")
+for flags in (
+    [f"--output_dir={new}", f"--export_dir={new}"],
+    [f"--output_dir={run}", f"--export_dir={there}"],
+    [f"--output_dir={run}", f"--export_dir={new}", "--format=tflite"],
+    [f"--output_dir={run}", f"--export_dir={new}", "--format=onnx"],
+    [f"--output_dir={run}", f"--export_dir={new}", "--quantization=int8"],
+    [f"--output_dir={run}", f"--export_dir={new}", "--checkpoint=30"],
+    [f"--output_dir={run}", f"--export_dir={new}", "--parity_file=missing"],
+    [f"--output_dir={run}", f"--export_dir={new}", "--data_dir=missing"],
+):
+    assert exporter.main(["t2t-exporter", *flags]) == 2
+"""
+
+
+def test_what_can_be_known_early_is_refused_without_tensorflow(tiny_run, tmp_path):
+    arguments = [str(tiny_run.output_dir), str(tmp_path), str(tmp_path / "new")]
+    done = subprocess.run(
+        [sys.executable, "-c", EARLY, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    for line, said in zip(
+        done.stderr.splitlines(),
+        [
+            "no run in ", "it is there already; name another", "--format",
+            "--format=onnx: no_such_package is not installed; ", "saved_model has float32; ask for that",
+            "checkpoint '30': there is none", "missing", "--data_dir=missing: there",
+        ],
+        strict=True,
+    ):  # fmt: skip
+        assert said in line
+
+
+def test_help_says_what_is_promised(capsys):
+    assert exporter.main(["t2t-exporter", "--help"]) == 0
+    printed, readme = capsys.readouterr().out, " ".join(README.read_text(encoding="utf-8").split())
+    for promise in PROMISES.values():
+        assert promise.describe() in printed
+        assert promise.describe() in readme

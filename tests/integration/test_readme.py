@@ -112,7 +112,7 @@ def test_own_files(folder):
     assert [line for line in printed if line.startswith("exported to ")] == [
         "exported to served/mine/1", "exported to mine_ct2", "exported to mine_onnx"
     ]  # fmt: skip
-    assert "serving_default and ids: 12 of 12 outputs are those of the run" in printed[0]
+    assert "serving_default: 12 of 12 outputs are those of the run" in printed[0]
     run(folder, "fine-tuning", short=True)
     tuned, other = (json.loads((folder / name / "run.json").read_text()) for name in ("tuned", "other"))
     assert tuned["warm_start"]["optimizer_updates"] == 6

@@ -1,5 +1,7 @@
 """Averages against numpy, and what cannot be averaged."""
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -138,12 +140,45 @@ def test_a_damaged_checkpoint_is_not_left_out_of_the_average(tmp_path):
     assert store.names() == []
 
 
-def test_the_last_n_must_exist(tmp_path):
+def test_the_last_n_are_those_that_exist(tmp_path, caplog):
     store = CheckpointStore(tmp_path / "checkpoints")
-    for step in (1, 2, 3):
+    with pytest.raises(UserError, match=r"average the last 2 checkpoints: .* holds 0 \(none\); train first"):
+        last_steps(store, 2)
+    store.save(1, model={})
+    assert last_steps(store, 1) == [1]
+    with pytest.raises(UserError, match=r"holds 1 \(1\), and a mean takes at least 2; decode with --checkpoint=1, or "):
+        last_steps(store, 2)
+    for step in (2, 3):
         store.save(step, model={})
     assert last_steps(store, 3) == [1, 2, 3]
-    with pytest.raises(UserError, match=r"average the last 4 checkpoints: .* holds 3 \(1, 2, 3\); ask for fewer, or"):
-        last_steps(store, 4)
+    assert not caplog.records
+    assert last_steps(store, 4) == [1, 2, 3]
+    assert re.search(r"average the last 4 checkpoints: .* holds 3 \(1, 2, 3\); averaging these", caplog.text)
     with pytest.raises(UserError, match=r"average the last 0 checkpoints: give a number of at least 1"):
         last_steps(store, 0)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_a_checkpoint_that_is_not_finite_is_named(value, dtype):
+    good, bad = ({"w": np.array([1.0, last], dtype)} for last in (2.0, value))
+    with pytest.raises(UserError) as caught:
+        average([("step 1", good), ("step 2", bad)])
+    assert str(caught.value) == "cannot average step 2: w holds NaN or infinity; leave this checkpoint out"
+
+
+def test_latest_is_never_another_checkpoint(tmp_path):
+    store = CheckpointStore(tmp_path / "checkpoints")
+    for step in (1, 2, 3):
+        store.save(step, model={"w": np.ones(2)})
+    (store.folder / "step-00000003" / "model.safetensors").write_bytes(b"")
+    with pytest.raises(UserError, match="step-00000003 is damaged"):
+        average_checkpoints(store, [1, "latest"])
+
+
+def test_checkpoints_of_another_run_are_refused(tmp_path):
+    stores = [CheckpointStore(tmp_path / name / "checkpoints") for name in ("one", "other")]
+    for store in stores:
+        store.save(1, model={"w": np.ones(2)})
+    with pytest.raises(UserError, match=r"step-00000001 is not in .*one/checkpoints; give checkpoints of one run"):
+        average_checkpoints(stores[0], [1, str(tmp_path / "other")])

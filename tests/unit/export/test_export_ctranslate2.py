@@ -1,10 +1,15 @@
 """CTranslate2, filled with our weights, writes what our network writes, for every form of it that it holds."""
 
+import json
+
 import numpy as np
 import pytest
 
 from t2t.errors import UserError
+from t2t.export import ctranslate2_model
 from t2t.export.ctranslate2_model import CTranslate2Export, tokens_of
+from t2t.export.exporting import export
+from t2t.export.formats import PROMISES
 from t2t.export.job import ExportJob, Trial
 from t2t.export.parity import ParityError
 from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
@@ -60,14 +65,42 @@ def test_weights_that_are_not_the_runs_are_found_out(tmp_path):
         made.prove(tmp_path, trial)
 
 
-def test_int8_is_held_to_the_probabilities_of_the_runs_outputs(tmp_path):
-    translator = translator_of(letters())
+def test_int8_is_held_to_a_share_of_the_outputs_and_to_each_lines_score(tmp_path):
+    translator = translator_of(letters(), hidden_size=64, filter_size=64)
     made, trial = tried(translator, tmp_path, "int8")
-    (label,) = [what for what in made.prove(tmp_path, trial) if what.startswith("probabilities of the run's outputs")]
+    found = made.prove(tmp_path, trial)
+    label, greedy, beam = found
+    assert label == "log-probability of the run's output of each line, nats per token"
+    assert 0.0 < found[label].largest_difference <= PROMISES["int8"].score_difference
+    assert [found[name].promise for name in (label, greedy, beam)] == [PROMISES["int8"], PROMISES["int8"], None]
+    job = ExportJob(folder=tmp_path / "kept", format="ctranslate2", quantization="int8")
+    export(translator, job, TEXTS, "six lines")
+    report = json.loads((tmp_path / "kept/t2t_export.json").read_text())
+    assert (report["quantization"], report["inputs"]) == ("int8", "six lines")
+    for name in (label, greedy):
+        assert report["parity"][name]["promised"] == {"identical_share": 0.5, "score_difference": 0.5}
+    assert report["parity"][beam]["promised"] is None
     table = translator.model.target_embedding.table
     table.assign(-np.asarray(table))
     with pytest.raises(ParityError, match=label):
         made.prove(tmp_path, trial)
+
+
+def test_a_single_line_that_int8_finds_otherwise_is_found_out(tmp_path, monkeypatch):
+    """Where a mean over lines would hide it."""
+    translator = translator_of(letters(), hidden_size=64, filter_size=64)
+    made, trial = tried(translator, tmp_path, "int8")
+    log_probs = ctranslate2_model._Asked._log_probs
+    for value in (-10.0, np.nan):
+        monkeypatch.setattr(
+            ctranslate2_model._Asked,
+            "_log_probs",
+            lambda *given, v=value: [log_probs(*given)[0] + v, *log_probs(*given)[1:]],
+        )
+        with pytest.raises(
+            ParityError, match="log-probability of the run's output of each line, nats per token: 6 out"
+        ):
+            made.prove(tmp_path, trial)
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,21 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from t2t.errors import UserError
 from t2t.export.job import ExportJob, Trial
+from t2t.export.made_inputs import make_inputs
 from t2t.export.onnx_graphs import OnnxExport
+from t2t.export.onnx_script import Model
 from t2t.export.parity import ParityError
+from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.hparams.lstm import LstmHParams
 from t2t.models.lstm import LstmSeq2seq
 from t2t.models.transformer_encoder import TransformerEncoder
-from tests.letters import TEXTS, letters, letters_alone, moods, translator_of
+from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
+from tests.readme import blocks, execute
 
 MODELS = {
     "a Transformer": lambda: translator_of(letters(), norm_position="pre", positions="learned"),
@@ -27,16 +32,43 @@ def written(translator, folder, n_best=1):
 
 @pytest.mark.parametrize("build", MODELS.values(), ids=MODELS)
 def test_steps_search_as_the_run(build, tmp_path):
-    made, trial = written(build(), tmp_path)
+    translator = build()
+    made, trial = written(translator, tmp_path)
     assert made.prove(tmp_path, trial)["greedy search"].identical == len(TEXTS)
     graphs = json.loads((tmp_path / "graphs.json").read_text())
     assert graphs["begin.onnx"]["inputs"] == ["inputs"]
     assert graphs["step.onnx"]["inputs"][:2] == ["ids", "position"]
+    script = Model(tmp_path)
+    expected = translator.translate(TEXTS, decode_method="greedy")
+    assert [script.translate(text) for text in TEXTS] == [found.text for (found,) in expected]
+    assert script.translate(" ") == "" or not translator.has_inputs
 
 
 def test_classes_are_those_of_the_run(tmp_path):
-    made, trial = written(translator_of(moods(), TransformerEncoder), tmp_path, n_best=3)
+    translator = translator_of(moods(), TransformerEncoder)
+    made, trial = written(translator, tmp_path, n_best=3)
     assert made.prove(tmp_path, trial)["answers"].identical == len(TEXTS)
+    assert [Model(tmp_path).translate(text) for text in TEXTS] == [
+        found.text for (found,) in translator.translate(TEXTS)
+    ]
+
+
+def test_images_are_answered_as_the_readme_shows(tmp_path):
+    targets = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=WORDS.vocab_size)
+    image = FeatureSpec(kind=FeatureKind.IMAGE, shape=(3, 4, 1))
+    translator = translator_of(letters(), spec=ProblemSpec(name="l", features={"inputs": image, "targets": targets}))
+    made, _ = written(translator, tmp_path)
+    made.prove(tmp_path, Trial(make_inputs(translator, 2), None))
+    readme = tmp_path / "README.md"
+    readme.write_text(made.usage())
+    (shown,) = blocks(readme)
+    (tmp_path / "elsewhere").mkdir()
+    done = execute(shown.language, shown.text, tmp_path / "elsewhere")
+    assert done.returncode == 0, done.stderr
+    ((found,),) = translator.translate_ids([np.zeros((3, 4, 1), np.uint8)], decode_method="greedy", alpha=0.0)
+    assert done.stdout.startswith(f"{found.ids} ")
+    with pytest.raises(ValueError, match="the inputs of this model are arrays"):
+        Model(tmp_path).translate("a")
 
 
 def test_weights_that_are_not_the_runs_are_found_out(tmp_path):
@@ -72,6 +104,8 @@ def test_operations_that_the_converter_leaves_as_they_are_are_found_before_anyth
 
 def test_a_graph_that_fails_is_no_answer(tmp_path):
     made, trial = written(translator_of(letters()), tmp_path)
-    made._graphs["begin.onnx"].outputs[0] = "nothing"
-    with pytest.raises(ParityError, match=r"begin.onnx: it fails where the run answers \(.*nothing.*the export is not"):
+    graphs = json.loads((tmp_path / "graphs.json").read_text())
+    graphs["begin.onnx"]["outputs"][0] = "nothing"
+    (tmp_path / "graphs.json").write_text(json.dumps(graphs))
+    with pytest.raises(ParityError, match=r"it fails where the run answers \(.*nothing.*\); the export is not kept"):
         made.prove(tmp_path, trial)

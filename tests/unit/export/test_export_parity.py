@@ -1,30 +1,38 @@
 """An export is held against its run, output by output."""
 
+import dataclasses
+import math
+
 import pytest
 
-from t2t.export.parity import Answer, Parity, ParityError, compare
+from t2t.export.formats import FLOAT32, INT8, PROMISES, Promise, relative_difference
+from t2t.export.parity import Answer, Parity, ParityError, compare, compare_scores, difference_per_token
 
-OURS = [[Answer((5, 1), -0.5, "a"), Answer((6, 1), -20.0, "b")], [Answer((7, 1), -3.0, "c")]]
+OURS = [
+    [Answer((5, 1), -0.5, "a", -0.5, 0.6), Answer((6, 1), -20.0, "b", -20.0, 2e-9)],
+    [Answer((7, 1), -3.0, "c", -3.0, 0.05)],
+]
+EXACT = PROMISES[FLOAT32]
 
 
 def changed(row, k, **fields):
     found = [list(answers) for answers in OURS]
-    found[row][k] = Answer(
-        **{"ids": found[row][k].ids, "score": found[row][k].score, "text": found[row][k].text} | fields
-    )
+    found[row][k] = dataclasses.replace(found[row][k], **fields)
     return found
 
 
 def test_the_same_answers_pass():
-    parity = compare(OURS, OURS)
-    assert parity.to_dict() == {"inputs": 2, "identical": 2, "largest_difference": 0.0}
-    parity.demand("ids")
+    parity = compare(OURS, OURS).demand("ids", EXACT)
+    assert parity.to_dict() == {
+        "inputs": 2, "identical": 2, "largest_difference": 0.0,
+        "promised": {"identical_share": 1.0, "score_difference": 0.001},
+    }  # fmt: skip
 
 
 def test_scores_within_tolerance_pass_absolute_below_one_and_relative_above():
     parity = compare(OURS, changed(0, 1, score=-20.01))
     assert parity.largest_difference == pytest.approx(0.0005)
-    parity.demand("ids")
+    parity.demand("ids", EXACT)
     assert compare(OURS, changed(0, 0, score=-0.502)).largest_difference == pytest.approx(0.002)
 
 
@@ -34,15 +42,57 @@ def test_scores_within_tolerance_pass_absolute_below_one_and_relative_above():
         (1, 0, {"ids": (8, 1)}, "ids: 1 of 2 outputs are those of the run, scores differ by up to 0; "),
         (1, 0, {"text": "C"}, "the first that is not is input 2: 'C' (-3.0000) instead of 'c' (-3.0000); the"),
         (0, 1, {"text": "B"}, "ids: 1 of 2 outputs"),
-        (0, 0, {"score": -0.6}, "ids: 2 of 2 outputs are those of the run, scores differ by up to 0.1; all must be "
-         "the same and scores within 0.001"),
+        (0, 0, {"score": -0.6}, "ids: 2 of 2 outputs are those of the run, scores differ by up to 0.1; all outputs "
+         "must be those of the run and scores within 0.001"),
+        (1, 0, {"log_prob": -3.1}, "scores differ by up to 0.03; "),
+        (1, 0, {"probability": 0.06}, "scores differ by up to 0.01; "),
     ],
 )  # fmt: skip
 def test_what_differs_is_said(row, k, fields, said):
     with pytest.raises(ParityError) as raised:
-        compare(OURS, changed(row, k, **fields)).demand("ids")
+        compare(OURS, changed(row, k, **fields)).demand("ids", EXACT)
     assert said in str(raised.value)
     assert raised.value.exit_status == 1
+
+
+@pytest.mark.parametrize("promise", [EXACT, PROMISES[INT8], None], ids=str)
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("figure", ["score", "log_prob", "probability"])
+def test_figures_that_are_not_finite_never_pass(figure, value, promise):
+    for row, k in ((0, 0), (0, 1), (1, 0)):
+        odd = changed(row, k, **{figure: value})
+        for expected, found in ((OURS, odd), (odd, OURS), (odd, odd)):
+            with pytest.raises(
+                ParityError, match=rf"input {row + 1} has a figure that is not finite: .*; the export is"
+            ):
+                compare(expected, found).demand("ids", promise)
+            with pytest.raises(ParityError):
+                compare(expected, found, difference_per_token).demand("ids", promise)
+    also_other_ids = changed(1, 0, ids=(8, 1), **{figure: value})
+    with pytest.raises(ParityError):
+        compare(OURS, also_other_ids).demand("ids", Promise(0.1, 9.0))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_scores_of_given_outputs_that_are_not_finite_never_pass(value):
+    for expected, found in (
+        ([-1.0, -2.0, -3.0], [-1.0, value, -3.0]),
+        ([value, -1.0], [-1.0, -1.0]),
+        ([value], [value]),
+    ):
+        assert compare_scores(expected, found).largest_difference == math.inf
+        with pytest.raises(ParityError, match="scores differ by up to inf"):
+            compare_scores(expected, found).demand("score", EXACT)
+    assert compare_scores([-1.0, -2.0], [-1.0, -2.2]).largest_difference == pytest.approx(0.1)
+    with pytest.raises(ParityError):
+        Parity(1, None, math.nan).demand("score", None)
+
+
+def test_differences_are_relative_above_one():
+    assert relative_difference(-0.5, -0.4) == pytest.approx(0.1)
+    assert relative_difference(-10.0, -11.0) == pytest.approx(0.1)
+    assert relative_difference(-1.0, math.nan) == relative_difference(math.inf, math.inf) == math.inf
+    assert difference_per_token(Answer((5, 6, 7, 1), -2.0), Answer((5, 6, 7, 1), -3.0)) == pytest.approx(0.25)
 
 
 def test_a_missing_hypothesis_differs():
@@ -50,15 +100,35 @@ def test_a_missing_hypothesis_differs():
     assert compare(OURS, [OURS[0], []]).identical == 1
 
 
-def test_formats_of_ids_alone_are_held_to_the_ids():
+def test_what_a_format_does_not_give_is_not_compared():
     bare = [[Answer(answer.ids, answer.score) for answer in answers] for answers in OURS]
-    compare(OURS, bare).demand("ids")
+    compare(OURS, bare).demand("ids", EXACT)
     assert compare(OURS, [bare[0], [Answer((8, 1), -3.0)]]).identical == 1
+    texts = [[Answer(None, answer.score, answer.text) for answer in answers] for answers in OURS]
+    compare(OURS, texts).demand("texts", EXACT)
+    assert compare(OURS, [texts[0], [Answer(None, -3.0, "d")]]).identical == 1
+
+
+def test_rounded_weights_promise_a_share_of_the_outputs_and_a_bound_on_each_score():
+    promise = Promise(0.5, 0.2)
+    outputs = [[Answer((n, 1), -1.0)] for n in range(2, 7)]
+    others = [[Answer((9, 1), -1.0)]] * 5
+    assert promise.identical_of(5) == 3
+    compare(outputs, outputs[:3] + others[3:]).demand("greedy search", promise)
+    said = (
+        r"greedy search: 2 of 5 outputs .*; at least 50% of the outputs must be those of the run and scores within 0.2 "
+    )
+    with pytest.raises(ParityError, match=said + "nats per token"):
+        compare(outputs, outputs[:2] + others[2:]).demand("greedy search", promise)
+    off = [[Answer((2, 1), -1.5)], *outputs[1:]]
+    assert compare(outputs, off, difference_per_token).largest_difference == 0.25
+    with pytest.raises(ParityError, match=r"5 of 5 outputs .* differ by up to 0\.2"):
+        compare(outputs, off, difference_per_token).demand("greedy search", promise)
 
 
 def test_where_outputs_are_given_their_scores_count_alone():
     parity = Parity(3, None, 0.02)
     assert str(parity) == "3 outputs are those of the run, scores differ by up to 0.02"
-    parity.demand("probabilities", 0.05)
+    parity.demand("probabilities", Promise(1.0, 0.05))
     with pytest.raises(ParityError, match=r"probabilities: 3 outputs .* scores within 0.001; the export is not kept"):
-        parity.demand("probabilities")
+        parity.demand("probabilities", EXACT)

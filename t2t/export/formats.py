@@ -1,0 +1,100 @@
+"""The formats of exports: what each needs, offers and promises. Known without loading TensorFlow."""
+
+import dataclasses
+import importlib.util
+import math
+from pathlib import Path
+from typing import Any
+
+from t2t.errors import UnknownNameError, UserError
+
+FLOAT32, INT8 = "float32", "int8"
+
+
+@dataclasses.dataclass(frozen=True)
+class Promise:
+    """What an export promises of its outputs; it is kept only if the comparison with the run bears this out."""
+
+    identical_share: float
+    """Smallest share of inputs with the same output as the run, in (0, 1]."""
+    score_difference: float
+    """Largest difference of any score. For float32 it is absolute below 1 and relative above; for other quantizations
+    it is the log-probability of the run's output, in nats per token."""
+
+    def identical_of(self, inputs: int) -> int:
+        """Returns how many of so many inputs must have the output of the run."""
+        return math.ceil(self.identical_share * inputs)
+
+    def __str__(self) -> str:
+        share = "all outputs" if self.identical_share == 1 else f"at least {self.identical_share:.0%} of the outputs"
+        unit = "" if self.identical_share == 1 else " nats per token"
+        return f"{share} must be those of the run and scores within {self.score_difference:g}{unit}"
+
+    def describe(self) -> str:
+        """Returns the promise as a sentence for help and documents."""
+        if self.identical_share == 1:
+            return f"every output is that of the run, id by id; scores are within {self.score_difference:g}"
+        return (
+            f"at least {self.identical_share:.0%} of the outputs are those of the run, id by id; no line's score is "
+            f"off by more than {self.score_difference:g} nats per token"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns it for a report."""
+        return dataclasses.asdict(self)
+
+
+def finite_or_inf(difference: float) -> float:
+    """Returns infinity for NaN, which compares as False with any bound and which `max` may lose."""
+    return difference if math.isfinite(difference) else math.inf
+
+
+def relative_difference(expected: float, found: float) -> float:
+    """Returns how far two figures are apart: absolute below 1, relative above; infinite unless both are finite."""
+    return finite_or_inf(abs(expected - found) / max(1.0, abs(expected)))
+
+
+PROMISES = {FLOAT32: Promise(1.0, 1e-3), INT8: Promise(0.5, 0.5)}
+"""By quantization."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+    """One format of exports."""
+
+    quantizations: tuple[str, ...] = (FLOAT32,)
+    packages: tuple[str, ...] = ()
+    """What must be installed beside the library."""
+    extra: str = ""
+    """The extra of the library that installs them."""
+
+
+FORMATS = {
+    "saved_model": Format(),
+    "ctranslate2": Format((FLOAT32, INT8), ("ctranslate2",), "ctranslate2"),
+    "onnx": Format(packages=("tf2onnx", "onnxruntime"), extra="onnx"),
+}
+"""By name."""
+
+
+def check_request(format: str, quantization: str, folder: Path) -> None:
+    """Checks everything about an export that can be known before the run is loaded.
+
+    Raises:
+        UserError: an unknown format, a quantization that it lacks, a package that is missing, or a folder that exists.
+    """
+    check_folder(folder)
+    if format not in FORMATS:
+        raise UnknownNameError(f"--format={format}: there is no such format; ask for one of {', '.join(FORMATS)}")
+    asked = FORMATS[format]
+    if quantization not in asked.quantizations:
+        raise UserError(f"--quantization={quantization}: {format} has {', '.join(asked.quantizations)}; ask for that")
+    for package in asked.packages:
+        if importlib.util.find_spec(package) is None:
+            raise UserError(f"--format={format}: {package} is not installed; pip install 't2t[{asked.extra}]'")
+
+
+def check_folder(folder: Path) -> None:
+    """Raises UserError if the folder of an export exists already."""
+    if folder.exists():
+        raise UserError(f"--export_dir={folder}: it is there already; name another, or remove it first")

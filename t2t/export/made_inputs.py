@@ -1,0 +1,71 @@
+"""Inputs made at random from what a run directory holds, for exports without any data at hand.
+
+Legend: H height, W width, C channels, L length.
+"""
+
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from t2t.constants import INPUTS, TARGETS, UNK_ID
+from t2t.features import FeatureKind, FeatureSpec
+from t2t.inference import Translator
+from t2t.inference.batch_search import inputs_signature
+from t2t.inference.rows import reads_ids
+from t2t.models.base import SequenceModel
+from t2t.text.encoder import TextEncoder
+from t2t.text.lines import clean_line, on_one_line
+
+SEED = 0
+MOST_PIECES = 24
+"""Pieces of the longest text; longest sequence of vectors."""
+
+_ATTEMPTS = 20
+"""Texts drawn for each that is wanted: some pieces are white space alone."""
+
+
+def make_inputs(translator: Translator, count: int) -> list[Any]:
+    """Returns random inputs of a run: texts, or arrays as its problem has them. They are the same at each call."""
+    if reads_ids(translator.model):
+        most = min(MOST_PIECES, translator.longest_input)
+        return make_texts(translator.problem.encoders[INPUTS if translator.has_inputs else TARGETS], count, most)
+    rng = np.random.default_rng(SEED)
+    return [_make_array(translator.model.spec.inputs, rng) for _ in range(count)]
+
+
+def make_texts(encoder: TextEncoder, count: int, most_pieces: int = MOST_PIECES) -> list[str]:
+    """Returns texts of random pieces of a vocabulary; fewer than `count` only if most of its pieces are blank."""
+    rng, texts = random.Random(SEED), []
+    first = min(UNK_ID + 1, encoder.vocab_size - 1)
+    for _ in range(_ATTEMPTS * count):
+        pieces = (rng.randrange(first, encoder.vocab_size) for _ in range(rng.randint(1, max(1, most_pieces))))
+        text = on_one_line(clean_line(encoder.decode(pieces).encode("utf-8", "replace"), Counter()))
+        if text.strip():
+            texts.append(text)
+        if len(texts) == count:
+            break
+    return texts
+
+
+def example_text(translator: Translator) -> str:
+    """Returns a short text without words that the run's vocabulary lacks."""
+    encoder = translator.problem.encoders[INPUTS if translator.has_inputs else TARGETS]
+    return "a text" if encoder.lossless else "".join(make_texts(encoder, 1, 5))
+
+
+def example_shape(model: SequenceModel) -> list[int]:
+    """Returns the shape of one input that is no text, without the batch; a second of sound."""
+    spec = model.spec.inputs
+    sizes = inputs_signature(model).shape[1:]
+    return [(spec.sample_rate or MOST_PIECES) if size is None else size for size in sizes]
+
+
+def _make_array(spec: FeatureSpec, rng: np.random.Generator) -> np.ndarray:
+    """Returns an image (H, W, C) uint8, a waveform (L,) float32 of up to a second, or vectors (L, C) float32."""
+    if spec.kind == FeatureKind.IMAGE:
+        return rng.integers(0, 256, spec.shape, np.uint8)
+    if spec.kind == FeatureKind.AUDIO:
+        return rng.uniform(-1.0, 1.0, rng.integers(spec.sample_rate // 2, spec.sample_rate + 1)).astype(np.float32)
+    return rng.normal(size=(rng.integers(1, MOST_PIECES + 1), *spec.shape)).astype(np.float32)

@@ -1,0 +1,121 @@
+"""Comparing every signature of a SavedModel with the run that it was made from."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t.decoding.result import exists
+from t2t.errors import UserError
+from t2t.export.formats import Promise
+from t2t.export.job import Trial
+from t2t.export.parity import Answer, Parity, ParityError, answers_of_run, compare, compare_scores
+from t2t.export.served import IDS, SCORE, TEXT
+from t2t.inference import Translator, longest_taken
+from t2t.inference.rows import Row, padded
+
+BATCH = 32
+"""Inputs asked together."""
+
+Outputs = dict[str, np.ndarray]
+"""What a signature returns, by name, for a batch."""
+
+
+def prove_signatures(
+    translator: Translator, signatures: Mapping[str, Any], trial: Trial, n_best: int, promise: Promise
+) -> dict[str, Parity]:
+    """Compares everything that the signatures of a SavedModel return with what the run says.
+
+    Returns:
+        the comparison of each signature, by its name.
+
+    Raises:
+        ParityError: a signature does not answer as the run does, or there is one that nothing here compares.
+        UserError: no text is short enough to be scored.
+    """
+    given = trial.rows if trial.texts is None else trial.texts
+    expected = answers_of_run(translator, given, n_best)
+    provers: dict[str, Callable[[Any], Parity]] = {
+        TEXT: lambda signature: compare(expected, _asked(signature, trial.rows, given, _texts)),
+        IDS: lambda signature: compare(expected, _asked(signature, trial.rows, trial.rows, _ids)),
+        SCORE: lambda signature: _compare_scored(translator, signature, trial),
+    }
+    if unknown := signatures.keys() - provers.keys():
+        raise ParityError(f"{min(unknown)}: nothing compares this signature with the run; the export is not kept")
+    return {name: provers[name](signature).demand(name, promise) for name, signature in signatures.items()}
+
+
+def _compare_scored(translator: Translator, signature: Any, trial: Trial) -> Parity:
+    """Compares the log-probabilities of those texts that are short enough to have one."""
+    longest = longest_taken(translator.model, translator.hparams)
+    texts = [text for row, text in zip(trial.rows, trial.texts or (), strict=True) if len(row) < longest]
+    if not texts:
+        raise UserError(
+            f"{SCORE}: every text has more than {longest - 1} ids, so none has a probability to compare; give shorter "
+            f"lines with --parity_file"
+        )
+    found: list[float] = []
+    for start in range(0, len(texts), BATCH):
+        found += _called(signature, tf.constant(texts[start : start + BATCH]), {"log_probs"})["log_probs"].tolist()
+    return compare_scores(translator.score([("", text) for text in texts]), found)
+
+
+def _asked(
+    signature: Any, rows: Sequence[Row], given: Sequence[Any], read: Callable[[Any, Any], list[list[Answer]]]
+) -> list[list[Answer]]:
+    """Returns the answers to each input; inputs of about the same length are asked together.
+
+    Args:
+        signature: of the SavedModel.
+        rows: ids without end of sequence, or arrays.
+        given: what the signature takes: the same rows, or texts.
+        read: calls the signature on a batch and returns its answers.
+    """
+    answers: list[list[Answer]] = [[] for _ in rows]
+    for places in _batches(rows):
+        batch = [given[place] for place in places]
+        batch = tf.constant(batch if isinstance(batch[0], str) else padded(batch))
+        for place, found in zip(places, read(signature, batch), strict=True):
+            answers[place] = found
+    return answers
+
+
+def _texts(signature: Any, batch: tf.Tensor) -> list[list[Answer]]:
+    outputs = _called(signature, batch, {"outputs", "classes", "scores", "probabilities"})
+    texts = outputs.get("outputs", outputs.get("classes"))
+    return [list(_text_answers(outputs, texts, row)) for row in range(len(texts))]
+
+
+def _text_answers(outputs: Outputs, texts: np.ndarray, row: int) -> Iterator[Answer]:
+    for k, score in enumerate(outputs["scores"][row]):
+        if exists(score) or not np.isfinite(score):  # NaN is an answer, and a wrong one
+            probability = float(outputs["probabilities"][row, k]) if "probabilities" in outputs else None
+            yield Answer(None, float(score), texts[row, k].decode(), probability=probability)
+
+
+def _ids(signature: Any, batch: tf.Tensor) -> list[list[Answer]]:
+    outputs = _called(signature, batch, {"ids", "lengths", "scores", "log_probs"})
+    return [list(_id_answers(outputs, row)) for row in range(len(outputs["ids"]))]
+
+
+def _id_answers(outputs: Outputs, row: int) -> Iterator[Answer]:
+    for k, length in enumerate(outputs["lengths"][row]):
+        if length:
+            ids = tuple(outputs["ids"][row, k, :length].tolist())
+            yield Answer(ids, float(outputs["scores"][row, k]), log_prob=float(outputs["log_probs"][row, k]))
+
+
+def _called(signature: Any, given: tf.Tensor, compared: set[str]) -> Outputs:
+    """Calls a signature, all of whose outputs must be among those that are compared."""
+    (name,) = signature.structured_input_signature[1]
+    outputs = {key: value.numpy() for key, value in signature(**{name: given}).items()}
+    if unknown := outputs.keys() - compared:
+        raise ParityError(f"output {min(unknown)}: nothing compares it with the run; the export is not kept")
+    return outputs
+
+
+def _batches(inputs: Sequence[Row]) -> Iterator[list[int]]:
+    order = sorted(range(len(inputs)), key=lambda place: len(inputs[place]))
+    for start in range(0, len(order), BATCH):
+        yield order[start : start + BATCH]
