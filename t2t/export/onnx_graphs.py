@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from t2t.constants import EOS_ID, INPUTS, PAD_ID
@@ -25,7 +26,7 @@ from t2t.export.parity import GREEDY, Parity, answers_of_run, compare
 from t2t.features import FeatureKind
 from t2t.inference import Translator
 from t2t.inference.batch_search import inputs_signature, unknown_sizes
-from t2t.inference.rows import cut_rows, reads_ids
+from t2t.inference.rows import cut_rows, positions_in, reads_ids
 from t2t.layers.attention import never_by_blocks
 from t2t.text.files import save_encoders
 
@@ -158,8 +159,12 @@ echo {shlex.quote(example_text(self.translator))} | python {script}
 """
 
     def _array_example(self) -> str:
+        shape, dtype = example_shape(self._model), self._inputs.dtype.name
+        limit = ""
+        if self._model.autoregressive:
+            limit = f", limit={positions_in(self._model)(np.zeros(shape)) + self.translator.hparams.extra_length}"
         return f"""
-`{SCRIPT}` answers one input at a time; it needs numpy and onnxruntime.
+`{SCRIPT}` answers one input at a time; it needs numpy and onnxruntime. `limit` is the most ids of an output.
 
 ```python
 import sys
@@ -170,7 +175,7 @@ folder = {str(self.job.folder.resolve())!r}  # change this if you move the folde
 sys.path.insert(0, folder)
 from translate import Model
 
-((ids, log_prob),) = Model(folder).answer(np.zeros({example_shape(self._model)}, "{self._inputs.dtype.name}"), limit=20)
+((ids, log_prob),) = Model(folder).answer(np.zeros({shape}, "{dtype}"){limit})
 print(ids, log_prob)
 ```
 """

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.jobs import Job, Made, differences, made_in
-from tests.faults.process import Process
+from tests.faults.process import Process, jumped_mark
 
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
@@ -52,9 +52,13 @@ class Bench:
         out.mkdir(parents=True)
         return out
 
+    def clocks_jumped(self, out: Path) -> bool:
+        """Tells whether a process that was started in a folder has read a time that was off."""
+        return any(jumped_mark(log).exists() for log in _logs_of(out).glob("*.log"))
+
     def start(self, out: Path, cold: bool = False, **believed: Any) -> Process:
         """Starts the job; what its process is to believe stands in `Command`."""
-        logs = out.with_name(out.name + ".logs")
+        logs = _logs_of(out)
         logs.mkdir(exist_ok=True)
         log = logs / f"{len(list(logs.iterdir()))}.log"
         return dataclasses.replace(self.job.command(out), **believed).start(log, cold)
@@ -99,6 +103,10 @@ class Bench:
         assert made == self.wanted, f"{out}: {differences(self.wanted, made)} without any fault"
         self._cpu_s[cold], self._changes = watch.cpu_s, watch.count
         return out
+
+
+def _logs_of(out: Path) -> Path:
+    return out.with_name(out.name + ".logs")
 
 
 class _Changes:

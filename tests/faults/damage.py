@@ -35,8 +35,10 @@ def rows(folder: Path, seed: int = 0) -> list[Row]:
         for fault, pattern, contents in damages(whole, random.Random(seed), part):
             was = {name: whole.get(name) for name in contents}
             for wrong in _injected(tree, answers, READERS[pattern], contents, was):
-                row = found.setdefault((fault, pattern), Row(f"damaged files, {fault}: {pattern}"))
-                row.add(wrong and f"{vocab_kind}: {', '.join(contents)}: {wrong}")
+                row = found.setdefault((fault, pattern), Row(f"damaged files, {fault}: {pattern}", wanted=0))
+                row.wanted += 1
+                if wrong is not None:
+                    row.add(wrong and f"{vocab_kind}: {', '.join(contents)}: {wrong}")
     return [found[name] for name in sorted(found)]
 
 
@@ -92,10 +94,13 @@ def _answers(tree: Tree) -> dict[Reader, tuple[Hashable, Hashable]]:
 
 def _injected(
     tree: Tree, answers: dict, readers: tuple[Reader, ...], contents: Contents, was: Contents
-) -> Iterator[str]:
-    """Yields of every reader what was wrong with its answer, and leaves the tree as it was."""
+) -> Iterator[str | None]:
+    """Yields of every reader what was wrong with its answer, and leaves the tree as it was; None for no damage done."""
     for reader in readers:
         write(tree.folder, contents)
+        if contents == was or any(_content_of(tree.folder / name) != content for name, content in contents.items()):
+            yield None
+            continue
         before = _marks(tree.folder)
         wrong = verdict(reader, tree, *answers[reader], [tree.folder / name for name in contents])
         if not wrong and before != _marks(tree.folder) and reader is not continued:
@@ -112,6 +117,10 @@ def _marks(folder: Path) -> dict[str, tuple[int, int]]:
             status = os.stat(os.path.join(place, name))
             found[os.path.join(place, name)] = (status.st_mtime_ns, status.st_size)
     return found
+
+
+def _content_of(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
 
 
 def contents_of(folder: Path) -> Contents:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,12 +75,15 @@ def occupied(bench: Bench) -> str | None:
     obstacle = out / place.rstrip("/")
     obstacle.parent.mkdir(parents=True, exist_ok=True)
     obstacle.mkdir() if place.endswith("/") else obstacle.write_text("")
+    was_folder = obstacle.is_dir()
     process = bench.start(out)
     status = process.wait()
     if status not in (MACHINE, USER):
         return f"{place} in the way: {complaint(process, status, USER, '')}"
-    if wrong := complaint(process, status, status, r": error: .*; "):
+    if wrong := complaint(process, status, status, rf": error: .*{re.escape(str(obstacle))}.*; "):
         return f"{place} in the way: {wrong}"
+    if obstacle.is_dir() != was_folder:
+        return f"{place} in the way: it was replaced"
     obstacle.rmdir() if obstacle.is_dir() else obstacle.unlink()
     return bench.go_on(out)
 
@@ -98,17 +102,20 @@ def can_mount() -> bool:
 
 
 def _refused(bench: Bench, locked, text: str) -> str | None:
-    """Ends a job half-way, runs it where it may not write, and lets it go on where it may."""
+    """Ends a job half-way, runs it where it may not write, and lets it go on where it may.
+
+    The line with which it is refused is the proof that it was; None where it was not.
+    """
     out, process = bench.start_and_wait()
     process.end()
     before = made_in(out)
     with locked(out):
         process = bench.start(out, obeys_permissions=True)
         status = process.wait()
-        if not (status == 0 and not differences(bench.wanted, made_in(out))):  # what is finished needs no permission
-            wrong = complaint(process, status, MACHINE, rf": error: .*({text})") or differences(before, made_in(out))
-            if wrong:
-                return f"{out}: {wrong}"
+        if status == 0 and not differences(bench.wanted, made_in(out)):
+            return None  # nothing was refused: it had finished before, or the folder could be written
+        if wrong := complaint(process, status, MACHINE, rf": error: .*({text})") or differences(before, made_in(out)):
+            return f"{out}: {wrong}"
     return bench.go_on(out)
 
 

@@ -18,6 +18,13 @@ class Row:
     """What went wrong, one line for each injection that was not survived."""
     note: str = ""
     """Why nothing was injected."""
+    wanted: int = 1
+    """Injections asked for; fewer than these prove too little."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether as many faults as wanted were really injected, and all of them were survived."""
+        return self.injected >= self.wanted > 0 and self.survived == self.injected
 
     def add(self, wrong: str, seconds: float = 0.0) -> None:
         """Counts an injection; `wrong` is empty where it was survived."""
@@ -30,7 +37,10 @@ class Row:
     def __str__(self) -> str:
         each = f"{self.seconds / self.injected:10.1f}" if self.seconds else f"{'':10}"
         said = [f"{self.fault:44}{self.injected:9}{self.survived:9}{each}  {self.note}".rstrip()]
-        return "\n".join([*said, *(f"    {failure}" for failure in self.failures)])
+        missing = (
+            [] if self.injected >= self.wanted else [f"not injected: {self.wanted - self.injected} of {self.wanted}"]
+        )
+        return "\n".join([*said, *(f"    {failure}" for failure in [*missing, *self.failures])])
 
 
 HEADER = f"{'fault':44}{'injected':>9}{'survived':>9}{'s each':>10}"

@@ -25,7 +25,7 @@ CASES = 1_000
 def rows(times: int = CASES) -> Iterator[Row]:
     """Yields a row for each check."""
     for name in CHECKS:
-        row = Row(f"bad text, {name}")
+        row = Row(f"bad text, {name}", wanted=times)
         for case in _cases(name, times):
             row.add(_wrong(name, case))
         yield row

@@ -1,6 +1,9 @@
 """`python -m tests.faults`: what it counts, and that each command survives once; by hand it is tried more often."""
 
+import contextlib
+import itertools
 import json
+import random
 import re
 import subprocess
 import sys
@@ -8,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.jobs import differences, made_in
+from tests.faults import __main__ as harness
+from tests.faults import damage, disks
+from tests.faults.jobs import Job, differences, made_in
 from tests.faults.report import Row, write_json
 
 ROOT = Path(__file__).parents[2]
@@ -38,8 +43,10 @@ def test_rows_say_what_was_survived(tmp_path):
     row.add("/out: latest.json other", 3.0)
     assert re.fullmatch(r"training, SIGKILL +2 +1 +2\.5\n    /out: latest\.json other", str(row))
     assert re.fullmatch(
-        r"full disk +0 +0 +mounting is not allowed here", str(Row("full disk", note="mounting is not allowed here"))
+        r"full disk +0 +0 +mounting is not allowed here\n    not injected: 1 of 1",
+        str(Row("full disk", note="mounting is not allowed here")),
     )
+    assert "not injected: 1 of 1" in str(Row("full disk"))
     write_json([row], tmp_path / "rows.json")
     (read,) = json.loads((tmp_path / "rows.json").read_text())
     assert (read["fault"], read["injected"], read["survived"]) == ("training, SIGKILL", 2, 1)
@@ -62,3 +69,98 @@ def test_folders_are_told_apart_by_everything_but_the_time(tmp_path):
     assert "metrics.jsonl other" in differences(made_in(one), made_in(fill("third", "1970", 3.1, 8)))
     (other / "run.json").unlink()
     assert differences(made_in(one), made_in(other)) == "checkpoints/ left over, run.json missing"
+
+
+# === Faults that do not happen ===
+
+
+class Unharmed:
+    """A process that ends as if nothing had been done to it, whatever is done to it."""
+
+    def __init__(self, log):
+        self.log, self.ended = log, False
+        log.write_text("done\n")
+
+    def send(self, number):
+        """Does not arrive."""
+
+    def end(self):
+        """Does not arrive."""
+
+    def wait(self, seconds=0.0):
+        """Ends well."""
+        self.ended = True
+        return 0
+
+    def waited(self, until, seconds=0.0):
+        """Has nothing to wait for."""
+        return True
+
+
+class UnharmedBench:
+    """Stands for `Bench`: its processes make what they should."""
+
+    def __init__(self, folder, job="training"):
+        self.job, self._folder = Job(job, folder / "materials"), folder
+        self.rng, self.turns, self._numbers = random.Random(0), itertools.count(), itertools.count()
+        self.wanted, self.bytes = {}, 10_000
+
+    def folder(self):
+        """An empty one."""
+        out = self._folder / f"out-{next(self._numbers)}"
+        out.mkdir(parents=True)
+        return out
+
+    def start(self, out, cold=False, **believed):
+        """Starts nothing."""
+        return Unharmed(out.with_name(out.name + ".log"))
+
+    def start_and_wait(self, cold=False, **believed):
+        """Starts nothing."""
+        out = self.folder()
+        return out, self.start(out)
+
+    def go_on(self, out, keep=False, **believed):
+        """All is well."""
+        return ""
+
+    def clocks_jumped(self, out):
+        """No clock has."""
+        return False
+
+
+@pytest.mark.parametrize("fault", [*harness.faults(), *harness.NEED_A_MOUNT])
+def test_a_fault_that_does_not_happen_is_not_survived(fault, tmp_path, monkeypatch):
+    """Signals do not arrive, disks have room, folders can be written, clocks do not jump, nothing is in the way."""
+    monkeypatch.setattr(disks, "_mounted", lambda *arguments: contextlib.nullcontext())
+    monkeypatch.setattr(disks.subprocess, "run", lambda *arguments, **settings: None)
+    inject = ({**harness.faults(), **harness.NEED_A_MOUNT})[fault]
+    row = harness._row(UnharmedBench(tmp_path), f"training, {fault}", inject, 3)
+    assert row.survived == 0
+    assert not row.passed
+
+
+def test_the_harness_fails_if_nothing_was_injected(tmp_path, monkeypatch, capsys):
+    class Bench(UnharmedBench):
+        def __init__(self, job, folder, seed):
+            super().__init__(folder)
+
+        def prepare(self):
+            pass
+
+    monkeypatch.setattr(harness, "Bench", Bench)
+    monkeypatch.setattr(harness, "faults", lambda: {"nothing": lambda bench: None})
+    monkeypatch.setattr(harness.tempfile, "tempdir", str(tmp_path))
+    assert harness.main(["--times=2", "--only", "nothing"]) == 1
+    assert capsys.readouterr().out.count("    not injected: 2 of 2\n") == 3
+    assert harness.main(["--only", "no such fault"]) == 1
+    assert "not injected: no fault is called no such fault" in capsys.readouterr().out
+    assert harness.main(["--only", "nothing", "--skip", "nothing"]) == 1
+
+
+def test_a_file_that_is_not_damaged_proves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(damage, "write", lambda folder, contents: None)
+    monkeypatch.setattr(damage, "VOCAB_KINDS", damage.VOCAB_KINDS[:1])
+    rows = damage.rows(tmp_path)
+    assert rows
+    assert all(row.injected == 0 < row.wanted and not row.passed for row in rows)
