@@ -90,9 +90,11 @@ def _trial_inputs(loaded: LoadedRun, translator: Translator, options: ExportOpti
             ) from None
     try:
         return _dev_inputs(loaded, translator, DEFAULT_DATA_DIR, limit)
-    except UserError as error:
+    except UserError:
         made = "texts made of the run's vocabulary" if reads_ids(translator.model) else "inputs"
-        log.info("%s; comparing on random %s instead", error, made)
+        # A run directory may come from a stranger: the data that it names is read only where the user names it, too.
+        hint = f" (its data was in {loaded.record.data_dir}: name it with --data_dir)" if loaded.record.data_dir else ""
+        log.info("%s does not have the run's data; comparing on random %s%s", DEFAULT_DATA_DIR, made, hint)
         return make_inputs(translator, limit), f"random {made}, seed {SEED}"
 
 

@@ -272,7 +272,7 @@ def test_what_can_be_known_early_is_refused_without_tensorflow(tiny_run, tmp_pat
 
 def test_help_says_what_is_promised(capsys):
     assert exporter.main(["t2t-exporter", "--help"]) == 0
-    printed, readme = capsys.readouterr().out, " ".join(README.read_text(encoding="utf-8").split())
+    printed, readme = (" ".join(text.split()) for text in (capsys.readouterr().out, README.read_text(encoding="utf-8")))
     for promise in PROMISES.values():
         assert promise.describe() in printed
         assert promise.describe() in readme
