@@ -109,6 +109,24 @@ def _lock(file: BinaryIO, path: Path) -> bool:
 
 
 @contextlib.contextmanager
+def made_folder(path: Path) -> Iterator[None]:
+    """Makes a folder and those above it; what of them is empty at the end of the `with` block is removed again.
+
+    Raises:
+        OSError: a folder cannot be made.
+    """
+    path = Path(path)
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # one that holds something stays, and so do those above it
+            for folder in made:
+                folder.rmdir()
+
+
+@contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """Yields an empty folder beside the one to make, which takes its name at the end of the `with` block.
 
@@ -119,9 +137,8 @@ def new_folder(path: Path) -> Iterator[Path]:
         OSError: the folder cannot be written.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(TEMPORARY + path.name)
-    with exclusive_lock(lock_beside(path)):
+    with made_folder(path.parent), exclusive_lock(lock_beside(path)):
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
         try:

@@ -22,7 +22,14 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from t2t.atomic import LockedError, append_line, exclusive_lock, os_errors_as_machine_errors, write_atomically
+from t2t.atomic import (
+    LockedError,
+    append_line,
+    exclusive_lock,
+    made_folder,
+    os_errors_as_machine_errors,
+    write_atomically,
+)
 from t2t.errors import UserError, one_line
 from t2t.features import ProblemSpec
 from t2t.mixture import of_all, of_problem, split_mixture
@@ -341,7 +348,7 @@ def lock_run(path: str | Path) -> Iterator[None]:
     path = local_path(path)
     with contextlib.ExitStack() as stack:
         with os_errors_as_machine_errors(f"cannot lock --output_dir={path}"):
-            path.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(made_folder(path))
             check_inside(path, path / _LOCK_FILE)
             try:
                 stack.enter_context(exclusive_lock(path / _LOCK_FILE))

@@ -14,11 +14,13 @@ from t2t.cli.decoding import (
     score_file,
     wanted_of,
 )
-from t2t.cli.flags import define_more_search_flags, define_trained_flags, open_asked_run, search_overrides
+from t2t.cli.flags import define_more_search_flags, define_trained_flags, open_trained_run, search_overrides
 from t2t.cli.help import ACTION, flag_group
 from t2t.constants import DEFAULT_DATA_DIR, DEV, TEST
 from t2t.errors import UserError
 from t2t.file_decoding.output import check_output
+from t2t.runs.asked_run import problem_asked
+from t2t.runs.data import check_split, open_run_data
 
 USAGE = """
 Decodes with a trained run; --output_dir is all it needs. Without a mode it translates what is typed.
@@ -94,13 +96,15 @@ def build_flags() -> flags.FlagValues:
 def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
     _check(values)
-    names = [values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "t2t_usr_dir")]
-    run = open_asked_run(*names)
+    run = open_trained_run(values)
+    problem, split = problem_asked(run, values["problem"].value), values["decode_split"].value
+    if split:
+        check_split(open_run_data(run, values["data_dir"].value, problem, split, verify=False), split)
     if any(values[name].value for name in _MANY):
         import_quietly("t2t.inference.parallel").one_core_an_operation()
     loaded = import_quietly("t2t.runs.loading").load(
         run.path, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values),
-        values["problem"].value,
+        problem,
     )  # fmt: skip
     wanted, target = wanted_of(values), values["decode_to_file"].value
     if values["attention_to_html"].value:
@@ -109,8 +113,8 @@ def main(values: flags.FlagValues) -> int:
         decode_file(loaded, values["decode_from_file"].value, target, wanted)
     elif values["score_file"].value:
         score_file(loaded, values["score_file"].value, target, wanted.window)
-    elif values["decode_split"].value:
-        decode_split(loaded, values["data_dir"].value, values["decode_split"].value, target, wanted)
+    elif split:
+        decode_split(loaded, values["data_dir"].value, split, target, wanted)
     else:
         decode_interactively(loaded.translator(), wanted)
     return 0

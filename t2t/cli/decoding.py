@@ -18,6 +18,7 @@ from t2t.file_decoding.output import check_output, open_output
 from t2t.file_decoding.source import STANDARD, WINDOW, LineSource
 from t2t.hparams.sections import DecodeHParams
 from t2t.run_dir import RunRecord
+from t2t.runs.data import open_run_data
 from t2t.text.lines import clean_line
 
 PROMPT = "> "
@@ -161,7 +162,7 @@ def decode_split(loaded, data_dir: str, split: str, target: str = "", wanted: Wa
         MachineError: the output cannot be written.
     """
     evaluation = import_quietly("t2t.runs.evaluation")
-    data = evaluation.open_run_data(loaded.run, data_dir, loaded.record.problem, split)
+    data = open_run_data(loaded.run, data_dir, loaded.record.problem, split)
     decoded = evaluation.decode_and_score(loaded.translator(), data, split, wanted.n_best, **wanted.changes)
     if target:
         render = renderer(wanted.output_format)

@@ -4,13 +4,22 @@ import logging
 
 from absl import flags
 
+from t2t.checkpoints.store import CheckpointStore
 from t2t.cli.common import command, import_quietly
 from t2t.cli.decoding import refuse_present
 from t2t.cli.field_flags import define_field_flag
-from t2t.cli.flags import define_more_search_flags, define_trained_flags, open_asked_run, search_overrides
+from t2t.cli.flags import (
+    define_more_search_flags,
+    define_trained_flags,
+    open_asked_run,
+    open_trained_run,
+    search_overrides,
+)
 from t2t.cli.help import DATA, flag_group
 from t2t.constants import DEFAULT_DATA_DIR, DEV, SPLITS
 from t2t.file_decoding.source import LineSource
+from t2t.runs.asked_run import check_checkpoint, problem_asked, problems_asked
+from t2t.runs.data import check_split, open_run_data
 from t2t.runs.names import Request
 from t2t.runs.settings import Settings
 
@@ -60,10 +69,11 @@ def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
     names = {name: values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "data_dir")}
     request = Request(**names, usr_dir=values["t2t_usr_dir"].value)
-    run = open_asked_run(request.output_dir, request.problem, request.model, request.hparams_set, request.usr_dir)
+    run = open_trained_run(values)
     if values["choice_file"].value:
         refuse_present(values, _NOT_FOR_CHOICES, "--choice_file needs no data and searches nothing")
         LineSource(values["choice_file"].value)
+        problem_asked(run, request.problem)
         loaded = import_quietly("t2t.runs.loading").load(
             run.path, values["checkpoint"].value, request.usr_dir or None, search_overrides(values),
             request.problem,
@@ -111,8 +121,11 @@ def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, dec
     """
     asked = (request.problem, request.model, request.hparams_set)
     run = open_asked_run(request.output_folder, *asked, request.usr_dir)
+    check_checkpoint(CheckpointStore(run.checkpoints_folder), checkpoint)
+    names = problems_asked(run, request.problem)
+    for name in names:
+        check_split(open_run_data(run, request.data_dir, name, split, verify=False), split)
     loading = import_quietly("t2t.runs.loading")
-    names = [request.problem] if request.problem not in ("", run.record.problem) else run.record.problems
     for name in names:
         loaded = loading.load(run.path, checkpoint, request.usr_dir or None, decode_overrides, name)
         _evaluate_loaded(loaded, request.data_dir, split, eval_steps)
@@ -122,7 +135,7 @@ def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, dec
 def _evaluate_loaded(loaded, data_dir: str, split: str, eval_steps: int) -> None:
     """Evaluates a `t2t.runs.loading.LoadedRun` and prints what comes out."""
     evaluation = import_quietly("t2t.runs.evaluation")
-    data = evaluation.open_run_data(loaded.run, data_dir, loaded.record.problem, split)
+    data = open_run_data(loaded.run, data_dir, loaded.record.problem, split)
     found = evaluation.evaluate(loaded.model, loaded.hparams, data, split, eval_steps, data.problem.metrics)
     print(
         f"{found.examples:,} of {found.of:,} {split} examples of {loaded.record.problem}, {loaded.checkpoint.name} "

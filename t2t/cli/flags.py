@@ -15,6 +15,7 @@ from t2t.hparams.sections import DecodeHParams
 from t2t.plugins import load_plugins
 from t2t.problems.text_problems import TextOptions
 from t2t.run_dir import RunDir
+from t2t.runs.asked_run import check_loadable
 from t2t.runs.listing import registry_listing
 from t2t.runs.names import Request, canonical, without_aliases
 
@@ -185,6 +186,28 @@ def open_asked_run(
         found = "; ".join(f"--{name}={asked[name]} asked, {getattr(run.record, name)} found" for name in wrong)
         raise UserError(f"the run in {run.path} is another: {found}; leave these flags out, they are optional")
     return run
+
+
+def open_trained_run(values: flags.FlagValues) -> RunDir:
+    """Opens the run that the flags of `define_trained_flags` name.
+
+    What shows without its weights is found before TensorFlow loads.
+
+    Raises:
+        UserError: no run, or another than named; no such problem or checkpoint of it; a plug-in that is missing; a
+            search flag that makes no sense.
+    """
+    names = [values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "t2t_usr_dir")]
+    run = open_asked_run(*names)
+    check_run_loadable(run, values)
+    return run
+
+
+def check_run_loadable(run: RunDir, values: flags.FlagValues, checkpoint: str = "") -> None:
+    """Raises UserError where a run cannot be loaded as the flags say, or its checkpoint where one is named here."""
+    with quietly():
+        plugins = load_plugins(values["t2t_usr_dir"].value or None)
+    check_loadable(run, plugins, checkpoint or values["checkpoint"].value, search_overrides(values))
 
 
 def _others(asked: dict[str, str], run: RunDir) -> list[str]:

@@ -7,6 +7,9 @@ from t2t.cli.flags import define_plugin_flags, lists_registry
 from t2t.cli.help import flag_group
 from t2t.errors import UserError
 from t2t.paths import local_path
+from t2t.run_dir import RunDir
+from t2t.runs.names import text_problem_named
+from t2t.text.files import read_vocabulary
 
 USAGE = """
 Reads a checkpoint folder of Tensor2Tensor (hparams.json, model.ckpt-*) and its vocabulary into a run directory, which
@@ -50,6 +53,12 @@ def main(values: flags.FlagValues) -> int:
     folders = {name: local_path(values[name].value) for name in ("t2t_dir", "vocab_file", "output_dir")}
     if not folders["t2t_dir"].is_dir():
         raise UserError(f"--t2t_dir={folders['t2t_dir']}: no such folder; name the output_dir of a Tensor2Tensor run")
+    vocab_file, output_dir = folders["vocab_file"], folders["output_dir"]
+    read_vocabulary(vocab_file)
+    if RunDir.exists(output_dir):
+        raise UserError(f"--output_dir={output_dir}: a run has begun there; name another folder for the imported one")
+    if values["problem"].value:
+        text_problem_named(values["problem"].value)
     importing = import_quietly("t2t.runs.importing")
     request = importing.ImportRequest(
         **folders,

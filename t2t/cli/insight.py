@@ -5,15 +5,10 @@ from absl import flags
 from t2t.cli.common import command, import_quietly
 from t2t.cli.flags import open_asked_run
 from t2t.cli.help import flag_group
-from t2t.cli.server import (
-    SERVICE,
-    check_runs_named,
-    define_server_flags,
-    import_serving,
-    run_and_checkpoint,
-    run_server,
-)
+from t2t.cli.server import SERVICE, define_server_flags, import_serving, run_and_checkpoint, run_server, runs_named
 from t2t.errors import UserError
+from t2t.export.files import is_export
+from t2t.file_decoding.output import check_output
 
 USAGE = """
 Shows what trained runs do, on a page of this machine for a browser: attention, beam, what else might have been written,
@@ -56,26 +51,25 @@ def _routes(service, folders):
 
 
 def _check_no_exports(values: flags.FlagValues) -> None:
-    models = import_serving("t2t.serving.models")
-    for argument in values["output_dir"].value:
-        if models.is_export(folder := models.named_run(argument)[1]):
+    for _, folder in runs_named(values):
+        if is_export(folder):
             raise UserError(
                 f"--output_dir={folder}: an export has nothing to look into; name the run that it was made of"
             )
 
 
 def _plot(values: flags.FlagValues) -> int:
-    curves, models = import_serving("t2t.insight.curves"), import_serving("t2t.serving.models")
-    check_runs_named(values)
     found = {}
-    for argument in values["output_dir"].value:
-        name, folder = models.named_run(argument)
+    for name, folder in runs_named(values):
         if name in found:
             raise UserError(f"two runs are to be drawn as {name!r}; name them apart, --output_dir=NAME=RUN")
         run_folder, checkpoint = run_and_checkpoint(folder)
         run = open_asked_run(run_folder)
-        found[name] = curves.curves_of(run, _update_of(run, checkpoint) if checkpoint else None)
-    names = curves.plot_curves(found, values["plot"].value)
+        found[name] = run, _update_of(run, checkpoint) if checkpoint else None
+    check_output(values["plot"].value)
+    curves = import_serving("t2t.insight.curves")
+    drawn = {name: curves.curves_of(run, update) for name, (run, update) in found.items()}
+    names = curves.plot_curves(drawn, values["plot"].value)
     print(f"{len(names)} curves drawn: {', '.join(names)}")
     return 0
 

@@ -3,11 +3,20 @@
 from absl import flags
 
 from t2t.cli.common import command, import_quietly
-from t2t.cli.flags import define_more_search_flags, define_usr_dir_flag, open_asked_run, search_overrides
+from t2t.cli.flags import (
+    check_run_loadable,
+    define_more_search_flags,
+    define_usr_dir_flag,
+    open_asked_run,
+    search_overrides,
+)
 from t2t.cli.help import RUN, flag_group
 from t2t.errors import UserError
+from t2t.export.files import is_export
 from t2t.paths import local_path
 from t2t.run_dir import RunDir
+from t2t.runs.asked_run import problem_asked
+from t2t.serving.names import named_run
 
 SERVICE = "Service"
 USAGE = """
@@ -94,14 +103,10 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, folders: ()
         UserError: no run, one that does not fit, or two of one name.
         MachineError: the address cannot be had.
     """
-    check_runs_named(values)
+    named = runs_named(values)
+    folders = {name: (_checked_run(values, folder), folder) for name, folder in named if not is_export(folder)}
     import_quietly("t2t.inference.parallel").one_core_an_operation()
     server, app, service = (import_serving(f"t2t.serving.{name}") for name in ("server", "app", "service"))
-    named = [import_serving("t2t.serving.models").named_run(argument) for argument in values["output_dir"].value]
-    is_export = import_serving("t2t.serving.models").is_export
-    folders = {
-        name: (open_asked_run(run_and_checkpoint(folder)[0]), folder) for name, folder in named if not is_export(folder)
-    }
     listening = server.open_socket(values["host"].value, values["port"].value)
     with listening:
         models = [_served_export(values, *one) if is_export(one[1]) else _served(values, *one) for one in named]
@@ -118,10 +123,20 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, folders: ()
     return 0
 
 
-def check_runs_named(values: flags.FlagValues) -> None:
-    """Raises UserError where --output_dir names no run."""
+def runs_named(values: flags.FlagValues) -> list[tuple[str, str]]:
+    """Returns name and folder of each run or export; raises UserError where --output_dir names none."""
     if not values["output_dir"].value:
         raise UserError("--output_dir: not given; name the folder of a run, as t2t-trainer was given it")
+    return [named_run(argument) for argument in values["output_dir"].value]
+
+
+def _checked_run(values: flags.FlagValues, folder: str) -> RunDir:
+    """Opens a run, and finds what is wrong with it before TensorFlow loads."""
+    path, checkpoint = run_and_checkpoint(folder)
+    run = open_asked_run(path)
+    check_run_loadable(run, values, checkpoint)
+    problem_asked(run, values["problem"].value)
+    return run
 
 
 def run_and_checkpoint(folder: str) -> tuple[str, str]:

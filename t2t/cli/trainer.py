@@ -23,8 +23,9 @@ from t2t.errors import UserError
 from t2t.hparams.sections import TrainHParams
 from t2t.mixture import split_mixture
 from t2t.progress import write_line
-from t2t.runs.data import generate_all
+from t2t.runs.data import generate_all, nominal_specs, without_data
 from t2t.runs.names import Request, check_names, resolve
+from t2t.runs.preflight import check_training
 from t2t.runs.resuming import remembered, remembered_seed
 from t2t.runs.settings import Settings
 
@@ -111,15 +112,21 @@ def main(values: flags.FlagValues) -> int:
     asked = dataclasses.replace(request_of(values), train_steps=values["train_steps"].value)
     request = remembered(asked, reads_data=not values["generate_data"].value)
     check_names(request)
+    settings, is_dry = _settings(values, request), values["dry_run"].value
     _check_files(values, request)
-    if values["generate_data"].value:  # before TensorFlow starts, so that worker processes can be forked
+    if values["schedule"].value != "evaluate":
+        generates = values["generate_data"].value and not is_dry
+        check_training(request, settings, needs_data=not generates and not is_dry, generates=generates)
+    if values["generate_data"].value and not is_dry:  # before TensorFlow starts, so that worker processes can be forked
         generate_all(request, once_forked=lambda: _check_model(request))
     if values["schedule"].value == "evaluate":
         return _evaluate(values, request)
-    stopped_by = _train(values, request)
+    if is_dry:
+        return _dry_run(request, settings)
+    stopped_by = _train(request, settings)
     if stopped_by:
         return 128 + stopped_by
-    if not values["dry_run"].value and (values["decode_interactive"].value or values["decode_from_file"].value):
+    if values["decode_interactive"].value or values["decode_from_file"].value:
         return _decode(values, request)
     return 0
 
@@ -149,25 +156,32 @@ def _check_model(request: Request) -> None:
     resolve(request)
 
 
-def _train(values: flags.FlagValues, request: Request) -> int:
-    """Trains; returns the signal that ended it before its time, or 0."""
-    training = import_quietly("t2t.runs.training")
+def _settings(values: flags.FlagValues, request: Request) -> Settings:
     seed = values["random_seed"].value
     fields = {field: flag for flags_of in _SETTINGS_FLAGS.values() for flag, (field, _) in flags_of.items()}
-    settings = Settings(
+    return Settings(
         seed=remembered_seed(request.output_folder) if seed is None else seed,
         evaluates=values["schedule"].value == SCHEDULES[0],
         **{field: values[flag].value for field, flag in fields.items()},
     )
-    run = training.TrainingRun.of(request, settings)
-    describing = import_quietly("t2t.runs.describing")
-    for line in describing.describe(run):
+
+
+def _train(request: Request, settings: Settings) -> int:
+    """Trains; returns the signal that ended it before its time, or 0."""
+    run = import_quietly("t2t.runs.training").TrainingRun.of(request, settings)
+    for line in import_quietly("t2t.runs.describing").describe(run):
         write_line(line, sys.stderr)
-    if values["dry_run"].value:
-        write_line(f"memory: {describing.memory(run)}", sys.stderr)
-        write_line(f"training: about {describing.cost(run)}", sys.stderr)
-        return 0
     return run.fit()
+
+
+def _dry_run(request: Request, settings: Settings) -> int:
+    """Says what would run."""
+    if without_data(request):
+        nominal_specs(request)  # raises where it needs the data
+    lines = import_quietly("t2t.runs.dry_run").dry_run_lines(request, settings)
+    for line in lines:
+        write_line(line, sys.stderr)
+    return 0
 
 
 def _evaluate(values: flags.FlagValues, request: Request) -> int:

@@ -16,7 +16,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import t2t
-from t2t.atomic import LockedError, exclusive_lock, fsync_dir, lock_beside, os_errors_as_machine_errors
+from t2t.atomic import (
+    LockedError,
+    exclusive_lock,
+    fsync_dir,
+    lock_beside,
+    made_folder,
+    os_errors_as_machine_errors,
+)
 from t2t.constants import TRAIN
 from t2t.data.encoding import EncodingPool, Vocabularies
 from t2t.data.manifest import (
@@ -117,8 +124,6 @@ def generate(
     for place in (folder.parent, folder):
         if place.exists() and not place.is_dir():
             raise UserError(f"{place}: that is a file, and a folder goes there; move it or choose another --data_dir")
-    with os_errors_as_machine_errors(f"cannot write {folder.parent}"):
-        folder.parent.mkdir(parents=True, exist_ok=True)
     with _only_generator_of(folder):
         if (existing := _existing(folder, problem, seed, tmp_dir)) is not None:
             return existing
@@ -154,8 +159,13 @@ def generate(
 
 @contextlib.contextmanager
 def _only_generator_of(folder: Path) -> Iterator[None]:
-    """Keeps every other process from generating into a folder for the length of a `with` block."""
+    """Keeps every other process from generating into a folder for the length of a `with` block.
+
+    The folder above it is made, and removed again where nothing is generated.
+    """
     with contextlib.ExitStack() as stack:
+        with os_errors_as_machine_errors(f"cannot write {folder.parent}"):
+            stack.enter_context(made_folder(folder.parent))
         with os_errors_as_machine_errors(f"cannot lock {folder}"):
             try:
                 stack.enter_context(exclusive_lock(lock_beside(folder)))

@@ -12,8 +12,9 @@ import t2t
 from t2t.atomic import LockedError, new_folder, os_errors_as_machine_errors
 from t2t.errors import UserError
 from t2t.export.ctranslate2_model import CTranslate2Export
+from t2t.export.files import README, REPORT
 from t2t.export.formats import check_request
-from t2t.export.job import README, REPORT, Export, ExportJob, Trial
+from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.onnx_graphs import OnnxExport
 from t2t.export.parity import Parity
 from t2t.export.saved_model import SavedModelExport

@@ -11,9 +11,6 @@ from t2t.export.parity import Parity
 from t2t.inference import Translator
 from t2t.inference.rows import Row
 
-REPORT, README = "t2t_export.json", "README.md"
-"""What lies beside the files of an export."""
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportJob:

@@ -16,7 +16,7 @@ import numpy as np
 
 from t2t.constants import DEV, TEST, TRAIN
 from t2t.errors import UnknownNameError, UserError, did_you_mean
-from t2t.features import ProblemSpec
+from t2t.features import FeatureKind, ProblemSpec
 from t2t.hparams.field import complaint
 from t2t.paths import local_path
 from t2t.text.encoder import TextEncoder
@@ -177,6 +177,21 @@ class Problem(ABC):
     def declared_spec(self) -> ProblemSpec | None:
         """Returns the features without the sizes of their vocabularies, which needs no encoders; None if not known."""
         return None
+
+    def nominal_vocab_size(self, feature: str) -> int:
+        """Returns how many ids the vocabulary of a text feature is meant to have, before it is learnt; 0 if unknown."""
+        return 0
+
+    def nominal_spec(self) -> ProblemSpec | None:
+        """Returns the features with the nominal sizes of vocabularies, which needs no encoders; None if not known."""
+        declared = self.declared_spec()
+        features = dict(declared.features) if declared else {}
+        for name, feature in features.items():
+            if feature.kind in (FeatureKind.TOKENS, FeatureKind.LABEL) and not feature.vocab_size:
+                features[name] = dataclasses.replace(feature, vocab_size=self.nominal_vocab_size(name))
+                if not features[name].vocab_size:
+                    return None
+        return dataclasses.replace(declared, features=features) if declared else None
 
     def with_encoders(self, encoders: Mapping[str, TextEncoder]) -> "Problem":
         """Gives the problem its vocabularies and returns it."""

@@ -9,6 +9,8 @@ bits per dimension, but for the end of sequence. Sources and licences: those of 
 Intensities as the words of a sequence: van den Oord et al. 2016, "Pixel recurrent neural networks" (arXiv:1601.06759).
 """
 
+import copy
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from t2t.constants import INPUTS, TARGETS, TEST, TRAIN
+from t2t.features import ProblemSpec
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import DEV, Problem, ProblemOptions, Sample, Source
 from t2t.problems.cifar import ImageCifar10
@@ -58,6 +61,10 @@ class ClassToImage(TextProblem):
         words = dict.fromkeys(word for label in self.images.class_labels for word in label.split())
         known = {INPUTS: words, TARGETS: INTENSITIES}
         return {name: TokenEncoder(known[name]) for name in self.text_features}
+
+    def nominal_spec(self) -> ProblemSpec:
+        """The features as they will be: the vocabularies are what they are."""
+        return copy.copy(self).with_encoders(self.build_encoders(Source(Path(), random.Random()))).spec()
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the files of the images."""

@@ -44,12 +44,18 @@ class Parsing(TextProblem):
     options_class = ParsingOptions
     shared_vocabulary = False
     vocab_size = 16_384
+    nominal_labels = 128
+    """About as many labels as a treebank without function tags has, phrases opened and closed; see `nominal_spec`."""
     max_length = 512
     metrics = (
         "bracket_f1", "bracket_precision", "bracket_recall", "bracket_exact_match", "bracket_tagging_accuracy",
         "bracket_errors", "bracket_f1_gold_tags",
     )  # fmt: skip
     finishes = True
+
+    def nominal_vocab_size(self, feature: str) -> int:
+        """That of the pieces of words, or of the labels."""
+        return self.nominal_labels if feature == TARGETS else super().nominal_vocab_size(feature)
 
     def tree_files(self, split: str, tmp_dir: Path) -> Sequence[Path]:
         """Returns the files of a split, in order.

@@ -30,6 +30,7 @@ from t2t.problems.base import Problem, ProblemOptions, Sample, Source, file_opti
 from t2t.problems.labels import ClassTargets
 from t2t.problems.samples import check_samples, in_chunks, samples_of, text_fault
 from t2t.text import encoder_class
+from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import read_vocabulary
 from t2t.text.sample import SampleSize, spread_sample
@@ -83,16 +84,36 @@ class TextProblem(Problem):
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """Learns the vocabulary from a bounded, evenly spread sample of the training text, or reads the one given."""
-        if self.options.vocab_file:
-            return dict.fromkeys(self.text_features, read_vocabulary(self.options.vocab_file))
-        if self.vocabulary and self.vocab_kind == "token":
-            encoder = TokenEncoder(self.vocabulary)
-            return dict.fromkeys(self.text_features, encoder)
+        if (known := self._known_encoder()) is not None:
+            return dict.fromkeys(self.text_features, known)
         groups = [self.text_features] if self.shared_vocabulary else [(name,) for name in self.text_features]
         encoders: dict[str, TextEncoder] = {}
         for names in groups:
             encoders |= dict.fromkeys(names, self._learn(names, source.anew()))
         return encoders
+
+    def _known_encoder(self) -> TextEncoder | None:
+        """Returns the vocabulary of all text features where no training text is needed: given, bytes, known words."""
+        if self.options.vocab_file:
+            return read_vocabulary(self.options.vocab_file)
+        if self.vocab_kind == ByteEncoder.kind:
+            return ByteEncoder()
+        return TokenEncoder(self.vocabulary) if self.vocabulary and self.vocab_kind == "token" else None
+
+    def nominal_vocab_size(self, feature: str) -> int:
+        """The number of ids of a known vocabulary, or as many as are to be learnt."""
+        if feature not in self.text_features:
+            return 0
+        known = self._known_encoder()
+        return known.vocab_size if known else self.vocab_size
+
+    def nominal_spec(self) -> ProblemSpec | None:
+        """Token features with the nominal sizes of their vocabularies, shared where `spec` would have them so."""
+        spec = super().nominal_spec()
+        if spec is None or set(spec.features) != set(self.text_features):
+            return spec
+        shared = self.shared_vocabulary or self._known_encoder() is not None or len(self.text_features) == 1
+        return dataclasses.replace(spec, shared_vocabulary=shared)
 
     def _learn(self, names: tuple[str, ...], source: Source) -> TextEncoder:
         """Learns one vocabulary, and says from what and how long that took, reading apart."""

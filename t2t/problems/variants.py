@@ -61,7 +61,14 @@ class VariantProblem(Problem):
 
     def spec(self) -> ProblemSpec:
         """The base's features, renamed."""
-        spec = self.base.spec()
+        return self._renamed(self.base.spec())
+
+    def nominal_spec(self) -> ProblemSpec | None:
+        """The base's features with the nominal sizes of their vocabularies, renamed."""
+        spec = self.base.nominal_spec()
+        return None if spec is None else self._renamed(spec)
+
+    def _renamed(self, spec: ProblemSpec) -> ProblemSpec:
         features = {name: spec.features[column] for name, column in self._own.items()}
         shared = spec.shared_vocabulary or len(set(self._own.values())) == 1
         return ProblemSpec(name=self.name, features=features, shared_vocabulary=shared)

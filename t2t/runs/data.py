@@ -10,8 +10,10 @@ from t2t.data.manifest import MANIFEST_NAME, Manifest, load_encoders, read_manif
 from t2t.data.reader import SplitReader
 from t2t.data.settings import check_matches
 from t2t.errors import UserError
+from t2t.features import ProblemSpec
 from t2t.problems.base import Problem
-from t2t.runs.names import Request, parts_of, problem_named
+from t2t.run_dir import RunDir
+from t2t.runs.names import Request, parts_of, problem_named, problems_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,12 +106,70 @@ def open_data(
     return OpenData(problem, manifest, readers, *fingerprints)
 
 
+def without_data(request: Request) -> list[str]:
+    """Returns the names of the problems of a request whose data have not been generated."""
+    folders = {problem.name: data_folder(request.data_folder, problem) for problem in problems_of(request)}
+    return [name for name, folder in folders.items() if not (folder / MANIFEST_NAME).is_file()]
+
+
+def nominal_specs(request: Request) -> list[ProblemSpec]:
+    """Returns the features of each problem of a request with vocabularies of their nominal sizes.
+
+    Raises:
+        UserError: of a problem they are not known without its data.
+    """
+    specs = []
+    for problem in problems_of(request):
+        specs.append(problem.nominal_spec())
+        if specs[-1] is None:
+            raise UserError(
+                f"no data of {problem.stored.name} in {request.data_folder}, and its features are known from them "
+                f"alone; make them with t2t-datagen --problem={problem.stored.name} --data_dir={request.data_dir}"
+            )
+    return specs
+
+
 def open_all(request: Request, known: str = "", splits: Collection[str] | None = None) -> list[OpenData]:
     """Opens the data of each problem of a request, see `open_data`."""
     return [
         open_data(part, problem_named(part.problem, part.problem_options), known=known, splits=splits)
         for part in parts_of(request)
     ]
+
+
+def open_run_data(run: RunDir, data_dir: str, problem: str, split: str, verify: bool = True) -> OpenData:
+    """Opens a split of one of a run's problems, and makes sure that it was encoded with the run's vocabularies.
+
+    Args:
+        run: whose.
+        data_dir: where.
+        problem: which one of its problems.
+        split: the only one that is opened, where the data has it.
+        verify: see `open_data`.
+
+    Raises:
+        UserError: there is none, it is damaged, or its vocabularies are not the run's.
+    """
+    record = run.record.of(problem)
+    declared = problem_named(record.problem, record.problem_options)
+    request = Request(problem=record.problem, problem_options=record.problem_options, data_dir=data_dir)
+    data = open_data(request, declared, verify, known=record.data_fingerprint, splits=(split,))
+    for feature, vocabulary in record.vocabularies.items():
+        stored = data.manifest.vocabularies.get((declared.columns or {}).get(feature, feature))
+        if stored is None or stored.fingerprint != vocabulary.fingerprint:
+            found = f"{stored.kind}, fingerprint {stored.fingerprint[:12]}" if stored else "none"
+            raise UserError(
+                f"the data in {data_folder(request.data_folder, declared)} is of another vocabulary of {feature} than "
+                f"the run in {run.path}: the run has {vocabulary.kind}, fingerprint {vocabulary.fingerprint[:12]}, the "
+                f"data {found}; give the --data_dir that the run was trained from"
+            )
+    return data
+
+
+def check_split(data: OpenData, split: str) -> None:
+    """Raises UserError where the problem, or its data, has no such split."""
+    data.problem.check_split(split)
+    data.manifest.split(split)
 
 
 def _with_its_files(request: Request, problem: Problem, manifest: Manifest) -> Problem:

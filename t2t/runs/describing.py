@@ -1,5 +1,7 @@
 """What a training run will be, before it begins: a line each, how much memory it needs and what it costs."""
 
+import functools
+
 import numpy as np
 
 from t2t.constants import TRAIN
@@ -7,11 +9,14 @@ from t2t.data.columns import batch_dtype, item_shape, length_unit
 from t2t.data.lengths import BLOCK, lengths_of_all
 from t2t.data.pipeline import checked_columns, sequences_of
 from t2t.features import FeatureSpec
+from t2t.hparams.base import HParams
+from t2t.runs.names import Request, Resolved
 from t2t.runs.parts import Part
 from t2t.runs.training import TrainingRun
 from t2t.training.cost import update_cost
 from t2t.training.freezing import frozen_line
 from t2t.training.memory import MemoryEstimate, estimate
+from t2t.training.schedules import learning_rate
 
 
 def memory(run: TrainingRun) -> MemoryEstimate:
@@ -76,21 +81,47 @@ def _padded_tokens(run: TrainingRun, part: Part) -> int:
 def describe(run: TrainingRun) -> list[str]:
     """Returns what is about to run, a line each."""
     hparams, request = run.resolved.hparams, run.resolved.request
-    changed = hparams.difference(run.resolved.named_set)
     best = run.parts[0].best_metric if len(run.parts) == 1 else "the mean over the problems"
     lines = [
-        f"problem {request.problem}, model {request.model}, hparams set {request.hparams_set}",
-        "changed hparams: " + (", ".join(_change(k, *values) for k, values in changed.items()) or "none"),
+        names_line(request),
+        changes_line(run.resolved),
         f"data_dir {request.data_folder}, output_dir {request.output_folder}, random_seed {run.settings.seed}",
         *(_data_line(run, part) for part in run.parts),
-        f"parameters: {run.model.count_params():,}; {hparams.precision} on {_devices(run)}",
+        f"parameters: {run.model.count_params():,}; {hparams.precision} on {devices_of(run.strategy)}",
         *([frozen_line(run.model, hparams.frozen_weights)] if hparams.frozen_weights else []),
-        f"{run.plan.train_steps:,} updates, {hparams.learning_rate_schedule} schedule, learning rate "
-        f"{max(map(run.plan.rate, _landmarks(run))):.3g} at most; best checkpoint by {best}",
+        f"{updates_line(hparams)}; best checkpoint by {best}",
         *(_batch_line(run, part) for part in run.parts),
-    ]  # fmt: skip
+    ]
     return lines + [f"plug-in {p.name} ({p.kind}): {', '.join(p.registered) or 'registered nothing'}"
                     for p in run.resolved.plugins]  # fmt: skip
+
+
+def names_line(request: Request) -> str:
+    """Returns what runs, by name."""
+    return f"problem {request.problem}, model {request.model}, hparams set {request.hparams_set}"
+
+
+def changes_line(resolved: Resolved) -> str:
+    """Returns in what the hparams differ from the named set."""
+    changed = resolved.hparams.difference(resolved.named_set)
+    return "changed hparams: " + (", ".join(_change(name, *values) for name, values in changed.items()) or "none")
+
+
+def updates_line(hparams: HParams) -> str:
+    """Returns how many updates there are, and how large they become."""
+    last = max(hparams.train_steps, 1)
+    landmarks = {1, last, min(last, max(hparams.learning_rate_warmup_steps, 1))}
+    rate = functools.partial(learning_rate, hparams.schedule, hidden_size=hparams.hidden_size)
+    highest = max(rate(update, train_steps=hparams.train_steps) for update in landmarks)
+    return (
+        f"{hparams.train_steps:,} updates, {hparams.learning_rate_schedule} schedule, learning rate {highest:.3g} at "
+        f"most"
+    )
+
+
+def devices_of(strategy) -> str:
+    """Returns the devices of a `tf.distribute.Strategy`."""
+    return ", ".join(device.split("/device:")[-1] for device in strategy.extended.worker_devices)
 
 
 def _data_line(run: TrainingRun, part: Part) -> str:
@@ -118,13 +149,3 @@ def _of(part: Part) -> str:
 def _change(name: str, old, new) -> str:
     unit = " padded tokens per side" if name.endswith("batch_size") else ""
     return f"{name}={new}{unit} (was {old})"
-
-
-def _devices(run: TrainingRun) -> str:
-    return ", ".join(device.split("/device:")[-1] for device in run.strategy.extended.worker_devices)
-
-
-def _landmarks(run: TrainingRun) -> set[int]:
-    """Updates among which the learning rate is largest."""
-    last = max(run.plan.train_steps, 1)
-    return {1, last, min(last, max(run.resolved.hparams.learning_rate_warmup_steps, 1))}

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from t2t.constants import INPUTS, TARGETS, TRAIN
-from t2t.data.generate import data_folder
 from t2t.data.lengths import lengths_of
 from t2t.data.pipeline import EvalBatches
 from t2t.data.reader import SplitReader
@@ -20,9 +19,7 @@ from t2t.inference.rows import Row
 from t2t.metrics import Score, compute, is_text_metric
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
-from t2t.run_dir import RunDir
-from t2t.runs.data import OpenData, open_data
-from t2t.runs.names import Request, problem_named
+from t2t.runs.data import OpenData, check_split
 from t2t.training.evaluator import Evaluator
 
 log = logging.getLogger("t2t")
@@ -50,28 +47,6 @@ class DecodedSplit:
     """In the split's order; of each example as many as were asked for, best first."""
     scores: list[Score]
     """Of the best outputs, by the problem's metrics."""
-
-
-def open_run_data(run: RunDir, data_dir: str, problem: str, split: str) -> OpenData:
-    """Opens a split of one of a run's problems, and makes sure that it was encoded with the run's vocabularies.
-
-    Raises:
-        UserError: there is none, it is damaged, or its vocabularies are not the run's.
-    """
-    record = run.record.of(problem)
-    declared = problem_named(record.problem, record.problem_options)
-    request = Request(problem=record.problem, problem_options=record.problem_options, data_dir=data_dir)
-    data = open_data(request, declared, known=record.data_fingerprint, splits=(split,))
-    for feature, vocabulary in record.vocabularies.items():
-        stored = data.manifest.vocabularies.get((declared.columns or {}).get(feature, feature))
-        if stored is None or stored.fingerprint != vocabulary.fingerprint:
-            found = f"{stored.kind}, fingerprint {stored.fingerprint[:12]}" if stored else "none"
-            raise UserError(
-                f"the data in {data_folder(request.data_folder, declared)} is of another vocabulary of {feature} than "
-                f"the run in {run.path}: the run has {vocabulary.kind}, fingerprint {vocabulary.fingerprint[:12]}, the "
-                f"data {found}; give the --data_dir that the run was trained from"
-            )
-    return data
 
 
 def evaluate(
@@ -105,12 +80,6 @@ def build_evaluator(
     decode = functools.partial(decode_split, translator, reader, columns, limit)
     rehearsal = functools.partial(_rehearse_decode, translator, reader, columns, limit)
     return Evaluator(model, batches, decode, metrics, language, rehearsal)
-
-
-def check_split(data: OpenData, split: str) -> None:
-    """Raises UserError where the problem, or its data, has no such split."""
-    data.problem.check_split(split)
-    data.manifest.split(split)
 
 
 def decodes(model: SequenceModel) -> bool:

@@ -18,7 +18,8 @@ from t2t.inference import Translator
 from t2t.inference.batch_answer import most_answers
 from t2t.inference.rows import reads_ids
 from t2t.paths import local_path
-from t2t.runs.evaluation import arrays_of, open_run_data, texts_of
+from t2t.runs.data import open_run_data
+from t2t.runs.evaluation import arrays_of, texts_of
 from t2t.runs.loading import LoadedRun
 from t2t.text.lines import read_lines
 

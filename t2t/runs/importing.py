@@ -11,18 +11,17 @@ import numpy as np
 from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.tensor2tensor.names import network_name
 from t2t.checkpoints.tensor2tensor.weights import Converted, Layout, convert
-from t2t.errors import UnknownNameError, UserError
+from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.hparams.override import format_overrides
 from t2t.hparams.tensor2tensor import translate
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
-from t2t.problems.text_problems import TextProblem
 from t2t.registry import MODELS
 from t2t.run_dir import RunDir, RunRecord, lock_run
 from t2t.runs import architectures, vocabularies
 from t2t.runs import tensor2tensor_files as files
-from t2t.runs.names import hparams_named, problem_named
+from t2t.runs.names import hparams_named, text_problem_named
 from t2t.runs.recording import versions
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import describe_encoders, read_vocabulary
@@ -109,12 +108,7 @@ def _problem(request: ImportRequest, encoder: TextEncoder) -> Problem:
             f"--problem: not given, and {request.t2t_dir} has no flags.txt that names it; name the problem here "
             f"that the run was trained on"
         )
-    try:
-        problem = problem_named(name)
-    except UnknownNameError as error:
-        raise UserError(f"{error}; for an import, name a text problem of the same kind with --problem") from error
-    if not isinstance(problem.stored, TextProblem):
-        raise UserError(f"--problem={name}: it is no problem of text; name one, e.g. text2text_files")
+    problem = text_problem_named(name)
     problem.with_encoders(dict.fromkeys(problem.stored.text_features, encoder))
     return problem
 

@@ -8,18 +8,18 @@ import keras
 from t2t.checkpoints.checkpoint import Checkpoint
 from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import require_exact
-from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.hparams.sections import ModelHParams
 from t2t.inference import Translator
 from t2t.mixture import of_problem
 from t2t.models.base import SequenceModel
-from t2t.plugins import Plugin, load_plugins
+from t2t.plugins import load_plugins
 from t2t.problems.base import Problem
 from t2t.registry import HPARAMS, MODELS
 from t2t.run_dir import RECORD_FILE, RunDir, RunRecord
 from t2t.runs.architectures import check_same_architecture
-from t2t.runs.names import canonical, hparams_named, problem_named, split_variants
+from t2t.runs.asked_run import check_plugins, decode_differently, problem_asked
+from t2t.runs.names import hparams_named, problem_named
 from t2t.runs.parts import with_batch_size
 from t2t.runs.vocabularies import check_same_vocabularies
 from t2t.training.precision import FLOAT32, apply_precision
@@ -92,43 +92,11 @@ def load(
     return LoadedRun(run, loaded_problem, model.for_problem(name), hparams, read)
 
 
-def problem_asked(run: RunDir, name: str = "") -> str:
-    """Returns which problem of a run is meant, as the run names it.
-
-    Raises:
-        UserError: the run is not of it, or of several and none is named.
-    """
-    names = run.record.problems
-    listed = ", ".join(names)
-    if not name and len(names) == 1:
-        return names[0]
-    if not name:
-        raise UserError(f"the run in {run.path} is of several problems; name one with --problem: {listed}")
-    found = [one for one in names if canonical("problem", one) == canonical("problem", name)]
-    if not found:
-        raise UserError(f"--problem={name}: the run in {run.path} is of {listed}; name one of these")
-    return found[0]
-
-
 def _section(record: RunRecord, model_class: type[SequenceModel]) -> type[ModelHParams]:
     """Returns the model section that a run's set holds, which may have more than its model asks for."""
     wanted = model_class.hparams_class
     held = type(hparams_named(record.hparams_set).model) if record.hparams_set in HPARAMS else wanted
     return held if issubclass(held, wanted) else wanted
-
-
-def decode_differently(hparams: HParams, overrides: str) -> HParams:
-    """Returns hparams with overrides of the decode section.
-
-    Raises:
-        UserError: an override that is wrong, or of another section.
-    """
-    changed = hparams.override(overrides)
-    for section, values in hparams.to_dict().items():
-        others = [name for name in values if section != "decode" and getattr(changed, name) != getattr(hparams, name)]
-        if others:
-            raise UserError(f"hparam {others[0]} is no part of decoding; a trained run's can no longer be changed")
-    return changed.freeze()
 
 
 def stored_encoders(run: RunDir, problem: str) -> dict:
@@ -138,24 +106,3 @@ def stored_encoders(run: RunDir, problem: str) -> dict:
         encoders = of_problem(encoders, problem)
     columns = problem_named(problem, run.record.of(problem).problem_options).columns
     return encoders if columns is None else {columns[name]: encoder for name, encoder in encoders.items()}
-
-
-def check_plugins(run: RunDir, plugins: list[Plugin]) -> None:
-    """Demands the plug-ins that a run's problem or model came from; warns where their code has changed.
-
-    Raises:
-        UserError: one has not been loaded; a run directory never loads a stranger's code by itself.
-    """
-    loaded = {(plugin.kind, plugin.name): plugin for plugin in plugins}
-    problems = {f"problem:{split_variants(name)[0]}" for name in run.record.problems}
-    needed = problems | {f"model:{run.record.model}"}
-    for recorded in run.record.plugins:
-        found = loaded.get((recorded["kind"], recorded["name"]))
-        if found is not None:
-            if found.fingerprint != recorded["fingerprint"]:
-                log.warning("plug-in %s has changed since %s was trained with it", recorded["name"], run.path)
-        elif needed & set(recorded["registered"]):
-            how = "pass its folder as --t2t_usr_dir" if recorded["kind"] == "usr_dir" else "install it"
-            raise UserError(
-                f"{run.path} was trained with the plug-in {recorded['name']!r}, which has not been loaded; {how}"
-            )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
-from t2t.errors import UserError
+from t2t.errors import UnknownNameError, UserError
 from t2t.features import ProblemSpec
 from t2t.hparams.base import HParams
 from t2t.hparams.sections import MixtureHParams
@@ -14,6 +14,7 @@ from t2t.mixture import mixture_of, of_problem, split_mixture
 from t2t.paths import local_path
 from t2t.plugins import Plugin, load_plugins
 from t2t.problems.base import Problem
+from t2t.problems.text_problems import TextProblem
 from t2t.problems.variants import SUFFIXES, VariantProblem
 from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS, REGISTRIES
 
@@ -80,10 +81,7 @@ def resolve(request: Request) -> Resolved:
     plugins = load_plugins(request.usr_dir or None)
     request = without_aliases(request)
     check_names(request)
-    named_set = hparams_named(request.hparams_set)
-    hparams = named_set.override(request.overrides)
-    if request.train_steps is not None:
-        hparams = hparams.replace(train_steps=request.train_steps)
+    hparams, named_set = hparams_asked(request)
     model_class = MODELS.get(request.model)
     check_fit(request.model, model_class, request.hparams_set, hparams)
     check_kinds(model_class, request)
@@ -121,7 +119,7 @@ def check_names(request: Request) -> None:
         flags = ", ".join(f"--{flag}" for flag in missing)
         raise UserError(f"{flags}: not given; name one each; list what there is with --registry_help")
     problems_of(request)
-    hparams = hparams_named(request.hparams_set).override(request.overrides).freeze()
+    hparams = hparams_asked(request)[0].freeze()
     check_mixture(hparams, split_mixture(request.problem))
     if request.model not in MODELS:
         MODELS.get(request.model)  # raises, with the nearest names
@@ -200,6 +198,17 @@ def problem_named(name: str, options: Mapping[str, Any] | None = None) -> Proble
     return problem
 
 
+def text_problem_named(name: str) -> Problem:
+    """Returns the problem of text that an imported run is of; raises UserError where it is none."""
+    try:
+        problem = problem_named(name)
+    except UnknownNameError as error:
+        raise UserError(f"{error}; for an import, name a text problem of the same kind with --problem") from error
+    if not isinstance(problem.stored, TextProblem):
+        raise UserError(f"--problem={name}: it is no problem of text; name one, e.g. text2text_files")
+    return problem
+
+
 def split_variants(name: str) -> tuple[str, list[str]]:
     """Returns the name of the problem that a variant is of, and the suffixes, the last one first.
 
@@ -228,6 +237,15 @@ def hparams_named(name: str) -> HParams:
             f"hparams set {name!r} returned {type(hparams).__name__}; its function must end with `return hparams`"
         )
     return hparams.replace()
+
+
+def hparams_asked(request: Request) -> tuple[HParams, HParams]:
+    """Returns the set of a request with its changes, and the set as named; raises as `hparams_named` and `override`."""
+    named_set = hparams_named(request.hparams_set)
+    hparams = named_set.override(request.overrides)
+    if request.train_steps is not None:
+        hparams = hparams.replace(train_steps=request.train_steps)
+    return hparams, named_set
 
 
 def check_fit(model: str, model_class: type, hparams_set: str, hparams: HParams) -> None:

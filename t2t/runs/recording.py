@@ -13,17 +13,9 @@ from t2t.mixture import mixture_of, of_all
 from t2t.run_dir import RunRecord
 from t2t.runs.data import OpenData, fingerprint_of
 from t2t.runs.names import Resolved
+from t2t.runs.resuming import MAY_CHANGE_ON_RESUME
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import describe_encoders
-
-MAY_CHANGE_ON_RESUME = (
-    "train_steps", "best_metric", "early_stopping_steps", "decode_method", "beam_size", "alpha", "length_penalty",
-    "extra_length", "max_input_length", "decode_batch_size", "sampling_temperature", "sampling_top_k", "sampling_top_p",
-)  # fmt: skip
-"""Hparams that a resumed run may change: when it ends and how it is decoded.
-
-Of these, `train_steps` also shapes the rate of the schedules that fall to an end, `linear` and `cosine`.
-"""
 
 
 def may_change(begun: RunRecord, data: Sequence[OpenData]) -> tuple[str, ...]:
@@ -43,7 +35,11 @@ def encoders_of(data: Sequence[OpenData]) -> dict[str, TextEncoder]:
 
 def spec_of(data: Sequence[OpenData]) -> ProblemSpec:
     """Returns the features of the problems: what a model is built for."""
-    specs = [one.problem.spec() for one in data]
+    return joined_spec([one.problem.spec() for one in data])
+
+
+def joined_spec(specs: Sequence[ProblemSpec]) -> ProblemSpec:
+    """Returns the features of one problem, or of the mixture of several."""
     if len(specs) == 1:
         return specs[0]
     return ProblemSpec(name=mixture_of(spec.name for spec in specs), members=tuple(specs))

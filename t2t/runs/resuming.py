@@ -4,9 +4,19 @@ import dataclasses
 from pathlib import Path
 
 from t2t.checkpoints.store import CheckpointStore
+from t2t.errors import UserError
 from t2t.hparams.override import assigned_names, merge_overrides
 from t2t.run_dir import RunDir
-from t2t.runs.names import Request
+from t2t.runs.names import Request, hparams_asked
+
+MAY_CHANGE_ON_RESUME = (
+    "train_steps", "best_metric", "early_stopping_steps", "decode_method", "beam_size", "alpha", "length_penalty",
+    "extra_length", "max_input_length", "decode_batch_size", "sampling_temperature", "sampling_top_k", "sampling_top_p",
+)  # fmt: skip
+"""Hparams that a resumed run may change: when it ends and how it is decoded.
+
+Of these, `train_steps` also shapes the rate of the schedules that fall to an end, `linear` and `cosine`.
+"""
 
 
 def remembered(request: Request, reads_data: bool = True) -> Request:
@@ -44,3 +54,33 @@ def remembered_seed(folder: Path) -> int:
         return 0
     store = CheckpointStore(RunDir.open(folder).checkpoints_folder)
     return 0 if store.latest() is None else store.load(parts=()).state.get("seed", 0)
+
+
+def check_same_run(request: Request, seed: int) -> None:
+    """Demands that a run that has begun in the output directory is the one asked for, as far as its names tell.
+
+    Its data and the problem's options are compared when they are opened, see `RunDir.check_same`.
+
+    Raises:
+        UserError: it is another run, or was begun with another seed.
+    """
+    folder = request.output_folder
+    if not RunDir.exists(folder):
+        return
+    run = RunDir.open(folder)
+    store = CheckpointStore(run.checkpoints_folder)
+    if store.latest() is None:
+        return  # a run that has saved nothing gives way to another
+    asked = {name: getattr(request, name) for name in ("problem", "model", "hparams_set")}
+    asked["hparams"] = hparams_asked(request)[0].to_dict()
+    run.check_same(dataclasses.replace(run.record, **asked), MAY_CHANGE_ON_RESUME)
+    check_same_seed(store, remembered_seed(folder), seed)
+
+
+def check_same_seed(store: CheckpointStore, begun_with: int | None, seed: int) -> None:
+    """Raises UserError where a run was begun with another seed than it is asked to go on with."""
+    if begun_with != seed:
+        raise UserError(
+            f"--random_seed={seed}: the run in {store.folder.parent} was begun with {begun_with}; "
+            f"go on with that seed or use another --output_dir"
+        )

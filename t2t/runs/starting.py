@@ -10,7 +10,8 @@ from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.run_dir import RECORD_FILE, RunDir
 from t2t.runs.architectures import check_same_architecture
-from t2t.runs.warm_start import absolute, place_of
+from t2t.runs.resuming import check_same_seed
+from t2t.runs.warm_start_source import absolute, place_of
 from t2t.training.step import UpdateStep
 from t2t.training.weights import restore
 
@@ -30,12 +31,7 @@ def restore_latest(step: UpdateStep, store: CheckpointStore, seed: int, model: s
         UserError: the run was begun with another seed or model, or the checkpoint does not fit.
     """
     checkpoint = store.load()
-    begun_with = checkpoint.state.get("seed")
-    if begun_with != seed:
-        raise UserError(
-            f"--random_seed={seed}: the run in {store.folder.parent} was begun with {begun_with}; "
-            f"go on with that seed or use another --output_dir"
-        )
+    check_same_seed(store, checkpoint.state.get("seed"), seed)
     check_same_architecture(checkpoint, model, step.model.hparams, store.folder.parent / RECORD_FILE)
     restore(step, checkpoint.model, checkpoint.optimizer, checkpoint.ema, f"checkpoint {checkpoint.folder}")
     place = checkpoint.state.get("data")

@@ -10,13 +10,12 @@ import numpy as np
 
 from t2t.checkpoints.checkpoint import EMA, MODEL, OPTIMIZER, Checkpoint
 from t2t.checkpoints.rows import RowTransfer
-from t2t.checkpoints.store import LATEST, CheckpointStore
 from t2t.checkpoints.transfer import TransferReport, require_some
 from t2t.errors import UserError
-from t2t.paths import local_path
 from t2t.run_dir import RunDir
 from t2t.runs.settings import Settings
 from t2t.runs.vocabularies import check_same_vocabularies, compare
+from t2t.runs.warm_start_source import absolute, place_of
 from t2t.text.encoder import TextEncoder
 from t2t.text.files import describe_encoders
 from t2t.text.shared import shared_ids
@@ -169,15 +168,3 @@ def _slots_of(
             elif name in theirs and path in rows:
                 found[name] = slot, rows[path].carried(path, theirs[name], np.asarray(slot))
     return found, int(theirs[iterations])
-
-
-def place_of(source: str) -> tuple[CheckpointStore, str]:
-    """Returns the store in which the folder of a run or checkpoint is looked for, and as what."""
-    if RunDir.exists(source):
-        return CheckpointStore(RunDir.open(source).checkpoints_folder), LATEST
-    return CheckpointStore(Path(source)), source
-
-
-def absolute(path: str) -> str:
-    """Returns a path as records have it."""
-    return str(local_path(path).resolve())

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from t2t.decoding.result import exists
 from t2t.errors import UserError
-from t2t.export.job import REPORT
+from t2t.export.files import REPORT
 from t2t.export.served import TEXT
 from t2t.inference import Hypothesis
 from t2t.paths import local_path

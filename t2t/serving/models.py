@@ -3,13 +3,10 @@
 import dataclasses
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from t2t.errors import UserError
-from t2t.export.job import REPORT
 from t2t.file_decoding.job import NOTHING
 from t2t.inference import Hypothesis, Translator
-from t2t.paths import local_path
 from t2t.serving.batcher import Batcher
 
 NAME = re.compile(r"[A-Za-z0-9][\w.\-]*")
@@ -110,20 +107,3 @@ class ServedModel:
 
     def _is_blank(self, text: str) -> bool:
         return self.translator.has_inputs and not text.strip()
-
-
-def named_run(argument: str) -> tuple[str, str]:
-    """Returns the name and the folder of `RUN` or `NAME=RUN`; the name of a run is its folder's.
-
-    That of an export whose folder is the number of a version, as TensorFlow Serving has it, is the folder's above.
-    """
-    name, equals, folder = argument.partition("=")
-    if equals and not local_path(argument).exists():
-        return name, folder
-    path = local_path(argument).resolve()
-    return (path.parent if path.name.isdigit() and is_export(path) else path).name, argument
-
-
-def is_export(folder: Path | str) -> bool:
-    """Tells whether a folder is what `t2t-exporter` has made."""
-    return (local_path(folder) / REPORT).is_file()

@@ -27,3 +27,25 @@ def test_what_is_not_counted_is_said(tiny_run, tmp_path, capsys):
     assert trainer.main(["t2t-trainer", *flags, "--dry_run"]) == 0
     said = capsys.readouterr().err
     assert re.search(r" each; what the model does in loops, step by step, is not counted and comes on top$", said, re.M)
+
+
+def test_without_data_vocabularies_have_their_nominal_sizes(tmp_path, capsys):
+    """The base model of the paper: 37.8 million weights of layers and one table of 32,768 x 512."""
+    for more in ([], ["--generate_data"]):
+        flags = ["--problem=wmt_ende_tokens_32k", "--model=transformer", "--hparams_set=transformer_tiny", *more]
+        folders = [f"--data_dir={tmp_path}/data", f"--output_dir={tmp_path}/run"]
+        assert trainer.main(["t2t-trainer", *flags, *folders, "--hparams=num_hidden_layers=1", "--dry_run"]) == 0
+        said = capsys.readouterr().err.splitlines()
+        assert said[2] == (
+            f"data of wmt_ende_tokens_32k: vocabulary of 32,768, its nominal size; no data at "
+            f"{tmp_path}/data/wmt_ende_tokens_32k"
+        )
+        d, ff, vocabulary = 128, 512, 32_768
+        attention, norm, feed_forward = 4 * d * d, 2 * d, 2 * d * ff + ff + d
+        encoder, decoder = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
+        assert said[3] == f"parameters: {vocabulary * d + encoder + decoder:,}; float32 on CPU:0"
+        assert said[4].startswith("100,000 updates, noam schedule, learning rate 0.0014 at most")
+        assert "weights and optimizer; that of activations, and what training costs, depend on the lengths" in said[5]
+        assert f"t2t-datagen --problem=wmt_ende_tokens_32k --data_dir={tmp_path}/data" in said[5]
+        assert len(said) == 6
+        assert list(tmp_path.iterdir()) == []

@@ -201,6 +201,15 @@ def test_a_new_folder_that_fails_leaves_nothing(tmp_path, error):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_new_folder_that_fails_leaves_none_above_it(tmp_path):
+    with pytest.raises(ValueError, match="boom"), new_folder(tmp_path / "served/mine/1"):
+        raise ValueError("boom")
+    assert list(tmp_path.iterdir()) == []
+    with new_folder(tmp_path / "served/mine/1") as folder:
+        (folder / "file").touch()
+    assert (tmp_path / "served/mine/1/file").is_file()
+
+
 # === Several writers ===
 
 

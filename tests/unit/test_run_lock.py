@@ -31,6 +31,20 @@ def test_the_lock_is_free_after_an_error(tmp_path):
         pass
 
 
+def test_what_is_refused_leaves_no_empty_folders(tmp_path):
+    (tmp_path / "there").mkdir()
+    for place in ("new/deep/run", "there", "there/run"):
+        with pytest.raises(ValueError, match="boom"), lock_run(tmp_path / place):
+            raise ValueError("boom")
+    assert [path.name for path in tmp_path.rglob("*")] == ["there"]
+
+
+def test_what_has_begun_stays(tmp_path):
+    with lock_run(tmp_path / "new/run"):
+        (tmp_path / "new/run/kept").touch()
+    assert (tmp_path / "new/run/kept").is_file()
+
+
 def test_errors_while_training_are_not_the_locks(tmp_path):
     with pytest.raises(FileNotFoundError), lock_run(tmp_path):
         open(tmp_path / "missing").close()

@@ -1,0 +1,44 @@
+"""What can be wrong with a training run that shows before TensorFlow loads and anything is written."""
+
+from pathlib import Path
+
+from t2t.errors import UserError
+from t2t.run_dir import RunDir
+from t2t.runs.data import open_data, without_data
+from t2t.runs.names import Request, parts_of, problem_named
+from t2t.runs.resuming import check_same_run, remembered_data
+from t2t.runs.settings import Settings
+from t2t.runs.warm_start_source import place_of
+
+
+def check_training(request: Request, settings: Settings, *, needs_data: bool, generates: bool) -> None:
+    """Checks a run in its output directory, the data and what the run begins with.
+
+    Args:
+        request: whose names exist.
+        settings: of the run.
+        needs_data: whether the data must be there already.
+        generates: whether data that are not there yet will be generated.
+
+    Raises:
+        UserError: another run is there, there are no data or another's, no file to make them of, or no checkpoint to
+            begin with.
+    """
+    check_same_run(request, settings.seed)
+    known = remembered_data(request.output_folder)
+    for part in parts_of(request) if needs_data else []:
+        open_data(part, problem_named(part.problem, part.problem_options), verify=False, known=known)
+    if generates:
+        _check_files(request)
+    if settings.warm_start_from and not RunDir.exists(request.output_folder):
+        place_of(settings.warm_start_from)
+
+
+def _check_files(request: Request) -> None:
+    """Raises UserError where a file that data will be generated from is not there."""
+    missing = without_data(request)
+    for part in parts_of(request):
+        options = problem_named(part.problem, part.problem_options).options
+        for name in options.file_names() if part.problem in missing else ():
+            if (path := getattr(options, name)) and not Path(path).exists():
+                raise UserError(f"--{name}={path}: there is no such file; check the path")

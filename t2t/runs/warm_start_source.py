@@ -1,0 +1,28 @@
+"""Where the checkpoint lies that a new run begins with."""
+
+from t2t.checkpoints.store import LATEST, CheckpointStore
+from t2t.errors import UserError
+from t2t.paths import local_path
+from t2t.run_dir import RunDir
+from t2t.runs.asked_run import check_checkpoint
+
+
+def place_of(source: str) -> tuple[CheckpointStore, str]:
+    """Returns the store in which the folder of a run or checkpoint is looked for, and as what.
+
+    Raises:
+        UserError: there is no checkpoint.
+    """
+    store, which = CheckpointStore(local_path(source)), source
+    if RunDir.exists(source):
+        store, which = CheckpointStore(RunDir.open(source).checkpoints_folder), LATEST
+    try:
+        check_checkpoint(store, which)
+    except UserError as error:
+        raise UserError(f"--warm_start_from={source}: {error}") from error
+    return store, which
+
+
+def absolute(path: str) -> str:
+    """Returns a path as records have it."""
+    return str(local_path(path).resolve())

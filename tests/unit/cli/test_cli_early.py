@@ -1,0 +1,136 @@
+"""What can be known before TensorFlow loads is refused before it, and what is refused leaves nothing behind."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from t2t.checkpoints.store import CheckpointStore
+from t2t.cli import datagen
+from t2t.hparams.transformer import transformer_tiny
+from t2t.run_dir import RunDir, RunRecord
+from t2t.runs.names import problem_named
+from t2t.text.files import describe_encoders
+
+PROBLEM = "tiny_algo"
+NAMES = (f"--problem={PROBLEM}", "--model=transformer", "--hparams_set=transformer_tiny")
+
+RUNNER = """
+import contextlib, importlib, io, json, sys
+
+for command, arguments, said in json.load(sys.stdin):
+    module = importlib.import_module(f"t2t.cli.{command}")
+    with contextlib.redirect_stderr(io.StringIO()) as err:
+        status = module.main([f"t2t-{command}", *arguments])
+    lines = err.getvalue().splitlines()
+    is_refused = status == 2 and lines[-1].startswith(f"t2t-{command}: error: ") and said in lines[-1]
+    assert is_refused, (command, arguments, said, status, err.getvalue())
+    loaded = sorted({"tensorflow", "keras", "torch"} & set(sys.modules))
+    assert not loaded, (command, arguments, loaded)
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A run of tiny_algo with a checkpoint of nothing, and its data; made without TensorFlow."""
+    folder = tmp_path_factory.mktemp("early")
+    assert datagen.main(["t2t-datagen", f"--problem={PROBLEM}", f"--data_dir={folder}/data"]) == 0
+    problem = problem_named(PROBLEM)
+    encoders = problem.build_encoders(None)
+    record = RunRecord(
+        problem=PROBLEM, model="transformer", hparams_set="transformer_tiny", hparams=transformer_tiny().to_dict(),
+        spec=problem.with_encoders(encoders).spec(), vocabularies=describe_encoders(encoders),
+    )  # fmt: skip
+    run = RunDir.create(folder / "run", record, encoders)
+    CheckpointStore(run.checkpoints_folder).save(5, model={"a": np.zeros(1)}, state={"seed": 0, "data": {}})
+    (folder / "text").write_text("0 1\n")
+    return folder
+
+
+def refused(place):
+    """Yields command, arguments and what the error says."""
+    gone, run, data = f"{place}/gone", f"--output_dir={place}/run", f"--data_dir={place}/data"
+    new, no_data = f"--output_dir={place}/new/run", f"--data_dir={gone}"
+    train = ("trainer", [*NAMES, new, data])
+    yield "trainer", [*train[1], f"--decode_from_file={gone}"], f"{gone}: there is no such file"
+    yield "trainer", [*NAMES, new, no_data], f"no data of {PROBLEM} in {gone}; make it with t2t-datagen"
+    yield (
+        "trainer",
+        [*train[1], f"--warm_start_from={gone}"],
+        f"--warm_start_from={gone}: checkpoint {gone!r}: there",
+    )
+    yield "trainer", [*train[1], f"--log_step_count_steps={2**40}"], "setting log_every=1099511627776: it is at most"
+    yield "trainer", [*NAMES[1:], run, data, "--problem=algorithmic_sort_binary40"], "belongs to another run: problem:"
+    yield "trainer", [NAMES[0], NAMES[2], run, data, "--model=transformer_moe"], "the model reads TransformerMoeHParams"
+    yield "trainer", [*NAMES, run, data, "--hparams=num_heads=2"], "hparam num_heads: asked 2, found 4"
+    yield "trainer", [run, data, "--random_seed=7"], "--random_seed=7: the run in"
+    yield "trainer", [*NAMES, new, data, "--schedule=evaluate"], f"no run in {place}/new/run"
+    yield "trainer", [run, no_data, "--schedule=evaluate"], f"no data of {PROBLEM} in {gone}"
+    yield (
+        "trainer",
+        [
+            "--problem=text2text_files",
+            *NAMES[1:],
+            new,
+            no_data,
+            "--generate_data",
+            f"--train_target={gone}",
+            *(f"--{name}={place}/text" for name in ("train_source", "dev_source", "dev_target")),
+        ],
+        f"--train_target={gone}: there is no such file; check the path",
+    )
+    yield (
+        "trainer",
+        ["--problem=classify_files", "--model=transformer_encoder", "--hparams_set=transformer_encoder_tiny", new,
+         no_data, "--dry_run"],
+        f"no data of classify_files in {gone}, and its features are known from them alone",
+    )  # fmt: skip
+    for command in ("decoder", "eval", "exporter"):
+        to = [f"--export_dir={place}/exported/1"] if command == "exporter" else []
+        yield command, [f"--output_dir={gone}", *to], f"no run in {gone}"
+        yield command, [run, "--model=lstm_seq2seq", *to], "--model=lstm_seq2seq asked, transformer found"
+    for command in ("decoder", "eval"):
+        yield command, [run, "--checkpoint=best"], "checkpoint 'best': there is none"
+        yield command, [run, "--sampling_top_k=3"], "hparam sampling_top_k=3: nothing reads it while decode_method=beam"
+        yield command, [run, "--decode_beam_size=2", "--decode_method=greedy"], "hparam beam_size=2: nothing reads it"
+    for flag in ("decode_from_file", "score_file"):
+        yield "decoder", [run, f"--{flag}={gone}"], f"{gone}: there is no such file"
+    attention = [f"--attention_to_html={place}/page.html", f"--decode_from_file={gone}"]
+    yield "decoder", [run, *attention], f"{gone}: there is no such file"
+    yield "decoder", [run, "--attention_to_html=/no/folder/a.html"], "there is no folder /no/folder"
+    yield "decoder", [run, no_data, "--decode_split=dev"], f"no data of {PROBLEM} in {gone}"
+    yield "decoder", [run, data, "--decode_split=test"], f"split 'test': {PROBLEM} has train, dev"
+    yield "eval", [run, no_data], f"no data of {PROBLEM} in {gone}"
+    yield "eval", [run, data, "--split=test"], f"split 'test': {PROBLEM} has train, dev"
+    yield "eval", [run, f"--choice_file={gone}"], f"{gone}: there is no such file"
+    for command in ("server", "insight"):
+        yield command, [f"--output_dir={gone}"], f"no run in {gone}"
+        yield command, [run, f"--output_dir=b={gone}"], f"no run in {gone}"
+        yield command, [run, "--checkpoint=77"], "checkpoint '77': there is none"
+        yield command, [run, "--problem=algorithmic_sort_binary40"], f"is of {PROBLEM}; name one of these"
+    yield "insight", [f"--output_dir={gone}", "--plot=a.png"], f"no run in {gone}"
+    yield "insight", [run, "--plot=/no/folder/a.png"], "there is no folder /no/folder"
+    yield "bleu", [f"--translation={gone}", f"--reference={place}/text"], f"{gone}: there is no such file"
+    yield "bleu", [f"--translation={place}/text", f"--reference={gone}"], f"{gone}: there is no such file"
+    yield "evalb", [gone, f"{place}/text"], f"{gone}: there is no such file"
+    yield "vocab", [f"--vocab_file={gone}"], gone
+    yield "vocab", [f"--output_dir={gone}"], f"no run in {gone}"
+    yield "avg_all", [f"--output_dir={gone}"], f"no run in {gone}"
+    yield "avg_all", [run, "--checkpoints=77"], "77"
+    theirs = [f"--t2t_dir={place}", f"--vocab_file={gone}", new]
+    yield "importer", [f"--t2t_dir={gone}", *theirs[1:]], f"--t2t_dir={gone}: no such folder"
+    yield "importer", theirs, f"{gone}"
+    yield "datagen", ["--problem=translate_ende_multi30k", no_data, f"--tmp_dir={gone}"], "translate_ende_multi30k"
+
+
+def test_mistakes_are_refused_without_tensorflow_and_leave_nothing(place):
+    before = sorted(place.rglob("*"))
+    cases = json.dumps(list(refused(place)))
+    done = subprocess.run(
+        [sys.executable, "-c", RUNNER], input=cases, capture_output=True, text=True, check=False, env=os.environ
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(place.rglob("*")) == before
