@@ -182,7 +182,7 @@ def transformer_tiny() -> HParams:
 
 @register_hparams
 def transformer_quickstart() -> HParams:
-    """Learns translate_ende_numbers in a few minutes on two processor cores."""
+    """Learns translate_ende_numbers in minutes on two processor cores."""
     return transformer_tiny().replace(
         max_length=128,
         batch_size=3072,
