@@ -26,7 +26,7 @@ from t2t.progress import write_line
 from t2t.runs.data import generate_all, nominal_specs, without_data
 from t2t.runs.names import Request, check_names, resolve
 from t2t.runs.preflight import check_training
-from t2t.runs.resuming import remembered, remembered_seed
+from t2t.runs.resuming import check_same_run, remembered, remembered_seed
 from t2t.runs.settings import Settings
 
 SCHEDULES = ("continuous_train_and_eval", "train", "evaluate")
@@ -112,12 +112,14 @@ def main(values: flags.FlagValues) -> int:
     asked = dataclasses.replace(request_of(values), train_steps=values["train_steps"].value)
     request = remembered(asked, reads_data=not values["generate_data"].value)
     check_names(request)
-    settings, is_dry = _settings(values, request), values["dry_run"].value
     _check_files(values, request)
+    is_dry = values["dry_run"].value
+    generates = values["generate_data"].value and not is_dry
     if values["schedule"].value != "evaluate":
-        generates = values["generate_data"].value and not is_dry
+        check_same_run(request)
+        settings = _settings(values, request)
         check_training(request, settings, needs_data=not generates and not is_dry, generates=generates)
-    if values["generate_data"].value and not is_dry:  # before TensorFlow starts, so that worker processes can be forked
+    if generates:  # before TensorFlow starts, so that worker processes can be forked
         generate_all(request, once_forked=lambda: _check_model(request))
     if values["schedule"].value == "evaluate":
         return _evaluate(values, request)
@@ -157,10 +159,9 @@ def _check_model(request: Request) -> None:
 
 
 def _settings(values: flags.FlagValues, request: Request) -> Settings:
-    seed = values["random_seed"].value
     fields = {field: flag for flags_of in _SETTINGS_FLAGS.values() for flag, (field, _) in flags_of.items()}
     return Settings(
-        seed=remembered_seed(request.output_folder) if seed is None else seed,
+        seed=remembered_seed(request.output_folder, values["random_seed"].value),
         evaluates=values["schedule"].value == SCHEDULES[0],
         **{field: values[flag].value for field, flag in fields.items()},
     )

@@ -6,13 +6,13 @@ from t2t.errors import UserError
 from t2t.run_dir import RunDir
 from t2t.runs.data import open_data, without_data
 from t2t.runs.names import Request, parts_of, problem_named
-from t2t.runs.resuming import check_same_run, remembered_data
+from t2t.runs.resuming import remembered_data
 from t2t.runs.settings import Settings
 from t2t.runs.warm_start_source import place_of
 
 
 def check_training(request: Request, settings: Settings, *, needs_data: bool, generates: bool) -> None:
-    """Checks a run in its output directory, the data and what the run begins with.
+    """Checks the data of a run and what it begins with.
 
     Args:
         request: whose names exist.
@@ -21,10 +21,8 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
         generates: whether data that are not there yet will be generated.
 
     Raises:
-        UserError: another run is there, there are no data or another's, no file to make them of, or no checkpoint to
-            begin with.
+        UserError: there are no data or another's, no file to make them of, or no checkpoint to begin with.
     """
-    check_same_run(request, settings.seed)
     known = remembered_data(request.output_folder)
     for part in parts_of(request) if needs_data else []:
         open_data(part, problem_named(part.problem, part.problem_options), verify=False, known=known)

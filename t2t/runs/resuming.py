@@ -48,33 +48,40 @@ def remembered_data(folder: Path) -> str:
     return RunDir.open(folder).record.data_fingerprint if RunDir.exists(folder) else ""
 
 
-def remembered_seed(folder: Path) -> int:
-    """Returns the seed that the run in a folder was begun with; 0 where none has saved anything there."""
+def remembered_seed(folder: Path, asked: int | None = None) -> int:
+    """Returns the seed of the run in a folder, or the one asked for, else 0, where none has saved anything.
+
+    Raises:
+        UserError: the run was begun with another seed than is asked for.
+    """
     if not RunDir.exists(folder):
-        return 0
+        return asked or 0
     store = CheckpointStore(RunDir.open(folder).checkpoints_folder)
-    return 0 if store.latest() is None else store.load(parts=()).state.get("seed", 0)
+    if store.latest() is None:
+        return asked or 0
+    begun_with = store.load(parts=()).state.get("seed", 0)
+    if asked is not None:
+        check_same_seed(store, begun_with, asked)
+    return begun_with
 
 
-def check_same_run(request: Request, seed: int) -> None:
+def check_same_run(request: Request) -> None:
     """Demands that a run that has begun in the output directory is the one asked for, as far as its names tell.
 
     Its data and the problem's options are compared when they are opened, see `RunDir.check_same`.
 
     Raises:
-        UserError: it is another run, or was begun with another seed.
+        UserError: it is another run.
     """
     folder = request.output_folder
     if not RunDir.exists(folder):
         return
     run = RunDir.open(folder)
-    store = CheckpointStore(run.checkpoints_folder)
-    if store.latest() is None:
+    if not CheckpointStore(run.checkpoints_folder).steps():
         return  # a run that has saved nothing gives way to another
     asked = {name: getattr(request, name) for name in ("problem", "model", "hparams_set")}
     asked["hparams"] = hparams_asked(request)[0].to_dict()
     run.check_same(dataclasses.replace(run.record, **asked), MAY_CHANGE_ON_RESUME)
-    check_same_seed(store, remembered_seed(folder), seed)
 
 
 def check_same_seed(store: CheckpointStore, begun_with: int | None, seed: int) -> None:

@@ -89,7 +89,7 @@ def test_data_of_another_vocabulary_is_refused_by_name(tiny_run, tmp_path, capsy
          "is another: --problem=translate_ende_numbers asked, text2text_files found; "
          "--hparams_set=transformer_base asked, transformer_tiny found; leave these flags out"),
         (["--checkpoint=30"], "checkpoint '30': there is none"),
-        (["--decode_beam_size=0"], "flag --decode_beam_size=0: 0 is not a positive integer"),
+        (["--decode_beam_size=0"], "flag --decode_beam_size=0: 0 is not an integer in the range [1, 10000]"),
         (["--t2t_usr_dir=/nowhere"], "--t2t_usr_dir=/nowhere: no such folder"),
     ],
 )  # fmt: skip
