@@ -124,7 +124,7 @@ def nominal_specs(request: Request) -> list[ProblemSpec]:
         if specs[-1] is None:
             raise UserError(
                 f"no data of {problem.stored.name} in {request.data_folder}, and its features are known from them "
-                f"alone; make them with t2t-datagen --problem={problem.stored.name} --data_dir={request.data_dir}"
+                f"alone; make them with t2t-datagen --problem={problem.stored.name} --data_dir={request.data_folder}"
             )
     return specs
 

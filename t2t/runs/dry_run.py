@@ -52,7 +52,7 @@ def _nominal_lines(resolved: Resolved, settings: Settings, missing: Sequence[str
         updates_line(hparams),
         f"memory: about {weights / 2**20:,.0f} MiB on each replica for weights and optimizer; that of activations, and "
         f"what training costs, depend on the lengths of the data: make them with t2t-datagen "
-        f"--problem={request.problem} --data_dir={request.data_dir}",
+        f"--problem={request.problem} --data_dir={request.data_folder}",
     ]
 
 
