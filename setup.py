@@ -12,7 +12,10 @@ COMMANDS = (
 SERVE = ["starlette>=1.0,<2", "uvicorn>=0.40,<1", "prometheus_client>=0.22,<1", "matplotlib>=3.9,<4"]
 CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
 NOTEBOOK = ["nbclient>=0.10", "nbformat>=5.10", "ipykernel>=6.29"]
-TEST = ["pytest>=8", "pytest-timeout>=2.4", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5", "httpx2", *NOTEBOOK]
+TEST = [
+    "pytest>=8", "pytest-timeout>=2.4", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5", "mypy>=1.15", "httpx2",
+    *NOTEBOOK,
+]  # fmt: skip
 DOCS = ["sphinx>=9,<10", "myst-nb>=1.4", "furo>=2025.12"]
 AUDIO = ["soundfile>=0.13", "soxr>=0.5"]
 ALGEBRA = ["sympy>=1.13,<2"]
@@ -27,6 +30,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["t2t", "t2t.*"]),
+    package_dir={"": "."},  # an editable install is then a path, which type checkers follow, and no import hook
     package_data={"t2t": ["py.typed", "insight/static/*", "problems/number_phrases/*"]},
     install_requires=[
         "tensorflow>=2.21,<2.22",

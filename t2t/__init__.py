@@ -1,6 +1,78 @@
-"""t2t: sequence models by name, on TensorFlow 2 and Keras 3."""
+"""t2t: sequence models by name, on TensorFlow 2 and Keras 3.
+
+The functions are those of `t2t.api`. What code of one's own starts from, base classes and decorators, is imported when
+it is first used: `import t2t` loads neither TensorFlow nor Keras.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from t2t.api import export_model, generate_data, load, registered, train
 
+if TYPE_CHECKING:
+    from t2t.constants import DEV as DEV
+    from t2t.constants import TEST as TEST
+    from t2t.constants import TRAIN as TRAIN
+    from t2t.errors import ArgumentError as ArgumentError
+    from t2t.errors import MachineError as MachineError
+    from t2t.errors import T2TError as T2TError
+    from t2t.errors import UserError as UserError
+    from t2t.hparams.base import HParams as HParams
+    from t2t.hparams.field import UsedWhen as UsedWhen
+    from t2t.hparams.field import param as param
+    from t2t.hparams.sections import ModelHParams as ModelHParams
+    from t2t.inference import Translator as Translator
+    from t2t.metrics import Score as Score
+    from t2t.models.base import SequenceModel as SequenceModel
+    from t2t.problems.array_inputs import Audio2Class as Audio2Class
+    from t2t.problems.array_inputs import AudioInputs as AudioInputs
+    from t2t.problems.array_inputs import Image2Class as Image2Class
+    from t2t.problems.array_inputs import Image2Text as Image2Text
+    from t2t.problems.array_inputs import ImageInputs as ImageInputs
+    from t2t.problems.array_inputs import Speech2Text as Speech2Text
+    from t2t.problems.base import Problem as Problem
+    from t2t.problems.text_problems import Text2Class as Text2Class
+    from t2t.problems.text_problems import Text2Self as Text2Self
+    from t2t.problems.text_problems import Text2Text as Text2Text
+    from t2t.registry import register_hparams as register_hparams
+    from t2t.registry import register_metric as register_metric
+    from t2t.registry import register_modality as register_modality
+    from t2t.registry import register_model as register_model
+    from t2t.registry import register_problem as register_problem
+
 __version__ = "0.1.0"
-__all__ = ["export_model", "generate_data", "load", "registered", "train"]
+
+_MODULES = {
+    "t2t.constants": ("DEV", "TEST", "TRAIN"),
+    "t2t.errors": ("ArgumentError", "MachineError", "T2TError", "UserError"),
+    "t2t.hparams.base": ("HParams",),
+    "t2t.hparams.field": ("UsedWhen", "param"),
+    "t2t.hparams.sections": ("ModelHParams",),
+    "t2t.inference": ("Translator",),
+    "t2t.metrics": ("Score",),
+    "t2t.models.base": ("SequenceModel",),
+    "t2t.problems.array_inputs": (
+        "Audio2Class", "AudioInputs", "Image2Class", "Image2Text", "ImageInputs", "Speech2Text",
+    ),
+    "t2t.problems.base": ("Problem",),
+    "t2t.problems.text_problems": ("Text2Class", "Text2Self", "Text2Text"),
+    "t2t.registry": (
+        "register_hparams", "register_metric", "register_modality", "register_model", "register_problem",
+    ),
+}  # fmt: skip
+"""Module to the names that come from it; the block above says the same to type checkers."""
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = ["export_model", "generate_data", "load", "registered", "train", *_MODULE_OF]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 't2t' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF})

@@ -2,6 +2,7 @@
 
 One grammar: what was asked; what was found; what is allowed; what to do. A mistake of the user is one line and
 exit status 2, a fault of the machine one line and exit status 1; everything else is a bug and keeps its traceback.
+Messages name a setting as the commands do, `--data_dir`; the functions of `t2t.api` render it as their argument.
 """
 
 import contextlib
@@ -29,6 +30,14 @@ class MachineError(T2TError):
 
 class UnknownNameError(UserError, LookupError):
     """A name that is not registered, not a field, not a flag."""
+
+
+class ArgumentError(UserError, TypeError, ValueError):
+    """An argument of a Python function that has the wrong type or value; a TypeError and a ValueError, too."""
+
+
+class UnknownArgumentError(ArgumentError, UnknownNameError):
+    """An argument that a Python function does not have."""
 
 
 def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:

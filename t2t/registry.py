@@ -15,11 +15,12 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 
 T = TypeVar("T")
+D = TypeVar("D", bound=Callable)
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _WORD_START = re.compile(r"(.)([A-Z][a-z0-9]+)")
@@ -68,7 +69,13 @@ class Registry(Generic[T]):
         self._built_ins_read = False
         self._frozen = False
 
-    def register(self, name: str | Callable | type | None = None) -> Any:
+    @overload
+    def register(self, name: D) -> D: ...
+
+    @overload
+    def register(self, name: str | None = None) -> Callable[[D], D]: ...
+
+    def register(self, name: Any = None) -> Any:
         """Decorates a class or function: `@register`, `@register("name")` or `@register(name="name")`."""
         if callable(name):
             self._add(snake_case(name.__name__), name, _caller())

@@ -10,7 +10,7 @@ import nbformat
 from nbclient import NotebookClient
 
 WALK = Path(__file__).resolve().parent.parent / "docs/walk.ipynb"
-NOISE = re.compile(r"^(WARNING: All log messages before|[IWE]\d{4} |normalizer\.cc|INFO:tensorflow:).*\n?", re.M)
+NOISE = re.compile(r"^(normalizer\.cc|INFO:tensorflow:).*\n?", re.M)
 """What libraries say while they start."""
 
 

@@ -6,8 +6,8 @@ import keras
 
 from benchmarks.harness.child import read_job, versions
 from benchmarks.harness.decoding_child import time_decoding
-from t2t.cli.common import import_quietly
 from t2t.constants import EOS_ID
+from t2t.startup import import_quietly
 
 
 def main():

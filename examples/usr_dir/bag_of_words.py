@@ -8,11 +8,8 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
-from t2t.hparams.base import HParams
-from t2t.hparams.sections import ModelHParams
+from t2t import HParams, ModelHParams, SequenceModel, register_hparams, register_model
 from t2t.layers.positions import SinusoidalPositions
-from t2t.models.base import SequenceModel
-from t2t.registry import register_hparams, register_model
 
 
 @dataclass(kw_only=True)

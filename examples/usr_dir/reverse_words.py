@@ -6,9 +6,7 @@
 Made up by the generator below; no licence needed.
 """
 
-from t2t.constants import TRAIN
-from t2t.problems.text_problems import Text2Text
-from t2t.registry import register_problem
+from t2t import TRAIN, Text2Text, register_problem
 
 
 @register_problem  # the name is the class's in snake case: my_reverse_words

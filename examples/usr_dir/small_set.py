@@ -1,7 +1,7 @@
 """An hparams set in Tensor2Tensor's habit: start from a set, change it, return it."""
 
+from t2t import register_hparams
 from t2t.hparams.transformer import transformer_tiny
-from t2t.registry import register_hparams
 
 
 @register_hparams

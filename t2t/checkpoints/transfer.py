@@ -97,7 +97,7 @@ def require_some(weights: Mapping[str, Any], variables: Mapping[str, Shape], sou
     if not report.taken:
         raise UserError(
             f"{source}: none of its weights fits the model: {'; '.join(report.differences())}; "
-            f"choose a checkpoint of a model of this kind and size, or leave the flag out"
+            f"choose a checkpoint of a model of this kind and size, or leave it out"
         )
     return report
 

@@ -7,17 +7,12 @@ and `--flag_name` are the same. TensorFlow is imported after the flags have been
 import contextlib
 import errno
 import functools
-import glob
-import importlib
 import logging
 import math
 import os
-import re
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO
 
 from absl import flags
 
@@ -30,9 +25,6 @@ from t2t.progress import lines_above, write_line
 
 Main = Callable[..., int]
 Body = Callable[[flags.FlagValues], int]
-_STARTING = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl|To enable the following instructions|\s*$")
-"""Lines that TensorFlow writes before anyone can tell it not to."""
-
 _LARGEST = 2**63 - 1
 
 ALL = "*"
@@ -236,37 +228,3 @@ class _Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
         return text if record.levelno < logging.WARNING else f"{record.levelname.lower()}: {text}"
-
-
-def import_quietly(module: str):
-    """Imports a module that imports TensorFlow; see `quietly`."""
-    if module in sys.modules:
-        return sys.modules[module]
-    with quietly():
-        return importlib.import_module(module)
-
-
-@contextlib.contextmanager
-def quietly() -> Iterator[None]:
-    """Holds back what TensorFlow's libraries print while they start; anything else is shown afterwards."""
-    # Where there is no GPU, TensorFlow reports as an error that it found none.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if glob.glob("/dev/nvidia*") else "3")
-    sys.stderr.flush()
-    saved = os.dup(2)
-    with _scratch() as printed:
-        os.dup2(printed.fileno(), 2)
-        try:
-            yield
-        finally:
-            sys.stderr.flush()
-            os.dup2(saved, 2)
-            os.close(saved)
-            printed.seek(0)
-            kept = [line for line in printed.read().decode(errors="replace").split("\n") if not _STARTING.match(line)]
-            if kept:
-                print(*kept, sep="\n", file=sys.stderr)
-
-
-def _scratch() -> BinaryIO:
-    """Returns a file for a while: in memory where the system has that, so that no full disk keeps a command from it."""
-    return os.fdopen(os.memfd_create("printed"), "w+b") if hasattr(os, "memfd_create") else tempfile.TemporaryFile()

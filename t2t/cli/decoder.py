@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from t2t.cli.common import command, import_quietly
+from t2t.cli.common import command
 from t2t.cli.decoding import (
     check_files,
     decode_file,
@@ -21,6 +21,7 @@ from t2t.errors import UserError
 from t2t.file_decoding.output import check_output
 from t2t.runs.asked_run import problem_asked
 from t2t.runs.data import check_split, open_run_data
+from t2t.startup import import_quietly
 
 USAGE = """
 Decodes with a trained run; --output_dir is all it needs. Without a mode it translates what is typed.

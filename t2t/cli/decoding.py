@@ -10,7 +10,6 @@ from typing import Any
 
 from absl import flags
 
-from t2t.cli.common import import_quietly
 from t2t.cli.help import OUTPUT, flag_group
 from t2t.errors import UserError
 from t2t.file_decoding.formats import FORMATS, renderer
@@ -19,6 +18,7 @@ from t2t.file_decoding.source import STANDARD, WINDOW, LineSource
 from t2t.hparams.sections import DecodeHParams
 from t2t.run_dir import RunRecord
 from t2t.runs.data import open_run_data
+from t2t.startup import import_quietly
 from t2t.text.lines import clean_line
 
 PROMPT = "> "

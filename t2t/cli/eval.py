@@ -5,7 +5,7 @@ import logging
 from absl import flags
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli.common import command, import_quietly
+from t2t.cli.common import command
 from t2t.cli.decoding import refuse_present
 from t2t.cli.field_flags import define_field_flag
 from t2t.cli.flags import (
@@ -22,6 +22,7 @@ from t2t.runs.asked_run import check_checkpoint, problem_asked, problems_asked
 from t2t.runs.data import check_split, open_run_data
 from t2t.runs.names import Request
 from t2t.runs.settings import Settings
+from t2t.startup import import_quietly
 
 USAGE = """
 Evaluates a trained run: scores of what it writes by itself, with the signatures that make them comparable, and

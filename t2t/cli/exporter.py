@@ -6,13 +6,14 @@ from pathlib import Path
 from absl import flags
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli.common import command, import_quietly
+from t2t.cli.common import command
 from t2t.cli.flags import define_search_flags, define_trained_flags, open_asked_run, search_overrides
 from t2t.cli.help import flag_group
 from t2t.constants import DEFAULT_DATA_DIR
 from t2t.errors import UserError
 from t2t.export.formats import FLOAT32, FORMATS, INT8, PROMISES, check_request
 from t2t.paths import local_path
+from t2t.startup import import_quietly
 from t2t.text.lines import read_lines
 
 QUANTIZATIONS = tuple(PROMISES)

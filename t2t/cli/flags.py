@@ -5,7 +5,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t.cli.common import ALL, define_alias, quietly
+from t2t.cli.common import ALL, define_alias
 from t2t.cli.field_flags import define_field_flag
 from t2t.cli.help import DATA, DECODING, NAMES, RUN, flag_group
 from t2t.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
@@ -18,6 +18,7 @@ from t2t.run_dir import RunDir
 from t2t.runs.asked_run import check_loadable
 from t2t.runs.listing import registry_listing
 from t2t.runs.names import Request, canonical, without_aliases
+from t2t.startup import quietly
 
 _OPTION_FLAGS = {
     "vocab_kind": "Kind of vocabulary: sentencepiece, subword, byte, token or word_list; empty for the problem's own.",

@@ -2,13 +2,14 @@
 
 from absl import flags
 
-from t2t.cli.common import command, define_alias, import_quietly
+from t2t.cli.common import command, define_alias
 from t2t.cli.flags import define_plugin_flags, lists_registry
 from t2t.cli.help import flag_group
 from t2t.errors import UserError
 from t2t.paths import local_path
 from t2t.run_dir import RunDir
 from t2t.runs.names import text_problem_named
+from t2t.startup import import_quietly
 from t2t.text.files import read_vocabulary
 
 USAGE = """

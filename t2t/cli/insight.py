@@ -2,13 +2,14 @@
 
 from absl import flags
 
-from t2t.cli.common import command, import_quietly
+from t2t.cli.common import command
 from t2t.cli.flags import open_asked_run
 from t2t.cli.help import flag_group
 from t2t.cli.server import SERVICE, define_server_flags, import_serving, run_and_checkpoint, run_server, runs_named
 from t2t.errors import UserError
 from t2t.export.files import is_export
 from t2t.file_decoding.output import check_output
+from t2t.startup import import_quietly
 
 USAGE = """
 Shows what trained runs do, on a page of this machine for a browser: attention, beam, what else might have been written,

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from t2t.cli.common import command, import_quietly
+from t2t.cli.common import command
 from t2t.cli.flags import (
     check_run_loadable,
     define_more_search_flags,
@@ -17,6 +17,7 @@ from t2t.paths import local_path
 from t2t.run_dir import RunDir
 from t2t.runs.asked_run import problem_asked
 from t2t.serving.names import named_run
+from t2t.startup import import_quietly
 
 SERVICE = "Service"
 USAGE = """

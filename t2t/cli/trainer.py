@@ -5,7 +5,7 @@ import sys
 
 from absl import flags
 
-from t2t.cli.common import command, import_quietly
+from t2t.cli.common import command
 from t2t.cli.decoding import check_files, decode_file, decode_interactively
 from t2t.cli.eval import evaluate
 from t2t.cli.field_flags import define_field_flag
@@ -28,6 +28,7 @@ from t2t.runs.names import Request, check_names, resolve
 from t2t.runs.preflight import check_training
 from t2t.runs.resuming import check_same_run, remembered, remembered_seed
 from t2t.runs.settings import Settings
+from t2t.startup import import_quietly
 
 SCHEDULES = ("continuous_train_and_eval", "train", "evaluate")
 USAGE = """

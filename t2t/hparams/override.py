@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from t2t.errors import UnknownNameError, UserError, did_you_mean
+from t2t.errors import ArgumentError, UnknownNameError, UserError, did_you_mean
 
 _ASSIGNMENT = re.compile(
     r"\s*(?P<name>[A-Za-z][\w.]*)(?:\[\s*(?P<index>\d{1,9})\s*\])?\s*=\s*+"
@@ -54,11 +54,12 @@ def join_overrides(texts: Iterable[str]) -> str:
 
 
 def format_overrides(values: Mapping[str, Any]) -> str:
-    """Returns the text that assigns values to names; the inverse of `parse_overrides`."""
-    return ",".join(
-        f"{name}=[{','.join(map(str, value))}]" if isinstance(value, tuple) else f"{name}={value}"
-        for name, value in values.items()
-    )
+    """Returns the text that assigns values to names; the inverse of `parse_overrides`.
+
+    Raises:
+        ArgumentError: a name that is no text, or a value that the grammar cannot hold.
+    """
+    return ",".join(f"{name}={_formatted(name, value)}" for name, value in values.items())
 
 
 def assigned_names(text: str) -> set[str]:
@@ -93,6 +94,24 @@ def merge_overrides(earlier: str, later: str) -> str:
         }
         merged[name, index] = match[0]
     return join_overrides((*merged.values(), unread, later_unread))
+
+
+def _formatted(name: Any, value: Any) -> str:
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][\w.]*", name):
+        raise ArgumentError(f"hparams: {name!r} is not the name of an hparam; give name -> value")
+    if isinstance(value, list | tuple):
+        return f"[{','.join(_formatted_scalar(name, element) for element in value)}]"
+    return _formatted_scalar(name, value)
+
+
+def _formatted_scalar(name: str, value: Any) -> str:
+    value = value.item() if hasattr(value, "item") else value  # numpy's numbers
+    if isinstance(value, int | float) or (isinstance(value, str) and not re.search(r"[,\[\]]", value)):
+        return str(value)
+    raise ArgumentError(
+        f"hparam {name}={value!r}: it is of type {type(value).__name__}; give a number, a bool, text without ',' and "
+        f"brackets, or a list of these"
+    )
 
 
 def _assignments(text: str) -> tuple[list[re.Match], str]:

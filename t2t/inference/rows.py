@@ -46,7 +46,7 @@ def memory_errors(batch_BS: np.ndarray, hypotheses: int):
     half = max(1, rows * width * hypotheses // 2)
     cure = "make beam_size, extra_length or max_input_length smaller"
     if rows > 1:
-        cure = f"halve it with --decode_batch_size={half} (t2t-trainer: --hparams=decode_batch_size={half}), or {cure}"
+        cure = f"halve it with decode_batch_size={half}, or {cure}"
     return memory_errors_as_machine_errors(
         f"a batch of {rows} x {width} ids with {hypotheses} hypothes{'is' if hypotheses == 1 else 'es'} each", cure
     )

@@ -4,8 +4,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from t2t.decoding.search import SearchSettings
-from t2t.errors import UnknownNameError, UserError, did_you_mean
+from t2t.errors import ArgumentError, UnknownArgumentError, UserError, did_you_mean
 from t2t.hparams.field import coerce, complaint
 from t2t.hparams.sections import DecodeHParams
 
@@ -26,6 +28,9 @@ def search_settings(
         UserError: a change that is unknown or out of bounds, or more hypotheses than the search has.
     """
     hparams = dataclasses.replace(hparams, **_checked(changes))
+    for name, number in (("n_best", n_best), ("seed", seed)):
+        if not isinstance(number, int | np.integer) or isinstance(number, bool):
+            raise ArgumentError(f"{name}={number!r}: it is of type {type(number).__name__}; give a whole number")
     if at_once is not None:
         if not 1 <= n_best <= at_once:
             there_are = f"from 1 to {at_once}" if at_once > 1 else "1"
@@ -46,7 +51,7 @@ def search_settings(
     if n_best < 1 or n_best > settings.rows_per_sentence:
         raise UserError(
             f"n_best={n_best}: {settings.method} search of width {settings.rows_per_sentence} has from 1 to "
-            f"{settings.rows_per_sentence} hypotheses; ask for fewer or raise beam_size"
+            f"{settings.rows_per_sentence} hypotheses; ask for that many or raise beam_size"
         )
     return settings, hparams
 
@@ -61,7 +66,7 @@ def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:
     fields = {field.name: field for field in dataclasses.fields(DecodeHParams)}
     for name in changes:
         if name not in fields:
-            raise UnknownNameError(
+            raise UnknownArgumentError(
                 f"decode hparam {name!r} does not exist; {did_you_mean(name, fields)}there are {', '.join(fields)}"
             )
     checked = {name: coerce(fields[name], value) for name, value in changes.items()}

@@ -12,7 +12,7 @@ import t2t
 from t2t.constants import EOS_ID, INPUTS, TARGETS
 from t2t.decoding.result import SearchResult
 from t2t.decoding.search import SearchSettings
-from t2t.errors import UserError
+from t2t.errors import ArgumentError, UserError
 from t2t.features import FeatureKind
 from t2t.hparams.sections import DecodeHParams
 from t2t.inference.attention import Attention, attention_maps
@@ -34,6 +34,7 @@ from t2t.inference.rows import (
 )
 from t2t.inference.scoring import Scorer, check_lengths
 from t2t.inference.settings import search_settings
+from t2t.inference.texts import as_pairs, as_texts, check_rows
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.text.lines import without_surrogates
@@ -111,17 +112,18 @@ class Translator:
 
     def encode(self, texts: Iterable[str]) -> list[list[int]]:
         """Returns the ids of inputs (of beginnings of outputs, for a language model), without end of sequence."""
-        if isinstance(texts, str):
-            raise TypeError("a list of texts is wanted, not one text")
-        encoder = self.problem.encoders[INPUTS if self.has_inputs else TARGETS]
-        return encoder.encode_batch([without_surrogates(text) for text in texts])
+        texts = as_texts(texts)
+        if not self.reads_text:
+            kind = self.model.spec.inputs.kind
+            raise UserError(f"inputs of {self.problem.name} are {kind}, not text; give arrays of them to translate_ids")
+        return self.problem.encoders[INPUTS if self.has_inputs else TARGETS].encode_batch(texts)
 
     def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
         """Returns the ids of outputs, without end of sequence."""
         self._check_scores()
-        return self.problem.encoders[TARGETS].encode_batch([without_surrogates(text) for text in texts])
+        return self.problem.encoders[TARGETS].encode_batch(as_texts(texts))
 
-    def translate(self, texts: Sequence[str], n_best: int = 1, **changes) -> list[list[Hypothesis]]:
+    def translate(self, texts: Iterable[str], n_best: int = 1, **changes) -> list[list[Hypothesis]]:
         """Returns the `n_best` best outputs of each text, best first, in the order of the texts.
 
         Without inputs (a language model), each text is the beginning of an output that the model goes on writing. A
@@ -133,8 +135,10 @@ class Translator:
             changes: fields of the decode hparams to change, e.g. `beam_size=1`, and `seed` for sampling.
 
         Raises:
-            UserError: a change that is unknown or out of bounds, or more hypotheses than the search has.
+            ArgumentError: something else than a list of texts, or an unknown change.
+            UserError: a change that is out of bounds, or more hypotheses than the search has.
         """
+        texts = as_texts(texts)
         return self.translate_ids(self.encode(texts), n_best, sources=texts, **changes)
 
     def translate_ids(
@@ -159,7 +163,8 @@ class Translator:
             changes: see `translate`.
         """
         settings, hparams = self.settings(n_best, **changes)
-        if not sentences:
+        check_rows(sentences, "sentences")
+        if len(sentences) == 0:
             return []
         rows = cut_rows(self.model, sentences, hparams)
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
@@ -199,16 +204,18 @@ class Translator:
             else:
                 yield from Rounds(search, weights, most).run(batches, places)
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    def score(self, pairs: Iterable[tuple[str, str]]) -> list[float]:
         """Returns ln p(target | source), end of sequence included, of each (source, target) pair.
 
         Without inputs the sources are ignored. Sources are cut as in `translate`, targets are not.
 
         Raises:
+            ArgumentError: something else than pairs of texts.
             UserError: see `score_ids`.
         """
-        sources = self.encode([source for source, _ in pairs]) if self.has_inputs else [()] * len(pairs)
-        return self.score_ids(sources, self.encode_targets([target for _, target in pairs]))
+        sources, targets = as_pairs(pairs)
+        ids = self.encode(sources) if self.has_inputs else [()] * len(sources)
+        return self.score_ids(ids, self.encode_targets(targets))
 
     def score_ids(
         self,
@@ -229,6 +236,10 @@ class Translator:
                 classes.
         """
         self._check_scores()
+        check_rows(sources, "sources")
+        check_rows(targets, "targets")
+        if len(sources) != len(targets):
+            raise ArgumentError(f"{len(sources)} sources and {len(targets)} targets; give as many of both")
         return self._scorer(sources, targets, self.hparams, on_done)
 
     def attend(self, source: str, target: str | Sequence[int] | None = None, **changes) -> Attention:
@@ -264,14 +275,18 @@ class Translator:
         Raises:
             UserError: as `translate`, before anything is read.
         """
+        if isinstance(lines, str) or not isinstance(lines, Iterable):
+            raise ArgumentError(
+                f"lines={lines!r:.60}: it is of type {type(lines).__name__}; give texts to iterate over"
+            )
         self.settings(n_best, **changes)
         return self._stream(iter(lines), n_best, window, changes)
 
     def _check_scores(self) -> None:
         if self.model.spec.targets.kind == FeatureKind.LABEL:
             raise UserError(
-                f"scoring outputs of {self.problem.name}: they are classes; ask for the probabilities of the likeliest "
-                f"with --n_best and --output_format=tsv"
+                f"scoring outputs of {self.problem.name}: they are classes; decode with n_best instead, which "
+                f"gives the probabilities of the likeliest (t2t-decoder: with --output_format=tsv)"
             )
 
     def _stream(self, lines: Iterator[str], n_best: int, window: int, changes: dict) -> Iterator[list[Hypothesis]]:

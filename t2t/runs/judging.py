@@ -6,7 +6,7 @@ token, the one that all of them have and whose unit they share.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from t2t.checkpoints.store import CheckpointStore
@@ -57,6 +57,11 @@ class Judge:
         """Evaluates what needs most memory of each problem, for no figure."""
         for evaluator in self._evaluators:
             evaluator.rehearse()
+
+    def loss(self, figures: Mapping[str, float]) -> float:
+        """Returns the teacher-forced loss among the figures; of several problems, the mean."""
+        names = [f"{part.name}/{LABEL}loss" if part.name else f"{LABEL}loss" for part in self._parts]
+        return sum(figures[name] for name in names) / len(names)
 
     def bests(self, run: RunDir, store: CheckpointStore) -> list[BestOf]:
         """Returns what picks the best checkpoint of the run, and then of each of several problems."""

@@ -159,6 +159,12 @@ def parts_of(request: Request) -> list[Request]:
     ]
 
 
+def option_names(problem: str) -> list[str]:
+    """Returns the names of the options of a problem, or of all of several."""
+    names = [field.name for one in split_mixture(problem) for field in dataclasses.fields(problem_named(one).options)]
+    return list(dict.fromkeys(names))
+
+
 def problems_of(request: Request) -> list[Problem]:
     """Returns the problems of a request, without encoders; raises as `parts_of` and `problem_named`."""
     return [problem_named(part.problem, part.problem_options) for part in parts_of(request)]

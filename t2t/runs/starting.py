@@ -56,7 +56,7 @@ def check_same_start(run: RunDir, asked: str) -> None:
         what = f"from {begun['from']} (update {begun['step']})" if begun else "without one"
         raise UserError(
             f"--warm_start_from={asked}: the run in {run.path} began {what}; "
-            f"leave the flag out to go on with it, or use another --output_dir"
+            f"leave it out to go on with it, or use another --output_dir"
         )
     log.info(
         "--warm_start_from=%s: the run in %s has begun with its update %d already; the flag is ignored",

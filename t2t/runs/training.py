@@ -25,6 +25,7 @@ from t2t.runs.settings import Settings
 from t2t.runs.starting import check_same_start, restore_latest, warn_of_another_end
 from t2t.runs.warm_start import warm_start
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
+from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
 from t2t.training.callbacks.progress import ShowProgress
@@ -107,7 +108,7 @@ class TrainingRun:
         """Trains, resuming where the output directory holds a run of the same.
 
         Args:
-            callbacks: of one's own, called after those that log, save and evaluate.
+            callbacks: of the caller, called after those that log, save and evaluate; see `checked_callbacks`.
 
         Returns:
             the signal that ended training before its time, or 0.
@@ -142,7 +143,7 @@ class TrainingRun:
             stack.callback(signals.release)
             signals.take_over()
             with _naming_the_last_checkpoint(store):
-                trainer.fit([*self._callbacks(trainer, run, store, signals, judge), *callbacks])
+                trainer.fit([*self._callbacks(trainer, run, store, signals, judge, callbacks), *callbacks])
             store.prune(self.settings.keep_checkpoint_max)  # the last evaluation may have found another best
             if signals.received:
                 name = signal.Signals(signals.received).name
@@ -197,8 +198,15 @@ class TrainingRun:
         return record_of(self.resolved, self.data, self.warm_start)
 
     def _callbacks(
-        self, trainer: Trainer, run: RunDir, store: CheckpointStore, signals: StopOnSignal, judge: Judge | None
-    ) -> list:
+        self,
+        trainer: Trainer,
+        run: RunDir,
+        store: CheckpointStore,
+        signals: StopOnSignal,
+        judge: Judge | None,
+        own: Sequence[keras.callbacks.Callback],
+    ) -> list[keras.callbacks.Callback]:
+        """Returns the callbacks of every run; those of the caller, `own`, follow them."""
         settings = self.settings
         progress = ShowProgress(trainer)
         metrics = LogMetrics(run.append_metrics, run.path / "events")
@@ -208,12 +216,13 @@ class TrainingRun:
             **architectures.to_state(run.record.model, self.model.hparams),
         }
         saving = SaveCheckpoints(trainer, store, settings.eval_every, settings.keep_checkpoint_max, state)
+        hooks = CallEpochHooks(trainer, own, settings.eval_every)
         callbacks = [metrics, progress, saving]
         if judge is not None:
             callbacks.append(
                 Evaluate(
                     trainer,
-                    judge,
+                    hooks.tests(judge, judge.loss),
                     judge.bests(run, store),
                     every=settings.eval_every,
                     patience=self.resolved.hparams.early_stopping_steps,
@@ -221,7 +230,7 @@ class TrainingRun:
                     interruptible=signals.interruptible,
                 )
             )
-        return [*callbacks, signals]
+        return [*callbacks, hooks, signals]
 
 
 @contextlib.contextmanager

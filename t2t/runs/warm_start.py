@@ -158,7 +158,7 @@ def _slots_of(
         kinds = sorted({name.partition("/")[0] for name in theirs if "/" in name})
         raise UserError(
             f"{asked} --warm_start_optimizer: checkpoint {checkpoint.name} has the state of {' '.join(kinds) or 'no'} "
-            f"optimizer, the run's is {step.optimizer.name}; leave the flag out to begin with empty slots"
+            f"optimizer, the run's is {step.optimizer.name}; leave it out to begin with empty slots"
         )
     found: dict[str, tuple[Any, np.ndarray]] = {}
     for path, slots in own.items():

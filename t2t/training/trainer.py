@@ -15,6 +15,7 @@ import numpy as np
 
 from t2t.constants import TARGETS
 from t2t.errors import UserError, memory_errors_as_machine_errors, shapes_of
+from t2t.training.callbacks.checks import checked_callbacks
 from t2t.training.loss_scale import MINIMUM_SCALE
 from t2t.training.step import UpdateStats, UpdateStep
 
@@ -72,12 +73,17 @@ class Trainer:
     def fit(self, callbacks: list[keras.callbacks.Callback]) -> int:
         """Trains to the plan's last update, or until a callback sets `model.stop_training`; returns updates done.
 
+        Args:
+            callbacks: called in this order. The hooks of epochs and tests are called by `CallEpochHooks`, where it is
+                among them.
+
         Raises:
+            ArgumentError: a callback of Keras that cannot work here.
             DivergedError: an update had a loss or gradient that is not finite, or no target tokens.
             MachineError: the device ran out of memory.
         """
         model = self.step.model
-        told = keras.callbacks.CallbackList(callbacks, model=model, steps=self.plan.train_steps)
+        told = keras.callbacks.CallbackList(checked_callbacks(callbacks), model=model, steps=self.plan.train_steps)
         model.stop_training = False
         told.on_train_begin()
         self._since = time.monotonic()

@@ -1,6 +1,6 @@
 """What warm processes have imported when they are forked: all that the commands import, and nothing done with it."""
 
-from t2t.cli.common import import_quietly
+from t2t.startup import import_quietly
 
 for module in (
     "t2t.cli.decoder", "t2t.cli.trainer", "t2t.file_decoding.job", "t2t.inference.parallel", "t2t.runs.describing",

@@ -229,7 +229,7 @@ def test_checkpoints_by_name_and_path(decode, tiny_run, numbers, tmp_path, capsy
         (["--checkpoint=30"], "checkpoint '30': there is none"),
         (
             ["--n_best=3"],
-            "n_best=3: beam search of width 2 has from 1 to 2 hypotheses; ask for fewer or raise beam_size",
+            "n_best=3: beam search of width 2 has from 1 to 2 hypotheses; ask for that many or raise beam_size",
         ),
         (["--problem=other"], "is another: --problem=other asked, text2text_files found; leave these flags out"),
         (["--decode_method=bean"], "flag --decode_method=bean: value should be one of <beam|greedy|sample>"),

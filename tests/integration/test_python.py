@@ -1,10 +1,13 @@
 """`import t2t`: the commands as functions, the page on them, and the notebook."""
 
+import os
 import re
 import subprocess
 import sys
 
+import keras
 import nbformat
+import numpy as np
 import pytest
 
 import t2t
@@ -16,7 +19,7 @@ from tests.readme import ROOT, block, execute
 
 
 def test_importing_and_listing_load_neither_tensorflow_nor_keras():
-    code = "import sys, t2t; t2t.registered('model'); print({'tensorflow', 'keras', 'numpy'} & set(sys.modules))"
+    code = "import sys, t2t; t2t.registered('model'); print({'tensorflow', 'keras'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "set()\n"
 
@@ -46,7 +49,7 @@ def test_each_step_is_a_function(tmp_path):
     assert t2t.train(output_dir=run, data_dir=tmp_path / "data", worker_cpu=1) == run
     found = t2t.export_model(run, tmp_path / "fast", "ctranslate2", data_dir=tmp_path / "data", parity_lines=5)
     assert found["greedy search"].identical == 5
-    with pytest.raises(UserError, match="--format=pickle: there is no such format; ask for one of saved_model, "):
+    with pytest.raises(UserError, match=r"^format=pickle: there is no such format; ask for one of saved_model, "):
         t2t.export_model(run, tmp_path / "other", "pickle", data_dir=tmp_path / "data")
 
 
@@ -56,8 +59,13 @@ def test_training_that_a_signal_ends_is_an_interrupt(tmp_path, monkeypatch):
             return 2
 
     monkeypatch.setattr(training.TrainingRun, "of", lambda request, settings: Stopped())
-    with pytest.raises(KeyboardInterrupt, match="was stopped; the same call goes on with it"):
-        t2t.train("algorithmic_copy", "transformer", "transformer_tiny", tmp_path)
+    with pytest.raises(KeyboardInterrupt, match="was stopped; the same call resumes it"):
+        t2t.train("translate_ende_numbers", "transformer", "transformer_tiny", tmp_path)
+
+
+def test_mistakes_are_what_the_page_says(tmp_path):
+    done = execute("python", block("mistakes", page=ROOT / "docs/python.md"), tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
@@ -65,7 +73,7 @@ def test_the_program_of_the_page_runs(tmp_path):
     """With four updates for each training."""
     (tmp_path / "examples").symlink_to(ROOT / "examples", target_is_directory=True)
     page = block("program", page=ROOT / "docs/python.md")
-    short = re.sub(r"(train_steps|log_every)=\d+", r"\1=4", page)
+    short = re.sub(r"(train_steps|log_every|eval_every)=\d+", r"\1=4", page)
     done = execute("python", short, tmp_path)
     assert done.returncode == 0, done.stderr
     sizes, losses, *_, shape, parity = done.stdout.splitlines()
@@ -90,3 +98,65 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
 def kinds(cell):
     """What a cell shows: kinds of results and pictures; what is told on the way may be cut otherwise."""
     return [sorted(output.data) for output in cell.outputs if "data" in output]
+
+
+def test_names_of_installed_plug_ins_are_listed(tmp_path):
+    """As the page on problems has it: an entry point, and no other word."""
+    (tmp_path / "their_set.py").write_text(
+        "import t2t\n\n\n@t2t.register_hparams\ndef their_tiny():\n"
+        '    """A set of theirs."""\n    return t2t.HParams(t2t.ModelHParams())\n'
+    )
+    info = tmp_path / "theirs-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[t2t.plugins]\ntheirs = their_set\n")
+    code = "import sys, t2t; print(t2t.registered('hparams', 'their'), {'tensorflow', 'keras'} & set(sys.modules))"
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "{'their_tiny': 'A set of theirs.'} set()\n"
+
+
+def test_names_of_a_folder_are_listed():
+    code = "import t2t; print([*t2t.registered('problem', 'my_', usr_dir='examples/usr_dir')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "['my_reverse_words']\n"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't:DeprecationWarning")  # Keras saving weights
+def test_callbacks_of_keras_work_and_change_no_weight(tmp_path):
+    """Four updates with an evaluation after every second one, stopped in the middle by a callback and resumed."""
+    options = dict(flag.removeprefix("--").split("=") for flag in write_digits(tmp_path))
+    problem, data_dir = options.pop("problem"), tmp_path / "data"
+    t2t.generate_data(problem, data_dir, **options)
+
+    def train(folder, **given):
+        names = (problem, "transformer", "transformer_tiny", tmp_path / folder)
+        shared = {"hparams": TINY, "problem_options": options, "worker_cpu": 1, "eval_every": 2, "eval_steps": 1}
+        return t2t.train(*names, data_dir=data_dir, train_steps=4, log_every=1, **shared, **given)
+
+    weights = str(tmp_path / "{epoch}.weights.h5")
+    stopping = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: stop(epoch))
+    callbacks = [
+        stopping,
+        keras.callbacks.CSVLogger(tmp_path / "log.csv", append=True),
+        keras.callbacks.ModelCheckpoint(weights, save_weights_only=True),
+    ]
+
+    def stop(epoch):
+        stopping.model.stop_training = epoch == 0
+
+    run = train("stopped", callbacks=callbacks)
+    assert t2t.load(run, 2).translate(["1 2"])
+    with pytest.raises(UserError, match="there is none"):
+        t2t.load(run, 4)
+    assert train("stopped", callbacks=callbacks[1:]) == run
+    rows = (tmp_path / "log.csv").read_text().splitlines()
+    assert [row.split(",")[0] for row in rows] == ["epoch", "0", "1"]
+    assert "val_loss" in rows[0].split(",")
+    assert sorted(path.name for path in tmp_path.glob("*.weights.h5")) == ["1.weights.h5", "2.weights.h5"]
+    found, expected = (t2t.load(folder).model.get_weights() for folder in (run, train("whole")))
+    assert all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
+    model = t2t.load(run, 2).model
+    model.load_weights(tmp_path / "2.weights.h5")
+    assert all(np.array_equal(one, other) for one, other in zip(model.get_weights(), expected, strict=True))

@@ -1,5 +1,6 @@
 """What happens every n updates, each a `keras.callbacks.Callback`.
 
 The trainer calls `on_train_begin`, `on_train_batch_begin(update)`, `on_train_batch_end(update, logs)` and
-`on_train_end(logs)`, where `update` is the number of updates done; logs are given at log steps and are None between.
+`on_train_end(logs)`, where `update` is the number of updates done; logs are given at log steps and are empty between.
+`CallEpochHooks` calls the hooks of epochs and tests of the caller's callbacks.
 """

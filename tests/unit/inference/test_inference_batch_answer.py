@@ -161,7 +161,7 @@ def test_there_are_no_more_classes_than_there_are(mood):
 
 
 def test_classes_are_not_scored_as_texts_are(mood):
-    message = "scoring outputs of mood: they are classes; ask for the probabilities of the likeliest with --n_best"
+    message = "scoring outputs of mood: they are classes; decode with n_best instead"
     with pytest.raises(UserError, match=message):
         mood.score([("a b", "good")])
     with pytest.raises(UserError, match=message):

@@ -3,12 +3,14 @@
 Legend: S source length, T target length, V vocabulary.
 """
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from t2t.constants import EOS_ID, INPUTS, TARGETS
-from t2t.errors import MachineError, UnknownNameError, UserError
+from t2t.errors import ArgumentError, MachineError, UnknownNameError, UserError
 from t2t.hparams.sections import DecodeHParams
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference import Translator, longest_taken
@@ -177,8 +179,7 @@ def test_running_out_of_memory_says_of_what_and_what_to_do(error, monkeypatch):
         translator.translate(["a b c", "d"])
     assert str(raised.value) == (
         "a batch of 2 x 4 ids with 3 hypotheses each does not fit into the device's memory; halve it with "
-        "--decode_batch_size=12 (t2t-trainer: --hparams=decode_batch_size=12), or make beam_size, extra_length or "
-        "max_input_length smaller"
+        "decode_batch_size=12, or make beam_size, extra_length or max_input_length smaller"
     )
     with pytest.raises(MachineError) as raised:
         translator.score([("a", "b c")])
@@ -322,7 +323,7 @@ def test_a_stream_reads_one_window_at_a_time(translator):
         ({"decode_method": "bean"}, "use one of beam, greedy, sample"),
         (
             {"n_best": 4},
-            "n_best=4: beam search of width 3 has from 1 to 3 hypotheses; ask for fewer or raise beam_size",
+            "n_best=4: beam search of width 3 has from 1 to 3 hypotheses; ask for that many or raise beam_size",
         ),
         ({"n_best": 2, "decode_method": "greedy"}, "n_best=2: greedy search of width 1 has from 1 to 1"),
         ({"n_best": 0}, "n_best=0"),
@@ -340,11 +341,6 @@ def test_settings_that_make_no_sense_are_refused_before_anything_is_read(transla
 def test_an_unknown_setting_is_an_unknown_name(translator):
     with pytest.raises(UnknownNameError):
         translator.translate(TEXTS, beams=3)
-
-
-def test_one_text_is_no_list_of_letters(translator):
-    with pytest.raises(TypeError, match="a list of texts is wanted, not one text"):
-        translator.translate("a b c")
 
 
 def test_the_fingerprint_is_that_of_weights_and_words(translator):
@@ -368,3 +364,39 @@ def test_rehearsal_decodes_as_many_of_the_longest_batches_as_run_at_a_time(monke
     assert rehearsed == every[:2]
     assert len(every) > 2
     assert every[0][1] == max(width for _, width in every)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: t.translate("a b c"), "texts='a b c': it is one text; give a list of texts, e.g. [text]"),
+        (lambda t: t.translate(["a", 1]), "texts[1]=1: it is of type int; give text"),
+        (lambda t: t.translate(3), "texts=3: it is of type int; give a list of texts"),
+        (lambda t: t.translate(["a"], n_best="2"), "n_best='2': it is of type str; give a whole number"),
+        (lambda t: t.translate(["a"], n_best=1.0), "n_best=1.0: it is of type float; give a whole number"),
+        (lambda t: t.translate(["a"], n_best=None), "n_best=None: it is of type NoneType; give a whole number"),
+        (lambda t: t.translate(["a"], seed=None), "seed=None: it is of type NoneType; give a whole number"),
+        (lambda t: t.translate(["a"], beam_sise=2), "decode hparam 'beam_sise' does not exist; did you mean beam_size"),
+        (lambda t: t.translate_ids([1]), "sentences[0]=1: it is of type int; give a list of ids"),
+        (lambda t: t.translate_ids(["a"]), "sentences[0]='a': it is of type str; give a list of ids"),
+        (lambda t: t.score([("a",)]), "pairs[0]=('a',): it is no pair of texts; give (source, target)"),
+        (lambda t: t.score(("ab", "cd")), "pairs[0]='ab': it is no pair of texts; give (source, target)"),
+        (lambda t: t.score([("a", "b", "c")]), "pairs[0]=('a', 'b', 'c'): it is no pair of texts"),
+        (lambda t: t.score("ab"), "pairs='ab': it is one text; give a list of pairs (source, target)"),
+        (lambda t: t.score([("a", 1)]), "targets[0]=1: it is of type int; give text"),
+        (lambda t: t.score_ids([[3]], []), "1 sources and 0 targets; give as many of both"),
+        (lambda t: t.attend(None), "texts[0]=None: it is of type NoneType; give text"),
+        (lambda t: t.stream("abc"), "lines='abc': it is of type str; give texts to iterate over"),
+    ],
+)
+def test_what_is_not_text_is_refused_in_one_line(translator, call, message):
+    with pytest.raises(ArgumentError, match=re.escape(message)) as error:
+        call(translator)
+    assert isinstance(error.value, TypeError)
+
+
+def test_texts_may_come_from_any_iterable(translator):
+    listed = translator.translate(TEXTS)
+    assert as_ids(translator.translate(text for text in TEXTS)) == as_ids(listed)
+    pairs = [[text, "a b"] for text in TEXTS]
+    assert translator.score(iter(pairs)) == translator.score([tuple(pair) for pair in pairs])

@@ -1,0 +1,54 @@
+"""Checks what a caller gave to decode: texts, pairs of texts, or rows of ids; anything else is refused in one line."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from t2t.errors import ArgumentError
+from t2t.text.lines import without_surrogates
+
+
+def as_texts(texts: Iterable[str], name: str = "texts") -> list[str]:
+    """Returns texts as a list, halves of surrogate pairs replaced.
+
+    Raises:
+        ArgumentError: one text instead of several, or something else than text.
+    """
+    found = _listed(texts, name, "a list of texts")
+    for place, text in enumerate(found):
+        if not isinstance(text, str):
+            raise ArgumentError(f"{name}[{place}]={text!r:.60}: it is of type {type(text).__name__}; give text")
+    return [without_surrogates(text) for text in found]
+
+
+def as_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    """Returns the sources and the targets of pairs of texts.
+
+    Raises:
+        ArgumentError: something else than pairs of texts.
+    """
+    sources, targets = [], []
+    for place, pair in enumerate(_listed(pairs, "pairs", "a list of pairs (source, target)")):
+        if isinstance(pair, str) or not isinstance(pair, Iterable) or len(both := list(pair)) != 2:
+            raise ArgumentError(f"pairs[{place}]={pair!r:.60}: it is no pair of texts; give (source, target)")
+        sources.append(both[0])
+        targets.append(both[1])
+    return as_texts(sources, "sources"), as_texts(targets, "targets")
+
+
+def check_rows(rows: Any, name: str) -> None:
+    """Raises ArgumentError for anything else than a list of rows: lists of ids, or arrays."""
+    if not isinstance(rows, Sequence | np.ndarray) or isinstance(rows, str):
+        raise ArgumentError(f"{name}={rows!r:.60}: it is of type {type(rows).__name__}; give a list of lists of ids")
+    for place, row in enumerate(rows):
+        if not isinstance(row, Sequence | np.ndarray) or isinstance(row, str):
+            raise ArgumentError(f"{name}[{place}]={row!r:.60}: it is of type {type(row).__name__}; give a list of ids")
+
+
+def _listed(values: Any, name: str, wanted: str) -> list[Any]:
+    if isinstance(values, str):
+        raise ArgumentError(f"{name}={values!r:.60}: it is one text; give {wanted}, e.g. [text]")
+    if not isinstance(values, Iterable):
+        raise ArgumentError(f"{name}={values!r:.60}: it is of type {type(values).__name__}; give {wanted}")
+    return list(values)

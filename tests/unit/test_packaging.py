@@ -1,0 +1,68 @@
+"""An editable install is one that type checkers follow, and what they see has types."""
+
+import shutil
+import subprocess
+import sys
+import textwrap
+import zipfile
+
+import pytest
+
+from tests.readme import ROOT
+
+
+def test_an_editable_install_is_a_path_and_no_import_hook(tmp_path):
+    """Type checkers read `.pth` files, and run no code of them."""
+    for name in ("setup.py", "pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "t2t", tmp_path / "t2t", ignore=shutil.ignore_patterns("__pycache__"))
+    build = "from setuptools import build_meta; print(build_meta.build_editable('wheels'))"
+    done = subprocess.run([sys.executable, "-c", build], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(tmp_path / "wheels" / done.stdout.splitlines()[-1]) as wheel:
+        outside = [name for name in wheel.namelist() if ".dist-info/" not in name]
+        assert [name.rpartition(".")[2] for name in outside] == ["pth"]
+        assert wheel.read(outside[0]).decode().strip() == str(tmp_path)
+    assert (tmp_path / "t2t/py.typed").is_file()
+
+
+@pytest.mark.slow
+def test_a_type_checker_sees_the_functions_and_short_imports(tmp_path):
+    script = tmp_path / "use.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import t2t
+
+            reveal_type(t2t.load)
+            reveal_type(t2t.load("run").translate(["a"]))
+            reveal_type(t2t.HParams)
+            t2t.load(5)
+
+
+            @t2t.register_problem
+            class MyProblem(t2t.Text2Text):
+                pass
+
+
+            reveal_type(MyProblem())
+
+
+            @t2t.register_hparams
+            def my_set() -> t2t.HParams:
+                return t2t.HParams(t2t.ModelHParams())
+
+
+            reveal_type(my_set)
+            """
+        )
+    )
+    command = [sys.executable, "-m", "mypy", "--follow-imports=silent", f"--cache-dir={tmp_path}", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={"MYPYPATH": str(ROOT)})
+    found = done.stdout
+    assert '-> t2t.inference.translator.Translator"' in found, found + done.stderr
+    assert 'Revealed type is "list[list[t2t.inference.translator.Hypothesis]]"' in found
+    assert '-> t2t.hparams.base.HParams"' in found
+    assert 'Argument 1 to "load" has incompatible type "int"' in found
+    assert 'Revealed type is "use.MyProblem"' in found
+    assert 'Revealed type is "def () -> t2t.hparams.base.HParams"' in found
