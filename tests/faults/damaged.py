@@ -139,7 +139,7 @@ def figures(tree: Tree) -> Hashable:
 def seen(checkpoint: Checkpoint) -> tuple:
     """All that was read of a checkpoint."""
     parts = [checkpoint.model, checkpoint.optimizer, checkpoint.ema]
-    arrays = [{name: array.tobytes() for name, array in (part or {}).items()} for part in parts]
+    arrays = [{name: array.tobytes() for name, array in sorted((part or {}).items())} for part in parts]
     return checkpoint.step, repr(arrays), repr(checkpoint.state)
 
 
