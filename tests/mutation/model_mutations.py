@@ -1,0 +1,222 @@
+"""Mutations of floors 4 to 6: layers, models, search, metrics, checkpoints, training, inference."""
+
+from tests.mutation.mutation import Mutation
+
+MODEL_MUTATIONS = (
+    # Floor 4: layers
+    Mutation(
+        name="smoothing over all classes",
+        file="t2t/losses.py",
+        original="return smoothing * vocab_size / (vocab_size - 1) if",
+        broken="return smoothing if",
+        breaks="Label smoothing of kind `others` spreads over V entries instead of V - 1.",
+        tests=("tests/unit/test_losses.py::test_others_by_hand",),
+    ),
+    Mutation(
+        name="causal mask off by one",
+        file="t2t/layers/masks.py",
+        original="EVERYTHING, CAUSAL = Span(), Span(after=0)",
+        broken="EVERYTHING, CAUSAL = Span(), Span(after=1)",
+        breaks="A position sees the token that it has to predict.",
+        tests=("tests/unit/layers/test_layers_attention.py::test_a_query_sees_itself_and_what_came_before",),
+    ),
+    Mutation(
+        name="attention scaled by the heads",
+        file="t2t/layers/attention.py",
+        original="float(k_BHSK.shape[-1]) ** -0.5",
+        broken="float(k_BHSK.shape[1]) ** -0.5",
+        breaks="Scores are divided by the root of the number of heads instead of that of the key channels.",
+        tests=("tests/unit/layers/test_layers_attention.py::test_weights_by_hand",),
+    ),
+    Mutation(
+        name="base of the sinusoids",
+        file="t2t/layers/positions.py",
+        original="np.power(10000.0, ",
+        broken="np.power(1000.0, ",
+        breaks="The slowest waves are ten times too fast.",
+        tests=("tests/unit/layers/test_layers_others.py::test_sinusoids_by_hand",),
+    ),
+    Mutation(
+        name="one dropout mask for all layers",
+        file="t2t/layers/dropout.py",
+        original="seed[-1:] + ops.cast(self.salt, seed.dtype)",
+        broken="seed[-1:]",
+        breaks="Layers of equal shapes drop the same values.",
+        tests=("tests/unit/layers/test_layers_others.py::test_a_mask_depends_on_seed_and_name_alone",),
+    ),
+    Mutation(
+        name="embeddings not scaled",
+        file="t2t/layers/modalities/tokens.py",
+        original="self.compute_dtype) * self.width**0.5",
+        broken="self.compute_dtype)",
+        breaks="Positions drown the vectors of the tokens, which are not multiplied by the root of the width.",
+        tests=(
+            "tests/unit/layers/test_layers_others.py::"
+            "test_embeddings_are_scaled_by_the_root_of_the_width_and_the_output_layer_is_not",
+        ),
+    ),
+    # Floor 5: models, search, metrics, checkpoints
+    Mutation(
+        name="encoder sees padding",
+        file="t2t/models/transformer.py",
+        original="return self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed), keep_BS",
+        broken="return self.encoder(self.source_dropout(x_BSD, seed=seed), ops.ones_like(keep_BS), seed=seed), keep_BS",
+        breaks="What a sentence is translated to depends on the longest sentence of its batch.",
+        tests=("tests/equivalence/test_equivalence_updates.py::test_padding_changes_neither_loss_nor_gradients",),
+    ),
+    Mutation(
+        name="constant of the length penalty",
+        file="t2t/decoding/penalties.py",
+        original="((5.0 + n) / 6.0)",
+        broken="((5.0 + n) / 5.0)",
+        breaks="Scores are not those of the GNMT penalty.",
+        tests=("tests/unit/decoding/test_decoding_parts.py::test_penalties_by_hand",),
+    ),
+    Mutation(
+        name="sampling temperature inverted",
+        file="t2t/decoding/sampling.py",
+        original="shaped_NV = log_probs / temperature",
+        broken="shaped_NV = log_probs * temperature",
+        breaks="A low temperature draws more evenly instead of less.",
+        tests=("tests/unit/decoding/test_decoding_sampling.py::test_draws_follow_the_distribution_asked_for",),
+    ),
+    Mutation(
+        name="top-k keeps one less of equals",
+        file="t2t/decoding/topk.py",
+        original='ops.cumsum(ops.cast(level, "int32"), axis=-1) <= room',
+        broken='ops.cumsum(ops.cast(level, "int32"), axis=-1) < room',
+        breaks="Sampling from the k most probable tokens draws from k - 1.",
+        tests=("tests/unit/decoding/test_decoding_topk.py::test_keep_top_k_equals_numpy",),
+    ),
+    Mutation(
+        name="search stops too early",
+        file="t2t/decoding/beam_search.py",
+        original='reachable_B = alive_log_probs[:, 0] / penalty(ops.cast(limits, "float32"))',
+        broken='reachable_B = alive_log_probs[:, 0] / penalty(ops.ones_like(limits, dtype="float32"))',
+        breaks="A sentence ends though a longer hypothesis would have a better score.",
+        tests=("tests/unit/decoding/test_decoding_beam_search.py",),
+    ),
+    Mutation(
+        name="BLEU's tokenizer of the language",
+        file="t2t/metrics/text.py",
+        original='options = {"tokenize": bleu_tokenizer(language), **options}',
+        broken='options = {"tokenize": bleu_tokenizer(""), **options}',
+        breaks="A line of Chinese counts as one word.",
+        tests=("tests/unit/metrics/test_metrics_text.py::test_bleu_splits_chinese_by_characters",),
+    ),
+    Mutation(
+        name="EVALB counts punctuation",
+        file="t2t/metrics/brackets/sentence.py",
+        original="if tag not in parameters.delete_labels:",
+        broken='if tag != "-NONE-":',
+        breaks="Words whose tags are to be deleted move the spans of brackets.",
+        tests=("tests/unit/metrics/test_metrics_brackets.py::test_what_counts",),
+    ),
+    Mutation(
+        name="average divided by n - 1",
+        file="t2t/checkpoints/averaging.py",
+        original="(total / count).astype",
+        broken="(total / max(1, count - 1)).astype",
+        breaks="Averaged weights are too large.",
+        tests=("tests/unit/checkpoints/test_checkpoints_averaging.py",),
+    ),
+    Mutation(
+        name="latest before its checkpoint",
+        file="t2t/checkpoints/store.py",
+        original="""\
+            self._write(name, "step-*", Checkpoint(step, model, optimizer, ema, dict(state or {})))
+            self._latest.write(step=step)
+""",
+        broken="""\
+            self._make_folder()
+            self._latest.write(step=step)
+            self._write(name, "step-*", Checkpoint(step, model, optimizer, ema, dict(state or {})))
+""",
+        breaks="After a crash the pointer names a checkpoint that was never written.",
+        tests=(
+            "tests/unit/checkpoints/test_checkpoints_crashes.py::"
+            "test_files_reach_the_disk_before_the_name_and_the_name_before_the_pointer",
+        ),
+    ),
+    Mutation(
+        name="checkpoint without its optimizer",
+        file="t2t/checkpoints/checkpoint.py",
+        original="if arrays is not None:\n            write_arrays",
+        broken='if arrays is not None and part != "optimizer":\n            write_arrays',
+        breaks="A resumed run starts with empty slots.",
+        tests=("tests/unit/checkpoints/test_checkpoints_checkpoint.py::test_everything_comes_back_bit_for_bit",),
+    ),
+    Mutation(
+        name="moments of Adam exchanged",
+        file="t2t/checkpoints/tensor2tensor/weights.py",
+        original='{"Adam": "momentum", "Adam_1": "velocity"}',
+        broken='{"Adam": "velocity", "Adam_1": "momentum"}',
+        breaks="An imported run goes on with the first moments as the second.",
+        tests=("tests/unit/runs/test_runs_importing.py::test_the_moments_of_adam_come_along",),
+    ),
+    # Floor 6: engines
+    Mutation(
+        name="loss divided by replica",
+        file="t2t/training/step.py",
+        original="self._gradients(problem, features, seeds, divisor=_over_replicas)",
+        broken="self._gradients(problem, features, seeds, divisor=lambda tokens: tokens * float(self.replicas))",
+        breaks="Tokens of short batches weigh more: a mean of means instead of one global mean.",
+        tests=(
+            "tests/equivalence/test_equivalence_updates.py::"
+            "test_gradient_is_the_sum_over_replicas_divided_by_the_global_tokens",
+        ),
+    ),
+    Mutation(
+        name="Adam's bias correction off by one",
+        file="t2t/training/optimizers.py",
+        original="step = tf.cast(self.iterations.value + 1, tf.float32)",
+        broken="step = tf.cast(self.iterations.value + 2, tf.float32)",
+        breaks="First updates are too small.",
+        tests=(
+            "tests/unit/training/test_training_optimizers.py::test_adams_first_step_is_the_rate_whatever_the_gradient",
+        ),
+    ),
+    Mutation(
+        name="warm-up off by one",
+        file="t2t/training/schedules.py",
+        original="return rate * update / warmup",
+        broken="return rate * (update - 1) / warmup",
+        breaks="The first update has rate 0.",
+        tests=("tests/unit/training/test_training_schedules.py::test_the_other_shapes",),
+    ),
+    Mutation(
+        name="one dropout mask for all micro-batches",
+        file="t2t/training/seeds.py",
+        original="{update} {micro_batch} {replica}",
+        broken="{update} {replica}",
+        breaks="Every micro-batch of an update drops the same values.",
+        tests=(
+            "tests/unit/training/test_training_parts.py::"
+            "test_seeds_are_all_different_and_leave_room_for_a_layers_number",
+        ),
+    ),
+    Mutation(
+        name="best is the largest loss",
+        file="t2t/training/callbacks/best.py",
+        original="(self._sign * entry[1], -entry[0])",
+        broken="(entry[1], -entry[0])",
+        breaks="Of a figure whose smaller values are better, the worst checkpoint is marked as the best.",
+        tests=("tests/unit/training/test_training_callbacks.py::test_lower_is_better_where_the_metric_says_so",),
+    ),
+    Mutation(
+        name="no room for end of sequence",
+        file="t2t/inference/rows.py",
+        original="longest = longest_taken(model, hparams) - 1",
+        broken="longest = longest_taken(model, hparams)",
+        breaks="A cut input has one id more than the model takes.",
+        tests=("tests/unit/inference/test_inference_translator.py::test_too_long_an_input_is_cut_and_said_to_be",),
+    ),
+    Mutation(
+        name="end of sequence not scored",
+        file="t2t/inference/scoring.py",
+        original="targets = [[*ids, EOS_ID] for ids in targets]",
+        broken="targets = [[*ids] for ids in targets]",
+        breaks="The probability of an output is that of all outputs that begin with it.",
+        tests=("tests/unit/inference/test_inference_translator.py::test_scores_by_hand_one_by_one_and_together",),
+    ),
+)

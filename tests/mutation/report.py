@@ -1,0 +1,70 @@
+"""What became of each mutation."""
+
+import dataclasses
+import enum
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.mutation.mutation import Mutation
+
+
+class Verdict(enum.StrEnum):
+    """What became of a mutation."""
+
+    CAUGHT = "caught"
+    SURVIVED = "survived"
+    HUNG = "hung"
+    NOT_APPLICABLE = "not applicable"
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """One mutation tried."""
+
+    mutation: Mutation
+    verdict: Verdict
+    reason: str = ""
+    """The first test that failed, or why there is no verdict."""
+    seconds: float = 0.0
+    """Of wall time."""
+
+    @property
+    def is_caught(self) -> bool:
+        """Whether a test noticed it."""
+        return self.verdict == (Verdict.HUNG if self.mutation.hangs else Verdict.CAUGHT)
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether it was caught, or survived as the table says."""
+        return self.is_caught or (self.verdict == Verdict.SURVIVED and bool(self.mutation.survives))
+
+    def __str__(self) -> str:
+        known = f"known: {self.mutation.survives}" if self.mutation.survives else ""
+        line = f"{self.mutation.name:44}{self.mutation.package:29}{self.verdict:15}{self.seconds:6.0f}  "
+        return (line + (self.reason or known)).rstrip()
+
+
+HEADER = f"{'mutation':44}{'package':29}{'verdict':15}{'s':>6}  by"
+
+
+def summary(results: Sequence[Result]) -> str:
+    """Returns one line: how many were caught, and what else needs attention."""
+    wrong = [result.mutation.name for result in results if not result.is_expected]
+    caught = f"{sum(result.is_caught for result in results)} of {len(results)} mutations caught"
+    return f"{caught}; not as expected: {', '.join(wrong)}" if wrong else caught
+
+
+def write_json(results: Sequence[Result], path: Path) -> None:
+    """Writes the results for a program to read."""
+    rows = [
+        {
+            "mutation": result.mutation.name,
+            "package": result.mutation.package,
+            "verdict": result.verdict,
+            "reason": result.reason,
+            "seconds": round(result.seconds, 1),
+        }
+        for result in results
+    ]
+    path.write_text(json.dumps(rows, indent=2) + "\n")
