@@ -55,6 +55,7 @@ def copy(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
+        ({"file": "t2t/gone.py"}, "there is no t2t/gone.py"),
         ({"original": "a * b"}, "the original text occurs 0 times in t2t/sum.py"),
         ({"original": "a"}, "the original text occurs 3 times in t2t/sum.py"),
         ({"broken": "a +"}, "t2t/sum.py would not be Python: line 2, "),

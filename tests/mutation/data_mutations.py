@@ -79,14 +79,6 @@ DATA_MUTATIONS = (
         tests=("tests/unit/problems/test_problems_formats.py::test_cifar_binary",),
     ),
     Mutation(
-        name="half past is the hour itself",
-        file="t2t/problems/number_grammar/clock.py",
-        original='f"halb {following}"',
-        broken='f"halb {this}"',
-        breaks="Half past six is said to be halb sechs, which is half past five.",
-        tests=("tests/unit/problems/test_problems_numbers_clock.py",),
-    ),
-    Mutation(
         name="gapping indices kept in labels",
         file="t2t/problems/treebank/cleaning.py",
         original='re.split(r"[-=]", label, maxsplit=1)',

@@ -39,10 +39,13 @@ class Mutation:
         """Returns the source of the file with the break in it.
 
         Raises:
-            NotApplicableError: the original text does not occur exactly once, or the result is not Python or is the
-                same program.
+            NotApplicableError: the file is gone, the original text does not occur in it exactly once, or the result is
+                not Python or is the same program.
         """
-        source = (root / self.file).read_text(encoding="utf-8")
+        try:
+            source = (root / self.file).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise NotApplicableError(f"there is no {self.file}") from None
         if (count := source.count(self.original)) != 1:
             raise NotApplicableError(f"the original text occurs {count} times in {self.file}")
         mutated = source.replace(self.original, self.broken)

@@ -41,11 +41,11 @@ class Result:
 
     def __str__(self) -> str:
         known = f"known: {self.mutation.survives}" if self.mutation.survives else ""
-        line = f"{self.mutation.name:44}{self.mutation.package:29}{self.verdict:15}{self.seconds:6.0f}  "
+        line = f"{self.mutation.name:44}{self.mutation.package:32}{self.verdict:15}{self.seconds:6.0f}  "
         return (line + (self.reason or known)).rstrip()
 
 
-HEADER = f"{'mutation':44}{'package':29}{'verdict':15}{'s':>6}  by"
+HEADER = f"{'mutation':44}{'package':32}{'verdict':15}{'s':>6}  by"
 
 
 def summary(results: Sequence[Result]) -> str:
