@@ -92,11 +92,11 @@ DOOR_MUTATIONS = (
         tests=("tests/unit/cli/test_cli_mistakes.py::test_a_mistake_is_one_line_with_status_2",),
     ),
     Mutation(
-        name="names are not narrowed",
+        name="interrupted training looks finished",
         file="t2t/api.py",
-        original="in kinds[kind].entries(containing)}",
-        broken="in kinds[kind].entries()}",
-        breaks="Python's listing gives every name whatever it is asked for.",
-        tests=("tests/integration/test_python.py::test_names_come_with_a_line_on_each",),
+        original="    if stopped_by:\n",
+        broken="    if stopped_by is None:\n",
+        breaks="A program of one's own goes on with a run that a signal has ended too early.",
+        tests=("tests/integration/test_python.py::test_training_that_a_signal_ends_is_an_interrupt",),
     ),
 )
