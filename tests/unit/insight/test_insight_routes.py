@@ -19,6 +19,7 @@ from t2t.serving.models import ServedModel
 from t2t.serving.service import RequestLimits, Service
 from tests.unit.inference.test_inference_translator import WORDS, Letters, build
 from tests.unit.insight.test_insight_curves import LINES, Run
+from tests.waiting import join_all, start_thread, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -163,14 +164,10 @@ def client_with(translator, **limits):
 
 
 def ask_in_threads(client, models):
-    asked = {"url": "/insight/figure"}
-    threads = [
-        threading.Thread(target=client.post, kwargs={**asked, "json": {"source": "a", "model": model}})
+    return [
+        start_thread(lambda model=model: client.post("/insight/figure", json={"source": "a", "model": model}))
         for model in models
     ]
-    for thread in threads:
-        thread.start()
-    return threads
 
 
 def test_figures_are_made_one_at_a_time_for_all_models(jobs, translator):
@@ -179,8 +176,7 @@ def test_figures_are_made_one_at_a_time_for_all_models(jobs, translator):
         assert jobs.begun.acquire(timeout=30)
         assert not jobs.begun.acquire(timeout=0.3)
         jobs.gate.set()
-        for thread in threads:
-            thread.join()
+        join_all(*threads)
     assert jobs.most == 1
 
 
@@ -189,13 +185,11 @@ def test_more_figures_than_there_is_room_for_are_answered_429(jobs, translator):
         threads = ask_in_threads(client, "a")
         assert jobs.begun.acquire(timeout=30)
         threads += ask_in_threads(client, "b")
-        while "t2t_waiting_jobs 1.0" not in client.get("/metrics").text:
-            time.sleep(0.01)
+        wait_until(lambda: "t2t_waiting_jobs 1.0" in client.get("/metrics").text, "a figure waits")
         refused = client.post("/insight/alternatives", json={"source": "a"})
         curves = client.get("/insight/curves")
         jobs.gate.set()
-        for thread in threads:
-            thread.join()
+        join_all(*threads)
     for answer in (refused, curves):
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
         assert answer.json() == {"error": "too much is waiting: 1 of 1 places taken; ask again later"}

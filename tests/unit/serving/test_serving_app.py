@@ -307,18 +307,18 @@ def test_texts_are_counted_by_the_queue_not_requests(slow):
     model = ServedModel("slow", slow, 1, limits=BatchLimits(room=3, wait_s=0.0))
     assert slow.begun.acquire(timeout=30)
     with client_of(model) as client:
-        threads = [threading.Thread(target=client.post, args=("/translate",), kwargs={"json": {"text": list(texts)}})
-                   for texts in ("a", "bc")]  # fmt: skip
-        threads[0].start()
+
+        def ask(texts):
+            client.post("/translate", json={"text": texts})
+
+        threads = [start_thread(ask, ["a"])]
         assert slow.begun.acquire(timeout=30)
-        threads[1].start()
-        while model.queue.waiting < 2:
-            pass
+        threads.append(start_thread(ask, ["b", "c"]))
+        wait_until(lambda: model.queue.waiting == 2, "two texts wait")
         refused = client.post("/translate", json={"text": ["d", "e"]})
-        assert (refused.status_code, refused.json()["error"][:37]) == (429, "too much is waiting: 2 of 3 places ta")
         slow.gate.set()
-        for thread in threads:
-            thread.join()
+        join_all(*threads)
+    assert (refused.status_code, refused.json()["error"][:37]) == (429, "too much is waiting: 2 of 3 places ta")
 
 
 @pytest.mark.parametrize(("room", "most_texts"), [(3, 128), (256, 3)])
