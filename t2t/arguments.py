@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 from t2t.errors import ArgumentError, T2TError, UnknownArgumentError, did_you_mean
 from t2t.hparams.override import format_overrides
 from t2t.hparams.sections import DecodeHParams
+from t2t.paths import lacks_home
 from t2t.registry import PROBLEMS
 from t2t.runs.settings import Settings
 
@@ -152,11 +153,6 @@ def as_path(name: str, value: Any, what: str = "") -> str:
     if what and not path:
         raise ArgumentError(f"{name}: not given; name {what}")
     return path
-
-
-def lacks_home(path: str) -> bool:
-    """Tells whether a path begins with the home folder of nobody, as `~nobody/data` does."""
-    return path.startswith("~") and os.path.expanduser(path).startswith("~")
 
 
 def as_text(name: str, value: Any) -> str:

@@ -36,3 +36,8 @@ def local_path(path: str | os.PathLike) -> Path:
     """
     check_local(path)
     return Path(path).expanduser()
+
+
+def lacks_home(path: str) -> bool:
+    """Tells whether a path begins with the home folder of nobody, as `~nobody/data` does."""
+    return path.startswith("~") and os.path.expanduser(path).startswith("~")

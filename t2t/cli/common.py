@@ -20,7 +20,7 @@ from t2t.atomic import REMEDIES, said_of
 from t2t.cli.help import help_text
 from t2t.cli.stopping import StoppedError, stoppable
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, did_you_mean, one_line
-from t2t.paths import check_local
+from t2t.paths import check_local, lacks_home
 from t2t.progress import lines_above, write_line
 
 Main = Callable[..., int]
@@ -140,7 +140,7 @@ def _check_values(values: flags.FlagValues) -> None:
             raise UserError(f"flag --{name}={value}: {value} is not a finite number; see --help")
         if isinstance(value, int) and abs(value) > _LARGEST:
             raise UserError(f"flag --{name}: a number of {len(str(abs(value)))} digits is too large; see --help")
-        if isinstance(value, str) and value.startswith("~") and os.path.expanduser(value).startswith("~"):
+        if isinstance(value, str) and lacks_home(value):
             raise UserError(f"flag --{name}={value}: there is no home folder of that name; write the path without ~")
         if isinstance(value, str):
             check_local(value, name)
