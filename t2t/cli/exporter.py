@@ -5,14 +5,15 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t.checkpoints.store import CheckpointStore
 from t2t.cli.common import command
-from t2t.cli.flags import define_search_flags, define_trained_flags, open_asked_run, search_overrides
+from t2t.cli.flags import define_search_flags, define_trained_flags, open_trained_run, search_overrides
 from t2t.cli.help import flag_group
-from t2t.constants import DEFAULT_DATA_DIR
+from t2t.constants import DEFAULT_DATA_DIR, DEV
 from t2t.errors import UserError
-from t2t.export.formats import FLOAT32, FORMATS, INT8, PROMISES, check_request
+from t2t.export.formats import FLOAT32, FORMATS, INT8, OTHER_INPUTS, PROMISES, check_request
 from t2t.paths import local_path
+from t2t.runs.asked_run import problem_asked
+from t2t.runs.data import open_run_data
 from t2t.startup import import_quietly
 from t2t.text.lines import read_lines
 
@@ -89,16 +90,16 @@ def _check_early(values: flags.FlagValues) -> Path:
         raise UserError("--export_dir: not given; name the folder to make")
     folder = local_path(values["export_dir"].value)
     check_request(values["format"].value, values["quantization"].value, folder)
-    names = [values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "t2t_usr_dir")]
-    run = open_asked_run(*names)
-    CheckpointStore(run.checkpoints_folder).find(values["checkpoint"].value)
+    run = open_trained_run(values)
+    problem, data_dir = problem_asked(run, values["problem"].value), values["data_dir"].value
     if file := values["parity_file"].value:
         for _ in read_lines(local_path(file), Counter()):
             break
         else:
             raise UserError(f"--parity_file={file}: it holds no line; give lines of text to try the export on")
-    if (data_dir := values["data_dir"].value) and not file and not local_path(data_dir).is_dir():
-        raise UserError(
-            f"--data_dir={data_dir}: there is no such folder; leave it out, or give lines of text with --parity_file"
-        )
+    elif data_dir:
+        try:
+            open_run_data(run, data_dir, problem, DEV, verify=False)
+        except UserError as error:
+            raise UserError(f"{error}; {OTHER_INPUTS}") from None
     return folder

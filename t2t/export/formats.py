@@ -8,6 +8,9 @@ from typing import Any
 
 from t2t.errors import UnknownNameError, UserError
 
+OTHER_INPUTS = "or leave --data_dir out, or give lines of text to try the export on with --parity_file"
+"""What to do where the data that was named cannot be read."""
+
 FLOAT32, INT8 = "float32", "int8"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from t2t.constants import DEFAULT_DATA_DIR, DEV, INPUTS, TARGETS
 from t2t.errors import UserError
 from t2t.export.exporting import export
+from t2t.export.formats import OTHER_INPUTS
 from t2t.export.job import ExportJob
 from t2t.export.made_inputs import SEED, make_inputs
 from t2t.export.parity import Parity
@@ -86,9 +87,7 @@ def _trial_inputs(loaded: LoadedRun, translator: Translator, options: ExportOpti
         try:
             return _dev_inputs(loaded, translator, options.data_dir, limit)
         except UserError as error:
-            raise UserError(
-                f"{error}; or leave --data_dir out, or give lines of text to try the export on with --parity_file"
-            ) from None
+            raise UserError(f"{error}; {OTHER_INPUTS}") from None
     try:
         return _dev_inputs(loaded, translator, DEFAULT_DATA_DIR, limit)
     except UserError:

@@ -80,7 +80,9 @@ def occupied(bench: Bench) -> str | None:
     status = process.wait()
     if status not in (MACHINE, USER):
         return f"{place} in the way: {complaint(process, status, USER, '')}"
-    if wrong := complaint(process, status, status, rf": error: .*{re.escape(str(obstacle))}.*; "):
+    # A file that is written aside has a temporary name, which holds the final one.
+    named = rf"{re.escape(str(obstacle.parent))}/\S*{re.escape(obstacle.name)}"
+    if wrong := complaint(process, status, status, rf": error: .*{named}.*; "):
         return f"{place} in the way: {wrong}"
     if obstacle.is_dir() != was_folder:
         return f"{place} in the way: it was replaced"

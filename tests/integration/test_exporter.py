@@ -215,7 +215,7 @@ def test_two_do_not_export_into_the_same_folder(tiny_run, tmp_path, capsys):
         (["--export_dir={new}", "--quantization=int8"], "--quantization=int8: saved_model has float32; ask for that"),
         (
             ["--export_dir={new}", "--data_dir={new}"],
-            "there is no such folder; leave it out, or give lines of text with",
+            "no data of text2text_files in ",
         ),
         (["--export_dir={new}", "--n_best=3"], "n_best=3: beam search of width 2 has from 1 to 2 hypotheses"),
     ],
@@ -245,6 +245,7 @@ for flags in (
     [f"--output_dir={run}", f"--export_dir={new}", "--format=onnx"],
     [f"--output_dir={run}", f"--export_dir={new}", "--quantization=int8"],
     [f"--output_dir={run}", f"--export_dir={new}", "--checkpoint=30"],
+    [f"--output_dir={run}", f"--export_dir={new}", "--problem=languagemodel_files"],
     [f"--output_dir={run}", f"--export_dir={new}", "--parity_file=missing"],
     [f"--output_dir={run}", f"--export_dir={new}", "--data_dir=missing"],
 ):
@@ -263,7 +264,9 @@ def test_what_can_be_known_early_is_refused_without_tensorflow(tiny_run, tmp_pat
         [
             "no run in ", "it is there already; name another", "--format",
             "--format=onnx: no_such_package is not installed; ", "saved_model has float32; ask for that",
-            "checkpoint '30': there is none", "missing", "--data_dir=missing: there",
+            "checkpoint '30': there is none",
+            "--problem=languagemodel_files asked, text2text_files found", "missing",
+            "no data of text2text_files in missing",
         ],
         strict=True,
     ):  # fmt: skip
