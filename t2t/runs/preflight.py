@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from t2t.constants import DEV, TRAIN
 from t2t.errors import UserError
 from t2t.run_dir import RunDir
 from t2t.runs.data import open_data, without_data
@@ -25,7 +26,9 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
     """
     known = remembered_data(request.output_folder)
     for part in parts_of(request) if needs_data else []:
-        open_data(part, problem_named(part.problem, part.problem_options), verify=False, known=known)
+        open_data(
+            part, problem_named(part.problem, part.problem_options), verify=False, known=known, splits=(TRAIN, DEV)
+        )
     if generates:
         _check_files(request)
     if settings.warm_start_from and not RunDir.exists(request.output_folder):

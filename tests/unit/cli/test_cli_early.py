@@ -92,10 +92,15 @@ def refused(place):
         to = [f"--export_dir={place}/exported/1"] if command == "exporter" else []
         yield command, [f"--output_dir={gone}", *to], f"no run in {gone}"
         yield command, [run, "--model=lstm_seq2seq", *to], "--model=lstm_seq2seq asked, transformer found"
+        yield command, [run, "--checkpoint=best", *to], "checkpoint 'best': there is none"
     for command in ("decoder", "eval"):
-        yield command, [run, "--checkpoint=best"], "checkpoint 'best': there is none"
         yield command, [run, "--sampling_top_k=3"], "hparam sampling_top_k=3: nothing reads it while decode_method=beam"
         yield command, [run, "--decode_beam_size=2", "--decode_method=greedy"], "hparam beam_size=2: nothing reads it"
+    export = [run, f"--export_dir={place}/exported/1"]
+    yield "exporter", [*export, f"--parity_file={gone}"], f"{gone}: there is no such file"
+    yield "exporter", [*export, "--problem=algorithmic_sort_binary40"], "asked, tiny_algo found"
+    yield "exporter", [*export, "--sampling_top_k=3"], "flag --sampling_top_k does not exist"
+    yield "exporter", [run, f"--export_dir={place}/data"], f"--export_dir={place}/data: it is there already"
     for flag in ("decode_from_file", "score_file"):
         yield "decoder", [run, f"--{flag}={gone}"], f"{gone}: there is no such file"
     attention = [f"--attention_to_html={place}/page.html", f"--decode_from_file={gone}"]
