@@ -76,8 +76,8 @@ def test_another_optimizers_state_is_refused(make_run, trained, tmp_path):
     with pytest.raises(UserError) as error:
         make_run(tmp_path / "run", flags, optimizer="sgd").fit()
     assert str(error.value).endswith(
-        "--warm_start_optimizer: checkpoint step-00000002 has the state of adam optimizer, the run's is sgd; leave the "
-        "flag out to begin with empty slots"
+        "--warm_start_optimizer: checkpoint step-00000002 has the state of adam optimizer, the run's is sgd; leave it "
+        "out to begin with empty slots"
     )
     assert not (tmp_path / "run/run.json").exists()
 

@@ -42,6 +42,10 @@ def test_flags_that_are_missing_or_lead_nowhere(tmp_path, capsys):
     assert "--t2t_dir, --vocab_file: not given" in capsys.readouterr().err
     asked = [f"--t2t_dir={tmp_path}", f"--vocab_file={tmp_path}/v", "--output_dir=x", "--problem=text2text_files"]
     assert importer.main(["t2t-import", *asked]) == 2
+    assert f"vocabulary {tmp_path}/v: there is no such file" in capsys.readouterr().err
+    asked[1] = f"--vocab_file={tmp_path}/v.subwords"
+    (tmp_path / "v.subwords").write_bytes(SubwordEncoder.build(["a b", "b c"], 64).to_bytes())
+    assert importer.main(["t2t-import", *asked]) == 2
     assert "no hparams.json there; name the output_dir of a Tensor2Tensor run" in capsys.readouterr().err
     assert importer.main(["t2t-import", f"--t2t_dir={tmp_path}/none", *asked[1:]]) == 2
     assert f"--t2t_dir={tmp_path}/none: no such folder" in capsys.readouterr().err

@@ -57,7 +57,8 @@ def test_images_are_answered_as_the_readme_shows(tmp_path):
     targets = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=WORDS.vocab_size)
     image = FeatureSpec(kind=FeatureKind.IMAGE, shape=(3, 4, 1))
     translator = translator_of(letters(), spec=ProblemSpec(name="l", features={"inputs": image, "targets": targets}))
-    made, _ = written(translator, tmp_path)
+    made = OnnxExport(translator, ExportJob(folder=tmp_path, format="onnx"))
+    made.write(tmp_path)
     made.prove(tmp_path, Trial(make_inputs(translator, 2), None))
     readme = tmp_path / "README.md"
     readme.write_text(made.usage())

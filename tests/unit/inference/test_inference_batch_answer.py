@@ -14,6 +14,8 @@ from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.hparams.sections import DecodeHParams
 from t2t.inference import Translator
 from t2t.inference.batch_answer import BatchAnswer, classes, tokens
+from t2t.layers.target_scores import score_logits
+from t2t.losses import token_weights
 from t2t.problems.text_problems import Text2Class
 from t2t.text.token import TokenEncoder
 from tests.letters import Letters
@@ -42,6 +44,10 @@ class Table:
     def __call__(self, features):
         ids = features["inputs"]
         return tf.gather(self.rows, ids if self.spec.targets.kind == FeatureKind.TOKENS else ids[:, 0])
+
+    def score_targets(self, features):
+        scores = score_logits(self(features), features["targets"])
+        return scores._replace(log_probs=scores.log_probs * token_weights(features["targets"]))
 
 
 def logs(*probabilities):
