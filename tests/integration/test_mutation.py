@@ -45,7 +45,6 @@ def example(**changes):
 def copy(tmp_path):
     (tmp_path / "t2t").mkdir()
     (tmp_path / "t2t" / "__init__.py").touch()  # or an installed t2t would be imported
-    (tmp_path / "t2t" / "__init__.py").touch()
     (tmp_path / "t2t" / "sum.py").write_text("def total(a, b):\n    return a + b\n")
     (tmp_path / "test_sum.py").write_text(
         "from t2t.sum import total\n\n\ndef test_total():\n    assert total(2, 3) == 5\n\n\n"
