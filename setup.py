@@ -31,7 +31,7 @@ setup(
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["t2t", "t2t.*"]),
     package_dir={"": "."},  # an editable install is then a path, which type checkers follow, and no import hook
-    package_data={"t2t": ["py.typed", "insight/static/*", "problems/number_phrases/*"]},
+    package_data={"t2t": ["py.typed", "serving/insight/static/*", "problems/number_phrases/*"]},
     install_requires=[
         "tensorflow>=2.21,<2.22",
         "keras>=3.12,<3.16",

@@ -14,9 +14,9 @@ from benchmarks.harness.sentences import encoded, of_equal_lengths
 from benchmarks.harness.turns import Turns, take_turns
 from benchmarks.harness.weights import export
 from benchmarks.peers import DECODING
+from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.export.formats import relative_difference
-from t2t.run_dir import RunDir
 
 WORK = "decoding"
 BATCH = 32

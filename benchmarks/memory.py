@@ -14,7 +14,7 @@ from benchmarks.harness.prepared import PROBLEM, file_flags
 from benchmarks.harness.processes import ROOT
 from benchmarks.harness.rows import machine
 from benchmarks.harness.usage import measured
-from t2t.atomic import write_atomically
+from t2t.files.atomic import write_atomically
 
 PAIRS = "200000,1000000"
 MODEL = (

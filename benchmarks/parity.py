@@ -8,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.constants import EOS_ID
 from t2t.errors import UserError, one_line
 from t2t.export.exporting import export
 from t2t.export.formats import FORMATS
 from t2t.export.job import ExportJob
 from t2t.hparams.sections import DecodeHParams
-from t2t.inference import Translator
+from t2t.inference.translator import Translator
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text
 from t2t.registry import MODELS
+from t2t.specs.constants import EOS_ID
 from t2t.text.label import LabelEncoder
 from t2t.text.token import TokenEncoder
 

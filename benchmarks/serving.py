@@ -7,8 +7,8 @@ from benchmarks.decoding import TRAINED, trained_run
 from benchmarks.harness.flags import Setting, build_parser, settings
 from benchmarks.harness.load import Load, Server, ask_for
 from benchmarks.harness.rows import Row, row
-from t2t.constants import TEST
-from t2t.text.lines import read_parallel
+from t2t.files.lines import read_parallel
+from t2t.specs.constants import TEST
 
 WORK = "serving"
 

@@ -13,7 +13,7 @@ from benchmarks.harness.corpus import open_corpus
 from benchmarks.harness.prepared import prepare
 from benchmarks.harness.processes import Conditions, Side, run
 from benchmarks.harness.rows import machine
-from t2t.atomic import write_atomically
+from t2t.files.atomic import write_atomically
 
 MODEL = (
     "hidden_size=16,filter_size=32,num_heads=2,num_hidden_layers=1,batch_size=64,max_length=64,shuffle_window=200,"

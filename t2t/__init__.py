@@ -1,18 +1,15 @@
 """t2t: sequence models by name, on TensorFlow 2 and Keras 3.
 
-The functions are those of `t2t.api`. What code of one's own starts from, base classes and decorators, is imported when
-it is first used: `import t2t` loads neither TensorFlow nor Keras.
+The functions are those of `t2t.runs.api`. Base classes and decorators for new models and problems are imported at
+first use: `import t2t` loads neither TensorFlow nor Keras.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from t2t.api import export_model, generate_data, load, registered, train
+from t2t.runs.api import export_model, generate_data, load, registered, train
 
 if TYPE_CHECKING:
-    from t2t.constants import DEV as DEV
-    from t2t.constants import TEST as TEST
-    from t2t.constants import TRAIN as TRAIN
     from t2t.errors import ArgumentError as ArgumentError
     from t2t.errors import MachineError as MachineError
     from t2t.errors import T2TError as T2TError
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
     from t2t.hparams.field import UsedWhen as UsedWhen
     from t2t.hparams.field import param as param
     from t2t.hparams.sections import ModelHParams as ModelHParams
-    from t2t.inference import Translator as Translator
+    from t2t.inference.translator import Translator as Translator
     from t2t.metrics import Score as Score
     from t2t.models.base import SequenceModel as SequenceModel
     from t2t.problems.array_inputs import Audio2Class as Audio2Class
@@ -39,16 +36,19 @@ if TYPE_CHECKING:
     from t2t.registry import register_modality as register_modality
     from t2t.registry import register_model as register_model
     from t2t.registry import register_problem as register_problem
+    from t2t.specs.constants import DEV as DEV
+    from t2t.specs.constants import TEST as TEST
+    from t2t.specs.constants import TRAIN as TRAIN
 
 __version__ = "0.1.0"
 
 _MODULES = {
-    "t2t.constants": ("DEV", "TEST", "TRAIN"),
+    "t2t.specs.constants": ("DEV", "TEST", "TRAIN"),
     "t2t.errors": ("ArgumentError", "MachineError", "T2TError", "UserError"),
     "t2t.hparams.base": ("HParams",),
     "t2t.hparams.field": ("UsedWhen", "param"),
     "t2t.hparams.sections": ("ModelHParams",),
-    "t2t.inference": ("Translator",),
+    "t2t.inference.translator": ("Translator",),
     "t2t.metrics": ("Score",),
     "t2t.models.base": ("SequenceModel",),
     "t2t.problems.array_inputs": (

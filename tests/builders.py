@@ -11,10 +11,10 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.files.trust import SEAL, sealed
 from t2t.hparams.transformer import TransformerHParams
 from t2t.models.transformer import Transformer
-from t2t.trust import SEAL, sealed
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
 VOCABULARY = 13
 

@@ -1,10 +1,10 @@
 """Problems of letters, and translators of small models on them, for tests of what serves a model."""
 
-from t2t.constants import EOS_ID
 from t2t.hparams.sections import DecodeHParams
-from t2t.inference import Translator
+from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text
+from t2t.specs.constants import EOS_ID
 from t2t.text.label import LabelEncoder
 from t2t.text.token import TokenEncoder
 from tests.builders import numpy, randomise, tiny_hparams

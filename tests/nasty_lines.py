@@ -7,7 +7,7 @@ from collections import Counter
 
 from hypothesis import strategies as st
 
-from t2t.text.lines import clean_line
+from t2t.files.lines import clean_line
 
 BLANK = [b"", b" ", b"\t", b"  \t ", "\u00a0".encode(), "\u3000\u2007\u202f\u180e".encode(), b"\x0b\x0c"]
 """Nothing, and white space that is not all ASCII."""

@@ -14,9 +14,9 @@ PRECISION = "mixed_bfloat16"
 
 def build_model(job):
     """Returns the Transformer of a job in mixed bfloat16."""
-    from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
     from t2t.hparams.transformer import transformer_base
     from t2t.models.transformer import Transformer
+    from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
     sizes = job["config"]
     hparams = transformer_base().replace(

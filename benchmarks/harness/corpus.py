@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.atomic import write_atomically
-from t2t.constants import DEV, TEST, TRAIN
 from t2t.errors import UserError
-from t2t.text.lines import read_parallel
+from t2t.files.atomic import write_atomically
+from t2t.files.lines import read_parallel
+from t2t.specs.constants import DEV, TEST, TRAIN
 
 FILES = {TRAIN: "train", DEV: "val", TEST: "test_2016_flickr"}
 """By split, the beginning of the names of its files; one of SIDES follows, and perhaps `.gz`."""

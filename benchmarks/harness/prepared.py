@@ -8,8 +8,8 @@ from pathlib import Path
 
 from benchmarks.harness.corpus import Corpus
 from benchmarks.harness.processes import ROOT
-from t2t.constants import SPLITS
 from t2t.errors import MachineError
+from t2t.specs.constants import SPLITS
 
 PROBLEM = "text2text_files"
 

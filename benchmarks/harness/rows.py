@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.turns import Turns
-from t2t.atomic import write_atomically
+from t2t.files.atomic import write_atomically
 
 Row = dict[str, Any]
 """`work`, `config`, `peer`, `ours`, `theirs`, `ratio` (medians, and ours over theirs), and what they were made of."""

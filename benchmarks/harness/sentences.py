@@ -3,10 +3,10 @@
 from collections import Counter, defaultdict
 
 from benchmarks.harness.corpus import Corpus
-from t2t.constants import INPUTS, TARGETS, TEST
+from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
-from t2t.run_dir import RunDir
-from t2t.text.lines import read_parallel
+from t2t.files.lines import read_parallel
+from t2t.specs.constants import INPUTS, TARGETS, TEST
 
 Ids = list[list[int]]
 """Of each sentence, without end of sequence."""

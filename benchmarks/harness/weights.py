@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
-from t2t.run_dir import RunDir
 
 LONGEST = 1024
 """Positions that are told apart."""

@@ -4,8 +4,8 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.known_answers import Row
+from t2t.files.lines import read_lines
 from t2t.metrics.text import bleu
-from t2t.text.lines import read_lines
 
 FOLDER = "mt/wmt17_en_de_systems"
 REFERENCE = "newstest2017.ref.de.gz"

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.known_answers import Row
 from t2t.checkpoints.store import CheckpointStore
-from t2t.runs.importing import ImportReport, ImportRequest, import_run
+from t2t.importing.tensor2tensor.run import ImportReport, ImportRequest, import_run
 from t2t.runs.loading import load
 from t2t.training.schedules import learning_rate
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from benchmarks.known_answers import Row
 from t2t.cli import evalb
 from t2t.errors import T2TError
+from t2t.files.lines import read_lines
 from t2t.metrics import compute
 from t2t.metrics.brackets import BUILT_IN, read_parameters
-from t2t.text.lines import read_lines
 
 FOLDER = "parse/evalb"
 REPORTS = (

@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.known_answers import Row
-from t2t.text.files import read_vocabulary
-from t2t.text.lines import read_lines
+from t2t.files.lines import read_lines
 from t2t.text.subword import SubwordEncoder
+from t2t.text.vocabulary_files import read_vocabulary
 
 FOLDER = "t2t_oracle"
 VOCABULARIES = {

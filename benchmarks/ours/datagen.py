@@ -9,8 +9,8 @@ from benchmarks.harness.child import Others, read_job, versions, write_result
 from benchmarks.harness.commands import seconds_of
 from benchmarks.harness.prepared import PROBLEM
 from benchmarks.harness.processes import ROOT
-from t2t.constants import TRAIN
 from t2t.data.manifest import read_manifest
+from t2t.specs.constants import TRAIN
 
 
 def main():

@@ -6,8 +6,8 @@ import keras
 
 from benchmarks.harness.child import read_job, versions
 from benchmarks.harness.decoding_child import time_decoding
-from t2t.constants import EOS_ID
-from t2t.startup import import_quietly
+from t2t.runs.startup import import_quietly
+from t2t.specs.constants import EOS_ID
 
 
 def main():
@@ -55,7 +55,7 @@ def build_translator(run: str, never_ending: bool):
 
     model = NeverEnding(loaded.hparams.model, loaded.run.record.spec, name=loaded.model.name)
     import_quietly("t2t.training.weights").assign_model(model, loaded.checkpoint.weights)
-    return import_quietly("t2t.inference").Translator(loaded.problem, model, loaded.hparams.decode)
+    return import_quietly("t2t.inference.translator").Translator(loaded.problem, model, loaded.hparams.decode)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ import time
 import numpy as np
 
 from benchmarks.harness.child import peak_memory_mb, read_job, versions, write_result
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.startup import import_quietly
+from t2t.runs.startup import import_quietly
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
 
 def main():

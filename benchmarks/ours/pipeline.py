@@ -6,8 +6,8 @@ import numpy as np
 
 from benchmarks.harness.child import Others, read_job, versions, write_result
 from benchmarks.ours.runs import build_run
-from t2t.constants import TARGETS
 from t2t.data.prefetch import Prefetch
+from t2t.specs.constants import TARGETS
 
 SECONDS = 3.0
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from benchmarks.harness.prepared import PROBLEM
-from t2t.startup import import_quietly
+from t2t.runs.startup import import_quietly
 
 
 def build_run(job: dict[str, Any], train_steps: int, log_every: int, **how: int):

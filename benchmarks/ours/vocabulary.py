@@ -4,9 +4,9 @@ import random
 import sys
 from pathlib import Path
 
-from t2t.constants import TARGETS
 from t2t.problems.base import Source
 from t2t.problems.text_files import Text2TextFiles
+from t2t.specs.constants import TARGETS
 
 
 def main():

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from t2t.atomic import fsync_dir, fsync_file, os_errors_as_machine_errors, sha256_of
 from t2t.checkpoints.arrays import Arrays, parse_arrays, write_arrays
 from t2t.errors import UserError, one_line
-from t2t.trust import MOST_BYTES, check_inside, parse_sealed
+from t2t.files.atomic import fsync_dir, fsync_file, os_errors_as_machine_errors, sha256_of
+from t2t.files.trust import MOST_BYTES, check_inside, parse_sealed
 
 FORMAT = 1
 """Format of the checkpoints that this version writes; it reads all formats up to it."""

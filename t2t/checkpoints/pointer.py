@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from t2t.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.checkpoints.checkpoint import DamagedCheckpointError
-from t2t.trust import read_sealed, sealed
+from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.trust import read_sealed, sealed
 
 
 class Pointer:

@@ -19,14 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from t2t.atomic import (
-    TEMPORARY,
-    LockedError,
-    exclusive_lock,
-    fsync_dir,
-    lock_beside,
-    os_errors_as_machine_errors,
-)
 from t2t.checkpoints.checkpoint import (
     EMA,
     MODEL,
@@ -39,8 +31,16 @@ from t2t.checkpoints.checkpoint import (
 )
 from t2t.checkpoints.pointer import Pointer
 from t2t.errors import UserError
-from t2t.paths import local_path
-from t2t.trust import check_inside
+from t2t.files.atomic import (
+    TEMPORARY,
+    LockedError,
+    exclusive_lock,
+    fsync_dir,
+    lock_beside,
+    os_errors_as_machine_errors,
+)
+from t2t.files.paths import local_path
+from t2t.files.trust import check_inside
 
 LATEST, BEST, AVERAGED = "latest", "best", "averaged"
 

@@ -10,7 +10,7 @@ from absl import flags
 from t2t.cli.common import command
 from t2t.cli.help import FILES, flag_group
 from t2t.errors import UserError
-from t2t.file_decoding.source import LineSource
+from t2t.files.source import LineSource
 from t2t.metrics.base import Score
 from t2t.metrics.languages import bleu_tokenizer
 from t2t.metrics.moses import COMPOUND_LANGUAGES, moses_bleu

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from absl import flags
 
-from t2t.atomic import REMEDIES, said_of
 from t2t.cli.help import help_text
 from t2t.cli.stopping import StoppedError, stoppable
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, did_you_mean, one_line
-from t2t.paths import check_local, lacks_home
-from t2t.progress import lines_above, write_line
+from t2t.files.atomic import REMEDIES, said_of
+from t2t.files.paths import check_local, lacks_home
+from t2t.files.progress import lines_above, write_line
 
 Main = Callable[..., int]
 Body = Callable[[flags.FlagValues], int]

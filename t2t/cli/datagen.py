@@ -5,8 +5,8 @@ from absl import flags
 from t2t.cli.common import command
 from t2t.cli.flags import define_problem_flags, lists_registry, request_of
 from t2t.cli.help import DATA, flag_group
-from t2t.constants import DATA_SEED
 from t2t.runs.data import generate_all
+from t2t.specs.constants import DATA_SEED
 
 USAGE = """
 Generates the data of a problem: learns its vocabulary, encodes its splits, writes them with checksums.

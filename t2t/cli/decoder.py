@@ -16,12 +16,12 @@ from t2t.cli.decoding import (
 )
 from t2t.cli.flags import define_more_search_flags, define_trained_flags, open_trained_run, search_overrides
 from t2t.cli.help import ACTION, flag_group
-from t2t.constants import DEFAULT_DATA_DIR, DEV, TEST
 from t2t.errors import UserError
-from t2t.file_decoding.output import check_output
+from t2t.files.output import check_output
 from t2t.runs.asked_run import problem_asked
 from t2t.runs.data import check_split, open_run_data
-from t2t.startup import import_quietly
+from t2t.runs.startup import import_quietly
+from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, TEST
 
 USAGE = """
 Decodes with a trained run; --output_dir is all it needs. Without a mode it translates what is typed.

@@ -10,16 +10,16 @@ from typing import Any
 
 from absl import flags
 
+from t2t.checkpoints.run_dir import RunRecord
 from t2t.cli.help import OUTPUT, flag_group
 from t2t.errors import UserError
-from t2t.file_decoding.formats import FORMATS, renderer
-from t2t.file_decoding.output import check_output, open_output
-from t2t.file_decoding.source import STANDARD, WINDOW, LineSource
+from t2t.files.lines import clean_line
+from t2t.files.output import check_output, open_output
+from t2t.files.source import STANDARD, WINDOW, LineSource
 from t2t.hparams.sections import DecodeHParams
-from t2t.run_dir import RunRecord
+from t2t.inference.files.formats import FORMATS, renderer
 from t2t.runs.data import open_run_data
-from t2t.startup import import_quietly
-from t2t.text.lines import clean_line
+from t2t.runs.startup import import_quietly
 
 PROMPT = "> "
 
@@ -107,7 +107,7 @@ def decode_file(loaded, source: str, target: str = "", wanted: Wanted = AS_USUAL
         UserError: settings that make no sense, no such file.
         MachineError: the output cannot be written.
     """
-    job = import_quietly("t2t.file_decoding.job")
+    job = import_quietly("t2t.inference.files.job")
     target = target or default_target(source, loaded.record, loaded.hparams.decode, wanted.output_format)
     asked = job.Job(
         source=source,
@@ -128,7 +128,7 @@ def score_file(loaded, source: str, target: str = "", window: int = WINDOW) -> N
         UserError: a line without its columns, no such file.
         MachineError: the output cannot be written.
     """
-    scoring, windows = import_quietly("t2t.file_decoding.scoring"), import_quietly("t2t.file_decoding.windows")
+    scoring, windows = import_quietly("t2t.inference.files.scoring"), import_quietly("t2t.inference.files.windows")
     target = target or _target_beside(source, loaded.record, "scores")
     translator = loaded.translator()
     report = scoring.score_file(translator, windows.FileJob(source=source, target=target, window=window))
@@ -139,10 +139,10 @@ def draw_attention(loaded, source: str, page: str) -> None:
     """Draws the attention of a `t2t.runs.loading.LoadedRun` for each line of a file, or of standard input.
 
     Raises:
-        UserError: see `t2t.insight.lines.write_attention_page`.
+        UserError: see `t2t.serving.insight.lines.write_attention_page`.
         MachineError: the page cannot be written.
     """
-    lines = import_quietly("t2t.insight.lines")
+    lines = import_quietly("t2t.serving.insight.lines")
     title = f"{loaded.run.path.resolve().name}, {loaded.checkpoint.name}"
     count = lines.write_attention_page(loaded.translator(), title, LineSource(source or STANDARD), page)
     log.info("%d picture%s written to %s; open it in a browser", count, "s" * (count != 1), page)
@@ -191,7 +191,7 @@ def decode_interactively(translator, wanted: Wanted = AS_USUAL) -> None:
 
 def _answer(translator, number: int, text: str, wanted: Wanted) -> list:
     if translator.has_inputs and not text.strip():
-        return [import_quietly("t2t.file_decoding.job").NOTHING]
+        return [import_quietly("t2t.inference.files.job").NOTHING]
     ids = translator.encode([text])
     return translator.translate_ids(ids, wanted.n_best, places=[number], **wanted.changes)[0]
 

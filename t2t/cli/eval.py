@@ -16,13 +16,13 @@ from t2t.cli.flags import (
     search_overrides,
 )
 from t2t.cli.help import DATA, flag_group
-from t2t.constants import DEFAULT_DATA_DIR, DEV, SPLITS
-from t2t.file_decoding.source import LineSource
+from t2t.files.source import LineSource
 from t2t.runs.asked_run import check_checkpoint, problem_asked, problems_asked
 from t2t.runs.data import check_split, open_run_data
 from t2t.runs.names import Request
 from t2t.runs.settings import Settings
-from t2t.startup import import_quietly
+from t2t.runs.startup import import_quietly
+from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, SPLITS
 
 USAGE = """
 Evaluates a trained run: scores of what it writes by itself, with the signatures that make them comparable, and
@@ -96,7 +96,7 @@ def judge_choices(loaded, file: str) -> int:
         UserError: no such file, or a line that is no choice.
     """
     translator = loaded.translator()
-    judged = import_quietly("t2t.file_decoding.choices").judge_choices(translator, file)
+    judged = import_quietly("t2t.inference.files.choices").judge_choices(translator, file)
     for complaint in judged.report.complaints(translator.most_ids):
         log.warning("%s", complaint)
     if judged.ties:

@@ -11,8 +11,8 @@ from absl import flags
 from t2t.cli.common import command
 from t2t.cli.help import FILES, flag_group
 from t2t.errors import UserError
+from t2t.files.lines import read_lines
 from t2t.metrics.brackets import BUILT_IN, evalb_report, parameters_named
-from t2t.text.lines import read_lines
 
 USAGE = """
 Prints EVALB's report on bracketed trees: labelled bracketing, crossing brackets and tags, for each sentence and in all.

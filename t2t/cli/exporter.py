@@ -8,14 +8,14 @@ from absl import flags
 from t2t.cli.common import command
 from t2t.cli.flags import define_search_flags, define_trained_flags, open_trained_run, search_overrides
 from t2t.cli.help import flag_group
-from t2t.constants import DEFAULT_DATA_DIR, DEV
 from t2t.errors import UserError
 from t2t.export.formats import FLOAT32, FORMATS, INT8, OTHER_INPUTS, PROMISES, check_request
-from t2t.paths import local_path
+from t2t.files.lines import read_lines
+from t2t.files.paths import local_path
 from t2t.runs.asked_run import problem_asked
 from t2t.runs.data import open_run_data
-from t2t.startup import import_quietly
-from t2t.text.lines import read_lines
+from t2t.runs.startup import import_quietly
+from t2t.specs.constants import DEFAULT_DATA_DIR, DEV
 
 QUANTIZATIONS = tuple(PROMISES)
 

@@ -5,20 +5,20 @@ from typing import Any
 
 from absl import flags
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import ALL, define_alias
 from t2t.cli.field_flags import define_field_flag
 from t2t.cli.help import DATA, DECODING, NAMES, RUN, flag_group
-from t2t.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
 from t2t.errors import UserError
 from t2t.hparams.override import format_overrides, join_overrides
 from t2t.hparams.sections import DecodeHParams
-from t2t.plugins import load_plugins
 from t2t.problems.text_problems import TextOptions
-from t2t.run_dir import RunDir
+from t2t.registry.plugins import load_plugins
 from t2t.runs.asked_run import check_loadable
 from t2t.runs.listing import registry_listing
 from t2t.runs.names import Request, canonical, without_aliases
-from t2t.startup import quietly
+from t2t.runs.startup import quietly
+from t2t.specs.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
 
 _OPTION_FLAGS = {
     "vocab_kind": "Kind of vocabulary: sentencepiece, subword, byte, token or word_list; empty for the problem's own.",

@@ -2,15 +2,15 @@
 
 from absl import flags
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import command, define_alias
 from t2t.cli.flags import define_plugin_flags, lists_registry
 from t2t.cli.help import flag_group
 from t2t.errors import UserError
-from t2t.paths import local_path
-from t2t.run_dir import RunDir
+from t2t.files.paths import local_path
 from t2t.runs.names import text_problem_named
-from t2t.startup import import_quietly
-from t2t.text.files import read_vocabulary
+from t2t.runs.startup import import_quietly
+from t2t.text.vocabulary_files import read_vocabulary
 
 USAGE = """
 Reads a checkpoint folder of Tensor2Tensor (hparams.json, model.ckpt-*) and its vocabulary into a run directory, which
@@ -60,7 +60,7 @@ def main(values: flags.FlagValues) -> int:
         raise UserError(f"--output_dir={output_dir}: a run has begun there; name another folder for the imported one")
     if values["problem"].value:
         text_problem_named(values["problem"].value)
-    importing = import_quietly("t2t.runs.importing")
+    importing = import_quietly("t2t.importing.tensor2tensor.run")
     request = importing.ImportRequest(
         **folders,
         problem=values["problem"].value,

@@ -8,8 +8,8 @@ from t2t.cli.help import flag_group
 from t2t.cli.server import SERVICE, define_server_flags, import_serving, run_and_checkpoint, run_server, runs_named
 from t2t.errors import UserError
 from t2t.export.files import is_export
-from t2t.file_decoding.output import check_output
-from t2t.startup import import_quietly
+from t2t.files.output import check_output
+from t2t.runs.startup import import_quietly
 
 USAGE = """
 Shows what trained runs do, on a page of this machine for a browser: attention, beam, what else might have been written,
@@ -48,7 +48,7 @@ def _routes(service, folders):
         name: (run, service.models[name].step if run_and_checkpoint(folder)[1] else None)
         for name, (run, folder) in folders.items()
     }
-    return import_serving("t2t.insight.routes").insight_routes(service, runs)
+    return import_serving("t2t.serving.insight.routes").insight_routes(service, runs)
 
 
 def _check_no_exports(values: flags.FlagValues) -> None:
@@ -68,7 +68,7 @@ def _plot(values: flags.FlagValues) -> int:
         run = open_asked_run(run_folder)
         found[name] = run, _update_of(run, checkpoint) if checkpoint else None
     check_output(values["plot"].value)
-    curves = import_serving("t2t.insight.curves")
+    curves = import_serving("t2t.serving.insight.curves")
     drawn = {name: curves.curves_of(run, update) for name, (run, update) in found.items()}
     names = curves.plot_curves(drawn, values["plot"].value)
     print(f"{len(names)} curves drawn: {', '.join(names)}")

@@ -2,6 +2,7 @@
 
 from absl import flags
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import command
 from t2t.cli.flags import (
     check_run_loadable,
@@ -13,11 +14,10 @@ from t2t.cli.flags import (
 from t2t.cli.help import RUN, flag_group
 from t2t.errors import UserError
 from t2t.export.files import is_export
-from t2t.paths import local_path
-from t2t.run_dir import RunDir
+from t2t.files.paths import local_path
 from t2t.runs.asked_run import problem_asked
+from t2t.runs.startup import import_quietly
 from t2t.serving.names import named_run
-from t2t.startup import import_quietly
 
 SERVICE = "Service"
 USAGE = """

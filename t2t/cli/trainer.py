@@ -18,17 +18,17 @@ from t2t.cli.flags import (
     search_overrides,
 )
 from t2t.cli.help import DATA, DECODING, MACHINE, TRAINING, WARM_START, flag_group
-from t2t.constants import DEV
 from t2t.errors import UserError
+from t2t.files.progress import write_line
 from t2t.hparams.sections import TrainHParams
-from t2t.mixture import split_mixture
-from t2t.progress import write_line
 from t2t.runs.data import generate_all, nominal_specs, without_data
 from t2t.runs.names import Request, check_names, resolve
 from t2t.runs.preflight import check_training
 from t2t.runs.resuming import check_same_run, remembered, remembered_seed
 from t2t.runs.settings import Settings
-from t2t.startup import import_quietly
+from t2t.runs.startup import import_quietly
+from t2t.specs.constants import DEV
+from t2t.specs.mixture import split_mixture
 
 SCHEDULES = ("continuous_train_and_eval", "train", "evaluate")
 USAGE = """

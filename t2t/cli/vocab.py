@@ -9,17 +9,17 @@ from pathlib import Path
 
 from absl import flags
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import command
 from t2t.cli.help import ACTION, FILES, flag_group
-from t2t.constants import EOS_ID, PAD_ID
 from t2t.errors import UserError
-from t2t.file_decoding.source import STANDARD, LineSource
-from t2t.paths import local_path
-from t2t.run_dir import RunDir
+from t2t.files.lines import on_one_line
+from t2t.files.paths import local_path
+from t2t.files.source import STANDARD, LineSource
+from t2t.specs.constants import EOS_ID, PAD_ID
 from t2t.text.encoder import TextEncoder
-from t2t.text.files import read_vocabulary
 from t2t.text.label import LabelEncoder
-from t2t.text.lines import on_one_line
+from t2t.text.vocabulary_files import read_vocabulary
 
 USAGE = """
 Shows a vocabulary, or applies it to standard input, line by line. Files are read of every kind that t2t-datagen makes,

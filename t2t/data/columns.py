@@ -7,9 +7,9 @@ import dataclasses
 
 import numpy as np
 
-from t2t.constants import EOS_ID, PAD_ID
 from t2t.errors import UserError
-from t2t.features import FeatureKind, FeatureSpec
+from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs.features import FeatureKind, FeatureSpec
 
 SEQUENCES = frozenset({FeatureKind.TOKENS, FeatureKind.AUDIO, FeatureKind.REAL})
 """Kinds whose examples differ in length; the others are one item each."""

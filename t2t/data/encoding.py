@@ -19,14 +19,14 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.constants import TARGETS, TRAIN
 from t2t.data.columns import SEQUENCES, Column, first_not_finite, pack, select
 from t2t.data.manifest import ANEW
 from t2t.errors import MachineError, UserError
-from t2t.features import FeatureKind, FeatureSpec
 from t2t.problems.base import Problem, Sample
 from t2t.problems.samples import check_samples, in_chunks
-from t2t.text.files import VocabularyFile, read_encoders
+from t2t.specs.constants import TARGETS, TRAIN
+from t2t.specs.features import FeatureKind, FeatureSpec
+from t2t.text.vocabulary_files import VocabularyFile, read_encoders
 
 CHUNK = 1000
 """Samples that are encoded together, where a problem says nothing else."""

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from t2t.constants import TARGETS
 from t2t.data.batching import Batch
+from t2t.specs.constants import TARGETS
 
 _CANDIDATES = 512
 """Widths that are tried at most for one side."""

@@ -16,15 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import t2t
-from t2t.atomic import (
-    LockedError,
-    exclusive_lock,
-    fsync_dir,
-    lock_beside,
-    made_folder,
-    os_errors_as_machine_errors,
-)
-from t2t.constants import TRAIN
 from t2t.data.encoding import EncodingPool, Vocabularies
 from t2t.data.manifest import (
     ANEW,
@@ -42,11 +33,20 @@ from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES, ShardWriter
 from t2t.data.tally import WORTH_A_WARNING, SplitTally, unknown_shares
 from t2t.data.texts import TextsWriter
 from t2t.errors import UserError
-from t2t.features import ProblemSpec
-from t2t.paths import local_path
+from t2t.files.atomic import (
+    LockedError,
+    exclusive_lock,
+    fsync_dir,
+    lock_beside,
+    made_folder,
+    os_errors_as_machine_errors,
+)
+from t2t.files.paths import local_path
 from t2t.problems.base import Problem, Source
 from t2t.problems.samples import samples_of
-from t2t.text.files import read_encoders, save_encoders
+from t2t.specs.constants import TRAIN
+from t2t.specs.features import ProblemSpec
+from t2t.text.vocabulary_files import read_encoders, save_encoders
 
 log = logging.getLogger("t2t")
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from t2t.data.columns import length_unit
 from t2t.data.reader import SplitReader
-from t2t.features import FeatureKind
+from t2t.specs.features import FeatureKind
 
 BLOCK = 1 << 20
 """Examples whose lengths are looked at together where those of a whole split are, so that memory is bounded."""

@@ -5,13 +5,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from t2t.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.data.raw_files import RawFile
 from t2t.errors import UserError, one_line
-from t2t.features import ProblemSpec
+from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.trust import check_types, file_entry, read_sealed, sealed
+from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
-from t2t.text.files import VocabularyFile, read_encoders
-from t2t.trust import check_types, file_entry, read_sealed, sealed
+from t2t.text.vocabulary_files import VocabularyFile, read_encoders
 
 MANIFEST_NAME = "manifest.json"
 

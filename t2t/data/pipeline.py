@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from t2t.constants import EOS_ID, TARGETS
 from t2t.data.batching import LADDER_STEP, Batch, Ladder, cut
 from t2t.data.columns import batch_dtype, length_unit, pad
 from t2t.data.curriculum import Curriculum
@@ -18,7 +17,8 @@ from t2t.data.lengths import by_block, cut_to, is_label, lengths_of_all, longest
 from t2t.data.reader import SplitReader
 from t2t.data.sampler import WindowedOrder
 from t2t.errors import UserError, did_you_mean
-from t2t.features import FeatureKind
+from t2t.specs.constants import EOS_ID, TARGETS
+from t2t.specs.features import FeatureKind
 
 WINDOW = 16_384
 """Examples that are sorted by length together."""

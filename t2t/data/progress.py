@@ -1,6 +1,6 @@
 """What data generation shows of itself: one bar, or row of lines, for each thing that it reads."""
 
-from t2t.progress import Progress
+from t2t.files.progress import Progress
 
 
 class ReadingProgress:

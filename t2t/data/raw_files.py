@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
-from t2t.atomic import sha256_of
 from t2t.errors import UserError
+from t2t.files.atomic import sha256_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from t2t.data.manifest import ANEW, FileRecord, Manifest, ShardRecord
 from t2t.data.texts import read_texts
 from t2t.data.verification import verify_files
 from t2t.errors import UserError, one_line
-from t2t.features import FeatureSpec
-from t2t.trust import check_inside
+from t2t.files.trust import check_inside
+from t2t.specs.features import FeatureSpec
 
 
 class SplitReader:

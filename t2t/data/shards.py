@@ -10,10 +10,10 @@ from typing import BinaryIO
 
 import numpy as np
 
-from t2t.atomic import os_errors_as_machine_errors, sha256_of
 from t2t.data.columns import Column, item_shape, stored_dtype
 from t2t.data.manifest import ColumnTotals, FileRecord, ShardRecord
-from t2t.features import FeatureSpec
+from t2t.files.atomic import os_errors_as_machine_errors, sha256_of
+from t2t.specs.features import FeatureSpec
 
 MOST_EXAMPLES = 1_000_000
 """Examples in one shard."""

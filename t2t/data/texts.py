@@ -15,8 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TextIO
 
-from t2t.atomic import os_errors_as_machine_errors, sha256_of
 from t2t.data.manifest import FileRecord
+from t2t.files.atomic import os_errors_as_machine_errors, sha256_of
 
 
 class TextsWriter:

@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from t2t.atomic import sha256_of, write_atomically
 from t2t.data.manifest import ANEW, FileRecord
 from t2t.errors import UserError
-from t2t.trust import read_sealed, sealed
+from t2t.files.atomic import sha256_of, write_atomically
+from t2t.files.trust import read_sealed, sealed
 
 SIDE_FILE = ".verified.json"
 

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from t2t.constants import EOS_ID, PAD_ID
 from t2t.decoding.penalties import LengthPenalty, gnmt
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult, exists
 from t2t.decoding.sampling import greedy
@@ -39,6 +38,7 @@ from t2t.decoding.step import (
 )
 from t2t.decoding.topk import Candidates, best_over_beams, top_k
 from t2t.layers.beams import gather_beams, reorder_rows
+from t2t.specs.constants import EOS_ID, PAD_ID
 
 
 class Alive(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Any
 
 from keras import ops
 
-from t2t.constants import PAD_ID
 from t2t.decoding.step import NextToken
+from t2t.specs.constants import PAD_ID
 
 _FORBIDDEN = -1e9
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from t2t.constants import EOS_ID, PAD_ID
 from t2t.decoding.noise import uniform
 from t2t.decoding.penalties import LengthPenalty, gnmt
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
@@ -27,6 +26,7 @@ from t2t.decoding.step import (
 )
 from t2t.decoding.topk import keep_top_k, keep_top_p, most_probable
 from t2t.errors import UserError
+from t2t.specs.constants import EOS_ID, PAD_ID
 
 Chooser = Callable[[NextToken, Any], tuple[Any, Any]]
 """(what the model says, position () int32) -> tokens (N,) int32 and their log-probabilities (N,) float32."""

@@ -9,7 +9,6 @@ from typing import Any
 
 from keras import ops
 
-from t2t.constants import EOS_ID, PAD_ID
 from t2t.decoding.beam_search import BeamSearch
 from t2t.decoding.penalties import length_penalty
 from t2t.decoding.result import SearchResult
@@ -17,6 +16,7 @@ from t2t.decoding.sampling import RollOut, check_sampling, drawn_with, most_prob
 from t2t.decoding.step import StepFn, check_sizes, step_limits
 from t2t.errors import UnknownNameError, did_you_mean
 from t2t.layers.beams import reorder_rows
+from t2t.specs.constants import EOS_ID, PAD_ID
 
 BEAM, GREEDY, SAMPLE = "beam", "greedy", "sample"
 METHODS = (BEAM, GREEDY, SAMPLE)

@@ -9,20 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from t2t.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.errors import UserError
 from t2t.export.ctranslate2_spec import build_spec, complaints
 from t2t.export.formats import FLOAT32, PROMISES
 from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.made_inputs import example_text
 from t2t.export.parity import GREEDY, Answer, Parity, answers_of_run, compare, difference_per_token, largest_difference
-from t2t.features import FeatureKind
-from t2t.inference import Translator, longest_taken
+from t2t.inference.rows import longest_taken
+from t2t.inference.translator import Translator
 from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
 from t2t.layers.positions import sinusoids
 from t2t.models.transformer import Transformer
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
+from t2t.specs.features import FeatureKind
 from t2t.text.encoder import TextEncoder
-from t2t.text.files import describe_encoders, save_encoders
+from t2t.text.vocabulary_files import describe_encoders, save_encoders
 
 _PROBABILITIES = "log-probability of the run's output of each line, nats per token"
 
@@ -96,7 +97,7 @@ import json
 from pathlib import Path
 
 import ctranslate2
-from t2t.text.files import read_vocabulary
+from t2t.text.vocabulary_files import read_vocabulary
 
 folder = Path({str(self.job.folder.resolve())!r})  # change this if you move the folder
 source = read_vocabulary(folder / "{files[INPUTS].file}")

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from t2t.constants import EOS_ID, PAD_ID, UNK_ID
 from t2t.hparams.transformer import TransformerHParams
+from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
 
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 _NORM = ("gamma", "beta")

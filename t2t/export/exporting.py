@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import t2t
-from t2t.atomic import LockedError, new_folder, os_errors_as_machine_errors
 from t2t.errors import UserError
 from t2t.export.ctranslate2_model import CTranslate2Export
 from t2t.export.files import README, REPORT
@@ -18,7 +17,8 @@ from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.onnx_graphs import OnnxExport
 from t2t.export.parity import Parity
 from t2t.export.saved_model import SavedModelExport
-from t2t.inference import Translator
+from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_errors
+from t2t.inference.translator import Translator
 
 EXPORTS: dict[str, type[Export]] = {
     "saved_model": SavedModelExport,

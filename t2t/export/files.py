@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from t2t.paths import local_path
+from t2t.files.paths import local_path
 
 REPORT, README = "t2t_export.json", "README.md"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from t2t.export.formats import FLOAT32
 from t2t.export.parity import Parity
-from t2t.inference import Translator
 from t2t.inference.rows import Row
+from t2t.inference.translator import Translator
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

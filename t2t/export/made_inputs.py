@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from t2t.constants import INPUTS, TARGETS, UNK_ID
-from t2t.features import FeatureKind, FeatureSpec
-from t2t.inference import Translator
+from t2t.files.lines import clean_line, on_one_line
 from t2t.inference.batch_search import inputs_signature
 from t2t.inference.rows import reads_ids
+from t2t.inference.translator import Translator
 from t2t.models.base import SequenceModel
+from t2t.specs.constants import INPUTS, TARGETS, UNK_ID
+from t2t.specs.features import FeatureKind, FeatureSpec
 from t2t.text.encoder import TextEncoder
-from t2t.text.lines import clean_line, on_one_line
 
 SEED = 0
 MOST_PIECES = 24

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t.constants import EOS_ID, INPUTS, PAD_ID
 from t2t.errors import UserError, one_line
 from t2t.export import onnx_script
 from t2t.export.formats import PROMISES
@@ -23,12 +22,13 @@ from t2t.export.made_inputs import example_shape, example_text
 from t2t.export.onnx_script import BEGIN, CONFIG, GRAPHS, MODEL, STEP, open_session
 from t2t.export.onnx_trial import answers_of_graphs
 from t2t.export.parity import GREEDY, Parity, answers_of_run, compare
-from t2t.features import FeatureKind
-from t2t.inference import Translator
 from t2t.inference.batch_search import inputs_signature, unknown_sizes
 from t2t.inference.rows import cut_rows, positions_in, reads_ids
+from t2t.inference.translator import Translator
 from t2t.layers.attention import never_by_blocks
-from t2t.text.files import save_encoders
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
+from t2t.specs.features import FeatureKind
+from t2t.text.vocabulary_files import save_encoders
 
 SCRIPT = "translate.py"
 

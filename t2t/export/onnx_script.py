@@ -124,7 +124,7 @@ class Model:
         return [(tuple(ids), float(log_probs_PV.max(axis=1)[: len(ids)].sum()))]
 
     def _vocabulary(self, feature: str) -> Any:
-        from t2t.text.files import read_vocabulary
+        from t2t.text.vocabulary_files import read_vocabulary
 
         if feature not in self._vocabularies:
             self._vocabularies[feature] = read_vocabulary(self._folder / self.config["vocabularies"][feature])
@@ -137,7 +137,7 @@ def _log_softmax(logits: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     """Translates the lines of standard input."""
-    from t2t.text.lines import on_one_line, stream_lines
+    from t2t.files.lines import on_one_line, stream_lines
 
     model = Model(Path(__file__).resolve().parent)
     for line in stream_lines(sys.stdin.buffer, Counter(), "standard input"):

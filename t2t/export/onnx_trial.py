@@ -6,8 +6,8 @@ from pathlib import Path
 from t2t.errors import one_line
 from t2t.export.onnx_script import Model
 from t2t.export.parity import Answer, ParityError
-from t2t.inference import Translator
 from t2t.inference.rows import Row, positions_in
+from t2t.inference.translator import Translator
 
 
 def answers_of_graphs(folder: Path, translator: Translator, rows: Sequence[Row], count: int) -> list[list[Answer]]:

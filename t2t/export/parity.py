@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from t2t.errors import T2TError
 from t2t.export.formats import Promise, finite_or_inf, relative_difference
-from t2t.inference import Hypothesis, Translator
+from t2t.inference.translator import Hypothesis, Translator
 
 GREEDY = {"decode_method": "greedy", "alpha": 0.0}
 """The search that every search has in common, scored by log-probability: as changes of the decode hparams."""

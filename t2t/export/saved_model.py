@@ -11,10 +11,10 @@ from t2t.export.made_inputs import example_shape, example_text
 from t2t.export.parity import Parity
 from t2t.export.saved_model_trial import prove_signatures
 from t2t.export.served import IDS, SCORE, TEXT, Served
-from t2t.features import FeatureKind
-from t2t.inference import Translator
 from t2t.inference.batch_search import inputs_signature
 from t2t.inference.rows import reads_ids
+from t2t.inference.translator import Translator
+from t2t.specs.features import FeatureKind
 
 
 class SavedModelExport(Export):

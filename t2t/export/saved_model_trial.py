@@ -12,8 +12,8 @@ from t2t.export.formats import Promise
 from t2t.export.job import Trial
 from t2t.export.parity import Answer, Parity, ParityError, answers_of_run, compare, compare_scores
 from t2t.export.served import IDS, SCORE, TEXT
-from t2t.inference import Translator, longest_taken
-from t2t.inference.rows import Row, padded
+from t2t.inference.rows import Row, longest_taken, padded
+from t2t.inference.translator import Translator
 
 BATCH = 32
 """Inputs asked together."""

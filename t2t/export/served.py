@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from t2t.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.decoding.result import NO_HYPOTHESIS
 from t2t.export.in_graph import graph_vocabulary
 from t2t.export.in_graph.base import cleaned, is_blank
-from t2t.features import FeatureKind
-from t2t.inference import Translator, longest_taken
 from t2t.inference.batch_answer import BatchAnswer
 from t2t.inference.batch_search import BatchSearch, inputs_signature
-from t2t.inference.rows import reads_ids
+from t2t.inference.rows import longest_taken, reads_ids
+from t2t.inference.translator import Translator
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
+from t2t.specs.features import FeatureKind
 
 TEXT, IDS, SCORE = "serving_default", "ids", "score"
 """Names of the signatures."""

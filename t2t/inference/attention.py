@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from keras import ops
 
-from t2t.constants import INPUTS, TARGETS
 from t2t.errors import UserError
 from t2t.inference.rows import Row, padded
 from t2t.layers.attention_record import Record, recorded_attention
 from t2t.models.base import SequenceModel
+from t2t.specs.constants import INPUTS, TARGETS
 from t2t.text.encoder import TextEncoder
 
 ENCODER, DECODER, ENCODER_DECODER = "encoder", "decoder", "encoder_decoder"

@@ -7,11 +7,11 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from t2t.constants import EOS_ID, INPUTS, PAD_ID
 from t2t.decoding.result import SearchResult
-from t2t.features import FeatureKind
 from t2t.inference.batch_search import inputs_signature
 from t2t.models.base import SequenceModel
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
+from t2t.specs.features import FeatureKind
 
 
 class BatchAnswer:

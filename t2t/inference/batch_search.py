@@ -12,7 +12,6 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from t2t.constants import INPUTS, PAD_ID
 from t2t.data.columns import SEQUENCES, batch_dtype, item_shape
 from t2t.decoding.constraints import forced, never_padding
 from t2t.decoding.result import SearchResult, exists
@@ -20,6 +19,7 @@ from t2t.decoding.search import SearchSettings, rules
 from t2t.decoding.state import repeat_for_beams, take_sentences
 from t2t.decoding.step import NextToken
 from t2t.models.base import SequenceModel
+from t2t.specs.constants import INPUTS, PAD_ID
 
 ROOM = 16
 """Room for outputs grows by so many tokens."""

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from t2t.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.decoding.result import exists
 from t2t.errors import UserError
 from t2t.inference.rows import cut_rows, padded
 from t2t.inference.translator import Translator
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 
 Ids = tuple[int, ...]
 

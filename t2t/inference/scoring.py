@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t.constants import EOS_ID, INPUTS, TARGETS
 from t2t.errors import UserError
 from t2t.hparams.sections import DecodeHParams
 from t2t.inference.rows import (
@@ -23,6 +22,7 @@ from t2t.inference.rows import (
     weights_of,
 )
 from t2t.models.base import SequenceModel
+from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 
 
 class Scorer:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from t2t.errors import ArgumentError
-from t2t.text.lines import without_surrogates
+from t2t.files.lines import without_surrogates
 
 
 def as_texts(texts: Iterable[str], name: str = "texts") -> list[str]:

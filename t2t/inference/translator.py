@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 import t2t
-from t2t.constants import EOS_ID, INPUTS, TARGETS
 from t2t.decoding.result import SearchResult
 from t2t.decoding.search import SearchSettings
 from t2t.errors import ArgumentError, UserError
-from t2t.features import FeatureKind
+from t2t.files.lines import without_surrogates
 from t2t.hparams.sections import DecodeHParams
 from t2t.inference.attention import Attention, attention_maps
 from t2t.inference.batch_answer import BatchAnswer, most_answers
@@ -37,7 +36,8 @@ from t2t.inference.settings import search_settings
 from t2t.inference.texts import as_pairs, as_texts, check_rows
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
-from t2t.text.lines import without_surrogates
+from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from t2t.specs.features import FeatureKind
 
 STREAM_WINDOW = 4096
 """Lines that `stream` sorts by length together."""

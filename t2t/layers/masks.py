@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from keras import ops
 
-from t2t.constants import PAD_ID
+from t2t.specs.constants import PAD_ID
 
 MASKED_SCORE = -1e9
 """Added to an attention score that must not count; finite, so that a row with nothing to keep stays finite."""

@@ -10,7 +10,7 @@ Legend: N positions, D width, V vocabulary, G blocks, R positions of a block.
 from keras import ops
 
 from t2t.layers.loops import fold, split_rows
-from t2t.losses import smoothing_of_all, token_weights
+from t2t.layers.losses import smoothing_of_all, token_weights
 
 BLOCK = 512
 """Positions whose logits are held at a time, at most."""
@@ -19,8 +19,8 @@ BLOCK = 512
 def linear_cross_entropy(hidden, kernel_VD, targets, smoothing: float, kind: str = "all"):
     """Returns the smoothed cross-entropy under an output layer without bias, summed over positions: () float32, nats.
 
-    It is the sum of `t2t.losses.class_cross_entropy` of `hidden @ kernel^T` over what is no padding. The gradients with
-    regard to the hidden states and the kernel are computed together with it: this is for training alone.
+    It is the sum of `t2t.layers.losses.class_cross_entropy` of `hidden @ kernel^T` over positions without padding. The
+    gradients of the hidden states and of the kernel are computed together with it: this is for training alone.
 
     Args:
         hidden: (..., D), any float type; products are computed in it.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from t2t.layers.loops import split_rows, stack
-from t2t.losses import class_cross_entropy
+from t2t.layers.losses import class_cross_entropy
 
 BLOCK = 512
 """Positions whose logits are held at a time, at most."""

@@ -8,15 +8,15 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
 
-from t2t.constants import INPUTS, TARGETS
 from t2t.errors import UserError
-from t2t.features import FeatureKind, ProblemSpec
 from t2t.hparams.sections import ModelHParams
 from t2t.layers.beams import reorder_rows
+from t2t.layers.losses import token_weights
 from t2t.layers.modalities.ends import Ends, ProblemEnds, build_ends, build_weights, hparams_of_members
 from t2t.layers.target_scores import TargetScores
-from t2t.losses import token_weights
-from t2t.mixture import of_problem
+from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.features import FeatureKind, ProblemSpec
+from t2t.specs.mixture import of_problem
 
 READ_AS_VECTORS = (FeatureKind.TOKENS, FeatureKind.IMAGE, FeatureKind.AUDIO, FeatureKind.REAL)
 """Kinds of inputs of which a modality makes a sequence of vectors, for models that ask no more."""
@@ -155,7 +155,7 @@ class SequenceModel(keras.Model):
     def vocabulary_weights(self, features: Collection[str]) -> set[str]:
         """Returns the paths of the variables that mean nothing without the vocabularies of these features.
 
-        Of several problems, they are named as `t2t.mixture.of_all` names them.
+        Of several problems, they are named as `t2t.specs.mixture.of_all` names them.
 
         Raises:
             UserError: the model does not say which they are.

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from t2t.constants import INPUTS, TARGETS
-from t2t.features import ProblemSpec
 from t2t.hparams.byte_net import ByteNetHParams
 from t2t.layers.convolution import Convolution
 from t2t.layers.dilated_blocks import EPSILON, bottleneck, cascade
 from t2t.layers.norm import LayerNorm
 from t2t.models.base import READ_AS_VECTORS, Prepared, SequenceModel
 from t2t.registry import register_model
+from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.features import ProblemSpec
 
 
 class Unfolding(NamedTuple):

@@ -9,8 +9,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t.constants import INPUTS, TARGETS
-from t2t.features import ProblemSpec
 from t2t.hparams.conv_s2s import ConvS2sHParams
 from t2t.layers.dropout import Dropout
 from t2t.layers.gated_convolution import ROOT_HALF, GatedLayer, linear
@@ -20,6 +18,8 @@ from t2t.layers.positions import LearnedPositions
 from t2t.layers.recurrent_attention import Memory
 from t2t.models.base import READ_AS_VECTORS, Prepared, SequenceModel
 from t2t.registry import register_model
+from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.features import ProblemSpec
 
 EMBEDDING_DEVIATION = 0.1
 """Of every vector of a word or a position when training begins (section 3.5)."""

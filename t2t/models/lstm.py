@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from t2t.constants import INPUTS, TARGETS
-from t2t.features import ProblemSpec
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams, RecurrentHParams
 from t2t.layers.recurrent import LstmEncoder, LstmState
 from t2t.layers.recurrent_attention import Memory
 from t2t.layers.recurrent_decoder import DecoderState, LstmDecoder
 from t2t.models.base import READ_AS_VECTORS, Prepared, SequenceModel
 from t2t.registry import register_model
+from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.features import ProblemSpec
 
 
 class Encoded(NamedTuple):

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from t2t.constants import INPUTS, TARGETS
-from t2t.features import FeatureKind, ProblemSpec
 from t2t.hparams.multi_model import MultiModelHParams
 from t2t.layers.beams import reorder_rows
 from t2t.layers.cache import Cache, empty_cache, reordered, with_own_position
@@ -27,6 +25,8 @@ from t2t.layers.separable_convolution import EPSILON, Separability
 from t2t.layers.slice_modules import ConvModule, StepSettings
 from t2t.models.base import READ_AS_VECTORS, Costed, Prepared, SequenceModel
 from t2t.registry import register_model
+from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.features import FeatureKind, ProblemSpec
 
 
 class Reached(NamedTuple):

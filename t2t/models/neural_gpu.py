@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 from keras import ops
 
-from t2t.constants import INPUTS, TARGETS
-from t2t.features import FeatureKind, ProblemSpec
 from t2t.hparams.neural_gpu import DiagonalNeuralGpuHParams, NeuralGpuHParams
 from t2t.layers.conv_gru import ConvGru, DiagonalConvGru, hard_tanh, unrolled
 from t2t.models.base import Costed, SequenceModel
 from t2t.registry import register_model
+from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.features import FeatureKind, ProblemSpec
 
 
 class NeuralGpuModel(SequenceModel):

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from t2t.constants import INPUTS, TARGETS
-from t2t.features import ProblemSpec
 from t2t.hparams.slice_net import SliceNetHParams
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.separable_convolution import ConvStep, Separability
 from t2t.layers.slice_modules import ConvModule, Source, SourceAttention, StepSettings
 from t2t.models.base import READ_AS_VECTORS, Prepared, SequenceModel
 from t2t.registry import register_model
+from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.features import ProblemSpec
 
 
 class Reached(NamedTuple):

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from t2t.constants import INPUTS, TARGETS
-from t2t.features import ProblemSpec
 from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.attention import KeysValues, MultiHeadAttention
 from t2t.layers.cache import Cache, ancestors_keep, empty_cache, reordered, with_own_position, write_position
@@ -29,6 +27,8 @@ from t2t.layers.positions import build_positions
 from t2t.layers.residual import Residual
 from t2t.models.base import READ_AS_VECTORS, Costed, Prepared, SequenceModel
 from t2t.registry import register_model
+from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.features import ProblemSpec
 
 
 class Encoded(NamedTuple):

@@ -5,8 +5,6 @@ Legend: B batch, S source length, D width.
 
 from typing import Any
 
-from t2t.constants import INPUTS
-from t2t.features import FeatureKind, ProblemSpec
 from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.costs import gathered_costs
 from t2t.layers.dropout import Dropout
@@ -15,6 +13,8 @@ from t2t.layers.positions import build_positions
 from t2t.models.base import READ_AS_VECTORS, Costed, SequenceModel
 from t2t.models.transformer import Encoder
 from t2t.registry import register_model
+from t2t.specs.constants import INPUTS
+from t2t.specs.features import FeatureKind, ProblemSpec
 
 
 @register_model

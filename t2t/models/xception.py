@@ -7,9 +7,7 @@ from typing import Any
 
 from keras import ops
 
-from t2t.constants import INPUTS
 from t2t.errors import UserError
-from t2t.features import FeatureKind, ProblemSpec
 from t2t.hparams.xception import XceptionHParams
 from t2t.layers.dropout import Dropout
 from t2t.layers.modalities.image import ImageBottom
@@ -17,6 +15,8 @@ from t2t.layers.pooling import mean_of_kept
 from t2t.layers.xception import DownBlock, MiddleBlock, SeparableUnit
 from t2t.models.base import READ_AS_VECTORS, SequenceModel
 from t2t.registry import register_model
+from t2t.specs.constants import INPUTS
+from t2t.specs.features import FeatureKind, ProblemSpec
 
 
 @register_model

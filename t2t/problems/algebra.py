@@ -20,11 +20,11 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
-from t2t.constants import DEV, INPUTS, TARGETS, TRAIN
 from t2t.errors import needs_extra
 from t2t.problems.base import Sample, Source
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
 
 LETTERS = tuple(string.ascii_lowercase)
 _OPERATIONS = ("+", "-", "*", "/")

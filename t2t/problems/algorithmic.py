@@ -13,10 +13,10 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from t2t.constants import TRAIN
 from t2t.problems.base import Sample, Source
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import PROBLEMS, register_problem
+from t2t.specs.constants import TRAIN
 
 BINARY = ("0", "1")
 DECIMAL = tuple("0123456789")

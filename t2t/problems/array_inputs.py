@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from t2t.constants import INPUTS, TARGETS
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.problems.base import Problem, Sample
 from t2t.problems.formats.audio import read_audio, resampled
 from t2t.problems.formats.images import resized
 from t2t.problems.labels import ClassTargets
 from t2t.problems.samples import shown
 from t2t.problems.text_problems import TextProblem
+from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
 
 class ArrayInputs(Problem):

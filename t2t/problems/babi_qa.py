@@ -18,13 +18,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.errors import UserError
+from t2t.files.lines import clean_line
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.archive import first_there, read_members
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
-from t2t.text.lines import clean_line
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _ROOT = "tasks_1-20_v1-2"
 _PLACES = (_ROOT, f"{_ROOT}.tar.gz", f"{_ROOT}.tar.xz", f"{_ROOT}.tgz", f"{_ROOT}.zip")

@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t2t.constants import DEV, TEST, TRAIN
 from t2t.errors import UnknownNameError, UserError, did_you_mean
-from t2t.features import FeatureKind, ProblemSpec
+from t2t.files.paths import local_path
 from t2t.hparams.field import complaint
-from t2t.paths import local_path
+from t2t.specs.constants import DEV, TEST, TRAIN
+from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.text.encoder import TextEncoder
 
 Sample = dict[str, Any]

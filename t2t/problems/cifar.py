@@ -17,7 +17,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.errors import UserError
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import Sample, Source
@@ -25,6 +24,7 @@ from t2t.problems.formats import cifar
 from t2t.problems.formats.archive import first_there, read_members
 from t2t.problems.formats.tfds import read_tfds
 from t2t.registry import register_problem
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _HELD_OUT = 5000
 _CIFAR100 = """

@@ -9,11 +9,11 @@ The classes are those that occur in the training file. Source and licence are th
 
 from collections.abc import Iterator
 
-from t2t.constants import INPUTS, TARGETS
 from t2t.problems.base import Sample, Source
 from t2t.problems.split_files import SplitFiles
 from t2t.problems.text_problems import Text2Class
 from t2t.registry import register_problem
+from t2t.specs.constants import INPUTS, TARGETS
 from t2t.text.label import listed
 
 

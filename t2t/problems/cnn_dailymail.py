@@ -13,12 +13,12 @@ Source: Hermann et al. 2015, "Teaching machines to read and comprehend" (arXiv:1
 
 from collections.abc import Iterator
 
-from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.files.lines import clean_line
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.tfds import FOLDER, read_tfds
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
-from t2t.text.lines import clean_line
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _DATASET = "cnn_dailymail"
 _TFDS_SPLITS = {TRAIN: "train", DEV: "validation", TEST: "test"}

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.errors import UserError
+from t2t.files.lines import read_lines
 from t2t.problems.array_inputs import Speech2Text
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.archive import first_there
 from t2t.registry import register_problem
-from t2t.text.lines import read_lines
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 
 @register_problem

@@ -17,14 +17,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t2t.constants import INPUTS, TARGETS, TEST, TRAIN
-from t2t.features import ProblemSpec
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import DEV, Problem, ProblemOptions, Sample, Source
 from t2t.problems.cifar import ImageCifar10
 from t2t.problems.mnist import ImageMnist, ImageMnistT10k
 from t2t.problems.text_problems import TextProblem
 from t2t.registry import register_problem
+from t2t.specs.constants import INPUTS, TARGETS, TEST, TRAIN
+from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
 from t2t.text.token import TokenEncoder
 

@@ -15,11 +15,11 @@ Licence: for research that is not commercial, as its terms state.
 from collections.abc import Iterator
 from pathlib import Path
 
-from t2t.constants import DEV, INPUTS, TARGETS, TRAIN
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.tfds import FOLDER, class_names, read_tfds
 from t2t.registry import register_problem
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder
 

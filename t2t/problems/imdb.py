@@ -17,14 +17,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.errors import UserError
+from t2t.files.lines import clean_line
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.archive import first_there, read_members
 from t2t.problems.formats.tfds import FOLDER, read_tfds
 from t2t.problems.text_problems import Text2Class
 from t2t.registry import register_problem
-from t2t.text.lines import clean_line
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _PLACES = ("aclImdb", "aclImdb_v1.tar.gz")
 _DATASET = "imdb_reviews"

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from t2t.constants import TARGETS, TRAIN
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.problems.base import Problem, Sample, Source
 from t2t.problems.samples import check_samples, samples_of, shown
+from t2t.specs.constants import TARGETS, TRAIN
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder, listed
 

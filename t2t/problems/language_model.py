@@ -19,15 +19,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from t2t.constants import DEV, TARGETS, TEST, TRAIN
 from t2t.errors import UserError
+from t2t.files.lines import clean_line, read_lines
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.archive import first_there
 from t2t.problems.formats.tfds import FOLDER, read_tfds
 from t2t.problems.split_files import SplitFiles
 from t2t.problems.text_problems import Text2Self
 from t2t.registry import register_problem
-from t2t.text.lines import clean_line, read_lines
+from t2t.specs.constants import DEV, TARGETS, TEST, TRAIN
 
 _LONGEST = 1024  # paragraphs are longer than sentences
 _LM1B = "1-billion-word-language-modeling-benchmark-r13output"

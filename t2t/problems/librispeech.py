@@ -18,14 +18,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.errors import UserError
+from t2t.files.lines import clean_line, read_lines
 from t2t.problems.array_inputs import Speech2Text
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.archive import first_there
 from t2t.problems.formats.tfds import FOLDER, read_tfds
 from t2t.registry import register_problem
-from t2t.text.lines import clean_line, read_lines
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _FOLDER = "LibriSpeech"
 _ENDS = (".wav", ".flac")

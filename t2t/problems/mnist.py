@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.errors import UserError
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import Sample, Source
@@ -26,6 +25,7 @@ from t2t.problems.formats.archive import first_there
 from t2t.problems.formats.idx import read_idx
 from t2t.problems.formats.tfds import FOLDER, read_tfds
 from t2t.registry import register_problem
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _HELD_OUT = 5000
 _TFDS_SPLITS = {TRAIN: f"train[:-{_HELD_OUT}]", DEV: f"train[-{_HELD_OUT}:]", TEST: "test"}

@@ -17,12 +17,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.files.lines import clean_line
 from t2t.problems.array_inputs import Image2Text
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.tfds import FOLDER, read_tfds
 from t2t.registry import register_problem
-from t2t.text.lines import clean_line
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _DATASET = "coco_captions/2014"
 _TFDS_SPLITS = {TRAIN: "train", DEV: "val", TEST: "test"}

@@ -10,9 +10,9 @@ Elliott, Frank, Barrault, Bougares and Specia 2017; task 1, raw, of https://gith
 Licence: for research and education, not for commerce, as the photographs' descriptions of Flickr30k are.
 """
 
-from t2t.constants import DEV, TEST, TRAIN
 from t2t.problems.translation import TranslationFiles
 from t2t.registry import register_problem
+from t2t.specs.constants import DEV, TEST, TRAIN
 
 _FILE_STEMS = {TRAIN: "train", DEV: "val", TEST: "test_2016_flickr"}
 

@@ -18,16 +18,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.errors import UserError
 from t2t.problems.base import Finished, Sample, Source, file_option
 from t2t.problems.text_problems import TextOptions, TextProblem
 from t2t.problems.treebank.linearisation import restored, words_of
 from t2t.problems.treebank.reading import read_samples
 from t2t.registry import register_problem
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.text.encoder import TextEncoder
-from t2t.text.files import read_vocabulary
 from t2t.text.token import TokenEncoder
+from t2t.text.vocabulary_files import read_vocabulary
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

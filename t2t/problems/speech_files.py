@@ -13,12 +13,12 @@ licence are those of the user's files.
 from collections.abc import Iterator
 from pathlib import Path
 
-from t2t.constants import INPUTS, TARGETS
 from t2t.problems.array_inputs import Audio2Class, Speech2Text
 from t2t.problems.base import Sample, Source
 from t2t.problems.classify_files import LabelledFiles
 from t2t.problems.split_files import FilesOptions, SplitFiles
 from t2t.registry import register_problem
+from t2t.specs.constants import INPUTS, TARGETS
 
 
 class ListedRecordings(SplitFiles):

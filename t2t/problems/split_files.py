@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from t2t.constants import DEV, SPLITS, TRAIN
 from t2t.errors import UserError
+from t2t.files.lines import read_lines
 from t2t.problems.base import Problem, ProblemOptions, Source, file_option
 from t2t.problems.text_problems import TextOptions
-from t2t.text.lines import read_lines
+from t2t.specs.constants import DEV, SPLITS, TRAIN
 
 _NEEDED = (TRAIN, DEV)
 

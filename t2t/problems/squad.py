@@ -14,13 +14,13 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from t2t.constants import DEV, INPUTS, TARGETS, TRAIN
 from t2t.errors import UserError, one_line
+from t2t.files.lines import clean_line
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.tfds import FOLDER, read_tfds
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import PROBLEMS, register_problem
-from t2t.text.lines import clean_line
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
 
 _FILES = {TRAIN: "train-v1.1.json", DEV: "dev-v1.1.json"}
 _TFDS_SPLITS = {TRAIN: "train", DEV: "validation"}

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from t2t.constants import DEV, INPUTS, SPLITS, TARGETS, TEST, TRAIN
 from t2t.errors import UserError
+from t2t.files.lines import read_parallel
 from t2t.problems.base import Sample, Source, file_option
 from t2t.problems.text_problems import TextOptions
 from t2t.problems.translation import Translation
 from t2t.registry import register_problem
-from t2t.text.lines import read_parallel
+from t2t.specs.constants import DEV, INPUTS, SPLITS, TARGETS, TEST, TRAIN
 
 _NEEDED = (TRAIN, DEV)
 

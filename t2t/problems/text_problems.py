@@ -22,19 +22,19 @@ from typing import Any
 
 import numpy as np
 
-from t2t.constants import INPUTS, TARGETS, TRAIN
 from t2t.errors import UserError
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.hparams.field import param
 from t2t.problems.base import Problem, ProblemOptions, Sample, Source, file_option
 from t2t.problems.labels import ClassTargets
 from t2t.problems.samples import check_samples, in_chunks, samples_of, text_fault
+from t2t.specs.constants import INPUTS, TARGETS, TRAIN
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text import encoder_class
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
-from t2t.text.files import read_vocabulary
 from t2t.text.sample import SampleSize, spread_sample
 from t2t.text.token import TokenEncoder
+from t2t.text.vocabulary_files import read_vocabulary
 
 log = logging.getLogger("t2t")
 

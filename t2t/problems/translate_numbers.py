@@ -17,11 +17,11 @@ translation, so exact match is a fair score.
 from collections.abc import Iterator
 from pathlib import Path
 
-from t2t.constants import DEV, TEST, TRAIN
+from t2t.files.lines import read_lines
 from t2t.problems.base import Sample, Source
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
-from t2t.text.lines import read_lines
+from t2t.specs.constants import DEV, TEST, TRAIN
 
 PHRASES = Path(__file__).parent / "number_phrases"
 

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from t2t.constants import INPUTS, SPLITS, TARGETS
 from t2t.errors import UserError
+from t2t.files.lines import read_parallel
 from t2t.problems.base import Sample, Source
 from t2t.problems.text_problems import Text2Text
-from t2t.text.lines import read_parallel
+from t2t.specs.constants import INPUTS, SPLITS, TARGETS
 
 
 class Translation(Text2Text):

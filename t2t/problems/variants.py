@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from t2t.constants import INPUTS, TARGETS
 from t2t.errors import UserError
-from t2t.features import ProblemSpec
 from t2t.problems.base import Problem, Sample, Source
+from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
 
 _COLUMNS = {

@@ -14,12 +14,12 @@ Licence: research use, as the workshop states; each corpus has terms of its own.
 from collections.abc import Iterator
 from typing import ClassVar
 
-from t2t.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
+from t2t.files.lines import clean_line
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.tfds import read_tfds
 from t2t.problems.translation import Translation
 from t2t.registry import PROBLEMS, register_problem
-from t2t.text.lines import clean_line
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _TFDS_SPLITS = {TRAIN: "train", DEV: "validation", TEST: "test"}
 _MAX_BYTES = 1024  # about what 256 pieces of the 32k vocabularies stand for

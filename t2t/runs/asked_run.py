@@ -2,12 +2,12 @@
 
 import logging
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import LATEST, CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
-from t2t.plugins import Plugin
 from t2t.registry import HPARAMS
-from t2t.run_dir import RunDir
+from t2t.registry.plugins import Plugin
 from t2t.runs.names import canonical, hparams_named, split_variants
 
 log = logging.getLogger("t2t")

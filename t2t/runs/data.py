@@ -4,16 +4,16 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Collection, Iterable
 
-from t2t.constants import DATA_SEED
+from t2t.checkpoints.run_dir import RunDir
 from t2t.data.generate import data_folder, generate
 from t2t.data.manifest import MANIFEST_NAME, Manifest, load_encoders, read_manifest
 from t2t.data.reader import SplitReader
 from t2t.data.settings import check_matches
 from t2t.errors import UserError
-from t2t.features import ProblemSpec
 from t2t.problems.base import Problem
-from t2t.run_dir import RunDir
 from t2t.runs.names import Request, parts_of, problem_named, problems_of
+from t2t.specs.constants import DATA_SEED
+from t2t.specs.features import ProblemSpec
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,15 +4,15 @@ import functools
 
 import numpy as np
 
-from t2t.constants import TRAIN
 from t2t.data.columns import batch_dtype, item_shape, length_unit
 from t2t.data.lengths import BLOCK, lengths_of_all
 from t2t.data.pipeline import checked_columns, sequences_of
-from t2t.features import FeatureSpec
 from t2t.hparams.base import HParams
 from t2t.runs.names import Request, Resolved
 from t2t.runs.parts import Part
 from t2t.runs.training import TrainingRun
+from t2t.specs.constants import TRAIN
+from t2t.specs.features import FeatureSpec
 from t2t.training.cost import update_cost
 from t2t.training.freezing import frozen_line
 from t2t.training.memory import MemoryEstimate, estimate

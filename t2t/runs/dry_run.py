@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import keras
 
 from t2t.data.generate import data_folder
-from t2t.features import FeatureKind, ProblemSpec
 from t2t.problems.base import Problem
 from t2t.runs.data import nominal_specs, without_data
 from t2t.runs.describing import changes_line, cost, describe, devices_of, memory, names_line, updates_line
@@ -14,6 +13,7 @@ from t2t.runs.names import Request, Resolved, problems_of, resolve
 from t2t.runs.recording import joined_spec
 from t2t.runs.settings import Settings
 from t2t.runs.training import TrainingRun
+from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.training.distribute import build_strategy
 from t2t.training.freezing import freeze_weights, frozen_line
 from t2t.training.optimizers import build_optimizer

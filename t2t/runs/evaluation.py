@@ -7,19 +7,19 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from t2t.constants import INPUTS, TARGETS, TRAIN
 from t2t.data.lengths import lengths_of
 from t2t.data.pipeline import EvalBatches
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
-from t2t.features import FeatureKind
 from t2t.hparams.base import HParams
-from t2t.inference import Hypothesis, Translator, longest_taken, said_of_longest
-from t2t.inference.rows import Row
+from t2t.inference.rows import Row, longest_taken, said_of_longest
+from t2t.inference.translator import Hypothesis, Translator
 from t2t.metrics import Score, compute, is_text_metric
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.runs.data import OpenData, check_split
+from t2t.specs.constants import INPUTS, TARGETS, TRAIN
+from t2t.specs.features import FeatureKind
 from t2t.training.evaluator import Evaluator
 
 log = logging.getLogger("t2t")

@@ -7,22 +7,22 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from t2t.constants import DEFAULT_DATA_DIR, DEV, INPUTS, TARGETS
 from t2t.errors import UserError
 from t2t.export.exporting import export
 from t2t.export.formats import OTHER_INPUTS
 from t2t.export.job import ExportJob
 from t2t.export.made_inputs import SEED, make_inputs
 from t2t.export.parity import Parity
-from t2t.features import FeatureKind
-from t2t.inference import Translator
+from t2t.files.lines import read_lines
+from t2t.files.paths import local_path
 from t2t.inference.batch_answer import most_answers
 from t2t.inference.rows import reads_ids
-from t2t.paths import local_path
+from t2t.inference.translator import Translator
 from t2t.runs.data import open_run_data
 from t2t.runs.evaluation import arrays_of, texts_of
 from t2t.runs.loading import LoadedRun
-from t2t.text.lines import read_lines
+from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, INPUTS, TARGETS
+from t2t.specs.features import FeatureKind
 
 log = logging.getLogger("t2t")
 

@@ -9,12 +9,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
-from t2t.constants import DEV
 from t2t.metrics import LABEL, higher_is_better
-from t2t.run_dir import RunDir
 from t2t.runs.evaluation import build_evaluator
 from t2t.runs.parts import Part
+from t2t.specs.constants import DEV
 from t2t.training.callbacks.best import BestOf
 
 MEAN = "mean"

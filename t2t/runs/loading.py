@@ -5,23 +5,23 @@ import logging
 
 import keras
 
+from t2t.checkpoints.architectures import check_same_architecture
 from t2t.checkpoints.checkpoint import Checkpoint
+from t2t.checkpoints.run_dir import RECORD_FILE, RunDir, RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import require_exact
+from t2t.checkpoints.vocabularies import check_same_vocabularies
 from t2t.hparams.base import HParams
 from t2t.hparams.sections import ModelHParams
-from t2t.inference import Translator
-from t2t.mixture import of_problem
+from t2t.inference.translator import Translator
 from t2t.models.base import SequenceModel
-from t2t.plugins import load_plugins
 from t2t.problems.base import Problem
 from t2t.registry import HPARAMS, MODELS
-from t2t.run_dir import RECORD_FILE, RunDir, RunRecord
-from t2t.runs.architectures import check_same_architecture
+from t2t.registry.plugins import load_plugins
 from t2t.runs.asked_run import check_plugins, decode_differently, problem_asked
 from t2t.runs.names import hparams_named, problem_named
 from t2t.runs.parts import with_batch_size
-from t2t.runs.vocabularies import check_same_vocabularies
+from t2t.specs.mixture import of_problem
 from t2t.training.precision import FLOAT32, apply_precision
 from t2t.training.weights import assign_model
 

@@ -5,18 +5,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
 from t2t.errors import UnknownNameError, UserError
-from t2t.features import ProblemSpec
+from t2t.files.paths import local_path
 from t2t.hparams.base import HParams
 from t2t.hparams.sections import MixtureHParams
-from t2t.mixture import mixture_of, of_problem, split_mixture
-from t2t.paths import local_path
-from t2t.plugins import Plugin, load_plugins
 from t2t.problems.base import Problem
 from t2t.problems.text_problems import TextProblem
 from t2t.problems.variants import SUFFIXES, VariantProblem
 from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS, REGISTRIES
+from t2t.registry.plugins import Plugin, load_plugins
+from t2t.specs.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
+from t2t.specs.features import ProblemSpec
+from t2t.specs.mixture import mixture_of, of_problem, split_mixture
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class Request:
     """What a user asked for, by name."""
 
     problem: str
-    """One problem, or several as `t2t.mixture` names them."""
+    """One problem, or several as `t2t.specs.mixture` names them."""
     model: str = ""
     hparams_set: str = ""
     overrides: str = ""

@@ -4,7 +4,6 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 
-from t2t.constants import TRAIN
 from t2t.data.curriculum import Curriculum
 from t2t.data.extremes import Features, extreme_batches
 from t2t.data.mixture import MixedBatches, ProblemSchedule, shares_by_size
@@ -15,6 +14,7 @@ from t2t.models.base import SequenceModel
 from t2t.runs.best_metric import checked_best_metric
 from t2t.runs.data import OpenData
 from t2t.runs.settings import Settings
+from t2t.specs.constants import TRAIN
 
 log = logging.getLogger("t2t")
 

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from t2t.constants import DEV, TRAIN
+from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
-from t2t.run_dir import RunDir
 from t2t.runs.data import open_data, without_data
 from t2t.runs.names import Request, parts_of, problem_named
 from t2t.runs.resuming import remembered_data
 from t2t.runs.settings import Settings
 from t2t.runs.warm_start_source import place_of
+from t2t.specs.constants import DEV, TRAIN
 
 
 def check_training(request: Request, settings: Settings, *, needs_data: bool, generates: bool) -> None:

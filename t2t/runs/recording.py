@@ -8,14 +8,14 @@ import keras
 import tensorflow as tf
 
 import t2t
-from t2t.features import ProblemSpec
-from t2t.mixture import mixture_of, of_all
-from t2t.run_dir import RunRecord
+from t2t.checkpoints.run_dir import RunRecord
 from t2t.runs.data import OpenData, fingerprint_of
 from t2t.runs.names import Resolved
 from t2t.runs.resuming import MAY_CHANGE_ON_RESUME
+from t2t.specs.features import ProblemSpec
+from t2t.specs.mixture import mixture_of, of_all
 from t2t.text.encoder import TextEncoder
-from t2t.text.files import describe_encoders
+from t2t.text.vocabulary_files import describe_encoders
 
 
 def may_change(begun: RunRecord, data: Sequence[OpenData]) -> tuple[str, ...]:

@@ -3,10 +3,10 @@
 import dataclasses
 from pathlib import Path
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.override import assigned_names, merge_overrides
-from t2t.run_dir import RunDir
 from t2t.runs.names import Request, hparams_asked
 
 MAY_CHANGE_ON_RESUME = (

@@ -4,12 +4,12 @@ import contextlib
 import logging
 from typing import Any
 
+from t2t.checkpoints.architectures import check_same_architecture
 from t2t.checkpoints.checkpoint import fingerprint_of
+from t2t.checkpoints.run_dir import RECORD_FILE, RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
-from t2t.run_dir import RECORD_FILE, RunDir
-from t2t.runs.architectures import check_same_architecture
 from t2t.runs.resuming import check_same_seed
 from t2t.runs.warm_start_source import absolute, place_of
 from t2t.training.step import UpdateStep

@@ -10,11 +10,10 @@ from typing import Any, Self
 
 import keras
 
+from t2t.checkpoints import architectures, vocabularies
+from t2t.checkpoints.run_dir import RunDir, RunRecord, lock_run
 from t2t.checkpoints.store import CheckpointStore
-from t2t.constants import DEV, TRAIN
 from t2t.data.prefetch import Prefetch
-from t2t.run_dir import RunDir, RunRecord, lock_run
-from t2t.runs import architectures, vocabularies
 from t2t.runs.data import OpenData, open_all
 from t2t.runs.judging import Judge
 from t2t.runs.names import Request, Resolved, resolve
@@ -24,6 +23,7 @@ from t2t.runs.resuming import remembered_data
 from t2t.runs.settings import Settings
 from t2t.runs.starting import check_same_start, restore_latest, warn_of_another_end
 from t2t.runs.warm_start import warm_start
+from t2t.specs.constants import DEV, TRAIN
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
 from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate

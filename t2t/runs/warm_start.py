@@ -10,15 +10,15 @@ import numpy as np
 
 from t2t.checkpoints.checkpoint import EMA, MODEL, OPTIMIZER, Checkpoint
 from t2t.checkpoints.rows import RowTransfer
+from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.transfer import TransferReport, require_some
+from t2t.checkpoints.vocabularies import check_same_vocabularies, compare
 from t2t.errors import UserError
-from t2t.run_dir import RunDir
 from t2t.runs.settings import Settings
-from t2t.runs.vocabularies import check_same_vocabularies, compare
 from t2t.runs.warm_start_source import absolute, place_of
 from t2t.text.encoder import TextEncoder
-from t2t.text.files import describe_encoders
 from t2t.text.shared import shared_ids
+from t2t.text.vocabulary_files import describe_encoders
 from t2t.training.step import UpdateStep
 from t2t.training.weights import assign_model, slots_of_weights
 

@@ -1,9 +1,9 @@
 """Where the checkpoint lies that a new run begins with."""
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import LATEST, CheckpointStore
 from t2t.errors import UserError
-from t2t.paths import local_path
-from t2t.run_dir import RunDir
+from t2t.files.paths import local_path
 from t2t.runs.asked_run import check_checkpoint
 
 

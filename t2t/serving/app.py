@@ -15,11 +15,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from t2t.errors import MachineError, UnknownNameError, UserError, one_line
+from t2t.files.lines import on_one_line
 from t2t.serving import requests
 from t2t.serving.models import ServedModel
 from t2t.serving.origins import OriginCheck
 from t2t.serving.service import Service
-from t2t.text.lines import on_one_line
 
 log = logging.getLogger("t2t")
 

@@ -17,8 +17,8 @@ import tensorflow_text  # noqa: F401  (the operations that cut text into pieces)
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from t2t.errors import UserError
+from t2t.files.trust import check_inside
 from t2t.serving.allowed_operations import ALLOWED_OPERATIONS
-from t2t.trust import check_inside
 
 _GRAPH, _WEIGHTS = "saved_model.pb", "variables"
 _OBJECTS = {"bare_concrete_function", "captured_tensor", "constant", "function", "resource", "user_object", "variable"}

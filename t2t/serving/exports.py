@@ -10,11 +10,11 @@ from t2t.decoding.result import exists
 from t2t.errors import UserError
 from t2t.export.files import REPORT
 from t2t.export.served import TEXT
-from t2t.inference import Hypothesis
-from t2t.paths import local_path
+from t2t.files.paths import local_path
+from t2t.files.trust import read_sealed
+from t2t.inference.translator import Hypothesis
 from t2t.serving.checked_export import load_checked
 from t2t.serving.models import Answer, BatchLimits, Question, ServedModel
-from t2t.trust import read_sealed
 
 
 class ServedExport(ServedModel):

@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 
 from t2t.errors import UserError
-from t2t.file_decoding.job import NOTHING
-from t2t.inference import Hypothesis, Translator
+from t2t.inference.files.job import NOTHING
+from t2t.inference.translator import Hypothesis, Translator
 from t2t.serving.batcher import Batcher
 
 NAME = re.compile(r"[A-Za-z0-9][\w.\-]*")

@@ -1,7 +1,7 @@
 """What a service calls the runs and exports that it is given."""
 
 from t2t.export.files import is_export
-from t2t.paths import local_path
+from t2t.files.paths import local_path
 
 
 def named_run(argument: str) -> tuple[str, str]:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from t2t.errors import UserError
+from t2t.files.lines import clean_line
 from t2t.serving.models import Answer
-from t2t.text.lines import clean_line
 
 SIGNATURE = "serving_default"
 TEXT = "text"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import uvicorn
 from starlette.applications import Starlette
 
-from t2t.atomic import os_errors_as_machine_errors
+from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.serving.connections import ConnectionLimits, LimitedProtocol
 from t2t.serving.origins import ANY
 

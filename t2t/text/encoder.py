@@ -13,8 +13,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from t2t.constants import EOS_ID, PAD_ID
 from t2t.errors import UserError
+from t2t.specs.constants import EOS_ID, PAD_ID
 
 
 class TextEncoder(ABC):

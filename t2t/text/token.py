@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Self
 
-from t2t.constants import UNK_ID
 from t2t.errors import UserError
+from t2t.specs.constants import UNK_ID
 from t2t.text.encoder import TextEncoder, lines_of_file
 
 _RESERVED = ("<pad>", "</s>", "<unk>")

@@ -10,13 +10,13 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from t2t.constants import TARGETS
 from t2t.data.pipeline import EvalBatches
 from t2t.errors import memory_errors_as_machine_errors, shapes_of
-from t2t.losses import token_weights
+from t2t.layers.losses import token_weights
 from t2t.metrics import Score, compute, is_text_metric
 from t2t.metrics.token import TokenSums, teacher_forced
 from t2t.models.base import SequenceModel
+from t2t.specs.constants import TARGETS
 
 log = logging.getLogger("t2t")
 

@@ -13,8 +13,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from t2t.constants import TARGETS
 from t2t.errors import UserError, memory_errors_as_machine_errors, shapes_of
+from t2t.specs.constants import TARGETS
 from t2t.training.callbacks.checks import checked_callbacks
 from t2t.training.loss_scale import MINIMUM_SCALE
 from t2t.training.step import UpdateStats, UpdateStep

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.features import FeatureKind, ProblemSpec
 from t2t.registry import MODELS
+from t2t.specs.features import FeatureKind, ProblemSpec
 from tests.builders import numpy, randomise
 from tests.conformance.test_conformance_kinds import SPECS, column
 from tests.conformance.test_conformance_models import small_hparams

@@ -14,11 +14,11 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import require_exact
 from t2t.decoding.search import SearchSettings
 from t2t.errors import UserError
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.inference import batch_search
 from t2t.layers.attention_record import recorded_attention
 from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.training.weights import assign_model
 from tests.builders import batch, numpy, randomise, tokens_spec, total_loss
 

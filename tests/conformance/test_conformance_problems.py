@@ -9,15 +9,15 @@ import re
 import numpy as np
 import pytest
 
-from t2t.constants import DEV, EOS_ID, INPUTS, PAD_ID, SPLITS, TARGETS, TRAIN
 from t2t.errors import UserError
-from t2t.features import FeatureKind, ProblemSpec
 from t2t.metrics import metric_names
 from t2t.problems.base import Problem, Source
 from t2t.problems.text_problems import TextProblem
 from t2t.problems.variants import SUFFIXES
 from t2t.registry import PROBLEMS
 from t2t.runs.names import problem_named
+from t2t.specs.constants import DEV, EOS_ID, INPUTS, PAD_ID, SPLITS, TARGETS, TRAIN
+from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.text import ENCODER_CLASSES
 from t2t.text.token import TokenEncoder
 

@@ -13,7 +13,6 @@ from t2t.hparams.base import HParams
 from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.dropout import Dropout
 from t2t.layers.pooling import mean_of_kept
-from t2t.mixture import split_mixture
 from t2t.models.base import SequenceModel
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text
@@ -22,6 +21,7 @@ from t2t.runs.judging import Judge
 from t2t.runs.names import Request, Resolved
 from t2t.runs.settings import Settings
 from t2t.runs.training import TrainingRun
+from t2t.specs.mixture import split_mixture
 from t2t.training.trainer import Trainer
 from tests.builders import tiny_hparams
 

@@ -8,7 +8,7 @@ import pytest
 from keras import ops
 
 from t2t.hparams.sections import DecodeHParams
-from t2t.inference import Translator
+from t2t.inference.translator import Translator
 from t2t.problems.text_problems import Text2Self, Text2Text
 from t2t.text.token import TokenEncoder
 from tests.builders import batch, numpy, padded, rows, tiny_transformer, tokens_spec

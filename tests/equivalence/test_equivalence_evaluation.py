@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from t2t.constants import INPUTS, TARGETS
 from t2t.data.generate import generate
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
-from t2t.inference import Translator
+from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.problems.algorithmic import AlgorithmicReverseDecimal40
 from t2t.runs.data import open_data
 from t2t.runs.evaluation import build_evaluator, decode_and_score, evaluate
 from t2t.runs.names import Request
+from t2t.specs.constants import INPUTS, TARGETS
 
 SHORTER = {"max_length": 6, "train_steps": 1}
 

@@ -6,12 +6,12 @@ The square of a coefficient of variation is no sum over rows: each part of an up
 import numpy as np
 import pytest
 
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.hparams.multi_model import MultiModelHParams
 from t2t.hparams.sections import OptimizerHParams
 from t2t.hparams.transformer_moe import TransformerMoeHParams
 from t2t.models.multi_model import MultiModel
 from t2t.models.transformer_moe import TransformerMoe
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.training.distribute import build_strategy
 from t2t.training.optimizers import build_optimizer
 from t2t.training.step import UpdateStep

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from t2t.features import ProblemSpec
 from t2t.hparams.sections import OptimizerHParams
 from t2t.models.transformer import Transformer
+from t2t.specs.features import ProblemSpec
 from t2t.training.distribute import build_strategy
 from t2t.training.optimizers import build_optimizer
 from t2t.training.step import UpdateStep

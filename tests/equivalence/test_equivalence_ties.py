@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from t2t.constants import EOS_ID
+from t2t.specs.constants import EOS_ID
 from tests.letters import letters, translator_of
 
 TEXTS = ["a b c", "d", "h g f e d c b a", "d", "a b c", "", "d d", "e e e e e e", "d"]

@@ -10,17 +10,17 @@ import numpy as np
 
 from t2t.checkpoints.averaging import average_checkpoints
 from t2t.checkpoints.checkpoint import PARTS, Checkpoint
+from t2t.checkpoints.run_dir import RunDir, RunRecord
 from t2t.checkpoints.store import CheckpointStore
+from t2t.checkpoints.vocabularies import to_state
 from t2t.data.generate import generate
 from t2t.errors import T2TError
-from t2t.file_decoding.output import PartialFile
+from t2t.files.output import PartialFile
 from t2t.hparams.transformer import transformer_tiny
 from t2t.problems.base import Problem
-from t2t.run_dir import RunDir, RunRecord
 from t2t.runs.data import OpenData, open_data
 from t2t.runs.names import Request, problem_named
-from t2t.runs.vocabularies import to_state
-from t2t.text.files import describe_encoders
+from t2t.text.vocabulary_files import describe_encoders
 
 VOCAB_KINDS = ("token", "sentencepiece", "subword", "byte")
 STEPS = (2, 4)

@@ -1,9 +1,9 @@
 """What warm processes have imported when they are forked: all that the commands import, and nothing done with it."""
 
-from t2t.startup import import_quietly
+from t2t.runs.startup import import_quietly
 
 for module in (
-    "t2t.cli.decoder", "t2t.cli.trainer", "t2t.file_decoding.job", "t2t.inference.parallel", "t2t.runs.describing",
+    "t2t.cli.decoder", "t2t.cli.trainer", "t2t.inference.files.job", "t2t.inference.parallel", "t2t.runs.describing",
     "t2t.runs.loading", "t2t.runs.training",
 ):  # fmt: skip
     import_quietly(module)

@@ -18,8 +18,8 @@ from t2t.hparams.override import merge_overrides, parse_overrides
 from t2t.metrics.brackets import bracket_f1
 from t2t.problems.treebank.linearisation import restored
 from t2t.problems.treebank.reading import sample_of
+from t2t.problems.treebank.trees import parse_tree, write_tree
 from t2t.text import ENCODER_CLASSES
-from t2t.text.trees import parse_tree, write_tree
 from tests.faults.text import drawn, run_case
 from tests.faults.text_checks import CHECKS
 from tests.nasty_lines import MEGABYTE_LINES, NASTY_LINES, read_as

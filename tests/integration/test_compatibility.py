@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from t2t.atomic import sha256_of
 from t2t.checkpoints.checkpoint import _json_bytes
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import decoder, trainer
+from t2t.files.atomic import sha256_of
 from tests.builders import edited
 from tests.golden.make_run import RUNS
 

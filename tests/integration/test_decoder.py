@@ -16,7 +16,7 @@ from sacrebleu.metrics import BLEU
 
 import t2t
 from t2t.cli import decoder, trainer
-from t2t.inference import Translator
+from t2t.inference.translator import Translator
 from tests.builders import edited
 
 DIRTY = [

@@ -10,10 +10,10 @@ import sys
 import pytest
 
 import t2t
-from t2t.atomic import exclusive_lock, lock_beside
 from t2t.cli import decoder, exporter
 from t2t.export import saved_model_trial
 from t2t.export.formats import PROMISES
+from t2t.files.atomic import exclusive_lock, lock_beside
 from t2t.runs import exporting
 from tests.readme import README, blocks, execute
 

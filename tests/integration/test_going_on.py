@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.cli import decoder, trainer
-from t2t.run_dir import RunDir
 from tests.builders import edited
 
 

@@ -11,16 +11,16 @@ import zipfile
 import numpy as np
 import pytest
 
-from t2t.atomic import sha256_of
 from t2t.checkpoints.checkpoint import _json_bytes
+from t2t.checkpoints.run_dir import lock_run
 from t2t.cli import avg_all, decoder
 from t2t.cli import eval as eval_command
 from t2t.errors import T2TError, UserError
+from t2t.files.atomic import sha256_of
 from t2t.problems.formats import archive
 from t2t.problems.formats.archive import read_members
-from t2t.run_dir import lock_run
 from t2t.runs.loading import load
-from t2t.text.files import read_vocabulary
+from t2t.text.vocabulary_files import read_vocabulary
 from tests.audit import audited, executed, outside, programs, unpickled
 from tests.builders import edited
 from tests.faults.damage import contents_of
@@ -287,7 +287,7 @@ def test_what_unpacks_to_more_than_is_sensible_is_refused(tmp_path, monkeypatch)
 def test_a_packed_vocabulary_is_bounded(tmp_path, monkeypatch):
     import gzip
 
-    monkeypatch.setattr("t2t.text.files.MOST_BYTES", 1000)
+    monkeypatch.setattr("t2t.text.vocabulary_files.MOST_BYTES", 1000)
     (tmp_path / "v.subwords.gz").write_bytes(gzip.compress(b"x" * 2000))
     with pytest.raises(UserError, match=r"v.subwords.gz: unpacks to more than 1,000 bytes, which no such file has"):
         read_vocabulary(tmp_path / "v.subwords.gz")

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import t2t
+from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, trainer
 from t2t.cli import eval as eval_command
-from t2t.run_dir import RunDir
 
 COPY, REVERSE = "tiny_algo", "algorithmic_reverse_binary40_test"
 BOTH = f"{COPY}-{REVERSE}"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import t2t
-from t2t.text.trees import parse_tree
+from t2t.problems.treebank.trees import parse_tree
 from tests.readme import README, ROOT, block, blocks, execute, shortened
 
 ENGLISH = ("a", "man", "woman", "dog", "runs", "sits", "in", "the", "red", "house", "street", "with", "two")

@@ -9,7 +9,7 @@ import pytest
 import t2t
 from benchmarks.harness.load import Server, ask_for
 from t2t.cli import insight, server
-from t2t.insight import curves as plotting
+from t2t.serving.insight import curves as plotting
 from tests.waiting import join_all, start_thread, wait_until
 
 TEXTS = ["1 2 3", "4 4", "9", "7 6 5 4 3 2 1"]

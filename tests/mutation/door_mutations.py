@@ -5,19 +5,19 @@ from tests.mutation.mutation import Mutation
 DOOR_MUTATIONS = (
     Mutation(
         name="blank lines are translated",
-        file="t2t/file_decoding/job.py",
+        file="t2t/inference/files/job.py",
         original="if text.strip() or not translator.has_inputs]",
         broken="if text or not translator.has_inputs]",
         breaks="A line of white space gets whatever the model makes of nothing.",
-        tests=("tests/unit/file_decoding/test_file_decoding_job.py::test_empty_lines_are_not_asked_about",),
+        tests=("tests/unit/inference/files/test_inference_files_job.py::test_empty_lines_are_not_asked_about",),
     ),
     Mutation(
         name="another job's output continued",
-        file="t2t/file_decoding/output.py",
+        file="t2t/files/output.py",
         original='and state["fingerprint"] == self._fingerprint is not None',
         broken="and self._fingerprint is not None",
         breaks="Half of a file is what another model or setting has written.",
-        tests=("tests/unit/file_decoding/test_file_decoding_output.py::test_nothing_else_is_taken_over",),
+        tests=("tests/unit/files/test_files_output.py::test_nothing_else_is_taken_over",),
     ),
     Mutation(
         name="missing outputs of an export",
@@ -69,11 +69,11 @@ DOOR_MUTATIONS = (
     ),
     Mutation(
         name="text can end a script element",
-        file="t2t/insight/page.py",
+        file="t2t/serving/insight/page.py",
         original='text.replace("<", "\\\\u003c").replace(">"',
         broken='text.replace(">"',
         breaks="A sentence with a closing tag becomes markup of the page.",
-        tests=("tests/unit/insight/test_insight_figures.py::test_hostile_text_stays_text",),
+        tests=("tests/unit/serving/insight/test_serving_insight_figures.py::test_hostile_text_stays_text",),
     ),
     Mutation(
         name="mistakes have another exit status",
@@ -93,7 +93,7 @@ DOOR_MUTATIONS = (
     ),
     Mutation(
         name="interrupted training looks finished",
-        file="t2t/api.py",
+        file="t2t/runs/api.py",
         original="    if stopped_by:\n",
         broken="    if stopped_by is None:\n",
         breaks="A program of one's own goes on with a run that a signal has ended too early.",

@@ -6,11 +6,11 @@ MODEL_MUTATIONS = (
     # Floor 4: layers
     Mutation(
         name="smoothing over all classes",
-        file="t2t/losses.py",
+        file="t2t/layers/losses.py",
         original="return smoothing * vocab_size / (vocab_size - 1) if",
         broken="return smoothing if",
         breaks="Label smoothing of kind `others` spreads over V entries instead of V - 1.",
-        tests=("tests/unit/test_losses.py::test_others_by_hand",),
+        tests=("tests/unit/layers/test_layers_losses.py::test_others_by_hand",),
     ),
     Mutation(
         name="causal mask off by one",
@@ -148,11 +148,11 @@ MODEL_MUTATIONS = (
     ),
     Mutation(
         name="moments of Adam exchanged",
-        file="t2t/checkpoints/tensor2tensor/weights.py",
+        file="t2t/importing/tensor2tensor/weights.py",
         original='{"Adam": "momentum", "Adam_1": "velocity"}',
         broken='{"Adam": "velocity", "Adam_1": "momentum"}',
         breaks="An imported run goes on with the first moments as the second.",
-        tests=("tests/unit/runs/test_runs_importing.py::test_the_moments_of_adam_come_along",),
+        tests=("tests/unit/importing/test_importing_tensor2tensor.py::test_the_moments_of_adam_come_along",),
     ),
     # Floor 6: engines
     Mutation(

@@ -59,7 +59,7 @@ WHITE = characters(str.isspace)
 
 
 def cleaned(texts_B: Any) -> tf.Tensor:
-    """Returns texts as `t2t.text.lines.clean_line` leaves them: invalid UTF-8 replaced by U+FFFD, NULs removed."""
+    """Returns texts as `t2t.files.lines.clean_line` leaves them: invalid UTF-8 replaced by U+FFFD, NULs removed."""
     return tf.strings.regex_replace(valid(texts_B), r"\x00+", "")
 
 

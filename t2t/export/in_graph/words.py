@@ -5,8 +5,8 @@ Legend: B texts, N rows of ids, P pieces.
 
 import tensorflow as tf
 
-from t2t.constants import UNK_ID
 from t2t.export.in_graph.base import WHITE, GraphVocabulary, joined, table
+from t2t.specs.constants import UNK_ID
 from t2t.text.encoder import TextEncoder
 from t2t.text.word_list import RESERVED, UNKNOWN, WordListEncoder
 

@@ -8,11 +8,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t.features import FeatureKind
 from t2t.layers.modalities.base import Bottom
 from t2t.layers.modalities.real import data_keep
 from t2t.layers.xception import DownBlock
 from t2t.registry import register_modality
+from t2t.specs.features import FeatureKind
 
 FRAME_SECONDS, HOP_SECONDS = 0.025, 0.010
 BANDS = 80

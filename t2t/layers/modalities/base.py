@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import keras
 
-from t2t.features import FeatureKind, FeatureSpec
 from t2t.layers.target_scores import TargetScores, score_logits
+from t2t.specs.features import FeatureKind, FeatureSpec
 
 
 class Bottom(keras.layers.Layer):
@@ -51,7 +51,7 @@ class Top(keras.layers.Layer):
     Args:
         spec: of the feature.
         width: D.
-        label_smoothing: mass e that the target distribution spreads, see `t2t.losses.class_cross_entropy`.
+        label_smoothing: mass e that the target distribution spreads, see `t2t.layers.losses.class_cross_entropy`.
         label_smoothing_kind: who gets it.
     """
 

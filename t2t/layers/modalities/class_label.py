@@ -5,10 +5,10 @@ Legend: B batch, D width.
 
 from keras import ops
 
-from t2t.features import FeatureKind
+from t2t.layers.losses import class_cross_entropy
 from t2t.layers.modalities.dense import DenseTop
-from t2t.losses import class_cross_entropy
 from t2t.registry import register_modality
+from t2t.specs.features import FeatureKind
 
 
 @register_modality

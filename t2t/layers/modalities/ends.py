@@ -9,11 +9,11 @@ from typing import NamedTuple
 import keras
 
 from t2t.errors import UserError
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.hparams.sections import ModelHParams
 from t2t.layers.modalities.base import Bottom, Top
 from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
 from t2t.registry import MODALITIES
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
 BOTTOMS = {
     FeatureKind.TOKENS: "token_embedding",

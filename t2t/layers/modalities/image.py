@@ -6,10 +6,10 @@ Legend: B batch, Y rows, X columns, C channels, P positions (Y * X of the grid),
 import keras
 from keras import ops
 
-from t2t.features import FeatureKind
 from t2t.layers.modalities.base import Bottom
 from t2t.layers.xception import EntryFlow
 from t2t.registry import register_modality
+from t2t.specs.features import FeatureKind
 
 
 class ImageBottom(Bottom):

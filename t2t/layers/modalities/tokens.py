@@ -6,13 +6,13 @@ Legend: B batch, T length, D width, V vocabulary.
 import keras
 from keras import ops
 
-from t2t.features import FeatureKind
+from t2t.layers.losses import token_weights
 from t2t.layers.masks import padding_keep
 from t2t.layers.modalities.base import Bottom, Top
 from t2t.layers.output_loss import linear_cross_entropy
 from t2t.layers.target_scores import TargetScores, score_by_blocks
-from t2t.losses import token_weights
 from t2t.registry import register_modality
+from t2t.specs.features import FeatureKind
 
 
 def _add_table(layer: keras.layers.Layer):

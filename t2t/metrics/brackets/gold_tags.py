@@ -1,6 +1,6 @@
 """A tree under the part-of-speech tags of another: brackets judged apart from tags."""
 
-from t2t.text.trees import Malformed, Part, Tree, parse_tree, write_tree
+from t2t.problems.treebank.trees import Malformed, Part, Tree, parse_tree, write_tree
 
 
 def with_gold_tags(hypothesis: str, gold: str) -> str:

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from t2t.errors import UserError, did_you_mean, nearest
-from t2t.text.lines import read_lines
+from t2t.files.lines import read_lines
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """A bracketed line as EVALB reads it: its words with their tags, and its brackets as spans of words.
 
 EVALB reads a line character by character and goes on after most faults; what it makes of a broken line decides what
-its report says of it, so this reader makes the same of it. It is no reader of trees: that is `t2t.text.trees`.
+its report says of it, so this reader makes the same of it. It does not read trees: `t2t.problems.treebank.trees` does.
 """
 
 import dataclasses

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.text.lines import errors_of_reading, gunzipped
+from t2t.files.lines import errors_of_reading, gunzipped
 
 _UNSIGNED_BYTES = 0x08
 _MOST_BYTES = 1 << 30

@@ -7,7 +7,7 @@ Bies et al. 1995, "Bracketing guidelines for Treebank II style", sections 1.1 an
 
 import re
 
-from t2t.text.trees import OUTER_LABELS, Part, Tree
+from t2t.problems.treebank.trees import OUTER_LABELS, Part, Tree
 
 EMPTY_TAG = "-NONE-"
 """Tag of what has no sound: traces, dropped subjects, ellipses."""

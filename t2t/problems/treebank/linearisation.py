@@ -13,7 +13,7 @@ from collections.abc import Container, Sequence
 
 from t2t.problems.treebank.alignment import places, tag_of_mark
 from t2t.problems.treebank.cleaning import phrases_below
-from t2t.text.trees import Part, Tree, write_tree
+from t2t.problems.treebank.trees import Part, Tree, write_tree
 
 OUTER = "TOP"
 """Label of the node around a sentence."""

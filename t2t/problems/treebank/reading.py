@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from t2t.constants import INPUTS, TARGETS
 from t2t.errors import UserError
 from t2t.problems.base import Sample
 from t2t.problems.treebank.cleaning import cleaned
 from t2t.problems.treebank.linearisation import linearised, restored, words_of
-from t2t.text.trees import Malformed, Tree, read_tree_file
+from t2t.problems.treebank.trees import Malformed, Tree, read_tree_file
+from t2t.specs.constants import INPUTS, TARGETS
 
 log = logging.getLogger("t2t")
 

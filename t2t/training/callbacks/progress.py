@@ -6,8 +6,8 @@ from typing import TextIO
 
 import keras
 
+from t2t.files.progress import Progress, write_line
 from t2t.metrics.token import LABEL
-from t2t.progress import Progress, write_line
 from t2t.training.trainer import Trainer
 
 

@@ -7,7 +7,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from t2t.atomic import sha256_of
 from t2t.checkpoints.checkpoint import (
     FORMAT,
     MODEL,
@@ -18,6 +17,7 @@ from t2t.checkpoints.checkpoint import (
     write_checkpoint,
 )
 from t2t.errors import UserError
+from t2t.files.atomic import sha256_of
 
 
 def sample() -> Checkpoint:

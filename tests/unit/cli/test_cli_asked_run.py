@@ -4,12 +4,12 @@ import contextlib
 
 import pytest
 
+from t2t.checkpoints.run_dir import RunDir, RunRecord
 from t2t.cli.flags import open_asked_run
 from t2t.errors import UserError
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.hparams.transformer import transformer_tiny
 from t2t.registry import HPARAMS, MODELS, PROBLEMS
-from t2t.run_dir import RunDir, RunRecord
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
 PLUGIN = """
 from t2t.problems.algorithmic import Reverse

@@ -12,7 +12,7 @@ from t2t.cli.decoding import Wanted, decode_interactively, default_target
 from t2t.decoding.search import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.sections import DecodeHParams
-from t2t.inference import Hypothesis
+from t2t.inference.translator import Hypothesis
 
 
 class Echo:

@@ -8,12 +8,12 @@ import sys
 import numpy as np
 import pytest
 
+from t2t.checkpoints.run_dir import RunDir, RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen
 from t2t.hparams.transformer import transformer_tiny
-from t2t.run_dir import RunDir, RunRecord
 from t2t.runs.names import problem_named
-from t2t.text.files import describe_encoders
+from t2t.text.vocabulary_files import describe_encoders
 
 PROBLEM = "tiny_algo"
 NAMES = (f"--problem={PROBLEM}", "--model=transformer", "--hparams_set=transformer_tiny")

@@ -10,9 +10,9 @@ import pytest
 from t2t.cli.common import parse
 from t2t.cli.help import WIDTH
 from t2t.errors import UnknownNameError
-from t2t.mixture import split_mixture
 from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS
 from t2t.runs.names import hparams_named, problem_named
+from t2t.specs.mixture import split_mixture
 from tests.readme import PAGES, ROOT
 
 COMMANDS = {

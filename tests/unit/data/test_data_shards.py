@@ -9,7 +9,7 @@ from t2t.data.manifest import Manifest, SplitRecord, read_manifest
 from t2t.data.reader import SplitReader
 from t2t.data.shards import ShardWriter
 from t2t.errors import UserError
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
 TOKENS = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=70_000)
 LABEL = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=5)

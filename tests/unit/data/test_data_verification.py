@@ -10,9 +10,9 @@ from t2t.data import verification
 from t2t.data.manifest import read_manifest
 from t2t.data.verification import SIDE_FILE, verify_files
 from t2t.errors import UserError
+from t2t.files.trust import read_sealed
 from t2t.runs.data import open_data
 from t2t.runs.names import Request
-from t2t.trust import read_sealed
 from tests.builders import edited
 
 FILE = "train-00001-of-00004.inputs.values.npy"

@@ -12,9 +12,9 @@ from t2t.export.exporting import export
 from t2t.export.formats import PROMISES
 from t2t.export.job import ExportJob, Trial
 from t2t.export.parity import ParityError
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.hparams.transformer_moe import TransformerMoeHParams
 from t2t.models.transformer_moe import TransformerMoe
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.byte import ByteEncoder
 from t2t.text.subword import SubwordEncoder
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS

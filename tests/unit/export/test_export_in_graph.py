@@ -9,9 +9,9 @@ import tensorflow as tf
 from t2t.errors import UserError
 from t2t.export.in_graph import VOCABULARIES, graph_vocabulary
 from t2t.export.in_graph.base import cleaned, is_blank
+from t2t.files.lines import clean_line
 from t2t.text import ENCODER_CLASSES
 from t2t.text.byte import ByteEncoder
-from t2t.text.lines import clean_line
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from t2t.export.made_inputs import example_text, make_inputs, make_texts
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.byte import ByteEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder

@@ -11,10 +11,10 @@ from t2t.export.made_inputs import make_inputs
 from t2t.export.onnx_graphs import OnnxExport
 from t2t.export.onnx_script import Model
 from t2t.export.parity import ParityError
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.hparams.lstm import LstmHParams
 from t2t.models.lstm import LstmSeq2seq
 from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
 from tests.readme import blocks, execute
 

@@ -11,8 +11,8 @@ from t2t.export.made_inputs import make_inputs
 from t2t.export.parity import ParityError
 from t2t.export.saved_model_trial import prove_signatures
 from t2t.export.served import Served
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
 
 

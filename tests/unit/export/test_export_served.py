@@ -12,9 +12,9 @@ from t2t.errors import UserError
 from t2t.export.job import ExportJob, Trial
 from t2t.export.saved_model import SavedModelExport
 from t2t.export.served import Served
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.inference.rows import padded
 from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
 
 DECODING = {"max_input_length": 7}

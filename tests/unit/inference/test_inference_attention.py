@@ -6,8 +6,8 @@ import pytest
 from t2t.errors import UserError
 from t2t.hparams.lstm import LstmHParams
 from t2t.hparams.sections import DecodeHParams
-from t2t.inference import Translator
 from t2t.inference.attention import DECODER, ENCODER, ENCODER_DECODER, START
+from t2t.inference.translator import Translator
 from t2t.layers import attention as attention_layer
 from t2t.layers.attention_record import recorded_attention
 from t2t.models.lstm import LstmSeq2seq

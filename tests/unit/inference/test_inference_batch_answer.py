@@ -10,13 +10,13 @@ import pytest
 import tensorflow as tf
 
 from t2t.errors import UserError
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.hparams.sections import DecodeHParams
-from t2t.inference import Translator
 from t2t.inference.batch_answer import BatchAnswer, classes, tokens
+from t2t.inference.translator import Translator
+from t2t.layers.losses import token_weights
 from t2t.layers.target_scores import score_logits
-from t2t.losses import token_weights
 from t2t.problems.text_problems import Text2Class
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.token import TokenEncoder
 from tests.letters import Letters
 

@@ -8,7 +8,6 @@ import threading
 import numpy as np
 import pytest
 
-from t2t.constants import PAD_ID
 from t2t.decoding.constraints import never_padding
 from t2t.decoding.search import SearchSettings, decode
 from t2t.decoding.step import NextToken
@@ -18,6 +17,7 @@ from t2t.inference.batch_search import Batch, BatchSearch, together
 from t2t.inference.rounds import Rounds
 from t2t.inference.rows import batches_of
 from t2t.models.transformer import Transformer
+from t2t.specs.constants import PAD_ID
 from tests.builders import padded, rows, tokens_spec
 
 EXTRA = 20

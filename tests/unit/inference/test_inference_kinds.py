@@ -6,12 +6,12 @@ Legend: B batch, T target length, V vocabulary.
 import numpy as np
 import pytest
 
-from t2t.constants import EOS_ID
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.hparams.sections import DecodeHParams
-from t2t.inference import Translator
+from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text
+from t2t.specs.constants import EOS_ID
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.token import TokenEncoder
 from tests.builders import numpy, randomise, tiny_hparams
 

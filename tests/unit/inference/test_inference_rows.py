@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from t2t.constants import EOS_ID
-from t2t.features import FeatureKind
 from t2t.hparams.sections import DecodeHParams
 from t2t.inference.rows import batches_of, cut_rows, longest_taken, padded, said_of_longest, weights_of
+from t2t.specs.constants import EOS_ID
+from t2t.specs.features import FeatureKind
 
 
 def model(positions=None, has_inputs=True, max_length=256):

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.constants import EOS_ID, INPUTS, TARGETS
 from t2t.errors import ArgumentError, MachineError, UnknownNameError, UserError
 from t2t.hparams.sections import DecodeHParams
 from t2t.hparams.transformer import TransformerHParams
-from t2t.inference import Translator, longest_taken
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.rounds import Rounds
+from t2t.inference.rows import longest_taken
+from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
+from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.text.token import TokenEncoder
 from tests.letters import WORDS, Letters, LettersAlone
 

@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from t2t.errors import UserError
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.hparams.sections import ModelHParams
 from t2t.layers.modalities import audio
 from t2t.layers.modalities.audio import LogMelAudio, log_mel, mel_bands, normalised
@@ -22,6 +21,7 @@ from t2t.layers.modalities.tokens import TokenSoftmax
 from t2t.layers.pooling import mean_of_kept
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.registry import MODALITIES
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import numpy, randomise, tiny_hparams
 
 RATE = 1000

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.features import FeatureKind, FeatureSpec
 from t2t.layers.dropout import Dropout
 from t2t.layers.feed_forward import FeedForward
 from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
 from t2t.layers.positions import LearnedPositions, SinusoidalPositions, build_positions, sinusoids
 from t2t.layers.residual import Residual
+from t2t.specs.features import FeatureKind, FeatureSpec
 from tests.builders import numpy, randomise
 from tests.reference.transformer import layer_norm, sinusoid
 

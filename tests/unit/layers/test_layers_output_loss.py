@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.layers.losses import class_cross_entropy, token_weights
 from t2t.layers.output_loss import BLOCK, linear_cross_entropy
-from t2t.losses import class_cross_entropy, token_weights
 from tests.builders import largest_within
 
 V, D = 50, 8

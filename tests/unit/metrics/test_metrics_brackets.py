@@ -12,7 +12,7 @@ from t2t.errors import UserError
 from t2t.metrics.brackets import COLLINS, NEW, Parameters, bracket_f1, bracket_f1_gold_tags, bracket_totals, compare
 from t2t.metrics.brackets.compare import Counts, Status
 from t2t.metrics.brackets.gold_tags import with_gold_tags
-from t2t.text.trees import Part, parse_tree
+from t2t.problems.treebank.trees import Part, parse_tree
 
 GOLD = "(TOP (S (NP (PRP I)) (VP (VBD saw) (NP (NP (DT a) (NN man)) (PP (IN with) (NP (NNS eyes)))))))"
 TEST = "(TOP (S (NP (PRP I)) (VP (VBD saw) (NP (DT a) (NN man)) (PP (IN with) (NP (NNS eyes))))))"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from t2t.errors import UserError
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.hparams.multi_model import MultiModelHParams, multi_model, multi_model_8, multi_model_tiny
 from t2t.models.multi_model import MultiModel
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import batch, numpy, randomise, tokens_spec, weights_of
 from tests.models import (
     check_dropout_follows_its_seed,

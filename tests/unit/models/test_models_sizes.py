@@ -9,9 +9,9 @@ import keras
 import pytest
 
 from t2t.errors import UserError
-from t2t.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.registry import MODELS
 from t2t.runs.names import hparams_named
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import tokens_spec
 
 IMAGENET = ProblemSpec(

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from t2t.constants import DEV, TRAIN, UNK_ID
 from t2t.problems import algorithmic
 from t2t.problems.algorithmic import lower_endian_to_number, number_to_lower_endian
 from t2t.problems.base import Source
 from t2t.registry import PROBLEMS
+from t2t.specs.constants import DEV, TRAIN, UNK_ID
 
 BASES = {"binary40": 2, "decimal40": 10}
 TASKS = ("identity", "reverse", "addition", "multiplication", "sort")

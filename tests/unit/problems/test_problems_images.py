@@ -12,9 +12,9 @@ from t2t.data.generate import generate
 from t2t.data.manifest import load_encoders, read_manifest
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
-from t2t.features import FeatureKind
 from t2t.problems.base import Source
 from t2t.runs.names import problem_named
+from t2t.specs.features import FeatureKind
 from tests.builders import idx
 
 

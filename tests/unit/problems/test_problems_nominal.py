@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from t2t.features import FeatureKind
 from t2t.problems.base import Source
 from t2t.problems.text_problems import Text2Text, TextProblem
 from t2t.registry import PROBLEMS
 from t2t.runs.names import problem_named
+from t2t.specs.features import FeatureKind
 from t2t.text.token import TokenEncoder
 
 FROM_DATA = ("classify_files", "speech_classify_files")

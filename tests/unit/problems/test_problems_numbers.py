@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from t2t.constants import DEV, TEST, TRAIN
 from t2t.problems.base import Source
 from t2t.problems.translate_numbers import TranslateEndeNumbers
+from t2t.specs.constants import DEV, TEST, TRAIN
 
 
 def source() -> Source:

@@ -12,9 +12,9 @@ from t2t.data.manifest import read_manifest
 from t2t.data.pipeline import EvalBatches, TrainingBatches
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
-from t2t.features import FeatureKind
 from t2t.problems.base import Source
 from t2t.runs.names import problem_named
+from t2t.specs.features import FeatureKind
 
 
 def record(path, samples, rate=16_000, level=1000):

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from t2t.errors import UnknownNameError
-from t2t.features import FeatureKind
 from t2t.problems.base import Source
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text
+from t2t.specs.features import FeatureKind
 
 PAIRS = [("one two", "eins zwei"), ("two", "zwei"), ("three one", "drei eins")]
 

@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 
 from t2t.errors import UserError
+from t2t.files.lines import INVALID_UTF8
 from t2t.problems.base import Source
 from t2t.problems.translation import TranslationFiles
-from t2t.text.lines import INVALID_UTF8
 
 
 class News(TranslationFiles):

@@ -6,7 +6,7 @@ import pytest
 
 from t2t.problems.treebank.cleaning import bare_label, cleaned
 from t2t.problems.treebank.linearisation import linearised, restored, words_of
-from t2t.text.trees import parse_tree, without_outer, write_tree
+from t2t.problems.treebank.trees import parse_tree, without_outer, write_tree
 
 DOG = "(TOP (S (NP (DT A) (NN dog)) (VP (VBZ runs))))"
 DOG_LABELS = "S NP DT NN /NP VP VBZ /VP /S"

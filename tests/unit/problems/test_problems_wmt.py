@@ -11,11 +11,11 @@ import pytest
 
 from t2t.cli import datagen
 from t2t.errors import UserError
+from t2t.files.lines import INVALID_UTF8, NUL_REMOVED
 from t2t.problems.base import Source
 from t2t.problems.wmt import WmtEnde32k, WmtEnfr32k
 from t2t.registry import PROBLEMS
 from t2t.runs.names import Request, problem_named, without_aliases
-from t2t.text.lines import INVALID_UTF8, NUL_REMOVED
 
 COUNTS = {"train": 40, "validation": 3, "test": 2}
 

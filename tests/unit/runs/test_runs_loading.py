@@ -7,7 +7,9 @@ import pytest
 import tensorflow as tf
 
 import t2t
+from t2t.checkpoints import architectures, vocabularies
 from t2t.checkpoints.averaging import average_checkpoints
+from t2t.checkpoints.run_dir import RunDir, RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
@@ -15,12 +17,10 @@ from t2t.hparams.transformer_moe import transformer_moe_tiny
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import PROBLEMS
-from t2t.run_dir import RunDir, RunRecord
-from t2t.runs import architectures, vocabularies
 from t2t.runs.loading import load
 from t2t.runs.names import problem_named
-from t2t.text.files import describe_encoders
 from t2t.text.token import TokenEncoder
+from t2t.text.vocabulary_files import describe_encoders
 from tests.builders import edited
 
 HPARAMS = transformer_tiny().replace(

@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 
+from t2t.checkpoints.run_dir import RunDir
 from t2t.data.generate import generate
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.models.transformer import Transformer
-from t2t.run_dir import RunDir
 from t2t.runs.data import open_data
 from t2t.runs.names import Request, Resolved, problem_named
 from t2t.runs.recording import may_change, record_of

@@ -2,12 +2,12 @@
 
 import pytest
 
+from t2t.checkpoints.run_dir import RunDir, RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.features import ProblemSpec
 from t2t.hparams.transformer import transformer_tiny
-from t2t.run_dir import RunDir, RunRecord
 from t2t.runs.names import Request, resolve
 from t2t.runs.resuming import remembered, remembered_seed
+from t2t.specs.features import ProblemSpec
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from benchmarks import parity
 from t2t.errors import UserError
 from t2t.export.in_graph import graph_vocabulary
 from t2t.export.served import Served
-from t2t.features import FeatureKind, ProblemSpec
 from t2t.hparams.sections import DecodeHParams
-from t2t.inference import Translator
+from t2t.inference.translator import Translator
 from t2t.registry import MODELS
 from t2t.serving.allowed_operations import ALLOWED_OPERATIONS, STATEFUL
 from t2t.serving.checked_export import load_checked
+from t2t.specs.features import FeatureKind, ProblemSpec
 from tests.conformance.test_conformance_kinds import SPECS
 from tests.conformance.test_conformance_models import small_hparams
 from tests.letters import letters, moods

@@ -3,8 +3,8 @@ import pytest
 
 from t2t.errors import UserError
 from t2t.text import ENCODER_CLASSES, stored_class
-from t2t.text.files import describe_encoders, read_encoders, read_vocabulary, save_encoders
 from t2t.text.label import LabelEncoder, listed
+from t2t.text.vocabulary_files import describe_encoders, read_encoders, read_vocabulary, save_encoders
 
 
 def test_a_class_is_its_place_in_the_list_and_no_id_is_reserved():

@@ -1,7 +1,7 @@
 import pytest
 
-from t2t.constants import UNK_ID
 from t2t.errors import UserError
+from t2t.specs.constants import UNK_ID
 from t2t.text.token import TokenEncoder
 
 

@@ -1,0 +1,365 @@
+"""The output directory of a run: everything that decoding, resuming and reporting need, and nothing that is executed.
+
+    run.json        the record: names, every hparam, features, vocabularies, data, plug-ins, versions; written last,
+                    and sealed (`t2t.files.trust`)
+    vocab/          the vocabularies
+    checkpoints/    see `t2t.checkpoints`
+    metrics.jsonl   one line of figures a log step
+    lock            held by the process that trains here
+
+A run directory may come from a stranger: opening one reads no path outside it and imports nothing it names. Training on
+in it is asked for by `t2t-trainer`, which reads the data that the record names.
+"""
+
+import contextlib
+import dataclasses
+import datetime
+import json
+import logging
+import math
+import time
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from t2t.errors import UserError, one_line
+from t2t.files.atomic import (
+    LockedError,
+    append_line,
+    exclusive_lock,
+    made_folder,
+    os_errors_as_machine_errors,
+    write_atomically,
+)
+from t2t.files.paths import local_path
+from t2t.files.trust import check_inside, check_types, file_entry, read_sealed, sealed
+from t2t.specs.features import ProblemSpec
+from t2t.specs.mixture import of_all, of_problem, split_mixture
+from t2t.text.encoder import TextEncoder
+from t2t.text.vocabulary_files import VocabularyFile, read_encoders, save_encoders
+
+FORMAT = 1
+"""Format of the records that this version writes; it reads all formats up to it."""
+
+RECORD_FILE, _VOCAB_FOLDER, _METRICS_FILE, _LOCK_FILE = "run.json", "vocab", "metrics.jsonl", "lock"
+_OWN = (RECORD_FILE, _VOCAB_FOLDER, "checkpoints", _METRICS_FILE, "events", _LOCK_FILE)
+"""What is read and written in a run directory; none of it may be a link that leads out."""
+_SHOWN = 8
+
+log = logging.getLogger("t2t")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """What a run is: what was asked for and what it came to."""
+
+    problem: str
+    """Of several problems, their mixture, see `t2t.specs.mixture`, which also tells how what each has is named."""
+    model: str
+    hparams_set: str
+    overrides: str = ""
+    """What `--hparams` was given."""
+    hparams: dict[str, dict[str, Any]]
+    """Every effective value: section -> field -> value."""
+    problem_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Options of the problem that differ from their defaults."""
+    spec: ProblemSpec
+    data_fingerprint: str = ""
+    """sha256 of the manifest of the generated data; of several problems, one each with + between them."""
+    data_dir: str = ""
+    """Folder of generated data that it was trained from last, for `t2t-trainer` to go on; nothing else looks there.
+    Empty where it is not known, as of an imported run."""
+    plugins: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    """What `t2t.registry.plugins.Plugin.to_dict` gives, one a plug-in."""
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Of t2t, python, tensorflow, keras."""
+    vocabularies: dict[str, VocabularyFile] = dataclasses.field(default_factory=dict)
+    """By feature name, from `t2t.text.vocabulary_files.describe_encoders`."""
+    warm_start: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Checkpoint whose weights the run began with, empty for none: `from` its path, `step` its updates, its
+    `fingerprint`, `anew` the features whose vocabularies it did not share, `optimizer_updates` those of the optimizer
+    whose state was taken, 0 for none, and the `report` of what was taken, a line each."""
+    created: str = ""
+    """When the run began, ISO 8601 in UTC; set by `RunDir.create`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the record as plain JSON."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields["spec"] = self.spec.to_dict()
+        fields["vocabularies"] = {name: dataclasses.asdict(entry) for name, entry in self.vocabularies.items()}
+        return json.loads(json.dumps({"format": FORMAT, **fields}))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Reads what `to_dict` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: the data is something else.
+        """
+        data = {"warm_start": {}, "data_dir": "", **data}  # the first records had neither
+        fields = {field.name: data[field.name] for field in dataclasses.fields(cls)}
+        if unknown := data.keys() - fields.keys() - {"format"}:
+            raise ValueError(f"it has an entry {min(unknown)!r}, which no record has")
+        fields["spec"] = ProblemSpec.from_dict(data["spec"])
+        vocabularies = data["vocabularies"].items()
+        fields["vocabularies"] = {name: file_entry(VocabularyFile, entry, "file") for name, entry in vocabularies}
+        record = cls(**fields)
+        check_types(record)
+        if not all(isinstance(entry, dict) for entry in (*record.hparams.values(), *record.plugins)):
+            raise TypeError("hparams and plug-ins hold names and values")
+        return record
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Names of the problems, one or several."""
+        return split_mixture(self.problem)
+
+    def of(self, problem: str) -> Self:
+        """Returns the record as if the run were of one of its problems alone."""
+        if problem == self.problem:
+            return self
+        fingerprints = dict(zip(self.problems, self.data_fingerprint.split("+"), strict=False))
+        return dataclasses.replace(
+            self,
+            problem=problem,
+            problem_options=of_problem(self.problem_options, problem),
+            spec=self.spec.member(problem),
+            data_fingerprint=fingerprints.get(problem, ""),
+            vocabularies=of_problem(self.vocabularies, problem),
+        )
+
+    def identity(self) -> dict[tuple[str, str], Any]:
+        """Returns (kind, name) -> value of everything that tells one run from another."""
+        data = self.to_dict()
+        found = {(kind, ""): data[kind] for kind in ("problem", "model", "hparams_set")}
+        found |= {("problem option", name): value for name, value in data["problem_options"].items()}
+        found |= {("hparam", name): value for section in data["hparams"].values() for name, value in section.items()}
+        found |= {("vocabulary of", name): entry.fingerprint[:12] for name, entry in self.vocabularies.items()}
+        members = data["spec"].get("members") or [data["spec"]]
+        for feature, spec in of_all({member["name"]: member["features"] for member in members}).items():
+            found |= {("feature", f"{feature}.{name}"): value for name, value in spec.items()}
+        fingerprints = (part[:12] for part in self.data_fingerprint.split("+"))
+        return found | {("data_fingerprint", ""): "+".join(fingerprints)}
+
+
+class RunDir:
+    """One run's directory. `create` makes it, `open` reads it; hold `lock_run` while training in it."""
+
+    def __init__(self, path: Path, record: RunRecord):
+        self.path = Path(path)
+        self.record = record
+
+    @property
+    def checkpoints_folder(self) -> Path:
+        """Where the checkpoints are, for `CheckpointStore`."""
+        return self.path / "checkpoints"
+
+    @property
+    def metrics_file(self) -> Path:
+        """The figures of the run as JSON lines."""
+        return self.path / _METRICS_FILE
+
+    @staticmethod
+    def exists(path: str | Path) -> bool:
+        """Tells whether a run has begun in a directory."""
+        return (local_path(path) / RECORD_FILE).is_file()
+
+    @classmethod
+    def create(cls, path: str | Path, record: RunRecord, encoders: Mapping[str, TextEncoder]) -> Self:
+        """Begins a run: copies its vocabularies, then writes its record.
+
+        Args:
+            path: the output directory; made where it does not exist.
+            record: what the run is.
+            encoders: the vocabularies that the record describes.
+
+        Raises:
+            UserError: the directory holds a run, or what is left of one.
+            MachineError: the directory cannot be written.
+        """
+        path = local_path(path)
+        if cls.exists(path):
+            raise UserError(f"--output_dir={path}: a run has begun there; resume it or use another --output_dir")
+        if any((path / "checkpoints").glob("step-*")):
+            raise UserError(
+                f"--output_dir={path}: it holds checkpoints and no {RECORD_FILE} that says of what; "
+                f"restore that file or use another --output_dir"
+            )
+        created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        run = cls(path, dataclasses.replace(record, created=created))
+        with os_errors_as_machine_errors(f"cannot begin a run in {path}"):
+            (path / _VOCAB_FOLDER).mkdir(parents=True, exist_ok=True)
+            save_encoders(path / _VOCAB_FOLDER, encoders)
+            run._write_record()
+        return run
+
+    @classmethod
+    def abandon_unstarted(cls, path: str | Path) -> None:
+        """Forgets a run that ended before its first checkpoint, with a warning where it had got on.
+
+        The next run there may be another.
+
+        Raises:
+            UserError: it was evaluated, so that it had checkpoints, and they are gone.
+        """
+        path = local_path(path)
+        if cls.exists(path) and not any((path / "checkpoints").glob("*")):
+            # what is evaluated has been saved before
+            lines = list(cls.open(path).metrics())
+            saved = [line["step"] for line in lines if any(name.startswith("dev/") for name in line)]
+            if saved:
+                raise UserError(
+                    f"--output_dir={path}: the run there got to update {max(saved)}, and its checkpoints are gone; "
+                    f"restore {path / 'checkpoints'} from a copy, or begin again in another --output_dir"
+                )
+            if lines:
+                reached = max(line["step"] for line in lines)
+                log.warning("the run in %s got to update %d and has no checkpoint; it begins anew", path, reached)
+            with os_errors_as_machine_errors(f"cannot begin a run in {path}"):
+                (path / _METRICS_FILE).unlink(missing_ok=True)
+                (path / RECORD_FILE).unlink()
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Reads the record of a run.
+
+        Raises:
+            UserError: no run there, a damaged record, or one that a newer version of t2t wrote.
+        """
+        path = local_path(path)
+        if not cls.exists(path):
+            raise UserError(f"no run in {path}; train one with t2t-trainer --output_dir={path}")
+        for name in _OWN:
+            check_inside(path, path / name)
+        file = path / RECORD_FILE
+        try:
+            with os_errors_as_machine_errors(f"cannot read {file}"):
+                data = read_sealed(file)
+            if data["format"] <= FORMAT:
+                return cls(path, RunRecord.from_dict(data))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            reason = f"{type(error).__name__}: {one_line(error)}"
+            raise UserError(
+                f"{file} is damaged ({reason}); restore it from a copy or train again in another --output_dir"
+            ) from error
+        raise UserError(
+            f"{file} has format {data['format']}, this version of t2t reads formats up to {FORMAT}; use the version of "
+            f"t2t that wrote it, or a later one"
+        )
+
+    @property
+    def vocab_folder(self) -> Path:
+        """Where the vocabularies are, in files that the record names."""
+        return self.path / _VOCAB_FOLDER
+
+    def encoders(self) -> dict[str, TextEncoder]:
+        """Returns the vocabulary of each text feature; features that share a file share the object.
+
+        Raises:
+            UserError: a vocabulary is missing, damaged, or another than the run was trained with.
+        """
+        return read_encoders(self.vocab_folder, self.record.vocabularies, "restore it from a copy")
+
+    def check_same(self, record: RunRecord, may_change: Collection[str] = ()) -> None:
+        """Demands that what is asked for is the run that is here.
+
+        An hparam that did not exist when the run began is not compared.
+
+        Args:
+            record: what is asked for.
+            may_change: what a resumed run may change: hparams, options of the problem, `data_fingerprint`.
+
+        Raises:
+            UserError: it is another run; the message names what differs.
+        """
+        found, asked = self.record.identity(), record.identity()
+        wrong = []
+        for kind, name in [*found, *(key for key in asked if key not in found)]:
+            old, new = found.get((kind, name), "none"), asked.get((kind, name), "none")
+            is_new_hparam = kind == "hparam" and (kind, name) not in found
+            # an imported run has seen no data yet
+            is_unknown = not self.record.data_fingerprint and kind in ("data_fingerprint", "problem option")
+            if old != new and not is_new_hparam and not is_unknown and (name or kind) not in may_change:
+                wrong.append(f"{kind} {name}".strip() + f": asked {_shown(new)}, found {_shown(old)}")
+        if wrong:
+            more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+            raise UserError(
+                f"--output_dir={self.path} belongs to another run: {'; '.join(wrong[:_SHOWN])}{more}; "
+                f"use another --output_dir, or ask for the run that is there"
+            )
+
+    def resume(self, record: RunRecord, may_change: Collection[str] = ()) -> None:
+        """Checks as `check_same`, then records what has changed: the allowed values, versions and plug-ins.
+
+        Raises:
+            UserError: it is another run.
+            MachineError: the record cannot be rewritten; the old one is untouched.
+        """
+        self.check_same(record, may_change)
+        kept = {name: getattr(self.record, name) for name in ("created", "vocabularies", "warm_start")}
+        updated = dataclasses.replace(record, **kept)
+        if updated.to_dict() == self.record.to_dict():
+            return
+        for name in ("plugins", "versions"):
+            if updated.to_dict()[name] != self.record.to_dict()[name]:
+                log.warning("%s of the run in %s have changed since it began", name, self.path)
+        before, self.record = self.record, updated
+        try:
+            with os_errors_as_machine_errors(f"cannot rewrite {self.path / RECORD_FILE}"):
+                self._write_record()
+        except BaseException:
+            self.record = before
+            raise
+
+    def append_metrics(self, step: int, values: Mapping[str, float]) -> None:
+        """Adds one line of figures; NaN and infinities, which JSON does not have, become null.
+
+        A resumed run repeats the steps after its checkpoint; of two lines of one step the later counts.
+        """
+        finite = {name: float(value) if math.isfinite(value) else None for name, value in values.items()}
+        line = json.dumps({"step": step, "time": round(time.time(), 3), **finite})
+        with os_errors_as_machine_errors(f"cannot write {self.metrics_file}"):
+            append_line(self.metrics_file, line)
+
+    def metrics(self) -> Iterator[dict[str, Any]]:
+        """Yields the lines of figures, oldest first, without what a crash has torn."""
+        if not self.metrics_file.is_file():
+            return
+        with self.metrics_file.open("rb") as lines:
+            for line in lines:
+                with contextlib.suppress(ValueError, RecursionError):
+                    values = json.loads(line)
+                    if isinstance(values, dict) and type(values.get("step")) is int:
+                        yield values
+
+    def _write_record(self) -> None:
+        content = json.dumps(sealed(RECORD_FILE, self.record.to_dict()), indent=2)
+        write_atomically(self.path / RECORD_FILE, content.encode())
+
+
+@contextlib.contextmanager
+def lock_run(path: str | Path) -> Iterator[None]:
+    """Keeps every other process from training in an output directory for the length of a `with` block.
+
+    Raises:
+        UserError: another process trains there.
+        MachineError: the directory cannot be written.
+    """
+    path = local_path(path)
+    with contextlib.ExitStack() as stack:
+        with os_errors_as_machine_errors(f"cannot lock --output_dir={path}"):
+            stack.enter_context(made_folder(path))
+            check_inside(path, path / _LOCK_FILE)
+            try:
+                stack.enter_context(exclusive_lock(path / _LOCK_FILE))
+            except LockedError as error:
+                raise UserError(
+                    f"--output_dir={path}: process {error} is training there; "
+                    f"wait for it, stop it or use another --output_dir"
+                ) from None
+        yield
+
+
+def _shown(value: Any) -> str:
+    text = str(value) if value != "" else "none"
+    return text if len(text) <= 60 else text[:57] + "..."

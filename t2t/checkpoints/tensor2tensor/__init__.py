@@ -1,1 +1,0 @@
-"""Checkpoints of Tensor2Tensor: `names` tells what their variables are, `weights` converts."""

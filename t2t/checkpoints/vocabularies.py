@@ -1,0 +1,92 @@
+"""Weights mean something only together with the vocabulary they were trained with."""
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from t2t.checkpoints.checkpoint import VOCABULARIES, Checkpoint
+from t2t.checkpoints.run_dir import RunDir
+from t2t.errors import UserError
+from t2t.text.vocabulary_files import VocabularyFile
+
+log = logging.getLogger("t2t")
+
+
+def to_state(vocabularies: Mapping[str, VocabularyFile]) -> dict[str, Any]:
+    """Returns, as an entry of a checkpoint's state, which vocabulary the ids of each feature are of.
+
+    With it, a checkpoint that was copied out of its run still tells.
+    """
+    return {VOCABULARIES: {name: [entry.kind, entry.size, entry.fingerprint] for name, entry in vocabularies.items()}}
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """How the vocabularies of a checkpoint go together with those that its weights are to be used with."""
+
+    where: str
+    """What is known to have them: a run or the checkpoint; empty where nothing is known."""
+    differing: Mapping[str, str]
+    """Feature -> which vocabulary it has there, and which here."""
+
+
+def compare(checkpoint: Checkpoint, own: Mapping[str, VocabularyFile]) -> Comparison:
+    """Compares the vocabularies of a checkpoint, and of the run in which it lies, with a run's own.
+
+    A feature that only one of them has is no difference: no weight of it is in both.
+
+    Args:
+        checkpoint: read from its folder, which may be `<run>/checkpoints/<name>`.
+        own: by feature, the vocabularies of the run that is to use it.
+    """
+    known: dict[str, dict[str, list]] = {}
+    run = Path(checkpoint.folder).resolve().parent.parent
+    if RunDir.exists(run):
+        known[f"the run in {run}"] = to_state(RunDir.open(run).record.vocabularies)[VOCABULARIES]
+    if VOCABULARIES in checkpoint.state:
+        known[f"checkpoint {checkpoint.folder}"] = checkpoint.state[VOCABULARIES]
+    ours = to_state(own)[VOCABULARIES]
+    for where, theirs in known.items():
+        differing = {
+            name: f"of {name} {_shown(theirs[name])} there, {_shown(ours[name])} here"
+            for name in ours
+            if name in theirs and theirs[name] != ours[name]
+        }
+        if differing:
+            return Comparison(where, differing)
+    return Comparison(next(iter(known), ""), {})
+
+
+def check_same_vocabularies(
+    checkpoint: Checkpoint, own: Mapping[str, VocabularyFile], user: Path, asked: str, remedy: str = ""
+) -> None:
+    """Demands that a checkpoint was trained with the vocabularies that its weights are to be used with.
+
+    Where neither the checkpoint nor a run around it tells, that is warned about.
+
+    Args:
+        checkpoint: what is to be used.
+        own: by feature, the vocabularies of the run that is to use it.
+        user: that run's folder.
+        asked: what the user asked for, e.g. `--checkpoint=/runs/base`.
+        remedy: what else the user may do.
+
+    Raises:
+        UserError: one is another.
+    """
+    found = compare(checkpoint, own)
+    if not found.where:
+        log.warning("%s: no run and no state tells of its vocabulary, which cannot be checked", asked)
+    if found.differing:
+        raise UserError(
+            f"{asked}: {found.where} has another vocabulary than the run in {user}: "
+            f"{'; '.join(found.differing.values())}; the same ids would mean other words; take a checkpoint of the "
+            f"same vocabulary{remedy}"
+        )
+
+
+def _shown(entry: list) -> str:
+    kind, size, fingerprint = entry
+    return f"{kind} of {size} ids, fingerprint {fingerprint[:12]}"

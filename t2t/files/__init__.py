@@ -1,0 +1,1 @@
+"""Files: atomic writes and locks, lines of text, sealed records, paths, progress. Start with `atomic`."""

@@ -1,0 +1,205 @@
+"""Where output goes: a file that appears whole, and whose writer can be interrupted, or a stream.
+
+While it grows, the output of `G` is `G.partial`; `G.partial.json` says how far that can be trusted and what made it. At
+the end `G.partial` becomes `G`. Nothing is ever taken over that another input, model or setting would have written.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+from t2t.errors import MachineError, UserError
+from t2t.files.atomic import LockedError, fsync_dir, open_locked, os_errors_as_machine_errors, write_atomically
+from t2t.files.source import STANDARD
+from t2t.files.trust import read_sealed, sealed
+
+_FORMAT = 1
+"""Of the state file; another one is not read."""
+
+
+def open_output(path: str, fingerprint: str | None) -> "PartialFile | StreamOutput":
+    """Returns where to write, a context manager.
+
+    Args:
+        path: a file, `-` for standard output, or a device such as /dev/null.
+        fingerprint: of everything that decides the output; None where it is not known, so that nothing is resumed.
+
+    Raises:
+        UserError: the path is a folder, or its folder does not exist.
+        MachineError: no permission to write there.
+    """
+    check_output(path)
+    if path == STANDARD or (os.path.exists(path) and not os.path.isfile(path)):
+        return StreamOutput(path)
+    return PartialFile(Path(os.path.realpath(path)), fingerprint)
+
+
+def check_output(path: str) -> None:
+    """Raises what `open_output` does, and makes nothing."""
+    if path == STANDARD:
+        return
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.path.isdir(path):
+        raise UserError(f"cannot write {path}: it is a folder; give the name of a file")
+    if not os.path.isdir(folder):
+        raise UserError(f"cannot write {path}: there is no folder {folder}; make it or write elsewhere")
+    writable = os.access(folder, os.W_OK | os.X_OK) if not os.path.exists(path) else _may_replace(path, folder)
+    if not writable:
+        raise MachineError(f"cannot write {path}: Permission denied; get write permission there or write elsewhere")
+
+
+def _may_replace(path: str, folder: str) -> bool:
+    is_device = not stat.S_ISREG(os.stat(path).st_mode)
+    return os.access(path, os.W_OK) if is_device else os.access(folder, os.W_OK | os.X_OK)
+
+
+def _close(file: BinaryIO) -> None:
+    """Closes a file that has been flushed; where that failed it has been said, and closing it would say it again."""
+    with contextlib.suppress(OSError):
+        file.close()
+
+
+class StreamOutput:
+    """Standard output, or a device: written as it comes, never resumed."""
+
+    lines = 0
+    notes: dict[str, Any] = {}
+
+    def __init__(self, path: str):
+        self._path = path
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Self:
+        with os_errors_as_machine_errors(f"cannot write {self._path}"):
+            self._file = sys.stdout.buffer if self._path == STANDARD else open(self._path, "wb")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._path != STANDARD:
+            _close(self._file)
+
+    def write(self, content: bytes, lines: int, notes: dict[str, Any]) -> None:
+        """Writes some lines."""
+        try:
+            self._file.write(content)
+            self._file.flush()
+        except BrokenPipeError:
+            raise  # its reader has enough
+        except OSError as error:
+            raise MachineError(f"cannot write {self._path}: {error.strerror}") from error
+
+    def finish(self) -> None:
+        """Does nothing: everything has been written."""
+
+
+class PartialFile:
+    """A file under the name `<path>.partial` until it is finished; leaves that behind to be resumed from.
+
+    Args:
+        path: what it becomes, links resolved.
+        fingerprint: see `open_output`.
+    """
+
+    def __init__(self, path: Path, fingerprint: str | None):
+        self._path, self._fingerprint = path, fingerprint
+        self._partial = path.with_name(path.name + ".partial")
+        self._state = path.with_name(path.name + ".partial.json")
+        self._file: BinaryIO | None = None
+        self._digest = hashlib.sha256()
+        self._bytes = 0
+        self.lines = 0
+        """Lines that are written already: those of an earlier attempt, when it is opened."""
+        self.notes: dict[str, Any] = {}
+        """What was last passed to `write`."""
+
+    def __enter__(self) -> Self:
+        with os_errors_as_machine_errors(f"cannot write {self._path}"):
+            self._file = self._open_locked()
+            self._take_over()
+            self._file.truncate(self._bytes)
+            self._file.seek(self._bytes)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if (
+            not self.lines
+            and self._partial.exists()
+            and os.path.samestat(os.fstat(self._file.fileno()), self._partial.stat())
+        ):  # nothing to resume from
+            for leftover in (self._partial, self._state):
+                with contextlib.suppress(OSError):
+                    leftover.unlink()
+        _close(self._file)
+
+    def write(self, content: bytes, lines: int, notes: dict[str, Any]) -> None:
+        """Adds some lines and waits until they are on the disk.
+
+        Args:
+            content: whole lines.
+            lines: how many input lines they answer.
+            notes: plain JSON to be found again in `notes` when the job is resumed.
+
+        Raises:
+            MachineError: the disk is full, or the like; what was written before stays good.
+        """
+        with os_errors_as_machine_errors(f"cannot write {self._partial}"):
+            self._file.write(content)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._digest.update(content)
+            self._bytes += len(content)
+            self.lines += lines
+            self.notes = notes
+            if self._fingerprint is not None:
+                write_atomically(self._state, json.dumps(sealed(self._state.name, self._now())).encode())
+
+    def finish(self) -> None:
+        """Gives the file its name.
+
+        Raises:
+            MachineError: it cannot be renamed.
+        """
+        with os_errors_as_machine_errors(f"cannot write {self._path}"):
+            os.replace(self._partial, self._path)
+            fsync_dir(self._path.parent)
+            self._state.unlink(missing_ok=True)
+
+    def _now(self) -> dict[str, Any]:
+        return {
+            "format": _FORMAT,
+            "fingerprint": self._fingerprint,
+            "lines": self.lines,
+            "bytes": self._bytes,
+            "sha256": self._digest.hexdigest(),
+            "notes": self.notes,
+        }
+
+    def _open_locked(self) -> BinaryIO:
+        try:
+            return open_locked(self._partial)
+        except LockedError:
+            raise UserError(f"{self._partial}: another process is writing it; wait for it or write elsewhere") from None
+
+    def _take_over(self) -> None:
+        """Takes over what an earlier attempt at the same job has written, if that is still what it wrote."""
+        try:
+            state = read_sealed(self._state)
+            usable = state["format"] == _FORMAT and state["fingerprint"] == self._fingerprint is not None
+            length = int(state["bytes"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return
+        if not usable or os.fstat(self._file.fileno()).st_size < length:
+            return
+        content = hashlib.sha256()
+        left = length
+        while left and (chunk := self._file.read(min(left, 1 << 20))):
+            content.update(chunk)
+            left -= len(chunk)
+        if content.hexdigest() == state["sha256"]:
+            self._digest, self._bytes = content, length
+            self.lines, self.notes = state["lines"], state["notes"]

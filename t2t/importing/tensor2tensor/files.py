@@ -1,0 +1,77 @@
+"""Files of a Tensor2Tensor run: `hparams.json`, `flags.txt`, and the TensorFlow checkpoints `model.ckpt-<step>`."""
+
+import contextlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t.errors import UserError, one_line
+from t2t.files.atomic import os_errors_as_machine_errors
+
+_CHECKPOINT = re.compile(r"model\.ckpt-(\d+)\.index")
+
+
+def read_hparams(folder: Path) -> dict[str, Any]:
+    """Returns what `hparams.json` holds.
+
+    Raises:
+        UserError: it is missing, or no JSON object.
+    """
+    path = folder / "hparams.json"
+    if not path.is_file():
+        raise UserError(f"--t2t_dir={folder}: no hparams.json there; name the output_dir of a Tensor2Tensor run")
+    with os_errors_as_machine_errors(f"cannot read {path}"):
+        content = path.read_bytes()
+    try:
+        values = json.loads(content)
+    except ValueError as error:
+        raise UserError(f"{path} is no JSON ({one_line(error)}); restore it from a copy") from error
+    if not isinstance(values, dict):
+        raise UserError(f"{path} holds {type(values).__name__}, not names with values; restore it from a copy")
+    return values
+
+
+def read_flags(folder: Path) -> dict[str, str]:
+    """Returns the flags that `flags.txt` remembers, by name; empty where there is no such file."""
+    flags = {}
+    with contextlib.suppress(OSError):
+        for line in (folder / "flags.txt").read_text(encoding="utf-8", errors="replace").split("\n"):
+            name, equals, value = line.strip().removeprefix("--").partition("=")
+            if equals:
+                flags[name] = value
+    return flags
+
+
+def find_checkpoint(folder: Path, step: int | None = None) -> Path:
+    """Returns the prefix of a checkpoint's files, `<folder>/model.ckpt-<step>`; the latest where no step is asked for.
+
+    Raises:
+        UserError: there is none, or none of that step.
+    """
+    with os_errors_as_machine_errors(f"cannot read {folder}"):
+        steps = sorted(int(found[1]) for path in folder.iterdir() if (found := _CHECKPOINT.fullmatch(path.name)))
+    if not steps:
+        raise UserError(f"--t2t_dir={folder}: no checkpoint model.ckpt-<step>.index there; copy all files of the run")
+    if step is not None and step not in steps:
+        raise UserError(f"--step={step}: {folder} has checkpoints of steps {', '.join(map(str, steps))}; ask for one")
+    return folder / f"model.ckpt-{steps[-1] if step is None else step}"
+
+
+def read_variables(prefix: Path) -> dict[str, np.ndarray]:
+    """Returns every variable of a checkpoint by name.
+
+    Raises:
+        UserError: a file of it is missing or damaged.
+    """
+    try:
+        reader = tf.train.load_checkpoint(str(prefix))
+        return {name: np.asarray(reader.get_tensor(name)) for name in reader.get_variable_to_shape_map()}
+    except Exception as error:  # TensorFlow's reader tells damage by errors of many kinds
+        raise UserError(
+            f"checkpoint {prefix}: a file of it is missing or damaged ({one_line(error)}); copy all of "
+            f"{prefix.name}.index and {prefix.name}.data-* again"
+        ) from error

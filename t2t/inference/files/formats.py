@@ -1,0 +1,74 @@
+r"""How the outputs for one input are written: always on one line.
+
+    text    the best output; with more than one, all of them, best first, separated by TAB
+    tsv     text, score, log-probability of each output in turn; columns that are not filled stay empty
+    jsonl   {"line": 17, "hypotheses": [{"text": ..., "score": ..., "log_prob": ...}]}; a hypothesis that the problem
+            had to mend says so: "mended": true
+
+What would break a line (`\n` and `\r`, and TAB where it separates) is replaced by a space in text and TSV; JSON escapes
+it. Line numbers count from 1; scores have six digits after the point.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from t2t.errors import UnknownNameError, did_you_mean
+
+if TYPE_CHECKING:  # importing it starts TensorFlow, and the names of the formats stand in a command's --help
+    from t2t.inference.translator import Hypothesis
+
+Renderer = Callable[[int, Sequence["Hypothesis"], int], tuple[str, int]]
+"""(line number, hypotheses, n_best) -> (the line without its end, how many outputs had characters replaced)."""
+
+_BREAKS = re.compile(r"[\n\r]")
+_BREAKS_AND_TABS = re.compile(r"[\n\r\t]")
+# JSON allows these inside a string, but some readers of lines end a line at them.
+_ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "\x85\u2028\u2029"}
+
+
+def renderer(name: str) -> Renderer:
+    """Returns what writes a format.
+
+    Raises:
+        UnknownNameError: no such format.
+    """
+    if name not in FORMATS:
+        raise UnknownNameError(
+            f"output format {name!r} does not exist; {did_you_mean(name, FORMATS)}use one of {', '.join(FORMATS)}"
+        )
+    return FORMATS[name]
+
+
+def _text(number: int, found: Sequence[Hypothesis], n_best: int) -> tuple[str, int]:
+    forbidden = _BREAKS if n_best == 1 else _BREAKS_AND_TABS
+    texts = [forbidden.sub(" ", hypothesis.text) for hypothesis in found]
+    return "\t".join(texts), _changed(texts, found)
+
+
+def _tsv(number: int, found: Sequence[Hypothesis], n_best: int) -> tuple[str, int]:
+    texts = [_BREAKS_AND_TABS.sub(" ", hypothesis.text) for hypothesis in found]
+    cells = []
+    for text, hypothesis in zip(texts, found, strict=True):
+        cells += [text, f"{hypothesis.score:.6f}", f"{hypothesis.log_prob:.6f}"]
+    return "\t".join(cells + [""] * (3 * n_best - len(cells))), _changed(texts, found)
+
+
+def _jsonl(number: int, found: Sequence[Hypothesis], n_best: int) -> tuple[str, int]:
+    hypotheses = [
+        {"text": one.text, "score": round(one.score, 6), "log_prob": round(one.log_prob, 6)}
+        | ({"mended": True} if one.mended else {})
+        for one in found
+    ]
+    line = json.dumps({"line": number, "hypotheses": hypotheses}, ensure_ascii=False)
+    return line.translate(_ESCAPED), 0
+
+
+def _changed(texts: Sequence[str], found: Sequence[Hypothesis]) -> int:
+    return sum(text != hypothesis.text for text, hypothesis in zip(texts, found, strict=True))
+
+
+FORMATS: dict[str, Renderer] = {"text": _text, "tsv": _tsv, "jsonl": _jsonl}

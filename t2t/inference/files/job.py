@@ -1,0 +1,83 @@
+"""One file decoded: each line of it translated, or gone on with."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from t2t.inference.files.formats import renderer
+from t2t.inference.files.report import Report
+from t2t.inference.files.windows import FileJob, answer_lines, check_job
+from t2t.inference.translator import Hypothesis, Translator
+
+NOTHING = Hypothesis(text="", ids=(), score=0.0, log_prob=0.0)
+"""The output for an empty line: empty for certain."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Job(FileJob):
+    """What to decode, and how."""
+
+    output_format: str = "text"
+    """See `t2t.inference.files.formats`."""
+    n_best: int = 1
+    """Hypotheses written for each line."""
+    changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """See `Translator.translate`; inputs are cut at the translator's own `max_input_length`."""
+
+
+def decode_file(translator: Translator, job: Job) -> Report:
+    """Decodes a file; goes on where an interrupted attempt at the same job has left off.
+
+    A line that is empty or white space gets an empty output without the model being asked; only a language model,
+    which can begin with nothing, is.
+
+    Raises:
+        UserError: a file that is not there, or settings that make no sense; nothing has been written.
+        MachineError: the output cannot be written; what was written before can be resumed.
+    """
+    translator.settings(job.n_best, **job.changes)
+    renderer(job.output_format)
+    check_job(job)
+    answer, made_by = functools.partial(_answer, translator, job), functools.partial(_made_by, translator, job)
+    return answer_lines(job, answer, made_by, Report())
+
+
+def _answer(translator: Translator, job: Job, texts: list[str], report: Report, progress) -> list[str]:
+    render, written = renderer(job.output_format), []
+    found = _translate(translator, job, texts, report, progress)
+    for number, hypotheses in enumerate(found, start=report.lines + 1):
+        line, replaced = render(number, hypotheses, job.n_best)
+        written.append(line)
+        report.replaced += replaced
+        report.tokens += sum(len(hypothesis.ids) for hypothesis in hypotheses)
+        report.mended_outputs += any(hypothesis.mended for hypothesis in hypotheses[: job.n_best])
+    return written
+
+
+def _translate(translator: Translator, job: Job, texts: list[str], report: Report, progress) -> list[list[Hypothesis]]:
+    """Returns the hypotheses of each line of a window."""
+    asked = [row for row, text in enumerate(texts) if text.strip() or not translator.has_inputs]
+    longest = translator.longest_input
+    sentences = []
+    for row, ids in zip(asked, translator.encode([texts[row] for row in asked]), strict=True):
+        if len(ids) > longest:
+            report.cut.note(report.lines + row + 1)
+        sentences.append(ids[:longest])
+    progress.add(len(texts) - len(asked))
+    places = [report.lines + row for row in asked]
+    outputs = translator.translate_ids(
+        sentences, job.n_best, places=places, sources=[texts[row] for row in asked], on_done=progress.add, **job.changes
+    )
+    found = [[NOTHING]] * len(texts)
+    for row, hypotheses in zip(asked, outputs, strict=True):
+        found[row] = hypotheses
+    return found
+
+
+def _made_by(translator: Translator, job: Job) -> list[Any]:
+    settings, hparams = translator.settings(job.n_best, **job.changes)
+    return [
+        "decoding", translator.fingerprint(), job.output_format, job.n_best, dataclasses.asdict(settings),
+        dataclasses.asdict(hparams),
+    ]  # fmt: skip

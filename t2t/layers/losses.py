@@ -1,0 +1,46 @@
+"""Losses: sums over tokens and the number of tokens, to be divided once, after all replicas have been summed.
+
+Legend: N positions (any leading shape), V vocabulary.
+"""
+
+from keras import ops
+
+from t2t.specs.constants import PAD_ID
+
+
+def class_cross_entropy(logits_NV, targets_N, smoothing: float, kind: str = "all"):
+    """Returns the cross-entropy of each target, with smoothing; none is taken for padding, which `token_weights` finds.
+
+    The target distribution is (1 - e) * one-hot + e / K over the K = V entries (Szegedy et al. 2016, section 7, which
+    section 5.4 of the paper cites). It is never built: the loss is logsumexp(z) - (1 - e) * z_target - e * mean(z).
+
+    Args:
+        logits_NV: (..., V), any float type.
+        targets_N: (...) int32.
+        smoothing: e.
+        kind: `all`, as above; `others`: 1 - e for the target and e / (K - 1) for every other entry, as in
+            Tensor2Tensor, whose reported loss is this one less its least value, a constant.
+
+    Returns:
+        (N,) float32, nats.
+    """
+    logits = ops.cast(logits_NV, "float32")
+    smoothing = smoothing_of_all(smoothing, kind, logits.shape[-1])
+    gold_N = ops.squeeze(ops.take_along_axis(logits, ops.cast(targets_N, "int32")[..., None], axis=-1), axis=-1)
+    loss_N = ops.logsumexp(logits, axis=-1) - (1.0 - smoothing) * gold_N
+    if smoothing:
+        loss_N = loss_N - smoothing * ops.mean(logits, axis=-1)
+    return loss_N
+
+
+def smoothing_of_all(smoothing: float, kind: str, vocab_size: int) -> float:
+    """Returns the e of kind `all` that gives the same target distribution: of `others`, e' / K = e / (K - 1).
+
+    One entry alone has no others.
+    """
+    return smoothing * vocab_size / (vocab_size - 1) if kind == "others" and vocab_size > 1 else smoothing
+
+
+def token_weights(targets_N):
+    """Returns 1.0 at data and 0.0 at padding, the shape of `targets_N`, float32."""
+    return ops.cast(ops.not_equal(targets_N, PAD_ID), "float32")

@@ -1,0 +1,279 @@
+"""Trees of phrases in Penn brackets: `(S (NP (DT A) (NN dog)) (VP (VBZ runs)))`, read and written.
+
+The notation is the Penn Treebank's (Marcus, Santorini and Marcinkiewicz 1993). Nothing here recurses, so that trees of
+any depth can be read, walked, compared and written. Escapes such as `-LRB-` are kept as they stand.
+"""
+
+import dataclasses
+import enum
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from t2t.files.lines import read_lines
+
+OUTER_LABELS = ("", "TOP", "ROOT", "S1")
+"""Labels of the node that treebanks and parsers put around a sentence."""
+
+_TOKEN = re.compile(r"[()]|[^ \t\r\n\f\v()]+")
+_ATOM = re.compile(r"[^ \t\r\n\f\v()]+")
+
+
+class Part(enum.Enum):
+    """What `Tree.walk` meets."""
+
+    OPEN = "("
+    WORD = "word"
+    CLOSE = ")"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Tree:
+    """A node with what is below it. Trees are equal that are written alike; they are never changed in place."""
+
+    label: str
+    """Phrase label or part-of-speech tag; empty only for an outer bracket without a label."""
+    children: "tuple[Tree | str, ...]"
+    """Nodes from left to right; or one word, and the node is its part-of-speech tag."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "children", tuple(self.children))
+
+    @property
+    def is_tag(self) -> bool:
+        """Whether the node is the part-of-speech tag of a word."""
+        return len(self.children) == 1 and isinstance(self.children[0], str)
+
+    def walk(self) -> "Iterator[tuple[Part, str]]":
+        """Yields (OPEN, label), (WORD, word) and (CLOSE, label) in the order in which they are written."""
+        stack: list[tuple[str, Iterator[Tree | str]]] = [(self.label, iter(self.children))]
+        yield Part.OPEN, self.label
+        while stack:
+            label, rest = stack[-1]
+            child = next(rest, None)
+            if child is None:
+                stack.pop()
+                yield Part.CLOSE, label
+            elif isinstance(child, str):
+                yield Part.WORD, child
+            else:
+                stack.append((child.label, iter(child.children)))
+                yield Part.OPEN, child.label
+
+    def words(self) -> list[str]:
+        """Returns the words from left to right."""
+        return [text for part, text in self.walk() if part is Part.WORD]
+
+    def tagged_words(self) -> list[tuple[str, str]]:
+        """Returns (tag, word) from left to right; the tag is the label right above the word."""
+        found, above = [], ""
+        for part, text in self.walk():
+            if part is Part.OPEN:
+                above = text
+            elif part is Part.WORD:
+                found.append((above, text))
+        return found
+
+    def __str__(self) -> str:
+        """Returns the tree on one line, as `write_tree` does."""
+        return write_tree(self)
+
+    def __repr__(self) -> str:
+        return f"<Tree {write_tree(self)}>"
+
+    def __eq__(self, other: object) -> bool:
+        return list(self.walk()) == list(other.walk()) if isinstance(other, Tree) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.walk()))
+
+
+@dataclasses.dataclass(frozen=True)
+class Malformed:
+    """A tree that cannot be read; it stands in the stream where the tree would."""
+
+    source: str
+    """The file, or another name for where the text comes from."""
+    line: int
+    """On which the tree begins, from 1."""
+    reason: str
+
+    def __str__(self) -> str:
+        """Returns `file:line: reason`."""
+        return f"{self.source}:{self.line}: {self.reason}"
+
+
+def read_tree_file(path: Path | str, tally: Counter) -> Iterator[Tree | Malformed]:
+    """Yields the trees of a file, plain or gzip; see `read_trees`.
+
+    Args:
+        path: the file.
+        tally: counts of mended lines are added, see `t2t.files.lines`.
+
+    Raises:
+        UserError: the file is missing, unreadable, broken gzip or UTF-16; the message names it.
+    """
+    return read_trees(read_lines(path, tally), str(path))
+
+
+def parse_tree(text: str, source: str = "text") -> Tree | Malformed:
+    """Reads text that should hold exactly one tree."""
+    found = list(read_trees(text.split("\n"), source))
+    wrong = next((one for one in found if isinstance(one, Malformed)), None)
+    if wrong is not None:
+        return wrong
+    return found[0] if len(found) == 1 else Malformed(source, 1, f"{len(found)} trees where one should be")
+
+
+def read_trees(lines: Iterable[str], source: str) -> Iterator[Tree | Malformed]:
+    """Yields trees in their order, and a `Malformed` where one cannot be read, after which reading goes on.
+
+    A line may hold several trees, a tree may go over several lines. Where a tree is still open and a line begins,
+    without indentation, with a bracket of the same label as the tree's root or of an outer label, a new tree begins
+    there and the open one lacks a bracket: so one lost bracket does not swallow the rest of the file.
+
+    Args:
+        lines: with or without their ends.
+        source: how `Malformed` names where they come from.
+    """
+    reader = _Reader(source)
+    for number, line in enumerate(lines, start=1):
+        yield from reader.read(number, line)
+    yield from reader.end()
+
+
+def write_tree(tree: Tree) -> str:
+    """Returns a tree on one line, with single spaces; `parse_tree` reads it back.
+
+    Raises:
+        ValueError: a label or word holds white space or a bracket, or is empty, or a node has no children.
+    """
+    pieces: list[str] = []
+    before = Part.CLOSE
+    for part, text in tree.walk():
+        if part is Part.CLOSE:
+            if before is Part.OPEN:
+                raise ValueError(f"node {text!r} has no children: it cannot be written in brackets")
+            pieces.append(")")
+        else:
+            outer = part is Part.OPEN and not pieces
+            if not _ATOM.fullmatch(text) and not (outer and not text):
+                raise ValueError(
+                    f"{text!r} cannot stand in brackets: labels and words hold no white space and no bracket"
+                )
+            pieces += [" " * bool(pieces), "(" * (part is Part.OPEN), text]
+        before = part
+    return "".join(pieces)
+
+
+def without_outer(tree: Tree) -> Tree:
+    """Returns the tree inside outer nodes (`( (S ...))`, `(TOP (S ...))`) that hold nothing else.
+
+    An outer node of several children, or of a word, is left: taking it off would make no tree.
+    """
+    while tree.label in OUTER_LABELS and len(tree.children) == 1 and not tree.is_tag:
+        tree = tree.children[0]
+    return tree
+
+
+@dataclasses.dataclass
+class _Open:
+    """A node whose closing bracket is still to come."""
+
+    label: str | None = None
+    """None until it is known."""
+    children: list[Tree | str] = dataclasses.field(default_factory=list)
+
+
+class _Reader:
+    """Builds trees token by token; holds each finished one back until it is clear that no surplus bracket follows."""
+
+    def __init__(self, source: str):
+        self._source = source
+        self._stack: list[_Open] = []
+        self._begin = 0
+        self._wrong = ""
+        """What is wrong with the tree being read, first thing found; it is read to its end all the same."""
+        self._finished: Tree | Malformed | None = None
+
+    def read(self, number: int, line: str) -> Iterator[Tree | Malformed]:
+        """Yields the trees that turn out to be complete by the end of a line."""
+        tokens = _TOKEN.findall(line)
+        if self._stack and line.startswith("(") and self._begins_anew(tokens):
+            yield self._broken_off("the next tree begins")
+        stray = False
+        for token in tokens:
+            if self._stack:
+                self._inside(token)
+            elif token == "(":
+                yield from self._give()
+                self._begin, self._wrong = number, ""
+                self._stack.append(_Open())
+                stray = False
+            elif token == ")":
+                if isinstance(self._finished, Tree):
+                    self._finished = Malformed(self._source, self._begin, "more brackets close than were opened")
+                elif self._finished is None:
+                    self._finished = Malformed(self._source, number, "a bracket closes that was not opened")
+            elif not stray:
+                stray = True
+                yield from self._give()
+                yield Malformed(self._source, number, f"{_short(token)} stands outside all brackets")
+
+    def end(self) -> Iterator[Tree | Malformed]:
+        """Yields what is left when the text is over."""
+        yield from self._give()
+        if self._stack:
+            yield self._broken_off("the text ends")
+
+    def _inside(self, token: str) -> None:
+        node = self._stack[-1]
+        if token == "(":
+            node.label = node.label or ""
+            self._stack.append(_Open())
+        elif token == ")":
+            self._close(self._stack.pop())
+        elif node.label is None:
+            node.label = token
+        else:
+            node.children.append(token)
+
+    def _close(self, node: _Open) -> None:
+        tree = Tree(node.label or "", tuple(node.children))
+        self._wrong = self._wrong or _fault(tree, is_root=not self._stack)
+        if self._stack:
+            self._stack[-1].children.append(tree)
+        else:
+            self._finished = Malformed(self._source, self._begin, self._wrong) if self._wrong else tree
+
+    def _give(self) -> Iterator[Tree | Malformed]:
+        if self._finished is not None:
+            yield self._finished
+        self._finished = None
+
+    def _begins_anew(self, tokens: list[str]) -> bool:
+        label = "" if tokens[1:2] in (["("], [")"], []) else tokens[1]
+        return label in OUTER_LABELS or label == self._stack[0].label
+
+    def _broken_off(self, where: str) -> Malformed:
+        depth = len(self._stack)
+        self._stack.clear()
+        opened = "1 bracket is" if depth == 1 else f"{depth:,} brackets are"
+        return Malformed(self._source, self._begin, f"{opened} still open where {where}")
+
+
+def _fault(tree: Tree, is_root: bool) -> str:
+    """Says what is wrong with a node that has just been closed, or nothing."""
+    if not tree.children:
+        return f"({_short(tree.label)}) holds nothing" if tree.label else "() holds nothing"
+    words = [child for child in tree.children if isinstance(child, str)]
+    if words and len(tree.children) > 1:
+        return f"word {_short(words[0])} under {_short(tree.label)} has no bracket of its own"
+    if not tree.label and not is_root:
+        return "a bracket inside the tree has no label"
+    return ""
+
+
+def _short(text: str, most: int = 40) -> str:
+    return text if len(text) <= most else text[:most] + "..."

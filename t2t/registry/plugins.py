@@ -1,0 +1,155 @@
+"""Code of other people: installed packages with the entry-point group `t2t.plugins`, and a `--t2t_usr_dir` folder.
+
+A plug-in registers problems, models, hparams sets, modalities and metrics when it is imported. One that fails to import
+ends the command and leaves nothing registered. A folder that has changed since it was loaded in this process is loaded
+again, so that its fingerprint is that of the code that runs.
+"""
+
+import contextlib
+import hashlib
+import logging
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from t2t.errors import UserError, one_line
+from t2t.files.paths import local_path
+from t2t.registry import REGISTRIES
+from t2t.registry.usr_package import forget_usr_package, has_own_name, import_usr_package, is_usr_package_imported
+
+ENTRY_POINT_GROUP = "t2t.plugins"
+_LOADED: dict[tuple[str, str], "Plugin"] = {}
+"""What this process has loaded, by name and value of the entry point, or by `usr_dir` and path of the folder."""
+
+log = logging.getLogger("t2t")
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A plug-in that was loaded, as a run directory remembers it."""
+
+    name: str
+    """Entry-point name, or name of the folder."""
+    kind: str
+    """`installed` or `usr_dir`."""
+    fingerprint: str
+    """Version of the distribution, or sha256 of the folder's Python sources."""
+    registered: tuple[str, ...]
+    """What it registered, as `kind:name`."""
+
+    def to_dict(self) -> dict:
+        """Returns the plug-in as plain JSON."""
+        return asdict(self)
+
+
+def load_plugins(usr_dir: str | None = None) -> list[Plugin]:
+    """Imports every installed plug-in, then the folder, and says what each registered.
+
+    Raises:
+        UserError: a plug-in failed to import, or the folder is not a package.
+    """
+    points = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)
+    loaded = [_load_installed(point) for point in points]
+    return [*loaded, _load_usr_dir(local_path(usr_dir))] if usr_dir else loaded
+
+
+def _load_installed(point) -> Plugin:
+    if known := _LOADED.get((point.name, point.value)):
+        return known
+    imported = set(sys.modules)
+    try:
+        with _registering() as registered:
+            point.load()
+    except (Exception, SystemExit) as error:
+        for module in set(sys.modules) - imported:  # or what is mended would not register again
+            if module.partition(".")[0] == point.module.partition(".")[0]:
+                del sys.modules[module]
+        raise UserError(_broken(f"installed plug-in {point.name!r} ({point.value})", error)) from error
+    plugin = Plugin(point.name, "installed", point.dist.version if point.dist else "", tuple(registered))
+    return _LOADED.setdefault((point.name, point.value), plugin)
+
+
+def _load_usr_dir(folder: Path) -> Plugin:
+    if not folder.is_dir():
+        raise UserError(f"--t2t_usr_dir={folder}: no such folder; give the folder that holds your __init__.py")
+    if not (folder / "__init__.py").is_file():
+        raise UserError(
+            f"--t2t_usr_dir={folder}: no __init__.py in it; add one that imports the modules with your registrations"
+        )
+    key, fingerprint = ("usr_dir", str(folder.resolve())), _fingerprint(folder)
+    known = _LOADED.get(key)
+    if known and known.fingerprint == fingerprint and is_usr_package_imported(folder):
+        return known
+    if known:
+        log.info("plug-in %s has changed: it is loaded again", folder)
+        _forget(known)
+        forget_usr_package(folder)
+        del _LOADED[key]
+    try:
+        with _registering() as registered:
+            import_usr_package(folder)
+    except (Exception, SystemExit) as error:
+        hint = _import_hint(folder, error)
+        raise UserError(_broken(f"plug-in --t2t_usr_dir={folder}", error) + hint) from error
+    _LOADED[key] = Plugin(folder.resolve().name, "usr_dir", fingerprint, tuple(registered))
+    return _LOADED[key]
+
+
+@contextlib.contextmanager
+def _registering() -> Iterator[list[str]]:
+    """Yields a list that holds at the end of the `with` block what was registered in it, as `kind:name`.
+
+    Where the block fails, nothing of it stays registered.
+    """
+    registered: list[str] = []
+    with contextlib.ExitStack() as stack:
+        for registry in REGISTRIES:  # which an earlier run of this process may have closed
+            stack.enter_context(registry.open())
+        before = _names()
+        yield registered
+        registered += sorted(_names() - before)
+
+
+def _forget(plugin: Plugin) -> None:
+    for registry in REGISTRIES:
+        kinds_and_names = (entry.split(":") for entry in plugin.registered)
+        registry.forget({name for kind, name in kinds_and_names if kind == registry.kind})
+
+
+def _names() -> set[str]:
+    return {f"{registry.kind}:{name}" for registry in REGISTRIES for name in registry.names()}
+
+
+def _broken(what: str, error: BaseException) -> str:
+    where = ""
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        is_ours = Path(code.co_filename).is_relative_to(Path(__file__).parents[1])
+        if not code.co_filename.startswith("<") and not is_ours:
+            where = f" at {code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename:
+        where = f" at {error.filename}:{error.lineno}"
+    return f"{what} failed to import{where}: {type(error).__name__}: {one_line(error)}; mend it or leave it out"
+
+
+def _import_hint(folder: Path, error: BaseException) -> str:
+    """Returns what to do about an import of a module that lies in the folder, and is not found there; or nothing."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    top, _, rest = error.name.partition(".")
+    if top == folder.resolve().name and not has_own_name(folder):
+        return f"; the folder has the name of another module: import from it by 'from .{rest} import ...', or rename it"
+    if (folder / f"{top}.py").is_file() or (folder / top).is_dir():
+        return f"; {top} lies in that folder: import it by 'from . import {top}'"
+    return ""
+
+
+def _fingerprint(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*.py") if path.is_file()):
+        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()

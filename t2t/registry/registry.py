@@ -1,0 +1,332 @@
+"""Names of problems, models and hparams sets, and what they stand for.
+
+Built-ins are found by folder: every module of a kind's package is read, in sorted order, and an import error is shown,
+never swallowed. Modules of models, modalities and metrics import Keras, so that listing these reads their names from
+the source instead of importing.
+"""
+
+import ast
+import contextlib
+import dataclasses
+import importlib.util
+import inspect
+import pkgutil
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any, Generic, TypeVar, overload
+
+from t2t.errors import UnknownNameError, UserError, did_you_mean
+
+T = TypeVar("T")
+D = TypeVar("D", bound=Callable)
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+_WORD_START = re.compile(r"(.)([A-Z][a-z0-9]+)")
+_CAMEL_STEP = re.compile(r"([a-z0-9])([A-Z])")
+
+
+class RegistrationError(UserError):
+    """A registration that cannot stand: bad name, taken name, wrong kind of object."""
+
+
+def snake_case(name: str) -> str:
+    """Returns Tensor2Tensor's default name of a class or function: `SliceNet` -> `slice_net`."""
+    return _CAMEL_STEP.sub(r"\1_\2", _WORD_START.sub(r"\1_\2", name)).lower()
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry(Generic[T]):
+    """One registered name."""
+
+    name: str
+    summary: str
+    """First line of the docstring."""
+    origin: str
+    """File and line of the registration, separated by a colon."""
+    value: T | None
+    """What the name stands for; None while its module has only been read, not imported."""
+    alias_of: str = ""
+
+
+class Registry(Generic[T]):
+    """Maps names of one kind to objects.
+
+    Args:
+        kind: what the names are called in messages, e.g. `problem`.
+        package: dotted name of the package whose modules register the built-ins.
+        read_source: list built-ins by reading their source, because importing them is slow.
+        reserved_suffixes: endings that a name may not have, since lookup gives them a meaning.
+    """
+
+    def __init__(self, kind: str, package: str, *, read_source: bool = False, reserved_suffixes: tuple[str, ...] = ()):
+        self.kind = kind
+        self._package = package
+        self._read_source = read_source
+        self._reserved_suffixes = reserved_suffixes
+        self._entries: dict[str, Entry[T]] = {}
+        self._built_ins_read = False
+        self._frozen = False
+
+    @overload
+    def register(self, name: D) -> D: ...
+
+    @overload
+    def register(self, name: str | None = None) -> Callable[[D], D]: ...
+
+    def register(self, name: Any = None) -> Any:
+        """Decorates a class or function: `@register`, `@register("name")` or `@register(name="name")`."""
+        if callable(name):
+            self._add(snake_case(name.__name__), name, _caller())
+            return name
+
+        def decorate(value: Any) -> Any:
+            self._add(name or snake_case(value.__name__), value, _caller())
+            return value
+
+        return decorate
+
+    def alias(self, name: str, target: str) -> None:
+        """Makes `name` another name of `target`; listings show it as such."""
+        self._insert(Entry(name, f"alias of {target}", _caller(), None, alias_of=target))
+
+    def get(self, name: str) -> T:
+        """Returns what `name` stands for, importing its module where needed.
+
+        Raises:
+            UnknownNameError: no such name; the message has the nearest ones.
+        """
+        return self.entry(name).value
+
+    def entry(self, name: str) -> Entry[T]:
+        """Returns the entry of `name`, aliases followed, its module imported."""
+        self._read_built_ins()
+        found = self._entries.get(name)
+        if found is None:
+            raise UnknownNameError(self._unknown(name))
+        if found.alias_of:
+            return self.entry(found.alias_of)
+        if found.value is None:
+            importlib.import_module(self._module_of(found))
+            found = self._entries[name]
+        return found
+
+    def canonical(self, name: str) -> str:
+        """Returns the name that `name` is an alias of; `name` itself where it is none, or is not registered."""
+        self._read_built_ins()
+        found = self._entries.get(name)
+        return self.canonical(found.alias_of) if found is not None and found.alias_of else name
+
+    def loaded(self, name: str) -> T | None:
+        """Returns what `name` stands for where its module has been imported already, else None."""
+        self._read_built_ins()
+        return self._entries[name].value if name in self._entries else None
+
+    def declared(self, name: str, attribute: str) -> str:
+        """Returns the name of what a class that has not been imported sets an attribute to in its body.
+
+        It is read from the source: the last part of a dotted name, and empty where the class only inherits the
+        attribute or has been imported.
+        """
+        self._read_built_ins()
+        found = self._entries[self.canonical(name)]
+        path, _, line = found.origin.rpartition(":")
+        return _assigned_in_class(Path(path), int(line), attribute) if found.value is None else ""
+
+    def entries(self, containing: str = "") -> list[Entry[T]]:
+        """Returns all entries whose name contains the text, sorted by name, without importing slow modules."""
+        self._read_built_ins()
+        return [self._entries[name] for name in sorted(self._entries) if containing in name]
+
+    def names(self) -> list[str]:
+        """Returns all registered names, sorted."""
+        return [entry.name for entry in self.entries()]
+
+    def __contains__(self, name: str) -> bool:
+        self._read_built_ins()
+        return name in self._entries
+
+    def freeze(self) -> None:
+        """Refuses registrations from here on; called once a command has resolved all its names."""
+        self._read_built_ins()
+        self._frozen = True
+
+    def thaw(self) -> None:
+        """Takes registrations again, in a process that goes on, e.g. of a notebook."""
+        self._frozen = False
+
+    @contextlib.contextmanager
+    def temporarily(self, name: str, value: T) -> Iterator[None]:
+        """Registers `value` for the length of a `with` block, at whose end all names that are new go; for tests."""
+        before = set(self.names())
+        try:
+            with self.open():
+                self._add(name, value, _caller())
+            yield
+        finally:
+            self._forget_all_but(before)
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[None]:
+        """Takes registrations for the length of a `with` block, frozen or not; for loading a plug-in.
+
+        Where the block fails, what it has registered is forgotten.
+        """
+        before = set(self.names())
+        frozen, self._frozen = self._frozen, False
+        try:
+            yield
+        except BaseException:
+            self._forget_all_but(before)
+            raise
+        finally:
+            self._frozen = frozen
+
+    def forget(self, names: Collection[str]) -> None:
+        """Removes names, of a plug-in that is loaded again."""
+        self._entries = {name: entry for name, entry in self._entries.items() if name not in names}
+
+    def _forget_all_but(self, names: set[str]) -> None:
+        self._entries = {name: entry for name, entry in self._entries.items() if name in names}
+
+    def _add(self, name: str, value: Any, origin: str) -> None:
+        summary = (inspect.getdoc(value) or "").strip().split("\n")[0]
+        self._insert(Entry(name, summary, origin, value))
+
+    def _insert(self, entry: Entry[T]) -> None:
+        known = self._entries.get(entry.name)
+        if not _NAME.match(entry.name):
+            raise RegistrationError(
+                f"{self.kind} name {entry.name!r} ({entry.origin}): names are lower-case letters, digits and "
+                f"underscores, starting with a letter; pass one to the decorator"
+            )
+        for suffix in self._reserved_suffixes:
+            if entry.name.endswith(suffix):
+                raise RegistrationError(
+                    f"{self.kind} name {entry.name!r} ({entry.origin}) ends in {suffix!r}, which asks for a variant "
+                    f"of a {self.kind}; choose another name"
+                )
+        if known is not None and not _same(known, entry):
+            raise RegistrationError(
+                f"{self.kind} {entry.name!r} is registered twice: {known.origin} and {entry.origin}; rename one"
+            )
+        if self._frozen and known is None:
+            raise RegistrationError(
+                f"{self.kind} {entry.name!r} ({entry.origin}) comes too late: names are resolved when a run starts; "
+                f"register it on import of a plug-in"
+            )
+        self._entries[entry.name] = entry
+
+    def _unknown(self, name: str) -> str:
+        known = list(self._entries)
+        return (
+            f"{self.kind} {name!r} is not registered; {did_you_mean(name, known)}{len(known)} {self.kind} names exist: "
+            f"list them with --registry_help; to load your own, pass --t2t_usr_dir"
+        )
+
+    def _read_built_ins(self) -> None:
+        if self._built_ins_read:
+            return
+        self._built_ins_read = True  # before the modules run, which may look names up
+        try:
+            self._read_package()
+        except BaseException:
+            self._built_ins_read = False  # asked again, it fails again, instead of answering with half of the names
+            raise
+
+    def _read_package(self) -> None:
+        folders = importlib.util.find_spec(self._package).submodule_search_locations  # not imported: that may be slow
+        for module in sorted(pkgutil.iter_modules(folders), key=lambda module: module.name):
+            dotted = f"{self._package}.{module.name}"
+            if not self._read_source or dotted in sys.modules:
+                importlib.import_module(dotted)
+                continue
+            file = f"{module.name}/__init__.py" if module.ispkg else f"{module.name}.py"
+            for entry in read_registrations(Path(folders[0]) / file, f"register_{self.kind}"):
+                self._insert(entry)
+
+    def _module_of(self, entry: Entry[T]) -> str:
+        path = Path(entry.origin.rpartition(":")[0])
+        return f"{self._package}.{path.parent.name if path.stem == '__init__' else path.stem}"
+
+
+def read_registrations(path: Path, decorator: str) -> list[Entry]:
+    """Returns the names that a module registers with `@decorator`, read from its source without running it."""
+    found = []
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if not isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            continue
+        for mark in node.decorator_list:
+            call = mark if isinstance(mark, ast.Call) else None
+            target = call.func if call else mark
+            if decorator not in (getattr(target, "id", ""), getattr(target, "attr", "")):  # x, or t2t.registry.x
+                continue
+            given = _name_given(call, path) if call else None
+            summary = (ast.get_docstring(node) or "").split("\n")[0]
+            found.append(Entry(given or snake_case(node.name), summary, f"{path}:{_first_line(node)}", None))
+    return found
+
+
+def _name_given(call: ast.Call, path: Path) -> str | None:
+    """Returns the name that a decorator is called with, by place or by keyword."""
+    values = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "name")]
+    if not values:
+        return None
+    if isinstance(values[0], ast.Constant):
+        return values[0].value
+    raise RegistrationError(
+        f"{path}:{call.lineno}: the name {ast.unparse(values[0])} is found by running the module, which is only read; "
+        f"write the name itself"
+    )
+
+
+def _assigned_in_class(path: Path, line: int, attribute: str) -> str:
+    """Returns the name `X` that the class registered in a line of a file sets an attribute to in its body."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef) and _first_line(node) == line:
+            for statement in node.body:
+                targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+                if any(isinstance(target, ast.Name) and target.id == attribute for target in targets):
+                    return ast.unparse(statement.value).rpartition(".")[2] if statement.value else ""
+    return ""
+
+
+def _first_line(node: ast.ClassDef | ast.FunctionDef) -> int:
+    return min([node.lineno] + [mark.lineno for mark in node.decorator_list])
+
+
+def _caller() -> str:
+    """Returns `file:line` of the code that called the registry."""
+    frame = sys._getframe(2)
+    while frame.f_code.co_filename in (__file__, contextlib.__file__):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _same(known: Entry, entry: Entry) -> bool:
+    """Tells whether a second registration is the first one over again: read before and imported now, or typed anew."""
+    if _typed_name(known.value) is not None and _typed_name(known.value) == _typed_name(entry.value):
+        return True
+    if known.alias_of or known.value is not None:
+        return known.value is entry.value and known.alias_of == entry.alias_of
+    return known.origin.rpartition(":")[0] == entry.origin.rpartition(":")[0]
+
+
+def _typed_name(value: Any) -> str | None:
+    """Returns the name of what was defined at a prompt or in a cell of a notebook, which may be run again."""
+    return getattr(value, "__qualname__", None) if getattr(value, "__module__", "") == "__main__" else None
+
+
+PROBLEMS: Registry = Registry("problem", "t2t.problems", reserved_suffixes=("_rev", "_copy"))
+MODELS: Registry = Registry("model", "t2t.models", read_source=True)
+HPARAMS: Registry = Registry("hparams", "t2t.hparams")
+MODALITIES: Registry = Registry("modality", "t2t.layers.modalities", read_source=True)
+METRICS: Registry = Registry("metric", "t2t.metrics", read_source=True)
+REGISTRIES = (PROBLEMS, MODELS, HPARAMS, MODALITIES, METRICS)
+
+register_problem = PROBLEMS.register
+register_model = MODELS.register
+register_hparams = HPARAMS.register
+register_modality = MODALITIES.register
+register_metric = METRICS.register

@@ -1,0 +1,295 @@
+"""What the commands do, for Python: each function is one of them, with its defaults.
+
+The modules behind them are imported when they are called: TensorFlow takes seconds to import. Paths are text or
+`pathlib.Path`.
+
+Legend: L layers, H heads, Q queries, K keys.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from t2t.errors import UserError
+from t2t.export.formats import check_request
+from t2t.files.paths import local_path
+from t2t.registry import REGISTRIES
+from t2t.registry.plugins import load_plugins
+from t2t.runs.arguments import (
+    as_options,
+    as_overrides,
+    as_path,
+    as_text,
+    as_whole,
+    checks_arguments,
+    unknown_argument,
+)
+from t2t.runs.settings import Settings
+from t2t.runs.startup import quietly
+from t2t.specs.constants import DATA_SEED, DEFAULT_DATA_DIR
+
+if TYPE_CHECKING:
+    import keras
+
+    from t2t.export.parity import Parity
+    from t2t.inference.translator import Translator
+    from t2t.runs.loading import LoadedRun
+
+
+StrPath = str | PathLike[str]
+
+
+@checks_arguments()
+def registered(kind: str = "problem", containing: str = "", usr_dir: StrPath | None = None) -> dict[str, str]:
+    """Returns registered names with a line on each: `{"translate_ende_numbers": "English numbers, ..."}`.
+
+    Those of installed plug-ins are among them.
+
+    Args:
+        kind: `problem`, `model`, `hparams`, `modality` or `metric`.
+        containing: only names with this text in them.
+        usr_dir: folder of a plug-in whose names to list as well.
+
+    Raises:
+        UserError: another kind, or a plug-in that cannot be imported.
+    """
+    kinds = {registry.kind: registry for registry in REGISTRIES}
+    if as_text("kind", kind) not in kinds:
+        raise UserError(f"registered {kind!r}: there is no such kind; ask for one of {', '.join(kinds)}")
+    _load_plugins(as_path("usr_dir", usr_dir))
+    return {entry.name: entry.summary for entry in kinds[kind].entries(as_text("containing", containing))}
+
+
+@checks_arguments()
+def generate_data(
+    problem: str,
+    data_dir: StrPath = DEFAULT_DATA_DIR,
+    *,
+    tmp_dir: StrPath = "",
+    random_seed: int = DATA_SEED,
+    usr_dir: StrPath | None = None,
+    **options: Any,
+) -> dict[str, int]:
+    """Generates the data of a problem, as `t2t-datagen` does; existing data is kept.
+
+    Args:
+        problem: its name; of several, the names with - between them.
+        data_dir: the folder for data of all problems.
+        tmp_dir: where raw files lie; empty for a folder under `data_dir`.
+        random_seed: of everything that chance decides.
+        usr_dir: folder of the plug-in that has the problem.
+        options: of the problem, e.g. `vocab_size=8000`.
+
+    Returns:
+        the number of examples of each split: `{"train": 29000, "dev": 1014}`; of several problems, of
+        `{"a/train": ...}`.
+
+    Raises:
+        ArgumentError: an unknown option, or an argument of another type.
+        UserError: an unknown name, raw files that are missing, other data in its place.
+        MachineError: the data cannot be written.
+    """
+    from t2t.runs.data import generate_all
+    from t2t.runs.names import Request, option_names, without_aliases
+
+    request = Request(
+        problem=as_text("problem", problem),
+        data_dir=as_path("data_dir", data_dir),
+        tmp_dir=as_path("tmp_dir", tmp_dir),
+        usr_dir=as_path("usr_dir", usr_dir),
+        problem_options=options,
+    )
+    seed = as_whole("random_seed", random_seed)
+    _load_plugins(request.usr_dir)
+    request = without_aliases(request)
+    known = option_names(request.problem)
+    for name in options:
+        if name.rpartition(".")[2] not in known:
+            raise unknown_argument("generate_data", name, ["data_dir", "tmp_dir", "random_seed", "usr_dir", *known])
+    made = generate_all(request, seed)
+    return {
+        split if len(made) == 1 else f"{manifest.problem}/{split}": found.examples
+        for manifest in made
+        for split, found in manifest.splits.items()
+    }
+
+
+@checks_arguments(settings=Settings)
+def train(
+    problem: str = "",
+    model: str = "",
+    hparams_set: str = "",
+    output_dir: StrPath = "",
+    *,
+    data_dir: StrPath = "",
+    hparams: str | Mapping[str, Any] = "",
+    train_steps: int | None = None,
+    usr_dir: StrPath | None = None,
+    problem_options: Mapping[str, Any] | None = None,
+    callbacks: keras.callbacks.Callback | Sequence[keras.callbacks.Callback] = (),
+    **settings: Any,
+) -> Path:
+    """Trains a model on data that has been generated, as `t2t-trainer` does; resumes the run in `output_dir`.
+
+    Args:
+        problem: what to learn; this and the two next may be left out where `output_dir` holds a run.
+        model: what learns it.
+        hparams_set: with which values.
+        output_dir: folder of the run; empty for `~/t2t_train/<problem>/<model>-<hparams_set>`.
+        data_dir: where the data is; empty for where that of the run in `output_dir` was, `~/t2t_data` for a new run.
+        hparams: changes of the set: `{"hidden_size": 64, "num_heads": 2}`, or as `--hparams` has them:
+            `hidden_size=64,num_heads=2`.
+        train_steps: number of the last update; None for the set's.
+        usr_dir: folder of the plug-in that has what is named.
+        problem_options: of the problem, where its data was generated with any.
+        callbacks: Keras callbacks; an epoch is the updates from one evaluation to the next.
+        settings: fields of `t2t.runs.settings.Settings`, e.g. `seed=1`, `eval_every=500`,
+            `warm_start_from="other_run"`.
+
+    Returns:
+        the folder of the run, for `load`.
+
+    Raises:
+        ArgumentError: an unknown setting, an argument of another type, or a callback that cannot work here.
+        UserError: an unknown name or value, no data, another run in the folder, or training diverged.
+        MachineError: out of memory, disk full.
+        KeyboardInterrupt: Ctrl-C or SIGTERM came; what was trained is saved, and the same call resumes.
+    """
+    from t2t.runs.names import Request, check_names, without_aliases
+    from t2t.runs.resuming import remembered, remembered_seed
+
+    asked = Request(
+        problem=as_text("problem", problem),
+        model=as_text("model", model),
+        hparams_set=as_text("hparams_set", hparams_set),
+        overrides=as_overrides(hparams),
+        train_steps=None if train_steps is None else as_whole("train_steps", train_steps),
+        problem_options=as_options("problem_options", problem_options),
+        data_dir=as_path("data_dir", data_dir),
+        output_dir=as_path("output_dir", output_dir),
+        usr_dir=as_path("usr_dir", usr_dir),
+    )
+    if "warm_start_from" in settings:
+        settings["warm_start_from"] = as_path("warm_start_from", settings["warm_start_from"])
+    chosen = Settings(**settings)
+    _load_plugins(asked.usr_dir)
+    request = remembered(without_aliases(asked))
+    check_names(request)
+    if "seed" not in settings:
+        chosen = dataclasses.replace(chosen, seed=remembered_seed(request.output_folder))
+    with quietly():
+        from t2t.runs.training import TrainingRun
+        from t2t.training.callbacks.checks import checked_callbacks
+    own_callbacks = checked_callbacks(callbacks)
+    try:
+        stopped_by = TrainingRun.of(request, chosen).fit(own_callbacks)
+    finally:
+        for registry in REGISTRIES:
+            registry.thaw()  # a command ends here; a notebook may go on and register more
+    if stopped_by:
+        raise KeyboardInterrupt(f"training in {request.output_folder} was stopped; the same call resumes it")
+    return request.output_folder
+
+
+@checks_arguments()
+def load(
+    output_dir: StrPath, checkpoint: StrPath | int = "latest", usr_dir: StrPath | None = None, problem: str = ""
+) -> Translator:
+    """Loads a run directory and returns what decodes with it.
+
+    The main methods of the `t2t.inference.translator.Translator`:
+
+    - `translate(texts, n_best=1, **changes)`: lists of hypotheses with `text`, `ids`, `score`, `log_prob`;
+    - `score(pairs)`: ln p(target | source), a float for each pair;
+    - `attend(source, target=None)`: `maps` of each kind of attention, whose `weights` are (L, H, Q, K) float32.
+
+    Args:
+        output_dir: folder of the run.
+        checkpoint: `latest`, `best`, `best.<problem>`, `averaged`, a step, or the folder of a checkpoint.
+        usr_dir: folder of the plug-in that the run was trained with, where it was.
+        problem: which one, of a run of several.
+
+    Raises:
+        ArgumentError: an argument of another type.
+        UserError: no run, no such checkpoint, or a plug-in that is missing.
+    """
+    return _load_run(output_dir, checkpoint, usr_dir, problem).translator()
+
+
+@checks_arguments()
+def export_model(
+    output_dir: StrPath,
+    export_dir: StrPath,
+    format: str = "saved_model",
+    *,
+    data_dir: StrPath = "",
+    checkpoint: StrPath | int = "latest",
+    usr_dir: StrPath | None = None,
+    problem: str = "",
+    hparams: str | Mapping[str, Any] = "",
+    n_best: int | None = None,
+    quantization: str = "float32",
+    parity_file: StrPath = "",
+    parity_lines: int = 200,
+) -> dict[str, Parity]:
+    """Exports a run to another format, as `t2t-exporter` does, and verifies that both give the same outputs.
+
+    Args:
+        output_dir: folder of the run.
+        export_dir: folder to make; must not be there yet.
+        format: `saved_model`, `ctranslate2` or `onnx`.
+        data_dir: where the dev split is, on which it is tried; empty for the default folder if it has the run's data,
+            else random texts made of the run's vocabulary.
+        checkpoint: see `load`.
+        usr_dir: see `load`.
+        problem: see `load`.
+        hparams: of decoding, to change: `{"beam_size": 8, "alpha": 1.0}`, or `beam_size=8,alpha=1.0`.
+        n_best: outputs for each input; None for 1, or all classes.
+        quantization: `float32`, or `int8` for ctranslate2.
+        parity_file: lines to try it on instead of the dev split.
+        parity_lines: how many.
+
+    Returns:
+        how the two compare, by what was asked.
+
+    Raises:
+        ArgumentError: an argument of another type.
+        UserError: the format cannot hold the model, or there is nothing to try it on.
+        ParityError: the export does not answer as the run does, and is not kept.
+        MachineError: it cannot be written.
+    """
+    folder = local_path(as_path("export_dir", export_dir, "the folder to make"))
+    given = {
+        "format": as_text("format", format),
+        "quantization": as_text("quantization", quantization),
+        "n_best": None if n_best is None else as_whole("n_best", n_best, 1),
+        "parity_file": as_path("parity_file", parity_file),
+        "parity_lines": as_whole("parity_lines", parity_lines, 1),
+        "data_dir": as_path("data_dir", data_dir),
+    }
+    check_request(given["format"], given["quantization"], folder)  # before TensorFlow is loaded
+    with quietly():
+        from t2t.runs.exporting import ExportOptions, export_run
+
+    loaded = _load_run(output_dir, checkpoint, usr_dir, problem, as_overrides(hparams))
+    return export_run(loaded, ExportOptions(folder=folder, **given))
+
+
+def _load_run(output_dir: Any, checkpoint: Any, usr_dir: Any, problem: Any, overrides: str = "") -> LoadedRun:
+    is_step = isinstance(checkpoint, int) and not isinstance(checkpoint, bool)
+    folder = as_path("output_dir", output_dir, "the folder of a run")
+    which = str(checkpoint) if is_step else as_path("checkpoint", checkpoint, "a step, latest, best or averaged")
+    plugin, name = as_path("usr_dir", usr_dir), as_text("problem", problem)
+    with quietly():
+        from t2t.runs.loading import load as load_run
+    return load_run(folder, which, plugin or None, overrides, name)
+
+
+def _load_plugins(usr_dir: str) -> None:
+    """Imports the plug-ins, which may import TensorFlow."""
+    with quietly():
+        load_plugins(usr_dir or None)

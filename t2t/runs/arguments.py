@@ -1,0 +1,190 @@
+"""Arguments of the Python functions: their names and types, and errors that name them instead of flags."""
+
+import functools
+import inspect
+import os
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields
+from typing import Any, ParamSpec, TypeVar
+
+from t2t.errors import ArgumentError, T2TError, UnknownArgumentError, did_you_mean
+from t2t.files.paths import lacks_home
+from t2t.hparams.override import format_overrides
+from t2t.hparams.sections import DecodeHParams
+from t2t.registry import PROBLEMS
+from t2t.runs.settings import Settings
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+FUNCTIONS = {
+    "t2t-datagen": "t2t.generate_data",
+    "t2t-trainer": "t2t.train",
+    "t2t-decoder": "t2t.load",
+    "t2t-exporter": "t2t.export_model",
+}
+"""Command to the function that does the same."""
+
+RENAMED = {
+    "problems": "problem",
+    "t2t_usr_dir": "usr_dir",
+    "random_seed": "seed",
+    "local_eval_frequency": "eval_every",
+    "log_step_count_steps": "log_every",
+    "decode_beam_size": "beam_size",
+    "decode_alpha": "alpha",
+    "decode_extra_length": "extra_length",
+    "decode_length_penalty": "length_penalty",
+}
+"""Flag to argument, or hparam, of another name."""
+
+PHRASES = {
+    " (t2t-datagen, or t2t-trainer --generate_data)": " (t2t.generate_data)",
+    ", or pass --generate_data": "",
+    "--schedule=continuous_train_and_eval": "evaluates=True",
+    "--registry_help=hparams": "t2t-trainer --registry_help=hparams",
+    "--registry_help": "t2t.registered",
+}
+"""Parts of messages that are more than a flag, to what they are in Python; the longer ones first."""
+
+_PARAMETERS: set[str] = set()
+"""Of all functions."""
+
+_COMMAND = re.compile(r"\b(t2t-[a-z]+)((?: --\w+=\S*[^\s,;:.)])*)")
+_FLAG = re.compile(r"(?<![\w/-])--(?P<name>[a-z]\w*)(?P<value>[=/]?)")
+
+
+def checks_arguments(settings: type | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorates a function of the API: a misspelt argument is one line, and errors name arguments instead of flags.
+
+    Args:
+        settings: dataclass whose fields the function takes as `**settings`. Where it is not given, a function checks
+            the names of its `**kwargs` itself, see `unknown_argument`.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+        known = [name for name, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD]
+        _PARAMETERS.update(known)
+        takes_any = settings is None and len(known) < len(signature.parameters)
+        known += [field.name for field in fields(settings)] if settings else []
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in () if takes_any else kwargs:
+                if name not in known:
+                    raise unknown_argument(function.__name__, name, known)
+            try:
+                signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise ArgumentError(f"t2t.{function.__name__}: {error}; it takes {', '.join(known)}") from None
+            try:
+                return function(*args, **kwargs)
+            except T2TError as error:
+                error.args = (in_python(str(error), known),)
+                raise
+
+        return call
+
+    return decorate
+
+
+def unknown_argument(function: str, name: str, known: Collection[str]) -> UnknownArgumentError:
+    """Returns the error that says that a function has no such argument; `known` are those that it has."""
+    from t2t.runs.names import hparams_named
+
+    asked = f"t2t.{function}: there is no argument {name!r}; "
+    if "hparams" in known and name in dict(hparams_named("transformer_base").items()):
+        return UnknownArgumentError(f"{asked}it is an hparam; give hparams={{{name!r}: ...}}")
+    if "problem_options" in known and name in _problem_options():
+        return UnknownArgumentError(f"{asked}it is an option of the problem; give problem_options={{{name!r}: ...}}")
+    near = f"did you mean {RENAMED[name]}?; " if RENAMED.get(name) in known else did_you_mean(name, known)
+    return UnknownArgumentError(f"{asked}{near}it takes {', '.join(known)}")
+
+
+def in_python(text: str, parameters: Collection[str] = ()) -> str:
+    """Returns the text of an error with flags and commands as the arguments and functions that they are in Python.
+
+    Args:
+        text: e.g. `no data in x; make it with t2t-datagen --problem=a, or correct --data_dir`.
+        parameters: of the function that was called.
+    """
+    if "--" not in text and "t2t-" not in text:
+        return text
+    for command, python in PHRASES.items():
+        text = text.replace(command, python)
+    declared = {field.name for section in (Settings, DecodeHParams) for field in fields(section)}
+    known = _PARAMETERS | set(parameters) | declared | _problem_options()
+
+    def argument(match: re.Match) -> str:
+        name = match["name"] if match["name"] in parameters else RENAMED.get(match["name"], match["name"])
+        return name + (match["value"] or "=") if name in known else match[0]
+
+    def call(match: re.Match) -> str:
+        if match[1] not in FUNCTIONS:
+            return match[0]
+        given = [_FLAG.sub(argument, flag).partition("=") for flag in match[2].split()]
+        values = ", ".join(f"{name}={value!r}" for name, _, value in given)
+        return FUNCTIONS[match[1]] + (f"({values})" if values else "")
+
+    return _FLAG.sub(argument, _COMMAND.sub(call, text))
+
+
+def _problem_options() -> set[str]:
+    return {field.name for entry in PROBLEMS.entries() if entry.value for field in fields(entry.value.options_class)}
+
+
+def as_path(name: str, value: Any, what: str = "") -> str:
+    """Returns a path as text, empty for None.
+
+    Raises:
+        ArgumentError: it is neither text nor a `pathlib.Path`, is of a home folder that there is not, or is empty
+            where the argument is needed, which `what` says: `the folder of a run`.
+    """
+    try:
+        path = "" if value is None else os.fspath(value)
+    except TypeError:
+        path = b""
+    if isinstance(path, bytes) or "\0" in path:
+        raise ArgumentError(f"{name}={value!r}: it is not a path; give text or a pathlib.Path")
+    if lacks_home(path):
+        raise ArgumentError(f"{name}={path}: there is no home folder of that name; write the path without ~")
+    if what and not path:
+        raise ArgumentError(f"{name}: not given; name {what}")
+    return path
+
+
+def as_text(name: str, value: Any) -> str:
+    """Returns text that was given; raises ArgumentError for anything else."""
+    if not isinstance(value, str):
+        raise ArgumentError(f"{name}={value!r}: it is of type {type(value).__name__}; give text")
+    return value
+
+
+def as_whole(name: str, value: Any, minimum: int = 0) -> int:
+    """Returns a whole number that was given; raises ArgumentError for anything else and for less than the minimum."""
+    whole = value.item() if hasattr(value, "item") else value  # numpy's numbers
+    if type(whole) is not int or whole < minimum:
+        raise ArgumentError(f"{name}={value!r}: it is not a whole number of at least {minimum}; give one")
+    return whole
+
+
+def as_options(name: str, value: Any) -> dict[str, Any]:
+    """Returns a dict of names that was given, empty for None; raises ArgumentError for anything else."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ArgumentError(f"{name}={value!r}: it is not a dict of names and values; give one")
+    return dict(value)
+
+
+def as_overrides(value: Any) -> str:
+    """Returns changes of hparams, text or a dict, as text; raises ArgumentError for anything else."""
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        return format_overrides(value)
+    if not isinstance(value, str):
+        raise ArgumentError(f"hparams={value!r}: give a dict, or text such as 'batch_size=512,num_heads=4'")
+    return value

@@ -1,0 +1,132 @@
+"""What a picture shows, as plain JSON: pieces, weights, trees, probabilities.
+
+Legend: L layers, H heads, Q queries, K keys.
+"""
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from t2t.inference.attention import Attention, AttentionMap, NoAttentionError
+from t2t.inference.beam_trace import log_prob_of
+from t2t.inference.translator import Translator
+from t2t.problems.parsing import Parsing
+from t2t.problems.treebank.trees import Part, Tree, parse_tree
+from t2t.specs.constants import EOS_ID
+from t2t.specs.features import FeatureKind
+
+NAMES = {
+    "encoder": "Encoder self-attention",
+    "decoder": "Decoder self-attention",
+    "encoder_decoder": "Encoder-decoder attention",
+}
+"""What the kinds of attention are called in the paper (section 3.2.3)."""
+
+MOST_CLASSES = 20
+"""Of the likeliest, so many are shown."""
+
+WHOLE = 65535
+"""What a weight of 1 is written as."""
+
+
+def figure_of(
+    translator: Translator, title: str, source: str, target: str | Sequence[int] | None = None, **changes
+) -> dict[str, Any]:
+    """Returns the picture of one input and one output.
+
+    Args:
+        translator: what decodes.
+        title: the heading, e.g. the name of the run.
+        source: the input.
+        target: the output, as text or as ids with end of sequence; None for the model's best.
+        changes: see `Translator.translate`.
+
+    Raises:
+        UserError: see `Translator.attend`; that a model has no attention is said in the picture.
+    """
+    figure = {"title": title, "source": source, "classes": _classes(translator, source), "note": None, "maps": None}
+    if figure["classes"]:
+        target, changes = None, {}
+    try:
+        looked = translator.attend(source, target, **changes)
+        text, ids = looked.target, looked.ids
+        figure["maps"] = attention_json(looked)
+    except NoAttentionError as error:
+        text, ids = _output(translator, source, target, changes)
+        figure["note"] = str(error)
+    figure |= {"target": text, "log_prob": None}
+    if translator.model.autoregressive:
+        figure["log_prob"] = log_prob_of(translator, source, ids)
+    return figure | {"tree": _tree(translator, source, figure["target"], given=target is not None)}
+
+
+def _output(
+    translator: Translator, source: str, target: str | Sequence[int] | None, changes: dict[str, Any]
+) -> tuple[str, Sequence[int]]:
+    """Returns an output as text and ids, see `figure_of`."""
+    if target is None:
+        (best,) = translator.translate([source], **changes)[0]
+        return best.text, best.ids
+    if isinstance(target, str):
+        return target, [*translator.encode_targets([target])[0], EOS_ID]
+    return translator.problem.decode_target(target), target
+
+
+def attention_json(looked: Attention) -> list[dict[str, Any]]:
+    """Returns the maps of an attention in the order of the paper's figure 1."""
+    return [_map_json(NAMES[kind], looked.maps[kind]) for kind in NAMES if kind in looked.maps]
+
+
+def _map_json(name: str, seen: AttentionMap) -> dict[str, Any]:
+    return {
+        "name": name,
+        "queries": list(seen.queries),
+        "keys": list(seen.keys),
+        "layers": [f"{number}: {_short(path)}" for number, path in enumerate(seen.layers, start=1)],
+        "heads": seen.weights.shape[1],
+        "weights": packed(seen.weights),
+    }
+
+
+def _short(path: str) -> str:
+    """`transformer/encoder/layer_0/self_attention` -> `encoder/layer_0`: what tells it from others of its kind."""
+    return "/".join(part for part in path.split("/")[1:] if part not in ("self_attention", "encdec_attention"))
+
+
+def packed(fractions: np.ndarray) -> str:
+    """Returns numbers from 0 to 1, in C order, as 16 bits each, little end first, in base64."""
+    return base64.b64encode(np.round(fractions * WHOLE).astype("<u2").tobytes()).decode()
+
+
+def _classes(translator: Translator, source: str) -> list[dict[str, Any]] | None:
+    if translator.model.autoregressive or translator.model.spec.targets.kind != FeatureKind.LABEL:
+        return None
+    count = min(MOST_CLASSES, translator.model.spec.targets.vocab_size)
+    found = translator.translate([source], n_best=count)[0]
+    return [{"name": one.text, "probability": float(np.exp(one.log_prob))} for one in found]
+
+
+def _tree(translator: Translator, source: str, output: str, given: bool) -> dict[str, Any] | None:
+    """Returns the tree of a parsing problem's output; what was `given` are labels, as the problem has them."""
+    if not isinstance(translator.problem, Parsing):
+        return None
+    text = translator.problem.finish(source, output).text if given else output
+    tree = parse_tree(text)
+    return tree_json(tree) if isinstance(tree, Tree) else None
+
+
+def tree_json(tree: Tree) -> dict[str, Any]:
+    """Returns the nodes of a tree in the order in which they are written, each with the number of the one above it."""
+    labels, parents, words, above = [], [], [], [-1]
+    for part, text in tree.walk():
+        if part == Part.CLOSE:
+            above.pop()
+            continue
+        labels.append(text)
+        parents.append(above[-1])
+        words.append(part == Part.WORD)
+        if part == Part.OPEN:
+            above.append(len(labels) - 1)
+    return {"labels": labels, "parents": parents, "words": words, "text": str(tree)}

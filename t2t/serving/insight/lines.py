@@ -1,0 +1,49 @@
+"""Lines of text to a page that shows what a model looked at for each of them."""
+
+from collections import Counter
+from pathlib import Path
+
+from t2t.errors import UserError
+from t2t.files.source import LineSource
+from t2t.inference.translator import Translator
+from t2t.serving.insight.figures import figure_of
+from t2t.serving.insight.page import figures_page, write_page
+
+MOST_FIGURES = 100
+"""On one page: a figure of a hundred pieces and 48 heads in all takes a megabyte."""
+
+
+def write_attention_page(translator: Translator, title: str, source: LineSource, path: Path | str) -> int:
+    """Draws the attention of each line, `source` or `source TAB target`; returns how many there are.
+
+    Args:
+        translator: what decodes lines without a target.
+        title: of the page.
+        source: the lines; empty ones are passed over.
+        path: where the page goes.
+
+    Raises:
+        UserError: a line of more columns, no lines or too many, or a target that is too long.
+        MachineError: the page cannot be written.
+    """
+    pairs = [
+        _pair(line, number, source) for number, line in enumerate(source.lines(Counter()), start=1) if line.strip()
+    ]
+    if not 1 <= len(pairs) <= MOST_FIGURES:
+        raise UserError(
+            f"{source}: {len(pairs):,} lines to draw; a page shows from 1 to {MOST_FIGURES}, each a source or source "
+            f"TAB target; give so many"
+        )
+    figures = [figure_of(translator, f"{number}", *pair) for number, pair in enumerate(pairs, start=1)]
+    write_page(path, figures_page(title, figures))
+    return len(figures)
+
+
+def _pair(line: str, number: int, source: LineSource) -> list[str]:
+    columns = line.split("\t")
+    if len(columns) > 2:
+        raise UserError(
+            f"{source}: line {number:,} has {len(columns)} columns; a line is a source, or source TAB target; correct "
+            f"the file"
+        )
+    return columns

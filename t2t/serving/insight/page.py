@@ -1,0 +1,96 @@
+"""Pages: one file of HTML that shows pictures by itself, and the one that asks a service. Neither asks other hosts."""
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+
+STATIC = Path(__file__).parent / "static"
+FIGURE_SCRIPTS = ("dom.js", "lines.js", "heat_map.js", "attention.js", "outputs.js")
+"""Scripts that draw figures, in the order in which they are read."""
+APP_FILES = (*FIGURE_SCRIPTS, "beam.js", "curves.js", "app.js", "insight.css")
+"""What the page of a service reads."""
+_START = 'document.addEventListener("DOMContentLoaded", window.insight.showFigures);'
+
+
+def static(name: str) -> str:
+    """Returns the text of a script or style sheet."""
+    return (STATIC / name).read_text(encoding="utf-8")
+
+
+def figures_page(title: str, figures: Sequence[dict[str, Any]]) -> str:
+    """Returns a page of figures, see `t2t.serving.insight.figures.figure_of`.
+
+    Whatever the texts hold, they stay texts: data is JSON without `<`, and the browser is told to run only the one
+    script whose hash the page names, and to load nothing.
+    """
+    script = "\n".join([*map(static, FIGURE_SCRIPTS), _START])
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {hash_source(script)}"
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width">
+<title>{html.escape(title)}</title>
+<style>
+{static("insight.css")}</style>
+</head>
+<body>
+<h1>{html.escape(title)}</h1>
+<main><noscript>The pictures are drawn by this page's own script, which is turned off.</noscript></main>
+<script type="application/json" id="figures">{safe_json(figures)}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def app_page(models: Sequence[str]) -> str:
+    """Returns the page that asks the service which it came from for pictures of these models."""
+    scripts = "\n".join(
+        f'<script src="/insight/files/{name}" defer></script>' for name in APP_FILES if name.endswith(".js")
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>t2t-insight</title>
+<link rel="stylesheet" href="/insight/files/insight.css">
+<link rel="icon" href="data:,">
+{scripts}
+</head>
+<body>
+<h1>t2t-insight</h1>
+<main><noscript>The pictures are drawn by this page's own scripts, which are turned off.</noscript></main>
+<script type="application/json" id="models">{safe_json(list(models))}</script>
+</body>
+</html>
+"""
+
+
+def safe_json(data: Any) -> str:
+    """Returns JSON that may stand inside a script element: it can neither close it nor open another."""
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def hash_source(script: str) -> str:
+    """Returns how a content security policy names a script."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def write_page(path: Path | str, page: str) -> None:
+    """Writes a page, whole or not at all.
+
+    Raises:
+        MachineError: it cannot be written.
+    """
+    with os_errors_as_machine_errors(f"cannot write {path}"):
+        write_atomically(Path(path), page.encode())

@@ -1,0 +1,1 @@
+"""What problems, data and models tell each other: kinds and sizes of features. Start with `features`."""

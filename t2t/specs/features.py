@@ -1,0 +1,119 @@
+"""What a model must know of a problem: the kinds and sizes of its features, as plain data.
+
+Problems and models never import each other; they meet here. A spec is JSON, so a run directory can hold it.
+"""
+
+import enum
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import SupportsIndex
+
+from t2t.files.trust import check_types
+from t2t.specs.constants import INPUTS, TARGETS
+
+
+class FeatureKind(enum.StrEnum):
+    """What a feature is made of."""
+
+    TOKENS = "tokens"
+    """A sequence of ids, (length,) int32, ended by EOS_ID and padded with PAD_ID."""
+    LABEL = "label"
+    """One class, () int32."""
+    IMAGE = "image"
+    """Intensities, (height, width, channels) uint8."""
+    AUDIO = "audio"
+    """A waveform, (samples,) float32 in [-1, 1]; padded with zeros, so that it ends at its last other sample."""
+    REAL = "real"
+    """A sequence of vectors, (length, channels) float32."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureSpec:
+    """One feature of a problem."""
+
+    kind: FeatureKind
+    vocab_size: int = 0
+    """Number of ids or classes; 0 where the feature has none."""
+    shape: tuple[int, ...] = ()
+    """Fixed part of the shape: (height, width, channels) of an image, (channels,) of real vectors."""
+    sample_rate: int = 0
+    """Samples per second of audio."""
+
+    def __post_init__(self):
+        """Makes plain values of what code may give, lists and numbers of numpy, so that JSON gives the same back.
+
+        Raises:
+            TypeError, ValueError: a field is of another type, or there is no such kind.
+        """
+        if not isinstance(self.shape, Sequence) or isinstance(self.shape, str):
+            raise TypeError(f"shape is of type {type(self.shape).__name__}, not tuple")
+        object.__setattr__(self, "kind", FeatureKind(self.kind))
+        object.__setattr__(self, "shape", tuple(_whole(size, "shape") for size in self.shape))
+        for name in ("vocab_size", "sample_rate"):
+            object.__setattr__(self, name, _whole(getattr(self, name), name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemSpec:
+    """The features of a problem and how their vocabularies relate."""
+
+    name: str
+    features: Mapping[str, FeatureSpec] = field(default_factory=dict)
+    """By feature name; `targets` always, `inputs` where the problem has a source side."""
+    shared_vocabulary: bool = False
+    """Whether inputs and targets use one vocabulary, so that their embeddings may be one table."""
+    members: tuple["ProblemSpec", ...] = ()
+    """The problems of a mixture, which has no features of its own."""
+
+    def __post_init__(self):
+        """Makes plain values of what code may give, see `FeatureSpec`.
+
+        Raises:
+            TypeError: a field is of another type.
+        """
+        object.__setattr__(self, "features", dict(self.features))
+        object.__setattr__(self, "members", tuple(self.members))
+        check_types(self)
+        if not all(isinstance(member, ProblemSpec) for member in self.members):
+            raise TypeError("members holds something else than specs of problems")
+
+    @property
+    def inputs(self) -> FeatureSpec | None:
+        """The source side, or None (language models); of a mixture, that of its first problem."""
+        return self.members[0].inputs if self.members else self.features.get(INPUTS)
+
+    @property
+    def targets(self) -> FeatureSpec:
+        """What is predicted."""
+        return self.features[TARGETS]
+
+    def member(self, problem: str) -> "ProblemSpec":
+        """Returns the spec of one problem of a mixture."""
+        return next(member for member in self.members if member.name == problem)
+
+    def to_dict(self) -> dict:
+        """Returns the spec as plain JSON."""
+        fields = asdict(self)
+        members = [member.to_dict() for member in self.members]
+        return {**fields, "members": members} if members else {k: v for k, v in fields.items() if k != "members"}
+
+    @classmethod
+    def from_dict(cls, data: dict) -> "ProblemSpec":
+        """Reads what `to_dict` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
+        if not isinstance(data, dict) or not isinstance(data["features"], dict):
+            raise TypeError("a spec and its features are objects")
+        features = {name: FeatureSpec(**spec) for name, spec in data["features"].items()}
+        members = [cls.from_dict(member) for member in data.get("members", [])]
+        return cls(**{**data, "features": features, "members": members})
+
+
+def _whole(value: SupportsIndex, name: str) -> int:
+    """Returns a whole number as Python's own; a truth value is none."""
+    if isinstance(value, bool):
+        raise TypeError(f"{name} is of type bool, not int")
+    return operator.index(value)

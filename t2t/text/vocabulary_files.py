@@ -1,0 +1,153 @@
+"""Vocabularies in a folder: one file for each, shared by the features that share the vocabulary."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from t2t.errors import UserError, one_line
+from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.lines import errors_of_reading, gunzipped
+from t2t.files.paths import local_path
+from t2t.files.trust import MOST_BYTES, PLAIN_NAME, check_inside
+from t2t.text import stored_class
+from t2t.text.encoder import TextEncoder, fingerprint_of
+from t2t.text.subword_tokens import ESCAPE_CHARACTERS
+
+_LONGEST_OWNER = 120
+"""Characters of a list of features in a file's name."""
+
+_KIND_OF_SUFFIX = {
+    ".spm": "sentencepiece", ".model": "sentencepiece", ".subwords": "subword", ".tokens": "token", ".bytes": "byte",
+    ".labels": "label",
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VocabularyFile:
+    """The vocabulary of one feature."""
+
+    kind: str
+    """Name of the kind, see `t2t.text`."""
+    file: str
+    """Name of its file in the folder."""
+    size: int
+    """Number of ids."""
+    fingerprint: str
+    """Of the encoder, see `TextEncoder.fingerprint`."""
+
+
+def describe_encoders(encoders: Mapping[str, TextEncoder]) -> dict[str, VocabularyFile]:
+    """Returns, by feature name, what a folder says of vocabularies; equal ones name the same file.
+
+    Raises:
+        UserError: the name of a feature makes no file name.
+    """
+    prints = {name: encoder.fingerprint for name, encoder in encoders.items()}
+    records = {}
+    for name, encoder in encoders.items():
+        users = [other for other in encoders if prints[other] == prints[name]]
+        owner = users[0] if len(users) == 1 else "shared" if len(users) == len(encoders) else "-".join(users)
+        if len(owner) > _LONGEST_OWNER:
+            owner = f"{users[0]}-and-{len(users) - 1}-more"
+        file = f"vocab.{owner}.{encoder.kind}{encoder.file_suffix}"
+        if not PLAIN_NAME.match(file):
+            raise UserError(f"feature {name!r}: its vocabulary's file would be {file!r}; name it in letters and digits")
+        records[name] = VocabularyFile(kind=encoder.kind, file=file, size=encoder.vocab_size, fingerprint=prints[name])
+    return records
+
+
+def save_encoders(folder: Path, encoders: Mapping[str, TextEncoder]) -> dict[str, VocabularyFile]:
+    """Writes each vocabulary once, as `vocab.<feature, or shared>.<kind><suffix>`, and returns their description.
+
+    Raises:
+        MachineError: the disk is full, or the folder is not writable.
+    """
+    records = describe_encoders(encoders)
+    written = set()
+    for name, record in records.items():
+        if record.file not in written:
+            with os_errors_as_machine_errors(f"cannot write {Path(folder) / record.file}"):
+                write_atomically(Path(folder) / record.file, encoders[name].to_bytes())
+            written.add(record.file)
+    return records
+
+
+def read_encoders(folder: Path, records: Mapping[str, VocabularyFile], cure: str) -> dict[str, TextEncoder]:
+    """Reads the vocabulary of each text feature; features that share a file share the object.
+
+    Args:
+        folder: where the files are.
+        records: what they are, by feature name.
+        cure: what to do about a file that is missing, damaged or another; ends each message.
+
+    Raises:
+        UserError: a file is missing, damaged, or another vocabulary than described.
+    """
+    loaded: dict[str, TextEncoder] = {}
+    for record in records.values():
+        if record.file not in loaded:
+            loaded[record.file] = _read(Path(folder) / record.file, record, cure)
+    return {name: loaded[record.file] for name, record in records.items()}
+
+
+def read_vocabulary(path: Path | str) -> TextEncoder:
+    """Reads a vocabulary of any kind from a file, plain or gzip; its kind is seen from its content, else its name.
+
+    Raises:
+        UserError: the file is missing, cannot be read, or is a vocabulary of no known kind; the message names it.
+    """
+    path = local_path(path)
+    with errors_of_reading(f"vocabulary {path}"):
+        content = gunzipped(path.read_bytes(), path, MOST_BYTES)
+    kind = _kind_of(content) or _KIND_OF_SUFFIX.get(Path(path.name.removesuffix(".gz")).suffix)
+    if kind is None:
+        raise UserError(
+            f"vocabulary {path}: it starts with {content[:40]!r}, as no known kind does; give a SentencePiece model, "
+            f"a vocabulary that t2t-datagen made, or one of Tensor2Tensor (.subwords, or words after <pad> and <EOS>)"
+        )
+    try:
+        return stored_class(kind).from_bytes(content)
+    except UserError as error:
+        raise UserError(f"vocabulary {path}: {error}") from None
+
+
+def _kind_of(content: bytes) -> str | None:
+    """Returns the kind that the content says, if any."""
+    lines = [line.strip() for line in content.split(b"\n")]
+    if lines[0].startswith(b"bytes: "):
+        return "byte"
+    if lines[:3] == [b"<pad>", b"</s>", b"<unk>"]:
+        return "token"
+    if lines[0] == b"<pad>_" or all(re.fullmatch(rb"'.*'|\".*\"", line) for line in lines[:2]) or _has_pieces(lines):
+        return "subword"
+    if lines[:2] == [b"<pad>", b"<EOS>"]:
+        return "word_list"
+    # A SentencePiece model is a list of messages, each with a text first: field 1 and a length, field 1 again.
+    return "sentencepiece" if content[:1] == content[2:3] == b"\n" else None
+
+
+def _has_pieces(lines: list[bytes]) -> bool:
+    """Returns whether lines without quotes are subword pieces: those of escapes, and more than a few ends of tokens."""
+    escapes = {character.encode() for character in ESCAPE_CHARACTERS}
+    return escapes <= set(lines) and 50 * sum(line.endswith(b"_") for line in lines) > len(lines)
+
+
+def _read(path: Path, record: VocabularyFile, cure: str) -> TextEncoder:
+    check_inside(path.parent, path)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"vocabulary {path} is missing; {cure}") from None
+    except OSError as error:
+        raise UserError(f"cannot read vocabulary {path}: {error.strerror}; {cure}") from error
+    found = fingerprint_of(record.kind, content)
+    if found != record.fingerprint:
+        raise UserError(
+            f"vocabulary {path} is not what was written (fingerprint {found[:12]}, expected "
+            f"{record.fingerprint[:12]}); {cure}"
+        )
+    try:
+        return stored_class(record.kind).from_bytes(content)
+    except Exception as error:  # whatever a parser says of bytes that it does not know
+        raise UserError(f"vocabulary {path} is damaged ({type(error).__name__}: {one_line(error)}); {cure}") from error

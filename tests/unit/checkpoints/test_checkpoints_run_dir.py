@@ -1,0 +1,363 @@
+"""The run directory: what is remembered, who may use it, and what a stranger's one cannot do."""
+
+import dataclasses
+import json
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+
+import t2t.checkpoints.run_dir
+import t2t.text.vocabulary_files
+from t2t.checkpoints.run_dir import RunDir, RunRecord
+from t2t.errors import MachineError, UserError
+from t2t.hparams.transformer import transformer_base
+from t2t.registry.plugins import load_plugins
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.text.byte import ByteEncoder
+from t2t.text.token import TokenEncoder
+from t2t.text.vocabulary_files import describe_encoders
+from tests.builders import edited
+
+WORDS = TokenEncoder(["eins", "zwei", "drei"])
+ENCODERS = {"inputs": ByteEncoder(), "targets": WORDS}
+
+
+def record(encoders=ENCODERS, **changes) -> RunRecord:
+    features = {
+        name: FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=encoder.vocab_size) for name, encoder in encoders.items()
+    }
+    return dataclasses.replace(
+        RunRecord(
+            problem="translate_ende_numbers", model="transformer", hparams_set="transformer_base",
+            overrides="num_heads=4", hparams=transformer_base().replace(num_heads=4).to_dict(),
+            problem_options={"vocab_size": 99}, spec=ProblemSpec(name="translate_ende_numbers", features=features),
+            data_fingerprint="d" * 64, versions={"t2t": "0.1", "python": "3.11"},
+            plugins=[{"name": "mine", "kind": "usr_dir", "fingerprint": "f", "registered": ["problem:x"]}],
+            vocabularies=describe_encoders(encoders),
+        ),
+        **changes,
+    )  # fmt: skip
+
+
+def with_hparams(**values) -> RunRecord:
+    return record(hparams=transformer_base().replace(num_heads=4, **values).to_dict())
+
+
+@pytest.fixture
+def run(tmp_path) -> RunDir:
+    return RunDir.create(tmp_path / "run", record(), ENCODERS)
+
+
+def edit(run, change):
+    with edited(run.path / "run.json") as data:
+        change(data)
+
+
+# === What is remembered ===
+
+
+def test_a_run_comes_back_as_it_was_recorded(run):
+    opened = RunDir.open(run.path)
+    assert opened.record.to_dict() == run.record.to_dict()
+    assert opened.record.spec == record().spec
+    assert opened.record.problem_options == {"vocab_size": 99}
+    assert opened.record.created.endswith("+00:00")
+    assert transformer_base().from_dict(opened.record.hparams, type(transformer_base().model)).num_heads == 4
+
+
+def test_the_vocabularies_come_with_the_run(run, tmp_path):
+    moved = run.path.rename(tmp_path / "elsewhere")
+    encoders = RunDir.open(moved).encoders()
+    assert sorted(os.listdir(moved / "vocab")) == [
+        "vocab.inputs.byte" + ByteEncoder.file_suffix,
+        "vocab.targets.token.tokens",
+    ]
+    assert encoders["targets"].encode("drei zwei") == WORDS.encode("drei zwei")
+    assert encoders["inputs"].fingerprint == ByteEncoder().fingerprint
+
+
+def test_features_that_share_a_vocabulary_share_its_file_and_object(tmp_path):
+    shared = {"inputs": WORDS, "targets": TokenEncoder(["eins", "zwei", "drei"])}
+    run = RunDir.create(tmp_path, record(shared), shared)
+    assert os.listdir(run.path / "vocab") == ["vocab.shared.token.tokens"]
+    encoders = RunDir.open(tmp_path).encoders()
+    assert encoders["inputs"] is encoders["targets"]
+
+
+def test_a_feature_whose_name_is_no_file_name(tmp_path):
+    with pytest.raises(
+        UserError, match=r"feature 'a/b': its vocabulary's file would be .*; name it in letters and digits"
+    ):
+        describe_encoders({"a/b": WORDS})
+
+
+@pytest.mark.parametrize("number", [1, 2, 3], ids=["first vocabulary", "second vocabulary", "record"])
+def test_an_interrupted_beginning_is_no_run_and_can_begin_again(tmp_path, monkeypatch, number):
+    calls = 0
+
+    def interrupted(path, content, real=t2t.checkpoints.run_dir.write_atomically):
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            raise OSError(28, "No space left on device", str(path))
+        real(path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(t2t.checkpoints.run_dir, "write_atomically", interrupted)
+        patch.setattr(t2t.text.vocabulary_files, "write_atomically", interrupted)
+        with pytest.raises(MachineError, match=r"cannot (begin a run in|write) .*: No space left on device"):
+            RunDir.create(tmp_path, record(), ENCODERS)
+    assert not RunDir.exists(tmp_path)
+    RunDir.create(tmp_path, record(), ENCODERS)
+    assert RunDir.open(tmp_path).encoders().keys() == {"inputs", "targets"}
+
+
+# === Opening ===
+
+
+def test_no_run_there(tmp_path):
+    with pytest.raises(UserError, match=rf"^no run in {tmp_path}; train one with t2t-trainer --output_dir={tmp_path}$"):
+        RunDir.open(tmp_path)
+
+
+def test_a_second_run_does_not_begin_in_one_place(run):
+    with pytest.raises(UserError, match=r"a run has begun there; resume it or use another --output_dir"):
+        RunDir.create(run.path, record(), ENCODERS)
+
+
+def test_a_run_without_checkpoints_begins_anew_and_says_what_it_had_done(run, caplog):
+    RunDir.abandon_unstarted(run.path)
+    assert not RunDir.exists(run.path)
+    assert caplog.messages == []
+    run = RunDir.create(run.path, run.record, {})
+    run.append_metrics(100, {"loss": 3.0})
+    RunDir.abandon_unstarted(run.path)
+    assert f"the run in {run.path} got to update 100 and has no checkpoint; it begins anew" in caplog.messages
+    assert not RunDir.exists(run.path)
+    assert not run.metrics_file.exists()
+
+
+def test_an_evaluated_run_whose_checkpoints_are_gone_is_left_alone(run):
+    run.append_metrics(100, {"loss": 3.0})
+    run.append_metrics(50, {"dev/loss": 3.0})
+    with pytest.raises(UserError, match=r"got to update 50, and its checkpoints are gone; restore .*/checkpoints from"):
+        RunDir.abandon_unstarted(run.path)
+    assert RunDir.exists(run.path)
+
+
+def test_checkpoints_without_a_record_are_never_trained_over(tmp_path):
+    (tmp_path / "checkpoints" / "step-00000500").mkdir(parents=True)
+    with pytest.raises(
+        UserError, match=r"it holds checkpoints and no run.json that says of what; restore that file or"
+    ):
+        RunDir.create(tmp_path, record(), ENCODERS)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "3", '"x"', "null", "{}", '{"format": "1"}', '{"format": 1}', "\udcff", '{"format": null}'],
+)
+def test_a_damaged_record_is_told(run, content):
+    (run.path / "run.json").write_bytes(content.encode(errors="surrogateescape"))
+    with pytest.raises(UserError, match=r"run.json is damaged \(\w+: .*\); restore it from a copy or train again in"):
+        RunDir.open(run.path)
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(RunRecord)])
+@pytest.mark.parametrize("value", [None, 3, [["x"]], {"x": 3}])
+def test_every_field_of_the_wrong_type_is_damage_or_harmless(run, field, value):
+    edit(run, lambda data: data.update({field: value}))
+    if field in ("hparams", "problem_options", "versions", "warm_start") and isinstance(value, dict):
+        return
+    if field == "plugins" and isinstance(value, list):
+        return
+    with pytest.raises(UserError, match=r"run.json is damaged"):
+        RunDir.open(run.path)
+
+
+def test_a_newer_format_is_told(run):
+    edit(run, lambda data: data.update(format=2, spec="something else"))
+    with pytest.raises(UserError, match=r"run.json has format 2, this version of t2t reads formats up to 1; use the"):
+        RunDir.open(run.path)
+
+
+# === A stranger's run ===
+
+
+@pytest.mark.parametrize(
+    "file", ["../secret", "/etc/passwd", "a/b", "..", ".", "", ".hidden", "a\\b", "x" * 300, "a\n"]
+)
+def test_file_names_in_a_record_are_plain(run, file):
+    edit(run, lambda data: data["vocabularies"]["targets"].update(file=file))
+    with pytest.raises(UserError, match=r"run.json is damaged \(ValueError: .* is not a plain file name"):
+        RunDir.open(run.path)
+
+
+def test_links_to_outside_are_not_followed(run, tmp_path):
+    (tmp_path / "outside").write_bytes(WORDS.to_bytes())
+    inside = run.path / "vocab" / "vocab.targets.token.tokens"
+    inside.unlink()
+    inside.symlink_to(tmp_path / "outside")
+    with pytest.raises(UserError, match=r"targets.token.tokens is a link to outside .*vocab; put a copy of what"):
+        RunDir.open(run.path).encoders()
+    (run.path / "run.json").rename(tmp_path / "run.json")
+    (run.path / "run.json").symlink_to(tmp_path / "run.json")
+    with pytest.raises(UserError, match=r"run.json is a link to outside .*run; put a copy of what"):
+        RunDir.open(run.path)
+
+
+def test_opening_a_run_imports_nothing_and_reads_nothing_else(run):
+    edit(run, lambda data: data.update(problem="os.system", model="antigravity", plugins=[{"name": "antigravity"}]))
+    script = (
+        "import sys\n"
+        "from t2t.checkpoints.run_dir import RunDir\n"
+        "before, opened = set(sys.modules), []\n"
+        "sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == 'open' else None)\n"
+        "RunDir.open(sys.argv[1]).encoders()\n"
+        "print(sorted(set(sys.modules) - before), [f for f in opened if not f.startswith(sys.argv[1])])"
+    )
+    found = subprocess.run([sys.executable, "-c", script, str(run.path)], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[] []"
+
+
+# === Vocabularies ===
+
+
+def test_a_changed_vocabulary_is_refused_before_it_is_parsed(run):
+    file = run.path / "vocab" / "vocab.targets.token.tokens"
+    file.write_bytes(TokenEncoder(["eins", "zwei", "vier"]).to_bytes())
+    with pytest.raises(
+        UserError, match=r"is not what was written \(fingerprint \w{12}, expected \w{12}\); restore it from a copy"
+    ):
+        RunDir.open(run.path).encoders()
+    file.unlink()
+    with pytest.raises(UserError, match=r"vocabulary .*targets.token.tokens is missing; restore it from a copy"):
+        RunDir.open(run.path).encoders()
+
+
+# === Resuming ===
+
+
+def test_the_same_run_may_go_on(run):
+    before = (run.path / "run.json").read_bytes()
+    opened = RunDir.open(run.path)
+    opened.check_same(record())
+    opened.resume(record())
+    assert (run.path / "run.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (record(problem="other"), "problem: asked other, found translate_ende_numbers"),
+        (record(model="lstm"), "model: asked lstm, found transformer"),
+        (record(hparams_set="transformer_big"), "hparams_set: asked transformer_big, found transformer_base"),
+        (with_hparams(hidden_size=64), "hparam hidden_size: asked 64, found 512"),
+        (with_hparams(learning_rate=0.1), "hparam learning_rate: asked 0.1, found 1.0"),
+        (record(problem_options={}), "problem option vocab_size: asked none, found 99"),
+        (record(problem_options={"vocab_size": 99, "path": "a"}), "problem option path: asked a, found none"),
+        (record(data_fingerprint="e" * 64), "data_fingerprint: asked eeeeeeeeeeee, found dddddddddddd"),
+        (record(data_fingerprint=""), "data_fingerprint: asked none, found dddddddddddd"),
+        (
+            record({"inputs": ByteEncoder(), "targets": TokenEncoder(["eins"])}),
+            f"vocabulary of targets: asked {TokenEncoder(['eins']).fingerprint[:12]}, found {WORDS.fingerprint[:12]}; "
+            f"feature targets.vocab_size: asked 4, found 6",
+        ),
+    ],
+)
+def test_another_run_is_told_by_what_differs(run, asked, text):
+    before = (run.path / "run.json").read_bytes()
+    for refuse in (run.check_same, run.resume):
+        with pytest.raises(UserError) as caught:
+            refuse(asked)
+        assert str(caught.value) == (
+            f"--output_dir={run.path} belongs to another run: {text}; "
+            f"use another --output_dir, or ask for the run that is there"
+        )
+    assert (run.path / "run.json").read_bytes() == before
+
+
+def test_many_differences_are_cut(run):
+    hparams = {"model": {name: -1 for name in run.record.hparams["model"]}}
+    with pytest.raises(UserError, match=r"; and \d+ more; use another --output_dir"):
+        run.check_same(record(hparams=hparams))
+
+
+def test_allowed_changes_are_recorded_and_others_still_refused(run):
+    asked = dataclasses.replace(with_hparams(train_steps=7, alpha=1.0), overrides="train_steps=7")
+    run.resume(asked, may_change={"train_steps", "alpha", "data_fingerprint"})
+    opened = RunDir.open(run.path)
+    assert opened.record.hparams["train"]["train_steps"] == 7
+    assert opened.record.overrides == "train_steps=7"
+    assert opened.record.created == run.record.created
+    with pytest.raises(UserError, match=r"hparam hidden_size: asked 64, found 512; use another"):
+        run.resume(with_hparams(train_steps=8, alpha=1.0, hidden_size=64), may_change={"train_steps"})
+    assert RunDir.open(run.path).record.hparams["train"]["train_steps"] == 7
+
+
+def test_an_hparam_that_did_not_exist_then_is_no_difference_but_one_that_is_gone_is(run):
+    newer = record()
+    newer.hparams["model"]["invented_later"] = 1
+    run.check_same(newer)
+    older = record()
+    del older.hparams["model"]["num_heads"]
+    with pytest.raises(UserError, match=r"hparam num_heads: asked none, found 4"):
+        run.check_same(older)
+
+
+def test_changed_versions_and_plugins_are_logged_and_recorded(run, caplog):
+    run.resume(record(versions={"t2t": "0.2"}, plugins=[]))
+    assert "plugins of the run in" in caplog.text
+    assert "versions of the run in" in caplog.text
+    assert RunDir.open(run.path).record.versions == {"t2t": "0.2"}
+
+
+def test_a_plugin_is_said_to_have_changed_when_it_has(tmp_path, caplog):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+
+    def again(**values):
+        return dataclasses.replace(with_hparams(**values), plugins=[p.to_dict() for p in load_plugins(str(folder))])
+
+    path = RunDir.create(tmp_path / "run", again(), ENCODERS).path
+    RunDir.open(path).resume(again(train_steps=7), may_change={"train_steps"})
+    assert RunDir.open(path).record.hparams["train"]["train_steps"] == 7
+    assert caplog.messages == []
+    (folder / "__init__.py").write_text("# mended\n")
+    RunDir.open(path).resume(again(train_steps=7), may_change={"train_steps"})
+    assert caplog.messages == [f"plugins of the run in {path} have changed since it began"]
+    caplog.clear()
+    RunDir.open(path).resume(again(train_steps=7), may_change={"train_steps"})
+    assert caplog.messages == []
+
+
+def test_a_record_that_cannot_be_rewritten_stays(run, monkeypatch):
+    def full(path, content):
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(t2t.checkpoints.run_dir, "write_atomically", full)
+    with pytest.raises(MachineError, match=r"cannot rewrite .*run.json: No space left on device"):
+        run.resume(with_hparams(train_steps=7), may_change={"train_steps"})
+    assert run.record.hparams["train"]["train_steps"] == RunDir.open(run.path).record.hparams["train"]["train_steps"]
+
+
+# === Metrics ===
+
+
+def test_metrics_are_lines_of_json_and_survive_a_torn_one(run):
+    assert list(run.metrics()) == []
+    run.append_metrics(10, {"loss": 2.5, "bleu": math.nan, "norm": math.inf})
+    with run.metrics_file.open("ab") as file:
+        file.write(b'{"step": 20, "lo')
+    assert [line["step"] for line in run.metrics()] == [10]
+    run.append_metrics(30, {"loss": 2})
+    lines = [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
+    assert lines == list(run.metrics())
+    assert [(line["step"], line["loss"]) for line in lines] == [(10, 2.5), (30, 2.0)]
+    assert lines[0]["bleu"] is None
+    assert lines[0]["norm"] is None
+    assert lines[0]["time"] > 1.6e9

@@ -1,0 +1,148 @@
+import gzip
+import io
+import random
+from collections import Counter
+
+import pytest
+
+from t2t.errors import UserError
+from t2t.files.lines import INVALID_UTF8, NUL_REMOVED, read_lines, read_parallel, stream_lines
+
+
+def write(path, content: bytes, packed: bool = False):
+    path.write_bytes(gzip.compress(content) if packed else content)
+    return path
+
+
+def lines_of(path):
+    tally = Counter()
+    return list(read_lines(path, tally)), dict(tally)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name", ["text", "text.gz"])
+def test_gzip_is_seen_from_the_content(tmp_path, name, packed):
+    path = write(tmp_path / name, "eins\nzwei ä\n".encode(), packed)
+    assert lines_of(path) == (["eins", "zwei ä"], {})
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"a\n\nb", ["a", "", "b"]),
+        (b"a\n\n", ["a", ""]),
+        ("a\u2028b\u0085c\x0bd\x0ce\x1cf\rg\n".encode(), ["a\u2028b\u0085c\x0bd\x0ce\x1cf\rg"]),
+        (b"a\r\nb\r\r\nc\r", ["a", "b\r", "c\r"]),
+        (b" a \t\n", [" a \t"]),
+        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
+        (b"\xef\xbb\xbf", [""]),
+    ],
+)
+def test_where_lines_end(tmp_path, content, lines):
+    assert lines_of(write(tmp_path / "text", content)) == (lines, {})
+
+
+def test_a_stream_is_read_as_a_file_is(tmp_path):
+    content = "\ufeffone\r\ntwo\u2028still two\x85\x0b\r\n\nfo".encode() + b"\xffur\x00\n\rlast\r"
+    tally = Counter()
+    found = list(stream_lines(io.BytesIO(content), tally, "a stream")), dict(tally)
+    assert found == lines_of(write(tmp_path / "text", content))
+    assert found == (
+        ["one", "two\u2028still two\x85\x0b", "", "fo\ufffdur", "\rlast\r"], {INVALID_UTF8: 1, NUL_REMOVED: 1}
+    )  # fmt: skip
+    with pytest.raises(UserError, match=r"^a stream: the file is UTF-16"):
+        list(stream_lines(io.BytesIO("a".encode("utf-16")), Counter(), "a stream"))
+
+
+class Once(io.RawIOBase):
+    """A pipe: a few bytes at a time, and no way back."""
+
+    def __init__(self, content, most=7):
+        self._content, self._most = io.BytesIO(content), most
+        self.taken = 0
+
+    def readable(self):
+        return True
+
+    def readinto(self, target):
+        found = self._content.read(min(self._most, len(target)))
+        self.taken += len(found)
+        target[: len(found)] = found
+        return len(found)
+
+
+def test_a_packed_stream_is_unpacked_by_its_first_bytes():
+    rng = random.Random(5)
+    lines = ["".join(rng.choices("abcdefgh äöü\u2028", k=rng.randint(0, 60))) for _ in range(3000)]
+    halves = ["".join(line + "\n" for line in part).encode() for part in (lines[:1000], lines[1000:])]
+    packed = b"".join(map(gzip.compress, halves))  # as `cat a.gz b.gz` gives them
+    assert list(stream_lines(io.BufferedReader(Once(packed)), Counter(), "a stream")) == lines
+    for few in (b"", b"\x1f", b"\x1f\n", b"\x1fb\n"):
+        expected = few.decode().split("\n")[: 1 if few else 0]
+        assert list(stream_lines(io.BufferedReader(Once(few)), Counter(), "a stream")) == expected
+    with pytest.raises(UserError, match=r"^a stream: the gzip file is damaged or cut short "):
+        list(stream_lines(io.BufferedReader(Once(packed[:-30])), Counter(), "a stream"))
+
+
+def test_no_line_of_a_stream_waits_for_the_next():
+    pipe = Once(b"first\nsecond\n", most=6)
+    lines = stream_lines(io.BufferedReader(pipe), Counter(), "a stream")
+    assert next(lines) == "first"
+    assert pipe.taken == 6
+
+
+def test_damage_is_mended_and_counted_by_line(tmp_path):
+    path = write(tmp_path / "text", b"a\xff\xfeb\nc\0d\0\n\0\xc3\nfine\n")
+    assert lines_of(path) == (["a\ufffd\ufffdb", "cd", "\ufffd", "fine"], {INVALID_UTF8: 2, NUL_REMOVED: 2})
+
+
+def test_lines_are_read_as_they_are_asked_for(tmp_path):
+    path = write(tmp_path / "text", b"first\n" + b"x\n" * 1_000_000)
+    lines = read_lines(path, Counter())
+    assert next(lines) == "first"
+    lines.close()
+
+
+@pytest.mark.parametrize("cut", [-1, 30, 2])
+def test_gzip_cut_short(tmp_path, cut):
+    path = tmp_path / "text.gz"
+    path.write_bytes(gzip.compress(bytes(range(256)) * 50)[:cut])
+    with pytest.raises(UserError, match=r"text\.gz: the gzip file is damaged or cut short .*copy or download it again"):
+        lines_of(path)
+
+
+def test_gzip_damaged(tmp_path):
+    content = bytearray(gzip.compress(bytes(range(256)) * 50))
+    content[-8] ^= 1  # the checksum
+    (tmp_path / "text.gz").write_bytes(content)
+    with pytest.raises(UserError, match=r"text\.gz: the gzip file is damaged"):
+        lines_of(tmp_path / "text.gz")
+
+
+def test_missing_unreadable_and_utf16(tmp_path):
+    with pytest.raises(UserError, match=r"nothing\.en: there is no such file; check the path"):
+        lines_of(tmp_path / "nothing.en")
+    with pytest.raises(UserError, match=r"cannot be read \(Is a directory\)"):
+        lines_of(tmp_path)
+    path = write(tmp_path / "wide", "a\nb\n".encode("utf-16"))
+    with pytest.raises(UserError, match="wide: the file is UTF-16; text must be UTF-8: convert it"):
+        lines_of(path)
+
+
+def test_parallel_lines_keep_their_places(tmp_path):
+    tally = Counter()
+    source = write(tmp_path / "a", b"1\n\n3\xff\n")
+    target = write(tmp_path / "b", b"eins\nzwei\ndrei\xff", packed=True)
+    assert list(read_parallel(source, target, tally)) == [("1", "eins"), ("", "zwei"), ("3\ufffd", "drei\ufffd")]
+    assert tally == {INVALID_UTF8: 2}
+
+
+@pytest.mark.parametrize(("sources", "targets"), [(1200, 3), (3, 1200), (1, 0), (0, 1), (4, 3), (3, 4)])
+def test_unequal_lengths_name_both_files_and_counts(tmp_path, sources, targets):
+    source = write(tmp_path / "train.en", b"x\n" * sources)
+    target = write(tmp_path / "train.de", b"y\n" * targets)
+    message = rf"train\.en has {sources:,} lines and .*train\.de has {targets:,}; .*give files of equal length"
+    with pytest.raises(UserError, match=message):
+        list(read_parallel(source, target, Counter()))

@@ -1,0 +1,186 @@
+"""Bars on a terminal and lines elsewhere, with a clock that the test turns."""
+
+import contextlib
+import errno
+import io
+import logging
+import os
+import re
+import termios
+
+import pytest
+
+from t2t.files import progress
+from t2t.files.progress import Progress, clock, write_line
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is one."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def pass_seconds(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+
+    def pass_(seconds):
+        now[0] += seconds
+
+    return pass_
+
+
+@pytest.fixture
+def lines(caplog):
+    caplog.set_level(logging.INFO, logger="t2t")
+    return lambda: caplog.messages
+
+
+def test_lines_elsewhere_than_on_a_terminal_come_now_and_then(pass_seconds, lines):
+    """10 of the 80 that were left in 40 seconds: 0.25 a second, so the other 70 take 280 seconds."""
+    shown = Progress("decoded", "sentences", total=1100, done=1020, out=io.StringIO(), seconds=30.0)
+    pass_seconds(29.0)
+    shown.add(4)
+    assert lines() == []
+    pass_seconds(11.0)
+    shown.add(6)
+    assert lines() == ["decoded: 1,030 of 1,100 sentences, 0.2 sentences/s, 0:04:40 left"]
+    pass_seconds(29.0)
+    shown.add(1)
+    assert len(lines()) == 1
+    shown.close()
+    assert len(lines()) == 1
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), OSError(errno.EIO, "gone"), BrokenPipeError()])
+def test_what_cannot_be_shown_ends_no_job(error):
+    class Gone(Terminal):
+        broken = False
+
+        def write(self, text):
+            if self.broken:
+                raise error
+            return super().write(text)
+
+    out = Gone()
+    shown = Progress("train", "examples", total=9, out=out)
+    out.broken = True
+    shown.add(1)
+    shown.show_figures(["loss 1"])
+    write_line("a line", out)
+    shown.close()
+    assert not shown.on_terminal
+
+
+def test_without_a_known_end_there_is_no_time_left(pass_seconds, lines):
+    shown = Progress("train", "examples", out=io.StringIO(), seconds=10.0)
+    pass_seconds(10.0)
+    shown.move_to(12_345)
+    assert lines() == ["train: 12,345 examples, 1,234.5 examples/s"]
+    assert shown.time_left() is None
+
+
+def test_before_anything_is_done_nobody_knows_how_long_it_takes(pass_seconds):
+    shown = Progress("train", "examples", total=10, done=4, out=io.StringIO())
+    pass_seconds(5.0)
+    assert (shown.rate(), shown.time_left()) == (0.0, None)
+    assert str(shown) == "train: 4 of 10 examples, 0.0 examples/s"
+
+
+def test_a_bar_on_a_terminal(lines):
+    out = Terminal()
+    shown = Progress("training", "updates", total=8, done=2, out=out, seconds=0.0)
+    assert shown.on_terminal
+    shown.move_to(8)
+    shown.show_figures(["loss 2.5"])
+    shown.close()
+    assert not shown.on_terminal
+    assert lines() == []
+    last = out.getvalue().rpartition("\r")[2]
+    assert last.startswith("training: 100%")
+    assert "8/8" in last
+    assert "loss 2.5" in last
+
+
+FIGURES = ("loss 5.123", "12,345 target tokens/s", "lr 1.00e-03", "2,345 target tokens/update")
+
+
+@contextlib.contextmanager
+def terminal_of(columns):
+    """Yields a stream to a terminal of so many columns, and what reads what was written to it."""
+    reader, writer = os.openpty()
+    termios.tcsetwinsize(writer, (24, columns))
+    os.set_blocking(reader, False)
+    with open(writer, "w", encoding="utf-8") as out, open(reader, "rb", buffering=0) as screen:
+        yield out, lambda: screen.read().decode()
+
+
+@pytest.fixture
+def draw(monkeypatch):
+    """Returns what draws a bar after 160 updates in 62 seconds on a terminal of so many columns, and gives its line."""
+    now = [1000.0]
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
+
+    def draw_bar(columns, total=1600, figures=FIGURES):
+        with terminal_of(columns) as (out, written):
+            shown = Progress("training", "updates", total=total, out=out)
+            now[0] += 62.0
+            shown.move_to(160)
+            shown.show_figures(figures)
+            line = written().rpartition("\r")[2]
+            shown.close()
+        assert len(line) < columns
+        return line.rstrip()
+
+    return draw_bar
+
+
+@pytest.mark.parametrize("total", [1600, 300_000, None])
+@pytest.mark.parametrize("columns", [30, 40, 60, 80, 110, 200])
+def test_a_bar_fits_its_terminal_and_cuts_no_figure(columns, total, draw):
+    line = draw(columns, total)
+    assert line.startswith("training:")
+    assert "160" in line
+    _, *shown = line.partition(" [")[2].removesuffix("]").split(", ", 1) if "[" in line else [""]
+    told = ", ".join(shown)
+    rest = re.sub(r"^ *2.58 updates/s(, |$)", "", told)
+    assert rest == ", ".join(FIGURES)[: len(rest)]
+    assert not rest or any(rest.endswith(figure) for figure in FIGURES)
+
+
+@pytest.mark.parametrize(("columns", "count"), [(60, 1), (80, 1), (110, 2), (200, 4)])
+def test_the_most_important_figures_stay_and_so_does_the_bar(columns, count, draw):
+    line = draw(columns)
+    assert [figure for figure in FIGURES if figure in line] == list(FIGURES[:count])
+    assert len(line.partition("|")[2].partition("|")[0]) >= 6
+    assert line.startswith("training:  10%|")
+
+
+def test_a_bar_without_figures_has_its_rate_where_that_fits(draw):
+    assert " updates/s]" in draw(80, figures=())
+    assert "updates/s" not in draw(40, figures=())
+
+
+def test_a_line_stands_above_the_bar(lines):
+    out = Terminal()
+    shown = Progress("training", "updates", total=8, out=out)
+    write_line("a line", out)
+    shown.close()
+    before, _, after = out.getvalue().partition("a line\n")
+    assert before.endswith("\r")  # what was drawn has been taken away
+    assert "training:   0%" in after
+
+
+def test_figures_go_with_a_bar_only(lines):
+    out = io.StringIO()
+    Progress("training", "updates", out=out).show_figures(["loss 2.5"])
+    assert (out.getvalue(), lines()) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0:00:00"), (59.6, "0:01:00"), (3599, "0:59:59"), (100 * 3600 + 61, "100:01:01")]
+)
+def test_clock(seconds, text):
+    assert clock(seconds) == text

@@ -1,0 +1,60 @@
+"""One line for each input, whatever a model writes."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t2t.errors import UnknownNameError
+from t2t.inference.files.formats import FORMATS, renderer
+from t2t.inference.translator import Hypothesis
+
+FOUND = [Hypothesis("ein\nHund\r", (5, 1), -0.5, -0.75), Hypothesis("der\tHund\u2028", (6, 1), -1.25, -1.5)]
+
+
+def test_text_is_the_best_output():
+    assert renderer("text")(7, FOUND[:1], 1) == ("ein Hund ", 1)
+    assert renderer("text")(7, FOUND[1:], 1) == ("der\tHund\u2028", 0)
+
+
+def test_text_of_several_is_separated_by_tabs_that_stand_in_none_of_them():
+    assert renderer("text")(7, FOUND, 2) == ("ein Hund \tder Hund\u2028", 2)
+
+
+def test_tsv_has_three_columns_for_each_output_filled_or_not():
+    line, replaced = renderer("tsv")(7, FOUND, 3)
+    assert line == "ein Hund \t-0.500000\t-0.750000\tder Hund\u2028\t-1.250000\t-1.500000\t\t\t"
+    assert replaced == 2
+
+
+def test_jsonl_keeps_every_character():
+    line, replaced = renderer("jsonl")(7, FOUND, 2)
+    assert replaced == 0
+    assert line.splitlines() == [line]
+    assert json.loads(line) == {
+        "line": 7,
+        "hypotheses": [
+            {"text": "ein\nHund\r", "score": -0.5, "log_prob": -0.75},
+            {"text": "der\tHund\u2028", "score": -1.25, "log_prob": -1.5},
+        ],
+    }
+    assert "ü" in renderer("jsonl")(1, [Hypothesis("über", (), 0.0, 0.0)], 1)[0], "text stays readable"
+
+
+@given(st.lists(st.text(), min_size=1, max_size=3), st.sampled_from(sorted(FORMATS)))
+def test_no_output_breaks_its_line_or_its_columns(texts, name):
+    found = [Hypothesis(text, (), -1.0, -1.0) for text in texts]
+    line, _ = renderer(name)(1, found, 3)
+    assert not set("\n\r") & set(line)
+    if name == "tsv":
+        assert line.count("\t") == 8
+    if name == "text":
+        assert line.count("\t") == len(texts) - 1
+    if name == "jsonl":
+        assert [one["text"] for one in json.loads(line)["hypotheses"]] == texts
+
+
+def test_an_unknown_format():
+    with pytest.raises(UnknownNameError, match=r"'json' does not exist; did you mean jsonl.*one of text, tsv, jsonl"):
+        renderer("json")

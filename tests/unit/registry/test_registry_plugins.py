@@ -1,0 +1,385 @@
+import contextlib
+import importlib
+import json
+import os
+import re
+import sys
+
+import pytest
+
+from t2t.errors import UserError
+from t2t.registry import HPARAMS, METRICS, REGISTRIES
+from t2t.registry.plugins import Plugin, load_plugins
+
+SET = """
+from t2t.hparams.transformer import transformer_tiny
+from t2t.registry import register_hparams
+
+@register_hparams
+def {name}():
+    \"\"\"A set of one's own.\"\"\"
+    hparams = transformer_tiny()
+    hparams.hidden_size = 64
+    return hparams
+"""
+
+
+@pytest.fixture(autouse=True)
+def _as_before():
+    """Forgets at the end of a test what its plug-ins have registered, and the modules that bear the folder's name."""
+    with contextlib.ExitStack() as stack:
+        for registry in REGISTRIES:
+            stack.enter_context(registry.temporarily("only_for_this_test", object()))
+        yield
+    for module in [module for module in sys.modules if module.partition(".")[0] == "my_plugin"]:
+        del sys.modules[module]
+
+
+@pytest.fixture
+def usr_dir(tmp_path):
+    """Returns a maker of plug-in folders from file names and sources."""
+
+    def make(**sources):
+        folder = tmp_path / "my_plugin"
+        folder.mkdir(exist_ok=True)
+        for name, source in sources.items():
+            (folder / f"{name}.py").write_text(source)
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Returns a function that puts a distribution with an entry point where Python looks for installed ones."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def make(name, source, version="1.2", module=None):
+        module = module or f"module_of_{name}"
+        (tmp_path / f"{module}.py").write_text(source)
+        info = tmp_path / f"{name}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        (info / "entry_points.txt").write_text(f"[t2t.plugins]\n{name} = {module}\n")
+
+    return make
+
+
+def test_without_plugins_there_are_none():
+    assert load_plugins() == []
+    assert load_plugins("") == []
+
+
+def test_a_folder_registers_what_its_modules_do(usr_dir):
+    folder = usr_dir(__init__="from . import sets", sets=SET.format(name="my_very_own_hparams"))
+    (plugin,) = load_plugins(str(folder))
+    assert (plugin.name, plugin.kind) == ("my_plugin", "usr_dir")
+    assert plugin.registered == ("hparams:my_very_own_hparams",)
+    assert re.fullmatch(r"[0-9a-f]{64}", plugin.fingerprint)
+    assert HPARAMS.get("my_very_own_hparams")().hidden_size == 64
+    assert HPARAMS.entry("my_very_own_hparams").summary == "A set of one's own."
+    assert json.loads(json.dumps(plugin.to_dict()))["registered"] == ["hparams:my_very_own_hparams"]
+
+
+def test_loading_again_gives_the_same_answer(usr_dir, install):
+    install("packaged", SET.format(name="packaged_set"))
+    folder = usr_dir(__init__=SET.format(name="loaded_twice"))
+    first = load_plugins(str(folder))
+    assert [plugin.registered for plugin in first] == [("hparams:packaged_set",), ("hparams:loaded_twice",)]
+    assert load_plugins(str(folder)) == first
+
+
+def test_a_plugin_is_loaded_though_an_earlier_run_has_closed_the_registries(usr_dir):
+    for registry in REGISTRIES:
+        registry._frozen = True
+    try:
+        (plugin,) = load_plugins(str(usr_dir(__init__=SET.format(name="late_but_asked_for"))))
+    finally:
+        for registry in REGISTRIES:
+            assert registry._frozen
+            registry._frozen = False
+    assert plugin.registered == ("hparams:late_but_asked_for",)
+
+
+def test_a_tilde_is_the_home_folder(usr_dir, monkeypatch):
+    folder = usr_dir(__init__="")
+    monkeypatch.setenv("HOME", str(folder.parent))
+    assert load_plugins("~/my_plugin")[0].name == "my_plugin"
+
+
+def test_no_folder(tmp_path):
+    with pytest.raises(UserError, match=r"--t2t_usr_dir=.*gone: no such folder; give the folder that holds your"):
+        load_plugins(str(tmp_path / "gone"))
+
+
+def test_a_file_is_no_folder(usr_dir):
+    with pytest.raises(UserError, match=r"__init__.py: no such folder"):
+        load_plugins(str(usr_dir(__init__="") / "__init__.py"))
+
+
+def test_a_folder_without_init(usr_dir):
+    with pytest.raises(UserError, match=r"--t2t_usr_dir=.*my_plugin: no __init__.py in it; add one that imports the"):
+        load_plugins(str(usr_dir(sets="")))
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ("import no_such_library", r"ModuleNotFoundError: No module named 'no_such_library'"),
+        ("def f(:\n  pass", r"SyntaxError: .*"),
+        ("x = 1\nraise RuntimeError('two\\nlines')", r"RuntimeError: two lines"),
+    ],
+)
+def test_a_broken_folder_says_where_and_can_be_mended(usr_dir, source, complaint):
+    folder = usr_dir(__init__="from . import sets", sets=source)
+    with pytest.raises(UserError) as error:
+        load_plugins(str(folder))
+    where = "" if "SyntaxError" in complaint else rf"{re.escape(str(folder))}/sets\.py:{source.count(chr(10)) + 1}"
+    pattern = (
+        rf"plug-in --t2t_usr_dir={re.escape(str(folder))} failed to import at {where}.*: {complaint}; mend it or .*"
+    )
+    assert re.fullmatch(pattern, str(error.value))
+    assert error.value.__cause__ is not None
+    (folder / "sets.py").write_text(SET.format(name="mended_set"))
+    assert load_plugins(str(folder))[0].registered == ("hparams:mended_set",)
+
+
+def test_a_folder_that_takes_a_built_ins_name_names_both_places(usr_dir):
+    model = "from t2t.registry import register_model\n@register_model\nclass Transformer:\n    pass\n"
+    with pytest.raises(
+        UserError, match=r"model 'transformer' is registered twice: .*t2t/models/transformer.py:\d+ and "
+    ):
+        load_plugins(str(usr_dir(__init__=model)))
+
+
+# === Loading again ===
+
+
+NUMBERED = SET.format(name="numbered").replace("64", "{}")
+
+
+def size_of(folder):
+    """Returns what the code of `NUMBERED` says once its folder is loaded."""
+    load_plugins(str(folder))
+    return HPARAMS.get("numbered")().hidden_size
+
+
+@pytest.mark.parametrize("module", ["__init__", "sets"])
+def test_a_folder_that_was_edited_is_loaded_again(usr_dir, module):
+    folder = usr_dir(**{"__init__": "from . import sets", "sets": "", module: NUMBERED.format(16)})
+    (first,) = load_plugins(str(folder))
+    file = folder / f"{module}.py"
+    edited = file.stat().st_mtime_ns
+    usr_dir(**{module: NUMBERED.format(32)})
+    os.utime(file, ns=(edited, edited))  # within one tick of the clock, as a notebook may do it
+    (second,) = load_plugins(str(folder))
+    assert HPARAMS.get("numbered")().hidden_size == 32
+    assert second.registered == first.registered == ("hparams:numbered",)
+    assert first.fingerprint != second.fingerprint
+    usr_dir(**{module: NUMBERED.format(16)})
+    assert load_plugins(str(folder)) == [first]
+    assert size_of(folder) == 16
+
+
+def test_any_source_that_changes_changes_the_fingerprint(usr_dir):
+    found = set()
+    for changed in ({"__init__": "x = 1"}, {"other": "y = 1"}, {"other": "y = 2"}, {"new": "y = 2"}):
+        found.add(load_plugins(str(usr_dir(**changed)))[0].fingerprint)
+    assert len(found) == 4
+
+
+def test_what_an_edited_folder_no_longer_registers_is_gone(usr_dir):
+    folder = usr_dir(__init__=SET.format(name="old_name") + SET.format(name="kept_name"))
+    load_plugins(str(folder))
+    usr_dir(__init__=SET.format(name="kept_name") + SET.format(name="new_name"))
+    (plugin,) = load_plugins(str(folder))
+    assert plugin.registered == ("hparams:kept_name", "hparams:new_name")
+    assert "old_name" not in HPARAMS
+
+
+def test_an_edit_that_breaks_a_folder_leaves_nothing_of_it_and_can_be_mended(usr_dir):
+    folder = usr_dir(__init__=NUMBERED.format(16))
+    load_plugins(str(folder))
+    usr_dir(__init__=NUMBERED.format(32) + "1 / 0\n")
+    with pytest.raises(UserError, match="ZeroDivisionError"):
+        load_plugins(str(folder))
+    assert "numbered" not in HPARAMS
+    usr_dir(__init__=NUMBERED.format(64))
+    assert size_of(folder) == 64
+
+
+# === Its own modules ===
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["from my_plugin.sets import x", "import my_plugin.sets", "from my_plugin import sets", "from . import sets"],
+)
+def test_modules_of_the_folder_may_be_imported_by_its_name(usr_dir, line):
+    folder = usr_dir(__init__=f"{line}\nfrom . import sets\n", sets=f"x = 1\n{NUMBERED.format(16)}")
+    path = list(sys.path)
+    (plugin,) = load_plugins(str(folder))
+    assert plugin.registered == ("hparams:numbered",), "each module ran once"
+    assert sys.path == path
+    usr_dir(sets=f"x = 1\n{NUMBERED.format(32)}")
+    assert size_of(folder) == 32
+
+
+def test_an_import_within_a_function_of_the_folder_finds_its_modules(usr_dir):
+    late = f"def late():\n    from my_plugin.words import WORDS\n    return WORDS\n{SET.format(name='late_set')}"
+    load_plugins(str(usr_dir(__init__=late, words="WORDS = ['a']")))
+    assert HPARAMS.get("late_set").__globals__["late"]() == ["a"]
+
+
+def test_a_module_that_the_folder_does_not_have_is_not_found(usr_dir):
+    folder = usr_dir(__init__="from my_plugin.gone import x")
+    with pytest.raises(
+        UserError, match=r"__init__.py:1: ModuleNotFoundError: No module named 'my_plugin.gone'; mend it"
+    ):
+        load_plugins(str(folder))
+
+
+def test_two_folders_of_one_name_keep_their_own_modules(tmp_path):
+    sizes = {"one": 16, "other": 32}
+    for name, size in sizes.items():
+        folder = tmp_path / name / "plug"
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text("from plug import sets")
+        (folder / "sets.py").write_text(NUMBERED.replace("numbered", name).format(size))
+        load_plugins(str(folder))
+    assert {name: HPARAMS.get(name)().hidden_size for name in sizes} == sizes
+
+
+def test_the_folder_above_may_be_searched_too(usr_dir, monkeypatch):
+    folder = usr_dir(__init__="from my_plugin import sets", sets=NUMBERED.format(16))
+    monkeypatch.syspath_prepend(str(folder.parent))  # as a notebook beside the folder has it
+    assert size_of(folder) == 16
+    assert importlib.import_module("my_plugin.sets").numbered is HPARAMS.get("numbered")
+
+
+def test_a_package_that_is_installed_later_keeps_its_name(usr_dir, tmp_path, monkeypatch):
+    load_plugins(str(usr_dir(__init__="x = 'of the folder'")))
+    (tmp_path / "site" / "my_plugin").mkdir(parents=True)
+    (tmp_path / "site" / "my_plugin" / "__init__.py").write_text("x = 'of the package'")
+    (tmp_path / "site" / "my_plugin" / "sub.py").write_text("y = 'of the package'")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    for module in ("my_plugin.sub", "my_plugin"):
+        assert "of the package" in vars(importlib.import_module(module)).values()
+
+
+def test_a_folder_with_the_name_of_another_module_takes_nothing_from_it(tmp_path):
+    folder = tmp_path / "json"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from json.sets import x")
+    (folder / "sets.py").write_text("x = 1")
+    with pytest.raises(UserError) as error:
+        load_plugins(str(folder))
+    assert str(error.value).endswith(
+        "mend it or leave it out; the folder has the name of another module: import from it by 'from .sets import "
+        "...', or rename it"
+    )
+    assert importlib.import_module("json") is json
+    (folder / "__init__.py").write_text("from .sets import x")
+    assert load_plugins(str(folder))[0].name == "json"
+
+
+@pytest.mark.parametrize("line", ["import helper_of_mine", "from helper_of_mine import x"])
+def test_a_module_beside_the_init_is_imported_from_the_folder(usr_dir, line):
+    folder = usr_dir(__init__=line, helper_of_mine="x = 1")
+    with pytest.raises(UserError) as error:
+        load_plugins(str(folder))
+    assert str(error.value) == (
+        f"plug-in --t2t_usr_dir={folder} failed to import at {folder}/__init__.py:1: ModuleNotFoundError: No module "
+        "named 'helper_of_mine'; mend it or leave it out; helper_of_mine lies in that folder: import it by 'from . "
+        "import helper_of_mine'"
+    )
+
+
+def test_a_folder_named_as_a_source_is_no_source(usr_dir):
+    folder = usr_dir(__init__="")
+    (folder / "notes.py").mkdir()
+    (folder / "notes.py" / "inner.py").write_text("x = 1")
+    assert load_plugins(str(folder))[0].registered == ()
+
+
+# === Failure ===
+
+
+EVERYTHING = (
+    SET.format(name="half_a_set")
+    + """
+from t2t.registry import register_metric, register_modality, register_model, register_problem
+
+@register_metric("half_a_metric")
+@register_modality("half_a_modality")
+@register_model(name="half_a_model")
+@register_problem("half_a_problem")
+def half():
+    pass
+"""
+)
+
+
+@pytest.mark.parametrize("way", ["folder", "installed"])
+def test_a_plugin_that_fails_leaves_nothing_registered_and_can_be_mended(usr_dir, install, way):
+    folder = usr_dir(__init__="from . import everything, last", everything=EVERYTHING, last="1 / 0")
+    if way == "installed":
+        install("whole", "", module="my_plugin")
+        (folder.parent / "my_plugin.py").unlink()
+    usr_dir_flag = str(folder) if way == "folder" else None
+    names = [registry.names() for registry in REGISTRIES]
+    with pytest.raises(UserError, match="ZeroDivisionError"):
+        load_plugins(usr_dir_flag)
+    assert [registry.names() for registry in REGISTRIES] == names
+    usr_dir(last="x = 1")
+    importlib.invalidate_caches()
+    (plugin,) = load_plugins(usr_dir_flag)
+    assert plugin.registered == (
+        "hparams:half_a_set", "metric:half_a_metric", "modality:half_a_modality", "model:half_a_model",
+        "problem:half_a_problem",
+    )  # fmt: skip
+    assert "half_a_metric" in METRICS
+
+
+def test_a_folder_that_fails_takes_no_installed_plugin_with_it(usr_dir, install):
+    install("well", SET.format(name="of_the_installed"))
+    with pytest.raises(UserError, match="ZeroDivisionError"):
+        load_plugins(str(usr_dir(__init__="1 / 0")))
+    assert load_plugins()[0].registered == ("hparams:of_the_installed",)
+    assert "of_the_installed" in HPARAMS
+
+
+def test_a_metric_that_takes_a_built_ins_name_names_both_places(usr_dir):
+    source = "from t2t.registry import register_metric\n@register_metric\ndef bleu(hypotheses, references):\n    pass\n"
+    with pytest.raises(
+        UserError, match=r"metric 'bleu' is registered twice: .*t2t/metrics/text.py:\d+ and .*:2; rename"
+    ):
+        load_plugins(str(usr_dir(__init__=source)))
+
+
+# === Installed ===
+
+
+def test_installed_plugins_are_loaded_by_entry_point(install):
+    install("two_sets", SET.format(name="installed_b") + SET.format(name="installed_a"), version="3.4")
+    install("another", "")
+    another, two_sets = load_plugins()
+    assert another == Plugin("another", "installed", "1.2", ())
+    assert two_sets == Plugin("two_sets", "installed", "3.4", ("hparams:installed_a", "hparams:installed_b"))
+    assert HPARAMS.get("installed_a")().hidden_size == 64
+
+
+def test_a_broken_installed_plugin_is_named_and_not_left_out(install):
+    install("wrong", "1 / 0")
+    with pytest.raises(UserError) as error:
+        load_plugins()
+    assert re.fullmatch(
+        r"installed plug-in 'wrong' \(module_of_wrong\) failed to import at .*module_of_wrong\.py:1: "
+        r"ZeroDivisionError: division by zero; mend it or leave it out",
+        str(error.value),
+    )
+
+
+def test_the_example_is_a_working_plugin(request):
+    (plugin,) = load_plugins(str(request.config.rootpath / "examples" / "usr_dir"))
+    assert {entry.partition(":")[0] for entry in plugin.registered} == {"problem", "model", "hparams"}

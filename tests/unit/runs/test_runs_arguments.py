@@ -1,0 +1,192 @@
+"""Arguments of the Python functions: misspelt names, wrong types, errors in terms of arguments instead of flags."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import t2t
+from t2t.errors import ArgumentError, UserError
+from t2t.registry import PROBLEMS
+from t2t.runs.arguments import as_overrides, in_python
+from tests.readme import ROOT
+
+COMMANDS_ALONE = {
+    "decode_from_file", "decode_to_file", "dry_run", "generate_data", "output_format", "plot", "registry_help",
+    "schedule", "step", "t2t_dir", "target_space_id", "train_language",
+}  # fmt: skip
+"""Flags of commands that have no function, or that no function has as an argument."""
+NAMES = ("translate_ende_numbers", "transformer", "transformer_tiny")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: t2t.train(*NAMES, evl_every=3),
+            "t2t.train: there is no argument 'evl_every'; did you mean eval_every",
+        ),
+        (lambda: t2t.train(*NAMES, local_eval_frequency=3), "did you mean eval_every?; it takes problem, model, "),
+        (lambda: t2t.train(*NAMES, batch_size=3), "'batch_size'; it is an hparam; give hparams={'batch_size': ...}"),
+        (lambda: t2t.train(*NAMES, vocab_size=3), "option of the problem; give problem_options={'vocab_size': ...}"),
+        (lambda: t2t.load("x", chekpoint=3), "t2t.load: there is no argument 'chekpoint'; did you mean checkpoint?; "),
+        (lambda: t2t.load(), "t2t.load: missing a required argument: 'output_dir'; it takes output_dir, checkpoint, "),
+        (
+            lambda: t2t.export_model("x", "y", fromat="onnx"),
+            "t2t.export_model: there is no argument 'fromat'; did you ",
+        ),
+        (lambda: t2t.registered(kid="model"), "t2t.registered: there is no argument 'kid'; did you mean kind?; "),
+        (lambda: t2t.generate_data(NAMES[0], vocb_size=9), "no argument 'vocb_size'; did you mean vocab_size"),
+        (lambda: t2t.generate_data(NAMES[0], data_dri="x"), "no argument 'data_dri'; did you mean data_dir"),
+    ],
+)
+def test_a_misspelt_argument_is_one_line_with_the_nearest(call, message):
+    with pytest.raises(t2t.ArgumentError, match=re.escape(message)) as error:
+        call()
+    assert isinstance(error.value, TypeError | LookupError)
+    assert isinstance(error.value, UserError)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: t2t.load(5), "output_dir=5: it is not a path; give text or a pathlib.Path"),
+        (lambda: t2t.load(b"run"), "output_dir=b'run': it is not a path"),
+        (lambda: t2t.load("a\0b"), "it is not a path"),
+        (lambda: t2t.load(""), "output_dir: not given; name the folder of a run"),
+        (lambda: t2t.load("~nobody_at_all/run"), "output_dir=~nobody_at_all/run: there is no home folder of that name"),
+        (lambda: t2t.load("x", checkpoint=True), "checkpoint=True: it is not a path"),
+        (lambda: t2t.registered(["model"]), "kind=['model']: it is of type list; give text"),
+        (lambda: t2t.registered("model", 3), "containing=3: it is of type int; give text"),
+        (lambda: t2t.generate_data(["a", "b"]), "problem=['a', 'b']: it is of type list; give text"),
+        (
+            lambda: t2t.generate_data(NAMES[0], random_seed="1"),
+            "random_seed='1': it is not a whole number of at least 0",
+        ),
+        (lambda: t2t.train(*NAMES, train_steps=1.5), "train_steps=1.5: it is not a whole number of at least 0"),
+        (lambda: t2t.train(*NAMES, train_steps=True), "train_steps=True: it is not a whole number"),
+        (lambda: t2t.train(*NAMES, warm_start_from=3), "warm_start_from=3: it is not a path; give text or a pathlib"),
+        (lambda: t2t.train(*NAMES, problem_options="x"), "problem_options='x': it is not a dict of names and values"),
+        (lambda: t2t.train(*NAMES, hparams=["x"]), "hparams=['x']: give a dict, or text such as 'batch_size=512,"),
+        (lambda: t2t.train(*NAMES, hparams={"hidden_size": None}), "hparam hidden_size=None: it is of type NoneType; "),
+        (
+            lambda: t2t.train(*NAMES, hparams={"frozen_weights": "a,b"}),
+            "hparam frozen_weights='a,b': it is of type str",
+        ),
+        (lambda: t2t.train(*NAMES, hparams={3: 4}), "hparams: 3 is not the name of an hparam; give name -> value"),
+        (lambda: t2t.export_model("x", "y", n_best=0), "n_best=0: it is not a whole number of at least 1; give one"),
+        (lambda: t2t.export_model("x", ""), "export_dir: not given; name the folder to make"),
+    ],
+)
+def test_an_argument_of_another_type_is_one_line(call, message):
+    with pytest.raises(ArgumentError, match=re.escape(message)) as error:
+        call()
+    assert isinstance(error.value, TypeError)
+    assert isinstance(error.value, ValueError)
+
+
+def test_hparams_may_be_a_dict():
+    given = {
+        "batch_size": 512, "dropout": 0.1, "learning_rate": 1e-05, "share": True, "name": "linear",
+        "weights": (1, 2.5), "count": np.int64(3),
+    }  # fmt: skip
+    wanted = "batch_size=512,dropout=0.1,learning_rate=1e-05,share=True,name=linear,weights=[1,2.5],count=3"
+    assert as_overrides(given) == wanted
+    assert as_overrides("a=1") == "a=1"
+    assert as_overrides(None) == as_overrides({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("no data in d; correct --data_dir or its permissions", "no data in d; correct data_dir= or its permissions"),
+        ("--output_dir=run: a run has begun there; use another --output_dir", "output_dir=run: a run has begun there; "
+         "use another output_dir="),
+        ("--random_seed=3: begun with 1", "seed=3: begun with 1"),
+        ("pass its folder as --t2t_usr_dir", "pass its folder as usr_dir="),
+        ("--problems=a-b: twice", "problem=a-b: twice"),
+        ("put files into --tmp_dir/images; name --train_source=FILE", "put files into tmp_dir/images; name "
+         "train_source=FILE"),
+        ("make it with t2t-datagen --problem=a --data_dir=d, or pass --generate_data", "make it with "
+         "t2t.generate_data(problem='a', data_dir='d')"),
+        ("no run in r; train one with t2t-trainer --output_dir=r", "no run in r; train one with "
+         "t2t.train(output_dir='r')"),
+        ("generate it first (t2t-datagen, or t2t-trainer --generate_data) or correct --data_dir", "generate it first "
+         "(t2t.generate_data) or correct data_dir="),
+        ("--decode_method=sample: use beam", "decode_method=sample: use beam"),
+        ("list them with --registry_help", "list them with t2t.registered"),
+        ("a file named /x/--data_dir and --decode_to_file", "a file named /x/--data_dir and --decode_to_file"),
+    ],
+)  # fmt: skip
+def test_errors_name_arguments_instead_of_flags(text, wanted):
+    assert in_python(text) == wanted
+
+
+def test_a_flag_keeps_its_name_where_the_function_has_it():
+    assert in_python("other data: --random_seed=3", ("problem", "random_seed")) == "other data: random_seed=3"
+
+
+def test_errors_of_the_functions_name_arguments(tmp_path):
+    with pytest.raises(UserError, match=r"^model=, hparams_set=: not given; .* with t2t.registered$"):
+        t2t.train("translate_ende_numbers")
+    with pytest.raises(UserError, match=r"list them with t2t.registered; to load your own, pass usr_dir=$"):
+        t2t.generate_data("translate_ende_numbrs")
+    with pytest.raises(UserError, match=r"^no run in \S+; train one with t2t.train\(output_dir='.*'\)$"):
+        t2t.load(tmp_path)
+    with pytest.raises(UserError, match=r"^usr_dir=nowhere: no such folder"):
+        t2t.registered(usr_dir="nowhere")
+
+
+def flags_in_errors():
+    """Yields (where, flag) of every flag in the text of an error outside the commands."""
+    for path in sorted((ROOT / "t2t").rglob("*.py")):
+        if path.parent.name in ("cli", "serving", "insight", "file_decoding"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and node.exc is not None:
+                for name in re.findall(r"--([a-z]\w*)", ast.unparse(node.exc)):
+                    yield f"{path.relative_to(ROOT)}:{node.lineno}", name
+
+
+def test_every_flag_in_an_error_is_an_argument_or_of_commands_alone():
+    found = list(flags_in_errors())
+    assert len(found) > 50
+    for where, flag in found:
+        assert flag in COMMANDS_ALONE or in_python(f"--{flag}") != f"--{flag}", where
+
+
+def test_functions_keep_signature_and_documentation():
+    assert list(inspect.signature(t2t.load).parameters) == ["output_dir", "checkpoint", "usr_dir", "problem"]
+    assert t2t.load.__doc__.startswith("Loads a run directory")
+    assert t2t.load.__name__ == "load"
+
+
+def test_short_imports_are_those_that_type_checkers_see():
+    tree = ast.parse((ROOT / "t2t/__init__.py").read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {alias.asname: node.module for node in block.body for alias in node.names}
+    assert all(alias.asname == alias.name for node in block.body for alias in node.names)
+    assert seen == t2t._MODULE_OF
+    assert {*seen, "load", "train"} <= {*dir(t2t)} & {*t2t.__all__}
+
+
+def test_short_imports_give_what_the_long_ones_do():
+    from t2t.hparams.base import HParams
+    from t2t.models.base import SequenceModel
+    from t2t.problems.text_problems import Text2Text
+
+    assert (t2t.HParams, t2t.SequenceModel, t2t.Text2Text) == (HParams, SequenceModel, Text2Text)
+    assert t2t.register_problem == PROBLEMS.register
+    for name in t2t.__all__:
+        assert getattr(t2t, name) is not None
+    with pytest.raises(AttributeError, match="module 't2t' has no attribute 'lod'"):
+        t2t.lod  # noqa: B018
+
+
+def test_folders_may_be_paths(tmp_path):
+    with pytest.raises(UserError, match="no run in"):
+        t2t.load(Path(tmp_path))

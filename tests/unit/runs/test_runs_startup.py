@@ -1,0 +1,79 @@
+"""TensorFlow starts without a line; what else is printed meanwhile is shown."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from t2t.runs import startup
+from tests.readme import ROOT
+
+
+@pytest.fixture
+def _before_tensorflow(monkeypatch):
+    monkeypatch.delitem(sys.modules, "tensorflow")
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
+
+
+@pytest.mark.usefixtures("_before_tensorflow")
+def test_lines_of_starting_are_dropped_and_others_shown(capfd):
+    with startup.quietly():
+        os.write(2, b"E0000 00:00:1 cuda_fft.cc:467] Unable to register\nWARNING: All log messages before absl::x\n\n")
+        os.write(2, b"a line of one's own\n")
+        assert os.environ["TF_CPP_MIN_LOG_LEVEL"] in ("2", "3")
+    os.write(2, b"after\n")
+    assert capfd.readouterr().err == "a line of one's own\nafter\n"
+
+
+@pytest.mark.usefixtures("_before_tensorflow")
+def test_the_log_level_of_the_user_stays(monkeypatch):
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+    with startup.quietly():
+        assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
+
+
+@pytest.mark.usefixtures("_before_tensorflow")
+def test_threads_that_start_it_together_leave_stderr_as_it_was(capfd):
+    inside = threading.Barrier(2)
+
+    def begin():
+        inside.wait()
+        with startup.quietly():
+            pass
+
+    threads = [threading.Thread(target=begin) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    os.write(2, b"after\n")
+    assert capfd.readouterr().err == "after\n"
+
+
+@pytest.mark.usefixtures("_before_tensorflow")
+def test_a_process_without_stderr_starts_it_too(monkeypatch):
+    def closed(number):
+        raise OSError(9, "Bad file descriptor")
+
+    monkeypatch.setattr(startup.os, "dup", closed)
+    with startup.quietly():
+        pass
+
+
+def test_python_functions_start_tensorflow_without_a_line():
+    """The function fails once TensorFlow is there; then a device is started, which TensorFlow tells of as well."""
+    code = (
+        "import t2t\n"
+        "try:\n    t2t.load('nowhere')\n"
+        "except t2t.UserError as error:\n    print(error)\n"
+        "import tensorflow as tf\n"
+        "print(int(tf.constant(1)))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=environment
+    )
+    assert done.stderr == ""
+    assert done.stdout == "no run in nowhere; train one with t2t.train(output_dir='nowhere')\n1\n"

@@ -1,0 +1,44 @@
+import pytest
+
+from t2t.errors import UserError
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.specs.mixture import mixture_of, of_all, of_problem, split_mixture
+
+
+def test_names_are_taken_apart_and_put_together():
+    assert split_mixture("algorithmic_copy_rev") == ("algorithmic_copy_rev",)
+    assert split_mixture("b-a-c_2") == ("b", "a", "c_2")
+    assert mixture_of(("b", "a", "c_2")) == "b-a-c_2"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a-b-a", "--problems=a-b-a: a stands in it twice; name each problem once"),
+        ("a-", "--problems=a-: a name is missing; give names of problems with one - between two"),
+        ("a--b", "--problems=a--b: a name is missing; give names of problems with one - between two"),
+    ],
+)
+def test_mixtures_that_are_none_are_refused(name, text):
+    with pytest.raises(UserError) as error:
+        split_mixture(name)
+    assert str(error.value) == text
+
+
+def test_what_each_problem_has_is_told_apart_where_there_are_several():
+    entries = {"a": {"inputs": 1, "targets": 2}, "ab": {"targets": 3}}
+    assert of_all(entries) == {"a.inputs": 1, "a.targets": 2, "ab.targets": 3}
+    for problem, own in entries.items():
+        assert of_problem(of_all(entries), problem) == own
+    assert of_all({"a": {"inputs": 1}}) == {"inputs": 1}
+
+
+def test_the_spec_of_a_mixture_comes_back_from_json_and_that_of_a_problem_is_as_before():
+    tokens, label = (FeatureSpec(kind=kind, vocab_size=9) for kind in (FeatureKind.TOKENS, FeatureKind.LABEL))
+    words = ProblemSpec(name="words", features={"inputs": tokens, "targets": tokens}, shared_vocabulary=True)
+    classes = ProblemSpec(name="classes", features={"inputs": tokens, "targets": label})
+    both = ProblemSpec(name="words-classes", members=(words, classes))
+    assert ProblemSpec.from_dict(both.to_dict()) == both
+    assert both.member("classes") == classes
+    assert both.inputs == tokens
+    assert set(words.to_dict()) == {"name", "features", "shared_vocabulary"}
