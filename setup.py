@@ -22,13 +22,20 @@ ALGEBRA = ["sympy>=1.13,<2"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
 
 setup(
-    name="t2t",
+    name="t2t-keras",  # the import is `t2t`
     version=re.search(r'__version__ = "(.+)"', (ROOT / "t2t/__init__.py").read_text()).group(1),
     description="Sequence models by name, in the manner of Tensor2Tensor, on TensorFlow 2 and Keras 3",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8") if (ROOT / "README.md").exists() else "",
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11,<3.14",
+    classifiers=[
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Typing :: Typed",
+    ],
     packages=find_packages(include=["t2t", "t2t.*"]),
     package_dir={"": "."},  # an editable install is then a path, which type checkers follow, and no import hook
     package_data={"t2t": ["py.typed", "serving/insight/static/*", "problems/number_phrases/*"]},

@@ -81,10 +81,11 @@ def needs_extra(extra: str, need: str) -> Iterator[None]:
     """
     try:
         yield
-    except ImportError as error:
-        raise UserError(
-            f"{need}: the package {error.name} is not installed; pip install 't2t-keras[{extra}]'"
-        ) from None
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "t2t"):  # a fault of this project
+            raise
+        raise UserError(f"{need}: the package {package} is not installed; pip install 't2t-keras[{extra}]'") from None
 
 
 def shapes_of(batch: dict) -> str:

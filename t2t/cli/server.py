@@ -12,7 +12,7 @@ from t2t.cli.flags import (
     search_overrides,
 )
 from t2t.cli.help import RUN, flag_group
-from t2t.errors import UserError
+from t2t.errors import UserError, needs_extra
 from t2t.export.files import is_export
 from t2t.files.paths import local_path
 from t2t.runs.asked_run import problem_asked
@@ -186,11 +186,5 @@ def import_serving(module: str):
     Raises:
         UserError: they are not installed.
     """
-    try:
+    with needs_extra("serve", "the service"):
         return import_quietly(module)
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] == "t2t":
-            raise
-        raise UserError(
-            f"{error.name} is not installed, which the service needs; install with pip install 't2t[serve]'"
-        ) from error

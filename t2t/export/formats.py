@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from t2t.errors import UnknownNameError, UserError
+from t2t.errors import UnknownNameError, UserError, needs_extra
 
 OTHER_INPUTS = "or leave --data_dir out, or give lines of text to try the export on with --parity_file"
 """What to do where the data that was named cannot be read."""
@@ -92,9 +92,10 @@ def check_request(format: str, quantization: str, folder: Path) -> None:
     asked = FORMATS[format]
     if quantization not in asked.quantizations:
         raise UserError(f"--quantization={quantization}: {format} has {', '.join(asked.quantizations)}; ask for that")
-    for package in asked.packages:
-        if importlib.util.find_spec(package) is None:
-            raise UserError(f"--format={format}: {package} is not installed; pip install 't2t[{asked.extra}]'")
+    with needs_extra(asked.extra, f"--format={format}"):
+        for package in asked.packages:
+            if importlib.util.find_spec(package) is None:  # not imported yet, since some load TensorFlow
+                raise ModuleNotFoundError(name=package)
 
 
 def check_folder(folder: Path) -> None:

@@ -263,7 +263,8 @@ def test_what_can_be_known_early_is_refused_without_tensorflow(tiny_run, tmp_pat
         done.stderr.splitlines(),
         [
             "no run in ", "it is there already; name another", "--format",
-            "--format=onnx: no_such_package is not installed; ", "saved_model has float32; ask for that",
+            "--format=onnx: the package no_such_package is not installed; pip install 't2t-keras[onnx]'",
+            "saved_model has float32; ask for that",
             "checkpoint '30': there is none",
             "--problem=languagemodel_files asked, text2text_files found", "missing",
             "no data of text2text_files in missing",

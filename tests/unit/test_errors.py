@@ -1,6 +1,18 @@
+import importlib
+
 import pytest
 
-from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, did_you_mean, nearest, one_line
+from t2t.cli.server import import_serving
+from t2t.errors import (
+    MachineError,
+    T2TError,
+    UnknownNameError,
+    UserError,
+    did_you_mean,
+    nearest,
+    needs_extra,
+    one_line,
+)
 
 KNOWN = ["transformer", "transformer_base", "transformer_big", "lstm"]
 
@@ -39,3 +51,27 @@ def test_did_you_mean(name, known, text):
 def test_one_line_takes_every_white_space_for_a_space():
     assert one_line("a\n  b\tc\r\n") == "a b c"
     assert one_line(ValueError("x\ny")) == "x y"
+
+
+def test_an_optional_package_that_is_missing_is_named_with_what_installs_it():
+    wanted = r"--format=x: the package no_such_package is not installed; pip install 't2t-keras\[onnx\]'"
+    with pytest.raises(UserError, match=wanted), needs_extra("onnx", "--format=x"):
+        raise ModuleNotFoundError("No module named 'no_such_package.part'", name="no_such_package.part")
+
+
+@pytest.mark.parametrize(
+    "error", [ModuleNotFoundError(name="t2t.gone"), ModuleNotFoundError(), ImportError(name="soundfile")]
+)
+def test_other_errors_of_imports_are_no_missing_package(error):
+    with pytest.raises(type(error)) as raised, needs_extra("audio", "reading sound files"):
+        raise error
+    assert raised.value is error
+
+
+def test_a_service_without_its_packages_says_what_installs_them(tmp_path, monkeypatch):
+    (tmp_path / "needs_a_package.py").write_text("import no_such_package\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    wanted = r"the service: the package no_such_package is not installed; pip install 't2t-keras\[serve\]'"
+    with pytest.raises(UserError, match=wanted):
+        import_serving("needs_a_package")
