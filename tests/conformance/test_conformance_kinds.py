@@ -54,7 +54,9 @@ def cases():
         for source in model_class.accepts_inputs:
             for target in model_class.accepts_targets:
                 if source is not None and (source, target) != (FeatureKind.TOKENS, FeatureKind.TOKENS):
-                    yield pytest.param((model_class, source, target), id=f"{name}, {source} to {target}")
+                    is_quick = target == model_class.accepts_targets[0] or name == "transformer"
+                    marks = () if is_quick else pytest.mark.slow
+                    yield pytest.param((model_class, source, target), id=f"{name}, {source} to {target}", marks=marks)
 
 
 @pytest.fixture(params=cases(), scope="module")

@@ -24,9 +24,9 @@ WAYS = {
         "replicas": 2, "micro_batches": 2, "weight_decay": 0.1, "ema_decay": 0.9, "clip_grad_norm": 0.5,
     },
 }  # fmt: skip
-SLOW = {"two replicas": pytest.mark.slow, "accumulation": pytest.mark.slow}
-"""What is in these is in the last one, too."""
-EVERY_WAY = [pytest.param(way, id=name, marks=SLOW.get(name, ())) for name, way in WAYS.items()]
+EVERY_WAY = [
+    pytest.param(way, id=name, marks=() if name == "plain" else pytest.mark.slow) for name, way in WAYS.items()
+]
 
 
 def step_of(spec, replicas=1, **options):

@@ -105,6 +105,7 @@ def test_resuming_two_replicas_accumulation_bfloat16_noise_a_curriculum_and_a_mo
 
 
 @pytest.mark.usefixtures("no_rehearsal")
+@pytest.mark.slow
 def test_resuming_float16_brings_the_loss_scale_back(make_run, tmp_path):
     checkpoint = check_resuming(make_run, tmp_path, {}, {"precision": "mixed_float16"})
     # No update is lost to finding a scale: the mean over tokens is small enough for the first one.

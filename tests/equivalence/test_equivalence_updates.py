@@ -158,6 +158,7 @@ def test_loss_scale_halves_on_overflow_keeps_the_weights_and_recovers():
 
 
 @pytest.mark.parametrize("micro_batches", [1, 2])
+@pytest.mark.slow
 def test_float16_takes_a_batch_of_thousands_of_tokens_at_its_first_scale(micro_batches):
     """A sum over 4,000 tokens would overflow; the gradient is float32's within what float16 tells apart."""
     big = batch(sources=[20] * 200, targets=[20] * 200)

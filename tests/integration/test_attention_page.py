@@ -15,6 +15,7 @@ def figures_of(path):
     return json.loads(re.search(r'id="figures">(.*?)</script>', path.read_text())[1])
 
 
+@pytest.mark.slow
 def test_lines_of_a_file_or_of_standard_input_are_drawn(tiny_run, tmp_path, monkeypatch, capsys):
     (tmp_path / "lines").write_text("1 2 3\n4 5\t5 4\n")
     flags = ["t2t-decoder", f"--output_dir={tiny_run.output_dir}", f"--attention_to_html={tmp_path / 'a.html'}"]

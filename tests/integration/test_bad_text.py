@@ -76,6 +76,7 @@ def test_a_vocabulary_is_learnt_from_lines_of_a_megabyte(corpus, kind):
     assert all(encoder.decode(encoder.encode(text)) == text for text in texts)
 
 
+@pytest.mark.slow
 def test_a_trained_run_answers_every_line(corpus, tiny_run, tmp_path, capsys):
     folder, texts = corpus
     flags = [f"--decode_from_file={folder / 'source'}", f"--decode_to_file={tmp_path / 'out'}", "--max_input_length=40"]

@@ -9,7 +9,7 @@ import t2t
 from benchmarks.harness.load import Server
 from t2t.cli import decoder
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 HOSTILE = '1 2 <img src=x onerror=alert(1)></script><script>alert(2)</script> "3'

@@ -101,6 +101,7 @@ def test_standard_input_and_output_and_several_outputs(decode, translator, monke
     assert b"written to standard output" in err
 
 
+@pytest.mark.slow
 def test_samples_do_not_depend_on_the_window(decode, numbers, tmp_path):
     flags = ["--decode_method=sample", "--sampling_temperature=0.9", "--sampling_top_k=5", "--random_seed=1"]
     for window in (4096, 7):
@@ -109,6 +110,7 @@ def test_samples_do_not_depend_on_the_window(decode, numbers, tmp_path):
     assert (tmp_path / "4096").read_bytes() == (tmp_path / "7").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_trainer_decodes_what_the_decoder_does(decode, tiny_run, numbers, tmp_path, capsys):
     assert decode(f"--decode_from_file={numbers}", f"--decode_to_file={tmp_path / 'a'}") == 0
     flags = [*tiny_run.train_flags, f"--output_dir={tiny_run.output_dir}", "--train_steps=40"]
@@ -125,6 +127,7 @@ def test_the_trainer_decodes_what_the_decoder_does(decode, tiny_run, numbers, tm
 # === Interruption ===
 
 
+@pytest.mark.slow
 def test_a_killed_decoder_is_gone_on_from(decode, tiny_run, numbers, tmp_path, capsys):
     undisturbed, target = tmp_path / "undisturbed", tmp_path / "out"
     flags = [f"--decode_from_file={numbers}", "--decode_window=2", "--n_best=2", "--output_format=tsv"]
@@ -146,6 +149,7 @@ def test_a_killed_decoder_is_gone_on_from(decode, tiny_run, numbers, tmp_path, c
     assert sorted(os.listdir(tmp_path)) == ["numbers", "out", "undisturbed"]
 
 
+@pytest.mark.slow
 def test_another_checkpoint_starts_again(decode, numbers, tmp_path, monkeypatch, capsys):
     flags = [f"--decode_from_file={numbers}", "--decode_window=10", "--decode_beam_size=1"]
     assert decode(*flags, f"--decode_to_file={tmp_path / 'alone'}", "--checkpoint=20") == 0
@@ -210,6 +214,7 @@ def test_without_a_mode_it_translates_what_is_typed(decode, translator, monkeypa
 # === Checkpoints and runs ===
 
 
+@pytest.mark.slow
 def test_checkpoints_by_name_and_path(decode, tiny_run, numbers, tmp_path, capsys):
     for name, asked in (
         ("step-00000020", "20"),

@@ -51,6 +51,7 @@ def test_teacher_forced_figures_and_scores_of_decodes(tiny_run, translator, caps
     assert found.keys() == {f"teacher_forced/{name}" for name in labelled} | {"BLEU", "accuracy_per_sequence"}
 
 
+@pytest.mark.slow
 def test_the_trainers_schedule_evaluate_says_the_same(tiny_run, capsys):
     out, _ = evaluated(capsys, *tiny_run.flags)
     flags = [*tiny_run.train_flags, f"--output_dir={tiny_run.output_dir}", "--schedule=evaluate"]
@@ -58,6 +59,7 @@ def test_the_trainers_schedule_evaluate_says_the_same(tiny_run, capsys):
     assert capsys.readouterr().out == out
 
 
+@pytest.mark.slow
 def test_another_checkpoint_and_another_search(tiny_run, capsys):
     out, first = evaluated(capsys, *tiny_run.flags, "--checkpoint=20", "--decode_beam_size=1")
     assert "step-00000020 (20 updates)" in out

@@ -17,6 +17,8 @@ from t2t.files.atomic import exclusive_lock, lock_beside
 from t2t.runs import exporting
 from tests.readme import README, blocks, execute
 
+pytestmark = pytest.mark.slow
+
 LINES = ["1 2 3", "", "  ", "9 8 7 6 5 4 3 2 1", "0", "7 seven 7", " ".join("0123456789" * 4), "4\t4\u00a05"]
 
 ALONE = """
@@ -84,7 +86,6 @@ def test_a_saved_model_answers_as_the_decoder_without_run_and_library(tiny_run, 
         assert score[: len(wanted)] == pytest.approx([one["score"] for one in wanted], abs=1e-4)
 
 
-@pytest.mark.slow
 def test_search_and_checkpoint_are_those_that_are_asked_for(tiny_run, tmp_path):
     lines = tmp_path / "lines"
     lines.write_text("1 2\n3 3 3\n5\n")
@@ -112,7 +113,6 @@ def test_a_model_of_ctranslate2_answers_without_run_and_library(tiny_run, tmp_pa
     assert "beam_size=2" in (folder / "README.md").read_text()
 
 
-@pytest.mark.slow
 def test_graphs_of_onnx_search_as_the_decoder(tiny_run, tmp_path, capsys):
     """The README's line, as it stands, in another folder, for lines of every kind."""
     folder, _ = exported(tiny_run, tmp_path, "--format=onnx")
@@ -129,7 +129,6 @@ def test_graphs_of_onnx_search_as_the_decoder(tiny_run, tmp_path, capsys):
     assert done.stdout == decoded(tiny_run, tmp_path, source, "greedy")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("format", ["saved_model", "ctranslate2"])
 def test_the_readme_of_an_export_runs_as_it_stands(tiny_run, tmp_path, format):
     folder, _ = exported(tiny_run, tmp_path, f"--format={format}")

@@ -20,6 +20,7 @@ def go_on(run, *flags):
     return trainer.main(["t2t-trainer", f"--output_dir={run}", "--worker_cpu=1", "--local_eval_frequency=20", *flags])
 
 
+@pytest.mark.slow
 def test_the_run_knows_where_its_data_is(run, tiny_run, capsys):
     assert RunDir.open(run).record.data_dir == str(tiny_run.data_dir)
     assert go_on(run, "--train_steps=41") == 0

@@ -106,6 +106,7 @@ def test_a_lock_that_is_a_link_empties_no_file(tmp_path):
     assert (tmp_path / "victim").read_text() == "precious"
 
 
+@pytest.mark.slow
 def test_nothing_but_what_is_named_is_opened_begun_or_unpickled(tiny_run, tmp_path, monkeypatch):
     """A run and its data, moved to another place, serve every command; the raw files they remember are left alone."""
     given = tmp_path / "given"

@@ -1,9 +1,13 @@
 """`t2t-import`: a run that Tensor2Tensor left, decoded and trained on by the commands a user types."""
 
+import pytest
+
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, importer, trainer
 from t2t.text.subword import SubwordEncoder
 from tests.reference import tensor2tensor as theirs
+
+pytestmark = pytest.mark.slow
 
 
 def test_from_their_files_to_training_on(tmp_path, tiny_run, capsys):

@@ -12,6 +12,8 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen, decoder, trainer
 from t2t.cli import eval as eval_command
 
+pytestmark = pytest.mark.slow
+
 COPY, REVERSE = "tiny_algo", "algorithmic_reverse_binary40_test"
 BOTH = f"{COPY}-{REVERSE}"
 TINY = (

@@ -79,6 +79,7 @@ def with_run(folder, tiny_run):
     return folder
 
 
+@pytest.mark.slow
 def test_serve(with_run):
     printed = run(with_run, "serve")
     best = t2t.load(str(with_run / "quickstart/run")).translate(["twenty-one cats"])[0][0].text
@@ -88,6 +89,7 @@ def test_serve(with_run):
     assert json.loads(rows)["predictions"][0]["outputs"] == [best]
 
 
+@pytest.mark.slow
 def test_look(with_run):
     assert "train/loss" in run(with_run, "look")
     assert '"source": "twenty-one cats"' in (with_run / "look.html").read_text(encoding="utf-8")

@@ -12,6 +12,8 @@ from t2t.cli import datagen
 from t2t.cli import eval as eval_command
 from tests.builders import edited
 
+pytestmark = pytest.mark.slow
+
 STRANGE = 3
 """So many of the references have a word that the vocabulary lacks, and another line two spaces."""
 

@@ -61,6 +61,7 @@ def test_many_clients_lose_nothing_and_get_their_own_answers(served, expected):
     assert {text: set(found) for text, found in load.texts.items()} == {text: {out} for text, out in expected.items()}
 
 
+@pytest.mark.slow
 def test_a_signal_lets_requests_end_and_the_exit_is_clean(tiny_run, expected):
     with Server("t2t-server", f"--output_dir=tiny={tiny_run.output_dir}", "--batch_wait_ms=6000") as one:
         found = []

@@ -13,6 +13,8 @@ from t2t.text.sentencepiece import SentencePieceEncoder
 from t2t.text.subword import SubwordEncoder
 from tests.integration.conftest import TINY, write_digits
 
+pytestmark = pytest.mark.slow
+
 LINES = ["one old man, two dogs", "the old dogs run"] * 20
 SUBWORD = SubwordEncoder([
     "<pad>_", "<EOS>_", "old_", ", _", "dog", "s_", "\t_", "'", *"\\_u;0123456789",

@@ -101,6 +101,7 @@ def test_positions_are_those_of_the_model():
     np.testing.assert_allclose(sinusoids(50, 8), layer_sinusoids(50, 8), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_synthetic_text_is_the_same_every_time(tmp_path):
     first = open_corpus(None, tmp_path / "a", 300)
     second = open_corpus(None, tmp_path / "b", 300)
@@ -131,6 +132,7 @@ def test_text_of_a_folder_is_repeated_to_a_size(tmp_path):
     assert corpus.files["dev"] == (tmp_path / "val.en", tmp_path / "val.de")
 
 
+@pytest.mark.slow
 def test_synthetic_text_is_written_a_block_at_a_time_and_may_have_words_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(corpora, "_BLOCK", 30)
     files = write_synthetic(tmp_path / "own", 100, own_words=True)

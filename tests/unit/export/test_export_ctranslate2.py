@@ -42,6 +42,7 @@ def tried(translator, folder, quantization="float32"):
 
 
 @pytest.mark.parametrize("changes", FORMS.values(), ids=FORMS)
+@pytest.mark.slow
 def test_every_form_of_the_network_searches_as_ours(changes, tmp_path):
     made, trial = tried(translator_of(letters(), **changes), tmp_path)
     found = made.prove(tmp_path, trial)
@@ -65,6 +66,7 @@ def test_weights_that_are_not_the_runs_are_found_out(tmp_path):
         made.prove(tmp_path, trial)
 
 
+@pytest.mark.slow
 def test_int8_is_held_to_a_share_of_the_outputs_and_to_each_lines_score(tmp_path):
     translator = translator_of(letters(), hidden_size=64, filter_size=64)
     made, trial = tried(translator, tmp_path, "int8")

@@ -18,6 +18,8 @@ from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
 from tests.readme import blocks, execute
 
+pytestmark = pytest.mark.slow
+
 MODELS = {
     "a Transformer": lambda: translator_of(letters(), norm_position="pre", positions="learned"),
     "a language model": lambda: translator_of(letters_alone()),

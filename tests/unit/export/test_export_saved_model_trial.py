@@ -15,6 +15,8 @@ from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
 
+pytestmark = pytest.mark.slow
+
 
 class Signature:
     """A signature as it is once loaded, without the minute that saving takes; one output may be changed."""

@@ -17,6 +17,8 @@ from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.letters import TEXTS, WORDS, letters, letters_alone, moods, translator_of
 
+pytestmark = pytest.mark.slow
+
 DECODING = {"max_input_length": 7}
 
 

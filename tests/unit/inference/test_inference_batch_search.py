@@ -74,6 +74,7 @@ def check_found(found, expected, first=0):
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+@pytest.mark.slow
 def test_pieces_and_shrinking_batches_find_what_one_search_finds(model, settings, monkeypatch):
     monkeypatch.setattr(batch_search, "ROOM", 3)
     monkeypatch.setattr(batch_search, "SIZE_STEP", 2)

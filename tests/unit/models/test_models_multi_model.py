@@ -71,6 +71,7 @@ def test_gradients_are_those_of_finite_differences_of_the_independent_model():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.slow
 def test_steps_of_several_beams_are_teacher_forcing(dtype):
     check_steps_of_beams(tiny(dtype=dtype, num_hidden_layers=1, num_experts=3), dtype)
 

@@ -69,6 +69,7 @@ def test_gradients_are_those_of_finite_differences_of_the_independent_model():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_steps_of_several_beams_are_teacher_forcing(kind):
     check_steps_of_beams(tiny(kind, num_hidden_layers=1), "float32")
 

@@ -99,6 +99,7 @@ def is_closed(connection):
 @pytest.mark.parametrize(
     "sent", [b"", b"GET /healthz HTT", b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc"]
 )
+@pytest.mark.slow
 def test_others_are_answered_while_300_connections_say_nothing(sent):
     """The server may open fewer files than there are connections."""
     with served(256, PATIENCE_S) as found, contextlib.ExitStack() as stack:

@@ -32,6 +32,7 @@ def folder(translator, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_an_export_answers_as_its_run(folder, translator):
     served = ServedExport("letters", folder)
     app = build_app(Service([served]), ["127.0.0.1"])
