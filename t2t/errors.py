@@ -7,7 +7,8 @@ Messages name a setting as the commands do, `--data_dir`; the functions of `t2t.
 
 import contextlib
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 
 class T2TError(Exception):
@@ -88,6 +89,6 @@ def needs_extra(extra: str, need: str) -> Iterator[None]:
         raise UserError(f"{need}: the package {package} is not installed; pip install 't2t-keras[{extra}]'") from None
 
 
-def shapes_of(batch: dict) -> str:
+def shapes_of(batch: Mapping[str, Any]) -> str:
     """Returns what kind of batch it is, for a message: `a batch of inputs (64, 20), targets (64, 22)`."""
     return "a batch of " + ", ".join(f"{name} {array.shape}" for name, array in batch.items())

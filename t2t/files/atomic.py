@@ -214,7 +214,7 @@ def os_errors_as_machine_errors(what: str) -> Iterator[None]:
 def said_of(error: OSError) -> str:
     """Returns what is wrong, where, and what to do."""
     where = f" ({error.filename})" if error.filename else ""
-    remedy = REMEDIES.get(error.errno, "mend that and run the same command again")
+    remedy = REMEDIES.get(error.errno or 0, "mend that and run the same command again")
     return f"{one_line(error.strerror or error)}{where}; {remedy}"
 
 
@@ -282,7 +282,7 @@ def _let_go() -> None:
 os.register_at_fork(after_in_child=_let_go)
 
 
-def _cut_torn_line(file) -> None:
+def _cut_torn_line(file: BinaryIO) -> None:
     end = file.seek(0, os.SEEK_END)
     keep = end
     while keep:

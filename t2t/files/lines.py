@@ -9,7 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol, cast
 
 from t2t.errors import UserError, one_line
 
@@ -28,7 +28,20 @@ _BREAKS = re.compile(r"[\n\r]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def read_lines(path: Path | str, tally: Counter) -> Iterator[str]:
+class ByteStream(Protocol):
+    """What lines are read from: a file, or a stream such as standard input."""
+
+    def read(self, size: int, /) -> bytes:
+        """Returns as many bytes, fewer at the end."""
+
+    def read1(self, size: int, /) -> bytes:
+        """Returns what is there, at most so many bytes; none at the end."""
+
+    def readline(self) -> bytes:
+        """Returns the bytes up to a line's end, that included."""
+
+
+def read_lines(path: Path | str, tally: Counter[str]) -> Iterator[str]:
     r"""Yields the lines of a file, a block of them in memory at a time.
 
     Lines end at `\n` and nowhere else (not at `\r`, U+0085 or U+2028), so that the two sides of a corpus stay in step
@@ -48,14 +61,15 @@ def read_lines(path: Path | str, tally: Counter) -> Iterator[str]:
         yield from stream_lines(file, tally, path)
 
 
-def stream_lines(stream: BinaryIO, tally: Counter, name: Path | str) -> Iterator[str]:
+def stream_lines(stream: ByteStream | BinaryIO, tally: Counter[str], name: Path | str) -> Iterator[str]:
     """Yields the lines of a stream that is read once, as `read_lines` does those of a file; errors call it `name`."""
     with errors_of_reading(name):
-        for number, block in enumerate(_unpacked(stream)):
+        content = cast(ByteStream, stream)  # standard input has what `BinaryIO` does not name
+        for number, block in enumerate(_unpacked(content)):
             yield from _lines_of(block if number else _without_mark(block, name), tally)
 
 
-def _lines_of(block: bytes, tally: Counter) -> Iterable[str]:
+def _lines_of(block: bytes, tally: Counter[str]) -> Iterable[str]:
     """Returns the lines of a block of whole lines; all at once where nothing in it is to be mended."""
     with contextlib.suppress(UnicodeDecodeError):
         text = block.decode("utf-8")
@@ -66,7 +80,7 @@ def _lines_of(block: bytes, tally: Counter) -> Iterable[str]:
     return (clean_line(raw.removesuffix(b"\r") if at < ended else raw, tally) for at, raw in enumerate(lines))
 
 
-def clean_line(raw: bytes, tally: Counter) -> str:
+def clean_line(raw: bytes, tally: Counter[str]) -> str:
     """Returns the text of one line's bytes: invalid UTF-8 replaced by U+FFFD, NULs removed, both counted by line."""
     try:
         text = raw.decode("utf-8")
@@ -89,7 +103,7 @@ def without_surrogates(text: str) -> str:
     return _SURROGATES.sub("\ufffd", text)
 
 
-def read_parallel(source_path: Path | str, target_path: Path | str, tally: Counter) -> Iterator[tuple[str, str]]:
+def read_parallel(source_path: Path | str, target_path: Path | str, tally: Counter[str]) -> Iterator[tuple[str, str]]:
     """Yields pairs of lines that stand at the same place in two files.
 
     Raises:
@@ -115,19 +129,21 @@ def _unequal(source_path: Path | str, sources: int, target_path: Path | str, tar
     )
 
 
-def _unpacked(stream: BinaryIO) -> Iterator[bytes]:
+def _unpacked(stream: ByteStream) -> Iterator[bytes]:
     """Yields blocks of whole lines of a stream, those of its content where that is gzip.
 
     What is typed into a pipe is answered line by line: no more is waited for than the end of a line.
     """
     first = _block(stream)
     if first.startswith(GZIP_MAGIC):
-        stream = io.BufferedReader(gzip.GzipFile(fileobj=_Rejoined(first, stream), mode="rb"))
+        rejoined = _Rejoined(first, stream)
+        packed = gzip.GzipFile(fileobj=rejoined, mode="rb")  # type: ignore[call-overload]  # it is only read from
+        stream = io.BufferedReader(packed)
         first = _block(stream)
     return itertools.takewhile(bool, itertools.chain([first], iter(lambda: _block(stream), b"")))
 
 
-def _block(stream: BinaryIO) -> bytes:
+def _block(stream: ByteStream) -> bytes:
     block = stream.read1(_BLOCK)
     return block if block.endswith(b"\n") or not block else block + stream.readline()
 
@@ -135,7 +151,7 @@ def _block(stream: BinaryIO) -> bytes:
 class _Rejoined:
     """A stream to read whose first bytes were read from it before."""
 
-    def __init__(self, first: bytes, rest: BinaryIO):
+    def __init__(self, first: bytes, rest: ByteStream):
         self._first, self._rest = first, rest
 
     def read(self, size: int) -> bytes:

@@ -69,10 +69,11 @@ class StreamOutput:
 
     lines = 0
     notes: dict[str, Any] = {}
+    _file: BinaryIO
+    """Open within the `with` block."""
 
     def __init__(self, path: str):
         self._path = path
-        self._file: BinaryIO | None = None
 
     def __enter__(self) -> Self:
         with os_errors_as_machine_errors(f"cannot write {self._path}"):
@@ -105,11 +106,13 @@ class PartialFile:
         fingerprint: see `open_output`.
     """
 
+    _file: BinaryIO
+    """Open within the `with` block."""
+
     def __init__(self, path: Path, fingerprint: str | None):
         self._path, self._fingerprint = path, fingerprint
         self._partial = path.with_name(path.name + ".partial")
         self._state = path.with_name(path.name + ".partial.json")
-        self._file: BinaryIO | None = None
         self._digest = hashlib.sha256()
         self._bytes = 0
         self.lines = 0

@@ -9,7 +9,7 @@ from t2t.errors import UserError
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
-def check_local(path: str | os.PathLike, flag: str = "") -> None:
+def check_local(path: str | os.PathLike[str], flag: str = "") -> None:
     """Refuses what names another file system: `gs://bucket/data` would become a folder `gs:` here.
 
     Args:
@@ -28,7 +28,7 @@ def check_local(path: str | os.PathLike, flag: str = "") -> None:
         )
 
 
-def local_path(path: str | os.PathLike) -> Path:
+def local_path(path: str | os.PathLike[str]) -> Path:
     """Returns a path that a user named, with `~` for the home folder.
 
     Raises:

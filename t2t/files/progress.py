@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TextIO
+from typing import Any, TextIO
 
 log = logging.getLogger("t2t")
 
@@ -98,7 +98,7 @@ class Progress:
                 self._bar.close()
             self._bar = None
 
-    def _draw(self):
+    def _draw(self) -> Any:
         return _bar_class()(
             desc=self._what, unit=f" {self._unit}", total=self._total, initial=self._done, file=self._out,
             unit_scale=self._total is None, dynamic_ncols=True, smoothing=0.05,
@@ -111,7 +111,7 @@ def _bar_class() -> type:
     from tqdm import tqdm
     from tqdm.utils import disp_len
 
-    class ProgressBar(tqdm):
+    class ProgressBar(tqdm):  # type: ignore[misc]  # tqdm has no types
         """tqdm's bar on a line of any width: what is least important is left out, where tqdm cuts the line off."""
 
         figures: Sequence[str] = ()
@@ -124,7 +124,8 @@ def _bar_class() -> type:
                 needed = disp_len(self.format_meter(**values)) + _SHORTEST_BAR * ("{bar}" in line)
                 if width is None or needed <= width:
                     break
-            return self.format_meter(**values | {"bar_format": line, "ncols": width})
+            drawn: str = self.format_meter(**values | {"bar_format": line, "ncols": width})
+            return drawn
 
     return ProgressBar
 
@@ -155,7 +156,7 @@ def write_line(text: str, out: TextIO) -> None:
         print(text, file=out, flush=True)
 
 
-def lines_above(out: TextIO) -> AbstractContextManager:
+def lines_above(out: TextIO) -> AbstractContextManager[Any]:
     """Takes the bars that share a terminal with `out` off it for the length of a `with` block, and draws them anew."""
     tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)  # whoever shows a bar has imported it
     return tqdm.external_write_mode(file=out) if tqdm else contextlib.nullcontext()

@@ -39,7 +39,7 @@ class LineSource:
     def __str__(self) -> str:
         return "standard input" if self.path == STANDARD else self.path
 
-    def lines(self, tally: Counter) -> Iterator[str]:
+    def lines(self, tally: Counter[str]) -> Iterator[str]:
         """Yields the lines; of a stream, once only. See `t2t.files.lines.read_lines` for `tally` and errors."""
         if not self.is_stream:
             yield from read_lines(self.path, tally)

@@ -61,13 +61,11 @@ class HParams:
     def __copy__(self) -> "HParams":
         return self._thawed()
 
-    def __deepcopy__(self, memo: dict) -> "HParams":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "HParams":
         return self._thawed()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HParams) and self.to_dict() == other.to_dict()
-
-    __hash__ = None
 
     def replace(self, **values: Any) -> "HParams":
         """Returns a copy, not frozen, with some values changed."""
@@ -110,7 +108,8 @@ class HParams:
     def document(self, name: str) -> str:
         """Returns the one line that says what a field means."""
         self._section_of(name)
-        return self._fields[name][1].metadata["doc"]
+        doc: str = self._fields[name][1].metadata["doc"]
+        return doc
 
     def difference(self, other: "HParams") -> dict[str, tuple[Any, Any]]:
         """Returns name -> (other's value, own value) where they differ."""
@@ -164,8 +163,8 @@ class UnknownHParamError(UnknownNameError, AttributeError):
     """No field of that name; also an AttributeError, so that hasattr and copy work as Python expects."""
 
 
-def _index(sections: dict[str, Any]) -> dict[str, tuple[str, dataclasses.Field]]:
-    fields: dict[str, tuple[str, dataclasses.Field]] = {}
+def _index(sections: dict[str, Any]) -> dict[str, tuple[str, dataclasses.Field[Any]]]:
+    fields: dict[str, tuple[str, dataclasses.Field[Any]]] = {}
     for key, section in sections.items():
         for field in dataclasses.fields(section):
             if field.name in sections:

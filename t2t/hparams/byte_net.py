@@ -23,7 +23,7 @@ class ByteNetHParams(ModelHParams):
         "Tensor2Tensor's, with all of them.", choices=("relu", "multiplicative", "cascade"),
     )  # fmt: skip
     kernel_size: int = param(3, "Positions that a window holds.", minimum=2)
-    dilations: tuple = param((1, 2, 4, 8, 16), "Distances between the positions of windows, in turn.")
+    dilations: tuple[int, ...] = param((1, 2, 4, 8, 16), "Distances between the positions of windows, in turn.")
     unfolding_factor: float = param(
         1.2, "The source is given a times its length and b more for the target to unfold over: a.", minimum=1.0
     )

@@ -17,10 +17,10 @@ from t2t.registry import register_hparams
 class ConvS2sHParams(ModelHParams):
     """Two stacks of gated convolutions of the same layers."""
 
-    layer_channels: tuple = param(
+    layer_channels: tuple[int, ...] = param(
         (0,), "Channels of each layer from the first on, the last number again for all that follow; 0 = hidden_size."
     )
-    kernel_sizes: tuple = param(
+    kernel_sizes: tuple[int, ...] = param(
         (3,), "Positions that each layer's windows hold, odd, the last number again for all that follow."
     )
     dropout: float = param(
@@ -52,7 +52,7 @@ class ConvS2sHParams(ModelHParams):
         return found
 
 
-def _at(values: tuple, i: int) -> int:
+def _at(values: tuple[int, ...], i: int) -> int:
     return values[min(i, len(values) - 1)]
 
 

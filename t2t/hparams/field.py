@@ -15,7 +15,7 @@ class UsedWhen:
     """A field is read only while another field has one of some values."""
 
     field: str
-    values: tuple
+    values: tuple[Any, ...]
 
     def holds(self, hparams: Any) -> bool:
         """Tells whether the other field has one of the values."""
@@ -31,7 +31,7 @@ def param(
     *,
     minimum: float | None = None,
     maximum: float | None = None,
-    choices: tuple | None = None,
+    choices: tuple[Any, ...] | None = None,
     used_when: UsedWhen | None = None,
     only_trains: bool = False,
 ) -> Any:
@@ -46,7 +46,7 @@ def param(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def coerce(field: dataclasses.Field, value: Any, what: str = "hparam") -> Any:
+def coerce(field: dataclasses.Field[Any], value: Any, what: str = "hparam") -> Any:
     """Returns `value` with the type of the field's default; an int may stand for a float, a list for a tuple.
 
     Args:
@@ -67,7 +67,7 @@ def coerce(field: dataclasses.Field, value: Any, what: str = "hparam") -> Any:
     return value
 
 
-def complaint(field: dataclasses.Field, value: Any, what: str = "hparam") -> str:
+def complaint(field: dataclasses.Field[Any], value: Any, what: str = "hparam") -> str:
     """Returns what is wrong with a value of the right type, or an empty string; `what` as in `coerce`."""
     rules = field.metadata
     asked = f"{what} {field.name}={value!r}: "

@@ -19,8 +19,8 @@ class MultiModelHParams(ModelHParams):
     """An encoder of num_hidden_layers blocks and a decoder of others, each with a mixture of experts in its middle."""
 
     num_decoder_layers: int = param(4, "Blocks of convolutions and attention in the decoder.", minimum=1)
-    kernel_sizes: tuple = param((3, 3, 15, 15), "Positions that the windows of a block's four steps hold.")
-    dilations: tuple = param((1, 1, 1, 8), "Distances between the positions of the four windows.")
+    kernel_sizes: tuple[int, ...] = param((3, 3, 15, 15), "Positions that the windows of a block's four steps hold.")
+    dilations: tuple[int, ...] = param((1, 1, 1, 8), "Distances between the positions of the four windows.")
     dropout: float = param(
         0.4, "Dropout at the end of every block, a fraction.", minimum=0.0, maximum=0.99, only_trains=True
     )

@@ -114,7 +114,7 @@ def _formatted_scalar(name: str, value: Any) -> str:
     )
 
 
-def _assignments(text: str) -> tuple[list[re.Match], str]:
+def _assignments(text: str) -> tuple[list[re.Match[str]], str]:
     """Returns the assignments that a text begins with, and the rest, which cannot be read."""
     matches, position = [], 0
     while match := _ASSIGNMENT.match(text, position):
@@ -123,17 +123,17 @@ def _assignments(text: str) -> tuple[list[re.Match], str]:
     return matches, text[position:]
 
 
-def _place(match: re.Match) -> tuple[str, int | None]:
+def _place(match: re.Match[str]) -> tuple[str, int | None]:
     """Returns the name that is assigned, and which element of it, None for the whole."""
     return match["name"], None if match["index"] is None else int(match["index"])
 
 
-def _parts(match: re.Match) -> tuple[str, ...]:
+def _parts(match: re.Match[str]) -> tuple[str, ...]:
     """Returns the elements of the list that is assigned."""
     return tuple(part.strip() for part in match["list"].split(",") if part.strip())
 
 
-def _assigned_twice(matches: Iterable[re.Match]) -> str | None:
+def _assigned_twice(matches: Iterable[re.Match[str]]) -> str | None:
     """Returns the first name that is assigned twice, or both as a whole and by an element."""
     assigned: dict[str, set[int | None]] = {}
     for name, index in map(_place, matches):
@@ -144,7 +144,7 @@ def _assigned_twice(matches: Iterable[re.Match]) -> str | None:
     return None
 
 
-def _value(name: str, default: Any, match: re.Match) -> Any:
+def _value(name: str, default: Any, match: re.Match[str]) -> Any:
     is_list = isinstance(default, tuple)
     if is_list and match["list"] is None:
         raise UserError(f"hparam {name}={match['value']}: it is a list; write {name}=[v1,v2]")
@@ -156,7 +156,7 @@ def _value(name: str, default: Any, match: re.Match) -> Any:
     return tuple(_scalar(name, kind, part) for part in _parts(match))
 
 
-def _with_element(name: str, values: Any, index: int, match: re.Match) -> tuple:
+def _with_element(name: str, values: Any, index: int, match: re.Match[str]) -> tuple[Any, ...]:
     if not isinstance(values, tuple):
         raise UserError(f"hparam {name}[{index}]: it is one value, not a list; write {name}=value")
     if match["list"] is not None:

@@ -142,11 +142,11 @@ class MixtureHParams:
         1.0, "T: 1 = in proportion to the sizes, and the larger, the more even.", minimum=0.1,
         used_when=UsedWhen("problem_choice", ("size",)),
     )  # fmt: skip
-    problem_weights: tuple = param(
+    problem_weights: tuple[float, ...] = param(
         (1.0,), "How often each problem comes, in the order of --problems and in any unit.",
         used_when=UsedWhen("problem_choice", ("weights",)),
     )  # fmt: skip
-    problem_batch_sizes: tuple = param(
+    problem_batch_sizes: tuple[int, ...] = param(
         (0,), "Of each problem, in the order of --problems, what batch_size is of one; 0 = batch_size, one number = "
         "for all.",
     )  # fmt: skip

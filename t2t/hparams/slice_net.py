@@ -19,13 +19,13 @@ class SliceNetHParams(ModelHParams):
     """An encoder of num_hidden_layers modules and a decoder of modules with attention, four steps each."""
 
     num_decoder_layers: int = param(0, "Number of modules in the decoder; 0 = num_hidden_layers.", minimum=0)
-    kernel_sizes: tuple = param((3, 3, 15, 15), "Positions that the windows of a module's four steps hold.")
-    dilations: tuple = param((1, 1, 1, 8), "Distances between the positions of the four windows.")
+    kernel_sizes: tuple[int, ...] = param((3, 3, 15, 15), "Positions that the windows of a module's four steps hold.")
+    dilations: tuple[int, ...] = param((1, 1, 1, 8), "Distances between the positions of the four windows.")
     convolution: str = param(
         "separable", "Separable: each channel's window, then channels in groups; grouped: windows over groups of "
         "channels, then all channels; full: both at once.", choices=("separable", "grouped", "full"),
     )  # fmt: skip
-    convolution_groups: tuple = param(
+    convolution_groups: tuple[int, ...] = param(
         (1,), "Groups of channels, step by step in turn; separable with several is called super-separable.",
         used_when=UsedWhen("convolution", ("separable", "grouped")),
     )  # fmt: skip

@@ -145,6 +145,7 @@ class AlgorithmicAlgebraInverse(FormulaProblem):
 
     def solve(self, task: Task) -> list[str]:
         """Returns what the letter is."""
+        assert task.value is not None, "an equation has two sides"
         return task.formula.solved_for(task.letter, task.value).symbols()
 
 

@@ -46,11 +46,12 @@ class ArrayInputs(Problem):
 
     def declared_spec(self) -> ProblemSpec | None:
         """The inputs and what the other base class declares."""
-        return self._with_inputs(super().declared_spec())
+        declared = super().declared_spec()
+        return None if declared is None else self._with_inputs(declared)
 
     def spec(self) -> ProblemSpec:
         """The inputs and what the other base class has."""
-        return self._with_inputs(super().spec())
+        return self._with_inputs(super().spec())  # type: ignore[safe-super]  # of the other base class
 
     def _with_inputs(self, spec: ProblemSpec) -> ProblemSpec:
         features = {INPUTS: self.input_feature(), **spec.features}
@@ -58,7 +59,7 @@ class ArrayInputs(Problem):
 
     def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
         """Encodes the targets and adds the inputs."""
-        encoded = super().encode_samples(samples)
+        encoded = super().encode_samples(samples)  # type: ignore[safe-super]  # of the other base class
         return [
             {INPUTS: self.input_array(sample[INPUTS]), **example}
             for sample, example in zip(samples, encoded, strict=True)
@@ -121,7 +122,8 @@ class AudioInputs(ArrayInputs):
             waveform, rate = read_audio(value)
             return resampled(waveform, rate, self.sample_rate)
         with np.errstate(over="ignore"):  # generation refuses what is then infinite
-            return value.astype(np.float32)
+            samples: np.ndarray = value.astype(np.float32)
+            return samples
 
 
 class Image2Class(ImageInputs, ClassTargets):

@@ -74,7 +74,7 @@ class BabiQa(Text2Text):
         """Returns what is looked for."""
         return f"{_ROOT} in --tmp_dir, as folder or archive ({', '.join(_PLACES[1:])})"
 
-    def _questions(self, place: Path, task: int, split: str, tally: Counter) -> list[Sample]:
+    def _questions(self, place: Path, task: int, split: str, tally: Counter[str]) -> list[Sample]:
         part = TEST if split == TEST else TRAIN
         pattern = re.compile(rf"(.*/)?{_ROOT}/{self.folder}/qa{task}_[^/]*_{part}\.txt")
         found = read_members(place, lambda path: pattern.fullmatch(path) is not None)

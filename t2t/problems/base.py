@@ -33,7 +33,7 @@ class Source:
     """Folder of raw files and downloads."""
     rng: random.Random
     """The only source of chance; seeded by the run's seed and the split."""
-    tally: Counter = dataclasses.field(default_factory=Counter)
+    tally: Counter[str] = dataclasses.field(default_factory=Counter)
     """Counts of what was mended on the way in, e.g. `invalid UTF-8 replaced`; reported with the generated data."""
     progress: Callable[[str, int], None] = lambda what, read: None
     """Told, now and then, what is being read and how many samples of it have been."""
@@ -73,7 +73,7 @@ _FILE = "file"
 class ProblemOptions:
     """What a user may set of a problem from the command line; remembered with the data and with the run."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value, kind = getattr(self, field.name), type(field.default)
             if kind in (str, int, bool) and type(value) is not kind and not isinstance(value, Path):
@@ -126,7 +126,7 @@ class Problem(ABC):
                     f"problem option {key!r}: {type(self).__name__} has no such option; {did_you_mean(key, known)}"
                     f"it has {', '.join(known) or 'none'}"
                 )
-        self.options = self.options_class(**options)
+        self.options: Any = self.options_class(**options)
         self.encoders = {}
 
     @abstractmethod

@@ -14,7 +14,7 @@ from t2t.problems.split_files import SplitFiles
 from t2t.problems.text_problems import Text2Class
 from t2t.registry import register_problem
 from t2t.specs.constants import INPUTS, TARGETS
-from t2t.text.label import listed
+from t2t.text.label import LabelEncoder, listed
 
 
 class LabelledFiles(SplitFiles):
@@ -23,8 +23,9 @@ class LabelledFiles(SplitFiles):
     def check_label(self, split: str, number: int, label: str) -> None:
         """Raises UserError for a class that the training file does not have, or for none."""
         known = self.encoders.get(TARGETS)
-        if not label or (known is not None and label not in known):
-            those = f", which is none of the training file's ({listed(known.names)})" if known is not None else ""
+        names = known.names if isinstance(known, LabelEncoder) else ()
+        if not label or (names and label not in names):
+            those = f", which is none of the training file's ({listed(names)})" if names else ""
             raise self.line_error(split, number, f"has class {label!r}{those}")
 
 

@@ -35,7 +35,7 @@ class ClassToImage(TextProblem):
     """Class to image: the images of a problem of classes, the other way round."""
 
     images: ClassVar[type[Image2Class]]
-    splits = (TRAIN, DEV, TEST)
+    splits: tuple[str, ...] = (TRAIN, DEV, TEST)
     vocab_kind = "token"
     shared_vocabulary = False
     metrics = ("neg_log_perplexity", "accuracy")

@@ -20,6 +20,7 @@ from t2t.problems.base import Sample, Source
 from t2t.problems.formats.tfds import FOLDER, class_names, read_tfds
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
+from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
 from t2t.text.label import LabelEncoder
 
@@ -40,7 +41,7 @@ class ImageImagenet(Image2Class):
         """Returns the classes as TensorFlow Datasets names them."""
         return {TARGETS: LabelEncoder(class_names(self.name, _DATASET, "label", source))}
 
-    def declared_spec(self):
+    def declared_spec(self) -> ProblemSpec:
         """An image and one of a thousand classes."""
         return self._with_inputs(self._spec_of(_CLASSES))
 

@@ -78,7 +78,8 @@ class SentimentImdb(Text2Class):
         found = read_members(place, lambda path: path.startswith(folder) and _NUMBER.search(path) is not None)
         if not found:
             raise UserError(f"{self.name}: {place} has no reviews in {folder}; download it again")
-        reviews = [found[path] for path in sorted(found, key=lambda path: int(_NUMBER.search(path)[1]))]
+        numbers = {path: int(match[1]) for path in found if (match := _NUMBER.search(path))}
+        reviews = [found[path] for path in sorted(numbers, key=numbers.__getitem__)]
         held_out = max(1, len(reviews) // 10)
         return {TRAIN: reviews[:-held_out], DEV: reviews[-held_out:], TEST: reviews}[split]
 

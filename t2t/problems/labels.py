@@ -18,7 +18,7 @@ class ClassTargets(Problem):
 
     class_labels: tuple[str, ...] = ()
     """Names of the classes; a target's id is its position here. Empty: those that occur in the training samples."""
-    metrics = ("accuracy",)
+    metrics: tuple[str, ...] = ("accuracy",)
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """Returns the classes declared, or those of the training samples in the order of their characters."""
@@ -54,7 +54,7 @@ class ClassTargets(Problem):
         """The target must be one of the classes."""
         return super().sample_fault(sample) or self.target_fault(sample)
 
-    def declared_spec(self) -> ProblemSpec:
+    def declared_spec(self) -> ProblemSpec | None:
         """One label."""
         return self._spec_of(len(self.class_labels))
 
@@ -64,7 +64,8 @@ class ClassTargets(Problem):
 
     def _classes(self) -> LabelEncoder:
         """Returns the classes; those that are declared need no file of them."""
-        return self.encoders.get(TARGETS) or LabelEncoder(self.class_labels)
+        encoder = self.encoders.get(TARGETS)
+        return encoder if isinstance(encoder, LabelEncoder) else LabelEncoder(self.class_labels)
 
     def _spec_of(self, classes: int) -> ProblemSpec:
         label = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=classes)

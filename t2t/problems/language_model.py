@@ -73,13 +73,16 @@ class Wikitext(Text2Self):
             UserError: files are missing; all of them are named.
         """
         self.check_split(split)
-        missing = [self._names(other)[0] for other in self.splits if self._file(source.tmp_dir, other) is None]
+        files = {other: self._file(source.tmp_dir, other) for other in self.splits}
+        missing = [self._names(other)[0] for other, file in files.items() if file is None]
         if missing:
             raise UserError(
                 f"{self.name}: {', '.join(missing)} missing from {source.tmp_dir}; put them there (with or without "
                 f".gz); it needs {self.requirements()}"
             )
-        for line in read_lines(self._file(source.tmp_dir, split), source.tally):
+        path = files[split]
+        assert path is not None, "none is missing"
+        for line in read_lines(path, source.tally):
             if text := " ".join(line.split()):
                 yield {TARGETS: text}
 

@@ -36,7 +36,7 @@ _TEST_FILES = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 class IdxImages(Image2Class):
     """What data sets in MNIST's files share."""
 
-    splits = (TRAIN, DEV, TEST)
+    splits: tuple[str, ...] = (TRAIN, DEV, TEST)
     image_shape = (28, 28, 1)
     folders: ClassVar[Sequence[str]] = ()
     """Folders under `--tmp_dir` in which the files are looked for."""

@@ -60,6 +60,6 @@ class ImageMsCocoCharacters(ImageMsCocoCaptions):
     vocab_kind, max_length = "byte", 512
 
 
-def _captions(example: dict[str, Any], tally: Counter) -> Iterator[str]:
+def _captions(example: dict[str, Any], tally: Counter[str]) -> Iterator[str]:
     for text in example["captions"]["text"]:
         yield " ".join(clean_line(text, tally).split())

@@ -17,6 +17,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from t2t.errors import UserError
 from t2t.problems.base import Finished, Sample, Source, file_option
@@ -192,7 +193,7 @@ class ParsingTrees(Parsing):
 
     options_class = TreeFilesOptions
 
-    def __init__(self, **options):
+    def __init__(self, **options: Any):
         super().__init__(**options)
         if self.options.test_trees:
             self.splits = (TRAIN, DEV, TEST)

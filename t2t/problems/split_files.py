@@ -40,7 +40,7 @@ class SplitFiles(Problem):
 
     line_form: ClassVar[str] = ""
     """What a line must be, for messages."""
-    options_class = FilesAndTextOptions
+    options_class: ClassVar[type[ProblemOptions]] = FilesAndTextOptions
 
     def __init__(self, **options: Any):
         super().__init__(**options)
@@ -97,7 +97,8 @@ class SplitFiles(Problem):
         return super().raw_files(tmp_dir) | named
 
     def _path(self, split: str) -> str:
-        return getattr(self.options, f"{split}_file")
+        path: str = getattr(self.options, f"{split}_file")
+        return path
 
     def _check_given(self) -> None:
         missing = [_flag(split) for split in _NEEDED if not self._path(split)]

@@ -86,8 +86,9 @@ class Text2TextFiles(Translation):
         named = {flag.removeprefix("--"): Path(path) for flag, path in self._files().items() if path}
         return super().raw_files(tmp_dir) | named
 
-    def _paths(self, split: str) -> list[str]:
-        return [getattr(self.options, flag.removeprefix("--")) for flag in _flags(split)]
+    def _paths(self, split: str) -> tuple[str, str]:
+        source, target = (getattr(self.options, flag.removeprefix("--")) for flag in _flags(split))
+        return source, target
 
     def _files(self) -> dict[str, str]:
         """Returns all paths by the flag that gives them."""

@@ -18,7 +18,7 @@ import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class TextOptions(ProblemOptions):
     vocab_file: str = file_option()
     """A vocabulary to use as it is instead of learning one, e.g. that of the run whose weights are to be used."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.vocab_file and (self.vocab_kind or self.vocab_size):
             raise UserError(
@@ -74,7 +74,7 @@ class TextProblem(Problem):
     """At most this much training text is read to learn a vocabulary, spread evenly over the corpus."""
     text_features: tuple[str, ...] = (INPUTS, TARGETS)
     """Names of the features that are text."""
-    options_class = TextOptions
+    options_class: ClassVar[type[ProblemOptions]] = TextOptions
 
     def __init__(self, **options: Any):
         super().__init__(**options)
@@ -148,7 +148,7 @@ class TextProblem(Problem):
         """Every text feature must be there and be text."""
         return text_fault(sample, self.text_features)
 
-    def declared_spec(self) -> ProblemSpec:
+    def declared_spec(self) -> ProblemSpec | None:
         """Token features."""
         return ProblemSpec(
             name=self.name, features={name: FeatureSpec(kind=FeatureKind.TOKENS) for name in self.text_features}
@@ -175,7 +175,7 @@ class TextProblem(Problem):
 class Text2Text(TextProblem):
     """Text to text: samples are `{"inputs": str, "targets": str}`."""
 
-    metrics = ("bleu", "accuracy", "accuracy_per_sequence")
+    metrics: tuple[str, ...] = ("bleu", "accuracy", "accuracy_per_sequence")
 
 
 class Text2Self(TextProblem):
@@ -199,9 +199,10 @@ class Text2Class(ClassTargets, TextProblem):
         also = f" and one of its {self._described_classes()} for {TARGETS!r}"
         return text_fault(sample, self.text_features, also) or self.target_fault(sample)
 
-    def declared_spec(self) -> ProblemSpec:
+    def declared_spec(self) -> ProblemSpec | None:
         """One token feature and one label."""
-        return _joined(TextProblem.declared_spec(self), ClassTargets.declared_spec(self))
+        texts, label = TextProblem.declared_spec(self), ClassTargets.declared_spec(self)
+        return None if texts is None or label is None else _joined(texts, label)
 
     def spec(self) -> ProblemSpec:
         """One token feature and one label."""

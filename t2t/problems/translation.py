@@ -46,8 +46,10 @@ class TranslationFiles(Translation):
         """
         self.check_split(split)
         self._check_files(source.tmp_dir)
-        paths = [_locate(source.tmp_dir, name) for name in self.split_files[split]]
-        for source_line, target_line in read_parallel(*paths, source.tally):
+        source_path, target_path = (_locate(source.tmp_dir, name) for name in self.split_files[split])
+        assert source_path is not None, "it has been checked"
+        assert target_path is not None, "it has been checked"
+        for source_line, target_line in read_parallel(source_path, target_path, source.tally):
             yield {INPUTS: source_line, TARGETS: target_line}
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:

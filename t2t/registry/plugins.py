@@ -11,8 +11,9 @@ import logging
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
 from t2t.errors import UserError, one_line
 from t2t.files.paths import local_path
@@ -39,7 +40,7 @@ class Plugin:
     registered: tuple[str, ...]
     """What it registered, as `kind:name`."""
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         """Returns the plug-in as plain JSON."""
         return asdict(self)
 
@@ -55,7 +56,7 @@ def load_plugins(usr_dir: str | None = None) -> list[Plugin]:
     return [*loaded, _load_usr_dir(local_path(usr_dir))] if usr_dir else loaded
 
 
-def _load_installed(point) -> Plugin:
+def _load_installed(point: EntryPoint) -> Plugin:
     if known := _LOADED.get((point.name, point.value)):
         return known
     imported = set(sys.modules)

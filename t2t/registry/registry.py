@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar, overload
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 
 T = TypeVar("T")
-D = TypeVar("D", bound=Callable)
+D = TypeVar("D", bound=Callable[..., Any])
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _WORD_START = re.compile(r"(.)([A-Z][a-z0-9]+)")
@@ -97,7 +97,9 @@ class Registry(Generic[T]):
         Raises:
             UnknownNameError: no such name; the message has the nearest ones.
         """
-        return self.entry(name).value
+        value = self.entry(name).value
+        assert value is not None, "its module has been imported"
+        return value
 
     def entry(self, name: str) -> Entry[T]:
         """Returns the entry of `name`, aliases followed, its module imported."""
@@ -236,7 +238,9 @@ class Registry(Generic[T]):
             raise
 
     def _read_package(self) -> None:
-        folders = importlib.util.find_spec(self._package).submodule_search_locations  # not imported: that may be slow
+        spec = importlib.util.find_spec(self._package)  # not imported: that may be slow
+        folders = spec.submodule_search_locations if spec else None
+        assert folders, f"{self._package} is a package"
         for module in sorted(pkgutil.iter_modules(folders), key=lambda module: module.name):
             dotted = f"{self._package}.{module.name}"
             if not self._read_source or dotted in sys.modules:
@@ -251,9 +255,9 @@ class Registry(Generic[T]):
         return f"{self._package}.{path.parent.name if path.stem == '__init__' else path.stem}"
 
 
-def read_registrations(path: Path, decorator: str) -> list[Entry]:
+def read_registrations(path: Path, decorator: str) -> list[Entry[Any]]:
     """Returns the names that a module registers with `@decorator`, read from its source without running it."""
-    found = []
+    found: list[Entry[Any]] = []
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if not isinstance(node, (ast.ClassDef, ast.FunctionDef)):
             continue
@@ -273,7 +277,7 @@ def _name_given(call: ast.Call, path: Path) -> str | None:
     values = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "name")]
     if not values:
         return None
-    if isinstance(values[0], ast.Constant):
+    if isinstance(values[0], ast.Constant) and isinstance(values[0].value, str | None):
         return values[0].value
     raise RegistrationError(
         f"{path}:{call.lineno}: the name {ast.unparse(values[0])} is found by running the module, which is only read; "
@@ -286,7 +290,9 @@ def _assigned_in_class(path: Path, line: int, attribute: str) -> str:
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef) and _first_line(node) == line:
             for statement in node.body:
-                targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+                if not isinstance(statement, ast.Assign | ast.AnnAssign):
+                    continue
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
                 if any(isinstance(target, ast.Name) and target.id == attribute for target in targets):
                     return ast.unparse(statement.value).rpartition(".")[2] if statement.value else ""
     return ""
@@ -299,12 +305,12 @@ def _first_line(node: ast.ClassDef | ast.FunctionDef) -> int:
 def _caller() -> str:
     """Returns `file:line` of the code that called the registry."""
     frame = sys._getframe(2)
-    while frame.f_code.co_filename in (__file__, contextlib.__file__):
+    while frame.f_code.co_filename in (__file__, contextlib.__file__) and frame.f_back is not None:
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def _same(known: Entry, entry: Entry) -> bool:
+def _same(known: Entry[Any], entry: Entry[Any]) -> bool:
     """Tells whether a second registration is the first one over again: read before and imported now, or typed anew."""
     if _typed_name(known.value) is not None and _typed_name(known.value) == _typed_name(entry.value):
         return True
@@ -318,11 +324,11 @@ def _typed_name(value: Any) -> str | None:
     return getattr(value, "__qualname__", None) if getattr(value, "__module__", "") == "__main__" else None
 
 
-PROBLEMS: Registry = Registry("problem", "t2t.problems", reserved_suffixes=("_rev", "_copy"))
-MODELS: Registry = Registry("model", "t2t.models", read_source=True)
-HPARAMS: Registry = Registry("hparams", "t2t.hparams")
-MODALITIES: Registry = Registry("modality", "t2t.layers.modalities", read_source=True)
-METRICS: Registry = Registry("metric", "t2t.metrics", read_source=True)
+PROBLEMS: Registry[Any] = Registry("problem", "t2t.problems", reserved_suffixes=("_rev", "_copy"))
+MODELS: Registry[Any] = Registry("model", "t2t.models", read_source=True)
+HPARAMS: Registry[Any] = Registry("hparams", "t2t.hparams")
+MODALITIES: Registry[Any] = Registry("modality", "t2t.layers.modalities", read_source=True)
+METRICS: Registry[Any] = Registry("metric", "t2t.metrics", read_source=True)
 REGISTRIES = (PROBLEMS, MODELS, HPARAMS, MODALITIES, METRICS)
 
 register_problem = PROBLEMS.register

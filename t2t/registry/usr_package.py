@@ -13,7 +13,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec, module_from_spec, spec_from_file_location, spec_from_loader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 _PREFIX = "t2t_usr_dir_"
 
@@ -37,12 +37,12 @@ def import_usr_package(folder: Path) -> None:
         _forget_modules(folder.name)  # of another folder of this name
         _FINDER.folders[folder.name] = folder
     init = folder / "__init__.py"
-    spec = spec_from_file_location(
-        name, init, loader=_SourceLoader(name, str(init)), submodule_search_locations=[str(folder)]
-    )
+    loader = _SourceLoader(name, str(init))
+    spec = spec_from_file_location(name, init, loader=loader, submodule_search_locations=[str(folder)])
+    assert spec is not None, "a loader is given"
     module = sys.modules[name] = module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except BaseException:
         forget_usr_package(folder)
         raise
@@ -92,7 +92,7 @@ def _forget_modules(name: str) -> None:
 class _SourceLoader(SourceFileLoader):
     """Compiles what the file holds now: cached bytecode takes an edit within the same second for the same file."""
 
-    def get_code(self, fullname: str):
+    def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
         return self.source_to_code(self.get_data(path), path)
 
@@ -113,11 +113,13 @@ class _SameModule(Loader):
 class _Finder(MetaPathFinder):
     """Finds the modules of folders, by either of their names."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.folders: dict[str, Path] = {}
         """By name."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None = None, target=None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         top, dot, rest = fullname.partition(".")
         if top in self.folders and (_is_ours(top) if dot else not _is_elsewhere(top, self.folders[top])):
             own_name = _module_name(self.folders[top]) + dot + rest
@@ -126,7 +128,7 @@ class _Finder(MetaPathFinder):
             module = importlib.import_module(own_name)
             return spec_from_loader(fullname, _SameModule(module), is_package=hasattr(module, "__path__"))
         spec = PathFinder.find_spec(fullname, path) if top.startswith(_PREFIX) and dot else None
-        if spec is not None and type(spec.loader) is SourceFileLoader:
+        if spec is not None and spec.origin is not None and type(spec.loader) is SourceFileLoader:
             spec.loader = _SourceLoader(fullname, spec.origin)
         return spec
 

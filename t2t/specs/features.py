@@ -7,7 +7,7 @@ import enum
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 from t2t.files.trust import check_types
 from t2t.specs.constants import INPUTS, TARGETS
@@ -40,7 +40,7 @@ class FeatureSpec:
     sample_rate: int = 0
     """Samples per second of audio."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         """Makes plain values of what code may give, lists and numbers of numpy, so that JSON gives the same back.
 
         Raises:
@@ -66,7 +66,7 @@ class ProblemSpec:
     members: tuple["ProblemSpec", ...] = ()
     """The problems of a mixture, which has no features of its own."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         """Makes plain values of what code may give, see `FeatureSpec`.
 
         Raises:
@@ -92,14 +92,14 @@ class ProblemSpec:
         """Returns the spec of one problem of a mixture."""
         return next(member for member in self.members if member.name == problem)
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         """Returns the spec as plain JSON."""
         fields = asdict(self)
         members = [member.to_dict() for member in self.members]
         return {**fields, "members": members} if members else {k: v for k, v in fields.items() if k != "members"}
 
     @classmethod
-    def from_dict(cls, data: dict) -> "ProblemSpec":
+    def from_dict(cls, data: dict[str, Any]) -> "ProblemSpec":
         """Reads what `to_dict` wrote.
 
         Raises:

@@ -81,11 +81,13 @@ class SentencePieceEncoder(TextEncoder):
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of the pieces of a valid Unicode text."""
-        return self._processor.encode(escape(text))
+        ids: list[int] = self._processor.encode(escape(text))
+        return ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encodes many strings at once, on all cores."""
-        return self._processor.encode([escape(text) for text in texts])
+        ids: list[list[int]] = self._processor.encode([escape(text) for text in texts])
+        return ids
 
     def encode_ended(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes many strings, see `TextEncoder`; word by word where that gives the same ids."""
@@ -209,7 +211,8 @@ def _joined(lines: Iterable[str]) -> Iterator[str]:
 
     The trainer takes line ends off the end of a line.
     """
-    held, size = [], 0
+    held: list[str] = []
+    size = 0
     for line in filter(None, (line.rstrip("\r\n") for line in lines)):
         if held and size + len(line) >= _JOINED_CHARACTERS:
             yield " ".join(held)

@@ -167,7 +167,7 @@ class SubwordEncoder(TextEncoder):
         return self._pieces
 
     def __setstate__(self, pieces: tuple[str, ...]) -> None:
-        self.__init__(pieces)
+        SubwordEncoder.__init__(self, pieces)
 
 
 def _check_reserved(pieces: tuple[str, ...]) -> None:

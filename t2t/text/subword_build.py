@@ -166,7 +166,7 @@ def _frequent_strings(text: SpeltTokens, starts: np.ndarray, min_count: int, lon
 
 def _keep(by_length: list[Strings], size: int, min_count: int) -> None:
     """Marks the pieces, longest first, and takes the count of each off its prefixes."""
-    taken = np.zeros(len(by_length[-1].keys))
+    taken: np.ndarray = np.zeros(len(by_length[-1].keys))
     for length in range(len(by_length), 0, -1):
         strings = by_length[length - 1]
         strings.counts = strings.counts - taken

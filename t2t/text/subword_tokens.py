@@ -41,7 +41,7 @@ def detokenize(tokens: Iterable[str]) -> str:
     return "".join(parts)
 
 
-class Spelling(dict):
+class Spelling(dict[int, str]):
     """How each character of a token is written; a mapping for `str.translate`.
 
     Args:
@@ -68,7 +68,7 @@ def unspell(spelt: str) -> str:
     return _ESCAPES.sub(_character, spelt.removesuffix("_"))
 
 
-def _character(escape: re.Match) -> str:
+def _character(escape: re.Match[str]) -> str:
     if escape[1] is None:
         return "_" if escape[0] == "\\u" else "\\"
     digits = escape[1].lstrip("0") or "0"

@@ -66,8 +66,9 @@ def _members(place: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
         with tarfile.open(place, "r:*") as archive:
             for member in archive:
                 name = member.name.removeprefix("./")
-                if member.isfile() and wanted(name):
-                    yield name, member.size, archive.extractfile(member).read
+                content = archive.extractfile(member) if member.isfile() and wanted(name) else None
+                if content is not None:
+                    yield name, member.size, content.read
 
 
 @contextlib.contextmanager

@@ -42,4 +42,5 @@ def resampled(waveform: np.ndarray, rate: int, wanted: int) -> np.ndarray:
         return waveform.astype(np.float32, copy=False)
     with needs_extra("audio", "resampling sound"):
         import soxr
-    return soxr.resample(waveform.astype(np.float32, copy=False), rate, wanted)
+    changed: np.ndarray = soxr.resample(waveform.astype(np.float32, copy=False), rate, wanted)
+    return changed

@@ -83,7 +83,7 @@ class _Array:
 
     content = b""
 
-    def __setstate__(self, state: tuple) -> None:
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.content = state[-1]
 
 
@@ -93,7 +93,7 @@ class _Type:
     def __init__(self, *_: Any):
         pass
 
-    def __setstate__(self, state: tuple) -> None:
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
         pass
 
 

@@ -6,6 +6,7 @@ Bies et al. 1995, "Bracketing guidelines for Treebank II style", sections 1.1 an
 """
 
 import re
+from collections.abc import Callable
 
 from t2t.problems.treebank.trees import OUTER_LABELS, Part, Tree
 
@@ -27,7 +28,9 @@ def cleaned(tree: Tree) -> Tree | None:
     return rebuilt(tree, bare_label, EMPTY_TAG)
 
 
-def rebuilt(tree: Tree, relabel=lambda label: label, without_tag: str | None = None) -> Tree | None:
+def rebuilt(
+    tree: Tree, relabel: Callable[[str], str] = lambda label: label, without_tag: str | None = None
+) -> Tree | None:
     """Returns a copy with labels changed, without words of a tag and without nodes that hold nothing; None if empty."""
     open_nodes: list[tuple[str, list[Tree | str]]] = [("", [])]
     for part, text in tree.walk():
@@ -41,13 +44,14 @@ def rebuilt(tree: Tree, relabel=lambda label: label, without_tag: str | None = N
             if children:
                 open_nodes[-1][1].append(Tree(relabel(label), tuple(children)))
     found = open_nodes[0][1]
-    return found[0] if found else None
+    return next((root for root in found if isinstance(root, Tree)), None)
 
 
 def phrases_below(tree: Tree) -> tuple[Tree, ...]:
     """Returns the nodes below the outer one that treebanks put around a sentence, or the tree itself where none is."""
     while tree.label in OUTER_LABELS and not tree.is_tag:
-        if len(tree.children) > 1:
-            return tree.children
-        tree = tree.children[0]
+        nodes = tuple(child for child in tree.children if isinstance(child, Tree))
+        if len(nodes) != 1:
+            return nodes
+        tree = nodes[0]
     return (tree,)

@@ -23,7 +23,7 @@ _BEARABLE = 0.02
 _LEAST = 20
 
 
-def read_samples(paths: Iterable[Path], tally: Counter, keep_annotations: bool = False) -> Iterator[Sample]:
+def read_samples(paths: Iterable[Path], tally: Counter[str], keep_annotations: bool = False) -> Iterator[Sample]:
     """Yields `{"inputs": words, "targets": labels}` of each tree of some files, in their order.
 
     Malformed trees are counted, named by file and line, and skipped. A tree in which one label is that of a phrase and
@@ -48,13 +48,13 @@ def read_samples(paths: Iterable[Path], tally: Counter, keep_annotations: bool =
     _check(tally[MALFORMED], trees, last="")
 
 
-def sample_of(tree: Tree, tally: Counter, keep_annotations: bool = False) -> Sample | None:
+def sample_of(tree: Tree, tally: Counter[str], keep_annotations: bool = False) -> Sample | None:
     """Returns the sample of a tree; None where nothing is left of it, or its labels do not tell it."""
-    tree = tree if keep_annotations else cleaned(tree)
-    if tree is None:
+    kept = tree if keep_annotations else cleaned(tree)
+    if kept is None:
         tally["trees without words skipped"] += 1
         return None
-    words, labels = tree.words(), linearised(tree)
+    words, labels = kept.words(), linearised(kept)
     back = restored(words_of(" ".join(words)), labels)
     if back.mended or linearised(back.tree) != labels:
         tally["trees with one label for a phrase and a word skipped"] += 1
@@ -62,7 +62,7 @@ def sample_of(tree: Tree, tally: Counter, keep_annotations: bool = False) -> Sam
     return {INPUTS: " ".join(words), TARGETS: labels}
 
 
-def _note(found: Malformed, tally: Counter, trees: int) -> None:
+def _note(found: Malformed, tally: Counter[str], trees: int) -> None:
     tally[MALFORMED] += 1
     if tally[MALFORMED] <= _SHOWN:
         log.warning("malformed tree skipped: %s", found)

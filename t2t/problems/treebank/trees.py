@@ -104,7 +104,7 @@ class Malformed:
         return f"{self.source}:{self.line}: {self.reason}"
 
 
-def read_tree_file(path: Path | str, tally: Counter) -> Iterator[Tree | Malformed]:
+def read_tree_file(path: Path | str, tally: Counter[str]) -> Iterator[Tree | Malformed]:
     """Yields the trees of a file, plain or gzip; see `read_trees`.
 
     Args:
@@ -172,8 +172,8 @@ def without_outer(tree: Tree) -> Tree:
 
     An outer node of several children, or of a word, is left: taking it off would make no tree.
     """
-    while tree.label in OUTER_LABELS and len(tree.children) == 1 and not tree.is_tag:
-        tree = tree.children[0]
+    while tree.label in OUTER_LABELS and len(tree.children) == 1 and isinstance(inner := tree.children[0], Tree):
+        tree = inner
     return tree
 
 

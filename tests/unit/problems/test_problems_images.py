@@ -12,7 +12,8 @@ from t2t.data.generate import generate
 from t2t.data.manifest import load_encoders, read_manifest
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
-from t2t.problems.base import Source
+from t2t.problems.array_inputs import ImageInputs
+from t2t.problems.base import Problem, Source
 from t2t.runs.names import problem_named
 from t2t.specs.features import FeatureKind
 from tests.builders import idx
@@ -196,3 +197,17 @@ IMAGE = np.zeros((2, 2, 1), np.uint8)
 def test_a_sample_that_is_none_is_told(sample, fault):
     assert problem_named("image_mnist").sample_fault(sample).startswith(fault)
     assert problem_named("image_mnist").sample_fault({"inputs": IMAGE, "targets": "1"}) == ""
+
+
+def test_images_of_targets_that_declare_nothing_have_no_declared_features():
+    class Described(ImageInputs, Problem):
+        image_shape = (4, 4, 3)
+
+        def generate_samples(self, split, source):
+            yield from ()
+
+        def build_encoders(self, source):
+            return {}
+
+    assert Described().declared_spec() is None
+    assert Described().nominal_spec() is None
