@@ -190,7 +190,7 @@ def decode_interactively(translator, wanted: Wanted = AS_USUAL) -> None:
 
 
 def _answer(translator, number: int, text: str, wanted: Wanted) -> list:
-    if translator.has_inputs and not text.strip():
+    if translator.is_blank(text):
         return [import_quietly("t2t.inference.files.job").NOTHING]
     ids = translator.encode([text])
     return translator.translate_ids(ids, wanted.n_best, places=[number], **wanted.changes)[0]

@@ -118,6 +118,10 @@ class Translator:
             raise UserError(f"inputs of {self.problem.name} are {kind}, not text; give arrays of them to translate_ids")
         return self.problem.encoders[INPUTS if self.has_inputs else TARGETS].encode_batch(texts)
 
+    def is_blank(self, text: str) -> bool:
+        """Returns whether an input has nothing to translate: its output is empty, without asking the model."""
+        return self.has_inputs and not text.strip()
+
     def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
         """Returns the ids of outputs, without end of sequence."""
         self._check_scores()

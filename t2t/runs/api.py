@@ -160,7 +160,8 @@ def train(
         KeyboardInterrupt: Ctrl-C or SIGTERM came; what was trained is saved, and the same call resumes.
     """
     from t2t.runs.names import Request, check_names, without_aliases
-    from t2t.runs.resuming import remembered, remembered_seed
+    from t2t.runs.preflight import check_training
+    from t2t.runs.resuming import check_same_run, remembered, remembered_seed
 
     asked = Request(
         problem=as_text("problem", problem),
@@ -181,6 +182,8 @@ def train(
     check_names(request)
     if "seed" not in settings:
         chosen = dataclasses.replace(chosen, seed=remembered_seed(request.output_folder))
+    check_same_run(request)
+    check_training(request, chosen, needs_data=True, generates=False)  # before TensorFlow is loaded
     with quietly():
         from t2t.runs.training import TrainingRun
         from t2t.training.callbacks.checks import checked_callbacks

@@ -42,9 +42,23 @@ class Part:
 
 
 def build_parts(
-    model: SequenceModel, data: Sequence[OpenData], hparams: HParams, settings: Settings, per_update: int
+    model: SequenceModel,
+    data: Sequence[OpenData],
+    hparams: HParams,
+    settings: Settings,
+    per_update: int,
+    *,
+    is_new: bool,
 ) -> list[Part]:
-    """Returns the parts of a run; `per_update` is how many batches an update has.
+    """Returns the parts of a run.
+
+    Args:
+        model: of all problems.
+        data: of each problem.
+        hparams: of the run.
+        settings: of the run.
+        per_update: batches of an update.
+        is_new: whether the run begins now. One that is resumed may skip what it has always skipped.
 
     Raises:
         UserError: hparams that do not fit a problem or its data, `max_length` among them.
@@ -64,17 +78,17 @@ def build_parts(
             fixed_shapes=own.fixed_shapes,
             curriculum=_curriculum(own, per_update),
         )
-        _report_longer(batches, one, own.max_length)
+        _report_longer(batches, one, own.max_length, is_new)
         best_metric = checked_best_metric(own, one.problem, view, settings)
         parts.append(Part(one.problem.name if len(data) > 1 else "", one, view, own, batches, best_metric))
     return parts
 
 
-def _report_longer(batches: TrainingBatches, data: OpenData, max_length: int) -> None:
+def _report_longer(batches: TrainingBatches, data: OpenData, max_length: int, is_new: bool) -> None:
     """Warns of training examples that are longer than `max_length`.
 
     Raises:
-        UserError: half of them or more would be skipped.
+        UserError: half of them or more would be skipped by a new run.
     """
     longer, count = batches.skipped + batches.cut, len(data.readers[TRAIN])
     if not longer:
@@ -84,7 +98,7 @@ def _report_longer(batches: TrainingBatches, data: OpenData, max_length: int) ->
         f"({longer:,} of {count:,}) are longer"
     )
     cure = f"raise max_length (the longest has {batches.longest:,}) or make the examples shorter"
-    if 2 * batches.skipped >= count:
+    if is_new and 2 * batches.skipped >= count:
         raise UserError(f"{found} and would be skipped; {cure}")
     log.warning("%s and are %s; to learn from them whole, %s", found, "skipped" if batches.skipped else "cut", cure)
 

@@ -69,7 +69,8 @@ class TrainingRun:
         )
         micro_batches = self._micro_batches()
         per_update = micro_batches * self.step.replicas
-        self.parts = build_parts(self.model, data, hparams, settings, per_update)
+        is_new = not RunDir.exists(resolved.request.output_folder)
+        self.parts = build_parts(self.model, data, hparams, settings, per_update, is_new=is_new)
         self.schedule = schedule_of(self.parts, hparams, settings.seed)
         self.batches = batches_of(self.parts, self.schedule, per_update)
         self.plan = Plan(

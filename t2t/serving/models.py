@@ -93,7 +93,7 @@ class ServedModel:
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Returns the answers, searching those of as many hypotheses together; blank texts as in a file."""
-        found = {i: BLANK for i, question in enumerate(questions) if self._is_blank(question.text)}
+        found = {i: BLANK for i, question in enumerate(questions) if self.translator.is_blank(question.text)}
         asked = [i for i in range(len(questions)) if i not in found]
         for n_best in sorted({questions[i].n_best for i in asked}):
             places = [i for i in asked if questions[i].n_best == n_best]
@@ -104,6 +104,3 @@ class ServedModel:
             for place, row, output in zip(places, ids, outputs, strict=True):
                 found[place] = Answer(output, cut=len(row) > longest)
         return [found[i] for i in range(len(questions))]
-
-    def _is_blank(self, text: str) -> bool:
-        return self.translator.has_inputs and not text.strip()

@@ -24,6 +24,14 @@ def test_importing_and_listing_load_neither_tensorflow_nor_keras():
     assert done.stdout == "set()\n"
 
 
+def digits(folder):
+    """Generates the data of a small problem: names to train by, options of the problem, the data's folder."""
+    options = dict(flag.removeprefix("--").split("=") for flag in write_digits(folder))
+    problem, data_dir = options.pop("problem"), folder / "data"
+    t2t.generate_data(problem, data_dir, **options)
+    return (problem, "transformer", "transformer_tiny"), options, data_dir
+
+
 def test_names_come_with_a_line_on_each():
     assert "transformer" in t2t.registered("model")
     assert list(t2t.registered("hparams", "quickstart")) == ["transformer_quickstart"]
@@ -59,8 +67,21 @@ def test_training_that_a_signal_ends_is_an_interrupt(tmp_path, monkeypatch):
             return 2
 
     monkeypatch.setattr(training.TrainingRun, "of", lambda request, settings: Stopped())
+    names, options, data_dir = digits(tmp_path)
     with pytest.raises(KeyboardInterrupt, match="was stopped; the same call resumes it"):
-        t2t.train("translate_ende_numbers", "transformer", "transformer_tiny", tmp_path)
+        t2t.train(*names, tmp_path / "run", problem_options=options, data_dir=data_dir)
+
+
+def test_what_shows_before_tensorflow_is_refused_there(tmp_path):
+    code = (
+        "import sys, t2t\n"
+        "try:\n    t2t.train('translate_ende_numbers', 'transformer', 'transformer_tiny', 'run', data_dir='none')\n"
+        "except t2t.UserError as error:\n    print(error, {'tensorflow', 'keras'} & set(sys.modules))"
+    )
+    done = execute("python", code, tmp_path)
+    assert done.stdout.startswith("no data of translate_ende_numbers in none; make it with t2t.generate_data(")
+    assert done.stdout.endswith(" set()\n")
+    assert not (tmp_path / "run").exists()
 
 
 def test_mistakes_are_what_the_page_says(tmp_path):
@@ -126,14 +147,11 @@ def test_names_of_a_folder_are_listed():
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't:DeprecationWarning")  # Keras saving weights
 def test_callbacks_of_keras_work_and_change_no_weight(tmp_path):
     """Four updates with an evaluation after every second one, stopped in the middle by a callback and resumed."""
-    options = dict(flag.removeprefix("--").split("=") for flag in write_digits(tmp_path))
-    problem, data_dir = options.pop("problem"), tmp_path / "data"
-    t2t.generate_data(problem, data_dir, **options)
+    names, options, data_dir = digits(tmp_path)
 
     def train(folder, **given):
-        names = (problem, "transformer", "transformer_tiny", tmp_path / folder)
         shared = {"hparams": TINY, "problem_options": options, "worker_cpu": 1, "eval_every": 2, "eval_steps": 1}
-        return t2t.train(*names, data_dir=data_dir, train_steps=4, log_every=1, **shared, **given)
+        return t2t.train(*names, tmp_path / folder, data_dir=data_dir, train_steps=4, log_every=1, **shared, **given)
 
     weights = str(tmp_path / "{epoch}.weights.h5")
     stopping = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: stop(epoch))

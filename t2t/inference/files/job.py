@@ -57,7 +57,7 @@ def _answer(translator: Translator, job: Job, texts: list[str], report: Report, 
 
 def _translate(translator: Translator, job: Job, texts: list[str], report: Report, progress) -> list[list[Hypothesis]]:
     """Returns the hypotheses of each line of a window."""
-    asked = [row for row, text in enumerate(texts) if text.strip() or not translator.has_inputs]
+    asked = [row for row, text in enumerate(texts) if not translator.is_blank(text)]
     longest = translator.longest_input
     sentences = []
     for row, ids in zip(asked, translator.encode([texts[row] for row in asked]), strict=True):

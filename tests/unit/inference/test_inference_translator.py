@@ -14,7 +14,7 @@ from t2t.hparams.sections import DecodeHParams
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.rounds import Rounds
-from t2t.inference.rows import longest_taken
+from t2t.inference.rows import cut_rows, longest_taken
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
@@ -134,6 +134,8 @@ def test_too_long_an_input_is_cut_and_said_to_be(limit, said, caplog):
     long, fitting = translator.translate([" ".join(letters), " ".join(letters[:11])])
     assert [h.ids for h in long] == [h.ids for h in fitting]
     assert f"1 of 2 inputs were cut to the 12 ids that {said}, end of sequence included" in caplog.text
+    (cut,) = cut_rows(translator.model, [list(range(2, 18))], translator.hparams)
+    assert cut == [*range(2, 13), EOS_ID]
 
 
 def test_sinusoids_take_inputs_longer_than_any_of_training(translator, caplog):

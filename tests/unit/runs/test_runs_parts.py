@@ -8,9 +8,9 @@ from t2t.errors import UserError
 from t2t.runs.parts import _report_longer
 
 
-def report(skipped=0, cut=0, of=1000, longest=1234):
+def report(skipped=0, cut=0, of=1000, longest=1234, is_new=True):
     data = SimpleNamespace(readers={"train": range(of)}, problem=SimpleNamespace(name="news"))
-    _report_longer(SimpleNamespace(skipped=skipped, cut=cut, longest=longest), data, 256)
+    _report_longer(SimpleNamespace(skipped=skipped, cut=cut, longest=longest), data, 256, is_new)
 
 
 def test_nothing_is_said_where_none_is_longer(caplog):
@@ -37,6 +37,11 @@ def test_half_skipped_is_an_error(skipped, share):
         f"hparam max_length=256: {share} of the training examples of news ({skipped} of 1,000) are longer and would be "
         f"skipped; raise max_length (the longest has 1,234) or make the examples shorter"
     )
+
+
+def test_a_resumed_run_may_skip_what_it_always_has(caplog):
+    report(skipped=999, is_new=False)
+    assert "99.9% of the training examples of news (999 of 1,000) are longer and are skipped; to learn" in caplog.text
 
 
 def test_cut_examples_are_a_warning_however_many(caplog):
