@@ -1,4 +1,4 @@
-"""The marked blocks of README.md and docs/; `python tests/readme.py NAME` prints the README's `run: NAME`.
+"""The marked blocks of README.md and docs/; `python tests/readme.py NAME` prints the block `run: NAME` of a guide.
 
 A mark is an HTML comment on the line before a fenced block:
 
@@ -17,6 +17,11 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+GUIDES = (
+    README,
+    *(ROOT / f"docs/{name}.md" for name in ("exporting", "fine_tuning", "insight", "paper", "parsing", "serving")),
+)
+"""README and the pages that go on from it: each name of a block stands once in all of them."""
 PAGES = (README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
 
 _BLOCK = re.compile(
@@ -39,21 +44,22 @@ class Block(NamedTuple):
     text: str
 
 
-def blocks(page: Path = README) -> list[Block]:
-    """Returns the fenced blocks of a page, in its order."""
-    found = _BLOCK.finditer(page.read_text(encoding="utf-8"))
+def blocks(*pages: Path) -> list[Block]:
+    """Returns the fenced blocks of pages in their order; those of README and its guides where none is named."""
+    found = [one for page in pages or GUIDES for one in _BLOCK.finditer(page.read_text(encoding="utf-8"))]
     return [Block(one["kind"] or "", one["name"] or "", one["language"], one["text"]) for one in found]
 
 
-def block(name: str, kind: str = "run", page: Path = README) -> str:
-    """Returns the text of the block with a mark.
+def block(name: str, kind: str = "run", page: Path | None = None) -> str:
+    """Returns the text of the block with a mark, of README and its guides where no page is named.
 
     Raises:
-        LookupError: the page has none, or more than one.
+        LookupError: there is none, or more than one.
     """
-    found = [one.text for one in blocks(page) if (one.kind, one.name) == (kind, name)]
+    found = [one.text for one in (blocks(page) if page else blocks()) if (one.kind, one.name) == (kind, name)]
     if len(found) != 1:
-        raise LookupError(f"{page.name} has {len(found)} blocks marked <!-- {kind}: {name} -->, not one")
+        where = page.name if page else "README and its guides"
+        raise LookupError(f"{where}: {len(found)} blocks marked <!-- {kind}: {name} -->, not one")
     return found[0]
 
 

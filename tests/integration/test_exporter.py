@@ -15,7 +15,7 @@ from t2t.export import saved_model_trial
 from t2t.export.formats import PROMISES
 from t2t.files.atomic import exclusive_lock, lock_beside
 from t2t.runs import exporting
-from tests.readme import README, blocks, execute
+from tests.readme import ROOT, blocks, execute
 
 pytestmark = pytest.mark.slow
 
@@ -275,7 +275,8 @@ def test_what_can_be_known_early_is_refused_without_tensorflow(tiny_run, tmp_pat
 
 def test_help_says_what_is_promised(capsys):
     assert exporter.main(["t2t-exporter", "--help"]) == 0
-    printed, readme = (" ".join(text.split()) for text in (capsys.readouterr().out, README.read_text(encoding="utf-8")))
+    page = (ROOT / "docs/exporting.md").read_text(encoding="utf-8")
+    printed, shown = (" ".join(text.split()) for text in (capsys.readouterr().out, page))
     for promise in PROMISES.values():
         assert promise.describe() in printed
-        assert promise.describe() in readme
+        assert promise.describe() in shown
