@@ -14,10 +14,12 @@ replace the checkpoint meanwhile.
 import errno
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from t2t.checkpoints.arrays import Arrays, parse_arrays, write_arrays
 from t2t.errors import UserError, one_line
@@ -45,11 +47,11 @@ class Checkpoint:
 
     step: int
     """Updates done when it was taken."""
-    model: Arrays
+    model: Mapping[str, np.ndarray]
     """By variable path; empty where it was not asked for."""
-    optimizer: Arrays | None = None
+    optimizer: Mapping[str, np.ndarray] | None = None
     """By slot name."""
-    ema: Arrays | None = None
+    ema: Mapping[str, np.ndarray] | None = None
     """By variable path; may leave out variables that are not trained."""
     state: dict[str, Any] = field(default_factory=dict)
     """JSON that the trainer passed: sampler state, seed, histories."""
@@ -103,7 +105,9 @@ def read_checkpoint(folder: Path, parts: Collection[str] = PARTS) -> Checkpoint:
         header = _read_header(folder, checksums)
         if unknown := checksums.keys() - {STATE_FILE, *map(_file, PARTS)}:
             raise _damaged(folder, f"{CHECKSUM_FILE} lists {min(unknown)!r}, which is no file of a checkpoint")
-        arrays = {MODEL: {}} | {part: _read_arrays(folder, part, checksums) for part in PARTS if part in parts}
+        arrays: dict[str, Any] = {MODEL: {}} | {
+            part: _read_arrays(folder, part, checksums) for part in PARTS if part in parts
+        }
     return Checkpoint(step=header["step"], state=header["state"], folder=folder, fingerprint=fingerprint, **arrays)
 
 

@@ -311,8 +311,8 @@ class CheckpointStore:
             except DamagedCheckpointError as error:
                 errors.append(error)
                 continue
-            for error in errors:
-                log.warning("%s; going on from step %d instead", error, step)
+            for damage in errors:
+                log.warning("%s; going on from step %d instead", damage, step)
             return loaded
         raise DamagedCheckpointError(
             f"no checkpoint in {self.folder} can be read: all {len(tried)} are damaged; {errors[0]}; "

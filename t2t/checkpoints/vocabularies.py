@@ -42,7 +42,8 @@ def compare(checkpoint: Checkpoint, own: Mapping[str, VocabularyFile]) -> Compar
         own: by feature, the vocabularies of the run that is to use it.
     """
     known: dict[str, dict[str, list]] = {}
-    run = Path(checkpoint.folder).resolve().parent.parent
+    assert checkpoint.folder is not None, "it has been read from its folder"
+    run = checkpoint.folder.resolve().parent.parent
     if RunDir.exists(run):
         known[f"the run in {run}"] = to_state(RunDir.open(run).record.vocabularies)[VOCABULARIES]
     if VOCABULARIES in checkpoint.state:

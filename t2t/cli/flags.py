@@ -1,6 +1,7 @@
 """Groups of flags that several commands have, and what they make of them."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from absl import flags
@@ -47,7 +48,8 @@ def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> Non
         define_alias("problems", "problem", flag_values=values)
     define_plugin_flags(values)
     with flag_group(values, DATA):
-        default, more = DEFAULT_DATA_DIR, ""
+        default: str | None = DEFAULT_DATA_DIR
+        more = ""
         if goes_on:
             default, more = None, f"; unset for that of the run in --output_dir, {DEFAULT_DATA_DIR} for a new one"
         flags.DEFINE_string("data_dir", default, f"Folder of generated data{more}.", flag_values=values)
@@ -165,7 +167,7 @@ def define_trained_flags(values: flags.FlagValues) -> None:
 
 
 def open_asked_run(
-    output_dir: str, problem: str = "", model: str = "", hparams_set: str = "", usr_dir: str = ""
+    output_dir: str | Path, problem: str = "", model: str = "", hparams_set: str = "", usr_dir: str = ""
 ) -> RunDir:
     """Opens a run; of the names that are given, none may be another than the run's.
 

@@ -139,7 +139,7 @@ def _unknown(problem: Problem, columns: Mapping[str, Column]) -> Counter:
 def _raw_texts(problem: Problem, features: Mapping[str, FeatureSpec], samples: list[Sample]) -> dict[str, list[str]]:
     names = [name for name in features if name in problem.encoders]
     texts = {name: [problem.raw_text(sample, name) for sample in samples] for name in names}
-    return {name: column for name, column in texts.items() if None not in column}
+    return {name: [text for text in column if text is not None] for name, column in texts.items() if None not in column}
 
 
 def _altered(problem: Problem, texts: dict[str, list[str]], encoded: list[dict[str, np.ndarray]]) -> frozenset[str]:

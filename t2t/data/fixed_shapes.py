@@ -47,11 +47,12 @@ class FixedShapes:
         """
         main, other = _sides(lengths)
         for_each = 1 if other is None else max(1, round((count / 2) ** 0.5))
-        grid, below = [], 0
+        grid: list[tuple[int, list[int]]] = []
+        below = 0
         for width in _widths(main, max(1, count // for_each), _longest(longest)[0]):
             inside = (main > below) & (main <= width)
             within = np.zeros(1, int) if other is None or not inside.any() else other[inside]
-            grid.append([width, _widths(within, for_each, int(within.max()))])
+            grid.append((width, _widths(within, for_each, int(within.max()))))
             below = width
         # The last shape takes whatever is left.
         grid[-1][1][-1] = max(grid[-1][1][-1], _longest(longest)[1])

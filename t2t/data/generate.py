@@ -14,6 +14,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import t2t
 from t2t.data.encoding import EncodingPool, Vocabularies
@@ -200,7 +201,10 @@ def _counts(manifest: Manifest) -> str:
 
 def _generate_into(job: _Job) -> Manifest:
     problem = job.problem
-    settings = {"settings": settings_of(problem), "declared": declared_by(problem)}  # before its code changes any
+    settings: dict[str, Any] = {
+        "settings": settings_of(problem),
+        "declared": declared_by(problem),
+    }  # before its code changes any
     raw_files = describe_raw_files(problem.raw_files(job.tmp_dir))
     encoders = problem.build_encoders(job.source("vocabulary"))
     records = save_encoders(job.folder, encoders)

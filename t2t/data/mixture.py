@@ -62,7 +62,8 @@ class MixedBatches(Iterator[tuple[Arrays, dict[str, Any]]]):
         Raises:
             UserError: it is not of these problems, or the data of one has no such window.
         """
-        updates, states = state.get("updates"), {name: state.get(name) for name in self._batches}
+        updates = state.get("updates")
+        states: dict[str, Any] = {name: state.get(name) for name in self._batches}
         if type(updates) is not int or updates < 0 or not all(isinstance(one, dict) for one in states.values()):
             raise UserError(f"state {state} of the training data: it needs updates, and a state of {', '.join(states)}")
         self._drawn = updates * self._per_update

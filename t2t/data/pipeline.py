@@ -86,7 +86,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         self.shapes = self._choose_shapes(fixed_shapes) if fixed_shapes else None
         """The only shapes that occur; None for any."""
         self._check_curriculum()
-        self._plan: tuple[tuple[int, int, int], list[Batch]] | None = None
+        self._plan: tuple[tuple[int, int, int | None], list[Batch]] | None = None
         self.seek(state or dict.fromkeys(self._state_keys, 0))
 
     def state(self) -> State:
@@ -140,14 +140,15 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         """Returns the batches of the present window, in the order of training."""
         limit = self._curriculum.longest(self._drawn - self._batch) if self._curriculum else None
         place = (self._epoch, self._window)
-        if self._plan is None or self._plan[0] != (*place, limit):
+        plan = self._plan
+        if plan is None or plan[0] != (*place, limit):
             indices, lengths = self._of_window(*place, limit)
             if self.shapes is None:
                 batches = cut(indices, lengths, self._batch_size, self._ladder)
             else:
                 batches = self.shapes.cut(indices, lengths)
-            self._plan = ((*place, limit), self._order.shuffled(batches, *place))
-        return self._plan[1]
+            plan = self._plan = ((*place, limit), self._order.shuffled(batches, *place))
+        return plan[1]
 
     def _choose_shapes(self, count: int) -> FixedShapes:
         """Returns the shapes, by the lengths of the first window."""
@@ -167,8 +168,9 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         """Returns the examples of a window that are short enough, and their lengths; `limit` is the curriculum's."""
         indices = self._order.indices(epoch, window)
         lengths = lengths_of_all(self._reader, self._sequences, indices)
-        if self.skipped or limit is not None:
-            keep = short_enough(self._limited(lengths), self._max_length if limit is None else limit)
+        most = self._max_length if limit is None else limit
+        if most is not None and (self.skipped or limit is not None):
+            keep = short_enough(self._limited(lengths), most)
             indices, lengths = indices[keep], {name: counts[keep] for name, counts in lengths.items()}
         if self._cuts and self._max_length is not None:
             lengths |= cut_to(self._limited(lengths), self._max_length)

@@ -64,7 +64,7 @@ class ShardWriter:
         size = sum(column.values.nbytes for column in columns.values())
         shard = self._open
         if shard and (shard.examples + rows > self._most_examples or shard.bytes + size > self._most_bytes):
-            self._close_shard()
+            self._close_shard(shard)
         with os_errors_as_machine_errors(f"cannot write {self._folder}"):
             if self._open is None:
                 self._open = _OpenShard(self._folder, f"{self._split}-{len(self._shards):05d}", self._features)
@@ -84,7 +84,7 @@ class ShardWriter:
             MachineError: the disk is full, or the folder is not writable.
         """
         if self._open is not None:
-            self._close_shard()
+            self._close_shard(self._open)
         totals = {name: ColumnTotals(items=self._items[name], longest=self._longest[name]) for name in self._features}
         return totals, [self._rename(number, shard) for number, shard in enumerate(self._shards)]
 
@@ -94,9 +94,9 @@ class ShardWriter:
             self._open.abandon()
             self._open = None
 
-    def _close_shard(self) -> None:
+    def _close_shard(self, shard: "_OpenShard") -> None:
         with os_errors_as_machine_errors(f"cannot write {self._folder}"):
-            self._shards.append(self._open.close())
+            self._shards.append(shard.close())
         self._open = None
 
     def _rename(self, number: int, shard: ShardRecord) -> ShardRecord:

@@ -135,5 +135,5 @@ def decode(
     if sentence_seeds is None:
         sentence_seeds = ops.arange(batch_size, dtype="int32")
     sizes = dict(vocab_size=vocab_size, limits=limits_B, sentence_seeds=sentence_seeds, eos_id=eos_id)
-    search = rules(settings, reorder=reorder, **sizes)
+    search: Any = rules(settings, reorder=reorder, **sizes)  # each of the two has a progress of its own
     return search.result(search.advance(step_fn, search.begin(state, start_ids, width), width))

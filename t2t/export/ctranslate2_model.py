@@ -134,8 +134,8 @@ def _complaints(translator: Translator) -> list[str]:
     model = translator.model
     kinds = [feature.kind if feature else "absent" for feature in (model.spec.inputs, model.spec.targets)]
     if not isinstance(model, Transformer) or kinds != [FeatureKind.TOKENS] * 2:
-        found = f"it is a {type(model).__name__}, its inputs are {kinds[0]}, its targets {kinds[1]}"
-        return [f"{found}; a Transformer from tokens to tokens is wanted"]
+        what = f"it is a {type(model).__name__}, its inputs are {kinds[0]}, its targets {kinds[1]}"
+        return [f"{what}; a Transformer from tokens to tokens is wanted"]
     found = complaints(model.hparams)
     if type(model.source_embedding) is not TokenEmbedding or type(model.top) is not TokenSoftmax:
         found.append("its modalities are other than those of tokens")
@@ -153,7 +153,7 @@ def _ends(model: Transformer) -> dict[str, np.ndarray]:
 class _Asked:
     """What CTranslate2 answers to rows of ids."""
 
-    def __init__(self, translator: Any, ours: Translator, rows: Sequence[Sequence[int]]):
+    def __init__(self, translator: Any, ours: Translator, rows: Sequence[Any]):
         self._translator, self._rows = translator, rows
         self._longest, self._extra = longest_taken(ours.model, ours.hparams), ours.hparams.extra_length
         self._most = ours.model.longest_sequence
@@ -178,7 +178,7 @@ class _Asked:
 
     def compare_outputs(self, expected: Sequence[Sequence[Answer]]) -> Parity:
         """Compares the log-probabilities that the two give the run's outputs, line by line, in nats per token."""
-        outputs = [answers[0].ids for answers in expected]
+        outputs = [answers[0].ids or () for answers in expected]
         scored = map(Answer, outputs, self._log_probs(outputs))
         apart = [difference_per_token(answers[0], found) for answers, found in zip(expected, scored, strict=True)]
         return Parity(len(outputs), None, max(apart))

@@ -31,8 +31,9 @@ def make_inputs(translator: Translator, count: int) -> list[Any]:
     if reads_ids(translator.model):
         most = min(MOST_PIECES, translator.longest_input)
         return make_texts(translator.problem.encoders[INPUTS if translator.has_inputs else TARGETS], count, most)
-    rng = np.random.default_rng(SEED)
-    return [_make_array(translator.model.spec.inputs, rng) for _ in range(count)]
+    rng, spec = np.random.default_rng(SEED), translator.model.spec.inputs
+    assert spec is not None, "a model without inputs reads ids"
+    return [_make_array(spec, rng) for _ in range(count)]
 
 
 def make_texts(encoder: TextEncoder, count: int, most_pieces: int = MOST_PIECES) -> list[str]:
@@ -58,6 +59,7 @@ def example_text(translator: Translator) -> str:
 def example_shape(model: SequenceModel) -> list[int]:
     """Returns the shape of one input that is no text, without the batch; a second of sound."""
     spec = model.spec.inputs
+    assert spec is not None, "a model without inputs reads text"
     sizes = inputs_signature(model).shape[1:]
     return [(spec.sample_rate or MOST_PIECES) if size is None else size for size in sizes]
 

@@ -92,7 +92,7 @@ class Model:
         limit = min(limit, self.config["longest_output"] or limit)
         return [self._search(inputs, () if self.config["has_inputs"] else row, limit)]
 
-    def _search(self, inputs: np.ndarray, beginning: Sequence[int], limit: int) -> Output:
+    def _search(self, inputs: np.ndarray, beginning: Sequence[int] | np.ndarray, limit: int) -> Output:
         """Continues a beginning by the likeliest id after the likeliest id."""
         pad, end = self.config["pad_id"], self.config["eos_id"]
         state, ids, total = self._graphs[BEGIN](inputs), [pad], 0.0

@@ -9,7 +9,7 @@ from t2t.errors import T2TError
 from t2t.export.formats import Promise, finite_or_inf, relative_difference
 from t2t.inference.translator import Hypothesis, Translator
 
-GREEDY = {"decode_method": "greedy", "alpha": 0.0}
+GREEDY: dict[str, Any] = {"decode_method": "greedy", "alpha": 0.0}
 """The search that every search has in common, scored by log-probability: as changes of the decode hparams."""
 
 
@@ -95,7 +95,7 @@ def _answer(translator: Translator, hypothesis: Hypothesis) -> Answer:
     text = hypothesis.text
     if translator.problem.finishes:
         text = translator.problem.decode_target(hypothesis.ids)
-    probability = math.exp(hypothesis.log_prob)
+    probability = None if hypothesis.log_prob is None else math.exp(hypothesis.log_prob)
     return Answer(hypothesis.ids, hypothesis.score, text, hypothesis.log_prob, probability)
 
 
@@ -107,7 +107,7 @@ def largest_difference(ours: Answer, theirs: Answer) -> float:
 
 def difference_per_token(ours: Answer, theirs: Answer) -> float:
     """Returns the difference of two log-probabilities of one output, in nats per token of it."""
-    return finite_or_inf(abs(ours.score - theirs.score) / max(1, len(ours.ids)))
+    return finite_or_inf(abs(ours.score - theirs.score) / max(1, len(ours.ids or ())))
 
 
 def compare(

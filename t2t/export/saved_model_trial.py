@@ -83,7 +83,7 @@ def _asked(
 
 def _texts(signature: Any, batch: tf.Tensor) -> list[list[Answer]]:
     outputs = _called(signature, batch, {"outputs", "classes", "scores", "probabilities"})
-    texts = outputs.get("outputs", outputs.get("classes"))
+    texts = outputs["outputs" if "outputs" in outputs else "classes"]
     return [list(_text_answers(outputs, texts, row)) for row in range(len(texts))]
 
 

@@ -38,6 +38,7 @@ class Served:
         self._longest = longest_taken(self._model, hparams)
         spec = self._model.spec
         self._gives_classes = spec.targets.kind == FeatureKind.LABEL
+        self._search: BatchSearch | BatchAnswer
         if self._model.autoregressive:
             self._search = BatchSearch(self._model, settings, hparams.extra_length)
         else:

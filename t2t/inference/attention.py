@@ -101,8 +101,8 @@ def _map_of(record: Record, kind: str, queries: tuple[str, ...], keys: tuple[str
     # A recurrent decoder asks once for each position.
     of_layers = [np.concatenate([ops.convert_to_numpy(part)[0] for part in record[path]], axis=1) for path in layers]
     weights_LHQK = np.stack(of_layers)
-    named = [_named(pieces, count) for pieces, count in zip((queries, keys), weights_LHQK.shape[2:], strict=True)]
-    return AttentionMap(*named, tuple(layers), weights_LHQK)
+    asked, looked_at = weights_LHQK.shape[2:]
+    return AttentionMap(_named(queries, asked), _named(keys, looked_at), tuple(layers), weights_LHQK)
 
 
 def _named(pieces: tuple[str, ...], count: int) -> tuple[str, ...]:

@@ -43,7 +43,8 @@ class BatchAnswer:
         if self._model.spec.targets.kind == FeatureKind.LABEL:
             return classes(logits, self._count)
         lengths_B = None
-        if self._model.spec.inputs.kind == FeatureKind.TOKENS:
+        source = self._model.spec.inputs
+        if source is not None and source.kind == FeatureKind.TOKENS:
             lengths_B = ops.sum(ops.cast(ops.not_equal(inputs, PAD_ID), "int32"), axis=1)
         return tokens(logits, lengths_B)
 

@@ -123,7 +123,9 @@ class BatchSearch:
             if no_room:
                 return found, Batch(numbers, tokens, searched)
 
-    def steps(self, ids: Sequence[int], prefix: Sequence[int] = (), log_prob: float = 0.0) -> Iterator[Any]:
+    def steps(
+        self, ids: Sequence[int] | np.ndarray, prefix: Sequence[int] = (), log_prob: float = 0.0
+    ) -> Iterator[Any]:
         """Runs beam search for one sentence and yields its progress after each step.
 
         Args:
@@ -225,7 +227,7 @@ def inputs_signature(model: SequenceModel) -> tf.TensorSpec:
     return tf.TensorSpec([None, *lengths, *item_shape(spec)], tf.as_dtype(batch_dtype(spec)))
 
 
-def _traced(function: Callable, signature: tuple) -> Callable:
+def _traced(function: Callable, signature: tuple) -> Any:
     return tf.function(function, input_signature=signature, autograph=False).get_concrete_function()
 
 

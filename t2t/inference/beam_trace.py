@@ -14,7 +14,8 @@ from keras import ops
 
 from t2t.decoding.result import exists
 from t2t.errors import UserError
-from t2t.inference.rows import cut_rows, padded
+from t2t.inference.batch_search import BatchSearch
+from t2t.inference.rows import Row, cut_rows, padded
 from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 
@@ -62,6 +63,7 @@ def beam_tree(translator: Translator, source: str, prefix: Sequence[int] = (), *
     before: list[Ids] = [()]
     step = 0
     search = translator.search(settings, hparams.extra_length)
+    assert isinstance(search, BatchSearch), "a model that writes searches"
     for step, progress in enumerate(search.steps(start.row, start.prefix, costs[-1]), start=1):
         finished = dict(_finished(progress))
         for ids, (log_prob, score) in finished.items():
@@ -109,7 +111,7 @@ def alternatives(translator: Translator, source: str, prefix: Sequence[int], cou
 class _Start:
     """What an output begins with."""
 
-    row: list[int]
+    row: Row
     """Ids of the input; where the model has none, the beginning of the output."""
     prefix: list[int]
     """Ids that the output begins with; empty where the model has no inputs."""
@@ -137,7 +139,7 @@ def log_prob_of(translator: Translator, source: str, ids: Sequence[int]) -> floa
     return _summed(_log_probs(translator, _start(translator, source, ()).row, ids), ids)[-1]
 
 
-def _log_probs(translator: Translator, row: Sequence[int], ids: Sequence[int]) -> np.ndarray:
+def _log_probs(translator: Translator, row: Row, ids: Sequence[int]) -> np.ndarray:
     """Returns the log-probabilities of all ids at each place of an output, (T, V) float64."""
     features = {TARGETS: ops.convert_to_tensor(padded([ids]))}
     if translator.has_inputs:

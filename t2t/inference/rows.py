@@ -52,7 +52,7 @@ def memory_errors(batch_BS: np.ndarray, hypotheses: int):
     )
 
 
-Row = list[int] | np.ndarray
+Row = Sequence[int] | np.ndarray
 """An input: ids, or the array of what is no text."""
 
 Batched = tuple[np.ndarray, np.ndarray]

@@ -13,6 +13,7 @@ from t2t.errors import UserError
 from t2t.hparams.sections import DecodeHParams
 from t2t.inference.rows import (
     NOT_FINITE,
+    Row,
     batches_of,
     cut_rows,
     longest_taken,
@@ -45,13 +46,13 @@ class Scorer:
         check_lengths(self._model, targets, hparams)
         targets = [[*ids, EOS_ID] for ids in targets]
         has_inputs = self._model.spec.inputs is not None
-        sources = cut_rows(self._model, sources, hparams) if has_inputs else targets
+        inputs: Sequence[Row] = cut_rows(self._model, sources, hparams) if has_inputs else targets
         scores = np.zeros(len(targets), np.float64)
-        rows = [max(source, target, key=len) for source, target in zip(sources, targets, strict=True)]
+        rows = [max(source, target, key=len) for source, target in zip(inputs, targets, strict=True)]
         for indices, _ in batches_of(rows, weights_of(rows), hparams.decode_batch_size):
             batch = {TARGETS: padded([targets[i] for i in indices])}
             if has_inputs:
-                batch[INPUTS] = padded([sources[i] for i in indices])
+                batch[INPUTS] = padded([inputs[i] for i in indices])
             with memory_errors(batch[TARGETS], 1):
                 log_probs_BT = self._log_probs({name: tf.constant(ids) for name, ids in batch.items()}).numpy()
             scores[indices] = log_probs_BT.sum(axis=1, dtype=np.float64)

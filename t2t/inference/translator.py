@@ -114,7 +114,7 @@ class Translator:
         """Returns the ids of inputs (of beginnings of outputs, for a language model), without end of sequence."""
         texts = as_texts(texts)
         if not self.reads_text:
-            kind = self.model.spec.inputs.kind
+            kind = self.model.spec.inputs.kind if self.model.spec.inputs else "absent"
             raise UserError(f"inputs of {self.problem.name} are {kind}, not text; give arrays of them to translate_ids")
         return self.problem.encoders[INPUTS if self.has_inputs else TARGETS].encode_batch(texts)
 
@@ -262,9 +262,9 @@ class Translator:
             (best,) = self.translate_ids([ids], sources=[source], **changes)[0]
             text, written = best.text, best.ids
         elif isinstance(target, str):
-            (written,) = self.encode_targets([target])
-            check_lengths(self.model, [written], self.hparams)
-            text, written = target, (*written, EOS_ID)
+            (own,) = self.encode_targets([target])
+            check_lengths(self.model, [own], self.hparams)
+            text, written = target, (*own, EOS_ID)
         else:
             text, written = self.problem.decode_target(target), tuple(target)
             check_lengths(self.model, [written[:-1]], self.hparams)

@@ -25,9 +25,10 @@ def recorded_attention() -> Iterator[Record]:
     For operations that run at once, not for building programs; attention by blocks, which never holds its weights,
     gives way to whole matrices.
     """
-    token = _record.set({})
+    record: Record = {}
+    token = _record.set(record)
     try:
-        yield _record.get()
+        yield record
     finally:
         _record.reset(token)
 
@@ -47,6 +48,7 @@ def probabilities(scores, keep, layer: str):
     """
     scores = ops.cast(scores, "float32")
     weights = ops.softmax(scores if keep is None else scores + score_bias(keep), axis=-1)
-    if is_recorded():
-        _record.get().setdefault(layer, []).append(weights if len(weights.shape) == 4 else weights[:, None])
+    record = _record.get()
+    if record is not None:
+        record.setdefault(layer, []).append(weights if len(weights.shape) == 4 else weights[:, None])
     return weights

@@ -15,9 +15,10 @@ _gathered: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar("ga
 @contextlib.contextmanager
 def gathered_costs() -> Iterator[list[Any]]:
     """Returns a context that gives the list to which `add_cost` adds within it."""
-    token = _gathered.set([])
+    costs: list[Any] = []
+    token = _gathered.set(costs)
     try:
-        yield _gathered.get()
+        yield costs
     finally:
         _gathered.reset(token)
 

@@ -132,10 +132,10 @@ class DilatedBlock(keras.layers.Layer):
 
     def step(self, x_N1D, pasts: tuple):
         """Returns one position (N, 1, D), and what the windows of the next reach."""
-        y, pasts, after = x_N1D, iter(pasts), []
+        y, before, after = x_N1D, iter(pasts), []
         for layer in self.chain:
             if layer.reach:
-                y, reached = layer.step(y, next(pasts))
+                y, reached = layer.step(y, next(before))
                 after.append(reached)
             else:
                 y = layer(y)

@@ -65,9 +65,9 @@ class MultiAttention(keras.layers.Layer):
             for i, dilation in enumerate(DILATIONS, start=1)
         ]
         channels = (width, heads, width, width, 0.0, False)
-        self.self_attention = (
-            MultiHeadAttention(*channels, dtype=policy, name="self_attention") if attends_itself else None
-        )
+        self.self_attention: Any = None
+        if attends_itself:
+            self.self_attention = MultiHeadAttention(*channels, dtype=policy, name="self_attention")
         self.source_attention = MultiHeadAttention(*channels, dtype=policy, name="source_attention")
 
     def build(self, input_shape):

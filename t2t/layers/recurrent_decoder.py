@@ -105,7 +105,7 @@ class LstmDecoder(keras.layers.Layer):
                 return DecoderState(layers, layers[-1].hidden)
 
             return plain
-        attend = self.attention.stepper(memory)
+        attend = self.attention.stepper(memory)  # type: ignore[arg-type]  # with attention there is one
         fed_kernel, combine_kernel = (ops.cast(w, self.compute_dtype) for w in (self.fed_kernel, self.combine_kernel))
         looks_first = self.mechanism == "bahdanau"
 

@@ -44,11 +44,11 @@ TextMetric = Callable[..., Score]
 
 def lower_is_better(metric: TextMetric) -> TextMetric:
     """Marks a metric whose smaller values are better."""
-    metric.higher_is_better = False
+    metric.higher_is_better = False  # type: ignore[attr-defined]  # a function takes attributes
     return metric
 
 
-def check_lines(name: str, hypotheses: Sequence[str], references: Sequence[str]) -> None:
+def check_lines(name: str, hypotheses: Sequence[Any], references: Sequence[Any]) -> None:
     """Raises UserError unless there are lines, and as many on both sides."""
     if len(hypotheses) != len(references):
         raise UserError(

@@ -72,13 +72,23 @@ class SequenceModel(keras.Model):
         TARGETS: ("target_embedding", "top"),
     }
     """Feature -> attributes with the layers that have a row of weights for each of its ids."""
-    autoregressive: ClassVar[bool] = True
+    autoregressive: bool = True
     """Whether it writes its targets one by one, with `encode`, `init_cache` and `decode_step`.
 
     A model that does not answers at once: `call` on inputs alone gives the logits of all that it predicts.
     """
     has_command: ClassVar[bool] = False
     """Whether the body is told by a vector which problem it works on, see `command`."""
+    hparams: Any
+    """Of the class `hparams_class`."""
+    source_embedding: Any
+    """A `Bottom`; None where there are no inputs, and, like the other ends, in a model of several problems."""
+    target_embedding: Any
+    """A `Bottom`; None where targets are not read."""
+    top: Any
+    """A `Top`."""
+    command: Any
+    """A `Command`, or None."""
 
     def __init__(self, hparams: ModelHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         # Without autocasting: features are read as they are, as by `body`, and each layer casts what it multiplies.
@@ -115,8 +125,8 @@ class SequenceModel(keras.Model):
         # A copy of the references to the layers, made past Keras, which would take the ends for new layers of a model
         # that has been built.
         view = object.__new__(type(self))
-        vars(view).update(vars(self), spec=spec, autoregressive=self.writes(spec))
-        vars(view).update(zip(("source_embedding", "target_embedding", "top", "command"), ends, strict=True))
+        view.__dict__.update(vars(self), spec=spec, autoregressive=self.writes(spec))
+        view.__dict__.update(zip(("source_embedding", "target_embedding", "top", "command"), ends, strict=True))
         return view
 
     @classmethod

@@ -44,7 +44,7 @@ class RecurrentModel(SequenceModel):
         self.build()
 
     @staticmethod
-    def mechanism(hparams: RecurrentHParams) -> str | None:
+    def mechanism(hparams: Any) -> str | None:
         """Returns the kind of attention, or None."""
         return None
 
@@ -97,6 +97,6 @@ class LstmSeq2seqAttention(RecurrentModel):
     hparams_class = LstmAttentionHParams
 
     @staticmethod
-    def mechanism(hparams: LstmAttentionHParams) -> str:
+    def mechanism(hparams: Any) -> str:
         """Returns the kind of attention."""
         return hparams.attention_mechanism

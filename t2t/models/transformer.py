@@ -9,7 +9,7 @@ K beams that share a cache of L positions.
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 from keras import ops
@@ -28,7 +28,7 @@ from t2t.layers.residual import Residual
 from t2t.models.base import READ_AS_VECTORS, Costed, Prepared, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, TARGETS
-from t2t.specs.features import ProblemSpec
+from t2t.specs.features import FeatureKind, ProblemSpec
 
 
 class Encoded(NamedTuple):
@@ -45,7 +45,7 @@ class Transformer(SequenceModel):
     """Attention Is All You Need: encoder and decoder of attention; a decoder alone where there is no input."""
 
     hparams_class = TransformerHParams
-    accepts_inputs = (*READ_AS_VECTORS, None)
+    accepts_inputs: ClassVar[tuple[FeatureKind | None, ...]] = (*READ_AS_VECTORS, None)
 
     def __init__(self, hparams: TransformerHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
@@ -240,6 +240,8 @@ class DecoderLayer(keras.layers.Layer):
     def __init__(self, hparams: TransformerHParams, index: int, has_memory: bool, **kwargs):
         super().__init__(**kwargs)
         self.self_attention, self.self_attention_residual = _attention(self, hparams, "self_attention")
+        self.memory_attention: Any
+        self.memory_attention_residual: Any
         self.memory_attention, self.memory_attention_residual = (
             _attention(self, hparams, "encdec_attention") if has_memory else (None, None)
         )
@@ -271,7 +273,7 @@ class DecoderLayer(keras.layers.Layer):
             x_BTD, sublayer=lambda x: self.feed_forward(x, seed=seed, keep_BT=keep_BT), seed=seed
         )
 
-    def step(self, x_ND, past: KeysValues, write: Callable, keep, memory: KeysValues | None, memory_keep, fused):
+    def step(self, x_ND, past: KeysValues, write: Callable, keep, memory: Any, memory_keep, fused):
         """Returns (N, D) for the one position of every row, and the keys and values with it.
 
         Args:
@@ -279,7 +281,7 @@ class DecoderLayer(keras.layers.Layer):
             past: keys and values of the positions before, of groups of K beams.
             write: `write(past, new)` gives `past` with new ones, (N / K, H, K, channels of a head).
             keep: (N / K, 1, K, L*K) bool, what each row sees of them.
-            memory: keys and values of the encoder's output, or None.
+            memory: `KeysValues` of the encoder's output, or None.
             memory_keep: (B, 1, 1, S) bool.
             fused: weights of queries, keys and values.
         """
@@ -333,7 +335,7 @@ def _attention(layer: keras.layers.Layer, hparams: TransformerHParams, name: str
     return attention, _residual(layer, hparams, name)
 
 
-def _feed_forward(layer: keras.layers.Layer, hparams: TransformerHParams, index: int):
+def _feed_forward(layer: keras.layers.Layer, hparams: Any, index: int):
     sizes = (hparams.hidden_size, hparams.filter_size)
     rest = {"dtype": layer.dtype_policy, "name": "ffn"}
     if experts := hparams.experts_in(index):

@@ -38,7 +38,7 @@ class Xception(SequenceModel):
             MiddleBlock(width, kernel, hparams.dropout, not published, dtype=policy, name=f"middle_{i}")
             for i in range(hparams.num_hidden_layers)
         ]
-        self.down = DownBlock(sizes[:2], kernel, dtype=policy, name="exit_down")
+        self.down = DownBlock((sizes[0], sizes[1]), kernel, dtype=policy, name="exit_down")
         self.exit = [
             SeparableUnit(wide, kernel, first_relu=i > 0 or not published, dtype=policy, name=f"exit_{i}")
             for i, wide in enumerate(sizes[2:])

@@ -266,7 +266,7 @@ def export_model(
         MachineError: it cannot be written.
     """
     folder = local_path(as_path("export_dir", export_dir, "the folder to make"))
-    given = {
+    given: dict[str, Any] = {
         "format": as_text("format", format),
         "quantization": as_text("quantization", quantization),
         "n_best": None if n_best is None else as_whole("n_best", n_best, 1),

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.data.generate import data_folder, generate
@@ -120,12 +121,13 @@ def nominal_specs(request: Request) -> list[ProblemSpec]:
     """
     specs = []
     for problem in problems_of(request):
-        specs.append(problem.nominal_spec())
-        if specs[-1] is None:
+        spec = problem.nominal_spec()
+        if spec is None:
             raise UserError(
                 f"no data of {problem.stored.name} in {request.data_folder}, and its features are known from them "
                 f"alone; make them with t2t-datagen --problem={problem.stored.name} --data_dir={request.data_folder}"
             )
+        specs.append(spec)
     return specs
 
 
@@ -186,9 +188,10 @@ def _fingerprints(manifest: Manifest, file_names: tuple[str, ...]) -> tuple[str,
     """
     splits = {name: dataclasses.replace(split, unknown={}) for name, split in manifest.splits.items()}
     former = dataclasses.replace(manifest, written_by="", raw_files={}, declared={}, splits=splits)
-    without = {
+    without: dict[str, Any] = {
         part: {name: value for name, value in getattr(former, part).items() if name not in file_names}
         for part in ("settings", "options")
     }
     same = dataclasses.replace(former, **without)
-    return tuple(hashlib.sha256(one.to_json().encode()).hexdigest() for one in (same, former))
+    bare, whole = (hashlib.sha256(one.to_json().encode()).hexdigest() for one in (same, former))
+    return bare, whole

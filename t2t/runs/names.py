@@ -196,9 +196,8 @@ def problem_named(name: str, options: Mapping[str, Any] | None = None) -> Proble
         UserError: unknown name or option, or the same variant twice.
     """
     base, suffixes = split_variants(name)
-    entry = PROBLEMS.entry(base)
-    problem = entry.value(**(options or {}))
-    problem.name = entry.name
+    problem = PROBLEMS.get(base)(**(options or {}))
+    problem.name = PROBLEMS.canonical(base)
     for suffix in reversed(suffixes):
         problem = VariantProblem(problem, suffix)
     return problem
@@ -254,7 +253,7 @@ def hparams_asked(request: Request) -> tuple[HParams, HParams]:
     return hparams, named_set
 
 
-def check_fit(model: str, model_class: type, hparams_set: str, hparams: HParams) -> None:
+def check_fit(model: str, model_class: type[Any], hparams_set: str, hparams: HParams) -> None:
     """Raises UserError where a set lacks the fields that a model reads."""
     if not isinstance(hparams.model, model_class.hparams_class):
         raise UserError(_unfit(model, model_class.hparams_class.__name__, hparams_set, hparams))
@@ -274,7 +273,7 @@ def _unfit(model: str, needed: str, hparams_set: str, hparams: HParams) -> str:
     )
 
 
-def check_kinds(model_class: type, request: Request) -> None:
+def check_kinds(model_class: type[Any], request: Request) -> None:
     """Raises UserError where a model cannot learn the problems' kinds of features, as far as they are known by now."""
     declared = [spec for problem in problems_of(request) if (spec := problem.declared_spec()) is not None]
     for spec in declared:

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from t2t.data.curriculum import Curriculum
 from t2t.data.extremes import Features, extreme_batches
@@ -128,7 +129,7 @@ def _curriculum(hparams: HParams, per_update: int) -> Curriculum | None:
 
 def schedule_of(parts: Sequence[Part], hparams: HParams, seed: int) -> ProblemSchedule:
     """Returns what picks the problem of each update, as the hparams say."""
-    weights = [1.0] * len(parts)
+    weights: Any = [1.0] * len(parts)
     if hparams.problem_choice == "size":
         weights = shares_by_size([len(part.data.readers[TRAIN]) for part in parts], hparams.problem_temperature)
     elif len(hparams.problem_weights) > 1:

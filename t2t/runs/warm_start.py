@@ -83,7 +83,8 @@ def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, Text
     asked = f"--warm_start_from={settings.warm_start_from}"
     store, which = place_of(settings.warm_start_from)
     checkpoint = store.load(which, (MODEL, EMA, OPTIMIZER) if settings.warm_start_optimizer else (MODEL, EMA))
-    vocabularies, anew = describe_encoders(encoders), ()
+    vocabularies = describe_encoders(encoders)
+    anew: tuple[str, ...] = ()
     if settings.warm_start_other_vocabulary:
         found = compare(checkpoint, vocabularies)
         anew = tuple(name for name in vocabularies if name in found.differing or not found.where)
@@ -95,7 +96,8 @@ def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, Text
     places = {v.path: tuple(v.shape) for v in step.model.variables if v.path not in left}
     report = require_some(weights, places, f"{asked}: checkpoint {checkpoint.name}")
     rows, carried = _carried(step, theirs, _row_transfers(step, checkpoint, encoders, anew))
-    slots, updates = {}, 0
+    slots: dict[str, tuple[Any, np.ndarray]] = {}
+    updates = 0
     if settings.warm_start_optimizer:
         slots, updates = _slots_of(step, checkpoint, report, rows, asked)
     assign_model(step.model, {path: weights[path] for path in report.taken} | carried)
@@ -113,7 +115,8 @@ def _row_transfers(
     step: UpdateStep, checkpoint: Checkpoint, encoders: Mapping[str, TextEncoder], anew: tuple[str, ...]
 ) -> dict[str, RowTransfer]:
     """Returns, by the path of each weight of another vocabulary, how its rows go over where that one is known."""
-    run = Path(checkpoint.folder).resolve().parent.parent
+    assert checkpoint.folder is not None, "it has been read from its folder"
+    run = checkpoint.folder.resolve().parent.parent
     if not anew or not RunDir.exists(run):
         return {}
     try:
@@ -139,8 +142,8 @@ def _carried(
 ) -> tuple[dict[str, RowTransfer], dict[str, np.ndarray]]:
     """Returns the transfers that there are rows for, and the weights with these rows, both by path."""
     ours = {v.path: np.asarray(v) for v in step.model.variables if v.path in transfers and v.path in theirs}
-    carried = {path: transfers[path].carried(path, theirs[path], array) for path, array in ours.items()}
-    carried = {path: array for path, array in carried.items() if array is not None and len(transfers[path].pairs)}
+    moved = {path: transfers[path].carried(path, theirs[path], array) for path, array in ours.items()}
+    carried = {path: array for path, array in moved.items() if array is not None and len(transfers[path].pairs)}
     return {path: transfers[path] for path in carried}, carried
 
 
@@ -166,5 +169,7 @@ def _slots_of(
             if name in theirs and path in report.taken:
                 found[name] = slot, theirs[name]
             elif name in theirs and path in rows:
-                found[name] = slot, rows[path].carried(path, theirs[name], np.asarray(slot))
+                moved = rows[path].carried(path, theirs[name], np.asarray(slot))
+                if moved is not None:  # or it has no rows, and begins empty
+                    found[name] = slot, moved
     return found, int(theirs[iterations])

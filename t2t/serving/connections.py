@@ -75,7 +75,7 @@ class LimitedProtocol(H11Protocol):
         """Whether the client has not sent a whole request."""
         return self.waits_for_head or self.cycle.more_body
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Starts the time for the first request, and closes a connection if there are too many."""
         super().connection_made(transport)
         self._expect_head()
@@ -142,7 +142,7 @@ class LimitedProtocol(H11Protocol):
             log.warning("more than %d open connections, the limit; those idle the longest are closed", self.max_open)
 
 
-def _longest_waiting(connections: Iterable[LimitedProtocol]) -> LimitedProtocol | None:
+def _longest_waiting(connections: Iterable[Any]) -> LimitedProtocol | None:
     """Returns the connection that has waited longest for a request, else for the rest of a body, if any."""
     waiting = [one for one in connections if one.waits_for_client and not one.transport.is_closing()]
     return min(waiting, key=lambda one: (not one.waits_for_head, one._waiting_since), default=None)

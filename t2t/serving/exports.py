@@ -32,7 +32,8 @@ class ServedExport(ServedModel):
     """
 
     def __init__(self, name: str, folder: Path | str, n_best: int = 1, limits: BatchLimits | None = None):
-        self.translator, self._folder = None, local_path(folder)
+        self.translator = None  # type: ignore[assignment]  # what needs one refuses exports
+        self._folder = local_path(folder)
         self._most, step = _report(self._folder)
         try:
             self._loaded = load_checked(self._folder)

@@ -95,7 +95,7 @@ def translation_request(data: dict[str, Any]) -> tuple[list[str], bool, int | No
 
 def translations(model: str, answers: Sequence[Answer], is_one: bool) -> dict[str, Any]:
     """Returns the answer to a plain request."""
-    found = [
+    found: list[dict[str, Any]] = [
         {
             "outputs": [{key: getattr(one, key) for key in ("text", "score", "log_prob")} for one in answer.hypotheses],
             "cut": answer.cut,

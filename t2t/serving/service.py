@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -54,7 +55,7 @@ class Service:
         self.limits = limits or RequestLimits()
         self.measures = Measures()
         for model in models:
-            self.measures.watch_queue(model.name, lambda model=model: model.queue.waiting)
+            self.measures.watch_queue(model.name, functools.partial(_waiting_in, model))
         room = self.limits.waiting_jobs
         self._jobs = Batcher(lambda jobs: [job() for job in jobs], most=1, wait_s=0.0, room=room, workers=1)
         self.measures.watch_jobs(lambda: self._jobs.waiting)
@@ -134,3 +135,7 @@ class Service:
         """Answers what still waits, and ends."""
         for queue in (*(model.queue for model in self.models.values()), self._jobs):
             queue.close()
+
+
+def _waiting_in(model: ServedModel) -> int:
+    return model.queue.waiting

@@ -5,6 +5,7 @@ Legend: B batch, T target length (1 for classes).
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -48,7 +49,7 @@ class Evaluator:
         self._model, self._batches, self._language = model, batches, language
         self._decode, self._rehearse_decode = decode, rehearse_decode
         self._text_metrics = [name for name in metrics if is_text_metric(name)]
-        self._sums = None
+        self._sums: Any = None
         self._signatures_said = False
 
     def __call__(self) -> dict[str, float]:

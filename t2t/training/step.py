@@ -12,7 +12,7 @@ rule derives from the number of updates, e.g. Adam's correction of its first one
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -142,8 +142,10 @@ class UpdateStep:
                     [{k: tf.TensorSpec([None] * t.ndim, t.dtype) for k, t in one.items()} for one in features],
                     [tf.TensorSpec([2], tf.int64)] * self.replicas,
                 ]
-            method = {"whole": self._whole, "accumulate": self._accumulate, "apply": self._apply_sums}[name]
-            of_problem = functools.partial(method, problem)
+            methods: dict[str, Callable[..., Any]] = {
+                "whole": self._whole, "accumulate": self._accumulate, "apply": self._apply_sums,
+            }  # fmt: skip
+            of_problem = functools.partial(methods[name], problem)
             self._compiled[name, problem] = tf.function(of_problem, input_signature=signature, autograph=False)
         return self._compiled[name, problem]
 

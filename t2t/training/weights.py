@@ -44,7 +44,13 @@ def ema_arrays(step: UpdateStep) -> Arrays | None:
     return {v.path: mean.numpy() for v, mean in zip(step.model.trainable_variables, step.ema, strict=True)}
 
 
-def restore(step: UpdateStep, model: Arrays, optimizer: Arrays | None, ema: Arrays | None, source: str) -> None:
+def restore(
+    step: UpdateStep,
+    model: Mapping[str, np.ndarray],
+    optimizer: Mapping[str, np.ndarray] | None,
+    ema: Mapping[str, np.ndarray] | None,
+    source: str,
+) -> None:
     """Puts arrays back, after every name and shape has been checked.
 
     Raises:

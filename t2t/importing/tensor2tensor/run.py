@@ -20,6 +20,7 @@ from t2t.importing.tensor2tensor.names import network_name
 from t2t.importing.tensor2tensor.weights import Converted, Layout, convert
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
+from t2t.problems.text_problems import TextProblem
 from t2t.registry import MODELS
 from t2t.runs.names import hparams_named, text_problem_named
 from t2t.runs.recording import versions
@@ -109,7 +110,9 @@ def _problem(request: ImportRequest, encoder: TextEncoder) -> Problem:
             f"that the run was trained on"
         )
     problem = text_problem_named(name)
-    problem.with_encoders(dict.fromkeys(problem.stored.text_features, encoder))
+    stored = problem.stored
+    assert isinstance(stored, TextProblem), "others have been refused"
+    problem.with_encoders(dict.fromkeys(stored.text_features, encoder))
     return problem
 
 

@@ -56,7 +56,9 @@ def convert(variables: Mapping[str, np.ndarray], layout: Layout) -> Converted:
     Raises:
         UserError: variables that no part of the Transformer here is like, all named, or parts of a table missing.
     """
-    network, slots, counters, unknown = {}, {}, [], []
+    network: dict[str, np.ndarray] = {}
+    slots: dict[str, dict[str, np.ndarray]] = {}
+    counters, unknown = [], []
     for name, array in variables.items():
         inner = network_name(name)
         if inner and place_of(inner):
@@ -90,6 +92,7 @@ def _placed(variables: Mapping[str, np.ndarray], layout: Layout) -> Arrays:
     tables: dict[str, dict[int, np.ndarray]] = {}
     for name, array in variables.items():
         place = place_of(name)
+        assert place is not None, "only variables that have one are here"
         if place.shard is not None:
             tables.setdefault(place.paths[0], {})[place.shard] = array
         elif place.paths == (TARGET_SPACE,):
@@ -125,12 +128,14 @@ def _unpacked(name: str, array: np.ndarray, place: Place, layout: Layout) -> lis
 def _check_tables(names: Iterable[str]) -> None:
     """Demands that every table is whole and that all have one vocabulary."""
     shards: dict[str, list[int]] = {}
-    sizes = set()
+    sizes: set[int] = set()
     for name in names:
         place = place_of(name)
+        assert place is not None, "only variables that have one are here"
         if place.shard is not None:
             shards.setdefault(place.paths[0], []).append(place.shard)
-            sizes.add(place.vocab_size)
+            if place.vocab_size is not None:
+                sizes.add(place.vocab_size)
     if len(sizes) > 1:
         raise UserError(
             f"the checkpoint has tables for vocabularies of {' and '.join(map(str, sorted(sizes)))} ids; only runs "

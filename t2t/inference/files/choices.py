@@ -95,13 +95,13 @@ def _scores(
                 f"{file}: line {choices[place // 2].number:,}: output {'AB'[place % 2]} has {len(ids) + 1:,} ids with "
                 f"end of sequence, more than {translator.most_ids}; give a shorter one"
             )
-    sources: list[Sequence[int]] = [()] * len(choices)
+    sources: Sequence[Sequence[int]] = [()] * len(choices)
     if translator.has_inputs:
         sources = translator.encode([choice.source for choice in choices])
-    for choice, ids in zip(choices, sources, strict=True):
-        if len(ids) > longest:
+    for choice, source in zip(choices, sources, strict=True):
+        if len(source) > longest:
             report.cut.note(choice.number)
-    twice = [ids[:longest] for ids in sources for _ in range(2)]
+    twice = [source[:longest] for source in sources for _ in range(2)]
     scores = translator.score_ids(twice, targets)
     for place in range(0, len(targets), 2):
         first, second = scores[place : place + 2]

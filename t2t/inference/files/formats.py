@@ -59,7 +59,11 @@ def _tsv(number: int, found: Sequence[Hypothesis], n_best: int) -> tuple[str, in
 
 def _jsonl(number: int, found: Sequence[Hypothesis], n_best: int) -> tuple[str, int]:
     hypotheses = [
-        {"text": one.text, "score": round(one.score, 6), "log_prob": round(one.log_prob, 6)}
+        {
+            "text": one.text,
+            "score": round(one.score, 6),
+            "log_prob": None if one.log_prob is None else round(one.log_prob, 6),
+        }
         | ({"mended": True} if one.mended else {})
         for one in found
     ]

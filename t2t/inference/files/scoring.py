@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import math
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from t2t.files.columns import split_columns
@@ -43,7 +44,8 @@ def score_file(translator: Translator, job: FileJob) -> Report:
 def _answer(translator: Translator, name: str, texts: list[str], report: Report, progress) -> list[str]:
     numbers = range(report.lines + 1, report.lines + len(texts) + 1)
     longest = translator.longest_input
-    sources, lines = [()] * len(texts), texts
+    sources: Sequence[Sequence[int]] = [()] * len(texts)
+    lines = texts
     if translator.has_inputs:
         pairs = [split_columns(line, COLUMNS, name, number) for number, line in zip(numbers, texts, strict=True)]
         sources, lines = translator.encode([source for source, _ in pairs]), [target for _, target in pairs]

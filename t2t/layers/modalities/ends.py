@@ -33,7 +33,8 @@ class Ends(NamedTuple):
     """None where a problem has no inputs."""
     target: Bottom | None
     """None where targets are not read, one by one, by what predicts the next."""
-    top: Top
+    top: Top | None
+    """None where a body has ends for each of several problems."""
     command: "Command | None" = None
     """Of a body that is told by a vector which problem it works on."""
 

@@ -25,4 +25,6 @@ def _retagged(tree: Tree, tags: list[str]) -> Tree:
         else:
             label, children = open_nodes.pop()
             open_nodes[-1][1].append(Tree(label, tuple(children)))
-    return open_nodes[0][1][0]
+    (root,) = open_nodes[0][1]
+    assert isinstance(root, Tree), "a walk begins and ends with a node"
+    return root

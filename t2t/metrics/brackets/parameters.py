@@ -8,6 +8,7 @@ import functools
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from t2t.errors import UserError, did_you_mean, nearest
 from t2t.files.lines import read_lines
@@ -118,13 +119,15 @@ def read_parameters(path: Path | str) -> Parameters:
     Raises:
         UserError: the file is unreadable, or a line of it says nothing that EVALB knows; the message names the line.
     """
-    numbers: dict[str, int] = {}
-    gathered: dict[str, list] = {}
+    numbers: dict[str, Any] = {}
+    gathered: dict[str, list[Any]] = {}
     for number, line in enumerate(read_lines(path, Counter()), start=1):
         line = line.rstrip(_BLANK)
         if line.startswith("#") or len(line) < _SHORTEST:
             continue
-        keyword, value = _LINE.fullmatch(line).groups()
+        parts = _LINE.fullmatch(line)
+        assert parts is not None, "any line has these parts"
+        keyword, value = parts.groups()
         where = f"{path}:{number}"
         if keyword not in _KEYWORDS:
             raise UserError(
@@ -141,7 +144,8 @@ def read_parameters(path: Path | str) -> Parameters:
             gathered.setdefault(_PAIRS[keyword], []).append(_pair(keyword, value, where))
     if "labeled" in numbers:
         numbers["labeled"] = numbers["labeled"] != 0
-    return Parameters(**numbers, **{name: tuple(values) for name, values in gathered.items()})
+    lists: dict[str, Any] = {name: tuple(values) for name, values in gathered.items()}
+    return Parameters(**numbers, **lists)
 
 
 def _number(keyword: str, value: str, where: str) -> int:

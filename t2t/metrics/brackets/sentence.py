@@ -120,6 +120,7 @@ class _Reader:
     def _opened(self, place: int) -> int:
         """Reads `(TAG word)`, or `(LABEL` alone; returns the place after it."""
         found = _OPENING.match(self._text, place)
+        assert found is not None, "a bracket opens here"
         label, word = found.groups()
         if word is not None:
             following = self._text[found.end() : found.end() + 1]

@@ -4,6 +4,7 @@ Legend: L layers, H heads, Q queries, K keys.
 """
 
 import base64
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,7 +47,9 @@ def figure_of(
     Raises:
         UserError: see `Translator.attend`; that a model has no attention is said in the picture.
     """
-    figure = {"title": title, "source": source, "classes": _classes(translator, source), "note": None, "maps": None}
+    figure: dict[str, Any] = {"title": title, "source": source, "note": None, "maps": None}
+    figure["classes"] = _classes(translator, source)
+    ids: Sequence[int]
     if figure["classes"]:
         target, changes = None, {}
     try:
@@ -105,7 +108,7 @@ def _classes(translator: Translator, source: str) -> list[dict[str, Any]] | None
         return None
     count = min(MOST_CLASSES, translator.model.spec.targets.vocab_size)
     found = translator.translate([source], n_best=count)[0]
-    return [{"name": one.text, "probability": float(np.exp(one.log_prob))} for one in found]
+    return [{"name": one.text, "probability": math.exp(one.log_prob)} for one in found if one.log_prob is not None]
 
 
 def _tree(translator: Translator, source: str, output: str, given: bool) -> dict[str, Any] | None:

@@ -90,7 +90,8 @@ class Evaluate(keras.callbacks.Callback):
     def _stop_where_stuck(self) -> None:
         best = self._bests[0]
         if self._patience and best.updates_without_better() >= self._patience:
-            value = f"{best.best()[1]:.4f}" if best.best() else "nan"
+            found = best.best()
+            value = f"{found[1]:.4f}" if found else "nan"
             log.info(
                 "early stopping at update %d: %s has not improved on %s for %d updates",
                 self._trainer.update, best.figure, value, best.updates_without_better(),

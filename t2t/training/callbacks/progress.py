@@ -58,13 +58,13 @@ class ShowProgress(keras.callbacks.Callback):
         self.line(f"dev at update {update}{f', {problem}' if problem else ''}: {'; '.join(parts)}")
 
     def _show(self, logs: dict[str, float]) -> None:
-        if self._progress.on_terminal:
-            self._progress.show_figures(_figures(logs))
+        progress = self._progress
+        assert progress is not None, "training has begun"
+        if progress.on_terminal:
+            progress.show_figures(_figures(logs))
             return
         update, last = self._trainer.update, self._trainer.plan.train_steps
-        self.line(
-            f"update {update}/{last}  {'  '.join(_figures(logs))}  {self._progress.time_left() or 'unknown time'} left"
-        )
+        self.line(f"update {update}/{last}  {'  '.join(_figures(logs))}  {progress.time_left() or 'unknown time'} left")
 
 
 def _figures(logs: dict[str, float]) -> list[str]:

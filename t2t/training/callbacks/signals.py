@@ -3,6 +3,7 @@
 import contextlib
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import keras
 
@@ -18,11 +19,11 @@ class StopOnSignal(keras.callbacks.Callback):
     until everything is saved.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.received: int | None = None
         """The signal that came, if any."""
-        self._before: dict[int, object] = {}
+        self._before: dict[int, Any] = {}
         self._raises = False
 
     def on_train_begin(self, logs=None):
