@@ -1,4 +1,4 @@
-"""Draws the floors of the package, and which room imports which, as docs/images/floors.svg: `python docs/draw_floors.py`.
+"""Draws the floors of the package and what imports what: `python docs/draw_floors.py` writes docs/images/floors.svg.
 
 The floors are read from the table in docs/architecture.md, the lines from the imports of the code. A room is as wide as
 it has lines of code; a line goes from a room down to one that it imports, the thicker the more modules do.

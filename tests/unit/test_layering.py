@@ -136,6 +136,11 @@ def test_everything_in_the_package_has_a_floor(modules, places):
     assert {place.floor for place in places.values()} == set(range(8))
 
 
+def test_the_picture_shows_every_room(places):
+    picture = (ROOT / "docs/images/floors.svg").read_text(encoding="utf-8")
+    assert set(re.findall(r'class="name"[^>]*>(\w+)<', picture)) == set(places), "draw it: python docs/draw_floors.py"
+
+
 def test_tensorflow_begins_at_floor_six_and_keras_at_floor_four(places):
     assert {place.floor for place in places.values() if "tensorflow" in place.libraries} == {6, 7}
     assert min(place.floor for place in places.values() if "keras" in place.libraries) == 4
