@@ -74,7 +74,7 @@ def check_steps_of_beams(model, dtype, sources=(5, 1, 7), beams=2, length=5):
     encoded = model.encode({"inputs": features["inputs"]})
     last = tf.zeros_like(targets_NT[:, 0])
     cache = model.init_cache(encoded, len(targets_NT), None, beams)
-    prepared = model.prepare_steps(encoded)
+    prepared = model.prepare_decode(encoded)
     given = (last, tf.constant(0), cache, prepared)
     specs = tf.nest.map_structure(_of_unknown_sizes, given)
     step = tf.function(model.decode_step).get_concrete_function(*specs)

@@ -15,7 +15,7 @@ def main():
     job = read_job()
     # As t2t-decoder does; the cores that it may use are those that the process was given.
     os.environ.pop("TF_NUM_INTRAOP_THREADS", None)
-    import_quietly("t2t.inference.parallel").one_core_an_operation()
+    import_quietly("t2t.inference.parallel").use_single_core_ops()
     translator = build_translator(job["run"], job["fixed"])
 
     def decode(beam):

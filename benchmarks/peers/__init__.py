@@ -70,7 +70,7 @@ TRAINING = {
 
 DECODING = {
     "ctranslate2": Peer("ctranslate2", "ctranslate2", {"compute_type": "float32"}),
-    "ctranslate2_side_by_side": Peer("ctranslate2", "ctranslate2", {"compute_type": "float32", "side_by_side": 2}),
+    "ctranslate2_side_by_side": Peer("ctranslate2", "ctranslate2", {"compute_type": "float32", "run_parallel": 2}),
     "ctranslate2_int8": Peer("ctranslate2", "ctranslate2", {"compute_type": "int8"}),
     "hf_generate": Peer("huggingface", "hf_generate"),
 }

@@ -25,10 +25,10 @@ def main():
     spec.validate()
     spec.optimize()
     spec.save(folder)
-    side_by_side = job.get("side_by_side", 1)
+    run_parallel = job.get("run_parallel", 1)
     translator = ctranslate2.Translator(
-        folder, device="cpu", compute_type=job["compute_type"], inter_threads=side_by_side,
-        intra_threads=job["threads"] // side_by_side,
+        folder, device="cpu", compute_type=job["compute_type"], inter_threads=run_parallel,
+        intra_threads=job["threads"] // run_parallel,
     )  # fmt: skip
     sources = [list(map(str, ids)) for ids in job["sentences"]]
 

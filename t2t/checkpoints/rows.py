@@ -16,7 +16,7 @@ class RowTransfer:
     here: int
     """Size of the vocabulary here."""
 
-    def carried(self, path: str, theirs: np.ndarray, ours: np.ndarray) -> np.ndarray | None:
+    def transfer_rows(self, path: str, theirs: np.ndarray, ours: np.ndarray) -> np.ndarray | None:
         """Returns our weights with their rows for the pieces that both have; None where the two do not correspond.
 
         Args:

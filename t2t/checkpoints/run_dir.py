@@ -34,7 +34,7 @@ from t2t.files.atomic import (
 from t2t.files.paths import local_path
 from t2t.files.trust import check_inside, check_types, file_entry, read_sealed, sealed
 from t2t.specs.features import ProblemSpec
-from t2t.specs.mixture import of_all, of_problem, split_mixture
+from t2t.specs.mixture import merge_problem_entries, select_problem_entries, split_mixture
 from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import VocabularyFile, read_encoders, save_encoders
 
@@ -114,7 +114,7 @@ class RunRecord:
         """Names of the problems, one or several."""
         return split_mixture(self.problem)
 
-    def of(self, problem: str) -> Self:
+    def for_problem(self, problem: str) -> Self:
         """Returns the record as if the run were of one of its problems alone."""
         if problem == self.problem:
             return self
@@ -122,10 +122,10 @@ class RunRecord:
         return dataclasses.replace(
             self,
             problem=problem,
-            problem_options=of_problem(self.problem_options, problem),
+            problem_options=select_problem_entries(self.problem_options, problem),
             spec=self.spec.member(problem),
             data_fingerprint=fingerprints.get(problem, ""),
-            vocabularies=of_problem(self.vocabularies, problem),
+            vocabularies=select_problem_entries(self.vocabularies, problem),
         )
 
     def identity(self) -> dict[tuple[str, str], Any]:
@@ -136,7 +136,7 @@ class RunRecord:
         found |= {("hparam", name): value for section in data["hparams"].values() for name, value in section.items()}
         found |= {("vocabulary of", name): entry.fingerprint[:12] for name, entry in self.vocabularies.items()}
         members = data["spec"].get("members") or [data["spec"]]
-        for feature, spec in of_all({member["name"]: member["features"] for member in members}).items():
+        for feature, spec in merge_problem_entries({member["name"]: member["features"] for member in members}).items():
             found |= {("feature", f"{feature}.{name}"): value for name, value in spec.items()}
         fingerprints = (part[:12] for part in self.data_fingerprint.split("+"))
         return found | {("data_fingerprint", ""): "+".join(fingerprints)}

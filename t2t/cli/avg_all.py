@@ -7,7 +7,7 @@ from absl import flags
 from t2t.checkpoints.averaging import average_checkpoints, last_steps
 from t2t.checkpoints.store import AVERAGED, BEST, LATEST, CheckpointStore
 from t2t.cli.common import command, define_alias
-from t2t.cli.flags import open_asked_run
+from t2t.cli.flags import open_run
 from t2t.cli.help import RUN, flag_group
 from t2t.errors import UserError
 
@@ -51,15 +51,15 @@ def main(values: flags.FlagValues) -> int:
     count, asked = values["n"].value, values["checkpoints"].value
     if asked and count is not None:
         raise UserError("--n and --checkpoints are given; keep one of them")
-    store = CheckpointStore(open_asked_run(values["output_dir"].value).checkpoints_folder)
-    chosen = _chosen(asked) if asked else last_steps(store, DEFAULT_COUNT if count is None else count)
+    store = CheckpointStore(open_run(values["output_dir"].value).checkpoints_folder)
+    chosen = _parse_checkpoints(asked) if asked else last_steps(store, DEFAULT_COUNT if count is None else count)
     folder = average_checkpoints(store, chosen, values["name"].value)
     kind = "steps" if all(isinstance(one, int) for one in chosen) else "checkpoints"
     print(f"averaged {kind} {', '.join(map(str, chosen))} into {folder}")
     return 0
 
 
-def _chosen(asked: list[str]) -> list[int | str]:
+def _parse_checkpoints(asked: list[str]) -> list[int | str]:
     """Returns the checkpoints as `CheckpointStore.find` takes them.
 
     Raises:

@@ -19,9 +19,9 @@ from absl import flags
 from t2t.cli.help import help_text
 from t2t.cli.stopping import StoppedError, stoppable
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, did_you_mean, one_line
-from t2t.files.atomic import REMEDIES, said_of
-from t2t.files.paths import check_local, lacks_home
-from t2t.files.progress import lines_above, write_line
+from t2t.files.atomic import REMEDIES, describe_os_error
+from t2t.files.paths import check_local, is_unknown_home
+from t2t.files.progress import write_above_bars, write_line
 
 Main = Callable[..., int]
 Body = Callable[[flags.FlagValues], int]
@@ -95,7 +95,7 @@ def _fault_of(error: OSError) -> T2TError | None:
     """Returns what an error of the system means for who has given the command; None where it is the program's own."""
     if error.errno == errno.ENAMETOOLONG:
         return UserError(f"{str(error.filename)[:60]}...: the name is longer than a file's may be; shorten it")
-    return MachineError(said_of(error)) if error.errno in REMEDIES else None
+    return MachineError(describe_os_error(error)) if error.errno in REMEDIES else None
 
 
 def parse(
@@ -140,7 +140,7 @@ def _check_values(values: flags.FlagValues) -> None:
             raise UserError(f"flag --{name}={value}: {value} is not a finite number; see --help")
         if isinstance(value, int) and abs(value) > _LARGEST:
             raise UserError(f"flag --{name}: a number of {len(str(abs(value)))} digits is too large; see --help")
-        if isinstance(value, str) and lacks_home(value):
+        if isinstance(value, str) and is_unknown_home(value):
             raise UserError(f"flag --{name}={value}: there is no home folder of that name; write the path without ~")
         if isinstance(value, str):
             check_local(value, name)
@@ -198,7 +198,7 @@ def _flag_of(values: flags.FlagValues, argument: str) -> str | None:
 def logging_to_stderr() -> Iterator[None]:
     """Shows what the library logs, a line each, for the length of a `with` block."""
     logger = logging.getLogger("t2t")
-    handler = _AboveBars(sys.stderr)
+    handler = _BarSafeHandler(sys.stderr)
     handler.setFormatter(_Lines())
     level = logger.level
     # absl, with which TensorFlow logs, gives the root a handler where it has none: lines would be shown twice.
@@ -214,11 +214,11 @@ def logging_to_stderr() -> Iterator[None]:
         logger.setLevel(level)
 
 
-class _AboveBars(logging.StreamHandler):
-    """Writes lines above the progress bars that are shown on the same terminal, which are drawn anew."""
+class _BarSafeHandler(logging.StreamHandler):
+    """Log handler that prints above active progress bars and redraws them."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        with contextlib.suppress(OSError), lines_above(self.stream):
+        with contextlib.suppress(OSError), write_above_bars(self.stream):
             super().emit(record)
 
 

@@ -10,16 +10,16 @@ from t2t.cli.decoding import (
     decode_split,
     define_output_flags,
     draw_attention,
-    refuse_present,
+    output_options_of,
+    refuse_flags,
     score_file,
-    wanted_of,
 )
 from t2t.cli.flags import define_more_search_flags, define_trained_flags, open_trained_run, search_overrides
 from t2t.cli.help import ACTION, flag_group
 from t2t.errors import UserError
 from t2t.files.output import check_output
-from t2t.runs.asked_run import problem_asked
 from t2t.runs.data import check_split, open_run_data
+from t2t.runs.run_checks import select_problem
 from t2t.runs.startup import import_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, TEST
 
@@ -98,26 +98,26 @@ def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
     _check(values)
     run = open_trained_run(values)
-    problem, split = problem_asked(run, values["problem"].value), values["decode_split"].value
+    problem, split = select_problem(run, values["problem"].value), values["decode_split"].value
     if split:
         check_split(open_run_data(run, values["data_dir"].value, problem, split, verify=False), split)
     if any(values[name].value for name in _MANY):
-        import_quietly("t2t.inference.parallel").one_core_an_operation()
+        import_quietly("t2t.inference.parallel").use_single_core_ops()
     loaded = import_quietly("t2t.runs.loading").load(
         run.path, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values),
         problem,
     )  # fmt: skip
-    wanted, target = wanted_of(values), values["decode_to_file"].value
+    output_options, target = output_options_of(values), values["decode_to_file"].value
     if values["attention_to_html"].value:
         draw_attention(loaded, values["decode_from_file"].value, values["attention_to_html"].value)
     elif values["decode_from_file"].value:
-        decode_file(loaded, values["decode_from_file"].value, target, wanted)
+        decode_file(loaded, values["decode_from_file"].value, target, output_options)
     elif values["score_file"].value:
-        score_file(loaded, values["score_file"].value, target, wanted.window)
+        score_file(loaded, values["score_file"].value, target, output_options.window)
     elif split:
-        decode_split(loaded, values["data_dir"].value, split, target, wanted)
+        decode_split(loaded, values["data_dir"].value, split, target, output_options)
     else:
-        decode_interactively(loaded.translator(), wanted)
+        decode_interactively(loaded.translator(), output_options)
     return 0
 
 
@@ -135,7 +135,7 @@ def _check(values: flags.FlagValues) -> None:
             "them too"
         )
     if values["score_file"].value:
-        refuse_present(values, _NOT_FOR_SCORES, "--score_file searches nothing")
+        refuse_flags(values, _NOT_FOR_SCORES, "--score_file searches nothing")
     if source := values["decode_from_file"].value or values["score_file"].value:
         check_files(source, values["decode_to_file"].value)
     elif values["decode_to_file"].value:
@@ -147,5 +147,5 @@ def _check_attention(values: flags.FlagValues, modes: list[str]) -> None:
         raise UserError(
             f"--attention_to_html and {others[0]} are given; the command does one thing at a time: keep one of them"
         )
-    refuse_present(values, _NOT_FOR_ATTENTION, "--attention_to_html draws the best output of each line")
+    refuse_flags(values, _NOT_FOR_ATTENTION, "--attention_to_html draws the best output of each line")
     check_output(values["attention_to_html"].value)

@@ -27,8 +27,8 @@ log = logging.getLogger("t2t")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What to write of each output."""
+class OutputOptions:
+    """Options of the decoded output."""
 
     n_best: int = 1
     output_format: str = "text"
@@ -41,7 +41,7 @@ class Wanted:
         return {"seed": self.seed}
 
 
-AS_USUAL = Wanted()
+AS_USUAL = OutputOptions()
 
 
 def define_output_flags(values: flags.FlagValues) -> None:
@@ -59,9 +59,9 @@ def define_output_flags(values: flags.FlagValues) -> None:
         flags.DEFINE_integer("random_seed", 0, "Seed of --decode_method=sample.", flag_values=values)
 
 
-def wanted_of(values: flags.FlagValues) -> Wanted:
+def output_options_of(values: flags.FlagValues) -> OutputOptions:
     """Returns what the flags of `define_output_flags` say."""
-    return Wanted(
+    return OutputOptions(
         n_best=values["n_best"].value,
         output_format=values["output_format"].value,
         window=values["decode_window"].value,
@@ -69,7 +69,7 @@ def wanted_of(values: flags.FlagValues) -> Wanted:
     )
 
 
-def refuse_present(values: flags.FlagValues, names: Iterable[str], why: str) -> None:
+def refuse_flags(values: flags.FlagValues, names: Iterable[str], why: str) -> None:
     """Raises UserError where one of these flags was given, which would have no effect."""
     given = [f"--{name}" for name in names if values[name].present]
     if given:
@@ -100,7 +100,7 @@ def _target_beside(source: str, record: RunRecord, ending: str) -> str:
     return f"{source}.{record.model}.{record.hparams_set}.{record.problem}.{ending}"
 
 
-def decode_file(loaded, source: str, target: str = "", wanted: Wanted = AS_USUAL) -> None:
+def decode_file(loaded, source: str, target: str = "", output_options: OutputOptions = AS_USUAL) -> None:
     """Decodes a file with a `t2t.runs.loading.LoadedRun`, and says how it went.
 
     Raises:
@@ -108,14 +108,14 @@ def decode_file(loaded, source: str, target: str = "", wanted: Wanted = AS_USUAL
         MachineError: the output cannot be written.
     """
     job = import_quietly("t2t.inference.files.job")
-    target = target or default_target(source, loaded.record, loaded.hparams.decode, wanted.output_format)
+    target = target or default_target(source, loaded.record, loaded.hparams.decode, output_options.output_format)
     asked = job.Job(
         source=source,
         target=target,
-        output_format=wanted.output_format,
-        n_best=wanted.n_best,
-        window=wanted.window,
-        changes=wanted.changes,
+        output_format=output_options.output_format,
+        n_best=output_options.n_best,
+        window=output_options.window,
+        changes=output_options.changes,
     )
     translator = loaded.translator()
     _say(job.decode_file(translator, asked), translator, target)
@@ -154,7 +154,7 @@ def _say(report, translator, target: str) -> None:
     log.info("%s; written to %s", report.speed(), "standard output" if target == STANDARD else target)
 
 
-def decode_split(loaded, data_dir: str, split: str, target: str = "", wanted: Wanted = AS_USUAL) -> None:
+def decode_split(loaded, data_dir: str, split: str, target: str = "", output_options: OutputOptions = AS_USUAL) -> None:
     """Decodes a split of the run's problem and prints the scores of its metrics; writes the outputs where asked.
 
     Raises:
@@ -163,10 +163,12 @@ def decode_split(loaded, data_dir: str, split: str, target: str = "", wanted: Wa
     """
     evaluation = import_quietly("t2t.runs.evaluation")
     data = open_run_data(loaded.run, data_dir, loaded.record.problem, split)
-    decoded = evaluation.decode_and_score(loaded.translator(), data, split, wanted.n_best, **wanted.changes)
+    decoded = evaluation.decode_and_score(
+        loaded.translator(), data, split, output_options.n_best, **output_options.changes
+    )
     if target:
-        render = renderer(wanted.output_format)
-        lines = [render(n, found, wanted.n_best)[0] for n, found in enumerate(decoded.outputs, start=1)]
+        render = renderer(output_options.output_format)
+        lines = [render(n, found, output_options.n_best)[0] for n, found in enumerate(decoded.outputs, start=1)]
         with open_output(target, None) as output:
             output.write("".join(line + "\n" for line in lines).encode(), len(lines), {})
             output.finish()
@@ -175,28 +177,29 @@ def decode_split(loaded, data_dir: str, split: str, target: str = "", wanted: Wa
         print(line, file=sys.stderr if target == STANDARD else sys.stdout)
 
 
-def decode_interactively(translator, wanted: Wanted = AS_USUAL) -> None:
+def decode_interactively(translator, output_options: OutputOptions = AS_USUAL) -> None:
     """Translates each line that is typed, until the input ends (Ctrl-D).
 
     On a terminal with a prompt, and with `n_best` above 1 each output has a line with its score; elsewhere each input
     gets one line. Every text can be translated: there is no word that ends it.
     """
-    translator.settings(wanted.n_best, **wanted.changes)
+    translator.settings(output_options.n_best, **output_options.changes)
     on_terminal = sys.stdin.isatty()
     if on_terminal:
         print("type a text and press Enter; end with Ctrl-D", file=sys.stderr)
-    for number, text in enumerate(_typed() if on_terminal else LineSource(STANDARD).lines(Counter())):
-        _print(_shown(number + 1, _answer(translator, number, text, wanted), wanted, on_terminal))
+    for number, text in enumerate(_read_prompt() if on_terminal else LineSource(STANDARD).lines(Counter())):
+        answer = _answer(translator, number, text, output_options)
+        _print(_render_interactive(number + 1, answer, output_options, on_terminal))
 
 
-def _answer(translator, number: int, text: str, wanted: Wanted) -> list:
+def _answer(translator, number: int, text: str, output_options: OutputOptions) -> list:
     if translator.is_blank(text):
         return [import_quietly("t2t.inference.files.job").NOTHING]
     ids = translator.encode([text])
-    return translator.translate_ids(ids, wanted.n_best, places=[number], **wanted.changes)[0]
+    return translator.translate_ids(ids, output_options.n_best, places=[number], **output_options.changes)[0]
 
 
-def _typed():
+def _read_prompt():
     """Yields what is typed at the prompt."""
     _import_line_editing()
     if hasattr(sys.stdin, "reconfigure"):
@@ -215,9 +218,9 @@ def _import_line_editing() -> None:
         import readline  # noqa: F401 - gives input() its history and arrow keys
 
 
-def _shown(number: int, found: list, wanted: Wanted, on_terminal: bool) -> str:
-    if not on_terminal or wanted.output_format != "text" or wanted.n_best == 1:
-        return renderer(wanted.output_format)(number, found, wanted.n_best)[0]
+def _render_interactive(number: int, found: list, output_options: OutputOptions, on_terminal: bool) -> str:
+    if not on_terminal or output_options.output_format != "text" or output_options.n_best == 1:
+        return renderer(output_options.output_format)(number, found, output_options.n_best)[0]
     one_line = renderer("text")
     return "\n".join(f"{one.score:10.4f}  {one_line(number, [one], 1)[0]}" for one in found)
 

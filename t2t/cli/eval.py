@@ -6,20 +6,20 @@ from absl import flags
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli.common import command
-from t2t.cli.decoding import refuse_present
+from t2t.cli.decoding import refuse_flags
 from t2t.cli.field_flags import define_field_flag
 from t2t.cli.flags import (
     define_more_search_flags,
     define_trained_flags,
-    open_asked_run,
+    open_run,
     open_trained_run,
     search_overrides,
 )
 from t2t.cli.help import DATA, flag_group
 from t2t.files.source import LineSource
-from t2t.runs.asked_run import check_checkpoint, problem_asked, problems_asked
 from t2t.runs.data import check_split, open_run_data
 from t2t.runs.names import Request
+from t2t.runs.run_checks import check_checkpoint, select_problem, select_problems
 from t2t.runs.settings import Settings
 from t2t.runs.startup import import_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, SPLITS
@@ -72,9 +72,9 @@ def main(values: flags.FlagValues) -> int:
     request = Request(**names, usr_dir=values["t2t_usr_dir"].value)
     run = open_trained_run(values)
     if values["choice_file"].value:
-        refuse_present(values, _NOT_FOR_CHOICES, "--choice_file needs no data and searches nothing")
+        refuse_flags(values, _NOT_FOR_CHOICES, "--choice_file needs no data and searches nothing")
         LineSource(values["choice_file"].value)
-        problem_asked(run, request.problem)
+        select_problem(run, request.problem)
         loaded = import_quietly("t2t.runs.loading").load(
             run.path, values["checkpoint"].value, request.usr_dir or None, search_overrides(values),
             request.problem,
@@ -121,9 +121,9 @@ def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, dec
         UserError: no run, no data, another problem, model or vocabulary.
     """
     asked = (request.problem, request.model, request.hparams_set)
-    run = open_asked_run(request.output_folder, *asked, request.usr_dir)
+    run = open_run(request.output_folder, *asked, request.usr_dir)
     check_checkpoint(CheckpointStore(run.checkpoints_folder), checkpoint)
-    names = problems_asked(run, request.problem)
+    names = select_problems(run, request.problem)
     for name in names:
         check_split(open_run_data(run, request.data_dir, name, split, verify=False), split)
     loading = import_quietly("t2t.runs.loading")

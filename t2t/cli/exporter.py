@@ -12,8 +12,8 @@ from t2t.errors import UserError
 from t2t.export.formats import FLOAT32, FORMATS, INT8, OTHER_INPUTS, PROMISES, check_request
 from t2t.files.lines import read_lines
 from t2t.files.paths import local_path
-from t2t.runs.asked_run import problem_asked
 from t2t.runs.data import open_run_data
+from t2t.runs.run_checks import select_problem
 from t2t.runs.startup import import_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV
 
@@ -91,7 +91,7 @@ def _check_early(values: flags.FlagValues) -> Path:
     folder = local_path(values["export_dir"].value)
     check_request(values["format"].value, values["quantization"].value, folder)
     run = open_trained_run(values)
-    problem, data_dir = problem_asked(run, values["problem"].value), values["data_dir"].value
+    problem, data_dir = select_problem(run, values["problem"].value), values["data_dir"].value
     if file := values["parity_file"].value:
         for _ in read_lines(local_path(file), Counter()):
             break

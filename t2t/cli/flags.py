@@ -15,9 +15,9 @@ from t2t.hparams.override import format_overrides, join_overrides
 from t2t.hparams.sections import DecodeHParams
 from t2t.problems.text_problems import TextOptions
 from t2t.registry.plugins import load_plugins
-from t2t.runs.asked_run import check_loadable
 from t2t.runs.listing import registry_listing
-from t2t.runs.names import Request, canonical, without_aliases
+from t2t.runs.names import Request, canonical, resolve_aliases
+from t2t.runs.run_checks import check_loadable
 from t2t.runs.startup import quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
 
@@ -166,7 +166,7 @@ def define_trained_flags(values: flags.FlagValues) -> None:
         flags.DEFINE_string("hparams_set", "", "Hparams set of the run; optional, as --problem.", flag_values=values)
 
 
-def open_asked_run(
+def open_run(
     output_dir: str | Path, problem: str = "", model: str = "", hparams_set: str = "", usr_dir: str = ""
 ) -> RunDir:
     """Opens a run; of the names that are given, none may be another than the run's.
@@ -182,10 +182,10 @@ def open_asked_run(
     run = RunDir.open(output_dir)
     names = {"problem": problem, "model": model, "hparams_set": hparams_set}
     asked = {kind: name for kind, name in names.items() if name}
-    if _others(asked, run):
+    if _differing_names(asked, run):
         with quietly():
             load_plugins(usr_dir or None)
-    if wrong := _others(asked, run):
+    if wrong := _differing_names(asked, run):
         found = "; ".join(f"--{name}={asked[name]} asked, {getattr(run.record, name)} found" for name in wrong)
         raise UserError(f"the run in {run.path} is another: {found}; leave these flags out, they are optional")
     return run
@@ -201,7 +201,7 @@ def open_trained_run(values: flags.FlagValues) -> RunDir:
             search flag that makes no sense.
     """
     names = [values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "t2t_usr_dir")]
-    run = open_asked_run(*names)
+    run = open_run(*names)
     check_run_loadable(run, values)
     return run
 
@@ -213,7 +213,7 @@ def check_run_loadable(run: RunDir, values: flags.FlagValues, checkpoint: str = 
     check_loadable(run, plugins, checkpoint or values["checkpoint"].value, search_overrides(values))
 
 
-def _others(asked: dict[str, str], run: RunDir) -> list[str]:
+def _differing_names(asked: dict[str, str], run: RunDir) -> list[str]:
     """Returns the kinds of the names that are not the run's, as far as aliases are registered by now."""
     own = {kind: {canonical(kind, getattr(run.record, kind))} for kind in asked}
     if "problem" in own:
@@ -253,4 +253,4 @@ def request_of(values: flags.FlagValues) -> Request:
         usr_dir=values["t2t_usr_dir"].value,
         **optional,
     )
-    return without_aliases(request)
+    return resolve_aliases(request)

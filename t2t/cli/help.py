@@ -36,10 +36,10 @@ def help_text(values: flags.FlagValues, name: str, usage: str) -> str:
         name: of the command.
         usage: text above the flags; indented lines stay as they are, others are filled. %s is the command's name.
     """
-    return "\n\n".join([_filled(usage.strip().replace("%s", name)), *_groups(values)])
+    return "\n\n".join([_wrap_paragraphs(usage.strip().replace("%s", name)), *_groups(values)])
 
 
-def _filled(text: str) -> str:
+def _wrap_paragraphs(text: str) -> str:
     """Returns the paragraphs of a text in lines of the width; one with an indented line stays as it is."""
     paragraphs = text.split("\n\n")
     return "\n\n".join(
@@ -55,13 +55,13 @@ def _groups(values: flags.FlagValues) -> Iterator[str]:
         if values[name].name != name or name in second_names or name == "help":
             continue
         also = [second for second, original in second_names.items() if original == name]
-        by_heading.setdefault(values[name].heading, []).append(_described(values[name], also))
+        by_heading.setdefault(values[name].heading, []).append(_describe_flag(values[name], also))
     for heading, described in by_heading.items():
         if described:
             yield "\n".join([f"{heading}:", *described])
 
 
-def _described(flag: flags.Flag, second_names: list[str]) -> str:
+def _describe_flag(flag: flags.Flag, second_names: list[str]) -> str:
     text = f"--{flag.name}: {_REPEATED.sub(' May be given several times.', flag.help)}"
     notes = [f"also --{name}" for name in second_names]
     if flag.default not in (None, "", [], False):

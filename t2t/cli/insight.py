@@ -3,9 +3,9 @@
 from absl import flags
 
 from t2t.cli.common import command
-from t2t.cli.flags import open_asked_run
+from t2t.cli.flags import open_run
 from t2t.cli.help import flag_group
-from t2t.cli.server import SERVICE, define_server_flags, import_serving, run_and_checkpoint, run_server, runs_named
+from t2t.cli.server import SERVICE, define_server_flags, import_serving, parse_runs, run_and_checkpoint, run_server
 from t2t.errors import UserError
 from t2t.export.files import is_export
 from t2t.files.output import check_output
@@ -52,7 +52,7 @@ def _routes(service, folders):
 
 
 def _check_no_exports(values: flags.FlagValues) -> None:
-    for _, folder in runs_named(values):
+    for _, folder in parse_runs(values):
         if is_export(folder):
             raise UserError(
                 f"--output_dir={folder}: an export has nothing to look into; name the run that it was made of"
@@ -61,11 +61,11 @@ def _check_no_exports(values: flags.FlagValues) -> None:
 
 def _plot(values: flags.FlagValues) -> int:
     found = {}
-    for name, folder in runs_named(values):
+    for name, folder in parse_runs(values):
         if name in found:
             raise UserError(f"two runs are to be drawn as {name!r}; name them apart, --output_dir=NAME=RUN")
         run_folder, checkpoint = run_and_checkpoint(folder)
-        run = open_asked_run(run_folder)
+        run = open_run(run_folder)
         found[name] = run, _update_of(run, checkpoint) if checkpoint else None
     check_output(values["plot"].value)
     curves = import_serving("t2t.serving.insight.curves")

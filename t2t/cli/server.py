@@ -8,14 +8,14 @@ from t2t.cli.flags import (
     check_run_loadable,
     define_more_search_flags,
     define_usr_dir_flag,
-    open_asked_run,
+    open_run,
     search_overrides,
 )
 from t2t.cli.help import RUN, flag_group
 from t2t.errors import UserError, needs_extra
 from t2t.export.files import is_export
 from t2t.files.paths import local_path
-from t2t.runs.asked_run import problem_asked
+from t2t.runs.run_checks import select_problem
 from t2t.runs.startup import import_quietly
 from t2t.serving.names import named_run
 
@@ -104,13 +104,13 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, folders: ()
         UserError: no run, one that does not fit, or two of one name.
         MachineError: the address cannot be had.
     """
-    named = runs_named(values)
+    named = parse_runs(values)
     folders = {name: (_checked_run(values, folder), folder) for name, folder in named if not is_export(folder)}
-    import_quietly("t2t.inference.parallel").one_core_an_operation()
+    import_quietly("t2t.inference.parallel").use_single_core_ops()
     server, app, service = (import_serving(f"t2t.serving.{name}") for name in ("server", "app", "service"))
     listening = server.open_socket(values["host"].value, values["port"].value)
     with listening:
-        models = [_served_export(values, *one) if is_export(one[1]) else _served(values, *one) for one in named]
+        models = [_served_export(values, *one) if is_export(one[1]) else _build_served(values, *one) for one in named]
         limits = service.RequestLimits(
             most_bytes=values["request_bytes"].value,
             most_texts=values["request_texts"].value,
@@ -124,7 +124,7 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, folders: ()
     return 0
 
 
-def runs_named(values: flags.FlagValues) -> list[tuple[str, str]]:
+def parse_runs(values: flags.FlagValues) -> list[tuple[str, str]]:
     """Returns name and folder of each run or export; raises UserError where --output_dir names none."""
     if not values["output_dir"].value:
         raise UserError("--output_dir: not given; name the folder of a run, as t2t-trainer was given it")
@@ -134,9 +134,9 @@ def runs_named(values: flags.FlagValues) -> list[tuple[str, str]]:
 def _checked_run(values: flags.FlagValues, folder: str) -> RunDir:
     """Opens a run, and finds what is wrong with it before TensorFlow loads."""
     path, checkpoint = run_and_checkpoint(folder)
-    run = open_asked_run(path)
+    run = open_run(path)
     check_run_loadable(run, values, checkpoint)
-    problem_asked(run, values["problem"].value)
+    select_problem(run, values["problem"].value)
     return run
 
 
@@ -151,7 +151,7 @@ def run_and_checkpoint(folder: str) -> tuple[str, str]:
     return folder, ""
 
 
-def _served(values: flags.FlagValues, name: str, folder: str):
+def _build_served(values: flags.FlagValues, name: str, folder: str):
     models = import_serving("t2t.serving.models")
     run, checkpoint = run_and_checkpoint(folder)
     loaded = import_quietly("t2t.runs.loading").load(

@@ -21,10 +21,10 @@ from t2t.cli.help import DATA, DECODING, MACHINE, TRAINING, WARM_START, flag_gro
 from t2t.errors import UserError
 from t2t.files.progress import write_line
 from t2t.hparams.sections import TrainHParams
-from t2t.runs.data import generate_all, nominal_specs, without_data
+from t2t.runs.data import find_missing_data, generate_all, nominal_specs
 from t2t.runs.names import Request, check_names, resolve
 from t2t.runs.preflight import check_training
-from t2t.runs.resuming import check_same_run, remembered, remembered_seed
+from t2t.runs.resuming import check_same_run, fill_from_run, recorded_seed
 from t2t.runs.settings import Settings
 from t2t.runs.startup import import_quietly
 from t2t.specs.constants import DEV
@@ -111,7 +111,7 @@ def main(values: flags.FlagValues) -> int:
     if lists_registry(values):
         return 0
     asked = dataclasses.replace(request_of(values), train_steps=values["train_steps"].value)
-    request = remembered(asked, reads_data=not values["generate_data"].value)
+    request = fill_from_run(asked, reads_data=not values["generate_data"].value)
     check_names(request)
     _check_files(values, request)
     is_dry = values["dry_run"].value
@@ -162,7 +162,7 @@ def _check_model(request: Request) -> None:
 def _settings(values: flags.FlagValues, request: Request) -> Settings:
     fields = {field: flag for flags_of in _SETTINGS_FLAGS.values() for flag, (field, _) in flags_of.items()}
     return Settings(
-        seed=remembered_seed(request.output_folder, values["random_seed"].value),
+        seed=recorded_seed(request.output_folder, values["random_seed"].value),
         evaluates=values["schedule"].value == SCHEDULES[0],
         **{field: values[flag].value for field, flag in fields.items()},
     )
@@ -170,7 +170,7 @@ def _settings(values: flags.FlagValues, request: Request) -> Settings:
 
 def _train(request: Request, settings: Settings) -> int:
     """Trains; returns the signal that ended it before its time, or 0."""
-    run = import_quietly("t2t.runs.training").TrainingRun.of(request, settings)
+    run = import_quietly("t2t.runs.training").TrainingRun.from_request(request, settings)
     for line in import_quietly("t2t.runs.describing").describe(run):
         write_line(line, sys.stderr)
     return run.fit()
@@ -178,7 +178,7 @@ def _train(request: Request, settings: Settings) -> int:
 
 def _dry_run(request: Request, settings: Settings) -> int:
     """Says what would run."""
-    if without_data(request):
+    if find_missing_data(request):
         nominal_specs(request)  # raises where it needs the data
     lines = import_quietly("t2t.runs.dry_run").dry_run_lines(request, settings)
     for line in lines:

@@ -207,7 +207,7 @@ class EncodingPool:
                 initializer=_start_worker,
                 initargs=(self._problem, os.getpid()),
             )
-            self._pool.submit(_nothing).result()
+            self._pool.submit(_do_nothing).result()
 
     def encode(self, samples: Iterable[Sample], split: str, vocabularies: Vocabularies) -> Iterator[Chunk]:
         """Yields the encoded chunks in the order of the samples, at most a few chunks ahead of the reader.
@@ -278,17 +278,17 @@ def _start_worker(problem: Problem, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
 
 
-def _end_with(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     """Ends this process once its parent is gone, however it went."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 

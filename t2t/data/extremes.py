@@ -6,7 +6,7 @@ import numpy as np
 
 from t2t.data.columns import batch_dtype, item_shape, length_unit
 from t2t.data.fixed_shapes import FixedShapes
-from t2t.data.lengths import by_block, longest_of
+from t2t.data.lengths import lengths_in_blocks, longest_of
 from t2t.data.reader import SplitReader
 
 Features = dict[str, np.ndarray]
@@ -29,11 +29,11 @@ def extreme_batches(
         shapes: the only ones that occur; None for any.
     """
     if shapes is not None:
-        return [_of_fixed_shape(reader, columns, *shape) for shape in shapes.extremes()]
+        return [_fixed_shape_batch(reader, columns, *shape) for shape in shapes.extremes()]
     names = columns or {name: name for name in reader.features}
     sequences = [name for name, stored in names.items() if reader.is_sequence(stored)]
     longest = max((longest_of(reader, names[name], max_length) for name in sequences), default=1)
-    blocks = by_block(reader, {name: names[name] for name in sequences})
+    blocks = lengths_in_blocks(reader, {name: names[name] for name in sequences})
     shortest = min((int(lengths.min()) for block in blocks for lengths in block.values()), default=1)
     batches = []
     for width in sorted({longest, max(1, min(shortest, longest))}, reverse=True):
@@ -41,17 +41,19 @@ def extreme_batches(
         rows = min(rows, len(reader))
         single = {n: reader.single(np.zeros(rows, np.int64), s) for n, s in names.items() if n not in sequences}
         widths = {name: min(width, longest_of(reader, names[name], max_length)) for name in sequences}
-        batches.append({name: _dummy(reader, names[name], rows, widths[name]) for name in sequences} | single)
+        batches.append({name: _dummy_feature(reader, names[name], rows, widths[name]) for name in sequences} | single)
     return batches
 
 
-def _of_fixed_shape(
+def _fixed_shape_batch(
     reader: SplitReader, columns: Mapping[str, str] | None, rows: int, widths: Mapping[str, int]
 ) -> Features:
-    return {name: _dummy(reader, (columns or {}).get(name, name), rows, width) for name, width in widths.items()}
+    return {
+        name: _dummy_feature(reader, (columns or {}).get(name, name), rows, width) for name, width in widths.items()
+    }
 
 
-def _dummy(reader: SplitReader, stored: str, rows: int, width: int) -> np.ndarray:
+def _dummy_feature(reader: SplitReader, stored: str, rows: int, width: int) -> np.ndarray:
     """Returns rows of a sequence feature that hold something everywhere."""
     spec = reader.features[stored]
     shape = (rows, width * length_unit(spec), *item_shape(spec))

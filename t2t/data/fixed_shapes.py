@@ -60,7 +60,11 @@ class FixedShapes:
 
     def extremes(self) -> list[tuple[int, dict[str, int]]]:
         """Returns the rows and widths of the shapes that need most memory: the widest, and the one of most rows."""
-        shapes = [(self._rows(width, other), self._of(width, other)) for width, others in self.grid for other in others]
+        shapes = [
+            (self._rows(width, other), self._widths_by_name(width, other))
+            for width, others in self.grid
+            for other in others
+        ]
         widest, most_rows = shapes[-1], max(shapes, key=lambda shape: (shape[0], sum(shape[1].values())))
         return [widest] if widest == most_rows else [widest, most_rows]
 
@@ -94,25 +98,25 @@ class FixedShapes:
         return max(1, self.batch_size // max(width, other_width))
 
     def _batch(self, indices: np.ndarray, width: int, other_width: int) -> Batch:
-        return Batch(indices, self._of(width, other_width), self._rows(width, other_width))
+        return Batch(indices, self._widths_by_name(width, other_width), self._rows(width, other_width))
 
-    def _of(self, width: int, other_width: int) -> dict[str, int]:
-        return {name: width if name == _main(self.names) else other_width for name in self.names}
+    def _widths_by_name(self, width: int, other_width: int) -> dict[str, int]:
+        return {name: width if name == _main_side(self.names) else other_width for name in self.names}
 
 
-def _main(names) -> str:
+def _main_side(names) -> str:
     return TARGETS if TARGETS in names else next(iter(names))
 
 
 def _sides(lengths: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray | None]:
     """Returns the lengths of the targets, and the longest of the other sequences of each example, if there are any."""
-    main = _main(lengths)
+    main = _main_side(lengths)
     others = [counts for name, counts in lengths.items() if name != main]
     return lengths[main], np.maximum.reduce(others) if others else None
 
 
 def _longest(longest: Mapping[str, int]) -> tuple[int, int]:
-    main = _main(longest)
+    main = _main_side(longest)
     return longest[main], max((length for name, length in longest.items() if name != main), default=0)
 
 

@@ -125,7 +125,7 @@ def generate(
     for place in (folder.parent, folder):
         if place.exists() and not place.is_dir():
             raise UserError(f"{place}: that is a file, and a folder goes there; move it or choose another --data_dir")
-    with _only_generator_of(folder):
+    with _lock_generation(folder):
         if (existing := _existing(folder, problem, seed, tmp_dir)) is not None:
             return existing
         log.info("generating %s in %s", problem.data_name, folder)
@@ -159,7 +159,7 @@ def generate(
 
 
 @contextlib.contextmanager
-def _only_generator_of(folder: Path) -> Iterator[None]:
+def _lock_generation(folder: Path) -> Iterator[None]:
     """Keeps every other process from generating into a folder for the length of a `with` block.
 
     The folder above it is made, and removed again where nothing is generated.

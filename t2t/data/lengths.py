@@ -20,7 +20,7 @@ def is_label(reader: SplitReader, stored: str) -> bool:
     return reader.features[stored].kind == FeatureKind.LABEL
 
 
-def of_ids(reader: SplitReader, sequences: Mapping[str, str], by_name: Mapping) -> dict:
+def select_id_sequences(reader: SplitReader, sequences: Mapping[str, str], by_name: Mapping) -> dict:
     """Returns the entries of the features that `max_length` is about: all sequences but audio.
 
     Args:
@@ -46,7 +46,7 @@ def lengths_of_all(
     return {name: lengths_of(reader, stored, indices) for name, stored in sequences.items()}
 
 
-def by_block(reader: SplitReader, sequences: Mapping[str, str]) -> Iterator[dict[str, np.ndarray]]:
+def lengths_in_blocks(reader: SplitReader, sequences: Mapping[str, str]) -> Iterator[dict[str, np.ndarray]]:
     """Yields `lengths_of_all` examples of a split, `BLOCK` of them at a time; nothing where there are no sequences."""
     for start in range(0, len(reader) if sequences else 0, BLOCK):
         yield lengths_of_all(reader, sequences, np.arange(start, min(start + BLOCK, len(reader))))
@@ -64,11 +64,11 @@ def longest_of_all(reader: SplitReader, sequences: Mapping[str, str], max_length
     return max((longest_of(reader, stored, max_length) for stored in sequences.values()), default=1)
 
 
-def short_enough(lengths: Mapping[str, np.ndarray], max_length: int) -> np.ndarray:
+def within_length(lengths: Mapping[str, np.ndarray], max_length: int) -> np.ndarray:
     """Returns (N,) bool: whether none of an example's lengths is above the limit."""
     return np.maximum.reduce(list(lengths.values())) <= max_length
 
 
-def cut_to(lengths: Mapping[str, np.ndarray], max_length: int) -> dict[str, np.ndarray]:
+def clip_lengths(lengths: Mapping[str, np.ndarray], max_length: int) -> dict[str, np.ndarray]:
     """Returns lengths of which none is above the limit."""
     return {name: np.minimum(counts, max_length) for name, counts in lengths.items()}

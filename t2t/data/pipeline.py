@@ -13,7 +13,15 @@ from t2t.data.batching import LADDER_STEP, Batch, Ladder, cut
 from t2t.data.columns import batch_dtype, length_unit, pad
 from t2t.data.curriculum import Curriculum
 from t2t.data.fixed_shapes import FixedShapes
-from t2t.data.lengths import by_block, cut_to, is_label, lengths_of_all, longest_of_all, of_ids, short_enough
+from t2t.data.lengths import (
+    clip_lengths,
+    is_label,
+    lengths_in_blocks,
+    lengths_of_all,
+    longest_of_all,
+    select_id_sequences,
+    within_length,
+)
 from t2t.data.reader import SplitReader
 from t2t.data.sampler import WindowedOrder
 from t2t.errors import UserError, did_you_mean
@@ -142,7 +150,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         place = (self._epoch, self._window)
         plan = self._plan
         if plan is None or plan[0] != (*place, limit):
-            indices, lengths = self._of_window(*place, limit)
+            indices, lengths = self._window_examples(*place, limit)
             if self.shapes is None:
                 batches = cut(indices, lengths, self._batch_size, self._ladder)
             else:
@@ -158,22 +166,22 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
                 f"hparam fixed_shapes={count}: {self._reader.problem} has features that are no sequences "
                 f"({', '.join(sorted(single))}), of which no row can be empty; set fixed_shapes=0"
             )
-        _, lengths = self._of_window(0, 0)
+        _, lengths = self._window_examples(0, 0)
         longest = {
             name: longest_of_all(self._reader, {name: s}, self._max_length) for name, s in self._sequences.items()
         }
         return FixedShapes.choose(lengths, count, longest, self._batch_size)
 
-    def _of_window(self, epoch: int, window: int, limit: int | None = None) -> tuple[np.ndarray, Arrays]:
+    def _window_examples(self, epoch: int, window: int, limit: int | None = None) -> tuple[np.ndarray, Arrays]:
         """Returns the examples of a window that are short enough, and their lengths; `limit` is the curriculum's."""
         indices = self._order.indices(epoch, window)
         lengths = lengths_of_all(self._reader, self._sequences, indices)
         most = self._max_length if limit is None else limit
         if most is not None and (self.skipped or limit is not None):
-            keep = short_enough(self._limited(lengths), most)
+            keep = within_length(self._limited_sequences(lengths), most)
             indices, lengths = indices[keep], {name: counts[keep] for name, counts in lengths.items()}
         if self._cuts and self._max_length is not None:
-            lengths |= cut_to(self._limited(lengths), self._max_length)
+            lengths |= clip_lengths(self._limited_sequences(lengths), self._max_length)
         return indices, lengths
 
     def _check_curriculum(self) -> None:
@@ -181,7 +189,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         if self._curriculum is None:
             return
         shortest = min((lengths.min() for lengths in self._all_longest()), default=0)
-        limited = self._limited(self._sequences)
+        limited = self._limited_sequences(self._sequences)
         if shortest > self._curriculum.first or not limited:
             found = f"the shortest has {shortest}" if limited else "it has no sequences of ids"
             raise UserError(
@@ -191,13 +199,13 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
 
     def _all_longest(self) -> Iterator[np.ndarray]:
         """Yields the length of each example's longest sequence of ids, many at a time."""
-        for lengths in by_block(self._reader, self._limited(self._sequences)):
+        for lengths in lengths_in_blocks(self._reader, self._limited_sequences(self._sequences)):
             yield np.maximum.reduce(list(lengths.values()))
 
     @property
     def longest(self) -> int:
         """Length of the longest of the sequences to which `max_length` applies, whether it is skipped or not."""
-        limited = self._limited(self._sequences)
+        limited = self._limited_sequences(self._sequences)
         return max((self._reader.longest[stored] for stored in limited.values()), default=0)
 
     def _count_longer(self) -> int:
@@ -212,9 +220,9 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             )
         return longer
 
-    def _limited(self, by_name: Mapping) -> dict:
+    def _limited_sequences(self, by_name: Mapping) -> dict:
         """Returns the entries of the features to which `max_length` applies."""
-        return of_ids(self._reader, self._sequences, by_name)
+        return select_id_sequences(self._reader, self._sequences, by_name)
 
 
 class EvalBatches:
@@ -247,10 +255,10 @@ class EvalBatches:
         lengths = lengths_of_all(reader, sequences, indices)
         self.cut = 0
         """Examples with a sequence that was cut."""
-        limited = of_ids(reader, sequences, lengths)
+        limited = select_id_sequences(reader, sequences, lengths)
         if max_length is not None and limited:
-            self.cut = int((~short_enough(limited, max_length)).sum())
-            lengths |= cut_to(limited, max_length)
+            self.cut = int((~within_length(limited, max_length)).sum())
+            lengths |= clip_lengths(limited, max_length)
         ladder = Ladder(longest_of_all(reader, sequences, max_length), ladder_step)
         self._batches = cut(indices, lengths, batch_size, ladder)
 

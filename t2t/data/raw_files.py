@@ -43,7 +43,7 @@ def check_raw_files(recorded: Mapping[str, RawFile], files: Mapping[str, Path], 
         UserError: the message names every file that differs.
     """
     there = {name: Path(path) for name, path in files.items() if name in recorded and Path(path).is_file()}
-    differing = [str(path) for name, path in there.items() if not holds_the_same(path, recorded[name])]
+    differing = [str(path) for name, path in there.items() if not has_same_content(path, recorded[name])]
     if differing:
         raise UserError(
             f"{folder} was made when {', '.join(differing)} held something else; to make the data anew, delete that "
@@ -51,7 +51,7 @@ def check_raw_files(recorded: Mapping[str, RawFile], files: Mapping[str, Path], 
         )
 
 
-def holds_the_same(path: Path, recorded: RawFile) -> bool:
+def has_same_content(path: Path, recorded: RawFile) -> bool:
     """Returns whether there is a file that holds what a raw file held, wherever that lay.
 
     Raises:

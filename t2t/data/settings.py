@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t.data.manifest import Manifest
-from t2t.data.raw_files import holds_the_same
+from t2t.data.raw_files import has_same_content
 from t2t.errors import UserError
 from t2t.problems.base import Problem
 
@@ -138,7 +138,7 @@ def _has_moved(manifest: Manifest, asked: str | None, found: str | None, is_know
         return False
     if not Path(asked).is_file():
         return is_known
-    return any(file.path == found and holds_the_same(Path(asked), file) for file in manifest.raw_files.values())
+    return any(file.path == found and has_same_content(Path(asked), file) for file in manifest.raw_files.values())
 
 
 def _shown(settings: dict[str, Any], key: str) -> str:

@@ -103,7 +103,7 @@ class ShardWriter:
         before = f"{self._split}-{number:05d}"
         after = f"{before}-of-{len(self._shards):05d}"
 
-        def moved(record: FileRecord) -> FileRecord:
+        def rename_record(record: FileRecord) -> FileRecord:
             name = after + record.name.removeprefix(before)
             with os_errors_as_machine_errors(f"cannot write {self._folder / name}"):
                 os.replace(self._folder / record.name, self._folder / name)
@@ -111,8 +111,8 @@ class ShardWriter:
 
         return ShardRecord(
             examples=shard.examples,
-            values={name: moved(record) for name, record in shard.values.items()},
-            offsets={name: moved(record) for name, record in shard.offsets.items()},
+            values={name: rename_record(record) for name, record in shard.values.items()},
+            offsets={name: rename_record(record) for name, record in shard.offsets.items()},
         )
 
 

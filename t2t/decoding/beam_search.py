@@ -8,7 +8,7 @@ number of tokens with end of sequence counted.
 * A continuation is complete when it adds end of sequence, or when it reaches its sentence's limit. Complete ones
   compete for the K places of the finished set by log-probability / penalty(n), whichever way they were completed: one
   that was cut off at the limit, n = limit, ranks beside those that ended by themselves. So every sentence has a result.
-* A sentence stops early when no growing hypothesis can enter the result any more, see `settled`.
+* A sentence stops early when no growing hypothesis can enter the result any more, see `is_done`.
 
 Ties go to what was finished first, then to the lower beam, then to the lower token, so that results are reproducible. A
 sentence that has stopped is frozen: its result does not depend on the other sentences of the batch.
@@ -24,16 +24,16 @@ from keras import ops
 from t2t.decoding.penalties import LengthPenalty, gnmt
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult, exists
 from t2t.decoding.sampling import greedy
-from t2t.decoding.state import as_tensors, with_shapes_of
+from t2t.decoding.state import as_tensors, restore_shapes
 from t2t.decoding.step import (
     NextToken,
     StepFn,
     as_next_token,
     best_log_probs,
     check_sizes,
+    pad_to_width,
     row_start_ids,
     step_limits,
-    widened,
     write_column,
 )
 from t2t.decoding.topk import Candidates, best_over_beams, top_k
@@ -41,8 +41,8 @@ from t2t.layers.beams import gather_beams, reorder_rows
 from t2t.specs.constants import EOS_ID, PAD_ID
 
 
-class Alive(NamedTuple):
-    """Hypotheses that still grow, best first; places without one have log-probability NO_HYPOTHESIS."""
+class ActiveBeams(NamedTuple):
+    """Unfinished hypotheses, best first; empty slots have log-probability NO_HYPOTHESIS."""
 
     ids: Any
     """(B, K, T) int32: tokens so far, zeros after."""
@@ -53,17 +53,17 @@ class Alive(NamedTuple):
 
 
 class BeamProgress(NamedTuple):
-    """A search that is under way; every tensor but `step` has sentences, or their beams, as its first axis."""
+    """State of an unfinished search; every tensor but `step` has sentences, or their beams, as its first axis."""
 
     step: Any
     """() int32: tokens so far."""
-    alive: Alive
+    active: ActiveBeams
     finished: SearchResult
     state: Any
 
 
 class BeamSearch(NamedTuple):
-    """The rules of a search, apart from the model: how it begins, goes on and ends."""
+    """Beam search, independent of the model: start, advance, result."""
 
     beam_size: int
     vocab_size: int
@@ -73,10 +73,10 @@ class BeamSearch(NamedTuple):
     stop_early: bool = True
     eos_id: int = EOS_ID
     reorder: Callable[[Any, Any], Any] = reorder_rows
-    """Gives the beams of a state new places, see `t2t.layers.beams.reorder_rows`."""
+    """Reorders the beams of a state, see `t2t.layers.beams.reorder_rows`."""
 
-    def begin(self, state: Any, start_ids: Any, width: Any) -> BeamProgress:
-        """Returns a search before its first step.
+    def start(self, state: Any, start_ids: Any, width: Any) -> BeamProgress:
+        """Returns the initial state of a search.
 
         Args:
             state: of the step function; every tensor with N or B as its first axis.
@@ -86,53 +86,55 @@ class BeamSearch(NamedTuple):
         batch_size = ops.shape(self.limits)[0]
         return BeamProgress(
             ops.zeros((), "int32"),
-            first_alive(row_start_ids(start_ids, batch_size, self.beam_size), width),
-            nothing_finished(batch_size, self.beam_size, width),
+            initial_beams(row_start_ids(start_ids, batch_size, self.beam_size), width),
+            empty_results(batch_size, self.beam_size, width),
             as_tensors(state),
         )
 
-    def going(self, progress: BeamProgress) -> Any:
-        """Tells which sentences may still change, (B,) bool."""
-        return ops.any(exists(progress.alive.log_probs), axis=1)
+    def active_sentences(self, progress: BeamProgress) -> Any:
+        """Returns which sentences are unfinished, (B,) bool."""
+        return ops.any(exists(progress.active.log_probs), axis=1)
 
-    def advance(self, step_fn: StepFn, progress: BeamProgress, until: Any, enough: Any = 0) -> BeamProgress:
-        """Goes on until so many tokens have been written or no more than `enough` sentences are going.
+    def advance(self, step_fn: StepFn, progress: BeamProgress, until: Any, min_active: Any = 0) -> BeamProgress:
+        """Continues until `until` tokens are written or at most `min_active` sentences are unfinished.
 
         Args:
             step_fn: see `t2t.decoding.step.StepFn`.
             progress: with room for `until` tokens.
             until: int or () int32.
-            enough: int or () int32.
+            min_active: int or () int32.
         """
 
         def unfinished(*progress):
-            going_B = self.going(BeamProgress(*progress))
-            return ops.logical_and(progress[0] < until, ops.sum(ops.cast(going_B, "int32")) > enough)
+            active_B = self.active_sentences(BeamProgress(*progress))
+            return ops.logical_and(progress[0] < until, ops.sum(ops.cast(active_B, "int32")) > min_active)
 
-        return BeamProgress(*ops.while_loop(unfinished, lambda *now: self._one_more(step_fn, *now), progress))
+        return BeamProgress(*ops.while_loop(unfinished, lambda *now: self._add_token(step_fn, *now), progress))
 
-    def with_room(self, progress: BeamProgress, width: Any) -> BeamProgress:
-        """Returns the search with room for `width` tokens, at least as many as it has had."""
-        alive, finished = progress.alive, progress.finished
+    def widen(self, progress: BeamProgress, width: Any) -> BeamProgress:
+        """Pads the search to `width` tokens, at least the present width."""
+        active, finished = progress.active, progress.finished
         return progress._replace(
-            alive=alive._replace(ids=widened(alive.ids, width)),
-            finished=finished._replace(ids=widened(finished.ids, width)),
+            active=active._replace(ids=pad_to_width(active.ids, width)),
+            finished=finished._replace(ids=pad_to_width(finished.ids, width)),
         )
 
     def result(self, progress: BeamProgress) -> SearchResult:
-        """Returns what has been found."""
+        """Returns the finished hypotheses."""
         return progress.finished
 
-    def _one_more(self, step_fn: StepFn, step: Any, alive: Alive, finished: SearchResult, state: Any) -> BeamProgress:
-        """One more token for every hypothesis."""
-        found, new_state = step_fn(ops.reshape(alive.tokens, (-1,)), step, state)
-        candidates = expand(alive.log_probs, as_next_token(found), self.vocab_size)
+    def _add_token(
+        self, step_fn: StepFn, step: Any, active: ActiveBeams, finished: SearchResult, state: Any
+    ) -> BeamProgress:
+        """Extends every hypothesis by one token."""
+        found, new_state = step_fn(ops.reshape(active.tokens, (-1,)), step, state)
+        candidates = expand(active.log_probs, as_next_token(found), self.vocab_size)
         complete_BC = is_complete(candidates.tokens, step, self.limits, self.eos_id)
-        finished = grow_finished(finished, alive, candidates, complete_BC, step, self.penalty)
-        alive, beams_BK = grow_alive(alive, candidates, complete_BC, step)
-        done_B = settled(alive.log_probs, finished.scores, self.limits, self.penalty, self.stop_early)
-        state = with_shapes_of(self.reorder(new_state, beams_BK), like=state)
-        return BeamProgress(step + 1, retire(alive, done_B), finished, state)
+        finished = extend_finished(finished, active, candidates, complete_BC, step, self.penalty)
+        active, beams_BK = extend_active(active, candidates, complete_BC, step)
+        done_B = is_done(active.log_probs, finished.scores, self.limits, self.penalty, self.stop_early)
+        state = restore_shapes(self.reorder(new_state, beams_BK), like=state)
+        return BeamProgress(step + 1, deactivate(active, done_B), finished, state)
 
 
 def beam_search(
@@ -177,11 +179,11 @@ def beam_search(
         return greedy(step_fn, state, max_steps=max_steps, length_penalty=penalty, buffer_steps=buffer_steps, **shared)
     limits_B, width = step_limits(max_steps, batch_size, buffer_steps)
     search = BeamSearch(beam_size, vocab_size, limits_B, penalty, stop_early, eos_id)
-    return search.result(search.advance(step_fn, search.begin(state, start_ids, width), width))
+    return search.result(search.advance(step_fn, search.start(state, start_ids, width), width))
 
 
-def first_alive(start_ids: Any, width: Any) -> Alive:
-    """Returns one empty hypothesis a sentence, in beam 0: equal beams would all grow alike.
+def initial_beams(start_ids: Any, width: Any) -> ActiveBeams:
+    """Returns one empty hypothesis per sentence, in beam 0: equal beams would all grow alike.
 
     Args:
         start_ids: (B, K) int32.
@@ -189,15 +191,15 @@ def first_alive(start_ids: Any, width: Any) -> Alive:
     """
     batch_size, beam_size = ops.shape(start_ids)
     only_first = ops.convert_to_tensor([0.0] + [NO_HYPOTHESIS] * (beam_size - 1), dtype="float32")
-    return Alive(
+    return ActiveBeams(
         ids=ops.zeros((batch_size, beam_size, width), "int32"),
         tokens=start_ids,
         log_probs=ops.broadcast_to(only_first, (batch_size, beam_size)),
     )
 
 
-def nothing_finished(batch_size: Any, beam_size: int, width: Any) -> SearchResult:
-    """Returns a finished set without hypotheses."""
+def empty_results(batch_size: Any, beam_size: int, width: Any) -> SearchResult:
+    """Returns an empty finished set."""
     none_BK = ops.full((batch_size, beam_size), NO_HYPOTHESIS, "float32")
     return SearchResult(
         ids=ops.zeros((batch_size, beam_size, width), "int32"),
@@ -207,23 +209,23 @@ def nothing_finished(batch_size: Any, beam_size: int, width: Any) -> SearchResul
     )
 
 
-def expand(alive_log_probs: Any, found: NextToken, vocab_size: int) -> Candidates:
+def expand(active_log_probs: Any, found: NextToken, vocab_size: int) -> Candidates:
     """Returns the 2K best continuations of each sentence, K * V at most.
 
     Args:
-        alive_log_probs: (B, K) float32, of the hypotheses so far.
+        active_log_probs: (B, K) float32, of the hypotheses so far.
         found: what the model says of the next token.
         vocab_size: V.
     """
-    beam_size = alive_log_probs.shape[1]
+    beam_size = active_log_probs.shape[1]
     log_probs_NJ, tokens_NJ = best_log_probs(found, vocab_size, 2 * beam_size)
-    totals_NJ = ops.reshape(alive_log_probs, (-1, 1)) + log_probs_NJ
+    totals_NJ = ops.reshape(active_log_probs, (-1, 1)) + log_probs_NJ
     # The floor keeps forbidden tokens (-inf) and places without a hypothesis at one finite value.
     return best_over_beams(ops.maximum(totals_NJ, NO_HYPOTHESIS), tokens_NJ, beam_size, 2 * beam_size)
 
 
 def is_complete(tokens: Any, step: Any, limits: Any, eos_id: int) -> Any:
-    """Tells which candidates are whole hypotheses: they end by themselves, or reach the limit.
+    """Returns which candidates are complete hypotheses: ended by themselves or cut at the limit.
 
     Args:
         tokens: (B, C) int32, the token each adds.
@@ -237,32 +239,37 @@ def is_complete(tokens: Any, step: Any, limits: Any, eos_id: int) -> Any:
     return ops.logical_or(ops.equal(tokens, eos_id), ops.expand_dims(step + 1 >= limits, 1))
 
 
-def grow_alive(alive: Alive, candidates: Candidates, complete: Any, step: Any) -> tuple[Alive, Any]:
-    """Returns the K best candidates that go on, and the beam each of them continues, (B, K) int32.
+def extend_active(active: ActiveBeams, candidates: Candidates, complete: Any, step: Any) -> tuple[ActiveBeams, Any]:
+    """Returns the K best unfinished candidates, and the beam each of them continues, (B, K) int32.
 
     Args:
-        alive: the hypotheses that were continued.
+        active: the hypotheses that were continued.
         candidates: their best continuations.
         complete: (B, C) bool.
         step: () int32, the position that the new tokens take.
     """
-    beam_size = alive.log_probs.shape[1]
+    beam_size = active.log_probs.shape[1]
     open_BC = ops.where(complete, NO_HYPOTHESIS, candidates.log_probs)
     log_probs_BK, chosen_BK = top_k(open_BC, beam_size)
     beams_BK = gather_beams(candidates.beams, chosen_BK)
     tokens_BK = gather_beams(candidates.tokens, chosen_BK)
-    ids_BKT = write_column(gather_beams(alive.ids, beams_BK), step, tokens_BK)
-    return Alive(ids_BKT, tokens_BK, log_probs_BK), beams_BK
+    ids_BKT = write_column(gather_beams(active.ids, beams_BK), step, tokens_BK)
+    return ActiveBeams(ids_BKT, tokens_BK, log_probs_BK), beams_BK
 
 
-def grow_finished(
-    finished: SearchResult, alive: Alive, candidates: Candidates, complete: Any, step: Any, penalty: LengthPenalty
+def extend_finished(
+    finished: SearchResult,
+    active: ActiveBeams,
+    candidates: Candidates,
+    complete: Any,
+    step: Any,
+    penalty: LengthPenalty,
 ) -> SearchResult:
     """Returns the K best, by normalised score, of the finished hypotheses and the complete candidates.
 
     Args:
         finished: the K best so far.
-        alive: the hypotheses that were continued.
+        active: the hypotheses that were continued.
         candidates: their best continuations.
         complete: (B, C) bool.
         step: () int32, the position that the new tokens take.
@@ -273,7 +280,7 @@ def grow_finished(
     real_BC = ops.logical_and(complete, exists(candidates.log_probs))
     scores_BC = ops.where(real_BC, candidates.log_probs / penalty(ops.cast(length, "float32")), NO_HYPOTHESIS)
     arrivals = SearchResult(
-        ids=write_column(gather_beams(alive.ids, candidates.beams), step, candidates.tokens),
+        ids=write_column(gather_beams(active.ids, candidates.beams), step, candidates.tokens),
         scores=scores_BC,
         log_probs=candidates.log_probs,
         lengths=ops.broadcast_to(length, ops.shape(scores_BC)),
@@ -284,15 +291,15 @@ def grow_finished(
     return SearchResult(*(gather_beams(field, chosen_BK) for field in pool))
 
 
-def settled(alive_log_probs: Any, finished_scores: Any, limits: Any, penalty: LengthPenalty, stop_early: bool) -> Any:
-    """Tells which sentences cannot improve: the stop rule.
+def is_done(active_log_probs: Any, finished_scores: Any, limits: Any, penalty: LengthPenalty, stop_early: bool) -> Any:
+    """Returns which sentences cannot improve: the stop rule.
 
     Token log-probabilities are at most 0 and the penalty does not fall with length, so whatever a growing hypothesis of
     log-probability a becomes, its score is at most a / penalty(limit). Where the best growing one cannot beat the best
     finished score (`stop_early`), or the worst of K finished scores (else), more steps change nothing.
 
     Args:
-        alive_log_probs: (B, K) float32, best first.
+        active_log_probs: (B, K) float32, best first.
         finished_scores: (B, K) float32, best first.
         limits: (B,) int32.
         penalty: of a length.
@@ -301,11 +308,11 @@ def settled(alive_log_probs: Any, finished_scores: Any, limits: Any, penalty: Le
     Returns:
         (B,) bool.
     """
-    reachable_B = alive_log_probs[:, 0] / penalty(ops.cast(limits, "float32"))
+    reachable_B = active_log_probs[:, 0] / penalty(ops.cast(limits, "float32"))
     to_beat_B = finished_scores[:, 0] if stop_early else finished_scores[:, -1]
     return to_beat_B >= reachable_B
 
 
-def retire(alive: Alive, done: Any) -> Alive:
+def deactivate(active: ActiveBeams, done: Any) -> ActiveBeams:
     """Ends the growing hypotheses of sentences that are done, (B,) bool; nothing enters their results any more."""
-    return alive._replace(log_probs=ops.where(ops.expand_dims(done, 1), NO_HYPOTHESIS, alive.log_probs))
+    return active._replace(log_probs=ops.where(ops.expand_dims(done, 1), NO_HYPOTHESIS, active.log_probs))

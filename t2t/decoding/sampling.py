@@ -11,7 +11,7 @@ from keras import ops
 from t2t.decoding.noise import uniform
 from t2t.decoding.penalties import LengthPenalty, gnmt
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
-from t2t.decoding.state import as_tensors, with_shapes_of
+from t2t.decoding.state import as_tensors, restore_shapes
 from t2t.decoding.step import (
     NextToken,
     StepFn,
@@ -19,9 +19,9 @@ from t2t.decoding.step import (
     as_next_token,
     best_log_probs,
     check_sizes,
+    pad_to_width,
     row_start_ids,
     step_limits,
-    widened,
     write_column,
 )
 from t2t.decoding.topk import keep_top_k, keep_top_p, most_probable
@@ -32,7 +32,7 @@ Chooser = Callable[[NextToken, Any], tuple[Any, Any]]
 """(what the model says, position () int32) -> tokens (N,) int32 and their log-probabilities (N,) float32."""
 
 
-class _Rows(NamedTuple):
+class _RollOutRows(NamedTuple):
     """One growing text a row."""
 
     ids: Any
@@ -43,7 +43,7 @@ class _Rows(NamedTuple):
     """(N,) float32."""
     lengths: Any
     """(N,) int32."""
-    going: Any
+    active: Any
     """(N,) bool: has neither ended nor reached its limit."""
 
 
@@ -66,8 +66,8 @@ def greedy(
     """
     check_sizes(rows_per_sentence=1, vocab_size=vocab_size)
     limits_B, width = step_limits(max_steps, batch_size, buffer_steps)
-    search = RollOut(1, limits_B, length_penalty or gnmt(0.6), most_probable_of(vocab_size), eos_id)
-    return search.result(search.advance(step_fn, search.begin(state, start_ids, width), width))
+    search = RollOut(1, limits_B, length_penalty or gnmt(0.6), greedy_chooser(vocab_size), eos_id)
+    return search.result(search.advance(step_fn, search.start(state, start_ids, width), width))
 
 
 def sample(
@@ -119,13 +119,13 @@ def sample(
     limits_B, width = step_limits(max_steps, batch_size, buffer_steps)
     if sentence_seeds is None:
         sentence_seeds = ops.arange(batch_size, dtype="int32")
-    choose = drawn_with(seed, sentence_seeds, samples, temperature, top_k, top_p, vocab_size)
+    choose = sampling_chooser(seed, sentence_seeds, samples, temperature, top_k, top_p, vocab_size)
     search = RollOut(samples, limits_B, length_penalty or gnmt(0.6), choose, eos_id)
-    return search.result(search.advance(step_fn, search.begin(state, start_ids, width), width))
+    return search.result(search.advance(step_fn, search.start(state, start_ids, width), width))
 
 
-def most_probable_of(vocab_size: int) -> Chooser:
-    """Returns what chooses the most probable token, ties going to the lower id."""
+def greedy_chooser(vocab_size: int) -> Chooser:
+    """Returns a chooser of the most probable token; ties go to the lower id."""
 
     def choose(found, position):
         log_probs_NJ, tokens_NJ = best_log_probs(found, vocab_size, 1)
@@ -137,10 +137,10 @@ def most_probable_of(vocab_size: int) -> Chooser:
     return choose
 
 
-def drawn_with(
+def sampling_chooser(
     seed: Any, sentence_seeds: Any, samples: int, temperature: float, top_k: int, top_p: float, vocab_size: int
 ) -> Chooser:
-    """Returns what draws tokens; arguments as in `sample`."""
+    """Returns a chooser that samples tokens; arguments as in `sample`."""
     row_seeds_N = ops.repeat(ops.convert_to_tensor(sentence_seeds), samples, axis=0)
     draw_N = ops.tile(ops.arange(samples, dtype="int32"), (ops.shape(row_seeds_N)[0] // samples,))
 
@@ -148,7 +148,7 @@ def drawn_with(
         log_probs_NV = all_log_probs(found, vocab_size)
         noise_N = uniform(seed, row_seeds_N, position, draw_N)
         tokens_N = draw(distribution(log_probs_NV, temperature, top_k, top_p), noise_N)
-        return tokens_N, _at(log_probs_NV, tokens_N)
+        return tokens_N, _values_at(log_probs_NV, tokens_N)
 
     return choose
 
@@ -188,21 +188,21 @@ def draw(probs: Any, noise: Any) -> Any:
     tokens_N = ops.sum(ops.cast(cumulative_NV <= target_N1, "int32"), axis=-1)
     tokens_N = ops.minimum(tokens_N, probs.shape[-1] - 1)
     # Parallel sums need not rise evenly; where rounding lands on a forbidden token, take the most probable one.
-    allowed_N = _at(probs, tokens_N) > 0
+    allowed_N = _values_at(probs, tokens_N) > 0
     return ops.where(allowed_N, tokens_N, most_probable(probs))
 
 
 class RollOutProgress(NamedTuple):
-    """A roll-out that is under way; every tensor but `step` has rows as its first axis."""
+    """State of an unfinished roll-out; every tensor but `step` has rows as its first axis."""
 
     step: Any
     """() int32: tokens so far."""
-    rows: _Rows
+    rows: _RollOutRows
     state: Any
 
 
 class RollOut(NamedTuple):
-    """The rules of a roll-out, apart from the model: how it begins, goes on and ends.
+    """Greedy search or sampling, independent of the model: start, advance, result.
 
     The methods are those of `t2t.decoding.beam_search.BeamSearch`.
     """
@@ -214,38 +214,38 @@ class RollOut(NamedTuple):
     choose: Chooser
     eos_id: int = EOS_ID
 
-    def begin(self, state: Any, start_ids: Any, width: Any) -> RollOutProgress:
-        """Returns a roll-out before its first step."""
+    def start(self, state: Any, start_ids: Any, width: Any) -> RollOutProgress:
+        """Returns the initial state of a roll-out."""
         start_BK = row_start_ids(start_ids, ops.shape(self.limits)[0], self.rows_per_sentence)
-        rows = _no_tokens(ops.reshape(start_BK, (-1,)), width)
+        rows = _initial_rows(ops.reshape(start_BK, (-1,)), width)
         return RollOutProgress(ops.zeros((), "int32"), rows, as_tensors(state))
 
-    def going(self, progress: RollOutProgress) -> Any:
-        """Tells which sentences may still change, (B,) bool."""
-        return ops.any(ops.reshape(progress.rows.going, (-1, self.rows_per_sentence)), axis=1)
+    def active_sentences(self, progress: RollOutProgress) -> Any:
+        """Returns which sentences are unfinished, (B,) bool."""
+        return ops.any(ops.reshape(progress.rows.active, (-1, self.rows_per_sentence)), axis=1)
 
-    def advance(self, step_fn: StepFn, progress: RollOutProgress, until: Any, enough: Any = 0) -> RollOutProgress:
-        """Goes on until so many tokens have been written or no more than `enough` sentences are going."""
+    def advance(self, step_fn: StepFn, progress: RollOutProgress, until: Any, min_active: Any = 0) -> RollOutProgress:
+        """Continues until `until` tokens are written or at most `min_active` sentences are unfinished."""
         limits_N = ops.repeat(self.limits, self.rows_per_sentence, axis=0)
 
         def unfinished(*progress):
-            going_B = self.going(RollOutProgress(*progress))
-            return ops.logical_and(progress[0] < until, ops.sum(ops.cast(going_B, "int32")) > enough)
+            active_B = self.active_sentences(RollOutProgress(*progress))
+            return ops.logical_and(progress[0] < until, ops.sum(ops.cast(active_B, "int32")) > min_active)
 
-        def one_more(step, rows, state):
+        def add_token(step, rows, state):
             found, new_state = step_fn(rows.tokens, step, state)
             chosen_N, log_probs_N = self.choose(as_next_token(found), step)
             rows = _append(rows, step, chosen_N, log_probs_N, limits_N, self.eos_id)
-            return RollOutProgress(step + 1, rows, with_shapes_of(new_state, like=state))
+            return RollOutProgress(step + 1, rows, restore_shapes(new_state, like=state))
 
-        return RollOutProgress(*ops.while_loop(unfinished, one_more, progress))
+        return RollOutProgress(*ops.while_loop(unfinished, add_token, progress))
 
-    def with_room(self, progress: RollOutProgress, width: Any) -> RollOutProgress:
-        """Returns the roll-out with room for `width` tokens."""
-        return progress._replace(rows=progress.rows._replace(ids=widened(progress.rows.ids, width)))
+    def widen(self, progress: RollOutProgress, width: Any) -> RollOutProgress:
+        """Pads the roll-out to `width` tokens."""
+        return progress._replace(rows=progress.rows._replace(ids=pad_to_width(progress.rows.ids, width)))
 
     def result(self, progress: RollOutProgress) -> SearchResult:
-        """Returns what has been written."""
+        """Returns the sampled hypotheses."""
         rows = progress.rows
         scores_N = rows.log_probs / self.penalty(ops.cast(rows.lengths, "float32"))
         fields = (rows.ids, scores_N, rows.log_probs, rows.lengths)
@@ -253,31 +253,31 @@ class RollOut(NamedTuple):
         return SearchResult(*(ops.reshape(field, (*first_axes, *ops.shape(field)[1:])) for field in fields))
 
 
-def _no_tokens(start_ids: Any, width: Any) -> _Rows:
+def _initial_rows(start_ids: Any, width: Any) -> _RollOutRows:
     (count,) = ops.shape(start_ids)
-    return _Rows(
+    return _RollOutRows(
         ids=ops.zeros((count, width), "int32"),
         tokens=start_ids,
         log_probs=ops.zeros((count,), "float32"),
         lengths=ops.zeros((count,), "int32"),
-        going=ops.ones((count,), "bool"),
+        active=ops.ones((count,), "bool"),
     )
 
 
-def _append(rows: _Rows, step: Any, chosen: Any, log_probs: Any, limits: Any, eos_id: int) -> _Rows:
-    """Adds a token, (N,) of log-probabilities (N,), to each row that is going; the others get padding at no cost."""
-    tokens_N = ops.where(rows.going, chosen, PAD_ID)
-    gained_N = ops.where(rows.going, log_probs, 0.0)
+def _append(rows: _RollOutRows, step: Any, chosen: Any, log_probs: Any, limits: Any, eos_id: int) -> _RollOutRows:
+    """Adds a token, (N,) of log-probabilities (N,), to each unfinished row; finished rows get padding at no cost."""
+    tokens_N = ops.where(rows.active, chosen, PAD_ID)
+    gained_N = ops.where(rows.active, log_probs, 0.0)
     ended_N = ops.logical_or(ops.equal(tokens_N, eos_id), step + 1 >= limits)
-    return _Rows(
+    return _RollOutRows(
         ids=write_column(rows.ids, step, tokens_N),
         tokens=tokens_N,
         log_probs=ops.maximum(rows.log_probs + gained_N, NO_HYPOTHESIS),
-        lengths=rows.lengths + ops.cast(rows.going, "int32"),
-        going=ops.logical_and(rows.going, ops.logical_not(ended_N)),
+        lengths=rows.lengths + ops.cast(rows.active, "int32"),
+        active=ops.logical_and(rows.active, ops.logical_not(ended_N)),
     )
 
 
-def _at(values: Any, indices: Any) -> Any:
+def _values_at(values: Any, indices: Any) -> Any:
     """(N, V) at (N,) int32 -> (N,)."""
     return ops.take_along_axis(values, ops.expand_dims(indices, 1), axis=-1)[:, 0]

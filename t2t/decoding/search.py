@@ -12,7 +12,7 @@ from keras import ops
 from t2t.decoding.beam_search import BeamSearch
 from t2t.decoding.penalties import length_penalty
 from t2t.decoding.result import SearchResult
-from t2t.decoding.sampling import RollOut, check_sampling, drawn_with, most_probable_of
+from t2t.decoding.sampling import RollOut, check_sampling, greedy_chooser, sampling_chooser
 from t2t.decoding.step import StepFn, check_sizes, step_limits
 from t2t.errors import UnknownNameError, did_you_mean
 from t2t.layers.beams import reorder_rows
@@ -63,7 +63,7 @@ class SearchSettings:
         return {BEAM: self.beam_size, GREEDY: 1, SAMPLE: self.samples}[self.method]
 
     @property
-    def searches_beams(self) -> bool:
+    def uses_beam_search(self) -> bool:
         """Whether hypotheses compete, so that rows are reordered; a beam of 1 is greedy search."""
         return self.method == BEAM and self.beam_size > 1
 
@@ -88,13 +88,13 @@ def rules(
         reorder: gives the beams of a state new places.
     """
     penalty = length_penalty(settings.penalty, settings.alpha)
-    if settings.searches_beams:
+    if settings.uses_beam_search:
         return BeamSearch(settings.beam_size, vocab_size, limits, penalty, settings.stop_early, eos_id, reorder)
     if settings.method == SAMPLE:
         chances = (settings.samples, settings.temperature, settings.top_k, settings.top_p)
-        choose = drawn_with(settings.seed, sentence_seeds, *chances, vocab_size)
+        choose = sampling_chooser(settings.seed, sentence_seeds, *chances, vocab_size)
     else:
-        choose = most_probable_of(vocab_size)
+        choose = greedy_chooser(vocab_size)
     return RollOut(settings.rows_per_sentence, limits, penalty, choose, eos_id)
 
 
@@ -136,4 +136,4 @@ def decode(
         sentence_seeds = ops.arange(batch_size, dtype="int32")
     sizes = dict(vocab_size=vocab_size, limits=limits_B, sentence_seeds=sentence_seeds, eos_id=eos_id)
     search: Any = rules(settings, reorder=reorder, **sizes)  # each of the two has a progress of its own
-    return search.result(search.advance(step_fn, search.begin(state, start_ids, width), width))
+    return search.result(search.advance(step_fn, search.start(state, start_ids, width), width))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from t2t.decoding.topk import top_k_of_wide
+from t2t.decoding.topk import top_k_blockwise
 from t2t.errors import UserError
 
 
@@ -65,7 +65,7 @@ def best_log_probs(found: NextToken, vocab_size: int, count: int) -> tuple[Any, 
     """
     scores_NV = ops.reshape(found.scores, (-1, vocab_size))
     # One more makes up for the one that may be struck out.
-    scores_NJ, tokens_NJ = top_k_of_wide(scores_NV, min(count + (found.never is not None), vocab_size))
+    scores_NJ, tokens_NJ = top_k_blockwise(scores_NV, min(count + (found.never is not None), vocab_size))
     log_probs_NJ = scores_NJ if found.normalised else scores_NJ - _log_totals(scores_NV, scores_NJ, tokens_NJ)
     if found.never is not None:
         log_probs_NJ = ops.where(ops.equal(tokens_NJ, found.never), -float("inf"), log_probs_NJ)
@@ -121,7 +121,7 @@ def write_column(ids: Any, step: Any, tokens: Any) -> Any:
     return ops.where(here_T, ops.expand_dims(tokens, -1), ids)
 
 
-def widened(ids: Any, width: Any) -> Any:
+def pad_to_width(ids: Any, width: Any) -> Any:
     """Returns ids (..., T) with zeros after them, (..., width); width at least T."""
     shape = ops.shape(ids)
     return ops.concatenate([ids, ops.zeros((*shape[:-1], width - shape[-1]), ids.dtype)], axis=-1)

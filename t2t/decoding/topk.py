@@ -34,10 +34,10 @@ def top_k(values: Any, k: int) -> tuple[Any, Any]:
 
 def most_probable(log_probs: Any) -> Any:
     """Returns the best token of each row, (N, V) float32 to (N,) int32; ties: lower id."""
-    return top_k_of_wide(log_probs, 1)[1][:, 0]
+    return top_k_blockwise(log_probs, 1)[1][:, 0]
 
 
-def top_k_of_wide(values: Any, k: int) -> tuple[Any, Any]:
+def top_k_blockwise(values: Any, k: int) -> tuple[Any, Any]:
     """Returns what `top_k` returns, ties included, having sorted little: for wide rows and small k.
 
     Rows are cut into blocks of neighbours, and only the k blocks with the largest maxima are looked into. That loses
@@ -85,7 +85,7 @@ def top_candidates(log_probs: Any, count: int) -> Candidates:
     """
     _, beam_size, vocab_size = log_probs.shape
     rows_NV = ops.reshape(log_probs, (-1, vocab_size))
-    best_NC, tokens_NC = top_k_of_wide(rows_NV, min(count, vocab_size))
+    best_NC, tokens_NC = top_k_blockwise(rows_NV, min(count, vocab_size))
     return best_over_beams(best_NC, tokens_NC, beam_size, count)
 
 

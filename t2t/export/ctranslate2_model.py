@@ -15,7 +15,7 @@ from t2t.export.formats import FLOAT32, PROMISES
 from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.made_inputs import example_text
 from t2t.export.parity import GREEDY, Answer, Parity, answers_of_run, compare, difference_per_token, largest_difference
-from t2t.inference.rows import longest_taken
+from t2t.inference.rows import max_sequence_ids
 from t2t.inference.translator import Translator
 from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
 from t2t.layers.positions import sinusoids
@@ -35,12 +35,12 @@ class CTranslate2Export(Export):
         super().__init__(translator, job)
         if found := _complaints(translator):
             raise UserError(f"--format=ctranslate2: it cannot hold this model: {'; '.join(found)}; use saved_model")
-        self._longest = longest_taken(translator.model, translator.hparams)
+        self._longest = max_sequence_ids(translator.model, translator.hparams)
 
     def write(self, folder: Path) -> None:
         """Writes the model and the files of the vocabularies."""
         model, encoders = self.translator.model, self.translator.problem.encoders
-        weights = {v.path.partition("/")[2]: np.asarray(v) for v in model.variables} | _ends(model)
+        weights = {v.path.partition("/")[2]: np.asarray(v) for v in model.variables} | _embedding_tables(model)
         tokens = [tokens_of(encoders[name]) for name in (INPUTS, TARGETS)]
         spec = build_spec(model.hparams, weights, self._positions(weights), *tokens)
         spec.validate()
@@ -48,7 +48,7 @@ class CTranslate2Export(Export):
         spec.save(str(folder))
         save_encoders(folder, encoders)
 
-    def prove(self, folder: Path, trial: Trial) -> dict[str, Parity]:
+    def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
         """Demands what is promised of greedy search, which every search has in common.
 
         Of weights that are rounded, also the log-probabilities of the run's outputs. The two beam searches are not
@@ -57,7 +57,7 @@ class CTranslate2Export(Export):
         import ctranslate2
 
         loaded = ctranslate2.Translator(str(folder), device="cpu", compute_type=self.job.quantization)
-        asked = _Asked(loaded, self.translator, trial.rows)
+        asked = _CTranslate2Answers(loaded, self.translator, trial.rows)
         expected = answers_of_run(self.translator, trial.rows, **GREEDY)
         promise, is_exact = PROMISES[self.job.quantization], self.job.quantization == FLOAT32
         measure = largest_difference if is_exact else difference_per_token
@@ -142,7 +142,7 @@ def _complaints(translator: Translator) -> list[str]:
     return found
 
 
-def _ends(model: Transformer) -> dict[str, np.ndarray]:
+def _embedding_tables(model: Transformer) -> dict[str, np.ndarray]:
     """Returns the tables of tokens, which have other paths where a model is of several problems."""
     tables = {"source_embedding": model.source_embedding.table, "target_embedding": model.target_embedding.table}
     return {f"{name}/table": np.asarray(table) for name, table in tables.items()} | {
@@ -150,12 +150,12 @@ def _ends(model: Transformer) -> dict[str, np.ndarray]:
     }
 
 
-class _Asked:
+class _CTranslate2Answers:
     """What CTranslate2 answers to rows of ids."""
 
     def __init__(self, translator: Any, ours: Translator, rows: Sequence[Any]):
         self._translator, self._rows = translator, rows
-        self._longest, self._extra = longest_taken(ours.model, ours.hparams), ours.hparams.extra_length
+        self._longest, self._extra = max_sequence_ids(ours.model, ours.hparams), ours.hparams.extra_length
         self._most = ours.model.longest_sequence
         source = tokens_of(ours.problem.encoders[INPUTS])
         self._sources = [[source[token_id] for token_id in row[: self._longest - 1]] for row in rows]

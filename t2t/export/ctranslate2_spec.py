@@ -60,7 +60,7 @@ def build_spec(
     spec.config.unk_token, spec.config.decoder_start_token = target_tokens[UNK_ID], target_tokens[PAD_ID]
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = hparams.norm_epsilon
-    _fill_ends(spec, weights, positions_LD)
+    _fill_modalities(spec, weights, positions_LD)
     for stack, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
         for number, layer in enumerate(stack.layer):
             _fill_layer(layer, weights, f"{name}/layer_{number}")
@@ -69,7 +69,7 @@ def build_spec(
     return spec
 
 
-def _fill_ends(spec: Any, weights: Mapping[str, np.ndarray], positions_LD: np.ndarray) -> None:
+def _fill_modalities(spec: Any, weights: Mapping[str, np.ndarray], positions_LD: np.ndarray) -> None:
     """Fills embeddings, positions and the output layer; tables that are one stay one in the file."""
     target_VD = weights["target_embedding/table"]
     (source,) = spec.encoder.embeddings

@@ -53,20 +53,20 @@ def export(
     made = EXPORTS[job.format](translator, job)
     trial = _trial(translator, inputs, origin)
     with (
-        _alone(job.folder),
+        _lock_export(job.folder),
         os_errors_as_machine_errors(f"cannot write {job.folder}"),
         new_folder(job.folder) as folder,
     ):
         made.write(folder)
         log.info("written; comparing it with the run on %s inputs, %s", f"{len(trial.rows):,}", trial.origin)
-        parity = made.prove(folder, trial)
+        parity = made.verify(folder, trial)
         (folder / REPORT).write_text(json.dumps(_report(job, trial, parity), indent=2) + "\n", encoding="utf-8")
         (folder / README).write_text(_readme(job, made), encoding="utf-8")
     return parity
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _lock_export(folder: Path) -> Iterator[None]:
     try:
         yield
     except LockedError as error:

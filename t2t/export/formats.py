@@ -24,7 +24,7 @@ class Promise:
     """Largest difference of any score. For float32 it is absolute below 1 and relative above; for other quantizations
     it is the log-probability of the run's output, in nats per token."""
 
-    def identical_of(self, inputs: int) -> int:
+    def min_identical(self, inputs: int) -> int:
         """Returns how many of so many inputs must have the output of the run."""
         return math.ceil(self.identical_share * inputs)
 

@@ -63,8 +63,8 @@ class Export(ABC):
         """
 
     @abstractmethod
-    def prove(self, folder: Path, trial: Trial) -> dict[str, Parity]:
-        """Loads what was written and holds its answers against the run's; returns how they compare, by what was asked.
+    def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
+        """Loads the written export and compares its outputs with the run's; returns the parity by kind of request.
 
         Raises:
             ParityError: it does not answer as the run does.

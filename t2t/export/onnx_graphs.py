@@ -25,7 +25,7 @@ from t2t.export.parity import GREEDY, Parity, answers_of_run, compare
 from t2t.inference.batch_search import inputs_signature, unknown_sizes
 from t2t.inference.rows import cut_rows, positions_in, reads_ids
 from t2t.inference.translator import Translator
-from t2t.layers.attention import never_by_blocks
+from t2t.layers.attention import without_blockwise_attention
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
 from t2t.specs.features import FeatureKind
 from t2t.text.vocabulary_files import save_encoders
@@ -77,22 +77,22 @@ class OnnxExport(Export):
         }
 
     def _write_steps(self, folder: Path) -> None:
-        state = tf.function(self._begun, input_signature=[self._inputs], autograph=False)
+        state = tf.function(self._start_decode, input_signature=[self._inputs], autograph=False)
         state = state.get_concrete_function().structured_outputs
-        self._convert(lambda inputs: tf.nest.flatten(self._begun(inputs)), [self._inputs], folder / BEGIN)
+        self._convert(lambda inputs: tf.nest.flatten(self._start_decode(inputs)), [self._inputs], folder / BEGIN)
         leaves = [unknown_sizes(leaf) for leaf in tf.nest.flatten(state)]
         leaves = [tf.TensorSpec(leaf.shape, leaf.dtype, f"state_{n:03d}") for n, leaf in enumerate(leaves)]
 
         def step(ids_N, position, *leaves):
             encoded, cache = tf.nest.pack_sequence_as(state, leaves)
-            prepared = self._model.prepare_steps(encoded if self._model.spec.inputs else None)
+            prepared = self._model.prepare_decode(encoded if self._model.spec.inputs else None)
             logits_NV, cache = self._model.decode_step(ids_N, position, cache, prepared)
             return [logits_NV, *tf.nest.flatten(cache)]
 
         numbers = [tf.TensorSpec([None], tf.int32, "ids"), tf.TensorSpec([], tf.int32, "position")]
         self._convert(step, [*numbers, *leaves], folder / STEP)
 
-    def _begun(self, inputs: tf.Tensor) -> tuple:
+    def _start_decode(self, inputs: tf.Tensor) -> tuple:
         """Returns what is computed once, and the state before the first step."""
         encoded = self._model.encode({INPUTS: inputs}) if self._model.spec.inputs else None
         return () if encoded is None else encoded, self._model.init_cache(encoded, tf.shape(inputs)[0], None)
@@ -107,7 +107,7 @@ class OnnxExport(Export):
             return {f"output_{n:03d}": tf.identity(one) for n, one in enumerate(function(*given))}
 
         try:
-            with never_by_blocks():  # loops of blocks, whose shapes the converter does not follow
+            with without_blockwise_attention():  # loops of blocks, whose shapes the converter does not follow
                 traced = tf.function(named, input_signature=list(signature), autograph=False)
                 converted, _ = tf2onnx.convert.from_function(traced, list(signature), opset=OPSET)
             open_session(converted.SerializeToString())  # the converter keeps unknown operations
@@ -120,7 +120,7 @@ class OnnxExport(Export):
         outputs = [output.name for output in converted.graph.output]
         self._graphs[file.name] = {"inputs": [spec.name for spec in signature], "outputs": outputs}
 
-    def prove(self, folder: Path, trial: Trial) -> dict[str, Parity]:
+    def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
         """Demands the outputs of greedy search, or the answers."""
         rows, count = cut_rows(self._model, trial.rows, self.translator.hparams), self.job.n_best
         if self._model.autoregressive:

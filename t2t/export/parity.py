@@ -57,7 +57,7 @@ class Parity:
         kept = math.isfinite(self.largest_difference)
         if promise:
             kept = kept and self.largest_difference <= promise.score_difference
-            kept = kept and (self.identical is None or self.identical >= promise.identical_of(self.inputs))
+            kept = kept and (self.identical is None or self.identical >= promise.min_identical(self.inputs))
         if kept:
             return dataclasses.replace(self, promise=promise)
         wanted = promise or "scores must be finite"

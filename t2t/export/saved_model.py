@@ -41,7 +41,7 @@ class SavedModelExport(Export):
         except tf.errors.ResourceExhaustedError as error:
             raise OSError(error.message) from error
 
-    def prove(self, folder: Path, trial: Trial) -> dict[str, Parity]:
+    def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
         """Demands of every signature what the run says: ids, texts, scores and probabilities of every hypothesis."""
         signatures = tf.saved_model.load(str(folder)).signatures
         promise = PROMISES[self.job.quantization]

@@ -12,7 +12,7 @@ from t2t.export.formats import Promise
 from t2t.export.job import Trial
 from t2t.export.parity import Answer, Parity, ParityError, answers_of_run, compare, compare_scores
 from t2t.export.served import IDS, SCORE, TEXT
-from t2t.inference.rows import Row, longest_taken, padded
+from t2t.inference.rows import Row, max_sequence_ids, padded
 from t2t.inference.translator import Translator
 
 BATCH = 32
@@ -37,8 +37,8 @@ def prove_signatures(
     given = trial.rows if trial.texts is None else trial.texts
     expected = answers_of_run(translator, given, n_best)
     provers: dict[str, Callable[[Any], Parity]] = {
-        TEXT: lambda signature: compare(expected, _asked(signature, trial.rows, given, _texts)),
-        IDS: lambda signature: compare(expected, _asked(signature, trial.rows, trial.rows, _ids)),
+        TEXT: lambda signature: compare(expected, _answers_of_signature(signature, trial.rows, given, _texts)),
+        IDS: lambda signature: compare(expected, _answers_of_signature(signature, trial.rows, trial.rows, _ids)),
         SCORE: lambda signature: _compare_scored(translator, signature, trial),
     }
     if unknown := signatures.keys() - provers.keys():
@@ -48,7 +48,7 @@ def prove_signatures(
 
 def _compare_scored(translator: Translator, signature: Any, trial: Trial) -> Parity:
     """Compares the log-probabilities of those texts that are short enough to have one."""
-    longest = longest_taken(translator.model, translator.hparams)
+    longest = max_sequence_ids(translator.model, translator.hparams)
     texts = [text for row, text in zip(trial.rows, trial.texts or (), strict=True) if len(row) < longest]
     if not texts:
         raise UserError(
@@ -57,11 +57,13 @@ def _compare_scored(translator: Translator, signature: Any, trial: Trial) -> Par
         )
     found: list[float] = []
     for start in range(0, len(texts), BATCH):
-        found += _called(signature, tf.constant(texts[start : start + BATCH]), {"log_probs"})["log_probs"].tolist()
+        found += _call_signature(signature, tf.constant(texts[start : start + BATCH]), {"log_probs"})[
+            "log_probs"
+        ].tolist()
     return compare_scores(translator.score([("", text) for text in texts]), found)
 
 
-def _asked(
+def _answers_of_signature(
     signature: Any, rows: Sequence[Row], given: Sequence[Any], read: Callable[[Any, Any], list[list[Answer]]]
 ) -> list[list[Answer]]:
     """Returns the answers to each input; inputs of about the same length are asked together.
@@ -82,7 +84,7 @@ def _asked(
 
 
 def _texts(signature: Any, batch: tf.Tensor) -> list[list[Answer]]:
-    outputs = _called(signature, batch, {"outputs", "classes", "scores", "probabilities"})
+    outputs = _call_signature(signature, batch, {"outputs", "classes", "scores", "probabilities"})
     texts = outputs["outputs" if "outputs" in outputs else "classes"]
     return [list(_text_answers(outputs, texts, row)) for row in range(len(texts))]
 
@@ -95,7 +97,7 @@ def _text_answers(outputs: Outputs, texts: np.ndarray, row: int) -> Iterator[Ans
 
 
 def _ids(signature: Any, batch: tf.Tensor) -> list[list[Answer]]:
-    outputs = _called(signature, batch, {"ids", "lengths", "scores", "log_probs"})
+    outputs = _call_signature(signature, batch, {"ids", "lengths", "scores", "log_probs"})
     return [list(_id_answers(outputs, row)) for row in range(len(outputs["ids"]))]
 
 
@@ -106,7 +108,7 @@ def _id_answers(outputs: Outputs, row: int) -> Iterator[Answer]:
             yield Answer(ids, float(outputs["scores"][row, k]), log_prob=float(outputs["log_probs"][row, k]))
 
 
-def _called(signature: Any, given: tf.Tensor, compared: set[str]) -> Outputs:
+def _call_signature(signature: Any, given: tf.Tensor, compared: set[str]) -> Outputs:
     """Calls a signature, all of whose outputs must be among those that are compared."""
     (name,) = signature.structured_input_signature[1]
     outputs = {key: value.numpy() for key, value in signature(**{name: given}).items()}

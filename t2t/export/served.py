@@ -12,7 +12,7 @@ from t2t.export.in_graph import graph_vocabulary
 from t2t.export.in_graph.base import cleaned, is_blank
 from t2t.inference.batch_answer import BatchAnswer
 from t2t.inference.batch_search import BatchSearch, inputs_signature
-from t2t.inference.rows import longest_taken, reads_ids
+from t2t.inference.rows import max_sequence_ids, reads_ids
 from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind
@@ -35,7 +35,7 @@ class Served:
     def __init__(self, translator: Translator, n_best: int = 1):
         settings, hparams = translator.settings(n_best)
         self._model, self._n_best = translator.model, n_best
-        self._longest = longest_taken(self._model, hparams)
+        self._longest = max_sequence_ids(self._model, hparams)
         spec = self._model.spec
         self._gives_classes = spec.targets.kind == FeatureKind.LABEL
         self._search: BatchSearch | BatchAnswer
@@ -52,12 +52,14 @@ class Served:
             is_shared = self._source is not None and encoders[source] is encoders[TARGETS]
             self._target = self._source if is_shared else graph_vocabulary(encoders[TARGETS])
 
-    def kept(self) -> tf.Module:
+    def tracked_module(self) -> tf.Module:
         """Returns what the functions look into, which is saved with them."""
-        kept = tf.Module()
-        kept.weights = [variable.value for variable in self._model.variables]
-        kept.vocabularies = [vocabulary for vocabulary in (self._source, self._target) if vocabulary is not None]
-        return kept
+        tracked_module = tf.Module()
+        tracked_module.weights = [variable.value for variable in self._model.variables]
+        tracked_module.vocabularies = [
+            vocabulary for vocabulary in (self._source, self._target) if vocabulary is not None
+        ]
+        return tracked_module
 
     def signatures(self) -> dict[str, Callable]:
         """Returns the functions that others call, by name."""
@@ -76,17 +78,17 @@ class Served:
 
     def _texts_of_texts(self, text):
         text = cleaned(text)
-        result = self._searched(self._rows(self._source.encode(text)))
+        result = self._search_batch(self._rows(self._source.encode(text)))
         return self._as_text(result, is_blank(text) if self._model.spec.inputs else None)
 
     def _ids_of_ids(self, inputs):
-        return self._as_ids(self._searched(self._rows(tf.RaggedTensor.from_tensor(inputs, padding=PAD_ID))))
+        return self._as_ids(self._search_batch(self._rows(tf.RaggedTensor.from_tensor(inputs, padding=PAD_ID))))
 
     def _texts_of_arrays(self, inputs):
-        return self._as_text(self._searched(inputs))
+        return self._as_text(self._search_batch(inputs))
 
     def _ids_of_arrays(self, inputs):
-        return self._as_ids(self._searched(inputs))
+        return self._as_ids(self._search_batch(inputs))
 
     def _log_probs(self, text):
         """Of each text, ln p(text), end of sequence included; of one that is too long there is none."""
@@ -95,7 +97,7 @@ class Served:
         said = f"a text has more than {self._longest} ids with end of sequence; cut, it has another probability"
         fits = tf.debugging.assert_less(longest, tf.constant(self._longest, tf.int64), said)
         with tf.control_dependencies([fits]):
-            targets_BT = self._padded(self._ended(ids_BT))
+            targets_BT = self._pad_rows(self._append_eos(ids_BT))
         return {"log_probs": tf.reduce_sum(self._model.score_targets({TARGETS: targets_BT}).log_probs, axis=1)}
 
     # === Parts ===
@@ -103,18 +105,18 @@ class Served:
     def _rows(self, ids_BS: tf.RaggedTensor) -> tf.Tensor:
         """Returns inputs cut to what the model takes and ended, (B, S); beginnings of outputs do not end."""
         ids_BS = ids_BS[:, : self._longest - 1]
-        return self._padded(self._ended(ids_BS) if self._model.spec.inputs else ids_BS)
+        return self._pad_rows(self._append_eos(ids_BS) if self._model.spec.inputs else ids_BS)
 
-    def _ended(self, ids_BS):
+    def _append_eos(self, ids_BS):
         return tf.concat([ids_BS, tf.fill([ids_BS.nrows(out_type=tf.int32), 1], EOS_ID)], axis=1)
 
-    def _padded(self, ids_BS):
+    def _pad_rows(self, ids_BS):
         ids_BS = ids_BS.to_tensor(PAD_ID)
         return tf.pad(ids_BS, [[0, 0], [0, tf.maximum(1 - tf.shape(ids_BS)[1], 0)]])
 
-    def _searched(self, inputs):
+    def _search_batch(self, inputs):
         places = [tf.range(tf.shape(inputs)[0])] if self._model.autoregressive else []
-        result = self._search.whole(inputs, *places)
+        result = self._search.search_batch(inputs, *places)
         return type(result)(*(field[:, : self._n_best] for field in result))
 
     def _as_ids(self, result):

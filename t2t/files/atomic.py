@@ -208,10 +208,10 @@ def os_errors_as_machine_errors(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise MachineError(f"{what}: {said_of(error)}") from error
+        raise MachineError(f"{what}: {describe_os_error(error)}") from error
 
 
-def said_of(error: OSError) -> str:
+def describe_os_error(error: OSError) -> str:
     """Returns what is wrong, where, and what to do."""
     where = f" ({error.filename})" if error.filename else ""
     remedy = REMEDIES.get(error.errno or 0, "mend that and run the same command again")
@@ -273,13 +273,13 @@ def open_locked(path: Path) -> BinaryIO:
         file.close()  # another process was done with it, and moved it away, between our opening and our locking it
 
 
-def _let_go() -> None:
+def _close_inherited_locks() -> None:
     for file in _held:
         file.close()
     _held.clear()
 
 
-os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(after_in_child=_close_inherited_locks)
 
 
 def _cut_torn_line(file: BinaryIO) -> None:

@@ -66,7 +66,7 @@ def stream_lines(stream: ByteStream | BinaryIO, tally: Counter[str], name: Path 
     with errors_of_reading(name):
         content = cast(ByteStream, stream)  # standard input has what `BinaryIO` does not name
         for number, block in enumerate(_unpacked(content)):
-            yield from _lines_of(block if number else _without_mark(block, name), tally)
+            yield from _lines_of(block if number else _strip_bom(block, name), tally)
 
 
 def _lines_of(block: bytes, tally: Counter[str]) -> Iterable[str]:
@@ -112,13 +112,13 @@ def read_parallel(source_path: Path | str, target_path: Path | str, tally: Count
     sources, targets = read_lines(source_path, tally), read_lines(target_path, tally)
     for number, (source, target) in enumerate(itertools.zip_longest(sources, targets), start=1):
         if target is None:
-            raise _unequal(source_path, number + _rest(sources), target_path, number - 1)
+            raise _unequal(source_path, number + _count_remaining(sources), target_path, number - 1)
         if source is None:
-            raise _unequal(source_path, number - 1, target_path, number + _rest(targets))
+            raise _unequal(source_path, number - 1, target_path, number + _count_remaining(targets))
         yield source, target
 
 
-def _rest(lines: Iterator[str]) -> int:
+def _count_remaining(lines: Iterator[str]) -> int:
     return sum(1 for _ in lines)
 
 
@@ -136,7 +136,7 @@ def _unpacked(stream: ByteStream) -> Iterator[bytes]:
     """
     first = _block(stream)
     if first.startswith(GZIP_MAGIC):
-        rejoined = _Rejoined(first, stream)
+        rejoined = _PrefixedStream(first, stream)
         packed = gzip.GzipFile(fileobj=rejoined, mode="rb")  # type: ignore[call-overload]  # it is only read from
         stream = io.BufferedReader(packed)
         first = _block(stream)
@@ -148,15 +148,15 @@ def _block(stream: ByteStream) -> bytes:
     return block if block.endswith(b"\n") or not block else block + stream.readline()
 
 
-class _Rejoined:
+class _PrefixedStream:
     """A stream to read whose first bytes were read from it before."""
 
     def __init__(self, first: bytes, rest: ByteStream):
-        self._first, self._rest = first, rest
+        self._first, self._count_remaining = first, rest
 
     def read(self, size: int) -> bytes:
         taken, self._first = self._first[:size], self._first[size:]
-        return taken or self._rest.read(size)
+        return taken or self._count_remaining.read(size)
 
 
 def gunzipped(content: bytes, name: Path | str, most: int) -> bytes:
@@ -199,7 +199,7 @@ def errors_of_reading(name: Path | str) -> Iterator[None]:
         raise UserError(f"{name}: cannot be read ({error.strerror or one_line(error)}); check the path") from None
 
 
-def _without_mark(raw: bytes, name: Path | str) -> bytes:
+def _strip_bom(raw: bytes, name: Path | str) -> bytes:
     if raw.startswith(_UTF16_MARKS):
         raise UserError(f"{name}: the file is UTF-16; text must be UTF-8: convert it, e.g. `iconv -f UTF-16 -t UTF-8`")
     return raw.removeprefix(_UTF8_MARK)

@@ -38,6 +38,6 @@ def local_path(path: str | os.PathLike[str]) -> Path:
     return Path(path).expanduser()
 
 
-def lacks_home(path: str) -> bool:
+def is_unknown_home(path: str) -> bool:
     """Tells whether a path begins with the home folder of nobody, as `~nobody/data` does."""
     return path.startswith("~") and os.path.expanduser(path).startswith("~")

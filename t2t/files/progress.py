@@ -152,11 +152,11 @@ def clock(seconds: float) -> str:
 
 def write_line(text: str, out: TextIO) -> None:
     """Writes a line to `out`, above the bars on the same terminal."""
-    with contextlib.suppress(OSError), lines_above(out):
+    with contextlib.suppress(OSError), write_above_bars(out):
         print(text, file=out, flush=True)
 
 
-def lines_above(out: TextIO) -> AbstractContextManager[Any]:
+def write_above_bars(out: TextIO) -> AbstractContextManager[Any]:
     """Takes the bars that share a terminal with `out` off it for the length of a `with` block, and draws them anew."""
     tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)  # whoever shows a bar has imported it
     return tqdm.external_write_mode(file=out) if tqdm else contextlib.nullcontext()

@@ -59,17 +59,17 @@ class HParams:
         return [*super().__dir__(), *self._sections, *self._fields]
 
     def __copy__(self) -> "HParams":
-        return self._thawed()
+        return self._mutable_copy()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "HParams":
-        return self._thawed()
+        return self._mutable_copy()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HParams) and self.to_dict() == other.to_dict()
 
     def replace(self, **values: Any) -> "HParams":
         """Returns a copy, not frozen, with some values changed."""
-        changed = self._thawed()
+        changed = self._mutable_copy()
         for name, value in values.items():
             setattr(changed, name, value)
         return changed
@@ -133,7 +133,7 @@ class HParams:
                 setattr(hparams, name, value)
         return hparams
 
-    def _thawed(self) -> "HParams":
+    def _mutable_copy(self) -> "HParams":
         fresh = HParams(self.model)
         for key, section in self._sections.items():
             fresh._sections[key] = copy.copy(section)

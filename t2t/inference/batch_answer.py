@@ -19,12 +19,12 @@ class BatchAnswer:
 
     Args:
         model: with its weights, read anew at each call; `autoregressive` is False, and it has inputs.
-        count: K, at most `most_answers(model)`.
+        count: K, at most `max_answers(model)`.
     """
 
     def __init__(self, model: SequenceModel, count: int = 1):
         self._model, self._count = model, count
-        self._compiled = tf.function(self.whole, [inputs_signature(model)], autograph=False)
+        self._compiled = tf.function(self.answer_batch, [inputs_signature(model)], autograph=False)
 
     def __call__(self, inputs: np.ndarray) -> SearchResult:
         """Returns the hypotheses of a batch, numpy arrays; a score is the log-probability.
@@ -37,7 +37,7 @@ class BatchAnswer:
         """
         return SearchResult(*(field.numpy() for field in self._compiled(tf.constant(inputs))))
 
-    def whole(self, inputs) -> SearchResult:
+    def answer_batch(self, inputs) -> SearchResult:
         """Returns the same hypotheses as tensors, to be part of another graph."""
         logits = self._model({INPUTS: inputs})
         if self._model.spec.targets.kind == FeatureKind.LABEL:
@@ -49,7 +49,7 @@ class BatchAnswer:
         return tokens(logits, lengths_B)
 
 
-def most_answers(model: SequenceModel) -> int:
+def max_answers(model: SequenceModel) -> int:
     """Returns how many hypotheses a model that answers at once has for an input."""
     return model.spec.targets.vocab_size if model.spec.targets.kind == FeatureKind.LABEL else 1
 

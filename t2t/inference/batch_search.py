@@ -1,6 +1,6 @@
-"""Searching a batch some tokens at a time: short compiled programs, and a host that drops sentences that are done.
+"""Searches batches in rounds of ROOM tokens and drops finished sentences between compiled calls.
 
-Legend: B sentences of a batch, S source length, N = B * K rows, P prefix length, J sentences that stay.
+Legend: B sentences of a batch, S source length, N = B * K rows, P prefix length, J selected sentences.
 """
 
 import functools
@@ -13,16 +13,16 @@ import tensorflow as tf
 from keras import ops
 
 from t2t.data.columns import SEQUENCES, batch_dtype, item_shape
-from t2t.decoding.constraints import forced, never_padding
+from t2t.decoding.constraints import forbid_padding, force_prefix
 from t2t.decoding.result import SearchResult, exists
 from t2t.decoding.search import SearchSettings, rules
-from t2t.decoding.state import repeat_for_beams, take_sentences
+from t2t.decoding.state import repeat_for_beams, select_sentences
 from t2t.decoding.step import NextToken
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import INPUTS, PAD_ID
 
 ROOM = 16
-"""Room for outputs grows by so many tokens."""
+"""Tokens per round; buffers of outputs grow by this many."""
 
 STAYING = 0.5
 """When no more than this fraction of a batch is still being searched, the rest is dropped from it."""
@@ -38,8 +38,8 @@ SMALL_SIZES = (1, 2, 4)
 _NUMBER = tf.TensorSpec([], tf.int32)
 
 
-class _Searched(NamedTuple):
-    """A batch that is being searched; every tensor but the step has sentences, or their rows, as its first axis."""
+class _SearchState(NamedTuple):
+    """State of the search of a batch; every tensor but the step has sentences, or their rows, as its first axis."""
 
     encoded: Any
     prefix: Any
@@ -52,17 +52,17 @@ class _Searched(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Sentences that are searched together."""
+    """Sentences that are searched as one batch."""
 
     numbers: np.ndarray
     """(B,) int: which they are."""
     tokens: int
-    """How many have been searched of each that is left."""
-    searched: _Searched
+    """Tokens searched so far."""
+    state: _SearchState
 
 
-Found = tuple[np.ndarray, SearchResult]
-"""Numbers of sentences, and what was found for them, numpy arrays."""
+BatchHypotheses = tuple[np.ndarray, SearchResult]
+"""Numbers of sentences and their hypotheses, numpy arrays."""
 
 
 class BatchSearch:
@@ -72,7 +72,7 @@ class BatchSearch:
     that no batch waits for a compiler, caches grow with the outputs, and sentences that are done leave the batch.
 
     Args:
-        model: with its weights, read anew at each call.
+        model: its current weights are read at each call.
         settings: how to search.
         extra_length: outputs may be that much longer than their inputs.
     """
@@ -81,14 +81,14 @@ class BatchSearch:
         self._model, self._settings, self._extra_length = model, settings, extra_length
         self._has_inputs = model.spec.inputs is not None
         sources = (inputs_signature(model), tf.TensorSpec([None], tf.int32))
-        self._begin = _traced(self._first, sources)
-        self._batch = batch = tf.nest.map_structure(unknown_sizes, self._begin.structured_outputs)
-        self._go_on = _traced(self._until, (batch, _NUMBER, _NUMBER))
-        self._keep = _traced(_take, (batch, tf.TensorSpec([None], tf.int32)))
-        self._result = _traced(lambda searched: self._rules(searched).result(searched.progress), (batch,))
+        self._start = _traced(self._initial_state, sources)
+        self._batch = batch = tf.nest.map_structure(unknown_sizes, self._start.structured_outputs)
+        self._advance = _traced(self._search_until, (batch, _NUMBER, _NUMBER))
+        self._keep = _traced(_select_sentences, (batch, tf.TensorSpec([None], tf.int32)))
+        self._result = _traced(lambda state: self._rules(state).result(state.progress), (batch,))
 
-    def begin(self, numbers_B: np.ndarray, ids_BS: np.ndarray, places_B: np.ndarray) -> Batch:
-        """Returns a batch of which nothing has been searched.
+    def start(self, numbers_B: np.ndarray, ids_BS: np.ndarray, places_B: np.ndarray) -> Batch:
+        """Returns a batch in its initial state.
 
         Args:
             numbers_B: (B,) int, what to call the sentences.
@@ -96,32 +96,32 @@ class BatchSearch:
                 text as `t2t.data.pipeline` gives them.
             places_B: (B,) int32, what names each sentence when sampling.
         """
-        return Batch(numbers_B, 0, self._begin(tf.constant(ids_BS), tf.constant(places_B, tf.int32)))
+        return Batch(numbers_B, 0, self._start(tf.constant(ids_BS), tf.constant(places_B, tf.int32)))
 
-    def go_on(self, batch: Batch) -> tuple[list[Found], Batch | None]:
-        """Searches ROOM tokens further; returns what has been found, and the sentences that are still being searched.
+    def advance(self, batch: Batch) -> tuple[list[BatchHypotheses], Batch | None]:
+        """Searches ROOM more tokens. Returns finished hypotheses and the batch of unfinished sentences.
 
-        The smaller the batch, the less a token takes: sentences that are done leave it on the way, some at a time.
+        Finished sentences leave the batch in groups, since smaller batches take less time per token.
         """
-        numbers, tokens, searched = batch
+        numbers, tokens, state = batch
         tokens += ROOM
         found = []
         while True:
-            enough = _size_below(int(len(numbers) * STAYING))
-            searched, going = self._go_on(searched, tf.constant(tokens), tf.constant(enough))
-            staying = going.numpy()
-            no_room = staying.sum() > enough
+            min_active = _max_size_below(int(len(numbers) * STAYING))
+            state, active = self._advance(state, tf.constant(tokens), tf.constant(min_active))
+            staying = active.numpy()
+            no_room = staying.sum() > min_active
             if not no_room:
-                staying = _that_stay(staying, enough)
+                staying = _select_active(staying, min_active)
             if not staying.all():
-                result = SearchResult(*(field.numpy()[~staying] for field in self._result(searched)))
+                result = SearchResult(*(field.numpy()[~staying] for field in self._result(state)))
                 found.append((numbers[~staying], result))
                 numbers = numbers[staying]
                 if not len(numbers):
                     return found, None
-                searched = self._keep(searched, tf.constant(np.flatnonzero(staying), tf.int32))
+                state = self._keep(state, tf.constant(np.flatnonzero(staying), tf.int32))
             if no_room:
-                return found, Batch(numbers, tokens, searched)
+                return found, Batch(numbers, tokens, state)
 
     def steps(
         self, ids: Sequence[int] | np.ndarray, prefix: Sequence[int] = (), log_prob: float = 0.0
@@ -134,35 +134,35 @@ class BatchSearch:
             log_prob: of what the output begins with, which the search itself takes as certain; part of all its
                 log-probabilities and scores.
         """
-        searched, go_on = self._begin(tf.constant([ids], tf.int32), tf.constant([0])), self._go_on
-        alive = searched.progress.alive
-        alive = alive._replace(log_probs=ops.where(exists(alive.log_probs), log_prob, alive.log_probs))
-        searched = searched._replace(progress=searched.progress._replace(alive=alive))
+        state, advance = self._start(tf.constant([ids], tf.int32), tf.constant([0])), self._advance
+        active = state.progress.active
+        active = active._replace(log_probs=ops.where(exists(active.log_probs), log_prob, active.log_probs))
+        state = state._replace(progress=state.progress._replace(active=active))
         if len(prefix):
             rows = self._settings.rows_per_sentence
-            limits = ops.maximum(searched.limits, len(prefix) + 1)
-            searched = searched._replace(prefix=repeat_for_beams(tf.constant([prefix], tf.int32), rows), limits=limits)
-            go_on = self._go_on_from_prefix
+            limits = ops.maximum(state.limits, len(prefix) + 1)
+            state = state._replace(prefix=repeat_for_beams(tf.constant([prefix], tf.int32), rows), limits=limits)
+            advance = self._advance_from_prefix
         for room in itertools.count(1):
-            searched, going = go_on(searched, tf.constant(room), tf.constant(0))
-            yield searched.progress
-            if not going.numpy().any():
+            state, active = advance(state, tf.constant(room), tf.constant(0))
+            yield state.progress
+            if not active.numpy().any():
                 return
 
     @functools.cached_property
-    def _go_on_from_prefix(self) -> Callable:
+    def _advance_from_prefix(self) -> Callable:
         batch = self._batch._replace(prefix=tf.TensorSpec([None, None], tf.int32))
-        return _traced(self._until, (batch, _NUMBER, _NUMBER))
+        return _traced(self._search_until, (batch, _NUMBER, _NUMBER))
 
-    def whole(self, ids_BS, places_B) -> SearchResult:
-        """Returns the same hypotheses as tensors, with no host between the steps: to be part of another graph."""
-        searched = self._begin(ids_BS, places_B)
-        searched, _ = self._go_on(searched, ops.max(searched.limits), tf.constant(0))
-        return self._result(searched)
+    def search_batch(self, ids_BS, places_B) -> SearchResult:
+        """Searches to the end inside one graph and returns the same hypotheses as tensors."""
+        state = self._start(ids_BS, places_B)
+        state, _ = self._advance(state, ops.max(state.limits), tf.constant(0))
+        return self._result(state)
 
-    def _first(self, ids_BS, places_B) -> _Searched:
+    def _initial_state(self, ids_BS, places_B) -> _SearchState:
         rows = self._settings.rows_per_sentence
-        beams = rows if self._settings.searches_beams else 1
+        beams = rows if self._settings.uses_beam_search else 1
         encoded = self._model.encode({INPUTS: ids_BS}) if self._has_inputs else None
         keep_BS = self._model.source_embedding.keep(ids_BS) if self._has_inputs else ops.not_equal(ids_BS, PAD_ID)
         lengths_B = ops.sum(ops.cast(keep_BS, "int32"), axis=1)
@@ -173,55 +173,55 @@ class BatchSearch:
         prefix = () if self._has_inputs else repeat_for_beams(ids_BS, rows)
         # Programs take structures of tensors, in which () is what there is none of, as a memory without attention.
         kept = tf.nest.map_structure(lambda part: () if part is None else part, encoded)
-        searched = _Searched(kept, prefix, limits_B, places_B, ())
-        return searched._replace(progress=self._rules(searched).begin(cache, PAD_ID, width=0))
+        state = _SearchState(kept, prefix, limits_B, places_B, ())
+        return state._replace(progress=self._rules(state).start(cache, PAD_ID, width=0))
 
-    def _until(self, searched: _Searched, room, enough) -> tuple[_Searched, Any]:
-        """Goes on until there is no more room, or no more than `enough` sentences are left; tells which are."""
-        encoded = self._model.prepare_steps(searched.encoded if self._has_inputs else None)
-        prefix_NP = None if isinstance(searched.prefix, tuple) else searched.prefix
+    def _search_until(self, state: _SearchState, room, min_active) -> tuple[_SearchState, Any]:
+        """Advances to `room` tokens or until at most `min_active` sentences are unfinished; returns which are."""
+        encoded = self._model.prepare_decode(state.encoded if self._has_inputs else None)
+        prefix_NP = None if isinstance(state.prefix, tuple) else state.prefix
 
         def step(ids_N, position, cache):
             logits_NV, cache = self._model.decode_step(ids_N, position, cache, encoded)
-            return forced(never_padding(NextToken(logits_NV, normalised=False)), prefix_NP, position), cache
+            return force_prefix(forbid_padding(NextToken(logits_NV, normalised=False)), prefix_NP, position), cache
 
-        search = self._rules(searched)
-        progress = search.advance(step, search.with_room(searched.progress, room), room, enough)
-        return searched._replace(progress=progress), search.going(progress)
+        search = self._rules(state)
+        progress = search.advance(step, search.widen(state.progress, room), room, min_active)
+        return state._replace(progress=progress), search.active_sentences(progress)
 
-    def _rules(self, searched: _Searched):
+    def _rules(self, state: _SearchState):
         return rules(
             self._settings,
             vocab_size=self._model.spec.targets.vocab_size,
-            limits=searched.limits,
-            sentence_seeds=searched.places,
+            limits=state.limits,
+            sentence_seeds=state.places,
             reorder=self._model.reorder_cache,
         )
 
 
-def _that_stay(going: np.ndarray, enough: int) -> np.ndarray:
-    """Returns which sentences stay in the batch, (B,) bool: all, those that are going and a few that are done, or none.
+def _select_active(active: np.ndarray, min_active: int) -> np.ndarray:
+    """Returns which sentences stay in the batch, (B,) bool: all, the unfinished and a few finished, or none.
 
     Args:
-        going: (B,) bool.
-        enough: a size of batches; so many may stay when others leave.
+        active: (B,) bool.
+        min_active: allowed batch size that stays when finished sentences leave.
     """
-    count = int(going.sum())
-    if count > enough or count == 0:
-        return np.full(len(going), count > 0)
+    count = int(active.sum())
+    if count > min_active or count == 0:
+        return np.full(len(active), count > 0)
     size = next((size for size in SMALL_SIZES if size >= count), -(-count // SIZE_STEP) * SIZE_STEP)
-    staying = going.copy()
-    staying[np.flatnonzero(~going)[: size - count]] = True
+    staying = active.copy()
+    staying[np.flatnonzero(~active)[: size - count]] = True
     return staying
 
 
-def _size_below(count: int) -> int:
+def _max_size_below(count: int) -> int:
     """Returns the largest size of batches that is not above `count`; 0 where there is none."""
     return count // SIZE_STEP * SIZE_STEP or max((size for size in SMALL_SIZES if size <= count), default=0)
 
 
 def inputs_signature(model: SequenceModel) -> tf.TensorSpec:
-    """Returns the kind of tensor that batches of a model's inputs are, or of beginnings of its outputs."""
+    """Returns the TensorSpec of a batch of inputs, or of prefixes where a model has no inputs."""
     spec = model.spec.inputs or model.spec.targets
     lengths = [None] if spec.kind in SEQUENCES else []
     return tf.TensorSpec([None, *lengths, *item_shape(spec)], tf.as_dtype(batch_dtype(spec)))
@@ -232,7 +232,7 @@ def _traced(function: Callable, signature: tuple) -> Any:
 
 
 def unknown_sizes(spec: tf.TensorSpec) -> tf.TensorSpec:
-    """Returns the kind of tensor that one of a state is at any step, given that before the first.
+    """Returns the TensorSpec of a state's tensor at any step, from that of the initial state.
 
     The number of sentences changes, and so does an axis that begins with size 0.
     """
@@ -240,31 +240,31 @@ def unknown_sizes(spec: tf.TensorSpec) -> tf.TensorSpec:
     return tf.TensorSpec(sizes, spec.dtype)
 
 
-def _take(searched: _Searched, chosen_J) -> _Searched:
-    batch_size = ops.shape(searched.limits)[0]
-    step = searched.progress[0]
-    taken = take_sentences(searched._replace(progress=searched.progress[1:]), chosen_J, batch_size)
-    return taken._replace(progress=type(searched.progress)(step, *taken.progress))
+def _select_sentences(state: _SearchState, chosen_J) -> _SearchState:
+    batch_size = ops.shape(state.limits)[0]
+    step = state.progress[0]
+    taken = select_sentences(state._replace(progress=state.progress[1:]), chosen_J, batch_size)
+    return taken._replace(progress=type(state.progress)(step, *taken.progress))
 
 
-def together(batches: list[Batch]) -> Batch:
-    """Returns the sentences of batches that have been searched equally far as one batch.
+def concat_batches(batches: list[Batch]) -> Batch:
+    """Concatenates batches that have searched the same number of tokens.
 
     Args:
         batches: the list is emptied, so that nothing holds what they were made of.
     """
-    parts = [batch.searched for batch in batches]
+    parts = [batch.state for batch in batches]
     numbers, tokens = np.concatenate([batch.numbers for batch in batches]), batches[0].tokens
     batches.clear()
     if len(parts) == 1:
         return Batch(numbers, tokens, parts[0])
     step = parts[0].progress[0]
-    joined = tf.nest.map_structure(_stacked, *(part._replace(progress=part.progress[1:]) for part in parts))
+    joined = tf.nest.map_structure(_concat_padded, *(part._replace(progress=part.progress[1:]) for part in parts))
     return Batch(numbers, tokens, joined._replace(progress=type(parts[0].progress)(step, *joined.progress)))
 
 
-def _stacked(*parts: tf.Tensor) -> tf.Tensor:
-    """Returns tensors one after the other along their first axis, with zeros after those that are short in others."""
+def _concat_padded(*parts: tf.Tensor) -> tf.Tensor:
+    """Concatenates along the first axis; shorter other axes are zero-padded."""
     widest = np.max([part.shape for part in parts], axis=0)[1:]
     pads = [[(0, 0), *((0, most - size) for most, size in zip(widest, part.shape[1:], strict=True))] for part in parts]
     return tf.concat([tf.pad(part, pad) for part, pad in zip(parts, pads, strict=True)], axis=0)

@@ -57,7 +57,7 @@ def beam_tree(translator: Translator, source: str, prefix: Sequence[int] = (), *
     start = _start(translator, source, prefix)
     costs = _forced_log_probs(translator, start)
     settings, hparams = translator.settings(1, **changes)
-    if not translator.model.autoregressive or not settings.searches_beams:
+    if not translator.model.autoregressive or not settings.uses_beam_search:
         raise UserError("the tree of a beam: this search holds one hypothesis; ask for decode_method=beam, beam_size=4")
     nodes: dict[Ids, Node] = {}
     before: list[Ids] = [()]
@@ -69,10 +69,10 @@ def beam_tree(translator: Translator, source: str, prefix: Sequence[int] = (), *
         for ids, (log_prob, score) in finished.items():
             if ids not in nodes:
                 nodes[ids] = Node(ids, log_prob, FINISHED, step, score)
-        alive = dict(_alive(progress, step))
-        nodes |= {ids: Node(ids, log_prob) for ids, log_prob in alive.items()}
-        _mark_ends(nodes, before, step, PRUNED if alive else STOPPED)
-        before = list(alive)
+        active = dict(_active(progress, step))
+        nodes |= {ids: Node(ids, log_prob) for ids, log_prob in active.items()}
+        _mark_ends(nodes, before, step, PRUNED if active else STOPPED)
+        before = list(active)
     _mark_ends(nodes, before, step, STOPPED)
     for rank, ids in enumerate(finished, start=1):
         nodes[ids].rank = rank
@@ -170,8 +170,8 @@ def _start(translator: Translator, source: str, prefix: Sequence[int]) -> _Start
     return _Start(row, [], list(row), min(len(ids), len(row)))
 
 
-def _alive(progress: Any, step: int) -> Iterator[tuple[Ids, float]]:
-    ids_KT, log_probs_K = (ops.convert_to_numpy(x)[0] for x in (progress.alive.ids, progress.alive.log_probs))
+def _active(progress: Any, step: int) -> Iterator[tuple[Ids, float]]:
+    ids_KT, log_probs_K = (ops.convert_to_numpy(x)[0] for x in (progress.active.ids, progress.active.log_probs))
     for ids, log_prob in zip(ids_KT, log_probs_K, strict=True):
         if exists(log_prob):
             yield tuple(ids[:step].tolist()), float(log_prob)

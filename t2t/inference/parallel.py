@@ -1,4 +1,4 @@
-"""Several batches at a time: small models leave the other cores idle within one."""
+"""Decodes several batches in parallel: a small model leaves cores idle within one."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ of its own in front of it, which it does not use for products by default."""
 Job = TypeVar("Job")
 
 
-def side_by_side(work: Callable[[Job], Any], jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
+def run_parallel(work: Callable[[Job], Any], jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
     """Yields each job with its result, in order; as many run at a time as there are cores, up to MOST_WORKERS.
 
     What a job gives must not depend on the others: then the results are the same however many run at a time.
@@ -42,10 +42,10 @@ def workers() -> int:
     return 1 if tf.config.list_physical_devices("GPU") else min(MOST_WORKERS, len(os.sched_getaffinity(0)))
 
 
-def one_core_an_operation() -> None:
-    """Asks that TensorFlow computes each operation on one core, which is faster where batches run side by side.
+def use_single_core_ops() -> None:
+    """Makes TensorFlow run each operation on one core, which is faster with parallel batches.
 
-    It also asks that the kernels of its matrix library, made anew for each shape of operands, are kept: shapes change
+    It also keeps the kernels of its matrix library, which are compiled for each shape of operands: shapes change
     with every step of a search, and come again with every batch.
 
     That holds for the whole process, so it is for commands to ask, before TensorFlow does anything. Nothing changes
@@ -60,7 +60,7 @@ def one_core_an_operation() -> None:
                 tf.config.threading.set_intra_op_parallelism_threads(1)
 
 
-def share(ids: int, largest: int) -> int:
+def batch_share(ids: int, largest: int) -> int:
     """Returns the size of batches, in ids, under which every worker gets one.
 
     Args:

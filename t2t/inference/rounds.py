@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
-from t2t.inference.batch_search import Batch, BatchSearch, Found, together
+from t2t.inference.batch_search import Batch, BatchHypotheses, BatchSearch, concat_batches
 from t2t.inference.parallel import workers
 from t2t.inference.rows import Batched
 
@@ -33,7 +33,7 @@ class Rounds:
         self._under_way: collections.deque[tuple[int, Future]] = collections.deque()
         self._waiting: dict[int, list[Batch]] = collections.defaultdict(list)
 
-    def run(self, batches: Sequence[Batched], places: np.ndarray) -> Iterator[Found]:
+    def run(self, batches: Sequence[Batched], places: np.ndarray) -> Iterator[BatchHypotheses]:
         """Yields numbers of rows with what was found for them, in the order in which they are done.
 
         Args:
@@ -56,10 +56,10 @@ class Rounds:
         """Sees to it that every worker has something to do and something to do next; tells whether anything is left."""
         while len(self._under_way) < 2 * workers() and (batch := next(new, None)) is not None:
             numbers, rows = batch
-            self._submit(pool, 0, functools.partial(self._search.begin, numbers, rows, places[numbers]))
+            self._submit(pool, 0, functools.partial(self._search.start, numbers, rows, places[numbers]))
         if not self._under_way and self._waiting:
             round_ = min(self._waiting)
-            self._submit(pool, round_, functools.partial(together, self._waiting.pop(round_)))
+            self._submit(pool, round_, functools.partial(concat_batches, self._waiting.pop(round_)))
         return bool(self._under_way)
 
     def _wait(self, pool: ThreadPoolExecutor, round_: int, rest: Batch) -> None:
@@ -67,8 +67,8 @@ class Rounds:
         waiting = self._waiting[round_]
         numbers = np.concatenate([batch.numbers for batch in (*waiting, rest)])
         if waiting and len(numbers) * int(self._weights[numbers].max()) > self._most:
-            self._submit(pool, round_, functools.partial(together, self._waiting.pop(round_)))
+            self._submit(pool, round_, functools.partial(concat_batches, self._waiting.pop(round_)))
         self._waiting[round_].append(rest)
 
-    def _submit(self, pool: ThreadPoolExecutor, round_: int, begin: Callable[[], Batch]) -> None:
-        self._under_way.append((round_, pool.submit(lambda: self._search.go_on(begin()))))
+    def _submit(self, pool: ThreadPoolExecutor, round_: int, start: Callable[[], Batch]) -> None:
+        self._under_way.append((round_, pool.submit(lambda: self._search.advance(start()))))

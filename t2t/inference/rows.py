@@ -1,4 +1,4 @@
-"""Rows of ids on their way into a model: how long they may be, and which go together.
+"""Cuts, weighs, batches and pads the rows of ids that a model reads.
 
 Legend: B rows of a batch, S length.
 """
@@ -18,24 +18,24 @@ from t2t.specs.features import FeatureKind
 log = logging.getLogger("t2t")
 
 NOT_FINITE = "the model gives no finite probabilities: its weights hold NaN or infinity; use an earlier checkpoint"
-"""What is said where that is so."""
+"""Error message for NaN or infinite outputs."""
 
 USUAL_LONGEST = 1024
-"""Ids of the longest input where nothing else is said: the memory that attention takes grows with their square."""
+"""Default limit of input ids: attention memory grows with their square."""
 
 OUTPUT_SHARE = 8
-"""So many positions of outputs count as one id of an input, in the size of a batch."""
+"""Output positions that count as one input id in the size of a batch."""
 
 
-def longest_taken(model: SequenceModel, hparams: DecodeHParams) -> int:
-    """Returns the most ids of a sequence, end of sequence included, that is decoded or evaluated whole."""
+def max_sequence_ids(model: SequenceModel, hparams: DecodeHParams) -> int:
+    """Returns the maximum number of ids of a sequence that is decoded or evaluated, end of sequence included."""
     asked = hparams.max_input_length or max(USUAL_LONGEST, model.hparams.max_length)
     return min(model.longest_sequence or asked, asked)
 
 
-def said_of_longest(model: SequenceModel, hparams: DecodeHParams) -> str:
-    """Returns `longest_taken` and what has set it, for a message."""
-    longest = longest_taken(model, hparams)
+def describe_max_ids(model: SequenceModel, hparams: DecodeHParams) -> str:
+    """Describes `max_sequence_ids` and the setting it comes from, for messages."""
+    longest = max_sequence_ids(model, hparams)
     has_positions = longest == model.longest_sequence
     return f"the {longest:,} ids that {'the model has positions for' if has_positions else 'max_input_length allows'}"
 
@@ -66,29 +66,29 @@ def cut_rows(model: SequenceModel, sentences: Sequence[Row], hparams: DecodeHPar
     """
     if not reads_ids(model):
         return list(sentences)
-    longest = longest_taken(model, hparams) - 1
+    longest = max_sequence_ids(model, hparams) - 1
     too_long = sum(len(ids) > longest for ids in sentences)
     if too_long:
         log.warning(
             "%d of %d inputs were cut to %s, end of sequence included",
-            too_long, len(sentences), said_of_longest(model, hparams),
+            too_long, len(sentences), describe_max_ids(model, hparams),
         )  # fmt: skip
     end = [] if model.spec.inputs is None else [EOS_ID]
     return [[*ids[:longest], *end] for ids in sentences]
 
 
 def reads_ids(model: SequenceModel) -> bool:
-    """Tells whether what a model goes on from is ids: its inputs, or beginnings of its outputs."""
+    """Returns whether a model reads ids: as inputs, or as prefixes of outputs."""
     return model.spec.inputs is None or model.spec.inputs.kind == FeatureKind.TOKENS
 
 
 def positions_in(model: SequenceModel) -> Callable[[Row], int]:
-    """Returns the function that counts the vectors which the model makes of an input."""
+    """Returns a function that counts the vectors of an embedded input."""
     return len if reads_ids(model) else lambda row: model.source_embedding.positions_of(len(row))
 
 
 def weights_of(rows: Sequence[Row], extra_length: int = 0, size_of: Callable[[Row], int] = len) -> np.ndarray:
-    """Returns for how many ids each row counts in a batch, int.
+    """Returns the weight of each row in a batch, in ids, int.
 
     That is its own, or an eighth of the outputs it may have where that is more: with short inputs and long outputs it
     is the caches that fill the memory.

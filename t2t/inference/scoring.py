@@ -16,10 +16,10 @@ from t2t.inference.rows import (
     Row,
     batches_of,
     cut_rows,
-    longest_taken,
+    describe_max_ids,
+    max_sequence_ids,
     memory_errors,
     padded,
-    said_of_longest,
     weights_of,
 )
 from t2t.models.base import SequenceModel
@@ -68,11 +68,11 @@ class Scorer:
 
 def check_lengths(model: SequenceModel, targets: Sequence[Sequence[int]], hparams: DecodeHParams) -> None:
     """Raises UserError where a target (without end of sequence) is longer than the model takes."""
-    longest = longest_taken(model, hparams)
+    longest = max_sequence_ids(model, hparams)
     for number, ids in enumerate(targets, start=1):
         if len(ids) + 1 > longest:
             raise UserError(
                 f"target {number} of {len(targets)}: it has {len(ids) + 1} ids with end of sequence, more than "
-                f"{said_of_longest(model, hparams)}; a target that is cut has another probability, so give a shorter "
+                f"{describe_max_ids(model, hparams)}; a target that is cut has another probability, so give a shorter "
                 f"one"
             )

@@ -15,20 +15,20 @@ from t2t.errors import ArgumentError, UserError
 from t2t.files.lines import without_surrogates
 from t2t.hparams.sections import DecodeHParams
 from t2t.inference.attention import Attention, attention_maps
-from t2t.inference.batch_answer import BatchAnswer, most_answers
-from t2t.inference.batch_search import BatchSearch, Found
-from t2t.inference.parallel import share, side_by_side, workers
+from t2t.inference.batch_answer import BatchAnswer, max_answers
+from t2t.inference.batch_search import BatchHypotheses, BatchSearch
+from t2t.inference.parallel import batch_share, run_parallel, workers
 from t2t.inference.rounds import Rounds
 from t2t.inference.rows import (
     NOT_FINITE,
     Row,
     batches_of,
     cut_rows,
-    longest_taken,
+    describe_max_ids,
+    max_sequence_ids,
     memory_errors,
     positions_in,
     reads_ids,
-    said_of_longest,
     weights_of,
 )
 from t2t.inference.scoring import Scorer, check_lengths
@@ -93,12 +93,12 @@ class Translator:
     @property
     def longest_input(self) -> int:
         """Most ids of an input, without end of sequence; longer ones are cut. Targets to score have the same limit."""
-        return longest_taken(self.model, self.hparams) - 1
+        return max_sequence_ids(self.model, self.hparams) - 1
 
     @property
     def most_ids(self) -> str:
         """How many ids that is with end of sequence, and what has set it, for a message."""
-        return said_of_longest(self.model, self.hparams)
+        return describe_max_ids(self.model, self.hparams)
 
     def fingerprint(self) -> str:
         """Returns a sha256 of what decides its outputs: weights, vocabularies, problem, version of t2t."""
@@ -173,7 +173,7 @@ class Translator:
         rows = cut_rows(self.model, sentences, hparams)
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
         results: list[list[Hypothesis]] = [[] for _ in rows]
-        for numbers, found in self._found(rows, seeds, settings, hparams):
+        for numbers, found in self._decode_batches(rows, seeds, settings, hparams):
             for row, number in enumerate(numbers):
                 source = sources[number] if sources is not None else None
                 results[number] = self._hypotheses(found, row, n_best, sentences[number], source)
@@ -181,29 +181,29 @@ class Translator:
                 on_done(len(numbers))
         return results
 
-    def rehearse(self, sentences: Sequence[Row]) -> None:
+    def warm_up(self, sentences: Sequence[Row]) -> None:
         """Decodes the batches of ids (see `translate_ids`) that need most memory, as many as are decoded at a time."""
         settings, hparams = self.settings()
         rows = cut_rows(self.model, sentences, hparams)
-        for _ in self._found(rows, np.arange(len(rows)), settings, hparams, most_batches=workers()):
+        for _ in self._decode_batches(rows, np.arange(len(rows)), settings, hparams, most_batches=workers()):
             pass
 
-    def _found(
+    def _decode_batches(
         self,
         rows: Sequence[Row],
         places: np.ndarray,
         settings: SearchSettings,
         hparams: DecodeHParams,
         most_batches: int | None = None,
-    ) -> Iterator[Found]:
+    ) -> Iterator[BatchHypotheses]:
         """Yields numbers of rows with what was found for them, of all batches or the first, which are the longest."""
         weights = weights_of(rows, hparams.extra_length, positions_in(self.model))
-        most = share(int(weights.sum()), hparams.decode_batch_size // settings.rows_per_sentence)
+        most = batch_share(int(weights.sum()), hparams.decode_batch_size // settings.rows_per_sentence)
         batches = batches_of(rows, weights, most)[:most_batches]
         search = self.search(settings, hparams.extra_length)
         with memory_errors(batches[0][1], settings.rows_per_sentence):
             if isinstance(search, BatchAnswer):
-                answered = side_by_side(lambda batch: search(batch[1]), batches)
+                answered = run_parallel(lambda batch: search(batch[1]), batches)
                 yield from ((numbers, found) for (numbers, _), found in answered)
             else:
                 yield from Rounds(search, weights, most).run(batches, places)
@@ -306,7 +306,7 @@ class Translator:
         Raises:
             UserError: see `translate`.
         """
-        at_once = None if self.model.autoregressive else most_answers(self.model)
+        at_once = None if self.model.autoregressive else max_answers(self.model)
         return search_settings(self.hparams, n_best, seed, changes, at_once)
 
     def search(self, settings: SearchSettings, extra_length: int) -> BatchSearch | BatchAnswer:

@@ -23,17 +23,17 @@ BLOCKWISE_FROM = 2048**2
 """Scores of one head from which on attention is computed block by block."""
 
 
-_never_by_blocks = contextvars.ContextVar("never_by_blocks", default=False)
+_without_blockwise_attention = contextvars.ContextVar("without_blockwise_attention", default=False)
 
 
 @contextlib.contextmanager
-def never_by_blocks() -> Iterator[None]:
+def without_blockwise_attention() -> Iterator[None]:
     """Builds programs in which attention is one matrix product however long: to be counted, not to be run."""
-    token = _never_by_blocks.set(True)
+    token = _without_blockwise_attention.set(True)
     try:
         yield
     finally:
-        _never_by_blocks.reset(token)
+        _without_blockwise_attention.reset(token)
 
 
 class KeysValues(NamedTuple):
@@ -112,22 +112,22 @@ class MultiHeadAttention(keras.layers.Layer):
         """
         queries, keys = ops.shape(q_BHTK)[2], ops.shape(memory.keys)[2]
 
-        def whole():
+        def full_attention():
             seen = span_keep(ops.arange(queries), ops.arange(keys), span)
-            both = keep if seen is None else seen if keep is None else ops.logical_and(keep, seen)
-            return self._weighted(q_BHTK, memory, both, seed)
+            joint_keep = keep if seen is None else seen if keep is None else ops.logical_and(keep, seen)
+            return self._weighted(q_BHTK, memory, joint_keep, seed)
 
-        def by_blocks():
+        def blockwise():
             dropout = WeightDropout(self.dropout.rate, self.dropout.own_seed(seed)) if self.dropout.acts(seed) else None
             return blockwise_attention(q_BHTK, *memory, keep, span, dropout)
 
         is_long = queries * keys >= BLOCKWISE_FROM
         never_long = not isinstance(is_long, bool) and self.longest**2 < BLOCKWISE_FROM
-        if never_long or _never_by_blocks.get() or is_recorded():
+        if never_long or _without_blockwise_attention.get() or is_recorded():
             is_long = False
         if isinstance(is_long, bool):
-            return self._output(by_blocks() if is_long else whole())
-        return self._output(ops.cond(is_long, by_blocks, whole))
+            return self._output(blockwise() if is_long else full_attention())
+        return self._output(ops.cond(is_long, blockwise, full_attention))
 
     def query(self, x_BTD):
         """Returns the queries (B, H, T, K) of (B, T, D)."""

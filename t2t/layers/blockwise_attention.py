@@ -66,7 +66,7 @@ def blockwise_attention(q_BHTK, k_BHSK, v_BHSU, keys_keep, span: Span, dropout: 
             up = args[0] if upstream is None else upstream
             delta = ops.sum(ops.cast(up, "float32") * ops.cast(out, "float32"), axis=-1, keepdims=True)
             back = _Backward(work, _split(up), _split(delta), log_sum_GBHR1)
-            q_gradient, (k_gradient, v_gradient) = back.of_queries(), back.of_keys_and_values()
+            q_gradient, (k_gradient, v_gradient) = back.query_gradient(), back.key_value_gradients()
             length, memory_length = ops.shape(q)[2], ops.shape(k)[2]
             found = (
                 _join(q_gradient, length) * scale,
@@ -98,15 +98,13 @@ class _Blocks(NamedTuple):
         """Returns the outputs (G, B, H, R, U) and the logarithms of the softmax's sums (G, B, H, R, 1) float32."""
         rows, values = ops.shape(self.q)[1:4], self.v.shape[-1]
 
-        def of_queries(g):
+        def query_gradient(g):
             start = (ops.zeros((*rows, values)), ops.full((*rows, 1), 10 * MASKED_SCORE), ops.zeros((*rows, 1)))
-            sums_BHRU, most_BHR1, total_BHR1 = fold(
-                *self.keys_seen_from(g), lambda j, *c: self._more_keys(g, j, *c), start
-            )
+            sums_BHRU, most_BHR1, total_BHR1 = fold(*self.key_range(g), lambda j, *c: self._more_keys(g, j, *c), start)
             return ops.cast(sums_BHRU / total_BHR1, self.v.dtype), most_BHR1 + ops.log(total_BHR1)
 
         shapes = ((*rows, values), self.v.dtype), ((*rows, 1), "float32")
-        return stack(ops.shape(self.q)[0], of_queries, shapes)
+        return stack(ops.shape(self.q)[0], query_gradient, shapes)
 
     def _more_keys(self, g, j, sums_BHRU, most_BHR1, total_BHR1):
         """Takes one more block of keys into weighted sum of values, largest score, and sum of exponentials."""
@@ -114,14 +112,14 @@ class _Blocks(NamedTuple):
         new_most = ops.maximum(most_BHR1, ops.max(scores_BHRC, axis=-1, keepdims=True))
         weights_BHRC, shrunk = ops.exp(scores_BHRC - new_most), ops.exp(most_BHR1 - new_most)
         total_BHR1 = total_BHR1 * shrunk + ops.sum(weights_BHRC, axis=-1, keepdims=True)
-        found = ops.matmul(ops.cast(self.dropped(weights_BHRC, g, j), self.v.dtype), _at(self.v, j))
+        found = ops.matmul(ops.cast(self.dropped(weights_BHRC, g, j), self.v.dtype), _take_block(self.v, j))
         return sums_BHRU * shrunk + ops.cast(found, "float32"), new_most, total_BHR1
 
     def scores(self, g, j):
         """Returns (B, H, R, C) float32, masked."""
-        scores = float32_product(_at(self.q, g), _at(self.k, j))
+        scores = float32_product(_take_block(self.q, g), _take_block(self.k, j))
         query_R, key_C = (i * self.size(axis) + ops.arange(self.size(axis)) for i, axis in ((g, "q"), (j, "k")))
-        keep = _at(self.keep, j)[:, None, None, :]
+        keep = _take_block(self.keep, j)[:, None, None, :]
         seen = span_keep(query_R, key_C, self.span)
         return scores + score_bias(keep if seen is None else ops.logical_and(keep, seen))
 
@@ -135,14 +133,14 @@ class _Blocks(NamedTuple):
         """Returns R (`q`) or C (`k`)."""
         return ops.shape(self.q if of == "q" else self.k)[3]
 
-    def keys_seen_from(self, g):
+    def key_range(self, g):
         """Returns the first block of keys that a block of queries may see, and the one after the last."""
-        return _reached(g, self.size("q"), self.size("k"), ops.shape(self.k)[0], self.span)
+        return _block_range(g, self.size("q"), self.size("k"), ops.shape(self.k)[0], self.span)
 
-    def queries_that_see(self, j):
+    def query_range(self, j):
         """Returns the first block of queries that may see a block of keys, and the one after the last."""
         back = Span(before=self.span.after, after=self.span.before)
-        return _reached(j, self.size("k"), self.size("q"), ops.shape(self.q)[0], back)
+        return _block_range(j, self.size("k"), self.size("q"), ops.shape(self.q)[0], back)
 
 
 class _Backward(NamedTuple):
@@ -156,45 +154,45 @@ class _Backward(NamedTuple):
     log_sum: Any
     """(G, B, H, R, 1) float32, see `_Blocks.forward`."""
 
-    def of_queries(self):
+    def query_gradient(self):
         """Returns the gradient of the scaled queries, (G, B, H, R, K) float32."""
         shape = ops.shape(self.blocks.q)[1:]
 
-        def of_block(g):
+        def block_gradient(g):
             def more_keys(j, gradient):
-                part = ops.matmul(self._scores_gradient(g, j)[1], _at(self.blocks.k, j))
+                part = ops.matmul(self._scores_gradient(g, j)[1], _take_block(self.blocks.k, j))
                 return (gradient + ops.cast(part, "float32"),)
 
-            return fold(*self.blocks.keys_seen_from(g), more_keys, (ops.zeros(shape),))
+            return fold(*self.blocks.key_range(g), more_keys, (ops.zeros(shape),))
 
-        return stack(ops.shape(self.blocks.q)[0], of_block, ((shape, "float32"),))[0]
+        return stack(ops.shape(self.blocks.q)[0], block_gradient, ((shape, "float32"),))[0]
 
-    def of_keys_and_values(self):
+    def key_value_gradients(self):
         """Returns the gradients of keys (J, B, H, C, K) and values (J, B, H, C, U), float32."""
         shapes = ops.shape(self.blocks.k)[1:], ops.shape(self.blocks.v)[1:]
 
-        def of_block(j):
+        def block_gradient(j):
             def more_queries(g, k_gradient, v_gradient):
                 weights, scores_gradient = (ops.transpose(x, (0, 1, 3, 2)) for x in self._scores_gradient(g, j))
-                k_part = ops.matmul(scores_gradient, _at(self.blocks.q, g))
-                v_part = ops.matmul(weights, _at(self.up, g))
+                k_part = ops.matmul(scores_gradient, _take_block(self.blocks.q, g))
+                v_part = ops.matmul(weights, _take_block(self.up, g))
                 return k_gradient + ops.cast(k_part, "float32"), v_gradient + ops.cast(v_part, "float32")
 
-            return fold(*self.blocks.queries_that_see(j), more_queries, tuple(ops.zeros(s) for s in shapes))
+            return fold(*self.blocks.query_range(j), more_queries, tuple(ops.zeros(s) for s in shapes))
 
-        return stack(ops.shape(self.blocks.k)[0], of_block, tuple((s, "float32") for s in shapes))
+        return stack(ops.shape(self.blocks.k)[0], block_gradient, tuple((s, "float32") for s in shapes))
 
     def _scores_gradient(self, g, j):
         """Returns the weights under dropout and the gradient of the scores, both (B, H, R, C)."""
-        weights = ops.exp(self.blocks.scores(g, j) - _at(self.log_sum, g))
-        v_BHUC = ops.transpose(_at(self.blocks.v, j), (0, 1, 3, 2))
-        wanted = ops.cast(ops.matmul(_at(self.up, g), v_BHUC), "float32")
+        weights = ops.exp(self.blocks.scores(g, j) - _take_block(self.log_sum, g))
+        v_BHUC = ops.transpose(_take_block(self.blocks.v, j), (0, 1, 3, 2))
+        wanted = ops.cast(ops.matmul(_take_block(self.up, g), v_BHUC), "float32")
         scale = self.blocks.dropped(ops.ones_like(weights), g, j)
-        gradient = weights * (wanted * scale - _at(self.delta, g))
+        gradient = weights * (wanted * scale - _take_block(self.delta, g))
         return ops.cast(weights * scale, self.up.dtype), ops.cast(gradient, self.up.dtype)
 
 
-def _reached(block, size, other_size, others, span: Span):
+def _block_range(block, size, other_size, others, span: Span):
     """Returns the first of the other side's blocks within the span of a block, and the one after the last."""
     first, last = 0, others
     if span.before is not None:
@@ -204,7 +202,7 @@ def _reached(block, size, other_size, others, span: Span):
     return first, last
 
 
-def _at(blocks, index):
+def _take_block(blocks, index):
     return ops.take(blocks, index, axis=0)
 
 

@@ -58,7 +58,7 @@ def empty_cache(
     return kind(keys_values, ops.zeros((groups, beams, room), "int32"))
 
 
-def with_own_position(cache: Cache, position: Any) -> Any:
+def set_own_position(cache: Cache, position: Any) -> Any:
     """Returns the ancestors (G, K, L) with the position, () int32, at which every beam writes for itself."""
     groups, beams, length = ops.shape(cache.ancestors)
     own_K1 = ops.arange(beams, dtype="int32")[:, None]
@@ -87,16 +87,16 @@ def write_position(kind: type[Cache], past: KeysValues, new: KeysValues, positio
     """
     if kind is GrowingCache:
         return KeysValues(*(ops.concatenate(pair, axis=2) for pair in zip(past, new, strict=True)))
-    return KeysValues(*(_written(old, one, position) for old, one in zip(past, new, strict=True)))
+    return KeysValues(*(_write_keys(old, one, position) for old, one in zip(past, new, strict=True)))
 
 
-def _written(old: Any, one: Any, position: Any) -> Any:
+def _write_keys(old: Any, one: Any, position: Any) -> Any:
     # A select, not a slice update: outside a compiled loop TensorFlow compiles the latter anew for every shape.
     beams = ops.shape(one)[2]
     is_new_L1 = ops.equal(ops.arange(ops.shape(old)[2]) // beams, position)[:, None]
     return ops.where(is_new_L1, ops.tile(one, (1, 1, ops.shape(old)[2] // beams, 1)), old)
 
 
-def reordered(cache: Cache, beams: Any) -> Cache:
+def reorder_ancestors(cache: Cache, beams: Any) -> Cache:
     """Returns the cache after each beam went on from another, (G, K) int32."""
     return cache._replace(ancestors=gather_beams(cache.ancestors, beams))

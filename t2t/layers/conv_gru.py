@@ -172,7 +172,7 @@ def unrolled(units: list[ConvGru], start_BPRC, keep_BP, steps_per_position: int,
         # At positions without data the state is zero from the start.
         goes_on_BP11 = goes_on_BP[:, :, None, None]
         for advance in steppers:
-            fresh_BPRC, saturated_BPR = advance(x_BPRC, None if seed is None else _of_step(seed, i))
+            fresh_BPRC, saturated_BPR = advance(x_BPRC, None if seed is None else _step_seed(seed, i))
             x_BPRC = ops.where(goes_on_BP11, fresh_BPRC, x_BPRC)
             if saturated_BPR is not None:
                 saturated_BP = ops.mean(saturated_BPR, axis=-1)
@@ -183,6 +183,6 @@ def unrolled(units: list[ConvGru], start_BPRC, keep_BP, steps_per_position: int,
     return fold(0, ops.max(steps_B), step, (start_BPRC, ops.zeros((), "float32")))
 
 
-def _of_step(seed, i):
+def _step_seed(seed, i):
     """Returns a seed (2,) of one step."""
     return ops.concatenate([seed[:1] + ops.cast(i, seed.dtype), seed[1:]])

@@ -135,8 +135,8 @@ class DilatedBlock(keras.layers.Layer):
         y, before, after = x_N1D, iter(pasts), []
         for layer in self.chain:
             if layer.reach:
-                y, reached = layer.step(y, next(before))
-                after.append(reached)
+                y, cached = layer.step(y, next(before))
+                after.append(cached)
             else:
                 y = layer(y)
         return self._joined(x_N1D, y), tuple(after)

@@ -132,24 +132,26 @@ class Experts(keras.layers.Layer):
         gates = self.gate(x_ND, keep_N, seed=seed)
         uneven = squared_variation(gates.importance) + squared_variation(gates.load)
         add_cost(self.balance * uneven)
-        plan = in_blocks(ops.reshape(gates.experts, (-1,)), self.gate.experts)
-        found_AD = self._of_blocks(x_ND, plan, seed)
+        plan = group_by_expert(ops.reshape(gates.experts, (-1,)), self.gate.experts)
+        found_AD = self._apply_experts(x_ND, plan, seed)
         weights_NK1 = ops.cast(gates.weights, x_BTD.dtype)[..., None]
         found_NKD = ops.reshape(found_AD, (-1, self.gate.chosen, self.width))
         return ops.reshape(ops.sum(found_NKD * weights_NK1, axis=1), ops.shape(x_BTD))
 
-    def _of_blocks(self, x_ND, plan: "Blocks", seed):
+    def _apply_experts(self, x_ND, plan: "Blocks", seed):
         """Returns what each assignment's expert makes of its position, (A, D)."""
         padded_ND = ops.concatenate([x_ND, ops.zeros_like(x_ND[:1])], axis=0)
         position_M = ops.where(plan.held < 0, ops.shape(x_ND)[0], plan.held // self.gate.chosen)
         x_GRD = ops.reshape(ops.take(padded_ND, position_M, axis=0), (-1, BLOCK, self.width))
 
-        def of(weights):
+        def take_experts(weights):
             return ops.cast(ops.take(ops.convert_to_tensor(weights), plan.experts, axis=0), x_ND.dtype)
 
-        inner_GRF = self.activation(ops.matmul(x_GRD, of(self.inner)) + of(self.inner_bias)[:, None])
+        inner_GRF = self.activation(
+            ops.matmul(x_GRD, take_experts(self.inner)) + take_experts(self.inner_bias)[:, None]
+        )
         inner_GRF = self.dropout(inner_GRF, seed=seed)
-        outer_GRD = ops.matmul(inner_GRF, of(self.outer)) + of(self.outer_bias)[:, None]
+        outer_GRD = ops.matmul(inner_GRF, take_experts(self.outer)) + take_experts(self.outer_bias)[:, None]
         return ops.take(ops.reshape(outer_GRD, (-1, self.width)), plan.places, axis=0)
 
 
@@ -164,7 +166,7 @@ class Blocks(NamedTuple):
     """(G,) int32: whose block it is."""
 
 
-def in_blocks(expert_A, experts: int, block: int = BLOCK) -> Blocks:
+def group_by_expert(expert_A, experts: int, block: int = BLOCK) -> Blocks:
     """Returns the layout for assignments to experts, (A,) int32 in [0, E): G = A // R + E blocks, enough for any.
 
     Args:

@@ -16,13 +16,13 @@ def fold(first: Any, last: Any, step: Callable, start: tuple) -> tuple:
         start: the first state, tensors; not empty.
     """
 
-    def turn(i, *state):
+    def loop_body(i, *state):
         # TensorFlow begins ten turns at once where nothing of a turn hangs on the one before, at ten times the memory.
         # Nothing is larger than infinity, so that this adds 0, once the state is there.
         after = ops.cast(ops.cast(ops.reshape(state[0], (-1,))[0], "float32") > float("inf"), "int32")
         return i + 1, *step(i + after, *state)
 
-    return tuple(ops.while_loop(lambda i, *_: i < last, turn, (ops.cast(first, "int32"), *start))[1:])
+    return tuple(ops.while_loop(lambda i, *_: i < last, loop_body, (ops.cast(first, "int32"), *start))[1:])
 
 
 def stack(count: Any, function: Callable, shapes: tuple) -> tuple:
@@ -73,8 +73,8 @@ def scan(step: Callable, start: Any, given: tuple, reverse: bool = False) -> tup
     ends = [sum(x.shape[-1] for x in given[: i + 1]) for i in range(len(given) - 1)]
     whole = ops.concatenate(given, axis=-1) if ends else given[0]
 
-    def both(state, part):
+    def step_and_emit(state, part):
         state = step(state, tuple(ops.split(part, ends, axis=-1)) if ends else (part,))
         return state, state
 
-    return ops.scan(both, start, whole, reverse=reverse)
+    return ops.scan(step_and_emit, start, whole, reverse=reverse)

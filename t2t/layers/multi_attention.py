@@ -28,7 +28,7 @@ class Memory(NamedTuple):
     """(B, S) bool, True at data."""
 
 
-class Attended(NamedTuple):
+class AttentionSource(NamedTuple):
     """What a step attends to."""
 
     memory: Memory
@@ -93,12 +93,12 @@ class MultiAttention(keras.layers.Layer):
         """Returns of each step what its windows reach before the first position."""
         return tuple(step.empty(rows) for step in self.steps)
 
-    def step(self, x_N1D, position, pasts: tuple, attended: Attended):
+    def step(self, x_N1D, position, pasts: tuple, attended: AttentionSource):
         """Returns one position (N, 1, D), what the windows of the next reach, and keys and values with this one's."""
         mixed, after = self.timing(x_N1D, start=position), []
         for step, past in zip(self.steps, pasts, strict=True):
-            mixed, reached = step.step(mixed, past)
-            after.append(reached)
+            mixed, cached = step.step(mixed, past)
+            after.append(cached)
         memory, _, ancestors, kind, fused = attended
         mixed_GKD = ops.reshape(mixed, (-1, ops.shape(ancestors)[1], mixed.shape[-1]))
         query, new = self.self_attention.query_keys_values(mixed_GKD, fused)

@@ -47,7 +47,7 @@ class LstmCell(keras.layers.Layer):
         self.recurrent_kernel = self.add_weight(
             name="recurrent_kernel", shape=(self.units, 4 * self.units), initializer="orthogonal"
         )
-        self.bias = self.add_weight(name="bias", shape=(4 * self.units,), initializer=_remembering)
+        self.bias = self.add_weight(name="bias", shape=(4 * self.units,), initializer=_forget_bias)
 
     def input_gates(self, x):
         """Returns x W + b, (..., 4D), of x (..., C), for all steps at once where all are known."""
@@ -127,7 +127,7 @@ class LstmEncoder(keras.layers.Layer):
         self.width = width
         self.layers_ = [
             [
-                LstmLayer(width // len(ways), back, dtype=self.dtype_policy, name=f"layer_{i}_{_way(back)}")
+                LstmLayer(width // len(ways), back, dtype=self.dtype_policy, name=f"layer_{i}_{_direction(back)}")
                 for back in ways
             ]
             for i in range(num_layers)
@@ -158,10 +158,10 @@ class LstmEncoder(keras.layers.Layer):
         return x_BSD, tuple(finals)
 
 
-def _way(backwards: bool) -> str:
+def _direction(backwards: bool) -> str:
     return "backward" if backwards else "forward"
 
 
-def _remembering(shape, dtype=None):
+def _forget_bias(shape, dtype=None):
     units = shape[0] // 4
     return ops.concatenate([ops.zeros(units, dtype), ops.ones(units, dtype), ops.zeros(2 * units, dtype)])

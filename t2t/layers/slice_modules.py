@@ -119,8 +119,8 @@ class SourceAttention(keras.layers.Layer):
         """Returns one position (N, 1, D), and what the windows of the next reach."""
         query, after = self.timing(x_N1D, start=position), []
         for step, past in zip(self.steps, pasts, strict=True):
-            query, reached = step.step(query, past)
-            after.append(reached)
+            query, cached = step.step(query, past)
+            after.append(cached)
         query_BQD = ops.reshape(query, (ops.shape(source.hidden)[0], -1, query.shape[-1]))
         return ops.reshape(attend(query_BQD, source, self.path), ops.shape(x_N1D)), tuple(after)
 

@@ -1,4 +1,4 @@
-"""What every model of sequences offers to the engines that train and decode it.
+"""Base class of sequence models.
 
 Legend: B batch, S source length, T target length, D width, V vocabulary, N rows decoded together (B times beams).
 """
@@ -12,11 +12,17 @@ from t2t.errors import UserError
 from t2t.hparams.sections import ModelHParams
 from t2t.layers.beams import reorder_rows
 from t2t.layers.losses import token_weights
-from t2t.layers.modalities.ends import Ends, ProblemEnds, build_ends, build_weights, hparams_of_members
+from t2t.layers.modalities.selection import (
+    Modalities,
+    ProblemModalities,
+    build_modalities,
+    build_weights,
+    hparams_of_members,
+)
 from t2t.layers.target_scores import TargetScores
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
-from t2t.specs.mixture import of_problem
+from t2t.specs.mixture import select_problem_entries
 
 READ_AS_VECTORS = (FeatureKind.TOKENS, FeatureKind.IMAGE, FeatureKind.AUDIO, FeatureKind.REAL)
 """Kinds of inputs of which a modality makes a sequence of vectors, for models that ask no more."""
@@ -36,15 +42,15 @@ class Costed(NamedTuple):
     """
 
 
-class Prepared(NamedTuple):
-    """What is the same at every step of decoding."""
+class DecodeContext(NamedTuple):
+    """Values that stay the same at every decoding step."""
 
     encoded: Any
     """What the model's `encode` returned."""
     weights: Any
-    """Of the model, laid out for steps: what its `laid_out` returned."""
+    """What the model's `decode_weights` returned."""
     top: Any
-    """Of the output layer, likewise."""
+    """What the output layer's `decode_weights` returned."""
 
 
 class SequenceModel(keras.Model):
@@ -53,7 +59,7 @@ class SequenceModel(keras.Model):
     Every weight exists after construction, so that a checkpoint can be restored before the first batch. Dropout is on
     exactly where a seed is given.
 
-    A model of several problems has one body, and ends of its own for each of them: `for_problem` gives that of one.
+    A model of several problems has one body, and modalities for each problem: `for_problem` returns the model of one.
 
     Args:
         hparams: the model section.
@@ -78,7 +84,7 @@ class SequenceModel(keras.Model):
     A model that does not answers at once: `call` on inputs alone gives the logits of all that it predicts.
     """
     has_command: ClassVar[bool] = False
-    """Whether the body is told by a vector which problem it works on, see `command`."""
+    """Whether a vector identifies the problem to the body, see `command`."""
     hparams: Any
     """Of the class `hparams_class`."""
     source_embedding: Any
@@ -96,37 +102,37 @@ class SequenceModel(keras.Model):
         self.check_accepts(spec)
         self.hparams = hparams
         self.spec = spec
-        self.problem_ends = {
-            member.name: ProblemEnds(self._ends_of(member, own), name=member.name)
+        self.problem_modalities = {
+            member.name: ProblemModalities(self._modalities_of(member, own), name=member.name)
             for member, own in zip(spec.members, hparams_of_members(spec, hparams), strict=True)
         }
         self.autoregressive = self.writes(spec)
-        self._take_ends(Ends(None, None, None) if spec.members else self._ends_of(spec, hparams))
+        self._set_modalities(Modalities(None, None, None) if spec.members else self._modalities_of(spec, hparams))
 
-    def _ends_of(self, spec: ProblemSpec, hparams: ModelHParams) -> Ends:
-        return build_ends(spec, hparams, self.dtype_policy, self.writes(spec), self.has_command)
+    def _modalities_of(self, spec: ProblemSpec, hparams: ModelHParams) -> Modalities:
+        return build_modalities(spec, hparams, self.dtype_policy, self.writes(spec), self.has_command)
 
-    def _take_ends(self, ends: Ends) -> None:
-        self.source_embedding, self.target_embedding, self.top, self.command = ends
+    def _set_modalities(self, modalities: Modalities) -> None:
+        self.source_embedding, self.target_embedding, self.top, self.command = modalities
 
     @classmethod
     def writes(cls, spec: ProblemSpec) -> bool:
-        """Tells whether it writes a problem's targets one by one; see `autoregressive`."""
+        """Returns whether the model predicts a problem's targets one by one; see `autoregressive`."""
         return cls.autoregressive
 
     def for_problem(self, name: str) -> Self:
-        """Returns the model of one problem: the same body, with the problem's own ends; of a single problem, itself.
+        """Returns the model of one problem: the shared body with the problem's modalities.
 
         What it returns shares every weight and has them all among its variables.
         """
         if not self.spec.members:
             return self
-        spec, ends = self.spec.member(name), self.problem_ends[name].ends
-        # A copy of the references to the layers, made past Keras, which would take the ends for new layers of a model
+        spec, modalities = self.spec.member(name), self.problem_modalities[name].modalities
+        # A copy of the references to the layers that bypasses Keras, which would track them as new layers of a model
         # that has been built.
         view = object.__new__(type(self))
         view.__dict__.update(vars(self), spec=spec, autoregressive=self.writes(spec))
-        view.__dict__.update(zip(("source_embedding", "target_embedding", "top", "command"), ends, strict=True))
+        view.__dict__.update(zip(("source_embedding", "target_embedding", "top", "command"), modalities, strict=True))
         return view
 
     @classmethod
@@ -165,7 +171,7 @@ class SequenceModel(keras.Model):
     def vocabulary_weights(self, features: Collection[str]) -> set[str]:
         """Returns the paths of the variables that mean nothing without the vocabularies of these features.
 
-        Of several problems, they are named as `t2t.specs.mixture.of_all` names them.
+        Of several problems, they are named as `t2t.specs.mixture.merge_problem_entries` names them.
 
         Raises:
             UserError: the model does not say which they are.
@@ -183,7 +189,9 @@ class SequenceModel(keras.Model):
 
     def _of_members(self, features: Collection[str]) -> set[str]:
         of_each = (
-            self.for_problem(member.name).vocabulary_weights(of_problem(dict.fromkeys(features), member.name))
+            self.for_problem(member.name).vocabulary_weights(
+                select_problem_entries(dict.fromkeys(features), member.name)
+            )
             for member in self.spec.members
         )
         return set().union(*of_each)
@@ -195,9 +203,9 @@ class SequenceModel(keras.Model):
 
     def build_ends(self) -> None:
         """Creates the weights of the modalities; every model's `build` begins with it."""
-        build_weights(Ends(self.source_embedding, self.target_embedding, self.top, self.command))
-        for ends in self.problem_ends.values():
-            ends.build()
+        build_weights(Modalities(self.source_embedding, self.target_embedding, self.top, self.command))
+        for modalities in self.problem_modalities.values():
+            modalities.build()
 
     def body(self, features: dict[str, Any], seed=None):
         """Returns the hidden states before the output layer, (B, T, D), or them as `Costed`.
@@ -266,12 +274,12 @@ class SequenceModel(keras.Model):
         """
         raise NotImplementedError
 
-    def prepare_steps(self, encoded: Any) -> Prepared:
-        """Returns what `decode_step` is given as `encoded`, once before many steps."""
-        return Prepared(encoded, self.laid_out(), self.top.laid_out())
+    def prepare_decode(self, encoded: Any) -> DecodeContext:
+        """Prepares decoding, once before many steps; the result is the `encoded` of `decode_step`."""
+        return DecodeContext(encoded, self.decode_weights(), self.top.decode_weights())
 
-    def laid_out(self) -> Any:
-        """Returns what every step would compute of the weights alone; any structure, by default nothing."""
+    def decode_weights(self) -> Any:
+        """Returns weights in the layout that decoding steps read; any structure, empty by default."""
         return ()
 
     def decode_step(self, ids_N, position, cache: Any, encoded: Any) -> tuple[Any, Any]:
@@ -281,13 +289,13 @@ class SequenceModel(keras.Model):
             ids_N: (N,) int32, the last id of each hypothesis; PAD_ID at position 0, where nothing came before.
             position: int32 scalar, how many ids came before the one to predict.
             cache: what `init_cache` or the last step returned.
-            encoded: what `encode` or `prepare_steps` returned; row n belongs to sentence n // (N / B).
+            encoded: what `encode` or `prepare_decode` returned; row n belongs to sentence n // (N / B).
         """
-        prepared = encoded if isinstance(encoded, Prepared) else self.prepare_steps(encoded)
+        prepared = encoded if isinstance(encoded, DecodeContext) else self.prepare_decode(encoded)
         hidden_ND, cache = self.step(ids_N, position, cache, prepared)
         return self.top(hidden_ND, prepared.top), cache
 
-    def step(self, ids_N, position, cache: Any, prepared: Prepared) -> tuple[Any, Any]:
+    def step(self, ids_N, position, cache: Any, prepared: DecodeContext) -> tuple[Any, Any]:
         """Returns the hidden states (N, D) before the output layer, and the new cache; see `decode_step`."""
         raise NotImplementedError
 

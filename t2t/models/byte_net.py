@@ -13,13 +13,13 @@ from t2t.hparams.byte_net import ByteNetHParams
 from t2t.layers.convolution import Convolution
 from t2t.layers.dilated_blocks import EPSILON, bottleneck, cascade
 from t2t.layers.norm import LayerNorm
-from t2t.models.base import READ_AS_VECTORS, Prepared, SequenceModel
+from t2t.models.base import READ_AS_VECTORS, DecodeContext, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
 
 
-class Unfolding(NamedTuple):
+class DecoderCache(NamedTuple):
     """What the decoder has unfolded so far: of every window, (N, R, channels), what it reaches."""
 
     join: Any
@@ -59,7 +59,7 @@ class ByteNet(SequenceModel):
     def body(self, features: dict[str, Any], seed=None):
         """Returns the decoder's output, (B, T, D); see the base class."""
         shifted_BT = ops.pad(features[TARGETS][:, :-1], ((0, 0), (1, 0)))
-        columns_BTD = _of_length(self._encode(features[INPUTS], seed), ops.shape(shifted_BT)[1])
+        columns_BTD = _resize_length(self._encode(features[INPUTS], seed), ops.shape(shifted_BT)[1])
         before_BTD = self.target_embedding.before(shifted_BT)
         x_BTD = self.join(ops.concatenate([columns_BTD, before_BTD], axis=-1))
         return self._finish(self.decoder(x_BTD, seed=seed))
@@ -71,7 +71,7 @@ class ByteNet(SequenceModel):
         bound_B = self._bound(ops.sum(ops.cast(keep_BS, "int32"), axis=1))
         longest = self._bound(ops.cast(ops.shape(x_BSD)[1], "int32"))
         keep_BU = ops.arange(longest)[None, :] < bound_B[:, None]
-        x_BUD = self.encoder(_of_length(x_BSD, longest), keep_BU, seed=seed)
+        x_BUD = self.encoder(_resize_length(x_BSD, longest), keep_BU, seed=seed)
         return x_BUD * ops.cast(keep_BU, x_BUD.dtype)[..., None]
 
     def _bound(self, length):
@@ -88,18 +88,18 @@ class ByteNet(SequenceModel):
         """Returns the representation of the source, (B, U, D)."""
         return self._encode(features[INPUTS])
 
-    def init_cache(self, encoded: Any, rows: Any, length: Any, beams: int = 1) -> Unfolding:
+    def init_cache(self, encoded: Any, rows: Any, length: Any, beams: int = 1) -> DecoderCache:
         """Returns what windows reach before the first position, zeros; see the base class."""
-        return Unfolding(self.join.empty(rows), self.decoder.empty(rows))
+        return DecoderCache(self.join.empty(rows), self.decoder.empty(rows))
 
-    def step(self, ids_N, position, cache: Unfolding, prepared: Prepared):
+    def step(self, ids_N, position, cache: DecoderCache, prepared: DecodeContext):
         """Returns (N, D) and the unfolding with this position; see the base class."""
         column_BD = _column(prepared.encoded, position)
         column_ND = ops.repeat(column_BD, ops.shape(ids_N)[0] // ops.shape(column_BD)[0], axis=0)
         before_ND = self.target_embedding.before(ids_N)
         x_ND, join = self.join.step(ops.concatenate([column_ND, before_ND], axis=-1), cache.join)
         x_N1D, blocks = self.decoder.step(x_ND[:, None], cache.blocks)
-        return self._finish(x_N1D)[:, 0], Unfolding(join, blocks)
+        return self._finish(x_N1D)[:, 0], DecoderCache(join, blocks)
 
 
 class DilatedStack(keras.layers.Layer):
@@ -132,8 +132,8 @@ class DilatedStack(keras.layers.Layer):
         """Returns one position (N, 1, D), and what the windows of the next reach."""
         after = []
         for block, past in zip(self.blocks, pasts, strict=True):
-            x_N1D, reached = block.step(x_N1D, past)
-            after.append(reached)
+            x_N1D, cached = block.step(x_N1D, past)
+            after.append(cached)
         return self.norm(x_N1D), tuple(after)
 
 
@@ -145,7 +145,7 @@ def _block(hparams: ByteNetHParams, i: int, causal: bool, **kwargs):
     return bottleneck(width, size, dilation, causal, multiplicative, hparams.dropout, **kwargs)
 
 
-def _of_length(x_BUD, length):
+def _resize_length(x_BUD, length):
     """Returns (B, length, D), cut or with zeros at the end."""
     batch, longest, width = ops.shape(x_BUD)
     missing_BXD = ops.zeros((batch, ops.maximum(length - longest, 0), width), x_BUD.dtype)

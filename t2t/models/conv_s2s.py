@@ -16,7 +16,7 @@ from t2t.layers.gradients import with_scaled_gradient
 from t2t.layers.multi_step_attention import MultiStepAttention
 from t2t.layers.positions import LearnedPositions
 from t2t.layers.recurrent_attention import Memory
-from t2t.models.base import READ_AS_VECTORS, Prepared, SequenceModel
+from t2t.models.base import READ_AS_VECTORS, DecodeContext, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
@@ -85,7 +85,7 @@ class ConvS2s(SequenceModel):
         """Returns the positions that the decoder's windows reach before the first, zeros; see the base class."""
         return self.decoder.empty(rows)
 
-    def step(self, ids_N, position, cache: tuple, prepared: Prepared):
+    def step(self, ids_N, position, cache: tuple, prepared: DecodeContext):
         """Returns (N, D) and what the windows of the next position reach; see the base class."""
         return self.decoder.step(self._embed_targets(ids_N[:, None], position), cache, prepared.encoded)
 
@@ -166,8 +166,8 @@ class Decoder(keras.layers.Layer):
             def attend(h_N1C, attention=attention):
                 return ops.reshape(attention(by_sentence(h_N1C), g_BQD, memory), ops.shape(h_N1C))
 
-            x_N1C, reached = layer.step(x_N1C, past, attend)
-            after.append(reached)
+            x_N1C, cached = layer.step(x_N1C, past, attend)
+            after.append(cached)
         return self.wide(x_N1C)[:, 0], tuple(after)
 
 

@@ -12,7 +12,7 @@ from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams, RecurrentHParams
 from t2t.layers.recurrent import LstmEncoder, LstmState
 from t2t.layers.recurrent_attention import Memory
 from t2t.layers.recurrent_decoder import DecoderState, LstmDecoder
-from t2t.models.base import READ_AS_VECTORS, Prepared, SequenceModel
+from t2t.models.base import READ_AS_VECTORS, DecodeContext, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
@@ -77,7 +77,7 @@ class RecurrentModel(SequenceModel):
         finals = keras.tree.map_structure(lambda x_BD: ops.take(x_BD, sentence_N, axis=0), encoded.finals)
         return self.decoder.start(finals)
 
-    def step(self, ids_N, position, cache: DecoderState, prepared: Prepared):
+    def step(self, ids_N, position, cache: DecoderState, prepared: DecodeContext):
         """Returns (N, D) and the state after this position; see the base class."""
         state = self.decoder.step(self.target_embedding.before(ids_N), cache, prepared.encoded.memory)
         return state.output, state

@@ -14,22 +14,22 @@ from keras import ops
 
 from t2t.hparams.multi_model import MultiModelHParams
 from t2t.layers.beams import reorder_rows
-from t2t.layers.cache import Cache, empty_cache, reordered, with_own_position
+from t2t.layers.cache import Cache, empty_cache, reorder_ancestors, set_own_position
 from t2t.layers.costs import gathered_costs
 from t2t.layers.experts import Experts
 from t2t.layers.masks import padding_keep
-from t2t.layers.multi_attention import Attended, Memory, MultiAttention
+from t2t.layers.multi_attention import AttentionSource, Memory, MultiAttention
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.residual import Residual
 from t2t.layers.separable_convolution import EPSILON, Separability
 from t2t.layers.slice_modules import ConvModule, StepSettings
-from t2t.models.base import READ_AS_VECTORS, Costed, Prepared, SequenceModel
+from t2t.models.base import READ_AS_VECTORS, Costed, DecodeContext, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
 
 
-class Reached(NamedTuple):
+class DecoderCache(NamedTuple):
     """What the next position needs of those before it."""
 
     windows: tuple
@@ -136,34 +136,36 @@ class MultiModel(SequenceModel):
         """Returns the encoder's output as every attention block sees it."""
         return self._memories(*self._encode_source(features[INPUTS]))
 
-    def init_cache(self, encoded: tuple[Memory, ...], rows: Any, length: Any, beams: int = 1) -> Reached:
+    def init_cache(self, encoded: tuple[Memory, ...], rows: Any, length: Any, beams: int = 1) -> DecoderCache:
         """Returns what is before the first position: zeros, and no keys and values; see the base class."""
         heads = self.hparams.num_heads
         channels = (self.hparams.hidden_size // heads,) * 2
         attention = empty_cache(rows // beams, beams, heads, channels, len(self._blocks), length, self.compute_dtype)
-        return Reached(tuple(block_.empty(rows) for block_ in self._blocks), attention)
+        return DecoderCache(tuple(block_.empty(rows) for block_ in self._blocks), attention)
 
-    def laid_out(self) -> tuple:
+    def decode_weights(self) -> tuple:
         """Returns, of each attention block, the weights of its own queries, keys and values as one matrix."""
         return tuple(block_.attention.self_attention.fused_weights() for block_ in self._blocks)
 
-    def step(self, ids_N, position, cache: Reached, prepared: Prepared):
+    def step(self, ids_N, position, cache: DecoderCache, prepared: DecodeContext):
         """Returns (N, D) and what the next position needs; see the base class."""
         x_N1D = self._before(ids_N[:, None], position)
-        kind, ancestors = type(cache.attention), with_own_position(cache.attention, position)
+        kind, ancestors = type(cache.attention), set_own_position(cache.attention, position)
         windows, layers = [], []
         for i, block_ in enumerate(self._blocks):
-            attended = Attended(prepared.encoded[i], cache.attention.layers[i], ancestors, kind, prepared.weights[i])
-            x_N1D, reached, written = block_.step(x_N1D, position, cache.windows[i], attended)
-            windows.append(reached)
+            attention_source = AttentionSource(
+                prepared.encoded[i], cache.attention.layers[i], ancestors, kind, prepared.weights[i]
+            )
+            x_N1D, cached, written = block_.step(x_N1D, position, cache.windows[i], attention_source)
+            windows.append(cached)
             layers.append(written)
             if i == self._middle:
                 x_N1D = self.decoder_experts(x_N1D, None)
-        return x_N1D[:, 0], Reached(tuple(windows), kind(tuple(layers), ancestors))
+        return x_N1D[:, 0], DecoderCache(tuple(windows), kind(tuple(layers), ancestors))
 
-    def reorder_cache(self, cache: Reached, beams: Any) -> Reached:
+    def reorder_cache(self, cache: DecoderCache, beams: Any) -> DecoderCache:
         """Returns the cache after each beam went on from another; keys and values stay where they are."""
-        return Reached(reorder_rows(cache.windows, beams), reordered(cache.attention, beams))
+        return DecoderCache(reorder_rows(cache.windows, beams), reorder_ancestors(cache.attention, beams))
 
 
 def block(hparams: MultiModelHParams, causal: bool, name: str, dtype) -> ConvModule:
@@ -222,11 +224,11 @@ class AttentionBlock(keras.layers.Layer):
         """Returns what windows reach before the first position."""
         return self.block.empty(rows), self.attention.empty(rows)
 
-    def step(self, x_N1D, position, pasts: tuple, attended: Attended):
+    def step(self, x_N1D, position, pasts: tuple, attention_source: AttentionSource):
         """Returns one position (N, 1, D), what the windows of the next reach, and its keys and values."""
-        y, reached = self.block.step(x_N1D, pasts[0])
-        found, attention, written = self.attention.step(x_N1D, position, pasts[1], attended)
-        return y + found, (reached, attention), written
+        y, cached = self.block.step(x_N1D, pasts[0])
+        found, attention, written = self.attention.step(x_N1D, position, pasts[1], attention_source)
+        return y + found, (cached, attention), written
 
 
 class Mixer(keras.layers.Layer):
@@ -256,11 +258,11 @@ class Mixer(keras.layers.Layer):
         """Returns what windows reach before the first position."""
         return self.attention.empty(rows), *(module.empty(rows) for module in self.blocks)
 
-    def step(self, x_N1D, position, pasts: tuple, attended: Attended):
+    def step(self, x_N1D, position, pasts: tuple, attention_source: AttentionSource):
         """Returns one position (N, 1, D), what the windows of the next reach, and its keys and values."""
-        found, attention, written = self.attention.step(x_N1D, position, pasts[0], attended)
+        found, attention, written = self.attention.step(x_N1D, position, pasts[0], attention_source)
         x_N1D, after = x_N1D + found, [attention]
         for module, past in zip(self.blocks, pasts[1:], strict=True):
-            x_N1D, reached = module.step(x_N1D, past)
-            after.append(reached)
+            x_N1D, cached = module.step(x_N1D, past)
+            after.append(cached)
         return x_N1D, tuple(after), written

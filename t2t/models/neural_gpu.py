@@ -50,20 +50,20 @@ class NeuralGpuModel(SequenceModel):
         """Returns the first row of the last state, (B, T, D), or (B, P, D) without targets; see the base class."""
         inputs = features[INPUTS]
         rows_after = ((0, 0), (0, 0), (0, self.hparams.state_rows - 1), (0, 0))
-        start_BPRD = ops.pad(self.begin(self.source_embedding(inputs, seed=seed))[:, :, None], rows_after)
+        start_BPRD = ops.pad(self.initial_state(self.source_embedding(inputs, seed=seed))[:, :, None], rows_after)
         keep_BP = self.source_embedding.keep(inputs)
         last_BPRD, saturation = unrolled(self.units, start_BPRD, keep_BP, self.hparams.steps_per_position, seed)
         hidden_BPD = last_BPRD[:, :, 0]
         if TARGETS not in features:
             return hidden_BPD
         count = ops.shape(features[TARGETS])[1]
-        return self.costed(ops.pad(hidden_BPD, ((0, 0), (0, count), (0, 0)))[:, :count], saturation)
+        return self.with_cost(ops.pad(hidden_BPD, ((0, 0), (0, count), (0, 0)))[:, :count], saturation)
 
-    def begin(self, x_BPD):
+    def initial_state(self, x_BPD):
         """Returns the first state of vectors, of the same shape."""
         return x_BPD
 
-    def costed(self, hidden_BTD, saturation):
+    def with_cost(self, hidden_BTD, saturation):
         """Returns what `body` returns where there are targets."""
         return hidden_BTD
 
@@ -83,10 +83,10 @@ class DiagonalNeuralGpu(NeuralGpuModel):
     hparams_class = DiagonalNeuralGpuHParams
     unit_class = DiagonalConvGru
 
-    def begin(self, x_BPD):
+    def initial_state(self, x_BPD):
         """Returns what is within the range of states."""
         return hard_tanh(x_BPD)
 
-    def costed(self, hidden_BTD, saturation):
+    def with_cost(self, hidden_BTD, saturation):
         """Returns the hidden states, and `saturation_cost` times what saturated."""
         return Costed(hidden_BTD, self.hparams.saturation_cost * saturation)

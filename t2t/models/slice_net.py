@@ -12,13 +12,13 @@ from t2t.hparams.slice_net import SliceNetHParams
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.separable_convolution import ConvStep, Separability
 from t2t.layers.slice_modules import ConvModule, Source, SourceAttention, StepSettings
-from t2t.models.base import READ_AS_VECTORS, Prepared, SequenceModel
+from t2t.models.base import READ_AS_VECTORS, DecodeContext, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
 
 
-class Reached(NamedTuple):
+class DecoderCache(NamedTuple):
     """What the windows of the next position reach, (N, R, D) each."""
 
     mixer: tuple
@@ -37,7 +37,7 @@ class SliceNet(SequenceModel):
         policy, width = self.dtype_policy, hparams.hidden_size
         self.timing = SinusoidalPositions(width, dtype=policy, name="timing")
         self.encoder = [
-            ConvModule(width, steps_of(hparams), False, hparams.dropout, dtype=policy, name=f"encoder_{i}")
+            ConvModule(width, build_step_settings(hparams), False, hparams.dropout, dtype=policy, name=f"encoder_{i}")
             for i in range(hparams.num_hidden_layers)
         ]
         self.mixer = InputOutputMixer(hparams, dtype=policy, name="mixer")
@@ -72,20 +72,20 @@ class SliceNet(SequenceModel):
         """Returns the encoder's output, and where it holds data."""
         return self._encode(features[INPUTS])
 
-    def init_cache(self, encoded: Source, rows: Any, length: Any, beams: int = 1) -> Reached:
+    def init_cache(self, encoded: Source, rows: Any, length: Any, beams: int = 1) -> DecoderCache:
         """Returns what windows reach before the first position, zeros; see the base class."""
-        return Reached(self.mixer.empty(rows), tuple(module.empty(rows) for module in self.decoder))
+        return DecoderCache(self.mixer.empty(rows), tuple(module.empty(rows) for module in self.decoder))
 
-    def step(self, ids_N, position, cache: Reached, prepared: Prepared):
+    def step(self, ids_N, position, cache: DecoderCache, prepared: DecodeContext):
         """Returns (N, D) and what the windows of the next position reach; see the base class."""
         source = prepared.encoded
         x_N1D = self.target_embedding.before(ids_N[:, None])
         x_N1D, mixer = self.mixer.step(x_N1D, position, cache.mixer, source)
         modules = []
         for module, pasts in zip(self.decoder, cache.modules, strict=True):
-            x_N1D, reached = module.step(x_N1D, position, pasts, source)
-            modules.append(reached)
-        return x_N1D[:, 0], Reached(mixer, tuple(modules))
+            x_N1D, cached = module.step(x_N1D, position, pasts, source)
+            modules.append(cached)
+        return x_N1D[:, 0], DecoderCache(mixer, tuple(modules))
 
 
 class InputOutputMixer(keras.layers.Layer):
@@ -126,7 +126,7 @@ class AttentionConvModule(keras.layers.Layer):
         super().__init__(**kwargs)
         policy = self.dtype_policy
         self.module = ConvModule(
-            hparams.hidden_size, steps_of(hparams), True, hparams.dropout, dtype=policy, name="module"
+            hparams.hidden_size, build_step_settings(hparams), True, hparams.dropout, dtype=policy, name="module"
         )
         self.attention = attention_of(hparams, dtype=policy, name="attention")
 
@@ -150,7 +150,7 @@ class AttentionConvModule(keras.layers.Layer):
         return y + found, (module, attention)
 
 
-def steps_of(hparams: SliceNetHParams) -> list[StepSettings]:
+def build_step_settings(hparams: SliceNetHParams) -> list[StepSettings]:
     """Returns the settings of a module's four steps."""
     pairs = zip(hparams.kernel_sizes, hparams.dilations, strict=True)
     return [StepSettings(size, dilation, _separability(hparams, i)) for i, (size, dilation) in enumerate(pairs)]

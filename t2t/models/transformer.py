@@ -16,7 +16,7 @@ from keras import ops
 
 from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.attention import KeysValues, MultiHeadAttention
-from t2t.layers.cache import Cache, ancestors_keep, empty_cache, reordered, with_own_position, write_position
+from t2t.layers.cache import Cache, ancestors_keep, empty_cache, reorder_ancestors, set_own_position, write_position
 from t2t.layers.costs import gathered_costs
 from t2t.layers.dropout import Dropout
 from t2t.layers.experts import Experts
@@ -25,7 +25,7 @@ from t2t.layers.masks import Span, keys_keep, padding_keep
 from t2t.layers.norm import LayerNorm
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import Residual
-from t2t.models.base import READ_AS_VECTORS, Costed, Prepared, SequenceModel
+from t2t.models.base import READ_AS_VECTORS, Costed, DecodeContext, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
@@ -125,18 +125,18 @@ class Transformer(SequenceModel):
         """Returns empty keys and values for the self-attention of every decoder layer; see the base class."""
         return self.decoder.empty_cache(rows // beams, beams, length)
 
-    def laid_out(self) -> tuple:
+    def decode_weights(self) -> tuple:
         """Returns, of each decoder layer, the weights of queries, keys and values as one matrix and bias."""
         return tuple(layer.self_attention.fused_weights() for layer in self.decoder.layers_)
 
-    def step(self, ids_N, position, cache: Cache, prepared: Prepared):
+    def step(self, ids_N, position, cache: Cache, prepared: DecodeContext):
         """Returns (N, D) and the cache with this position's keys and values in it; see the base class."""
         x_ND = self._embed_targets(ids_N[:, None], position)[:, 0]
         return self.decoder.step(x_ND, position, cache, prepared)
 
     def reorder_cache(self, cache: Cache, beams: Any) -> Cache:
         """Returns the cache after each beam went on from another; keys and values stay where they are."""
-        return reordered(cache, beams)
+        return reorder_ancestors(cache, beams)
 
 
 class Encoder(keras.layers.Layer):
@@ -211,10 +211,10 @@ class Decoder(keras.layers.Layer):
             x_BTD = layer(x_BTD, keep_BT, memory_BSD, memory_keep, span=self.span, seed=seed)
         return self.final_norm(x_BTD) if self.final_norm is not None else x_BTD
 
-    def step(self, x_ND, position, cache: Cache, prepared: Prepared):
+    def step(self, x_ND, position, cache: Cache, prepared: DecodeContext):
         """Returns (N, D) for the one position, and the cache with it."""
         encoded = prepared.encoded
-        ancestors = with_own_position(cache, position)
+        ancestors = set_own_position(cache, position)
         keep = ancestors_keep(ancestors, position, self.span)
         memory_keep = None if encoded is None else keys_keep(encoded.keep)
         write = functools.partial(write_position, type(cache), position=position)
@@ -285,10 +285,10 @@ class DecoderLayer(keras.layers.Layer):
             memory_keep: (B, 1, 1, S) bool.
             fused: weights of queries, keys and values.
         """
-        before_GKD = _in_groups(self.self_attention_residual.before(x_ND), keep.shape[2])
+        before_GKD = _group_beams(self.self_attention_residual.before(x_ND), keep.shape[2])
         query, new = self.self_attention.query_keys_values(before_GKD, fused)
         written = write(past, new)
-        found_ND = _in_rows(self.self_attention.combine(query, written, keep))
+        found_ND = _flatten_beams(self.self_attention.combine(query, written, keep))
         x_ND = self.self_attention_residual.after(x_ND, found_ND)
         if self.memory_attention is not None:
             x_ND = self.memory_attention_residual(
@@ -302,7 +302,7 @@ class DecoderLayer(keras.layers.Layer):
         if beams == 1:
             beams = ops.shape(x_ND)[0] // ops.shape(memory.keys)[0]
         attention = self.memory_attention
-        return _in_rows(attention.combine(attention.query(_in_groups(x_ND, beams)), memory, keep))
+        return _flatten_beams(attention.combine(attention.query(_group_beams(x_ND, beams)), memory, keep))
 
     def memory(self, memory_BSD) -> KeysValues:
         """Returns the keys and values (B, H, S, channels of a head) of the encoder's output."""
@@ -312,11 +312,11 @@ class DecoderLayer(keras.layers.Layer):
         return self.memory_attention.attend(self.memory_attention.query(x_BTD), memory, keep, seed)
 
 
-def _in_groups(x_ND, beams):
+def _group_beams(x_ND, beams):
     return ops.reshape(x_ND, (-1, beams, x_ND.shape[-1]))
 
 
-def _in_rows(x_GKD):
+def _flatten_beams(x_GKD):
     return ops.reshape(x_GKD, (-1, x_GKD.shape[-1]))
 
 

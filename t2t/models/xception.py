@@ -48,7 +48,7 @@ class Xception(SequenceModel):
 
     def _sees_images(self) -> bool:
         """Tells whether inputs are grids; sequences are grids of one column."""
-        sources = [ends.source for ends in self.problem_ends.values()] or [self.source_embedding]
+        sources = [modalities.source for modalities in self.problem_modalities.values()] or [self.source_embedding]
         found = {isinstance(source, ImageBottom) for source in sources}
         if len(found) > 1:
             raise UserError(

@@ -139,9 +139,9 @@ class AlgorithmicAlgebraInverse(FormulaProblem):
         """Returns a letter and an equation in which no letter occurs twice."""
         letters = iter(rng.sample(LETTERS, len(LETTERS)))
         left, right = self.formula(rng, letters), self.formula(rng, letters)
-        asked = rng.choice(left.letters() + right.letters())
-        text = " ".join([asked, ":", *left.symbols(), "=", *right.symbols()])
-        return Task(text, asked, left, right) if asked in left.letters() else Task(text, asked, right, left)
+        task_text = rng.choice(left.letters() + right.letters())
+        text = " ".join([task_text, ":", *left.symbols(), "=", *right.symbols()])
+        return Task(text, task_text, left, right) if task_text in left.letters() else Task(text, task_text, right, left)
 
     def solve(self, task: Task) -> list[str]:
         """Returns what the letter is."""
@@ -159,7 +159,7 @@ class SymbolicProblem(FormulaProblem):
         """Returns a formula and one of its letters."""
         letters = rng.sample(LETTERS, self.alphabet)
         formula = self.formula(rng, iter(lambda: rng.choice(letters), None))
-        return Task(self.asked(letters[0], formula), letters[0], formula)
+        return Task(self.task_text(letters[0], formula), letters[0], formula)
 
     def solve(self, task: Task) -> list[str]:
         """Returns what SymPy answers, nothing where the vocabulary lacks some of it or something is divided by 0."""
@@ -167,15 +167,15 @@ class SymbolicProblem(FormulaProblem):
         # Names are given since some of SymPy's own are letters.
         names = {letter: sympy.Symbol(letter) for letter in (task.letter, *task.formula.letters())}
         formula = sympy.sympify("".join(task.formula.symbols()), locals=names)
-        written = _SYMBOL.findall(str(self.result(sympy, formula, names[task.letter])))
+        written = _SYMBOL.findall(str(self.answer(sympy, formula, names[task.letter])))
         return written if set(written) <= set(_RESULT) else []
 
     @abstractmethod
-    def asked(self, letter: str, formula: Formula) -> str:
+    def task_text(self, letter: str, formula: Formula) -> str:
         """Returns the text of a task."""
 
     @abstractmethod
-    def result(self, sympy: Any, formula: Any, letter: Any) -> Any:
+    def answer(self, sympy: Any, formula: Any, letter: Any) -> Any:
         """Returns SymPy's answer."""
 
 
@@ -185,11 +185,11 @@ class AlgorithmicAlgebraSimplify(SymbolicProblem):
 
     vocabulary = _RESULT
 
-    def result(self, sympy: Any, formula: Any, letter: Any) -> Any:
+    def answer(self, sympy: Any, formula: Any, letter: Any) -> Any:
         """Returns the formula as short as SymPy finds it."""
         return sympy.simplify(formula)
 
-    def asked(self, letter: str, formula: Formula) -> str:
+    def task_text(self, letter: str, formula: Formula) -> str:
         """Returns the formula."""
         return " ".join(formula.symbols())
 
@@ -200,11 +200,11 @@ class AlgorithmicCalculusIntegrate(SymbolicProblem):
 
     vocabulary = (*_RESULT, ":")
 
-    def result(self, sympy: Any, formula: Any, letter: Any) -> Any:
+    def answer(self, sympy: Any, formula: Any, letter: Any) -> Any:
         """Returns the indefinite integral without its constant."""
         return sympy.integrate(formula, letter)
 
-    def asked(self, letter: str, formula: Formula) -> str:
+    def task_text(self, letter: str, formula: Formula) -> str:
         """Returns the letter and the formula."""
         return " ".join([letter, ":", *formula.symbols()])
 

@@ -21,7 +21,7 @@ from typing import ClassVar
 from t2t.errors import UserError
 from t2t.files.lines import clean_line
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.archive import first_there, read_members
+from t2t.problems.formats.archive import find_first_existing, read_members
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
@@ -52,7 +52,7 @@ class BabiQa(Text2Text):
             UserError: the files are missing, or a line is none of theirs.
         """
         self.check_split(split)
-        place = first_there(source.tmp_dir, _PLACES)
+        place = find_first_existing(source.tmp_dir, _PLACES)
         if place is None:
             raise UserError(
                 f"{self.name}: {_ROOT} is missing from {source.tmp_dir}; put it there as folder or archive "
@@ -64,7 +64,7 @@ class BabiQa(Text2Text):
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the archive, or the files of the folder, that is read."""
-        place = first_there(tmp_dir, _PLACES)
+        place = find_first_existing(tmp_dir, _PLACES)
         if place is None or place.is_file():
             return super().raw_files(tmp_dir) | ({place.name: place} if place else {})
         files = [path for task in self.tasks for path in sorted(place.glob(f"{self.folder}/qa{task}_*.txt"))]

@@ -27,12 +27,12 @@ Sample = dict[str, Any]
 
 @dataclasses.dataclass
 class Source:
-    """What a generator of samples may draw on."""
+    """Files, random generator and counters of a sample generator."""
 
     tmp_dir: Path
     """Folder of raw files and downloads."""
     rng: random.Random
-    """The only source of chance; seeded by the run's seed and the split."""
+    """The only random generator; seeded by the seed and the split."""
     tally: Counter[str] = dataclasses.field(default_factory=Counter)
     """Counts of what was mended on the way in, e.g. `invalid UTF-8 replaced`; reported with the generated data."""
     progress: Callable[[str, int], None] = lambda what, read: None
@@ -43,8 +43,8 @@ class Source:
     skipped: int = 0
     """How many samples of the split a generator has left out since they were not needed; it adds them here."""
 
-    def anew(self) -> "Source":
-        """Returns a source of the same files, for a pass that counts and draws by itself."""
+    def fork(self) -> "Source":
+        """Returns a source of the same files with its own counts and random generator."""
         return Source(self.tmp_dir, random.Random(self.rng.random()), progress=self.progress)
 
 

@@ -21,7 +21,7 @@ from t2t.errors import UserError
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats import cifar
-from t2t.problems.formats.archive import first_there, read_members
+from t2t.problems.formats.archive import find_first_existing, read_members
 from t2t.problems.formats.tfds import read_tfds
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
@@ -62,7 +62,7 @@ class Cifar(Image2Class):
             UserError: a file is missing or damaged, or TFDS cannot get the data.
         """
         self.check_split(split)
-        place = first_there(source.tmp_dir, self.places)
+        place = find_first_existing(source.tmp_dir, self.places)
         if place is None:
             instead = f"; or put one of {', '.join(self.places)} into {source.tmp_dir}"
             for example in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], source, instead):
@@ -76,7 +76,7 @@ class Cifar(Image2Class):
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the archive, or the files of the folder, that is read."""
-        place = first_there(tmp_dir, self.places)
+        place = find_first_existing(tmp_dir, self.places)
         if place is None or place.is_file():
             return {place.name: place} if place else {}
         names = [name + end for names in self.files.values() for name in names for end in ("", ".bin")]

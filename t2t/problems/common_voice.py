@@ -19,7 +19,7 @@ from t2t.errors import UserError
 from t2t.files.lines import read_lines
 from t2t.problems.array_inputs import Speech2Text
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.archive import first_there
+from t2t.problems.formats.archive import find_first_existing
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
@@ -48,7 +48,7 @@ class CommonVoice(Speech2Text):
                 raise UserError(f"{folder / split}.tsv: columns {', '.join(map(str, row))}; it needs path and sentence")
             clip = Path(row["path"])
             names = [str(clip.with_suffix(".wav")), str(clip), f"{clip}.mp3"]
-            recording = first_there(folder / "clips", names)
+            recording = find_first_existing(folder / "clips", names)
             if recording is None:
                 raise UserError(f"{folder / split}.tsv: clips/{clip} is not there; unpack the archive again")
             yield {INPUTS: recording, TARGETS: row["sentence"].strip()}

@@ -20,7 +20,7 @@ from pathlib import Path
 from t2t.errors import UserError
 from t2t.files.lines import clean_line
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.archive import first_there, read_members
+from t2t.problems.formats.archive import find_first_existing, read_members
 from t2t.problems.formats.tfds import FOLDER, read_tfds
 from t2t.problems.text_problems import Text2Class
 from t2t.registry import register_problem
@@ -47,7 +47,7 @@ class SentimentImdb(Text2Class):
             UserError: reviews are missing from the files, or TFDS cannot get the data.
         """
         self.check_split(split)
-        place = first_there(source.tmp_dir, _PLACES)
+        place = find_first_existing(source.tmp_dir, _PLACES)
         if place is None:
             instead = f"; or put {' or '.join(_PLACES)} into {source.tmp_dir}"
             for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source, instead):
@@ -61,7 +61,7 @@ class SentimentImdb(Text2Class):
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the archive, where it is what is read."""
-        place = first_there(tmp_dir, _PLACES)
+        place = find_first_existing(tmp_dir, _PLACES)
         files = {place.name: place} if place is not None and place.is_file() else {}
         return super().raw_files(tmp_dir) | files
 

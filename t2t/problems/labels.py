@@ -26,7 +26,7 @@ class ClassTargets(Problem):
 
     def _training_labels(self, source: Source) -> Iterator[str]:
         number = 0
-        for number, sample in enumerate(samples_of(self, TRAIN, source.anew()), 1):
+        for number, sample in enumerate(samples_of(self, TRAIN, source.fork()), 1):
             check_samples(self, TRAIN, [sample], number)
             yield sample[TARGETS]
         source.progress("classes", number)

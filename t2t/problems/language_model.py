@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 from t2t.errors import UserError
 from t2t.files.lines import clean_line, read_lines
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.archive import first_there
+from t2t.problems.formats.archive import find_first_existing
 from t2t.problems.formats.tfds import FOLDER, read_tfds
 from t2t.problems.split_files import SplitFiles
 from t2t.problems.text_problems import Text2Self
@@ -101,7 +101,7 @@ class Wikitext(Text2Self):
         return [f"{self.folder}/{file}{end}" for file in files for end in ("", ".gz")]
 
     def _file(self, tmp_dir: Path, split: str) -> Path | None:
-        return first_there(tmp_dir, self._names(split))
+        return find_first_existing(tmp_dir, self._names(split))
 
 
 @register_problem("languagemodel_wikitext2")

@@ -22,7 +22,7 @@ from t2t.errors import UserError
 from t2t.files.lines import clean_line, read_lines
 from t2t.problems.array_inputs import Speech2Text
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.archive import first_there
+from t2t.problems.formats.archive import find_first_existing
 from t2t.problems.formats.tfds import FOLDER, read_tfds
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
@@ -66,7 +66,7 @@ class Librispeech(Speech2Text):
         for path in lists:
             for line in read_lines(path, source.tally):
                 name, _, text = line.strip().partition(" ")
-                recording = first_there(path.parent, [name + end for end in _ENDS])
+                recording = find_first_existing(path.parent, [name + end for end in _ENDS])
                 if recording is None:
                     raise UserError(f"{path}: {name}{' or '.join(_ENDS)} is not there; unpack the archive again")
                 yield {INPUTS: recording, TARGETS: text}

@@ -21,7 +21,7 @@ import numpy as np
 from t2t.errors import UserError
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.archive import first_there
+from t2t.problems.formats.archive import find_first_existing
 from t2t.problems.formats.idx import read_idx
 from t2t.problems.formats.tfds import FOLDER, read_tfds
 from t2t.registry import register_problem
@@ -91,7 +91,7 @@ class IdxImages(Image2Class):
             candidates = [
                 f"{folder}/{form}{end}" for folder in self.folders for form in (name, dotted) for end in ("", ".gz")
             ]
-            if path := first_there(tmp_dir, candidates):
+            if path := find_first_existing(tmp_dir, candidates):
                 found[name] = path
         return found
 

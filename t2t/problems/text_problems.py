@@ -89,7 +89,7 @@ class TextProblem(Problem):
         groups = [self.text_features] if self.shared_vocabulary else [(name,) for name in self.text_features]
         encoders: dict[str, TextEncoder] = {}
         for names in groups:
-            encoders |= dict.fromkeys(names, self._learn(names, source.anew()))
+            encoders |= dict.fromkeys(names, self._learn(names, source.fork()))
         return encoders
 
     def _known_encoder(self) -> TextEncoder | None:

@@ -20,11 +20,11 @@ from t2t.files.paths import local_path
 from t2t.registry import REGISTRIES
 from t2t.registry.plugins import load_plugins
 from t2t.runs.arguments import (
+    as_integer,
     as_options,
     as_overrides,
     as_path,
     as_text,
-    as_whole,
     checks_arguments,
     unknown_argument,
 )
@@ -94,7 +94,7 @@ def generate_data(
         MachineError: the data cannot be written.
     """
     from t2t.runs.data import generate_all
-    from t2t.runs.names import Request, option_names, without_aliases
+    from t2t.runs.names import Request, option_names, resolve_aliases
 
     request = Request(
         problem=as_text("problem", problem),
@@ -103,9 +103,9 @@ def generate_data(
         usr_dir=as_path("usr_dir", usr_dir),
         problem_options=options,
     )
-    seed = as_whole("random_seed", random_seed)
+    seed = as_integer("random_seed", random_seed)
     _load_plugins(request.usr_dir)
-    request = without_aliases(request)
+    request = resolve_aliases(request)
     known = option_names(request.problem)
     for name in options:
         if name.rpartition(".")[2] not in known:
@@ -159,16 +159,16 @@ def train(
         MachineError: out of memory, disk full.
         KeyboardInterrupt: Ctrl-C or SIGTERM came; what was trained is saved, and the same call resumes.
     """
-    from t2t.runs.names import Request, check_names, without_aliases
+    from t2t.runs.names import Request, check_names, resolve_aliases
     from t2t.runs.preflight import check_training
-    from t2t.runs.resuming import check_same_run, remembered, remembered_seed
+    from t2t.runs.resuming import check_same_run, fill_from_run, recorded_seed
 
     asked = Request(
         problem=as_text("problem", problem),
         model=as_text("model", model),
         hparams_set=as_text("hparams_set", hparams_set),
         overrides=as_overrides(hparams),
-        train_steps=None if train_steps is None else as_whole("train_steps", train_steps),
+        train_steps=None if train_steps is None else as_integer("train_steps", train_steps),
         problem_options=as_options("problem_options", problem_options),
         data_dir=as_path("data_dir", data_dir),
         output_dir=as_path("output_dir", output_dir),
@@ -178,10 +178,10 @@ def train(
         settings["warm_start_from"] = as_path("warm_start_from", settings["warm_start_from"])
     chosen = Settings(**settings)
     _load_plugins(asked.usr_dir)
-    request = remembered(without_aliases(asked))
+    request = fill_from_run(resolve_aliases(asked))
     check_names(request)
     if "seed" not in settings:
-        chosen = dataclasses.replace(chosen, seed=remembered_seed(request.output_folder))
+        chosen = dataclasses.replace(chosen, seed=recorded_seed(request.output_folder))
     check_same_run(request)
     check_training(request, chosen, needs_data=True, generates=False)  # before TensorFlow is loaded
     with quietly():
@@ -189,7 +189,7 @@ def train(
         from t2t.training.callbacks.checks import checked_callbacks
     own_callbacks = checked_callbacks(callbacks)
     try:
-        stopped_by = TrainingRun.of(request, chosen).fit(own_callbacks)
+        stopped_by = TrainingRun.from_request(request, chosen).fit(own_callbacks)
     finally:
         for registry in REGISTRIES:
             registry.thaw()  # a command ends here; a notebook may go on and register more
@@ -269,9 +269,9 @@ def export_model(
     given: dict[str, Any] = {
         "format": as_text("format", format),
         "quantization": as_text("quantization", quantization),
-        "n_best": None if n_best is None else as_whole("n_best", n_best, 1),
+        "n_best": None if n_best is None else as_integer("n_best", n_best, 1),
         "parity_file": as_path("parity_file", parity_file),
-        "parity_lines": as_whole("parity_lines", parity_lines, 1),
+        "parity_lines": as_integer("parity_lines", parity_lines, 1),
         "data_dir": as_path("data_dir", data_dir),
     }
     check_request(given["format"], given["quantization"], folder)  # before TensorFlow is loaded

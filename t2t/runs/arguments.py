@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Any, ParamSpec, TypeVar
 
 from t2t.errors import ArgumentError, T2TError, UnknownArgumentError, did_you_mean
-from t2t.files.paths import lacks_home
+from t2t.files.paths import is_unknown_home
 from t2t.hparams.override import format_overrides
 from t2t.hparams.sections import DecodeHParams
 from t2t.registry import PROBLEMS
@@ -148,7 +148,7 @@ def as_path(name: str, value: Any, what: str = "") -> str:
         path = b""
     if isinstance(path, bytes) or "\0" in path:
         raise ArgumentError(f"{name}={value!r}: it is not a path; give text or a pathlib.Path")
-    if lacks_home(path):
+    if is_unknown_home(path):
         raise ArgumentError(f"{name}={path}: there is no home folder of that name; write the path without ~")
     if what and not path:
         raise ArgumentError(f"{name}: not given; name {what}")
@@ -162,7 +162,7 @@ def as_text(name: str, value: Any) -> str:
     return value
 
 
-def as_whole(name: str, value: Any, minimum: int = 0) -> int:
+def as_integer(name: str, value: Any, minimum: int = 0) -> int:
     """Returns a whole number that was given; raises ArgumentError for anything else and for less than the minimum."""
     whole = value.item() if hasattr(value, "item") else value  # numpy's numbers
     if type(whole) is not int or whole < minimum:

@@ -11,7 +11,7 @@ from t2t.runs.evaluation import decodes
 from t2t.runs.settings import Settings
 
 
-def checked_best_metric(hparams: HParams, problem: Problem, model: SequenceModel, settings: Settings) -> str:
+def resolve_best_metric(hparams: HParams, problem: Problem, model: SequenceModel, settings: Settings) -> str:
     """Returns the full name of the figure that a run's evaluations give and that picks its best checkpoint.
 
     Raises:

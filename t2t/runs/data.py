@@ -12,7 +12,7 @@ from t2t.data.reader import SplitReader
 from t2t.data.settings import check_matches
 from t2t.errors import UserError
 from t2t.problems.base import Problem
-from t2t.runs.names import Request, parts_of, problem_named, problems_of
+from t2t.runs.names import Request, problem_named, problems_of, split_request
 from t2t.specs.constants import DATA_SEED
 from t2t.specs.features import ProblemSpec
 
@@ -43,7 +43,7 @@ def generate_all(
 
     What is called once there are workers comes with the last problem's, since it may keep others from being forked.
     """
-    *others, last = parts_of(request)
+    *others, last = split_request(request)
     made = [generate_data(part, problem_named(part.problem, part.problem_options), seed) for part in others]
     return [*made, generate_data(last, problem_named(last.problem, last.problem_options), seed, once_forked)]
 
@@ -52,11 +52,11 @@ def generate_data(
     request: Request, problem: Problem, seed: int = DATA_SEED, once_forked: Callable[[], object] | None = None
 ) -> Manifest:
     """Generates what a problem reads, or finds it there already; see `generate`."""
-    problem = _as_generated(request, problem)
+    problem = _use_recorded_options(request, problem)
     return generate(problem.stored, request.data_folder, request.tmp_folder, seed=seed, once_forked=once_forked)
 
 
-def _as_generated(request: Request, problem: Problem) -> Problem:
+def _use_recorded_options(request: Request, problem: Problem) -> Problem:
     """Returns the problem with the options that its data was made with, those of the request over them."""
     folder = data_folder(request.data_folder, problem)
     if not (folder / MANIFEST_NAME).is_file():
@@ -94,7 +94,7 @@ def open_data(
         )
     manifest = read_manifest(folder)
     fingerprints = _fingerprints(manifest, problem.options.file_names())
-    problem = _as_generated(request, problem)
+    problem = _use_recorded_options(request, problem)
     check_matches(manifest, folder, problem.stored, is_known=any(one in fingerprints for one in known.split("+")))
     problem = _with_its_files(request, problem, manifest)
     problem.with_encoders(load_encoders(folder, manifest))
@@ -107,7 +107,7 @@ def open_data(
     return OpenData(problem, manifest, readers, *fingerprints)
 
 
-def without_data(request: Request) -> list[str]:
+def find_missing_data(request: Request) -> list[str]:
     """Returns the names of the problems of a request whose data have not been generated."""
     folders = {problem.name: data_folder(request.data_folder, problem) for problem in problems_of(request)}
     return [name for name, folder in folders.items() if not (folder / MANIFEST_NAME).is_file()]
@@ -135,7 +135,7 @@ def open_all(request: Request, known: str = "", splits: Collection[str] | None =
     """Opens the data of each problem of a request, see `open_data`."""
     return [
         open_data(part, problem_named(part.problem, part.problem_options), known=known, splits=splits)
-        for part in parts_of(request)
+        for part in split_request(request)
     ]
 
 
@@ -152,7 +152,7 @@ def open_run_data(run: RunDir, data_dir: str, problem: str, split: str, verify: 
     Raises:
         UserError: there is none, it is damaged, or its vocabularies are not the run's.
     """
-    record = run.record.of(problem)
+    record = run.record.for_problem(problem)
     declared = problem_named(record.problem, record.problem_options)
     request = Request(problem=record.problem, problem_options=record.problem_options, data_dir=data_dir)
     data = open_data(request, declared, verify, known=record.data_fingerprint, splits=(split,))

@@ -7,7 +7,7 @@ import keras
 
 from t2t.data.generate import data_folder
 from t2t.problems.base import Problem
-from t2t.runs.data import nominal_specs, without_data
+from t2t.runs.data import find_missing_data, nominal_specs
 from t2t.runs.describing import changes_line, cost, describe, devices_of, memory, names_line, updates_line
 from t2t.runs.names import Request, Resolved, problems_of, resolve
 from t2t.runs.recording import joined_spec
@@ -27,9 +27,9 @@ def dry_run_lines(request: Request, settings: Settings) -> list[str]:
             from its data alone.
     """
     resolved = resolve(request)
-    if missing := without_data(resolved.request):
+    if missing := find_missing_data(resolved.request):
         return _nominal_lines(resolved, settings, missing)
-    run = TrainingRun.of(request, settings)
+    run = TrainingRun.from_request(request, settings)
     return [*describe(run), f"memory: {memory(run)}", f"training: about {cost(run)}"]
 
 

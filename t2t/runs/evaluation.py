@@ -12,7 +12,7 @@ from t2t.data.pipeline import EvalBatches
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
-from t2t.inference.rows import Row, longest_taken, said_of_longest
+from t2t.inference.rows import Row, describe_max_ids, max_sequence_ids
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.metrics import Score, compute, is_text_metric
 from t2t.models.base import SequenceModel
@@ -66,20 +66,20 @@ def build_evaluator(
     check_split(data, split)
     reader, columns = data.readers[split], data.problem.columns
     limit = limit_of(data, split, hparams, eval_steps)
-    longest = longest_taken(model, hparams.decode)
+    longest = max_sequence_ids(model, hparams.decode)
     batches = EvalBatches(reader, hparams.batch_size, columns=columns, limit=limit, max_length=longest, ladder_step=1.0)
     if batches.cut:
         log.warning(
             "%s: %d examples are longer than %s and are cut for evaluation",
-            split, batches.cut, said_of_longest(model, hparams.decode),
+            split, batches.cut, describe_max_ids(model, hparams.decode),
         )  # fmt: skip
     language = data.problem.target_language
     if not decodes(model):
         return Evaluator(model, batches, None, metrics, language)
     translator = Translator(data.problem, model, hparams.decode)
     decode = functools.partial(decode_split, translator, reader, columns, limit)
-    rehearsal = functools.partial(_rehearse_decode, translator, reader, columns, limit)
-    return Evaluator(model, batches, decode, metrics, language, rehearsal)
+    warm_up_decode = functools.partial(_warm_up_decode, translator, reader, columns, limit)
+    return Evaluator(model, batches, decode, metrics, language, warm_up_decode)
 
 
 def decodes(model: SequenceModel) -> bool:
@@ -95,8 +95,8 @@ def decode_split(
     return [found[0].text for found in hypotheses], references_of(translator, reader, columns, limit)
 
 
-def _rehearse_decode(translator: Translator, reader: SplitReader, columns, limit: int | None) -> None:
-    translator.rehearse(_inputs_of(reader, columns, limit))
+def _warm_up_decode(translator: Translator, reader: SplitReader, columns, limit: int | None) -> None:
+    translator.warm_up(_inputs_of(reader, columns, limit))
 
 
 def decode_examples(

@@ -15,7 +15,7 @@ from t2t.export.made_inputs import SEED, make_inputs
 from t2t.export.parity import Parity
 from t2t.files.lines import read_lines
 from t2t.files.paths import local_path
-from t2t.inference.batch_answer import most_answers
+from t2t.inference.batch_answer import max_answers
 from t2t.inference.rows import reads_ids
 from t2t.inference.translator import Translator
 from t2t.runs.data import open_run_data
@@ -69,7 +69,7 @@ def export_run(loaded: LoadedRun, options: ExportOptions) -> dict[str, Parity]:
 
 
 def _usual_n_best(translator: Translator) -> int:
-    return most_answers(translator.model) if translator.model.spec.targets.kind == FeatureKind.LABEL else 1
+    return max_answers(translator.model) if translator.model.spec.targets.kind == FeatureKind.LABEL else 1
 
 
 def _trial_inputs(loaded: LoadedRun, translator: Translator, options: ExportOptions) -> tuple[list[Any], str]:

@@ -18,10 +18,10 @@ from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.registry import HPARAMS, MODELS
 from t2t.registry.plugins import load_plugins
-from t2t.runs.asked_run import check_plugins, decode_differently, problem_asked
 from t2t.runs.names import hparams_named, problem_named
-from t2t.runs.parts import with_batch_size
-from t2t.specs.mixture import of_problem
+from t2t.runs.parts import set_batch_size
+from t2t.runs.run_checks import check_plugins, override_decoding, select_problem
+from t2t.specs.mixture import select_problem_entries
 from t2t.training.precision import FLOAT32, apply_precision
 from t2t.training.weights import assign_model
 
@@ -43,7 +43,7 @@ class LoadedRun:
     @property
     def record(self) -> RunRecord:
         """What the run remembers, as if it were of the problem alone."""
-        return self.run.record.of(self.problem.name)
+        return self.run.record.for_problem(self.problem.name)
 
     def translator(self) -> Translator:
         """Returns what decodes with it."""
@@ -74,12 +74,12 @@ def load(
     run = RunDir.open(output_dir)
     plugins = load_plugins(usr_dir)
     check_plugins(run, plugins)
-    record, name = run.record, problem_asked(run, problem)
-    options = record.of(name).problem_options
+    record, name = run.record, select_problem(run, problem)
+    options = record.for_problem(name).problem_options
     loaded_problem = problem_named(name, options).with_encoders(stored_encoders(run, name))
     model_class = MODELS.get(record.model)
     hparams = HParams.from_dict(record.hparams, _section(record, model_class))
-    hparams = with_batch_size(decode_differently(hparams, decode_overrides), record.problems, name).freeze()
+    hparams = set_batch_size(override_decoding(hparams, decode_overrides), record.problems, name).freeze()
     read = CheckpointStore(run.checkpoints_folder).load_model(checkpoint)
     check_same_vocabularies(read, record.vocabularies, run.path, f"--checkpoint={checkpoint}")
     check_same_architecture(read, record.model, hparams.model, run.path / RECORD_FILE)
@@ -103,6 +103,6 @@ def stored_encoders(run: RunDir, problem: str) -> dict:
     """Returns the vocabularies by the names under which a problem's data stores its features."""
     encoders = run.encoders()
     if problem != run.record.problem:
-        encoders = of_problem(encoders, problem)
-    columns = problem_named(problem, run.record.of(problem).problem_options).columns
+        encoders = select_problem_entries(encoders, problem)
+    columns = problem_named(problem, run.record.for_problem(problem).problem_options).columns
     return encoders if columns is None else {columns[name]: encoder for name, encoder in encoders.items()}

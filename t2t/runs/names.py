@@ -16,7 +16,7 @@ from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS, REGISTRIES
 from t2t.registry.plugins import Plugin, load_plugins
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
 from t2t.specs.features import ProblemSpec
-from t2t.specs.mixture import mixture_of, of_problem, split_mixture
+from t2t.specs.mixture import mixture_of, select_problem_entries, split_mixture
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,9 +79,9 @@ def resolve(request: Request) -> Resolved:
         UserError: a missing or unknown name, a set or a problem that the model does not take, a wrong override.
     """
     plugins = load_plugins(request.usr_dir or None)
-    request = without_aliases(request)
+    request = resolve_aliases(request)
     check_names(request)
-    hparams, named_set = hparams_asked(request)
+    hparams, named_set = build_hparams(request)
     model_class = MODELS.get(request.model)
     check_fit(request.model, model_class, request.hparams_set, hparams)
     check_kinds(model_class, request)
@@ -90,7 +90,7 @@ def resolve(request: Request) -> Resolved:
     return Resolved(request, model_class, hparams.freeze(), named_set, plugins)
 
 
-def without_aliases(request: Request) -> Request:
+def resolve_aliases(request: Request) -> Request:
     """Returns a request in which names stand for themselves; those that are not registered stay as they are."""
     return dataclasses.replace(
         request,
@@ -119,7 +119,7 @@ def check_names(request: Request) -> None:
         flags = ", ".join(f"--{flag}" for flag in missing)
         raise UserError(f"{flags}: not given; name one each; list what there is with --registry_help")
     problems_of(request)
-    hparams = hparams_asked(request)[0].freeze()
+    hparams = build_hparams(request)[0].freeze()
     check_mixture(hparams, split_mixture(request.problem))
     if request.model not in MODELS:
         MODELS.get(request.model)  # raises, with the nearest names
@@ -134,7 +134,7 @@ def check_names(request: Request) -> None:
         check_kinds(loaded, request)
 
 
-def parts_of(request: Request) -> list[Request]:
+def split_request(request: Request) -> list[Request]:
     """Returns a request for each problem, with the options that are for it; where there is one, the request itself.
 
     Raises:
@@ -152,7 +152,7 @@ def parts_of(request: Request) -> list[Request]:
         dataclasses.replace(
             request,
             problem=name,
-            problem_options=of_problem(request.problem_options, name)
+            problem_options=select_problem_entries(request.problem_options, name)
             | {option: value for option, value in shared.items() if option in has[name]},
         )
         for name in names
@@ -166,8 +166,8 @@ def option_names(problem: str) -> list[str]:
 
 
 def problems_of(request: Request) -> list[Problem]:
-    """Returns the problems of a request, without encoders; raises as `parts_of` and `problem_named`."""
-    return [problem_named(part.problem, part.problem_options) for part in parts_of(request)]
+    """Returns the problems of a request, without encoders; raises as `split_request` and `problem_named`."""
+    return [problem_named(part.problem, part.problem_options) for part in split_request(request)]
 
 
 def check_mixture(hparams: HParams, names: Sequence[str]) -> None:
@@ -244,7 +244,7 @@ def hparams_named(name: str) -> HParams:
     return hparams.replace()
 
 
-def hparams_asked(request: Request) -> tuple[HParams, HParams]:
+def build_hparams(request: Request) -> tuple[HParams, HParams]:
     """Returns the set of a request with its changes, and the set as named; raises as `hparams_named` and `override`."""
     named_set = hparams_named(request.hparams_set)
     hparams = named_set.override(request.overrides)

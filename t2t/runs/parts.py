@@ -12,7 +12,7 @@ from t2t.data.pipeline import TrainingBatches
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.models.base import SequenceModel
-from t2t.runs.best_metric import checked_best_metric
+from t2t.runs.best_metric import resolve_best_metric
 from t2t.runs.data import OpenData
 from t2t.runs.settings import Settings
 from t2t.specs.constants import TRAIN
@@ -67,7 +67,7 @@ def build_parts(
     parts = []
     names = [one.problem.name for one in data]
     for one in data:
-        own, view = with_batch_size(hparams, names, one.problem.name), model.for_problem(one.problem.name)
+        own, view = set_batch_size(hparams, names, one.problem.name), model.for_problem(one.problem.name)
         batches = TrainingBatches(
             one.readers[TRAIN],
             seed=settings.seed,
@@ -80,7 +80,7 @@ def build_parts(
             curriculum=_curriculum(own, per_update),
         )
         _report_longer(batches, one, own.max_length, is_new)
-        best_metric = checked_best_metric(own, one.problem, view, settings)
+        best_metric = resolve_best_metric(own, one.problem, view, settings)
         parts.append(Part(one.problem.name if len(data) > 1 else "", one, view, own, batches, best_metric))
     return parts
 
@@ -104,7 +104,7 @@ def _report_longer(batches: TrainingBatches, data: OpenData, max_length: int, is
     log.warning("%s and are %s; to learn from them whole, %s", found, "skipped" if batches.skipped else "cut", cure)
 
 
-def with_batch_size(hparams: HParams, problems: Sequence[str], problem: str) -> HParams:
+def set_batch_size(hparams: HParams, problems: Sequence[str], problem: str) -> HParams:
     """Returns the hparams with the batch size of one of the problems of a run.
 
     Raises:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
-from t2t.runs.data import open_data, without_data
-from t2t.runs.names import Request, parts_of, problem_named
-from t2t.runs.resuming import remembered_data
+from t2t.runs.data import find_missing_data, open_data
+from t2t.runs.names import Request, problem_named, split_request
+from t2t.runs.resuming import recorded_data_fingerprint
 from t2t.runs.settings import Settings
-from t2t.runs.warm_start_source import place_of
+from t2t.runs.warm_start_source import find_source
 from t2t.specs.constants import DEV, TRAIN
 
 
@@ -24,21 +24,21 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
     Raises:
         UserError: there are no data or another's, no file to make them of, or no checkpoint to begin with.
     """
-    known = remembered_data(request.output_folder)
-    for part in parts_of(request) if needs_data else []:
+    known = recorded_data_fingerprint(request.output_folder)
+    for part in split_request(request) if needs_data else []:
         open_data(
             part, problem_named(part.problem, part.problem_options), verify=False, known=known, splits=(TRAIN, DEV)
         )
     if generates:
         _check_files(request)
     if settings.warm_start_from and not RunDir.exists(request.output_folder):
-        place_of(settings.warm_start_from)
+        find_source(settings.warm_start_from)
 
 
 def _check_files(request: Request) -> None:
     """Raises UserError where a file that data will be generated from is not there."""
-    missing = without_data(request)
-    for part in parts_of(request):
+    missing = find_missing_data(request)
+    for part in split_request(request):
         options = problem_named(part.problem, part.problem_options).options
         for name in options.file_names() if part.problem in missing else ():
             if (path := getattr(options, name)) and not Path(path).exists():

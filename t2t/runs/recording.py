@@ -13,24 +13,24 @@ from t2t.runs.data import OpenData, fingerprint_of
 from t2t.runs.names import Resolved
 from t2t.runs.resuming import MAY_CHANGE_ON_RESUME
 from t2t.specs.features import ProblemSpec
-from t2t.specs.mixture import mixture_of, of_all
+from t2t.specs.mixture import merge_problem_entries, mixture_of
 from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import describe_encoders
 
 
-def may_change(begun: RunRecord, data: Sequence[OpenData]) -> tuple[str, ...]:
+def changeable_fields(begun: RunRecord, data: Sequence[OpenData]) -> tuple[str, ...]:
     """Returns what may differ between the record of a run that has begun and that of its continuation on some data.
 
     Where raw files lie is no part of what the run learns, but the first runs had it in the fingerprint of their data.
     """
     same_data = ("data_fingerprint",) if begun.data_fingerprint == data[0].former_fingerprint else ()
-    files = of_all({one.problem.name: dict.fromkeys(one.problem.options.file_names()) for one in data})
+    files = merge_problem_entries({one.problem.name: dict.fromkeys(one.problem.options.file_names()) for one in data})
     return (*MAY_CHANGE_ON_RESUME, *files, *same_data)
 
 
 def encoders_of(data: Sequence[OpenData]) -> dict[str, TextEncoder]:
     """Returns the vocabulary of each text feature, as a run names them."""
-    return of_all({one.problem.name: one.problem.encoders for one in data})
+    return merge_problem_entries({one.problem.name: one.problem.encoders for one in data})
 
 
 def spec_of(data: Sequence[OpenData]) -> ProblemSpec:
@@ -54,7 +54,7 @@ def record_of(resolved: Resolved, data: Sequence[OpenData], warm_start: dict[str
         hparams_set=request.hparams_set,
         overrides=request.overrides,
         hparams=resolved.hparams.to_dict(),
-        problem_options=of_all({one.problem.name: one.problem.options.changed() for one in data}),
+        problem_options=merge_problem_entries({one.problem.name: one.problem.options.changed() for one in data}),
         spec=spec_of(data),
         data_fingerprint=fingerprint_of(data),
         data_dir=str(request.data_folder.resolve()),

@@ -1,4 +1,4 @@
-"""What a user need not say again: the names of a run that is there."""
+"""Completes requests from the record of an existing run, and checks that both agree."""
 
 import dataclasses
 from pathlib import Path
@@ -7,7 +7,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.override import assigned_names, merge_overrides
-from t2t.runs.names import Request, hparams_asked
+from t2t.runs.names import Request, build_hparams
 
 MAY_CHANGE_ON_RESUME = (
     "train_steps", "best_metric", "early_stopping_steps", "decode_method", "beam_size", "alpha", "length_penalty",
@@ -19,7 +19,7 @@ Of these, `train_steps` also shapes the rate of the schedules that fall to an en
 """
 
 
-def remembered(request: Request, reads_data: bool = True) -> Request:
+def fill_from_run(request: Request, reads_data: bool = True) -> Request:
     """Returns a request whose names that were not given are those of the run in its output directory, if one is there.
 
     Where the hparams set is not named, the run's own overrides hold, those of the request over them, and its number of
@@ -43,12 +43,12 @@ def remembered(request: Request, reads_data: bool = True) -> Request:
     return dataclasses.replace(request, **changes)
 
 
-def remembered_data(folder: Path) -> str:
+def recorded_data_fingerprint(folder: Path) -> str:
     """Returns the fingerprint of the data that the run in a folder was trained from; empty where there is no run."""
     return RunDir.open(folder).record.data_fingerprint if RunDir.exists(folder) else ""
 
 
-def remembered_seed(folder: Path, asked: int | None = None) -> int:
+def recorded_seed(folder: Path, asked: int | None = None) -> int:
     """Returns the seed of the run in a folder, or the one asked for, else 0, where none has saved anything.
 
     Raises:
@@ -80,7 +80,7 @@ def check_same_run(request: Request) -> None:
     if not CheckpointStore(run.checkpoints_folder).steps():
         return  # a run that has saved nothing gives way to another
     asked = {name: getattr(request, name) for name in ("problem", "model", "hparams_set")}
-    asked["hparams"] = hparams_asked(request)[0].to_dict()
+    asked["hparams"] = build_hparams(request)[0].to_dict()
     run.check_same(dataclasses.replace(run.record, **asked), MAY_CHANGE_ON_RESUME)
 
 

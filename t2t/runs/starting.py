@@ -11,7 +11,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.runs.resuming import check_same_seed
-from t2t.runs.warm_start_source import absolute, place_of
+from t2t.runs.warm_start_source import absolute_path, find_source
 from t2t.training.step import UpdateStep
 from t2t.training.weights import restore
 
@@ -52,7 +52,7 @@ def check_same_start(run: RunDir, asked: str) -> None:
     begun = run.record.warm_start
     if not asked:
         return
-    if not begun or not (absolute(asked) == begun["from"] or _has_fingerprint(asked, begun.get("fingerprint"))):
+    if not begun or not (absolute_path(asked) == begun["from"] or _has_fingerprint(asked, begun.get("fingerprint"))):
         what = f"from {begun['from']} (update {begun['step']})" if begun else "without one"
         raise UserError(
             f"--warm_start_from={asked}: the run in {run.path} began {what}; "
@@ -67,12 +67,12 @@ def check_same_start(run: RunDir, asked: str) -> None:
 def _has_fingerprint(source: str, fingerprint: str | None) -> bool:
     """Returns whether a folder holds the checkpoint of this fingerprint; records of the first runs have none."""
     with contextlib.suppress(UserError, OSError):
-        store, which = place_of(source)
+        store, which = find_source(source)
         return fingerprint_of(store.find(which)) == fingerprint
     return False
 
 
-def warn_of_another_end(run: RunDir, hparams: HParams) -> None:
+def warn_changed_train_steps(run: RunDir, hparams: HParams) -> None:
     """Warns where another number of updates changes the learning rates of a schedule that falls to the end."""
     before, schedule = run.record.hparams["train"]["train_steps"], hparams.learning_rate_schedule
     if schedule in ("linear", "cosine") and before != hparams.train_steps:

@@ -15,13 +15,13 @@ from t2t.checkpoints.run_dir import RunDir, RunRecord, lock_run
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.prefetch import Prefetch
 from t2t.runs.data import OpenData, open_all
-from t2t.runs.judging import Judge
 from t2t.runs.names import Request, Resolved, resolve
 from t2t.runs.parts import batches_of, build_parts, schedule_of
-from t2t.runs.recording import encoders_of, may_change, record_of, spec_of
-from t2t.runs.resuming import remembered_data
+from t2t.runs.recording import changeable_fields, encoders_of, record_of, spec_of
+from t2t.runs.resuming import recorded_data_fingerprint
+from t2t.runs.run_evaluator import RunEvaluator
 from t2t.runs.settings import Settings
-from t2t.runs.starting import check_same_start, restore_latest, warn_of_another_end
+from t2t.runs.starting import check_same_start, restore_latest, warn_changed_train_steps
 from t2t.runs.warm_start import warm_start
 from t2t.specs.constants import DEV, TRAIN
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
@@ -84,14 +84,14 @@ class TrainingRun:
         )
 
     @classmethod
-    def of(cls, request: Request, settings: Settings) -> Self:
+    def from_request(cls, request: Request, settings: Settings) -> Self:
         """Returns the run of a request: its names resolved, its data opened.
 
         Raises:
             UserError: a wrong name or value, or data that is missing or another's.
         """
         resolved = resolve(request)
-        data = open_all(request, known=remembered_data(request.output_folder), splits=(TRAIN, DEV))
+        data = open_all(request, known=recorded_data_fingerprint(request.output_folder), splits=(TRAIN, DEV))
         return cls(resolved, data, settings)
 
     def _micro_batches(self) -> int:
@@ -124,9 +124,9 @@ class TrainingRun:
             RunDir.abandon_unstarted(folder)
             if RunDir.exists(folder):
                 begun = RunDir.open(folder)
-                begun.check_same(self.record(), may_change(begun.record, self.data))
+                begun.check_same(self.record(), changeable_fields(begun.record, self.data))
                 check_same_start(begun, self.settings.warm_start_from)
-                warn_of_another_end(begun, self.resolved.hparams)
+                warn_changed_train_steps(begun, self.resolved.hparams)
                 self.step.updates_before = begun.record.warm_start.get("optimizer_updates", 0)
             store = CheckpointStore(RunDir(folder, self.record()).checkpoints_folder)
             update, state = self._begin(store)
@@ -135,34 +135,34 @@ class TrainingRun:
             data_state = self.batches.state()
             batches = stack.enter_context(Prefetch(self.batches))
             trainer = Trainer(self.step, batches, data_state, self.plan, update)
-            self._say_where(folder, update)
-            judge = self._judge()
+            self._log_progress(folder, update)
+            evaluator = self._build_evaluator()
             if update < self.plan.train_steps:
-                self._rehearse(trainer, judge)
+                self._warm_up(trainer, evaluator)
             run = self._open_run(folder)
             signals = StopOnSignal()
             stack.callback(signals.release)
             signals.take_over()
-            with _naming_the_last_checkpoint(store):
-                trainer.fit([*self._callbacks(trainer, run, store, signals, judge, callbacks), *callbacks])
+            with _name_last_checkpoint(store):
+                trainer.fit([*self._callbacks(trainer, run, store, signals, evaluator, callbacks), *callbacks])
             store.prune(self.settings.keep_checkpoint_max)  # the last evaluation may have found another best
             if signals.received:
                 name = signal.Signals(signals.received).name
                 log.info("stopped by %s; update %d is saved; the same command goes on from there", name, trainer.update)
             return signals.received or 0
 
-    def _judge(self) -> Judge | None:
+    def _build_evaluator(self) -> RunEvaluator | None:
         """Returns what evaluates while the run trains, where anything does."""
         if not self.settings.evaluates_dev:
             return None
-        return Judge(self.parts, self.settings.eval_steps, self.resolved.hparams.best_metric)
+        return RunEvaluator(self.parts, self.settings.eval_steps, self.resolved.hparams.best_metric)
 
-    def _rehearse(self, trainer: Trainer, judge: Judge | None) -> None:
+    def _warm_up(self, trainer: Trainer, evaluator: RunEvaluator | None) -> None:
         """Runs what needs most memory, of training and of evaluation, so that running out of it happens now."""
         for part in self.parts:
-            trainer.rehearse(part.largest_batches(), part.name)
-        if judge is not None:
-            judge.rehearse()
+            trainer.warm_up(part.largest_batches(), part.name)
+        if evaluator is not None:
+            evaluator.warm_up()
 
     def _begin(self, store: CheckpointStore) -> tuple[int, dict]:
         """Returns the update that the run goes on after, and the state of its data: 0 and nothing for a new one."""
@@ -176,7 +176,7 @@ class TrainingRun:
                 log.info(line)
         return 0, {}
 
-    def _say_where(self, folder: Path, update: int) -> None:
+    def _log_progress(self, folder: Path, update: int) -> None:
         last = self.plan.train_steps
         if update >= last:
             log.info(
@@ -191,7 +191,7 @@ class TrainingRun:
         if not RunDir.exists(folder):
             return RunDir.create(folder, self.record(), encoders_of(self.data))
         run = RunDir.open(folder)
-        run.resume(self.record(), may_change(run.record, self.data))
+        run.resume(self.record(), changeable_fields(run.record, self.data))
         return run
 
     def record(self) -> RunRecord:
@@ -204,7 +204,7 @@ class TrainingRun:
         run: RunDir,
         store: CheckpointStore,
         signals: StopOnSignal,
-        judge: Judge | None,
+        evaluator: RunEvaluator | None,
         own: Sequence[keras.callbacks.Callback],
     ) -> list[keras.callbacks.Callback]:
         """Returns the callbacks of every run; those of the caller, `own`, follow them."""
@@ -219,15 +219,15 @@ class TrainingRun:
         saving = SaveCheckpoints(trainer, store, settings.eval_every, settings.keep_checkpoint_max, state)
         hooks = CallEpochHooks(trainer, own, settings.eval_every)
         callbacks = [metrics, progress, saving]
-        if judge is not None:
+        if evaluator is not None:
             callbacks.append(
                 Evaluate(
                     trainer,
-                    hooks.tests(judge, judge.loss),
-                    judge.bests(run, store),
+                    hooks.tests(evaluator, evaluator.loss),
+                    evaluator.best_trackers(run, store),
                     every=settings.eval_every,
                     patience=self.resolved.hparams.early_stopping_steps,
-                    listeners=[metrics.write_evaluation, judge.shown_by(progress.show_evaluation)],
+                    listeners=[metrics.write_evaluation, evaluator.evaluation_listener(progress.show_evaluation)],
                     interruptible=signals.interruptible,
                 )
             )
@@ -235,7 +235,7 @@ class TrainingRun:
 
 
 @contextlib.contextmanager
-def _naming_the_last_checkpoint(store: CheckpointStore) -> Iterator[None]:
+def _name_last_checkpoint(store: CheckpointStore) -> Iterator[None]:
     """Adds to the news that training diverged what there is to go back to."""
     try:
         yield

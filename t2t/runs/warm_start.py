@@ -15,7 +15,7 @@ from t2t.checkpoints.transfer import TransferReport, require_some
 from t2t.checkpoints.vocabularies import check_same_vocabularies, compare
 from t2t.errors import UserError
 from t2t.runs.settings import Settings
-from t2t.runs.warm_start_source import absolute, place_of
+from t2t.runs.warm_start_source import absolute_path, find_source
 from t2t.text.encoder import TextEncoder
 from t2t.text.shared import shared_ids
 from t2t.text.vocabulary_files import describe_encoders
@@ -27,30 +27,30 @@ log = logging.getLogger("t2t")
 
 @dataclasses.dataclass(frozen=True)
 class WarmStart:
-    """What a run has begun with."""
+    """Initial weights of a run, from a checkpoint."""
 
     checkpoint: Checkpoint
     report: TransferReport
     """Of the weights that belong to no other vocabulary."""
-    anew: tuple[str, ...]
+    reinitialized_features: tuple[str, ...]
     """Features whose vocabularies the source does not share."""
     rows: Mapping[str, RowTransfer]
     """Path -> how its rows went over, of the weights that belong to another vocabulary."""
-    begun_anew: tuple[str, ...]
-    """Paths of those that have no row of the source."""
+    reinitialized: tuple[str, ...]
+    """Paths of the weights that took no row of the source."""
     optimizer_updates: int
     """Updates after which the optimizer goes on; 0 where its slots began empty."""
 
     def lines(self) -> list[str]:
-        """Returns what was taken, left and begun anew, for a person."""
+        """Describes what was taken, left and reinitialized."""
         found = self.checkpoint
         lines = [f"warm start from {found.folder} (update {found.step}): {self.report}"]
         if self.rows:
             carried = (f"{path} ({len(moved.pairs):,} of {moved.here:,})" for path, moved in sorted(self.rows.items()))
             lines.append(f"rows of shared pieces taken over to another vocabulary: {', '.join(carried)}")
-        if self.begun_anew:
-            features = ", ".join(self.anew)
-            lines.append(f"begun anew for another vocabulary of {features}: {', '.join(self.begun_anew)}")
+        if self.reinitialized:
+            features = ", ".join(self.reinitialized_features)
+            lines.append(f"reinitialized for another vocabulary of {features}: {', '.join(self.reinitialized)}")
         if self.optimizer_updates:
             lines.append(f"the optimizer goes on after its {self.optimizer_updates:,} updates")
         return lines
@@ -58,10 +58,10 @@ class WarmStart:
     def record(self, source: str) -> dict[str, Any]:
         """Returns what the run remembers of it; `source` is what the user named."""
         return {
-            "from": absolute(source),
+            "from": absolute_path(source),
             "step": self.checkpoint.step,
             "fingerprint": self.checkpoint.fingerprint,
-            "anew": list(self.anew),
+            "anew": list(self.reinitialized_features),
             "optimizer_updates": self.optimizer_updates,
             "report": self.lines(),
         }
@@ -81,21 +81,21 @@ def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, Text
             state is asked for and is another's.
     """
     asked = f"--warm_start_from={settings.warm_start_from}"
-    store, which = place_of(settings.warm_start_from)
+    store, which = find_source(settings.warm_start_from)
     checkpoint = store.load(which, (MODEL, EMA, OPTIMIZER) if settings.warm_start_optimizer else (MODEL, EMA))
     vocabularies = describe_encoders(encoders)
-    anew: tuple[str, ...] = ()
+    reinitialized_features: tuple[str, ...] = ()
     if settings.warm_start_other_vocabulary:
         found = compare(checkpoint, vocabularies)
-        anew = tuple(name for name in vocabularies if name in found.differing or not found.where)
+        reinitialized_features = tuple(name for name in vocabularies if name in found.differing or not found.where)
     else:
         remedy = ", or pass --warm_start_other_vocabulary to take the rows of the pieces that both have"
         check_same_vocabularies(checkpoint, vocabularies, folder, asked, remedy)
-    theirs, left = checkpoint.weights, step.model.vocabulary_weights(anew)
+    theirs, left = checkpoint.weights, step.model.vocabulary_weights(reinitialized_features)
     weights = {path: array for path, array in theirs.items() if path not in left}
     places = {v.path: tuple(v.shape) for v in step.model.variables if v.path not in left}
     report = require_some(weights, places, f"{asked}: checkpoint {checkpoint.name}")
-    rows, carried = _carried(step, theirs, _row_transfers(step, checkpoint, encoders, anew))
+    rows, carried = _carried(step, theirs, _row_transfers(step, checkpoint, encoders, reinitialized_features))
     slots: dict[str, tuple[Any, np.ndarray]] = {}
     updates = 0
     if settings.warm_start_optimizer:
@@ -108,16 +108,19 @@ def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, Text
     if updates:
         step.optimizer.iterations.assign(updates)
         step.updates_before = updates
-    return WarmStart(checkpoint, report, anew, rows, tuple(sorted(left - set(rows))), updates)
+    return WarmStart(checkpoint, report, reinitialized_features, rows, tuple(sorted(left - set(rows))), updates)
 
 
 def _row_transfers(
-    step: UpdateStep, checkpoint: Checkpoint, encoders: Mapping[str, TextEncoder], anew: tuple[str, ...]
+    step: UpdateStep,
+    checkpoint: Checkpoint,
+    encoders: Mapping[str, TextEncoder],
+    reinitialized_features: tuple[str, ...],
 ) -> dict[str, RowTransfer]:
     """Returns, by the path of each weight of another vocabulary, how its rows go over where that one is known."""
     assert checkpoint.folder is not None, "it has been read from its folder"
     run = checkpoint.folder.resolve().parent.parent
-    if not anew or not RunDir.exists(run):
+    if not reinitialized_features or not RunDir.exists(run):
         return {}
     try:
         before = RunDir.open(run).encoders()
@@ -126,7 +129,7 @@ def _row_transfers(
         return {}
     users = {name: step.model.vocabulary_weights([name]) for name in encoders}
     found = {}
-    for path in set().union(*(users[name] for name in anew)):
+    for path in set().union(*(users[name] for name in reinitialized_features)):
         of_path = [name for name in encoders if path in users[name]]
         # A table of several features, which had tables of their own there, would be given the rows of one of them.
         known = {before[name].fingerprint for name in of_path if name in before}
@@ -142,7 +145,7 @@ def _carried(
 ) -> tuple[dict[str, RowTransfer], dict[str, np.ndarray]]:
     """Returns the transfers that there are rows for, and the weights with these rows, both by path."""
     ours = {v.path: np.asarray(v) for v in step.model.variables if v.path in transfers and v.path in theirs}
-    moved = {path: transfers[path].carried(path, theirs[path], array) for path, array in ours.items()}
+    moved = {path: transfers[path].transfer_rows(path, theirs[path], array) for path, array in ours.items()}
     carried = {path: array for path, array in moved.items() if array is not None and len(transfers[path].pairs)}
     return {path: transfers[path] for path in carried}, carried
 
@@ -169,7 +172,7 @@ def _slots_of(
             if name in theirs and path in report.taken:
                 found[name] = slot, theirs[name]
             elif name in theirs and path in rows:
-                moved = rows[path].carried(path, theirs[name], np.asarray(slot))
+                moved = rows[path].transfer_rows(path, theirs[name], np.asarray(slot))
                 if moved is not None:  # or it has no rows, and begins empty
                     found[name] = slot, moved
     return found, int(theirs[iterations])

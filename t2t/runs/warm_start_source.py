@@ -1,14 +1,14 @@
-"""Where the checkpoint lies that a new run begins with."""
+"""Finds the checkpoint of a warm start."""
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import LATEST, CheckpointStore
 from t2t.errors import UserError
 from t2t.files.paths import local_path
-from t2t.runs.asked_run import check_checkpoint
+from t2t.runs.run_checks import check_checkpoint
 
 
-def place_of(source: str) -> tuple[CheckpointStore, str]:
-    """Returns the store in which the folder of a run or checkpoint is looked for, and as what.
+def find_source(source: str) -> tuple[CheckpointStore, str]:
+    """Returns the checkpoint store of a run or checkpoint folder, and the checkpoint's name in it.
 
     Raises:
         UserError: there is no checkpoint.
@@ -23,6 +23,6 @@ def place_of(source: str) -> tuple[CheckpointStore, str]:
     return store, which
 
 
-def absolute(path: str) -> str:
+def absolute_path(path: str) -> str:
     """Returns a path as records have it."""
     return str(local_path(path).resolve())

@@ -107,7 +107,9 @@ def build_app(service: Service, hosts: Sequence[str], more: Iterable[BaseRoute] 
         yield
         await run_in_threadpool(service.close)
 
-    routes = [Route(path, answering(service, path, handler), methods=[method]) for method, path, handler in _ADDRESSES]
+    routes = [
+        Route(path, build_endpoint(service, path, handler), methods=[method]) for method, path, handler in _ADDRESSES
+    ]
     return Starlette(
         routes=[*routes, *more],
         middleware=[Middleware(OriginCheck, hosts=hosts)],
@@ -116,7 +118,7 @@ def build_app(service: Service, hosts: Sequence[str], more: Iterable[BaseRoute] 
     )
 
 
-def answering(service: Service, path: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+def build_endpoint(service: Service, path: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     """Returns the endpoint of a handler: counted, and with errors logged and answered as one line of JSON."""
 
     async def endpoint(request: Request) -> Response:

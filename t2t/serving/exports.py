@@ -59,11 +59,14 @@ class ServedExport(ServedModel):
         found = self._serve(text=tf.constant([question.text for question in questions]))
         texts, scores = found.get("classes", found.get("outputs")).numpy(), found["scores"].numpy()
         return [
-            Answer([self._hypothesis(texts[row, k], scores[row, k]) for k in self._which(scores[row], question)], None)
+            Answer(
+                [self._hypothesis(texts[row, k], scores[row, k]) for k in self._found_indices(scores[row], question)],
+                None,
+            )
             for row, question in enumerate(questions)
         ]
 
-    def _which(self, scores: np.ndarray, question: Question) -> list[int]:
+    def _found_indices(self, scores: np.ndarray, question: Question) -> list[int]:
         return [k for k in range(question.n_best) if exists(scores[k])]
 
     def _hypothesis(self, text: bytes, score: np.float32) -> Hypothesis:

@@ -49,9 +49,9 @@ class FeatureSpec:
         if not isinstance(self.shape, Sequence) or isinstance(self.shape, str):
             raise TypeError(f"shape is of type {type(self.shape).__name__}, not tuple")
         object.__setattr__(self, "kind", FeatureKind(self.kind))
-        object.__setattr__(self, "shape", tuple(_whole(size, "shape") for size in self.shape))
+        object.__setattr__(self, "shape", tuple(_as_int(size, "shape") for size in self.shape))
         for name in ("vocab_size", "sample_rate"):
-            object.__setattr__(self, name, _whole(getattr(self, name), name))
+            object.__setattr__(self, name, _as_int(getattr(self, name), name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ class ProblemSpec:
         return cls(**{**data, "features": features, "members": members})
 
 
-def _whole(value: SupportsIndex, name: str) -> int:
+def _as_int(value: SupportsIndex, name: str) -> int:
     """Returns a whole number as Python's own; a truth value is none."""
     if isinstance(value, bool):
         raise TypeError(f"{name} is of type bool, not int")

@@ -31,13 +31,13 @@ def mixture_of(names: Iterable[str]) -> str:
     return "-".join(names)
 
 
-def of_problem(entries: Mapping[str, T], problem: str) -> dict[str, T]:
+def select_problem_entries(entries: Mapping[str, T], problem: str) -> dict[str, T]:
     """Returns what belongs to one problem, under the names that it has there."""
     start = f"{problem}."
     return {name.removeprefix(start): value for name, value in entries.items() if name.startswith(start)}
 
 
-def of_all(by_problem: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
+def merge_problem_entries(by_problem: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
     """Returns what belongs to several problems, under names that tell them apart; of a single one, as it is."""
     if len(by_problem) == 1:
         return dict(next(iter(by_problem.values())))

@@ -135,7 +135,7 @@ def pieces_at(text: SpeltTokens, min_count: int, max_subtoken_length: int = MAX_
         _keep(by_length, len(text.alphabet), min_count)
         if iteration < ITERATIONS - 1:
             starts = _piece_starts(text, by_length)
-    ranked = sorted(_spelt_out(by_length, text.alphabet), reverse=True)
+    ranked = sorted(_list_pieces(by_length, text.alphabet), reverse=True)
     return LearntPieces(tuple(piece for _, piece in ranked), min_count, len(text.alphabet))
 
 
@@ -199,7 +199,7 @@ def _piece_starts(text: SpeltTokens, by_length: list[Strings]) -> np.ndarray:
     return np.array(starts, dtype=np.int64)
 
 
-def _spelt_out(by_length: list[Strings], alphabet: list[str]) -> list[tuple[float, str]]:
+def _list_pieces(by_length: list[Strings], alphabet: list[str]) -> list[tuple[float, str]]:
     """Returns the count and the text of each piece."""
     found = []
     for length, strings in enumerate(by_length, start=1):

@@ -34,7 +34,7 @@ class Evaluator:
         decode: decodes the split for real; None where no text metric is wanted.
         metrics: names of text metrics and of teacher-forced figures.
         language: code of the language of what is decoded; empty where it is not known.
-        rehearse_decode: decodes what needs most memory; None where nothing is decoded.
+        warm_up_decode: decodes what needs most memory; None where nothing is decoded.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class Evaluator:
         decode: DecodeFn | None,
         metrics: Sequence[str],
         language: str = "",
-        rehearse_decode: Callable[[], None] | None = None,
+        warm_up_decode: Callable[[], None] | None = None,
     ):
         self._model, self._batches, self._language = model, batches, language
-        self._decode, self._rehearse_decode = decode, rehearse_decode
+        self._decode, self._warm_up_decode = decode, warm_up_decode
         self._text_metrics = [name for name in metrics if is_text_metric(name)]
         self._sums: Any = None
         self._signatures_said = False
@@ -79,12 +79,12 @@ class Evaluator:
         """
         return teacher_forced(sum((self._sums_of(batch) for _, batch in self._batches), TokenSums()))
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """Evaluates and decodes what needs most memory, for no figure, so that running out of it happens now."""
         for batch in self._batches.extremes():
             self._sums_of(batch)
-        if self._rehearse_decode and self._text_metrics:
-            self._rehearse_decode()
+        if self._warm_up_decode and self._text_metrics:
+            self._warm_up_decode()
 
     def _sums_of(self, batch: dict[str, np.ndarray]) -> TokenSums:
         features = {name: tf.constant(array) for name, array in batch.items()}

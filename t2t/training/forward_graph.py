@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from t2t.layers.attention import never_by_blocks
+from t2t.layers.attention import without_blockwise_attention
 from t2t.models.base import SequenceModel
 
 Features = dict[str, np.ndarray]
@@ -18,7 +18,7 @@ def loss_graph(model: SequenceModel, batch: Features) -> tf.Graph:
 
 def logits_graph(model: SequenceModel, batch: Features) -> tf.Graph:
     """Returns the graph of all logits of a batch: the products of the training loss, none of them in a loop."""
-    with never_by_blocks():
+    with without_blockwise_attention():
         return _graph(lambda features, seed: model(features, seed=seed), batch)
 
 

@@ -27,7 +27,7 @@ class LossScale:
         return tf.convert_to_tensor(self._scale) if self.dynamic else tf.constant(1.0)
 
     def update(self, finite: tf.Tensor, applies: tf.Tensor | bool = True) -> None:
-        """Moves the factor after an update whose gradient was `finite` or not; not after a rehearsal (`applies`)."""
+        """Updates the loss scale from whether the last gradient was finite; unchanged by warm-up steps (`applies`)."""
         if not self.dynamic:
             return
         good = tf.where(finite, self._good + 1, tf.zeros_like(self._good))

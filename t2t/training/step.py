@@ -84,7 +84,7 @@ class UpdateStep:
         """Of each problem, the numbers of the weights that its loss depends on; known once it is traced."""
         with strategy.scope():
             optimizer.build(model.trainable_variables)
-            self.ema = [_like(w, w.read_value()) for w in self._weights] if ema_decay else []
+            self.ema = [_average_variable(w, w.read_value()) for w in self._weights] if ema_decay else []
             self.loss_scale = LossScale(scale_loss)
         self._sums: list[tf.Variable] = []
         self._compiled: dict[tuple[str, str], Any] = {}
@@ -111,7 +111,7 @@ class UpdateStep:
         """Returns how many of the first `update` updates were not applied, before a resumption too."""
         return update - int(self.optimizer.iterations.numpy()) + self.updates_before
 
-    def rehearse(self, micro_batches: Sequence[Sequence[Features]], problem: str = "") -> None:
+    def warm_up(self, micro_batches: Sequence[Sequence[Features]], problem: str = "") -> None:
         """Runs an update and does not apply it: no state changes, but it is traced and its memory has been had."""
         self._run(micro_batches, 0, 0.0, problem, applies=False)
 
@@ -143,15 +143,15 @@ class UpdateStep:
                     [tf.TensorSpec([2], tf.int64)] * self.replicas,
                 ]
             methods: dict[str, Callable[..., Any]] = {
-                "whole": self._whole, "accumulate": self._accumulate, "apply": self._apply_sums,
+                "whole": self._full_update, "accumulate": self._accumulate, "apply": self._apply_sums,
             }  # fmt: skip
             of_problem = functools.partial(methods[name], problem)
             self._compiled[name, problem] = tf.function(of_problem, input_signature=signature, autograph=False)
         return self._compiled[name, problem]
 
-    def _whole(self, problem: str, applies, features, seeds) -> UpdateStats:
+    def _full_update(self, problem: str, applies, features, seeds) -> UpdateStats:
         def replica():
-            gradients, loss_sum, tokens = self._gradients(problem, features, seeds, divisor=_over_replicas)
+            gradients, loss_sum, tokens = self._gradients(problem, features, seeds, divisor=_global_tokens)
             return self._reduce(problem, gradients, loss_sum, tokens, 1.0)
 
         return self._apply(problem, applies, *self.strategy.run(replica))
@@ -159,7 +159,7 @@ class UpdateStep:
     def _accumulate(self, problem: str, features, seeds) -> None:
         def replica():
             # A sum over thousands of tokens would overflow float16 at any useful scale; their mean does not.
-            padded = tf.cast(tf.size(_here(features)["targets"]), tf.float32) if self.loss_scale.dynamic else 1.0
+            padded = tf.cast(tf.size(_local_value(features)["targets"]), tf.float32) if self.loss_scale.dynamic else 1.0
             gradients, loss_sum, tokens = self._gradients(problem, features, seeds, divisor=lambda _: padded)
             sums = [g * padded for g in gradients] if self.loss_scale.dynamic else gradients
             for total, value in zip(self._sums_of(problem), [*sums, loss_sum, tokens], strict=True):
@@ -172,7 +172,7 @@ class UpdateStep:
 
         def replica():
             *gradients, loss_sum, tokens = [tf.identity(total) for total in sums]
-            reduced = self._reduce(problem, gradients, loss_sum, tokens, _over_replicas(tokens))
+            reduced = self._reduce(problem, gradients, loss_sum, tokens, _global_tokens(tokens))
             with tf.control_dependencies(tf.nest.flatten(reduced)):
                 for total in sums:
                     total.assign(tf.zeros_like(total))
@@ -189,7 +189,7 @@ class UpdateStep:
 
         The gradient is that of the weights that the loss reaches, which are noted.
         """
-        batch, seed = _here(features), _here(seeds)
+        batch, seed = _local_value(features), _local_value(seeds)
         model = self.model.for_problem(problem) if problem else self.model
         with tf.GradientTape() as tape:
             loss_sum, tokens = model.loss_sum(model.body(batch, seed=seed), batch["targets"])
@@ -226,16 +226,16 @@ class UpdateStep:
         ]
 
     def _apply(self, problem: str, applies, gradients, loss_sum, tokens, norm) -> UpdateStats:
-        """Across replicas: applies the gradient where it is finite, and this is no rehearsal."""
+        """Across replicas: applies the gradient where it is finite, and this is not a warm-up."""
         loss_sum, tokens, norm = (self.strategy.experimental_local_results(x)[0] for x in (loss_sum, tokens, norm))
         finite = tf.math.is_finite(norm) & tf.math.is_finite(loss_sum) & (tokens > 0)
 
-        def applied():
+        def apply_update():
             with self.strategy.scope():
                 self._update_variables(problem, gradients)
             return tf.constant(True)
 
-        tf.cond(finite & applies, applied, lambda: tf.constant(False))
+        tf.cond(finite & applies, apply_update, lambda: tf.constant(False))
         with self.strategy.scope():
             self.loss_scale.update(finite, applies)
         return UpdateStats(loss_sum, tokens, norm, finite)
@@ -244,7 +244,7 @@ class UpdateStep:
         rate = tf.convert_to_tensor(self.optimizer.learning_rate.value)
         update = self.strategy.extended.update
 
-        def one(weight, gradient):
+        def update_weight(weight, gradient):
             if self._weight_decay and weight.shape.rank >= 2:
                 weight.assign_sub(weight * rate * self._weight_decay)
             self.optimizer.update_step(gradient, weight, rate)
@@ -254,7 +254,7 @@ class UpdateStep:
 
         reached = self._reached[problem]
         for index, gradient in zip(reached, gradients, strict=True):
-            update(self._weights[index], one, args=(gradient,), group=False)
+            update(self._weights[index], update_weight, args=(gradient,), group=False)
         self.optimizer.iterations.assign_add(1)
         for index in reached if self.ema else ():
             update(self.ema[index], average, args=(self._weights[index],), group=False)
@@ -274,16 +274,16 @@ class UpdateStep:
                 ]
 
 
-def _here(of_replicas):
+def _local_value(of_replicas):
     """On one replica: its own of a list with something for each."""
     context = tf.distribute.get_replica_context()
     return of_replicas[tf.get_static_value(tf.convert_to_tensor(context.replica_id_in_sync_group))]
 
 
-def _over_replicas(tokens):
+def _global_tokens(tokens):
     """On one replica: the number of tokens of all, at least 1, so that nothing is divided by 0."""
     return tf.maximum(tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tokens), 1.0)
 
 
-def _like(variable: tf.Variable, value) -> tf.Variable:
+def _average_variable(variable: tf.Variable, value) -> tf.Variable:
     return tf.Variable(value, trainable=False, name=variable.name.split(":")[0] + "_ema")

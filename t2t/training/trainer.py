@@ -97,12 +97,12 @@ class Trainer:
         told.on_train_end(self.report() if self._pending else None)
         return self.update
 
-    def rehearse(self, batches: list[dict[str, np.ndarray]], problem: str = "") -> None:
+    def warm_up(self, batches: list[dict[str, np.ndarray]], problem: str = "") -> None:
         """Runs the largest batches of a problem once, changing nothing, so that running out of memory happens now."""
         for batch in batches:
             with _memory_errors(batch):
                 # Two micro-batches need as much memory as any more.
-                self.step.rehearse([[batch] * self.step.replicas] * min(self.plan.micro_batches, 2), problem)
+                self.step.warm_up([[batch] * self.step.replicas] * min(self.plan.micro_batches, 2), problem)
 
     def check_finite(self) -> None:
         """Raises DivergedError where an update since the last report was not finite; waits for the device.

@@ -209,24 +209,24 @@ def test_sentences_of_two_batches_that_go_on_together_find_what_each_finds_alone
     read = features_of(model)["inputs" if model.spec.inputs else "targets"]
     rows = [[read[row, : (read[row] != 0).sum()]] for row in range(3)]
 
-    def go_on(batches):
+    def advance(batches):
         found, going = [], []
         for one in batches:
-            some, rest = search.go_on(one)
+            some, rest = search.advance(one)
             found += some
             going += [] if rest is None else [rest]
         return found, going
 
-    def begin():
-        return [search.begin(np.array([n]), np.array(row), np.array([n])) for n, row in enumerate(rows)]
+    def start():
+        return [search.start(np.array([n]), np.array(row), np.array([n])) for n, row in enumerate(rows)]
 
-    apart, going = [], begin()
+    apart, going = [], start()
     while going:
-        found, going = go_on(going)
+        found, going = advance(going)
         apart += found
-    joined, going = go_on(begin())
+    joined, going = advance(start())
     while going:
-        found, going = go_on([batch_search.together(going)])
+        found, going = advance([batch_search.concat_batches(going)])
         joined += found
     apart, joined = (by_sentence(found) for found in (apart, joined))
     assert apart.keys() == joined.keys() == {0, 1, 2}

@@ -80,7 +80,7 @@ def test_a_step_of_decoding_gives_the_logits_of_its_hidden_states_and_the_rounde
     spec, features = spec_and_features(model_class)
     model = randomise(model_class(hparams, spec, dtype=policy), seed=3)
     encoded = model.encode({"inputs": tf.constant(features["inputs"])}) if spec.inputs else None
-    prepared, ids = model.prepare_steps(encoded), tf.constant([3, 4, 5])
+    prepared, ids = model.prepare_decode(encoded), tf.constant([3, 4, 5])
     cache = model.init_cache(encoded, 3, None)
     hidden, _ = model.step(ids, tf.constant(0), cache, prepared)
     logits, _ = model.decode_step(ids, tf.constant(0), cache, prepared)

@@ -17,8 +17,8 @@ from t2t.models.base import SequenceModel
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text
 from t2t.runs.data import open_data
-from t2t.runs.judging import Judge
 from t2t.runs.names import Request, Resolved
+from t2t.runs.run_evaluator import RunEvaluator
 from t2t.runs.settings import Settings
 from t2t.runs.training import TrainingRun
 from t2t.specs.mixture import split_mixture
@@ -126,8 +126,8 @@ class Run(TrainingRun):
 @pytest.fixture
 def no_rehearsal(monkeypatch):
     """Leaves out the trial of the largest batches, which takes the time of a second compilation."""
-    monkeypatch.setattr(Trainer, "rehearse", lambda *_: None)
-    monkeypatch.setattr(Judge, "rehearse", lambda *_: None)
+    monkeypatch.setattr(Trainer, "warm_up", lambda *_: None)
+    monkeypatch.setattr(RunEvaluator, "warm_up", lambda *_: None)
 
 
 @pytest.fixture(scope="session")

@@ -54,7 +54,7 @@ def test_another_vocabulary_takes_the_rows_of_the_pieces_that_both_have(make_run
     assert (
         f"rows of shared pieces taken over to another vocabulary: {TABLE} ({shared} of {len(pieces)})" in said.lines()
     )
-    assert said.anew == ("inputs", "targets")
+    assert said.reinitialized_features == ("inputs", "targets")
     assert json.loads(json.dumps(said.record("x")))["report"] == said.lines()
 
 

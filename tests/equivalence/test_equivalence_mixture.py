@@ -90,5 +90,5 @@ def test_rehearsing_every_problem_changes_nothing():
     step = step_of(BOTH)
     before = state(step)
     for problem in ("one", "other"):
-        step.rehearse(batches(1), problem)
+        step.warm_up(batches(1), problem)
     assert differing(before, state(step)) == set()

@@ -131,7 +131,7 @@ def test_only_a_run_that_asks_for_it_multiplies_in_tensorfloat32(make_run, tmp_p
     assert run.model.compute_dtype == "float32"
 
 
-@pytest.mark.parametrize(("owner", "what"), [(Transformer, "score_targets"), (BatchSearch, "go_on")])
+@pytest.mark.parametrize(("owner", "what"), [(Transformer, "score_targets"), (BatchSearch, "advance")])
 @pytest.mark.slow
 def test_a_run_whose_evaluation_does_not_fit_into_memory_ends_before_it_begins(
     make_run, tmp_path, monkeypatch, owner, what

@@ -156,7 +156,7 @@ def test_where_asked_all_but_the_other_vocabularys_weights_are_taken(make_run, s
         np.testing.assert_array_equal(array, (chance.checkpoint().model if path in anew else theirs)[path])
         np.testing.assert_allclose(found.ema[path], array, rtol=1e-6)
     features = "targets" if known else "inputs, targets"
-    assert f"begun anew for another vocabulary of {features}: {', '.join(sorted(anew))}" in caplog.messages
+    assert f"reinitialized for another vocabulary of {features}: {', '.join(sorted(anew))}" in caplog.messages
     taken = len(theirs) - len(anew)
     assert f"{taken} of {taken} variables taken" in caplog.text
     assert json.loads((run.folder / "run.json").read_text())["warm_start"]["anew"] == features.split(", ")

@@ -182,8 +182,8 @@ def test_a_run_directory_alone_is_exported(tiny_run, tmp_path, monkeypatch, foun
 
 
 def test_what_answers_otherwise_is_not_kept(tiny_run, tmp_path, capsys, monkeypatch):
-    asked = saved_model_trial._asked
-    monkeypatch.setattr(saved_model_trial, "_asked", lambda *arguments: asked(*arguments)[::-1])
+    asked = saved_model_trial._answers_of_signature
+    monkeypatch.setattr(saved_model_trial, "_answers_of_signature", lambda *arguments: asked(*arguments)[::-1])
     folder = tmp_path / "served"
     assert exporter.main(["t2t-exporter", *tiny_run.flags, f"--export_dir={folder}"]) == 1
     said = capsys.readouterr().err.splitlines()[-1]

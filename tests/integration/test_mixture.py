@@ -49,7 +49,7 @@ def test_the_run_directory_records_the_problems_and_their_vocabularies(run):
     record = RunDir.open(run).record
     assert record.problems == (COPY, REVERSE)
     assert set(record.vocabularies) == {f"{name}.{side}" for name in (COPY, REVERSE) for side in ("inputs", "targets")}
-    alone = record.of(REVERSE)
+    alone = record.for_problem(REVERSE)
     assert set(alone.vocabularies) == {"inputs", "targets"}
     assert (alone.problem, alone.spec.name) == (REVERSE, REVERSE)
 

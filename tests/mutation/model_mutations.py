@@ -91,8 +91,8 @@ MODEL_MUTATIONS = (
     Mutation(
         name="search stops too early",
         file="t2t/decoding/beam_search.py",
-        original='reachable_B = alive_log_probs[:, 0] / penalty(ops.cast(limits, "float32"))',
-        broken='reachable_B = alive_log_probs[:, 0] / penalty(ops.ones_like(limits, dtype="float32"))',
+        original='reachable_B = active_log_probs[:, 0] / penalty(ops.cast(limits, "float32"))',
+        broken='reachable_B = active_log_probs[:, 0] / penalty(ops.ones_like(limits, dtype="float32"))',
         breaks="A sentence ends though a longer hypothesis would have a better score.",
         tests=("tests/unit/decoding/test_decoding_beam_search.py",),
     ),
@@ -158,12 +158,12 @@ MODEL_MUTATIONS = (
     Mutation(
         name="loss divided by replica",
         file="t2t/training/step.py",
-        original="self._gradients(problem, features, seeds, divisor=_over_replicas)",
+        original="self._gradients(problem, features, seeds, divisor=_global_tokens)",
         broken="self._gradients(problem, features, seeds, divisor=lambda tokens: tokens * float(self.replicas))",
         breaks="Tokens of short batches weigh more: a mean of means instead of one global mean.",
         tests=(
             "tests/equivalence/test_equivalence_updates.py::"
-            "test_gradient_is_the_sum_over_replicas_divided_by_the_global_tokens",
+            "test_gradient_is_the_sum_global_tokens_divided_by_the_global_tokens",
         ),
     ),
     Mutation(
@@ -206,8 +206,8 @@ MODEL_MUTATIONS = (
     Mutation(
         name="no room for end of sequence",
         file="t2t/inference/rows.py",
-        original="longest = longest_taken(model, hparams) - 1",
-        broken="longest = longest_taken(model, hparams)",
+        original="longest = max_sequence_ids(model, hparams) - 1",
+        broken="longest = max_sequence_ids(model, hparams)",
         breaks="A cut input has one id more than the model takes.",
         tests=("tests/unit/inference/test_inference_translator.py::test_too_long_an_input_is_cut_and_said_to_be",),
     ),

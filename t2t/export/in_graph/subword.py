@@ -37,10 +37,10 @@ class GraphSubword(GraphVocabulary):
         self._lengths = [len(piece) for piece in self._pieces]
         self._longest = max(self._lengths)
         spelling = Spelling({character for piece in self._pieces for character in piece} | ESCAPE_CHARACTERS)
-        spelt = {chr(code): written for code, written in spelling.items()}
-        self._spelling = table(list(spelt), list(spelt.values()), "", tf.string)
+        spell_characters = {chr(code): written for code, written in spelling.items()}
+        self._spelling = table(list(spell_characters), list(spell_characters.values()), "", tf.string)
         # Only a character that is part of pieces and no piece itself can be where a token cannot be cut.
-        self._may_be_stuck = any(len(written) == 1 and written not in ids for written in spelt.values())
+        self._may_be_stuck = any(len(written) == 1 and written not in ids for written in spell_characters.values())
 
     # === Texts to ids ===
 
@@ -59,18 +59,18 @@ class GraphSubword(GraphVocabulary):
         plain_C = self._spelling.lookup(characters_UC.flat_values)
         by_number_C = tf.equal(plain_C, "")
 
-        def spelt(by_number_C):
+        def spell_characters(by_number_C):
             spelt_C = tf.where(by_number_C, escaped_C, plain_C)
             return tf.strings.join([joined(characters_UC.with_flat_values(spelt_C)), _END])
 
-        def with_stuck(by_number_C, _):
-            _, stuck_U = self._cut(spelt(by_number_C))
+        def mark_stuck(by_number_C, _):
+            _, stuck_U = self._cut(spell_characters(by_number_C))
             stuck_C = tf.gather(stuck_U, characters_UC.value_rowids())
             return by_number_C | tf.equal(stuck_C, characters_UC.flat_values), tf.reduce_any(tf.not_equal(stuck_U, ""))
 
         if self._may_be_stuck:
-            by_number_C, _ = tf.while_loop(lambda _, again: again, with_stuck, (by_number_C, tf.constant(True)))
-        return self._cut(spelt(by_number_C))[0]
+            by_number_C, _ = tf.while_loop(lambda _, again: again, mark_stuck, (by_number_C, tf.constant(True)))
+        return self._cut(spell_characters(by_number_C))[0]
 
     def _cut(self, spelt_U):
         """Returns the ids of the longest pieces, (U, None), and the character at which none fits, (U,), if any."""
@@ -78,22 +78,22 @@ class GraphSubword(GraphVocabulary):
         count_U = tf.strings.length(spelt_U, unit="UTF8_CHAR")
         lengths_UL = tf.zeros_like(count_U)[:, None] + tf.range(self._longest, 0, -1)
 
-        def going(start_U, stuck_U):
+        def is_unfinished(start_U, stuck_U):
             return (start_U < count_U) & tf.equal(stuck_U, "")
 
         def step(start_U, ids_UP, stuck_U):
-            going_U = going(start_U, stuck_U)
+            unfinished_U = is_unfinished(start_U, stuck_U)
             here_UL = tf.repeat(tf.minimum(start_U, count_U - 1)[:, None], self._longest, axis=1)
             found_UL = tf.strings.substr(spelt_UL, here_UL, lengths_UL, unit="UTF8_CHAR")
             ids_UL = self._ids.lookup(found_UL)
             longest_U = tf.argmax(tf.cast(ids_UL > _NONE, tf.int32), axis=1)
-            ids_U = tf.where(going_U, tf.gather(ids_UL, longest_U, batch_dims=1), _NONE)
-            stuck_U = tf.where(going_U & tf.equal(ids_U, _NONE), found_UL[:, -1], stuck_U)
+            ids_U = tf.where(unfinished_U, tf.gather(ids_UL, longest_U, batch_dims=1), _NONE)
+            stuck_U = tf.where(unfinished_U & tf.equal(ids_U, _NONE), found_UL[:, -1], stuck_U)
             start_U += tf.where(ids_U > _NONE, tf.gather(self._lengths, tf.maximum(ids_U, 0)), 0)
             return start_U, tf.concat([ids_UP, ids_U[:, None]], axis=1), stuck_U
 
         _, ids_UP, stuck_U = tf.while_loop(
-            lambda start_U, ids_UP, stuck_U: tf.reduce_any(going(start_U, stuck_U)),
+            lambda start_U, ids_UP, stuck_U: tf.reduce_any(is_unfinished(start_U, stuck_U)),
             step,
             (tf.zeros_like(count_U), tf.zeros([tf.size(spelt_U), 0], tf.int32), tf.zeros_like(spelt_U)),
             shape_invariants=(count_U.shape, tf.TensorShape([None, None]), spelt_U.shape),
@@ -105,7 +105,7 @@ class GraphSubword(GraphVocabulary):
     def decode(self, ids_NP):
         """A space between two tokens that begin with a letter or digit."""
         tokens_NW = tf.strings.split(joined(tf.gather(self._pieces, ids_NP)), _END)
-        tokens_NW = tokens_NW.with_flat_values(_unspelt(tokens_NW.flat_values))
+        tokens_NW = tokens_NW.with_flat_values(_unescape(tokens_NW.flat_values))
         tokens_NW = tf.ragged.boolean_mask(tokens_NW, tf.not_equal(tokens_NW, ""))
         rows, tokens = tokens_NW.value_rowids(), tokens_NW.flat_values
         is_word = tf.strings.regex_full_match(tokens, f"(?s)[{_WORD}].*")
@@ -128,7 +128,7 @@ def _tokens(texts_B):
     return tf.ragged.boolean_mask(runs_BW, runs_BW.with_flat_values(kept))
 
 
-def _unspelt(tokens):
+def _unescape(tokens):
     """Returns spelt tokens with their escapes read."""
     marked = tf.strings.regex_replace(tokens, _ESCAPES, f"{NUL}\\1{NUL}")
     parts = tf.strings.split(marked, NUL)

@@ -69,7 +69,7 @@ def network_name(name: str) -> str | None:
     return found[1] if found else None
 
 
-def place_of(name: str) -> Place | None:
+def parse_name(name: str) -> Place | None:
     """Returns where a variable of the network goes; None where nothing of ours is like it.
 
     Args:

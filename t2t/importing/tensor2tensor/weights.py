@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from t2t.errors import UserError
-from t2t.importing.tensor2tensor.names import TARGET_SPACE, Place, network_name, place_of
+from t2t.importing.tensor2tensor.names import TARGET_SPACE, Place, network_name, parse_name
 
 Arrays = dict[str, np.ndarray]
 
@@ -61,9 +61,9 @@ def convert(variables: Mapping[str, np.ndarray], layout: Layout) -> Converted:
     counters, unknown = [], []
     for name, array in variables.items():
         inner = network_name(name)
-        if inner and place_of(inner):
+        if inner and parse_name(inner):
             network[inner] = array
-        elif inner and (found := _SLOT.fullmatch(inner)) and place_of(found[1]):
+        elif inner and (found := _SLOT.fullmatch(inner)) and parse_name(found[1]):
             slots.setdefault(found[2], {})[found[1]] = array
         elif _COUNTERS.fullmatch(name):
             counters.append(name)
@@ -91,7 +91,7 @@ def _placed(variables: Mapping[str, np.ndarray], layout: Layout) -> Arrays:
     arrays: Arrays = {}
     tables: dict[str, dict[int, np.ndarray]] = {}
     for name, array in variables.items():
-        place = place_of(name)
+        place = parse_name(name)
         assert place is not None, "only variables that have one are here"
         if place.shard is not None:
             tables.setdefault(place.paths[0], {})[place.shard] = array
@@ -130,7 +130,7 @@ def _check_tables(names: Iterable[str]) -> None:
     shards: dict[str, list[int]] = {}
     sizes: set[int] = set()
     for name in names:
-        place = place_of(name)
+        place = parse_name(name)
         assert place is not None, "only variables that have one are here"
         if place.shard is not None:
             shards.setdefault(place.paths[0], []).append(place.shard)

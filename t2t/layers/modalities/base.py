@@ -63,17 +63,17 @@ class Top(keras.layers.Layer):
     def __init__(
         self, spec: FeatureSpec, width: int, label_smoothing: float = 0.0, label_smoothing_kind: str = "all", **kwargs
     ):
-        # Without autocasting, which would make the float32 weights of `laid_out` 16-bit ones at every call.
+        # Without autocasting, which would make the float32 weights of `decode_weights` 16-bit ones at every call.
         super().__init__(name=kwargs.pop("name", self.part), autocast=False, **kwargs)
         self.spec, self.width = spec, width
         self.label_smoothing, self.label_smoothing_kind = label_smoothing, label_smoothing_kind
 
-    def laid_out(self):
+    def decode_weights(self):
         """Returns the weights as many calls in a row want them, or None where `call` takes its own."""
         return None
 
-    def call(self, hidden, laid_out=None):
-        """Returns (..., C) float32 logits for hidden states (..., D); `laid_out` has been given by the method."""
+    def call(self, hidden, decode_weights=None):
+        """Returns (..., C) float32 logits for hidden states (..., D); `decode_weights` comes from the method."""
         raise NotImplementedError
 
     def score_targets(self, hidden, targets) -> TargetScores:

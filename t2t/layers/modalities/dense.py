@@ -21,7 +21,7 @@ class DenseTop(Top):
         self.kernel = self.add_weight(name="kernel", shape=(self.width, self.outputs), initializer="glorot_uniform")
         self.bias = self.add_weight(name="bias", shape=(self.outputs,), initializer="zeros")
 
-    def call(self, hidden, laid_out=None):
+    def call(self, hidden, decode_weights=None):
         """Returns (..., C) float32 for hidden states (..., D)."""
         kernel_DC = ops.cast(ops.cast(self.kernel, self.compute_dtype), "float32")
         return ops.matmul(ops.cast(hidden, "float32"), kernel_DC) + ops.cast(self.bias, "float32")

@@ -77,21 +77,21 @@ class TokenSoftmax(Top):
         """Returns the table, (V, D) float32."""
         return ops.convert_to_tensor(self.own_table if self.embedding is None else self.embedding.table)
 
-    def laid_out(self):
+    def decode_weights(self):
         """Returns the table as `call` multiplies it: transposed, products of few rows are up to three times as fast.
 
         (D, V) float32, of numbers that the layer's type has, so that all logits are of the weights that are trained.
         """
         return ops.transpose(ops.cast(ops.cast(self.kernel(), self.compute_dtype), "float32"))
 
-    def call(self, hidden, laid_out=None):
+    def call(self, hidden, decode_weights=None):
         """Returns (..., V) float32."""
-        kernel_DV = self.laid_out() if laid_out is None else laid_out
+        kernel_DV = self.decode_weights() if decode_weights is None else decode_weights
         return ops.matmul(ops.cast(hidden, "float32"), kernel_DV)
 
     def score_targets(self, hidden, targets) -> TargetScores:
         """Returns the scores of tokens (...) int32 under hidden states (..., D)."""
-        return score_by_blocks(hidden, self.laid_out(), targets)
+        return score_by_blocks(hidden, self.decode_weights(), targets)
 
     def loss_sum(self, hidden, targets):
         """Returns label-smoothed cross-entropy (section 5.4) summed over tokens, and their number."""

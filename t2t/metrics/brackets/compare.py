@@ -85,8 +85,8 @@ def compare_sentences(gold: Sentence, test: Sentence, parameters: Parameters) ->
         _prepare(sentence.brackets, parameters)
     comparison.counts = Counts(
         matched=_match(comparison, parameters),
-        gold_brackets=_that_count(gold),
-        test_brackets=_that_count(test),
+        gold_brackets=_count_brackets(gold),
+        test_brackets=_count_brackets(test),
         crossing=_crossing(comparison),
         words=len(gold.words),
         correct_tags=_correct_tags(gold, test, parameters),
@@ -116,7 +116,7 @@ def _prepare(brackets: list[Bracket], parameters: Parameters) -> None:
             bracket.result = Result.DELETED
 
 
-def _that_count(sentence: Sentence) -> int:
+def _count_brackets(sentence: Sentence) -> int:
     return sum(bracket.result != Result.DELETED for bracket in sentence.brackets)
 
 

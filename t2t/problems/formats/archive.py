@@ -18,7 +18,7 @@ MOST_BYTES = 1 << 30
 """Of the files that are read of an archive, together: a small archive can unpack to more than a memory holds."""
 
 
-def first_there(folder: Path, names: Sequence[str]) -> Path | None:
+def find_first_existing(folder: Path, names: Sequence[str]) -> Path | None:
     """Returns the first of some files or folders that is there, None where none is."""
     return next((path for name in names if (path := Path(folder) / name).exists()), None)
 

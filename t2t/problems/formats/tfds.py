@@ -58,13 +58,13 @@ def _instruction(tfds: Any, builder: Any, split: str, enough_bytes: int | None) 
         return split, 0
     info = builder.info.splits[split]
     # A record has the text and little else.
-    part = _beginnings(info.shard_lengths, enough_bytes / info.num_bytes)
+    part = _leading_ranges(info.shard_lengths, enough_bytes / info.num_bytes)
     instructions = (tfds.core.ReadInstruction(split, *slice_) for slice_ in part)
     left_out = info.num_examples - sum(end - start for start, end in part)
     return functools.reduce(operator.add, instructions), left_out
 
 
-def _beginnings(lengths: Sequence[int], share: float) -> list[tuple[int, int]]:
+def _leading_ranges(lengths: Sequence[int], share: float) -> list[tuple[int, int]]:
     """Returns which examples (from, to) to read: of each file the first ones.
 
     TFDS shuffled the examples over all files when it wrote them, so that the beginnings stand for the whole; to get at

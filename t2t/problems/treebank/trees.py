@@ -200,8 +200,8 @@ class _Reader:
     def read(self, number: int, line: str) -> Iterator[Tree | Malformed]:
         """Yields the trees that turn out to be complete by the end of a line."""
         tokens = _TOKEN.findall(line)
-        if self._stack and line.startswith("(") and self._begins_anew(tokens):
-            yield self._broken_off("the next tree begins")
+        if self._stack and line.startswith("(") and self._starts_new_tree(tokens):
+            yield self._unclosed("the next tree begins")
         stray = False
         for token in tokens:
             if self._stack:
@@ -225,7 +225,7 @@ class _Reader:
         """Yields what is left when the text is over."""
         yield from self._give()
         if self._stack:
-            yield self._broken_off("the text ends")
+            yield self._unclosed("the text ends")
 
     def _inside(self, token: str) -> None:
         node = self._stack[-1]
@@ -252,11 +252,11 @@ class _Reader:
             yield self._finished
         self._finished = None
 
-    def _begins_anew(self, tokens: list[str]) -> bool:
+    def _starts_new_tree(self, tokens: list[str]) -> bool:
         label = "" if tokens[1:2] in (["("], [")"], []) else tokens[1]
         return label in OUTER_LABELS or label == self._stack[0].label
 
-    def _broken_off(self, where: str) -> Malformed:
+    def _unclosed(self, where: str) -> Malformed:
         depth = len(self._stack)
         self._stack.clear()
         opened = "1 bracket is" if depth == 1 else f"{depth:,} brackets are"

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UnknownNameError, UserError
 from t2t.inference.translator import Translator
-from t2t.serving.app import answering
+from t2t.serving.app import build_endpoint
 from t2t.serving.insight.beams import alternatives_json, beam_json
 from t2t.serving.insight.curves import curves_of
 from t2t.serving.insight.figures import figure_of
@@ -41,7 +41,7 @@ def insight_routes(service: Service, runs: Mapping[str, tuple[RunDir, int | None
         runs: name of a model -> its run, and the update at which its curves end, see `curves_of`.
     """
 
-    def asked(work: Callable[[Translator, dict[str, Any]], dict[str, Any]]):
+    def translator_route(work: Callable[[Translator, dict[str, Any]], dict[str, Any]]):
         async def handler(service: Service, request: Request) -> Response:
             data = read_json(await service.body(request))
             model = service.model(data.get("model"))
@@ -68,11 +68,11 @@ def insight_routes(service: Service, runs: Mapping[str, tuple[RunDir, int | None
         ("GET", "/", page),
         ("GET", "/insight/files/{name}", file),
         ("GET", "/insight/curves", curves),
-        ("POST", "/insight/figure", asked(_figure)),
-        ("POST", "/insight/beam", asked(_beam)),
-        ("POST", "/insight/alternatives", asked(_alternatives)),
+        ("POST", "/insight/figure", translator_route(_figure)),
+        ("POST", "/insight/beam", translator_route(_beam)),
+        ("POST", "/insight/alternatives", translator_route(_alternatives)),
     ]
-    return [Route(path, answering(service, path, handler), methods=[method]) for method, path, handler in handlers]
+    return [Route(path, build_endpoint(service, path, handler), methods=[method]) for method, path, handler in handlers]
 
 
 def _figure(translator: Translator, data: dict[str, Any]) -> dict[str, Any]:
@@ -87,13 +87,13 @@ def _figure(translator: Translator, data: dict[str, Any]) -> dict[str, Any]:
 
 def _beam(translator: Translator, data: dict[str, Any]) -> dict[str, Any]:
     (source,) = texts_of([data.get("source")], "source")
-    width = _whole(data, "beam_size", max(translator.hparams.beam_size, 4), WIDEST_BEAM)
+    width = _as_int(data, "beam_size", max(translator.hparams.beam_size, 4), WIDEST_BEAM)
     return beam_json(translator, source, _prefix(data), decode_method="beam", beam_size=width)
 
 
 def _alternatives(translator: Translator, data: dict[str, Any]) -> dict[str, Any]:
     (source,) = texts_of([data.get("source")], "source")
-    return alternatives_json(translator, source, _prefix(data), _whole(data, "count", 10, MOST_ALTERNATIVES))
+    return alternatives_json(translator, source, _prefix(data), _as_int(data, "count", 10, MOST_ALTERNATIVES))
 
 
 def _output_ids(translator: Translator, data: dict[str, Any]) -> list[int]:
@@ -115,7 +115,7 @@ def _ids(data: dict[str, Any], name: str) -> list[int]:
     return ids
 
 
-def _whole(data: dict[str, Any], name: str, default: int, most: int) -> int:
+def _as_int(data: dict[str, Any], name: str, default: int, most: int) -> int:
     value = data.get(name, default)
     if type(value) is not int or not 1 <= value <= most:
         raise UserError(f"{name} {value!r}: a whole number from 1 to {most} is wanted")

@@ -1,4 +1,4 @@
-"""Which evaluation of a run was the best by some figure, and its checkpoint's mark."""
+"""Tracks the best evaluation of a run by a figure and marks its checkpoint."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from t2t.checkpoints.store import CheckpointStore
 
 
-class BestOf:
-    """Follows one figure.
+class BestTracker:
+    """Tracks the best value of one figure.
 
-    A value that is not finite is never the best, and its evaluation is one without a better.
+    A value that is not finite is never the best, and its evaluation counts as no improvement.
 
     Args:
         store: whose best checkpoint is marked.
@@ -36,7 +36,7 @@ class BestOf:
         self._history = [entry for entry in self._history if entry[0] <= update]
 
     def has(self, update: int) -> bool:
-        """Tells whether there is a value of an update."""
+        """Returns whether there is a value of an update."""
         return any(done == update for done, _ in self._history)
 
     def note(self, update: int, figures: Mapping[str, float]) -> None:
@@ -50,8 +50,8 @@ class BestOf:
         finite = [entry for entry in self._history if math.isfinite(entry[1])]
         return max(finite, key=lambda entry: (self._sign * entry[1], -entry[0]), default=None)
 
-    def updates_without_better(self) -> int:
-        """Returns how many updates the last evaluation is after the best, or after the first where none is finite."""
+    def updates_since_best(self) -> int:
+        """Returns the updates between the best evaluation and the last; from the first where none is finite."""
         updates = [update for update, _ in self._history]
         best = self.best()
         return max(updates) - (best[0] if best else min(updates)) if updates else 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from t2t.training.callbacks.best import BestOf
+from t2t.training.callbacks.best import BestTracker
 from t2t.training.callbacks.signals import StopRequestedError
 from t2t.training.trainer import Trainer
 from t2t.training.weights import averaged_weights
@@ -35,7 +35,7 @@ class Evaluate(keras.callbacks.Callback):
         self,
         trainer: Trainer,
         evaluate: Callable[[], dict[str, float]],
-        bests: Sequence[BestOf],
+        best_trackers: Sequence[BestTracker],
         *,
         every: int,
         patience: int = 0,
@@ -44,7 +44,7 @@ class Evaluate(keras.callbacks.Callback):
     ):
         super().__init__()
         self._trainer, self._evaluate, self._every, self._patience = trainer, evaluate, every, patience
-        self._bests = list(bests)
+        self._bests = list(best_trackers)
         for best in self._bests:
             best.forget_after(trainer.update)
         self._listeners = list(listeners)
@@ -58,7 +58,7 @@ class Evaluate(keras.callbacks.Callback):
         if update and (update % self._every == 0 or update >= last):
             self._run()
         else:
-            self._stop_where_stuck()
+            self._stop_early()
 
     def on_train_batch_end(self, batch, logs=None):
         """Evaluates where it is time."""
@@ -73,7 +73,7 @@ class Evaluate(keras.callbacks.Callback):
     def _run(self) -> None:
         update = self._trainer.update
         if self._bests[0].has(update):
-            self._stop_where_stuck()
+            self._stop_early()
             return
         try:
             with averaged_weights(self._trainer.step), self._interruptible():
@@ -85,15 +85,15 @@ class Evaluate(keras.callbacks.Callback):
             listener(update, figures)
         for best in self._bests:
             best.note(update, figures)
-        self._stop_where_stuck()
+        self._stop_early()
 
-    def _stop_where_stuck(self) -> None:
+    def _stop_early(self) -> None:
         best = self._bests[0]
-        if self._patience and best.updates_without_better() >= self._patience:
+        if self._patience and best.updates_since_best() >= self._patience:
             found = best.best()
             value = f"{found[1]:.4f}" if found else "nan"
             log.info(
                 "early stopping at update %d: %s has not improved on %s for %d updates",
-                self._trainer.update, best.figure, value, best.updates_without_better(),
+                self._trainer.update, best.figure, value, best.updates_since_best(),
             )  # fmt: skip
             self.model.stop_training = True

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from t2t.cli import avg_all, decoder, decoding, eval
-from t2t.cli.decoding import Wanted, decode_interactively, default_target
+from t2t.cli.decoding import OutputOptions, decode_interactively, default_target
 from t2t.decoding.search import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.sections import DecodeHParams
@@ -61,13 +61,13 @@ def test_on_a_terminal_there_is_a_prompt_until_the_input_ends(monkeypatch, capsy
 
 def test_several_outputs_are_shown_with_their_scores(monkeypatch, capsys):
     typed(monkeypatch, b"x\n", terminal=True)
-    decode_interactively(Echo(), Wanted(n_best=2))
+    decode_interactively(Echo(), OutputOptions(n_best=2))
     assert capsys.readouterr().out == ">    -0.5000  X@0\n   -1.5000  X@0 !\n> \n"
 
 
 def test_other_formats_are_those_of_files(monkeypatch, capfdbinary):
     typed(monkeypatch, b"x\n\n")
-    decode_interactively(Echo(), Wanted(n_best=2, output_format="tsv"))
+    decode_interactively(Echo(), OutputOptions(n_best=2, output_format="tsv"))
     assert capfdbinary.readouterr().out.decode().split("\n") == [
         "X@0\t-0.500000\t-1.000000\tX@0 !\t-1.500000\t-2.000000",
         "\t0.000000\t0.000000\t\t\t",
@@ -86,7 +86,7 @@ def test_a_language_model_begins_with_nothing(monkeypatch, capfdbinary):
 def test_settings_are_checked_before_the_first_prompt(monkeypatch, capsys):
     typed(monkeypatch, b"x\n", terminal=True)
     with pytest.raises(UserError, match="too many"):
-        decode_interactively(Echo(), Wanted(n_best=4))
+        decode_interactively(Echo(), OutputOptions(n_best=4))
     assert capsys.readouterr().out == ""
 
 
@@ -165,6 +165,6 @@ assert "tensorflow" not in sys.modules and "keras" not in sys.modules
 def test_flags_become_what_is_wanted():
     values = decoder.build_flags()
     values(["t2t-decoder", "--n_best=3", "--output_format=jsonl", "--decode_window=9", "--random_seed=5"])
-    wanted = decoding.wanted_of(values)
-    assert wanted == Wanted(n_best=3, output_format="jsonl", window=9, seed=5)
-    assert wanted.changes == {"seed": 5}
+    output_options = decoding.output_options_of(values)
+    assert output_options == OutputOptions(n_best=3, output_format="jsonl", window=9, seed=5)
+    assert output_options.changes == {"seed": 5}

@@ -6,7 +6,7 @@ from t2t.cli import decoder, trainer
 from t2t.cli.flags import search_overrides
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_base
-from t2t.runs.loading import decode_differently
+from t2t.runs.loading import override_decoding
 
 
 def parsed(module, *flags):
@@ -25,11 +25,11 @@ def test_every_search_flag_reaches_its_hparam():
         decoder, "--decode_method=sample", "--decode_extra_length=7", "--decode_batch_size=99",
         "--sampling_temperature=0.5", "--sampling_top_k=3", "--sampling_top_p=0.25",
     )  # fmt: skip
-    decode = decode_differently(transformer_base(), search_overrides(values)).decode
+    decode = override_decoding(transformer_base(), search_overrides(values)).decode
     assert (decode.decode_method, decode.extra_length, decode.decode_batch_size) == ("sample", 7, 99)
     assert (decode.sampling_temperature, decode.sampling_top_k, decode.sampling_top_p) == (0.5, 3, 0.25)
     values = parsed(decoder, "--decode_beam_size=8", "--decode_alpha=1", "--decode_length_penalty=power")
-    decode = decode_differently(transformer_base(), search_overrides(values)).decode
+    decode = override_decoding(transformer_base(), search_overrides(values)).decode
     assert (decode.decode_method, decode.beam_size, decode.alpha, decode.length_penalty) == ("beam", 8, 1.0, "power")
     values = parsed(trainer, "--decode_beam_size=8", "--decode_alpha=0", "--decode_extra_length=0")
     assert search_overrides(values) == "beam_size=8,alpha=0.0,extra_length=0"
@@ -37,20 +37,20 @@ def test_every_search_flag_reaches_its_hparam():
 
 def test_what_another_search_does_not_read_falls_back():
     trained = transformer_base().replace(beam_size=8, alpha=1.0)
-    decode = decode_differently(trained, "decode_method=sample").decode
+    decode = override_decoding(trained, "decode_method=sample").decode
     assert (decode.decode_method, decode.beam_size, decode.alpha) == ("sample", 4, 0.6)
-    assert decode_differently(trained, "").decode.beam_size == 8
+    assert override_decoding(trained, "").decode.beam_size == 8
 
 
 def test_what_is_asked_and_not_read_is_an_error():
     with pytest.raises(UserError, match="hparam beam_size=3: nothing reads it while decode_method=sample"):
-        decode_differently(transformer_base(), "decode_method=sample,beam_size=3")
+        override_decoding(transformer_base(), "decode_method=sample,beam_size=3")
     with pytest.raises(UserError, match="hparam sampling_top_k=3: nothing reads it while decode_method=beam"):
-        decode_differently(transformer_base(), "sampling_top_k=3")
+        override_decoding(transformer_base(), "sampling_top_k=3")
     with pytest.raises(UserError, match="hparam beam_size=0: it is at least 1"):
-        decode_differently(transformer_base(), "beam_size=0")
+        override_decoding(transformer_base(), "beam_size=0")
 
 
 def test_only_decoding_can_be_changed_afterwards():
     with pytest.raises(UserError, match="hparam hidden_size is no part of decoding; a trained run's can no longer"):
-        decode_differently(transformer_base(), "hidden_size=8")
+        override_decoding(transformer_base(), "hidden_size=8")

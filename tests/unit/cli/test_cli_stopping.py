@@ -45,7 +45,7 @@ def test_an_interrupt_while_a_command_prepares_to_log_is_answered_too(monkeypatc
     def interrupted(stream):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("t2t.cli.common._AboveBars", interrupted)
+    monkeypatch.setattr("t2t.cli.common._BarSafeHandler", interrupted)
     assert run(lambda: 0) == 130
     assert capsys.readouterr().err == "t2t-try: interrupted\n"
 

@@ -89,7 +89,7 @@ def test_a_block_is_as_good_as_the_whole(of_size, monkeypatch):
     folder = of_size[FEW][0]
     reader = SplitReader(folder, read_manifest(folder), "train")
     monkeypatch.setattr(lengths, "BLOCK", 700)
-    found = list(lengths.by_block(reader, {"mine": "inputs"}))
+    found = list(lengths.lengths_in_blocks(reader, {"mine": "inputs"}))
     assert [len(block["mine"]) for block in found] == [700, 700, 700, 400]
     np.testing.assert_array_equal(np.concatenate([block["mine"] for block in found]), reader.lengths("inputs"))
-    assert list(lengths.by_block(reader, {})) == []
+    assert list(lengths.lengths_in_blocks(reader, {})) == []

@@ -298,23 +298,23 @@ def test_compiled_by_xla_equals_eager():
 
 
 def test_first_alive_is_one_empty_hypothesis():
-    alive = beam.first_alive(ops.convert_to_tensor([[5, 5], [6, 6]], "int32"), 3)
-    np.testing.assert_array_equal(alive.log_probs, np.asarray([[0, NO_HYPOTHESIS]] * 2, "float32"))
-    np.testing.assert_array_equal(alive.tokens, [[5, 5], [6, 6]])
+    active = beam.initial_beams(ops.convert_to_tensor([[5, 5], [6, 6]], "int32"), 3)
+    np.testing.assert_array_equal(active.log_probs, np.asarray([[0, NO_HYPOTHESIS]] * 2, "float32"))
+    np.testing.assert_array_equal(active.tokens, [[5, 5], [6, 6]])
 
 
 def test_expand_adds_log_probabilities_and_keeps_twice_the_beams():
-    alive = ops.convert_to_tensor([[-1.0, -2.0]], "float32")
+    active = ops.convert_to_tensor([[-1.0, -2.0]], "float32")
     token = ops.convert_to_tensor([[-3.0, -0.5, -4.0], [-0.25, -float("inf"), -5.0]])
-    candidates = beam.expand(alive, as_next_token(token), 3)
+    candidates = beam.expand(active, as_next_token(token), 3)
     np.testing.assert_allclose(candidates.log_probs, [[-1.5, -2.25, -4.0, -5.0]])
     np.testing.assert_array_equal(candidates.beams, [[0, 1, 0, 0]])
     np.testing.assert_array_equal(candidates.tokens, [[1, 0, 0, 2]])
 
 
 def test_expand_keeps_the_impossible_finite():
-    alive = ops.convert_to_tensor([[NO_HYPOTHESIS, NO_HYPOTHESIS]], "float32")
-    candidates = beam.expand(alive, as_next_token(ops.convert_to_tensor([[-float("inf"), -3.0]] * 2)), 2)
+    active = ops.convert_to_tensor([[NO_HYPOTHESIS, NO_HYPOTHESIS]], "float32")
+    candidates = beam.expand(active, as_next_token(ops.convert_to_tensor([[-float("inf"), -3.0]] * 2)), 2)
     np.testing.assert_array_equal(candidates.log_probs, np.full((1, 4), NO_HYPOTHESIS, "float32"))
 
 
@@ -326,7 +326,7 @@ def test_complete_by_end_of_sequence_or_by_limit():
 
 def one_sentence():
     """Two beams of one token each, [3] and [4], and four candidates for the second."""
-    alive = beam.Alive(
+    active = beam.ActiveBeams(
         ids=ops.convert_to_tensor([[[3, 0, 0], [4, 0, 0]]], "int32"),
         tokens=ops.convert_to_tensor([[3, 4]], "int32"),
         log_probs=ops.convert_to_tensor([[-1.0, -2.0]], "float32"),
@@ -336,12 +336,12 @@ def one_sentence():
         ops.convert_to_tensor([[1, 0, 1, 0]], "int32"),
         ops.convert_to_tensor([[1, 5, 6, 7]], "int32"),
     )
-    return alive, candidates, ops.convert_to_tensor([[True, False, False, False]])
+    return active, candidates, ops.convert_to_tensor([[True, False, False, False]])
 
 
 def test_grow_alive_takes_the_best_open_candidates_with_their_prefixes():
-    alive, candidates, complete = one_sentence()
-    grown, beams = beam.grow_alive(alive, candidates, complete, ops.convert_to_tensor(1))
+    active, candidates, complete = one_sentence()
+    grown, beams = beam.extend_active(active, candidates, complete, ops.convert_to_tensor(1))
     np.testing.assert_array_equal(grown.ids, [[[3, 5, 0], [4, 6, 0]]])
     np.testing.assert_array_equal(grown.tokens, [[5, 6]])
     np.testing.assert_array_equal(grown.log_probs, [[-4.0, -5.0]])
@@ -349,7 +349,7 @@ def test_grow_alive_takes_the_best_open_candidates_with_their_prefixes():
 
 
 def test_grow_finished_ranks_old_and_new_by_normalised_score():
-    alive, candidates, complete = one_sentence()
+    active, candidates, complete = one_sentence()
     finished = SearchResult(
         ids=ops.convert_to_tensor([[[1, 0, 0], [0, 0, 0]]], "int32"),
         scores=ops.convert_to_tensor([[-2.0, NO_HYPOTHESIS]], "float32"),
@@ -357,7 +357,7 @@ def test_grow_finished_ranks_old_and_new_by_normalised_score():
         lengths=ops.convert_to_tensor([[1, 0]], "int32"),
     )
     # [4 1] arrives with -3 / 2^1 = -1.5 and goes before [1] with -2.
-    grown = beam.grow_finished(finished, alive, candidates, complete, ops.convert_to_tensor(1), power(1.0))
+    grown = beam.extend_finished(finished, active, candidates, complete, ops.convert_to_tensor(1), power(1.0))
     np.testing.assert_array_equal(grown.ids, [[[4, 1, 0], [1, 0, 0]]])
     np.testing.assert_array_equal(grown.scores, [[-1.5, -2.0]])
     np.testing.assert_array_equal(grown.log_probs, [[-3.0, -2.0]])
@@ -366,17 +366,17 @@ def test_grow_finished_ranks_old_and_new_by_normalised_score():
 
 def test_settled_compares_the_finished_with_the_best_that_is_reachable():
     # At a limit of 7 tokens gnmt(1) is 2, so an alive -6 can reach -3 at best.
-    alive = ops.convert_to_tensor([[-6.0, -9.0]] * 3, "float32")
+    active = ops.convert_to_tensor([[-6.0, -9.0]] * 3, "float32")
     finished = ops.convert_to_tensor([[-2.9, -5.0], [-3.0, -3.0], [-3.1, -5.0]], "float32")
     limits = ops.convert_to_tensor([7, 7, 7], "int32")
-    np.testing.assert_array_equal(beam.settled(alive, finished, limits, gnmt(1.0), True), [True, True, False])
-    np.testing.assert_array_equal(beam.settled(alive, finished, limits, gnmt(1.0), False), [False, True, False])
+    np.testing.assert_array_equal(beam.is_done(active, finished, limits, gnmt(1.0), True), [True, True, False])
+    np.testing.assert_array_equal(beam.is_done(active, finished, limits, gnmt(1.0), False), [False, True, False])
 
 
 def test_retired_sentences_have_nothing_alive():
-    alive, _, _ = one_sentence()
-    np.testing.assert_array_equal(beam.retire(alive, ops.convert_to_tensor([False])).log_probs, [[-1.0, -2.0]])
-    gone = beam.retire(alive, ops.convert_to_tensor([True]))
+    active, _, _ = one_sentence()
+    np.testing.assert_array_equal(beam.deactivate(active, ops.convert_to_tensor([False])).log_probs, [[-1.0, -2.0]])
+    gone = beam.deactivate(active, ops.convert_to_tensor([True]))
     np.testing.assert_array_equal(gone.log_probs, np.full((1, 2), NO_HYPOTHESIS, "float32"))
 
 

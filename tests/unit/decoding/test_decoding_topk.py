@@ -11,7 +11,7 @@ from t2t.decoding.topk import (
     most_probable,
     top_candidates,
     top_k,
-    top_k_of_wide,
+    top_k_blockwise,
 )
 
 
@@ -47,7 +47,7 @@ def test_blocks_find_what_sorting_finds(width, k):
     values = np.concatenate([with_ties(8, width, seed=7), rng.normal(size=(8, width)).astype("float32")])
     values[0], values[1, 5:] = -np.inf, -np.inf
     order = np.argsort(-values, axis=-1, kind="stable")[:, :k]
-    best, indices = top_k_of_wide(ops.convert_to_tensor(values), k)
+    best, indices = top_k_blockwise(ops.convert_to_tensor(values), k)
     np.testing.assert_array_equal(best, np.take_along_axis(values, order, -1))
     real = np.isfinite(np.take_along_axis(values, order, -1))
     np.testing.assert_array_equal(np.asarray(indices)[real], order[real])

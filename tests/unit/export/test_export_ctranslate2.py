@@ -45,14 +45,14 @@ def tried(translator, folder, quantization="float32"):
 @pytest.mark.slow
 def test_every_form_of_the_network_searches_as_ours(changes, tmp_path):
     made, trial = tried(translator_of(letters(), **changes), tmp_path)
-    found = made.prove(tmp_path, trial)
+    found = made.verify(tmp_path, trial)
     assert found["greedy search"].identical == len(TEXTS)
     assert found["greedy search"].largest_difference < 1e-4
 
 
 def test_two_vocabularies_stay_two(tmp_path):
     made, trial = tried(translator_of(letters(TokenEncoder("hgfedcbaxyz"))), tmp_path)
-    made.prove(tmp_path, trial)
+    made.verify(tmp_path, trial)
     names = {path.name for path in tmp_path.iterdir()}
     assert names >= {"source_vocabulary.json", "target_vocabulary.json", "vocab.inputs.token.tokens"}
 
@@ -63,14 +63,14 @@ def test_weights_that_are_not_the_runs_are_found_out(tmp_path):
     table = translator.model.target_embedding.table
     table.assign(np.asarray(table)[::-1])
     with pytest.raises(ParityError, match=r"greedy search: . of 6 outputs are those of the run"):
-        made.prove(tmp_path, trial)
+        made.verify(tmp_path, trial)
 
 
 @pytest.mark.slow
 def test_int8_is_held_to_a_share_of_the_outputs_and_to_each_lines_score(tmp_path):
     translator = translator_of(letters(), hidden_size=64, filter_size=64)
     made, trial = tried(translator, tmp_path, "int8")
-    found = made.prove(tmp_path, trial)
+    found = made.verify(tmp_path, trial)
     label, greedy, beam = found
     assert label == "log-probability of the run's output of each line, nats per token"
     assert 0.0 < found[label].largest_difference <= PROMISES["int8"].score_difference
@@ -85,24 +85,24 @@ def test_int8_is_held_to_a_share_of_the_outputs_and_to_each_lines_score(tmp_path
     table = translator.model.target_embedding.table
     table.assign(-np.asarray(table))
     with pytest.raises(ParityError, match=label):
-        made.prove(tmp_path, trial)
+        made.verify(tmp_path, trial)
 
 
 def test_a_single_line_that_int8_finds_otherwise_is_found_out(tmp_path, monkeypatch):
     """Where a mean over lines would hide it."""
     translator = translator_of(letters(), hidden_size=64, filter_size=64)
     made, trial = tried(translator, tmp_path, "int8")
-    log_probs = ctranslate2_model._Asked._log_probs
+    log_probs = ctranslate2_model._CTranslate2Answers._log_probs
     for value in (-10.0, np.nan):
         monkeypatch.setattr(
-            ctranslate2_model._Asked,
+            ctranslate2_model._CTranslate2Answers,
             "_log_probs",
             lambda *given, v=value: [log_probs(*given)[0] + v, *log_probs(*given)[1:]],
         )
         with pytest.raises(
             ParityError, match="log-probability of the run's output of each line, nats per token: 6 out"
         ):
-            made.prove(tmp_path, trial)
+            made.verify(tmp_path, trial)
 
 
 @pytest.mark.parametrize(

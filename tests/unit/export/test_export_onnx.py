@@ -36,7 +36,7 @@ def written(translator, folder, n_best=1):
 def test_steps_search_as_the_run(build, tmp_path):
     translator = build()
     made, trial = written(translator, tmp_path)
-    assert made.prove(tmp_path, trial)["greedy search"].identical == len(TEXTS)
+    assert made.verify(tmp_path, trial)["greedy search"].identical == len(TEXTS)
     graphs = json.loads((tmp_path / "graphs.json").read_text())
     assert graphs["begin.onnx"]["inputs"] == ["inputs"]
     assert graphs["step.onnx"]["inputs"][:2] == ["ids", "position"]
@@ -49,7 +49,7 @@ def test_steps_search_as_the_run(build, tmp_path):
 def test_classes_are_those_of_the_run(tmp_path):
     translator = translator_of(moods(), TransformerEncoder)
     made, trial = written(translator, tmp_path, n_best=3)
-    assert made.prove(tmp_path, trial)["answers"].identical == len(TEXTS)
+    assert made.verify(tmp_path, trial)["answers"].identical == len(TEXTS)
     assert [Model(tmp_path).translate(text) for text in TEXTS] == [
         found.text for (found,) in translator.translate(TEXTS)
     ]
@@ -61,7 +61,7 @@ def test_images_are_answered_as_the_readme_shows(tmp_path):
     translator = translator_of(letters(), spec=ProblemSpec(name="l", features={"inputs": image, "targets": targets}))
     made = OnnxExport(translator, ExportJob(folder=tmp_path, format="onnx"))
     made.write(tmp_path)
-    made.prove(tmp_path, Trial(make_inputs(translator, 2), None))
+    made.verify(tmp_path, Trial(make_inputs(translator, 2), None))
     readme = tmp_path / "README.md"
     readme.write_text(made.usage())
     (shown,) = blocks(readme)
@@ -80,7 +80,7 @@ def test_weights_that_are_not_the_runs_are_found_out(tmp_path):
     table = translator.model.target_embedding.table
     table.assign(table.numpy()[::-1])
     with pytest.raises(ParityError, match=r"greedy search: . of 6 outputs are those of the run"):
-        made.prove(tmp_path, trial)
+        made.verify(tmp_path, trial)
 
 
 def test_what_the_converter_does_not_manage_is_said_by_name(tmp_path, monkeypatch):
@@ -111,4 +111,4 @@ def test_a_graph_that_fails_is_no_answer(tmp_path):
     graphs["begin.onnx"]["outputs"][0] = "nothing"
     (tmp_path / "graphs.json").write_text(json.dumps(graphs))
     with pytest.raises(ParityError, match=r"it fails where the run answers \(.*nothing.*\); the export is not kept"):
-        made.prove(tmp_path, trial)
+        made.verify(tmp_path, trial)

@@ -132,7 +132,7 @@ def test_inputs_that_are_no_text_are_given_as_they_are(spec, rows):
 def test_what_is_saved_is_compared_by_every_signature(translator, tmp_path):
     made = SavedModelExport(translator, ExportJob(folder=tmp_path, format="saved_model", n_best=2))
     made.write(tmp_path)
-    found = made.prove(tmp_path, Trial(translator.encode(TEXTS), TEXTS))
+    found = made.verify(tmp_path, Trial(translator.encode(TEXTS), TEXTS))
     assert {name: parity.identical for name, parity in found.items()} == {"serving_default": 6, "ids": 6}
 
 

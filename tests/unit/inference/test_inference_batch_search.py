@@ -8,12 +8,12 @@ import threading
 import numpy as np
 import pytest
 
-from t2t.decoding.constraints import never_padding
+from t2t.decoding.constraints import forbid_padding
 from t2t.decoding.search import SearchSettings, decode
 from t2t.decoding.step import NextToken
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference import batch_search, parallel, rounds
-from t2t.inference.batch_search import Batch, BatchSearch, together
+from t2t.inference.batch_search import Batch, BatchSearch, concat_batches
 from t2t.inference.rounds import Rounds
 from t2t.inference.rows import batches_of
 from t2t.models.transformer import Transformer
@@ -45,7 +45,7 @@ def in_one_go(model, settings, ids_BS, length):
 
     def step(ids_N, position, cache):
         logits_NV, cache = model.decode_step(ids_N, position, cache, encoded)
-        return never_padding(NextToken(logits_NV, normalised=False)), cache
+        return forbid_padding(NextToken(logits_NV, normalised=False)), cache
 
     limits_B = (ids_BS != PAD_ID).sum(axis=1).astype("int32") + EXTRA
     return decode(
@@ -85,9 +85,9 @@ def test_pieces_and_shrinking_batches_find_what_one_search_finds(model, settings
     monkeypatch.setattr(
         search, "_keep", lambda searched, chosen: (sizes.append(len(chosen)), keep(searched, chosen))[1]
     )
-    found, batch = [], search.begin(np.arange(12) + 100, ids_BS, np.arange(12))
+    found, batch = [], search.start(np.arange(12) + 100, ids_BS, np.arange(12))
     while batch is not None:
-        some, batch = search.go_on(batch)
+        some, batch = search.advance(batch)
         found += some
     check_found(found, in_one_go(model, settings, ids_BS, length=9 + EXTRA), first=100)
     assert len(sizes) > 1
@@ -99,7 +99,9 @@ def test_batches_that_go_on_together_find_what_one_search_finds(model, settings,
     monkeypatch.setattr(batch_search, "ROOM", 3)
     monkeypatch.setattr(rounds, "workers", lambda: workers)
     joined = []
-    monkeypatch.setattr(rounds, "together", lambda batches: (joined.append(len(batches)), together(batches))[1])
+    monkeypatch.setattr(
+        rounds, "concat_batches", lambda batches: (joined.append(len(batches)), concat_batches(batches))[1]
+    )
     sources = rows(np.random.default_rng(5), (9, 3, 7, 1, 8, 2, 5, 6, 4, 9, 2, 3))
     weights = np.array(list(map(len, sources)))
     batches = batches_of(sources, weights, most=12)
@@ -114,10 +116,10 @@ def test_batches_wait_for_others_until_they_are_one_batchs_worth(monkeypatch):
     begun, together_with = [], []
 
     class Search:
-        def begin(self, numbers, ids, places):
+        def start(self, numbers, ids, places):
             return Batch(numbers, 0, None)
 
-        def go_on(self, batch):
+        def advance(self, batch):
             begun.append((batch.tokens, batch.numbers.tolist()))
             if batch.tokens == 2:
                 return [(batch.numbers, "done")], None
@@ -129,7 +131,7 @@ def test_batches_wait_for_others_until_they_are_one_batchs_worth(monkeypatch):
         together_with.append([batch.numbers.tolist() for batch in batches])
         return Batch(np.concatenate([batch.numbers for batch in batches]), batches[0].tokens, None)
 
-    monkeypatch.setattr(rounds, "together", join)
+    monkeypatch.setattr(rounds, "concat_batches", join)
     monkeypatch.setattr(rounds, "workers", lambda: 1)
     batches = [(np.arange(4) + 4 * i, np.zeros((4, 4), np.int32)) for i in range(3)]
     found = list(Rounds(Search(), np.full(12, 4), 16).run(batches, np.arange(12)))
@@ -141,11 +143,11 @@ def test_batches_wait_for_others_until_they_are_one_batchs_worth(monkeypatch):
 
 def test_what_leaves_a_batch_and_what_stays():
     going = np.array([True, False, True, False, False, True, False, False, False])
-    assert batch_search._that_stay(going, 0).all(), "more are going than may stay"
-    assert not batch_search._that_stay(np.zeros(9, bool), 8).any()
-    np.testing.assert_array_equal(batch_search._that_stay(going, 8), [1, 1, 1, 0, 0, 1, 0, 0, 0])
-    np.testing.assert_array_equal(batch_search._that_stay(np.arange(17) < 11, 16), np.arange(17) < 16)
-    assert [batch_search._size_below(count) for count in (0, 1, 3, 7, 8, 23)] == [0, 1, 2, 4, 8, 16]
+    assert batch_search._select_active(going, 0).all(), "more are going than may stay"
+    assert not batch_search._select_active(np.zeros(9, bool), 8).any()
+    np.testing.assert_array_equal(batch_search._select_active(going, 8), [1, 1, 1, 0, 0, 1, 0, 0, 0])
+    np.testing.assert_array_equal(batch_search._select_active(np.arange(17) < 11, 16), np.arange(17) < 16)
+    assert [batch_search._max_size_below(count) for count in (0, 1, 3, 7, 8, 23)] == [0, 1, 2, 4, 8, 16]
 
 
 def test_jobs_run_side_by_side_and_come_in_order(monkeypatch):
@@ -156,7 +158,7 @@ def test_jobs_run_side_by_side_and_come_in_order(monkeypatch):
         both_are_here.wait()
         return job * job
 
-    assert list(parallel.side_by_side(work, [1, 2, 3, 4])) == [(1, 1), (2, 4), (3, 9), (4, 16)]
+    assert list(parallel.run_parallel(work, [1, 2, 3, 4])) == [(1, 1), (2, 4), (3, 9), (4, 16)]
 
 
 def test_a_failing_job_fails_the_whole(monkeypatch):
@@ -168,11 +170,11 @@ def test_a_failing_job_fails_the_whole(monkeypatch):
         return job
 
     with pytest.raises(ValueError, match="two"):
-        list(parallel.side_by_side(work, [1, 2, 3]))
+        list(parallel.run_parallel(work, [1, 2, 3]))
 
 
 def test_every_worker_gets_a_batch_of_what_is_worth_dividing(monkeypatch):
     monkeypatch.setattr(parallel, "workers", lambda: 4)
-    assert parallel.share(10_000, 1000) == 1000
-    assert parallel.share(2001, 1000) == 501
-    assert parallel.share(300, 1000) == 256
+    assert parallel.batch_share(10_000, 1000) == 1000
+    assert parallel.batch_share(2001, 1000) == 501
+    assert parallel.batch_share(300, 1000) == 256

@@ -60,10 +60,10 @@ def translator(kind):
 @pytest.mark.slow
 def test_each_gets_what_it_gets_alone_however_long_the_others_are(translator, kind):
     rows = rows_of(kind)
-    together = translator.translate_ids(rows, n_best=2)
+    concat_batches = translator.translate_ids(rows, n_best=2)
     alone = [translator.translate_ids([row], n_best=2)[0] for row in rows]
-    assert [[h.ids for h in found] for found in together] == [[h.ids for h in found] for found in alone]
-    assert len({round(found[0].log_prob, 3) for found in together}) > 1
+    assert [[h.ids for h in found] for found in concat_batches] == [[h.ids for h in found] for found in alone]
+    assert len({round(found[0].log_prob, 3) for found in concat_batches}) > 1
 
 
 def test_the_probability_of_an_output_is_that_of_the_whole_forward_pass(translator, kind):

@@ -15,10 +15,10 @@ class TwoRounds:
         self.second = []
         """Numbers of the rows of each batch of the second round."""
 
-    def begin(self, numbers, rows, places):
+    def start(self, numbers, rows, places):
         return Batch(numbers, 0, None)
 
-    def go_on(self, batch):
+    def advance(self, batch):
         if batch.tokens == 0:
             return [], batch._replace(tokens=1)
         self.second.append(batch.numbers.tolist())
@@ -38,7 +38,7 @@ class TwoRounds:
 def test_batches_go_together_as_far_as_they_fit(monkeypatch, weight, most, second):
     monkeypatch.setattr(rounds, "workers", lambda: 1)
     monkeypatch.setattr(
-        rounds, "together", lambda batches: Batch(np.concatenate([one.numbers for one in batches]), 1, None)
+        rounds, "concat_batches", lambda batches: Batch(np.concatenate([one.numbers for one in batches]), 1, None)
     )
     search = TwoRounds()
     batches = [(np.array([number]), np.array([[7]])) for number in range(5)]

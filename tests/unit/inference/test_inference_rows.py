@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t2t.hparams.sections import DecodeHParams
-from t2t.inference.rows import batches_of, cut_rows, longest_taken, padded, said_of_longest, weights_of
+from t2t.inference.rows import batches_of, cut_rows, describe_max_ids, max_sequence_ids, padded, weights_of
 from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind
 
@@ -55,14 +55,14 @@ def test_a_beginning_of_an_output_does_not_end_and_leaves_room_for_an_id():
 )
 def test_the_longest_is_the_smaller_of_what_the_model_and_the_user_allow(positions, asked, max_length, longest):
     hparams = DecodeHParams(max_input_length=asked)
-    assert longest_taken(model(positions, max_length=max_length), hparams) == longest
+    assert max_sequence_ids(model(positions, max_length=max_length), hparams) == longest
 
 
 @pytest.mark.parametrize(
     ("positions", "said"), [(4, "the model has positions for"), (5, "max_input_length allows"), (None, "max_input_len")]
 )
 def test_what_has_set_the_longest_is_said(positions, said):
-    assert said_of_longest(model(positions), FOUR).startswith(f"the 4 ids that {said}")
+    assert describe_max_ids(model(positions), FOUR).startswith(f"the 4 ids that {said}")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from t2t.hparams.sections import DecodeHParams
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.rounds import Rounds
-from t2t.inference.rows import cut_rows, longest_taken
+from t2t.inference.rows import cut_rows, max_sequence_ids
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
@@ -72,12 +72,12 @@ def all_scores(found):
 
 @pytest.mark.parametrize(("n_best", "changes"), [(3, {}), (1, {"decode_method": "greedy"})])
 def test_a_batch_of_n_is_n_batches_of_one(translator, n_best, changes):
-    together = translator.translate(TEXTS, n_best, **changes)
+    concat_batches = translator.translate(TEXTS, n_best, **changes)
     alone = [translator.translate([text], n_best, **changes)[0] for text in TEXTS]
     in_small_batches = translator.translate(TEXTS, n_best, decode_batch_size=9, **changes)
-    assert as_ids(together) == as_ids(alone) == as_ids(in_small_batches)
-    assert all_scores(together) == pytest.approx(all_scores(alone), abs=1e-4)
-    assert len(set(map(tuple, as_ids(together)))) > 3, "the texts have different outputs, or this shows nothing"
+    assert as_ids(concat_batches) == as_ids(alone) == as_ids(in_small_batches)
+    assert all_scores(concat_batches) == pytest.approx(all_scores(alone), abs=1e-4)
+    assert len(set(map(tuple, as_ids(concat_batches)))) > 3, "the texts have different outputs, or this shows nothing"
 
 
 def test_the_n_best_come_best_first_and_begin_with_the_best(translator):
@@ -150,9 +150,9 @@ def test_sinusoids_take_inputs_longer_than_any_of_training(translator, caplog):
 
 def test_what_was_trained_on_is_taken_whole_however_long(translator):
     model = Transformer(translator.model.hparams.__class__(max_length=3000, hidden_size=8), translator.model.spec)
-    assert longest_taken(model, DecodeHParams()) == 3000
-    assert longest_taken(model, DecodeHParams(max_input_length=12)) == 12
-    assert longest_taken(translator.model, DecodeHParams(max_input_length=4000)) == 4000
+    assert max_sequence_ids(model, DecodeHParams()) == 3000
+    assert max_sequence_ids(model, DecodeHParams(max_input_length=12)) == 12
+    assert max_sequence_ids(translator.model, DecodeHParams(max_input_length=4000)) == 4000
 
 
 def test_learned_positions_end_outputs_where_their_table_ends():
@@ -176,7 +176,7 @@ def test_running_out_of_memory_says_of_what_and_what_to_do(error, monkeypatch):
         raise error
 
     translator = build(Letters)
-    monkeypatch.setattr(BatchSearch, "go_on", full)
+    monkeypatch.setattr(BatchSearch, "advance", full)
     monkeypatch.setattr(translator._scorer, "_log_probs", full)
     with pytest.raises(MachineError) as raised:
         translator.translate(["a b c", "d"])
@@ -258,8 +258,8 @@ def test_a_score_without_a_number_is_refused():
 
 def test_a_beginning_is_gone_on_with_and_costs_nothing(continuer):
     beginnings = ["a b c", "", "d", "h g f e d c b a"]
-    together = continuer.translate(beginnings, 3)
-    for text, found in zip(beginnings, together, strict=True):
+    concat_batches = continuer.translate(beginnings, 3)
+    for text, found in zip(beginnings, concat_batches, strict=True):
         given = WORDS.encode(text)
         assert as_ids([found]) == as_ids(continuer.translate([text], 3))
         for hypothesis in found:
@@ -361,7 +361,7 @@ def test_rehearsal_decodes_as_many_of_the_longest_batches_as_run_at_a_time(monke
     translator, found, run = build(Letters, decode_batch_size=60), [], Rounds.run
     monkeypatch.setattr(Rounds, "run", lambda self, *given: found.append(given[0]) or run(self, *given))
     sentences = [[3] * length for length in (2, 9, 4, 8, 3, 7, 1)] * 3
-    translator.rehearse(sentences)
+    translator.warm_up(sentences)
     translator.translate_ids(sentences)
     rehearsed, every = ([ids.shape for _, ids in batches] for batches in found)
     assert rehearsed == every[:2]

@@ -12,8 +12,8 @@ from t2t.layers.cache import (
     GrowingCache,
     ancestors_keep,
     empty_cache,
-    reordered,
-    with_own_position,
+    reorder_ancestors,
+    set_own_position,
     write_position,
 )
 
@@ -51,11 +51,11 @@ def test_attention_through_ancestors_is_attention_over_copies(length, kind):
     cache = empty_cache(G, K, H, C, layers=1, length=length, dtype="float32")
     assert type(cache) is kind
     for position, (new, queries, beams, expected) in enumerate(copied_and_attended(np.random.default_rng(1))):
-        ancestors = with_own_position(cache, position)
+        ancestors = set_own_position(cache, position)
         written = write_position(kind, cache.layers[0], new, position)
         weights = np.asarray(attention_weights(queries, written.keys, ancestors_keep(ancestors, position)))
         np.testing.assert_allclose(weights @ np.asarray(written.values), expected, rtol=1e-4, atol=1e-5)
-        cache = reordered(kind((written,), ancestors), beams)
+        cache = reorder_ancestors(kind((written,), ancestors), beams)
     assert np.asarray(cache.ancestors).shape == (G, K, length or L)
     if length:
         assert not np.asarray(cache.layers[0].keys)[:, :, L * K :].any(), "positions that have not come yet are empty"

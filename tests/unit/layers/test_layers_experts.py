@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from t2t.layers.costs import gathered_costs
-from t2t.layers.experts import BLOCK, Experts, NoisyTopKGate, in_blocks, squared_variation
+from t2t.layers.experts import BLOCK, Experts, NoisyTopKGate, group_by_expert, squared_variation
 from tests.builders import numpy, randomise
 
 SEED = tf.constant([3, 4], tf.int64)
@@ -81,7 +81,7 @@ def test_the_variation_of_some_numbers():
 def test_blocks_hold_every_assignment_once_with_its_expert(chosen_by):
     rng = np.random.default_rng(0)
     experts = {"all": np.arange(30) % 3, "none but one": np.full(30, 1), "at random": rng.integers(0, 3, 30)}[chosen_by]
-    plan = in_blocks(experts.astype(np.int32), 3, block=4)
+    plan = group_by_expert(experts.astype(np.int32), 3, block=4)
     held, places, owners = (np.asarray(x) for x in plan)
     assert len(held) == 4 * len(owners) == 4 * (30 // 4 + 3)
     np.testing.assert_array_equal(held[places], np.arange(30))

@@ -14,9 +14,9 @@ from t2t.layers.modalities import audio
 from t2t.layers.modalities.audio import LogMelAudio, log_mel, mel_bands, normalised
 from t2t.layers.modalities.base import Bottom
 from t2t.layers.modalities.class_label import ClassLabel
-from t2t.layers.modalities.ends import build_ends
 from t2t.layers.modalities.image import SmallImage, XceptionImage, standardised
 from t2t.layers.modalities.real import RealValues, RealVectors
+from t2t.layers.modalities.selection import build_modalities
 from t2t.layers.modalities.tokens import TokenSoftmax
 from t2t.layers.pooling import mean_of_kept
 from t2t.models.transformer_encoder import TransformerEncoder
@@ -168,9 +168,9 @@ def test_a_modality_of_a_plug_in_is_used_where_it_is_named():
         kinds = frozenset({FeatureKind.IMAGE})
 
     with MODALITIES.temporarily("edges", Edges):
-        ends = build_ends(a_spec(FeatureKind.IMAGE), ModelHParams(input_modality="edges"), "float32")
-    assert type(ends.source) is Edges
-    assert type(build_ends(a_spec(FeatureKind.IMAGE), ModelHParams(), "float32").source) is SmallImage
+        modalities = build_modalities(a_spec(FeatureKind.IMAGE), ModelHParams(input_modality="edges"), "float32")
+    assert type(modalities.source) is Edges
+    assert type(build_modalities(a_spec(FeatureKind.IMAGE), ModelHParams(), "float32").source) is SmallImage
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_modality_of_a_plug_in_is_used_where_it_is_named():
 )
 def test_a_modality_that_does_not_fit_is_refused(changes, message):
     with pytest.raises(UserError, match=message):
-        build_ends(a_spec(FeatureKind.IMAGE), ModelHParams(**changes), "float32")
+        build_modalities(a_spec(FeatureKind.IMAGE), ModelHParams(**changes), "float32")
 
 
 # === 16-bit activations ===
@@ -202,8 +202,8 @@ def test_logits_of_16_bit_states_are_float32_so_that_none_tie_and_the_best_is_th
     weights = rng.normal(size=top.weights[0].shape)
     top.weights[0].assign(weights)
     hidden = rng.normal(size=(400, 64)).astype(half)
-    for laid_out in (None, top.laid_out()):
-        logits = top(tf.constant(hidden), laid_out)
+    for decode_weights in (None, top.decode_weights()):
+        logits = top(tf.constant(hidden), decode_weights)
         assert logits.dtype == tf.float32
         rounded = weights.astype(np.float32).astype(half).astype(np.float32)
         exact = hidden.astype(np.float32) @ (rounded.T if kind == FeatureKind.TOKENS else rounded)

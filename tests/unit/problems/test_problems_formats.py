@@ -16,7 +16,7 @@ import soundfile
 
 from t2t.errors import UserError
 from t2t.problems.formats import cifar
-from t2t.problems.formats.archive import first_there, read_members
+from t2t.problems.formats.archive import find_first_existing, read_members
 from t2t.problems.formats.audio import read_audio, resampled
 from t2t.problems.formats.idx import read_idx
 from t2t.problems.formats.images import resized
@@ -125,8 +125,8 @@ def test_members_of_folders_and_archives_have_the_same_paths(tmp_path):
     for place in ("set", "set.tar.gz", "set.zip"):
         found = read_members(tmp_path / place, lambda name: name.endswith(".txt"))
         assert found == {"set/a.txt": b"1", "set/in/b.txt": b"2"}
-    assert first_there(tmp_path, ["no", "set.zip", "set"]) == tmp_path / "set.zip"
-    assert first_there(tmp_path, ["no"]) is None
+    assert find_first_existing(tmp_path, ["no", "set.zip", "set"]) == tmp_path / "set.zip"
+    assert find_first_existing(tmp_path, ["no"]) is None
     (tmp_path / "bad.tar.gz").write_bytes((tmp_path / "set.tar.gz").read_bytes()[:60])
     with pytest.raises(UserError, match=r"bad.tar.gz: the archive is damaged \(.*\); download it again"):
         read_members(tmp_path / "bad.tar.gz", lambda _: True)

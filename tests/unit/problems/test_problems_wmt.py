@@ -15,7 +15,7 @@ from t2t.files.lines import INVALID_UTF8, NUL_REMOVED
 from t2t.problems.base import Source
 from t2t.problems.wmt import WmtEnde32k, WmtEnfr32k
 from t2t.registry import PROBLEMS
-from t2t.runs.names import Request, problem_named, without_aliases
+from t2t.runs.names import Request, problem_named, resolve_aliases
 
 COUNTS = {"train": 40, "validation": 3, "test": 2}
 
@@ -114,8 +114,8 @@ def test_data_under_either_name_are_the_same(folder, tmp_path, capfd):
 
 def test_a_request_knows_the_problem_by_its_own_name():
     request = Request(problem="translate_ende_wmt32k_rev", model="transformer", hparams_set="transformer_tiny")
-    assert without_aliases(request) == dataclasses.replace(request, problem="wmt_ende_tokens_32k_rev")
-    assert without_aliases(dataclasses.replace(request, problem="nothing_rev")).problem == "nothing_rev"
+    assert resolve_aliases(request) == dataclasses.replace(request, problem="wmt_ende_tokens_32k_rev")
+    assert resolve_aliases(dataclasses.replace(request, problem="nothing_rev")).problem == "nothing_rev"
 
 
 def test_characters_keep_sentences_of_ordinary_length(folder):

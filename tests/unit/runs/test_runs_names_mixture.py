@@ -4,7 +4,7 @@ import pytest
 
 from t2t.errors import UnknownNameError, UserError
 from t2t.hparams.transformer import transformer_tiny
-from t2t.runs.names import Request, canonical, check_mixture, check_names, parts_of
+from t2t.runs.names import Request, canonical, check_mixture, check_names, split_request
 
 BOTH = "tiny_algo-algorithmic_reverse_binary40_test"
 
@@ -18,19 +18,19 @@ def request(problem=BOTH, overrides="", **options):
 
 def test_each_problem_gets_the_options_that_are_for_it():
     asked = request("text2text_files-tiny_algo", train_source="/a", **{"tiny_algo.vocab_kind": "byte"}, vocab_size=9)
-    files, algo = parts_of(asked)
+    files, algo = split_request(asked)
     assert files.problem_options == {"train_source": "/a", "vocab_size": 9}
     assert algo.problem_options == {"vocab_kind": "byte", "vocab_size": 9}
     assert (files.problem, algo.problem) == ("text2text_files", "tiny_algo")
     alone = request("tiny_algo", vocab_kind="byte")
-    assert parts_of(alone) == [alone]
+    assert split_request(alone) == [alone]
 
 
 def test_an_option_that_no_problem_has_is_refused():
     with pytest.raises(
         UserError, match=r"--train_trees: none of the problems tiny_algo, algo.* has that option; leave"
     ):
-        parts_of(request(train_trees="/a"))
+        split_request(request(train_trees="/a"))
 
 
 def test_names_of_mixtures_are_made_their_own():

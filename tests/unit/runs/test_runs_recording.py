@@ -11,7 +11,7 @@ from t2t.hparams.transformer import transformer_tiny
 from t2t.models.transformer import Transformer
 from t2t.runs.data import open_data
 from t2t.runs.names import Request, Resolved, problem_named
-from t2t.runs.recording import may_change, record_of
+from t2t.runs.recording import changeable_fields, record_of
 
 HPARAMS = transformer_tiny().freeze()
 
@@ -47,11 +47,11 @@ def test_a_run_goes_on_where_its_files_have_moved(made, tmp_path, kept):
     # A run of the first versions knows its data by their place too: it goes on with them, not with such made anew.
     assert data.former_fingerprint != again.former_fingerprint
     found, asked = (again, moved) if kept == "fingerprint" else (data, record)
-    run.resume(asked, may_change(run.record, [found]))
+    run.resume(asked, changeable_fields(run.record, [found]))
     remembered = RunDir.open(run.path).record
     assert remembered.problem_options == asked.problem_options
     assert remembered.data_fingerprint == data.fingerprint
-    run.resume(moved, may_change(run.record, [again]))
+    run.resume(moved, changeable_fields(run.record, [again]))
 
 
 def test_a_run_goes_on_with_no_other_data(made, tmp_path):
@@ -59,7 +59,7 @@ def test_a_run_goes_on_with_no_other_data(made, tmp_path):
     run = RunDir.create(tmp_path / "run", record, data.problem.encoders)
     other, asked = made("there", text="a b\nc e\n")
     with pytest.raises(UserError) as error:
-        run.check_same(asked, may_change(run.record, [other]))
+        run.check_same(asked, changeable_fields(run.record, [other]))
     assert str(error.value) == (
         f"--output_dir={run.path} belongs to another run: data_fingerprint: asked {other.fingerprint[:12]}, found "
         f"{data.fingerprint[:12]}; use another --output_dir, or ask for the run that is there"

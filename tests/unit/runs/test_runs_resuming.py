@@ -6,7 +6,7 @@ from t2t.checkpoints.run_dir import RunDir, RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.hparams.transformer import transformer_tiny
 from t2t.runs.names import Request, resolve
-from t2t.runs.resuming import remembered, remembered_seed
+from t2t.runs.resuming import fill_from_run, recorded_seed
 from t2t.specs.features import ProblemSpec
 
 
@@ -23,7 +23,7 @@ def folder(tmp_path):
 
 
 def test_the_output_directory_alone_names_the_run(folder):
-    request = remembered(Request(problem="", output_dir=folder))
+    request = fill_from_run(Request(problem="", output_dir=folder))
     assert (request.problem, request.model, request.hparams_set) == (
         "translate_ende_numbers", "transformer", "transformer_tiny",
     )  # fmt: skip
@@ -33,39 +33,41 @@ def test_the_output_directory_alone_names_the_run(folder):
 
 
 def test_what_is_given_stands_over_what_is_remembered(folder):
-    request = remembered(Request(problem="", output_dir=folder, overrides="beam_size=2,batch_size=50", train_steps=90))
+    request = fill_from_run(
+        Request(problem="", output_dir=folder, overrides="beam_size=2,batch_size=50", train_steps=90)
+    )
     hparams = resolve(request).hparams
     assert (hparams.num_heads, hparams.batch_size, hparams.beam_size, hparams.train_steps) == (2, 50, 2, 90)
 
 
 def test_updates_given_as_an_hparam_stand_over_those_remembered(folder):
-    request = remembered(Request(problem="", output_dir=folder, overrides="train_steps=90"))
+    request = fill_from_run(Request(problem="", output_dir=folder, overrides="train_steps=90"))
     assert resolve(request).hparams.train_steps == 90
 
 
 def test_data_lies_where_it_was_unless_it_is_named_or_made(folder):
-    request = remembered(Request(problem="", output_dir=folder))
+    request = fill_from_run(Request(problem="", output_dir=folder))
     assert (str(request.data_folder), request.is_data_of_run) == ("/data/of/the/run", True)
-    named = remembered(Request(problem="", output_dir=folder, data_dir="/other"))
+    named = fill_from_run(Request(problem="", output_dir=folder, data_dir="/other"))
     assert (str(named.data_folder), named.is_data_of_run) == ("/other", False)
-    made = remembered(Request(problem="", output_dir=folder), reads_data=False)
+    made = fill_from_run(Request(problem="", output_dir=folder), reads_data=False)
     assert (made.data_dir, made.is_data_of_run) == ("", False)
 
 
 def test_a_set_that_is_named_brings_no_old_overrides(folder):
-    request = remembered(Request(problem="", output_dir=folder, hparams_set="transformer_tiny"))
+    request = fill_from_run(Request(problem="", output_dir=folder, hparams_set="transformer_tiny"))
     assert (request.overrides, request.train_steps) == ("", None)
-    assert remembered(Request(problem="p", output_dir=folder)).problem_options == {}
+    assert fill_from_run(Request(problem="p", output_dir=folder)).problem_options == {}
 
 
 @pytest.mark.parametrize("where", ["", "nowhere"])
 def test_without_a_run_nothing_is_remembered(tmp_path, where):
     request = Request(problem="p", output_dir=where and str(tmp_path / where))
-    assert remembered(request) is request
+    assert fill_from_run(request) is request
 
 
 def test_the_seed_of_a_run_is_its_checkpoints(folder, tmp_path):
-    assert remembered_seed(tmp_path / "nowhere") == 0
-    assert remembered_seed(folder) == 0
+    assert recorded_seed(tmp_path / "nowhere") == 0
+    assert recorded_seed(folder) == 0
     CheckpointStore(RunDir.open(folder).checkpoints_folder).save(3, model={}, state={"seed": 7, "data": {}})
-    assert remembered_seed(folder) == 7
+    assert recorded_seed(folder) == 7

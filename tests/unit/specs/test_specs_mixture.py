@@ -2,7 +2,7 @@ import pytest
 
 from t2t.errors import UserError
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from t2t.specs.mixture import mixture_of, of_all, of_problem, split_mixture
+from t2t.specs.mixture import merge_problem_entries, mixture_of, select_problem_entries, split_mixture
 
 
 def test_names_are_taken_apart_and_put_together():
@@ -27,10 +27,10 @@ def test_mixtures_that_are_none_are_refused(name, text):
 
 def test_what_each_problem_has_is_told_apart_where_there_are_several():
     entries = {"a": {"inputs": 1, "targets": 2}, "ab": {"targets": 3}}
-    assert of_all(entries) == {"a.inputs": 1, "a.targets": 2, "ab.targets": 3}
+    assert merge_problem_entries(entries) == {"a.inputs": 1, "a.targets": 2, "ab.targets": 3}
     for problem, own in entries.items():
-        assert of_problem(of_all(entries), problem) == own
-    assert of_all({"a": {"inputs": 1}}) == {"inputs": 1}
+        assert select_problem_entries(merge_problem_entries(entries), problem) == own
+    assert merge_problem_entries({"a": {"inputs": 1}}) == {"inputs": 1}
 
 
 def test_the_spec_of_a_mixture_comes_back_from_json_and_that_of_a_problem_is_as_before():

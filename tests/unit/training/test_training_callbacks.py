@@ -10,7 +10,7 @@ from training_fakes import Step, trainer
 
 from t2t.checkpoints.store import Best
 from t2t.errors import MachineError
-from t2t.training.callbacks.best import BestOf
+from t2t.training.callbacks.best import BestTracker
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
@@ -85,7 +85,7 @@ def test_what_diverged_is_not_saved():
 
 
 def evaluation(run, evaluate, store=None, metric="bleu", history=(), **options):
-    best = BestOf(store or Store(), metric, metric == "bleu", history)
+    best = BestTracker(store or Store(), metric, metric == "bleu", history)
     return Evaluate(run, evaluate, [best], **{"every": 1, **options})
 
 
@@ -94,7 +94,7 @@ def evaluated(scores, metric="bleu", train_steps=None, store=None, update=0, his
     store = store or Store()
     run = trainer(train_steps=train_steps or len(scores), update=update)
     figures = iter(scores)
-    best = BestOf(store, metric, metric == "bleu", history)
+    best = BestTracker(store, metric, metric == "bleu", history)
     callback = Evaluate(run, lambda: {metric: next(figures)}, [best], **{"every": 1, **options})
     run.fit([SaveCheckpoints(run, store, every=1, keep_max=0), callback])
     return best, run, store
@@ -118,7 +118,7 @@ def test_of_equals_the_earliest_is_the_best():
 
 
 def test_without_an_evaluation_there_is_no_best():
-    assert BestOf(Store(), "bleu", True).best() is None
+    assert BestTracker(Store(), "bleu", True).best() is None
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

@@ -7,7 +7,7 @@ import keras
 import pytest
 
 from t2t.errors import ArgumentError
-from t2t.training.callbacks.best import BestOf
+from t2t.training.callbacks.best import BestTracker
 from t2t.training.callbacks.checks import checked_callbacks
 from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate
@@ -46,7 +46,7 @@ def trained(callbacks, losses=(5.0, 4.0, 3.0, 2.0), every=2, train_steps=4, upda
     evaluation = Evaluate(
         run,
         hooks.tests(evaluate, lambda figures: figures["teacher_forced/loss"]),
-        [BestOf(Store(), "bleu", higher_is_better=True)],
+        [BestTracker(Store(), "bleu", higher_is_better=True)],
         every=every,
     )
     return run.fit([*([evaluation] if evaluates else []), hooks, *callbacks])

@@ -111,7 +111,7 @@ def test_running_out_of_memory_says_of_what_and_what_to_do(where):
 
     evaluator = Evaluator(Full(), Extremes(BATCHES), None, ())
     with pytest.raises(MachineError) as raised:
-        evaluator() if where == "evaluation" else evaluator.rehearse()
+        evaluator() if where == "evaluation" else evaluator.warm_up()
     assert str(raised.value) == (
         "a batch of guess (2, 3), targets (2, 3) does not fit into the device's memory; make batch_size or "
         "max_input_length smaller"
@@ -128,9 +128,7 @@ def test_rehearsal_decodes_where_an_evaluation_does_and_reads_only_the_extreme_b
     tf.config.run_functions_eagerly(True)
     try:
         for metrics in (("accuracy",), ("bleu",)):
-            Evaluator(
-                Recorded(), Extremes(BATCHES), decode, metrics, rehearse_decode=lambda: calls.append(1)
-            ).rehearse()
+            Evaluator(Recorded(), Extremes(BATCHES), decode, metrics, warm_up_decode=lambda: calls.append(1)).warm_up()
     finally:
         tf.config.run_functions_eagerly(False)
     assert (seen, calls) == ([(2, 3), (2, 3)], [1])

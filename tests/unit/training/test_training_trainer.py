@@ -150,12 +150,12 @@ def test_running_out_of_memory_says_of_what_and_what_to_do(error, where):
         def __call__(self, *args):
             raise error
 
-        rehearse = __call__
+        warm_up = __call__
 
     run = trainer(Full())
     batch = {"inputs": np.ones((2, 4), np.int32), "targets": np.ones((2, 3), np.int32)}
     with pytest.raises(MachineError) as raised:
-        run.fit([]) if where == "update" else run.rehearse([batch])
+        run.fit([]) if where == "update" else run.warm_up([batch])
     assert str(raised.value) == (
         "a batch of inputs (2, 4), targets (2, 3) does not fit into the device's memory; halve batch_size and keep the "
         "update as it is with effective_batch_size, e.g. --hparams=batch_size=2048,effective_batch_size=4096"
@@ -175,6 +175,6 @@ def test_rehearsal_runs_every_batch_on_every_replica_and_counts_for_nothing():
     step = Step(replicas=2)
     run = trainer(step)
     batch = {"targets": np.ones((2, 3), np.int32)}
-    run.rehearse([batch, batch])
+    run.warm_up([batch, batch])
     assert step.rehearsed == [[[batch, batch]] * min(run.plan.micro_batches, 2)] * 2
     assert (run.update, run.data_state, step.given) == (0, {"batch": 0}, [])

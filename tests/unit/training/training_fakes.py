@@ -34,7 +34,7 @@ class Step:
     def skipped(self, update):
         return self.lost
 
-    def rehearse(self, micro_batches, problem=""):
+    def warm_up(self, micro_batches, problem=""):
         self.rehearsed.append(micro_batches)
 
 

@@ -1,4 +1,4 @@
-"""The two ends of a model, chosen by the kinds of a problem's features or by name.
+"""Selects the input and output modalities of a model by the kinds of a problem's features, or by name.
 
 Legend: D width.
 """
@@ -21,22 +21,22 @@ BOTTOMS = {
     FeatureKind.AUDIO: "log_mel_audio",
     FeatureKind.REAL: "real_vectors",
 }
-"""Of each kind of feature the modality that gives its vectors, unless another is named."""
+"""Default input modality of each kind of feature."""
 TOPS = {FeatureKind.TOKENS: "token_softmax", FeatureKind.LABEL: "class_label", FeatureKind.REAL: "real_values"}
-"""Of each kind of feature the modality that predicts it, unless another is named."""
+"""Default output modality of each kind of feature."""
 
 
-class Ends(NamedTuple):
-    """What stands between features and a body."""
+class Modalities(NamedTuple):
+    """Embeddings and output layer of a model: what is between its features and its body."""
 
     source: Bottom | None
     """None where a problem has no inputs."""
     target: Bottom | None
-    """None where targets are not read, one by one, by what predicts the next."""
+    """None for a model that does not read its targets."""
     top: Top | None
     """None where a body has ends for each of several problems."""
     command: "Command | None" = None
-    """Of a body that is told by a vector which problem it works on."""
+    """Vector that identifies the problem to the body."""
 
 
 class Command(keras.layers.Layer):
@@ -56,38 +56,38 @@ class Command(keras.layers.Layer):
         self.vector = self.add_weight(name="vector", shape=(self.width,), initializer=normal)
 
 
-class ProblemEnds(keras.layers.Layer):
-    """The ends of one of several problems, under its name.
+class ProblemModalities(keras.layers.Layer):
+    """Modalities of one of several problems, under its name.
 
     Args:
-        ends: unbuilt.
+        modalities: unbuilt.
     """
 
-    def __init__(self, ends: Ends, **kwargs):
+    def __init__(self, modalities: Modalities, **kwargs):
         super().__init__(**kwargs)
-        self.source, self.target, self.top, self.command = ends
+        self.source, self.target, self.top, self.command = modalities
 
     @property
-    def ends(self) -> Ends:
-        """What stands between the problem's features and a body."""
-        return Ends(self.source, self.target, self.top, self.command)
+    def modalities(self) -> Modalities:
+        """Embeddings and output layer of the problem."""
+        return Modalities(self.source, self.target, self.top, self.command)
 
     def build(self, input_shape=None):
         """Creates their weights."""
-        build_weights(self.ends)
+        build_weights(self.modalities)
 
 
-def build_weights(ends: Ends) -> None:
-    """Creates the weights of ends, those of each once."""
-    for layer in (ends.target, ends.source, ends.top, ends.command):
+def build_weights(modalities: Modalities) -> None:
+    """Creates the weights of all modalities; a shared one is built once."""
+    for layer in (modalities.target, modalities.source, modalities.top, modalities.command):
         if layer is not None and not layer.built:
             layer.build()
 
 
-def build_ends(
+def build_modalities(
     spec: ProblemSpec, hparams: ModelHParams, dtype_policy, reads_targets: bool = True, has_command: bool = False
-) -> Ends:
-    """Returns the unbuilt ends of a model.
+) -> Modalities:
+    """Returns the unbuilt modalities of a model.
 
     Args:
         spec: of the problem.
@@ -113,7 +113,7 @@ def build_ends(
     if not reads_targets and target is not source and "embedding" not in settings:
         target = None
     top = top(spec.targets, hparams.output_size, **settings, dtype=dtype_policy)
-    return Ends(source, target, top, Command(width, name="command", dtype=dtype_policy) if has_command else None)
+    return Modalities(source, target, top, Command(width, name="command", dtype=dtype_policy) if has_command else None)
 
 
 def hparams_of_members(spec: ProblemSpec, hparams: ModelHParams) -> list[ModelHParams]:

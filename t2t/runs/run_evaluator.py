@@ -1,4 +1,4 @@
-"""How a run is judged while it trains: what is evaluated, what picks the best checkpoints, who hears of it.
+"""Evaluation during training: dev figures, best checkpoints, listeners.
 
 Of several problems each has its figures, as `<problem>/<figure>`, and a best checkpoint of its own. The run's best is
 that of the mean of one figure over the problems: of `best_metric` where the hparams name it, else of the loss of a
@@ -15,13 +15,13 @@ from t2t.metrics import LABEL, higher_is_better
 from t2t.runs.evaluation import build_evaluator
 from t2t.runs.parts import Part
 from t2t.specs.constants import DEV
-from t2t.training.callbacks.best import BestOf
+from t2t.training.callbacks.best import BestTracker
 
 MEAN = "mean"
 """What the mean over several problems is called where each problem has its name."""
 
 
-class Judge:
+class RunEvaluator:
     """Evaluates the problems of a run on their dev splits.
 
     Args:
@@ -53,31 +53,31 @@ class Judge:
         }
         return named | {f"{MEAN}/{self.figure}": sum(figures[self.figure] for figures in found) / len(found)}
 
-    def rehearse(self) -> None:
-        """Evaluates what needs most memory of each problem, for no figure."""
+    def warm_up(self) -> None:
+        """Evaluates the largest batches of each problem, so that running out of memory shows early."""
         for evaluator in self._evaluators:
-            evaluator.rehearse()
+            evaluator.warm_up()
 
     def loss(self, figures: Mapping[str, float]) -> float:
         """Returns the teacher-forced loss among the figures; of several problems, the mean."""
         names = [f"{part.name}/{LABEL}loss" if part.name else f"{LABEL}loss" for part in self._parts]
         return sum(figures[name] for name in names) / len(names)
 
-    def bests(self, run: RunDir, store: CheckpointStore) -> list[BestOf]:
-        """Returns what picks the best checkpoint of the run, and then of each of several problems."""
+    def best_trackers(self, run: RunDir, store: CheckpointStore) -> list[BestTracker]:
+        """Returns trackers of the best checkpoint: of the run, then of each of several problems."""
         if len(self._parts) == 1:
-            return [self._best(run, store, self.figure)]
-        of_each = [self._best(run, store, part.best_metric, part.name) for part in self._parts]
-        return [self._best(run, store, self.figure, MEAN), *of_each]
+            return [self._best_tracker(run, store, self.figure)]
+        of_each = [self._best_tracker(run, store, part.best_metric, part.name) for part in self._parts]
+        return [self._best_tracker(run, store, self.figure, MEAN), *of_each]
 
-    def _best(self, run: RunDir, store: CheckpointStore, figure: str, of: str = "") -> BestOf:
+    def _best_tracker(self, run: RunDir, store: CheckpointStore, figure: str, of: str = "") -> BestTracker:
         name = f"{of}/{figure}" if of else figure
         key = f"dev/{name}"
         lines = (line for line in run.metrics() if key in line)
         history = [(line["step"], math.nan if line[key] is None else line[key]) for line in lines]
-        return BestOf(store, name, higher_is_better(figure), history, "" if of == MEAN else of)
+        return BestTracker(store, name, higher_is_better(figure), history, "" if of == MEAN else of)
 
-    def shown_by(self, show: Callable[..., Any]) -> Callable[[int, dict[str, float]], None]:
+    def evaluation_listener(self, show: Callable[..., Any]) -> Callable[[int, dict[str, float]], None]:
         """Returns a listener that shows the figures by `show(update, figures, problem)`, a problem at a time."""
         names = [part.name for part in self._parts]
 

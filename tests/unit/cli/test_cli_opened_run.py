@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from t2t.checkpoints.run_dir import RunDir, RunRecord
-from t2t.cli.flags import open_asked_run
+from t2t.cli.flags import open_run
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.registry import HPARAMS, MODELS, PROBLEMS
@@ -48,14 +48,14 @@ def run(tmp_path):
 
 
 def test_another_name_that_a_plugin_gives_is_known(run, usr_dir):
-    opened = open_asked_run(run, "plugin_other_name_rev", "transformer", "plugin_tiny", usr_dir)
+    opened = open_run(run, "plugin_other_name_rev", "transformer", "plugin_tiny", usr_dir)
     assert str(opened.path) == run
     assert PROBLEMS.canonical("plugin_other_name") == "plugin_reverse"
 
 
 def test_what_a_plugin_means_otherwise_is_refused(run, usr_dir):
     with pytest.raises(UserError) as error:
-        open_asked_run(run, "plugin_other_name", "transformer", "plugin_tiny", usr_dir)
+        open_run(run, "plugin_other_name", "transformer", "plugin_tiny", usr_dir)
     assert str(error.value) == (
         f"the run in {run} is another: --problem=plugin_other_name asked, plugin_reverse_rev found; leave these flags "
         f"out, they are optional"
@@ -64,10 +64,10 @@ def test_what_a_plugin_means_otherwise_is_refused(run, usr_dir):
 
 def test_no_plugin_is_loaded_for_the_names_of_the_run_or_for_none(run, usr_dir):
     for names in ((), ("plugin_reverse_rev", "transformer", "transformer_tiny")):
-        open_asked_run(run, *names, usr_dir=usr_dir)
+        open_run(run, *names, usr_dir=usr_dir)
     assert "plugin_reverse" not in PROBLEMS
 
 
 def test_without_its_folder_the_name_is_not_known(run):
     with pytest.raises(UserError, match=r"is another: --problem=plugin_other_name_rev asked, plugin_reverse_rev found"):
-        open_asked_run(run, "plugin_other_name_rev")
+        open_run(run, "plugin_other_name_rev")

@@ -1,4 +1,4 @@
-"""The run that a command is told to use: what can be wrong with it that shows before TensorFlow loads."""
+"""Checks of a requested run that do not load TensorFlow."""
 
 import logging
 
@@ -14,7 +14,7 @@ log = logging.getLogger("t2t")
 
 
 def check_loadable(run: RunDir, plugins: list[Plugin], checkpoint: str = LATEST, decode_overrides: str = "") -> None:
-    """Checks what `t2t.runs.loading.load` would find wrong without reading weights.
+    """Checks that a run can be loaded, without reading weights.
 
     Args:
         run: opened.
@@ -29,7 +29,7 @@ def check_loadable(run: RunDir, plugins: list[Plugin], checkpoint: str = LATEST,
     check_checkpoint(CheckpointStore(run.checkpoints_folder), checkpoint)
     if decode_overrides and run.record.hparams_set in HPARAMS:
         section = type(hparams_named(run.record.hparams_set).model)
-        decode_differently(HParams.from_dict(run.record.hparams, section), decode_overrides)
+        override_decoding(HParams.from_dict(run.record.hparams, section), decode_overrides)
 
 
 def check_checkpoint(store: CheckpointStore, which: str) -> None:
@@ -38,8 +38,8 @@ def check_checkpoint(store: CheckpointStore, which: str) -> None:
         store.find(which)
 
 
-def problem_asked(run: RunDir, name: str = "") -> str:
-    """Returns which problem of a run is meant, as the run names it.
+def select_problem(run: RunDir, name: str = "") -> str:
+    """Returns the requested problem of a run, as the run names it.
 
     Raises:
         UserError: the run is not of it, or of several and none is named.
@@ -56,14 +56,14 @@ def problem_asked(run: RunDir, name: str = "") -> str:
     return found[0]
 
 
-def problems_asked(run: RunDir, name: str = "") -> tuple[str, ...]:
-    """Returns the problems of a run that are meant: the one that is named, or all where none or the mixture is."""
+def select_problems(run: RunDir, name: str = "") -> tuple[str, ...]:
+    """Returns the requested problems of a run; all where none or the mixture is named."""
     if not name or canonical("problem", name) == canonical("problem", run.record.problem):
         return run.record.problems
-    return (problem_asked(run, name),)
+    return (select_problem(run, name),)
 
 
-def decode_differently(hparams: HParams, overrides: str) -> HParams:
+def override_decoding(hparams: HParams, overrides: str) -> HParams:
     """Returns hparams with overrides of the decode section.
 
     Raises:
