@@ -5,9 +5,9 @@ from tests.mutation.mutation import Mutation
 DOOR_MUTATIONS = (
     Mutation(
         name="blank lines are translated",
-        file="t2t/inference/files/job.py",
-        original="if text.strip() or not translator.has_inputs]",
-        broken="if text or not translator.has_inputs]",
+        file="t2t/inference/translator.py",
+        original="return self.has_inputs and not text.strip()",
+        broken="return self.has_inputs and not text",
         breaks="A line of white space gets whatever the model makes of nothing.",
         tests=("tests/unit/inference/files/test_inference_files_job.py::test_empty_lines_are_not_asked_about",),
     ),
