@@ -37,7 +37,7 @@ class SavedModelExport(Export):
         """Writes the SavedModel."""
         served = Served(self.translator, self.job.n_best)
         try:
-            tf.saved_model.save(served.kept(), str(folder), signatures=served.signatures())
+            tf.saved_model.save(served.tracked_module(), str(folder), signatures=served.signatures())
         except tf.errors.ResourceExhaustedError as error:
             raise OSError(error.message) from error
 

@@ -25,6 +25,9 @@ class Echo:
             raise UserError("too many")
         return SearchSettings(), DecodeHParams()
 
+    def is_blank(self, text):
+        return not text.strip()
+
     def encode(self, texts):
         return [list(text) for text in texts]
 
