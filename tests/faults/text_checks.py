@@ -23,7 +23,7 @@ from t2t.hparams.sections import DecodeHParams
 from t2t.inference.files.job import Job, decode_file
 from t2t.inference.files.scoring import score_file
 from t2t.inference.files.windows import FileJob
-from t2t.inference.translator import Hypothesis
+from t2t.inference.translator import Hypothesis, Translator
 from t2t.metrics import METRICS
 from t2t.metrics.moses import moses_bleu
 from t2t.problems.text_files import Text2TextFiles
@@ -108,7 +108,7 @@ def generate_and_read(pairs: list[tuple[bytes, bytes]]) -> None:
 class Echo:
     """A translator that answers with the text itself: what a file goes through, and nothing else."""
 
-    has_inputs, longest_input, hparams = True, 40, DecodeHParams()
+    has_inputs, longest_input, hparams, is_blank = True, 40, DecodeHParams(), Translator.is_blank
 
     def settings(self, n_best: int = 1, *, seed: int = 0, **changes: Any):
         return SearchSettings(seed=seed), DecodeHParams(**changes)

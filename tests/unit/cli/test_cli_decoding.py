@@ -12,21 +12,18 @@ from t2t.cli.decoding import OutputOptions, decode_interactively, default_target
 from t2t.decoding.search import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.sections import DecodeHParams
-from t2t.inference.translator import Hypothesis
+from t2t.inference.translator import Hypothesis, Translator
 
 
 class Echo:
     """Writes each text in capitals, with its place and how often it was asked."""
 
-    longest_input, has_inputs = 100, True
+    longest_input, has_inputs, is_blank = 100, True, Translator.is_blank
 
     def settings(self, n_best=1, **changes):
         if n_best > 3:
             raise UserError("too many")
         return SearchSettings(), DecodeHParams()
-
-    def is_blank(self, text):
-        return not text.strip()
 
     def encode(self, texts):
         return [list(text) for text in texts]

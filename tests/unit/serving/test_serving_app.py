@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from t2t.errors import UserError
+from t2t.inference.translator import Translator
 from t2t.serving.app import build_app
 from t2t.serving.models import BatchLimits, ServedModel
 from t2t.serving.names import named_run
@@ -257,7 +258,7 @@ def test_a_slow_body_is_answered_408_and_its_connection_closed():
 class Slow:
     """A translator that answers when it is let go."""
 
-    has_inputs, reads_text, longest_input = True, True, 100
+    has_inputs, reads_text, longest_input, is_blank = True, True, 100, Translator.is_blank
 
     def __init__(self):
         self.gate, self.begun = threading.Event(), threading.Semaphore(0)

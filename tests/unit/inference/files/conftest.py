@@ -7,7 +7,7 @@ import pytest
 from t2t.decoding.search import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.sections import DecodeHParams
-from t2t.inference.translator import Hypothesis
+from t2t.inference.translator import Hypothesis, Translator
 
 
 class Reverser:
@@ -29,7 +29,7 @@ class Reverser:
     def encode(self, texts):
         return [[ord(letter) for letter in text] for text in texts]
 
-    hparams = DecodeHParams()
+    hparams, is_blank = DecodeHParams(), Translator.is_blank
     encode_targets = encode
 
     def score_ids(self, sources, targets, *, on_done=None):
