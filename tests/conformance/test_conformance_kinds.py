@@ -97,6 +97,7 @@ def test_gradients_reach_every_weight(model, features):
 
 
 @pytest.mark.parametrize("case", [one for one in cases() if one.values[0][1] == FeatureKind.IMAGE], indirect=True)
+@pytest.mark.slow
 def test_a_trace_takes_any_batch(model, features):
     """Sequences are traced by the tests of training."""
     unknown = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in features.items()}
@@ -129,7 +130,7 @@ def test_padding_changes_nothing(case, model, features):
 
 def test_a_batch_is_its_rows_one_by_one(model, features):
     together = numpy(model(features))
-    for row in range(3):
+    for row in (1, 2):  # the shortest and the longest
         alone = numpy(model({name: array[row : row + 1] for name, array in features.items()}))
         keep = data_of(features)[row]
         np.testing.assert_allclose(together[row][keep], alone[0][keep], rtol=1e-3, atol=1e-4)

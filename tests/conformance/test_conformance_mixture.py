@@ -12,6 +12,8 @@ from tests.builders import numpy, randomise
 from tests.conformance.test_conformance_kinds import SPECS, column
 from tests.conformance.test_conformance_models import small_hparams
 
+QUICK = ("transformer", "lstm_seq2seq_attention", "xception")
+"""Models whose test is not a slow one."""
 LARGER = 4
 """Ids or classes that the second problem has beyond those of the first."""
 
@@ -28,7 +30,9 @@ def problem(model_class, name, more=0):
     return ProblemSpec(name=name, features=grown)
 
 
-@pytest.mark.parametrize("name", MODELS.names())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in MODELS.names()]
+)
 def test_a_model_of_two_problems_is_for_each_the_model_of_it_alone(name):
     model_class = MODELS.get(name)
     hparams = small_hparams(model_class, {})

@@ -21,6 +21,7 @@ BALANCE = 0.5
 SOURCES, TARGETS = (5, 3, 7, 2, 6, 4), (4, 6, 2, 9, 3, 1)
 PARTS = (slice(0, 2), slice(2, 6))
 CUTS = {"two replicas": (2, [PARTS]), "two micro-batches": (1, [[part] for part in PARTS])}
+EVERY_CUT = [pytest.param("two replicas", marks=pytest.mark.slow), "two micro-batches"]
 SIZES = {"hidden_size": 8, "num_heads": 2, "num_experts": 3, "experts_per_token": 1, "label_smoothing": 0.0}
 
 
@@ -57,7 +58,7 @@ def in_one_piece():
     return after_one_update(0.0)
 
 
-@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("cut", EVERY_CUT)
 def test_without_balance_one_update_is_the_same_however_it_is_cut(in_one_piece, cut):
     whole, expected = in_one_piece
     moved, stats = after_one_update(0.0, *CUTS[cut])
@@ -66,7 +67,7 @@ def test_without_balance_one_update_is_the_same_however_it_is_cut(in_one_piece, 
         np.testing.assert_allclose(moved[name], value, rtol=2e-3, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("cut", EVERY_CUT)
 def test_the_balance_of_an_update_is_the_mean_of_its_parts_weighted_by_their_targets(in_one_piece, cut):
     model = randomise(transformer(BALANCE), seed=2)
     of_parts = [float(model.body(features(part)).cost_per_target) for part in PARTS]

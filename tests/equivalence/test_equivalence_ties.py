@@ -21,6 +21,7 @@ def in_every_company(translator, changes):
 
 
 @pytest.mark.parametrize("changes", [{"beam_size": 4, "alpha": 0.0}, {"beam_size": 2, "alpha": 1.0}], ids=str)
+@pytest.mark.slow
 def test_exact_ties_break_one_way_in_every_company(changes):
     """Every id is always as likely as any other."""
     translator, expected = translator_of(letters(), num_hidden_layers=1), {}

@@ -37,6 +37,7 @@ def test_the_last_n(run, capsys):
     assert all((mean[name] == last[name]).all() for name in last)
 
 
+@pytest.mark.slow
 def test_the_result_decodes_and_is_told_from_others(run, tmp_path, capsys):
     assert avg_all.main(["t2t-avg-all", f"--output_dir={run}", "--n=2", "--name=averaged-2"]) == 0
     (tmp_path / "in").write_text("1 2 3\n")

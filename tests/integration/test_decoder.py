@@ -76,6 +76,7 @@ def test_one_line_for_each_line_whatever_it_holds(decode, translator, tmp_path, 
     assert f" tokens/s; written to {target}" in err
 
 
+@pytest.mark.slow
 def test_a_packed_file_gives_the_same(decode, numbers, tmp_path):
     packed = tmp_path / "numbers.gz"
     packed.write_bytes(gzip.compress(numbers.read_bytes()))
@@ -85,6 +86,7 @@ def test_a_packed_file_gives_the_same(decode, numbers, tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
+@pytest.mark.slow
 def test_standard_input_and_output_and_several_outputs(decode, translator, monkeypatch, capfdbinary):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"1 2 3\n\n4\n")))
     assert decode("--decode_from_file=-", "--n_best=2", "--output_format=jsonl") == 0

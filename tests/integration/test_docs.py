@@ -85,6 +85,7 @@ def test_every_marked_block_has_a_kind_that_is_checked():
     assert pages_with_runs == {"new_problem", "new_model", "numerics", "python", "weights"}
 
 
+@pytest.mark.slow
 def test_every_problem_of_the_page_generates(folder):
     """Those whose command the page does not show, too; and a problem of classes is refused as the page says."""
     write_files(ROOT / "docs/new_problem.md", folder)

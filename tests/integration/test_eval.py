@@ -29,7 +29,7 @@ def evaluated(capsys, *flags):
     return out, dict(re.findall(r"^(\S+) = ([-\d.]+)", out, re.MULTILINE))
 
 
-@pytest.mark.parametrize("split", ["dev", "test"])
+@pytest.mark.parametrize("split", ["dev", pytest.param("test", marks=pytest.mark.slow)])
 def test_teacher_forced_figures_and_scores_of_decodes(tiny_run, translator, capsys, split):
     out, found = evaluated(capsys, *tiny_run.flags, f"--split={split}")
     sources, targets = (lines(tiny_run.raw_dir / f"{split}.{side}") for side in ("source", "target"))

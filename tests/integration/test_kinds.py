@@ -113,6 +113,7 @@ def test_evaluating_a_run_of_another_problem_names_both(tiny_run, usr_dir, tmp_p
     assert "is another: --problem=mood asked, text2text_files found" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_fresh_process_forks_its_workers_before_it_looks_at_the_model(usr_dir, tmp_path):
     command = [
         sys.executable, "-c", FRESH,

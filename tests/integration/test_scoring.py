@@ -21,6 +21,7 @@ def score(tiny_run):
     return lambda *flags: decoder.main(["t2t-decoder", f"--output_dir={tiny_run.output_dir}", *map(str, flags)])
 
 
+@pytest.mark.slow
 def test_the_scores_are_those_of_the_translator(tiny_run, score, tmp_path, capsys):
     (tmp_path / "pairs").write_bytes(RAW)
     assert score(f"--score_file={tmp_path / 'pairs'}", f"--decode_to_file={tmp_path / 'out'}", "--decode_window=4") == 0

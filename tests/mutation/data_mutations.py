@@ -5,6 +5,22 @@ from tests.mutation.mutation import Mutation
 DATA_MUTATIONS = (
     # Floor 0: names
     Mutation(
+        name="a problem twice in a mixture",
+        file="t2t/specs/mixture.py",
+        original="if names.count(one) > 1:",
+        broken="if names.count(one) > 2:",
+        breaks="A problem that is named twice has two sets of weights under one name.",
+        tests=("tests/unit/specs/test_specs_mixture.py",),
+    ),
+    Mutation(
+        name="other errors as a missing package",
+        file="t2t/errors.py",
+        original='if package in ("", "t2t"):',
+        broken='if package == "":',
+        breaks="A fault of the project is called a package that the user has not installed.",
+        tests=("tests/unit/test_errors.py::test_other_errors_of_imports_are_no_missing_package",),
+    ),
+    Mutation(
         name="files written in place",
         file="t2t/files/atomic.py",
         original="os.replace(file.name, path)",

@@ -20,6 +20,22 @@ DOOR_MUTATIONS = (
         tests=("tests/unit/files/test_files_output.py::test_nothing_else_is_taken_over",),
     ),
     Mutation(
+        name="tabs inside outputs",
+        file="t2t/inference/files/formats.py",
+        original="forbidden = _BREAKS if n_best == 1 else _BREAKS_AND_TABS",
+        broken="forbidden = _BREAKS",
+        breaks="Of several outputs on a line nobody can say where one ends.",
+        tests=("tests/unit/inference/files/test_inference_files_formats.py",),
+    ),
+    Mutation(
+        name="Tensor2Tensor's second feed-forward matrix",
+        file="t2t/importing/tensor2tensor/names.py",
+        original="'inner' if found[1] == '1' else 'outer'",
+        broken="'outer' if found[1] == '1' else 'inner'",
+        breaks="The two matrices of a feed-forward layer are exchanged.",
+        tests=("tests/unit/importing/test_importing_tensor2tensor.py::test_the_network_is_the_same",),
+    ),
+    Mutation(
         name="missing outputs of an export",
         file="t2t/export/parity.py",
         original="if len(ours) == len(theirs) and all(map(_same, ours, theirs)):",

@@ -59,5 +59,6 @@ class Mutation:
 
 
 def all_packages(root: Path = ROOT) -> set[str]:
-    """Returns every package of t2t/, named as `Mutation.package` names it."""
-    return {str(path.parent.relative_to(root)) for path in (root / "t2t").rglob("__init__.py")}
+    """Returns every package of t2t/ with code of its own, named as `Mutation.package` names it."""
+    packages = (path.parent for path in (root / "t2t").rglob("__init__.py"))
+    return {str(package.relative_to(root)) for package in packages if len(list(package.glob("*.py"))) > 1}

@@ -50,6 +50,7 @@ def test_every_form_of_the_network_searches_as_ours(changes, tmp_path):
     assert found["greedy search"].largest_difference < 1e-4
 
 
+@pytest.mark.slow
 def test_two_vocabularies_stay_two(tmp_path):
     made, trial = tried(translator_of(letters(TokenEncoder("hgfedcbaxyz"))), tmp_path)
     made.verify(tmp_path, trial)

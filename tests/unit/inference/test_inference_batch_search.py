@@ -93,7 +93,7 @@ def test_pieces_and_shrinking_batches_find_what_one_search_finds(model, settings
     assert len(sizes) > 1
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
 def test_batches_that_go_on_together_find_what_one_search_finds(model, settings, workers, monkeypatch):
     monkeypatch.setattr(batch_search, "ROOM", 3)

@@ -90,6 +90,7 @@ def test_a_forced_beginning_is_kept_and_costs_what_the_model_gives_it(translator
             assert node.score == pytest.approx(expected / ((5 + len(node.ids)) / 6) ** 0.6, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_best_after_a_forced_beginning_has_the_score_of_its_whole_text(translator):
     """By brute force over all that may follow it: the best is best with the cost of its beginning."""
     translator = build(Letters, extra_length=0)

@@ -66,6 +66,7 @@ def test_each_gets_what_it_gets_alone_however_long_the_others_are(translator, ki
     assert len({round(found[0].log_prob, 3) for found in concat_batches}) > 1
 
 
+@pytest.mark.slow
 def test_the_probability_of_an_output_is_that_of_the_whole_forward_pass(translator, kind):
     for row in rows_of(kind):
         (best,) = translator.translate_ids([row])[0]
