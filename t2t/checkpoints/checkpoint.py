@@ -121,7 +121,7 @@ def fingerprint_of(folder: Path) -> str:
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Tells whether a folder looks like a checkpoint, without reading it."""
+    """Returns whether a folder looks like a checkpoint, without reading it."""
     return (folder / CHECKSUM_FILE).is_file()
 
 
@@ -162,7 +162,7 @@ def _read_header(folder: Path, checksums: dict[str, str]) -> dict[str, Any]:
 
 
 def _is_state(state: dict[str, Any]) -> bool:
-    """Tells whether the entries that are not the trainer's own are of the kinds that are written."""
+    """Returns whether the entries that are not the trainer's own are of the kinds that are written."""
     vocabularies, architecture = state.get(VOCABULARIES, {}), state.get(ARCHITECTURE, {})
     return (
         isinstance(architecture, dict)

@@ -161,7 +161,7 @@ class RunDir:
 
     @staticmethod
     def exists(path: str | Path) -> bool:
-        """Tells whether a run has begun in a directory."""
+        """Returns whether a run has begun in a directory."""
         return (local_path(path) / RECORD_FILE).is_file()
 
     @classmethod
@@ -214,7 +214,7 @@ class RunDir:
                 )
             if lines:
                 reached = max(line["step"] for line in lines)
-                log.warning("the run in %s got to update %d and has no checkpoint; it begins anew", path, reached)
+                log.warning("the run in %s got to update %d and has no checkpoint; it starts again", path, reached)
             with os_errors_as_machine_errors(f"cannot begin a run in {path}"):
                 (path / _METRICS_FILE).unlink(missing_ok=True)
                 (path / RECORD_FILE).unlink()

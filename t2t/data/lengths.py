@@ -16,7 +16,7 @@ BLOCK = 1 << 20
 
 
 def is_label(reader: SplitReader, stored: str) -> bool:
-    """Tells whether a feature is a class."""
+    """Returns whether a feature is a class."""
     return reader.features[stored].kind == FeatureKind.LABEL
 
 

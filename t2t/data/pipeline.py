@@ -312,7 +312,7 @@ def _read_batch(reader: SplitReader, batch: Batch, columns: Mapping[str, str]) -
 
 
 def _read_rows(reader: SplitReader, indices: np.ndarray, stored: str, width: int) -> np.ndarray:
-    """Reads (B, L, ...) rows; a sequence that is longer than L is cut and, of tokens, ended anew."""
+    """Reads (B, L, ...) rows; a sequence that is longer than L is cut; one of tokens gets an end again."""
     values, lengths = reader.read(indices, stored)
     spec = reader.features[stored]
     width *= length_unit(spec)

@@ -46,7 +46,7 @@ def check_raw_files(recorded: Mapping[str, RawFile], files: Mapping[str, Path], 
     differing = [str(path) for name, path in there.items() if not has_same_content(path, recorded[name])]
     if differing:
         raise UserError(
-            f"{folder} was made when {', '.join(differing)} held something else; to make the data anew, delete that "
+            f"{folder} was made when {', '.join(differing)} held something else; to generate it again, delete that "
             f"folder or choose another --data_dir; to use the data as it is, do not generate it again"
         )
 

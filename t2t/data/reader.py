@@ -48,7 +48,7 @@ class SplitReader:
         return int(self._first[-1])
 
     def is_sequence(self, feature: str) -> bool:
-        """Tells whether the examples of a feature differ in length."""
+        """Returns whether the examples of a feature differ in length."""
         return self.features[feature].kind in SEQUENCES
 
     def lengths(self, feature: str, indices: np.ndarray | None = None) -> np.ndarray:

@@ -30,5 +30,5 @@ class SearchResult(NamedTuple):
 
 
 def exists(log_probs: Any) -> Any:
-    """Tells which log-probabilities belong to a hypothesis that exists; same shape, bool."""
+    """Returns which log-probabilities belong to a hypothesis that exists; same shape, bool."""
     return log_probs > NO_HYPOTHESIS / 2

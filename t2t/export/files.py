@@ -8,5 +8,5 @@ REPORT, README = "t2t_export.json", "README.md"
 
 
 def is_export(folder: Path | str) -> bool:
-    """Tells whether a folder is what `t2t-exporter` has made."""
+    """Returns whether a folder is what `t2t-exporter` has made."""
     return (local_path(folder) / REPORT).is_file()

@@ -39,5 +39,5 @@ def local_path(path: str | os.PathLike[str]) -> Path:
 
 
 def is_unknown_home(path: str) -> bool:
-    """Tells whether a path begins with the home folder of nobody, as `~nobody/data` does."""
+    """Returns whether a path begins with the home folder of nobody, as `~nobody/data` does."""
     return path.startswith("~") and os.path.expanduser(path).startswith("~")

@@ -157,6 +157,6 @@ def write_line(text: str, out: TextIO) -> None:
 
 
 def write_above_bars(out: TextIO) -> AbstractContextManager[Any]:
-    """Takes the bars that share a terminal with `out` off it for the length of a `with` block, and draws them anew."""
+    """Clears the bars that share a terminal with `out` during a `with` block, and redraws them after it."""
     tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)  # whoever shows a bar has imported it
     return tqdm.external_write_mode(file=out) if tqdm else contextlib.nullcontext()

@@ -18,7 +18,7 @@ class UsedWhen:
     values: tuple[Any, ...]
 
     def holds(self, hparams: Any) -> bool:
-        """Tells whether the other field has one of the values."""
+        """Returns whether the other field has one of the values."""
         return getattr(hparams, self.field) in self.values
 
     def __str__(self) -> str:

@@ -18,7 +18,7 @@ class BatchAnswer:
     """Answers batches of inputs; may be called from several threads at a time.
 
     Args:
-        model: with its weights, read anew at each call; `autoregressive` is False, and it has inputs.
+        model: with its weights, read at each call; `autoregressive` is False, and it has inputs.
         count: K, at most `max_answers(model)`.
     """
 

@@ -1,7 +1,7 @@
 """Searching in rounds of some tokens: after each, what is left of several batches goes on together.
 
 Sentences end one by one, and a search of few costs nearly as much a token as one of many. Batches that have had as many
-rounds have had as many tokens, so that their sentences go together with nothing computed anew.
+rounds have had as many tokens, so that their sentences go together with nothing computed twice.
 """
 
 import collections

@@ -34,7 +34,7 @@ def recorded_attention() -> Iterator[Record]:
 
 
 def is_recorded() -> bool:
-    """Tells whether somebody wants to see the weights."""
+    """Returns whether somebody wants to see the weights."""
     return _record.get() is not None
 
 

@@ -1,7 +1,7 @@
 """Attention whose memory grows with the length of the sequences and not with its square.
 
 Scores are computed block by block and never kept: the softmax is carried along as a running maximum and a running sum
-(Milakov and Gimelshein 2018, arXiv:1805.02867), and the gradient computes each block anew from the logarithm of that
+(Milakov and Gimelshein 2018, arXiv:1805.02867), and the gradient recomputes each block from the logarithm of that
 sum (Dao et al. 2022, arXiv:2205.14135, section 3.1 and appendix B). Blocks that the span leaves nothing of are skipped.
 
 Legend: B batch, H heads, T queries, S keys, K key channels and U value channels of one head; G blocks of R positions of

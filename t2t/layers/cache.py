@@ -91,7 +91,7 @@ def write_position(kind: type[Cache], past: KeysValues, new: KeysValues, positio
 
 
 def _write_keys(old: Any, one: Any, position: Any) -> Any:
-    # A select, not a slice update: outside a compiled loop TensorFlow compiles the latter anew for every shape.
+    # A select, not a slice update: outside a compiled loop TensorFlow compiles the latter once for every shape.
     beams = ops.shape(one)[2]
     is_new_L1 = ops.equal(ops.arange(ops.shape(old)[2]) // beams, position)[:, None]
     return ops.where(is_new_L1, ops.tile(one, (1, 1, ops.shape(old)[2] // beams, 1)), old)

@@ -42,7 +42,7 @@ class Dropout(keras.layers.Layer):
         return x * (ops.cast(keep, x.dtype) * (1.0 / (1.0 - self.rate)))
 
     def acts(self, seed) -> bool:
-        """Tells whether anything is dropped."""
+        """Returns whether anything is dropped."""
         return seed is not None and self.rate > 0.0
 
     def own_seed(self, seed):

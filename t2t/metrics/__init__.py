@@ -18,7 +18,7 @@ def metric_names() -> list[str]:
 
 
 def is_text_metric(name: str) -> bool:
-    """Tells whether a metric can be computed from decoded text.
+    """Returns whether a metric can be computed from decoded text.
 
     Raises:
         UnknownNameError: no such metric.
@@ -31,7 +31,7 @@ def is_text_metric(name: str) -> bool:
 
 
 def higher_is_better(name: str) -> bool:
-    """Tells whether larger values of a metric, labelled `teacher_forced/` or not, are better.
+    """Returns whether larger values of a metric, labelled `teacher_forced/` or not, are better.
 
     Raises:
         UnknownNameError: no such metric.

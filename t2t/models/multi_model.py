@@ -63,7 +63,7 @@ class MultiModel(SequenceModel):
 
     @classmethod
     def writes(cls, spec: ProblemSpec) -> bool:
-        """Tells whether it writes a problem's targets one by one: it does, but for classes."""
+        """Returns whether it writes a problem's targets one by one: it does, but for classes."""
         return any(member.targets.kind == FeatureKind.TOKENS for member in spec.members or [spec])
 
     def build(self, input_shape=None):

@@ -47,7 +47,7 @@ class Xception(SequenceModel):
         self.build()
 
     def _sees_images(self) -> bool:
-        """Tells whether inputs are grids; sequences are grids of one column."""
+        """Returns whether inputs are grids; sequences are grids of one column."""
         sources = [modalities.source for modalities in self.problem_modalities.values()] or [self.source_embedding]
         found = {isinstance(source, ImageBottom) for source in sources}
         if len(found) > 1:

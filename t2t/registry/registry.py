@@ -311,7 +311,7 @@ def _caller() -> str:
 
 
 def _same(known: Entry[Any], entry: Entry[Any]) -> bool:
-    """Tells whether a second registration is the first one over again: read before and imported now, or typed anew."""
+    """Returns whether a registration repeats one: read from source before and imported now, or typed again."""
     if _typed_name(known.value) is not None and _typed_name(known.value) == _typed_name(entry.value):
         return True
     if known.alias_of or known.value is not None:

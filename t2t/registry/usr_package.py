@@ -19,7 +19,7 @@ _PREFIX = "t2t_usr_dir_"
 
 
 def is_usr_package_imported(folder: Path) -> bool:
-    """Tells whether a folder has been imported, and not forgotten."""
+    """Returns whether a folder has been imported, and not forgotten."""
     return _module_name(folder) in sys.modules
 
 
@@ -59,7 +59,7 @@ def forget_usr_package(folder: Path) -> None:
 
 
 def has_own_name(folder: Path) -> bool:
-    """Tells whether no other module has the name of a folder, so that it can be imported by it."""
+    """Returns whether no other module has the name of a folder, so that it can be imported by it."""
     folder = folder.resolve()
     name = folder.name
     if not name.isidentifier() or name in sys.stdlib_module_names:
@@ -68,12 +68,12 @@ def has_own_name(folder: Path) -> bool:
 
 
 def _is_ours(name: str) -> bool:
-    """Tells whether the module that is imported under a name is of a folder."""
+    """Returns whether the module that is imported under a name is of a folder."""
     return getattr(sys.modules.get(name), "__name__", "").startswith(_PREFIX)
 
 
 def _is_elsewhere(name: str, folder: Path) -> bool:
-    """Tells whether a name leads to another module than the package of a folder."""
+    """Returns whether a name leads to another module than the package of a folder."""
     finders = (finder for finder in sys.meta_path if finder is not _FINDER)
     spec = next(filter(None, (finder.find_spec(name, None) for finder in finders)), None)
     places = (spec.submodule_search_locations or []) if spec else [folder]

@@ -83,7 +83,7 @@ def build_evaluator(
 
 
 def decodes(model: SequenceModel) -> bool:
-    """Tells whether a model answers inputs, so that its outputs can be held against references."""
+    """Returns whether a model answers inputs, so that its outputs can be held against references."""
     return model.spec.inputs is not None and model.spec.targets.kind in (FeatureKind.TOKENS, FeatureKind.LABEL)
 
 

@@ -95,7 +95,7 @@ def _wanted(fault: str, only: list[str], skip: list[str]) -> bool:
 
 
 def _needed_later(job: str, only: list[str], skip: list[str]) -> bool:
-    """Tells whether a later job, of which a fault is wanted, needs what this one makes."""
+    """Returns whether a later job, of which a fault is wanted, needs what this one makes."""
     later = JOBS[JOBS.index(job) + 1 :]
     return any(_wanted(f"{name}, {fault}", only, skip) for name in later for fault in faults())
 

@@ -53,7 +53,7 @@ class Bench:
         return out
 
     def clocks_jumped(self, out: Path) -> bool:
-        """Tells whether a process that was started in a folder has read a time that was off."""
+        """Returns whether a process that was started in a folder has read a time that was off."""
         return any(jumped_mark(log).exists() for log in _logs_of(out).glob("*.log"))
 
     def start(self, out: Path, cold: bool = False, **believed: Any) -> Process:

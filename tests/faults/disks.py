@@ -91,7 +91,7 @@ def occupied(bench: Bench) -> str | None:
 
 
 def can_mount() -> bool:
-    """Tells whether this process may mount file systems."""
+    """Returns whether this process may mount file systems."""
     folder = Path(os.environ.get("TMPDIR", "/tmp")) / f"t2t-mount-{os.getpid()}"
     folder.mkdir()
     try:

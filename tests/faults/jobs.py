@@ -48,7 +48,7 @@ class Job:
 
     @property
     def is_cold_only(self) -> bool:
-        """Tells whether no process of it is started warm: what that has imported would keep generation from forking."""
+        """Returns whether no process of it starts warm: what that has imported would keep generation from forking."""
         return self.name == "generation"
 
     def command(self, out: Path) -> Command:

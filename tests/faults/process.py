@@ -66,7 +66,7 @@ class Process:
 
     @property
     def ended(self) -> bool:
-        """Tells whether it is over."""
+        """Returns whether it is over."""
         return self._child.poll() is not None if self._is_cold else not self._child.is_alive()
 
     def send(self, number: int) -> None:

@@ -69,7 +69,7 @@ def valid(texts_B: Any) -> tf.Tensor:
 
 
 def is_blank(texts_B: Any) -> tf.Tensor:
-    """Tells which texts hold nothing but white space, (B,) bool."""
+    """Returns which texts hold nothing but white space, (B,) bool."""
     return tf.strings.regex_full_match(texts_B, f"[{WHITE}]*")
 
 

@@ -42,6 +42,6 @@ class GraphSentencePiece(GraphVocabulary):
 
 
 def _loses_space(encoder: SentencePieceEncoder, token_id: int, piece: str) -> bool:
-    """Tells whether the space that a piece begins with is left out where a text begins with it."""
+    """Returns whether the space that a piece begins with is left out where a text begins with it."""
     alone = encoder.decode_ids([token_id])
     return piece.startswith(PIECE_MARKER) and alone != unescape(piece.replace(PIECE_MARKER, " "))

@@ -67,7 +67,7 @@ class ImportReport:
     def lines(self) -> list[str]:
         """Returns the report, a line each."""
         found = self.converted
-        moments = "with Adam's moments" if found.moments else "without Adam's moments: training begins them anew"
+        moments = "with Adam's moments" if found.moments else "without Adam's moments: training starts with empty ones"
         return [
             f"problem {self.problem}, model {MODEL}, update {found.step}, {moments}",
             f"{found.variables} variables became {len(found.weights)} weights of {self.parameters:,} parameters; "

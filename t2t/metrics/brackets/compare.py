@@ -174,7 +174,7 @@ def _crossing(comparison: Comparison) -> int:
 
 
 def _overlap(one: Bracket, other: Bracket) -> bool:
-    """Tells whether `one` begins before `other` and ends in the midst of it."""
+    """Returns whether `one` begins before `other` and ends in the midst of it."""
     return one.start < other.start < one.end < other.end
 
 

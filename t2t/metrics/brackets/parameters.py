@@ -36,15 +36,15 @@ class Parameters:
     equal_words: tuple[tuple[str, str], ...] = ()
 
     def same_label(self, one: str, other: str) -> bool:
-        """Tells whether two labels or tags count as equal."""
+        """Returns whether two labels or tags count as equal."""
         return one == other or (one, other) in self._label_pairs
 
     def same_word(self, one: str, other: str) -> bool:
-        """Tells whether two words count as equal."""
+        """Returns whether two words count as equal."""
         return one == other or (one, other) in self._word_pairs
 
     def deletes_bracket(self, label: str) -> bool:
-        """Tells whether brackets of a label, without its function tags, do not count."""
+        """Returns whether brackets of a label, without its function tags, do not count."""
         return label in self._deleted_brackets
 
     @functools.cached_property

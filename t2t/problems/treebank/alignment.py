@@ -24,7 +24,7 @@ _BOTH, _WORD_ALONE, _TAG_ALONE = range(3)
 
 
 def is_mark(text: str) -> bool:
-    """Tells whether a word or a tag is punctuation: without letter or digit, or a bracket as treebanks write it."""
+    """Returns whether a word or a tag is punctuation: without letter or digit, or a bracket as treebanks write it."""
     return not any(map(str.isalnum, text)) or _BRACKET.fullmatch(text) is not None
 
 

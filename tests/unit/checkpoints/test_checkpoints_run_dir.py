@@ -135,7 +135,7 @@ def test_a_run_without_checkpoints_begins_anew_and_says_what_it_had_done(run, ca
     run = RunDir.create(run.path, run.record, {})
     run.append_metrics(100, {"loss": 3.0})
     RunDir.abandon_unstarted(run.path)
-    assert f"the run in {run.path} got to update 100 and has no checkpoint; it begins anew" in caplog.messages
+    assert f"the run in {run.path} got to update 100 and has no checkpoint; it starts again" in caplog.messages
     assert not RunDir.exists(run.path)
     assert not run.metrics_file.exists()
 

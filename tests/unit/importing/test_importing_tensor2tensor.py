@@ -113,7 +113,7 @@ def test_without_moments_the_weights_alone_come(write):
             del variables[name]
 
     request, _, _ = write(edit=drop)
-    assert "without Adam's moments: training begins them anew" in import_run(request).lines()[0]
+    assert "without Adam's moments: training starts with empty ones" in import_run(request).lines()[0]
     assert CheckpointStore(request.output_dir / "checkpoints").load().optimizer is None
 
 
