@@ -24,7 +24,7 @@ class BatchAnswer:
 
     def __init__(self, model: SequenceModel, count: int = 1):
         self._model, self._count = model, count
-        self._compiled = tf.function(self.answer_batch, [inputs_signature(model)], autograph=False)
+        self._compiled = tf.function(self.search_batch, [inputs_signature(model)], autograph=False)
 
     def __call__(self, inputs: np.ndarray) -> SearchResult:
         """Returns the hypotheses of a batch, numpy arrays; a score is the log-probability.
@@ -37,7 +37,7 @@ class BatchAnswer:
         """
         return SearchResult(*(field.numpy() for field in self._compiled(tf.constant(inputs))))
 
-    def answer_batch(self, inputs) -> SearchResult:
+    def search_batch(self, inputs) -> SearchResult:
         """Returns the same hypotheses as tensors, to be part of another graph."""
         logits = self._model({INPUTS: inputs})
         if self._model.spec.targets.kind == FeatureKind.LABEL:
