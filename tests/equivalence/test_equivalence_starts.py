@@ -150,14 +150,14 @@ def test_where_asked_all_but_the_other_vocabularys_weights_are_taken(make_run, s
         run.fit()
     chance = make_run(tmp_path / "chance", **changes)
     chance.fit()
-    anew = {"averaging/target_embedding/table"} | (set() if known else {"averaging/source_embedding/table"})
+    initialized = {"averaging/target_embedding/table"} | (set() if known else {"averaging/source_embedding/table"})
     theirs, found = separate.checkpoint().weights, run.checkpoint()
     for path, array in found.model.items():
-        np.testing.assert_array_equal(array, (chance.checkpoint().model if path in anew else theirs)[path])
+        np.testing.assert_array_equal(array, (chance.checkpoint().model if path in initialized else theirs)[path])
         np.testing.assert_allclose(found.ema[path], array, rtol=1e-6)
     features = "targets" if known else "inputs, targets"
-    assert f"reinitialized for another vocabulary of {features}: {', '.join(sorted(anew))}" in caplog.messages
-    taken = len(theirs) - len(anew)
+    assert f"reinitialized for another vocabulary of {features}: {', '.join(sorted(initialized))}" in caplog.messages
+    taken = len(theirs) - len(initialized)
     assert f"{taken} of {taken} variables taken" in caplog.text
     assert json.loads((run.folder / "run.json").read_text())["warm_start"]["anew"] == features.split(", ")
 

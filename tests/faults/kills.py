@@ -6,7 +6,7 @@ from tests.faults.bench import Bench, complaint, last_line
 from tests.faults.jobs import differences, made_in
 
 COLD = 0.2
-"""Share of the processes that are started anew: those are hit while Python and TensorFlow start, too."""
+"""Share of the processes that start cold: those are hit while Python and TensorFlow start, too."""
 
 SIGNALS = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "SIGINT": signal.SIGINT}
 STEP_S = 300.0

@@ -60,8 +60,8 @@ def test_other_contents_under_the_same_path_are_refused(request_, files, tmp_pat
     with pytest.raises(UserError) as raised:
         generated(request_)
     assert str(raised.value) == (
-        f"{folder} was made when {files['train_source']}, {files['dev_target']} held something else; to make the data "
-        f"anew, delete that folder or choose another --data_dir; to use the data as it is, do not generate it again"
+        f"{folder} was made when {files['train_source']}, {files['dev_target']} held something else; to generate it "
+        f"again, delete that folder or choose another --data_dir; to use the data as it is, do not generate it again"
     )
     assert read_manifest(folder) == manifest
     shutil.rmtree(folder)
