@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from t2t.inference.translator import Translator as Translator
     from t2t.metrics import Score as Score
     from t2t.models.base import SequenceModel as SequenceModel
+    from t2t.models.encoder_decoder import EncoderDecoder as EncoderDecoder
     from t2t.problems.array_inputs import Audio2Class as Audio2Class
     from t2t.problems.array_inputs import AudioInputs as AudioInputs
     from t2t.problems.array_inputs import Image2Class as Image2Class
@@ -51,6 +52,7 @@ _MODULES = {
     "t2t.inference.translator": ("Translator",),
     "t2t.metrics": ("Score",),
     "t2t.models.base": ("SequenceModel",),
+    "t2t.models.encoder_decoder": ("EncoderDecoder",),
     "t2t.problems.array_inputs": (
         "Audio2Class", "AudioInputs", "Image2Class", "Image2Text", "ImageInputs", "Speech2Text",
     ),

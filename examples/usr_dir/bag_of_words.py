@@ -1,6 +1,6 @@
 """The smallest sequence model that the commands can train and decode: it sees which words there are, not their order.
 
-Legend: B batch, S source length, T target length, D width, V vocabulary, N rows decoded together (B times beams).
+Legend: B batch, S source length, T target length, D width, N rows decoded together (B times beams).
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
-from t2t import HParams, ModelHParams, SequenceModel, register_hparams, register_model
+from t2t import EncoderDecoder, HParams, ModelHParams, register_hparams, register_model
 from t2t.layers.positions import SinusoidalPositions
 
 
@@ -24,7 +24,7 @@ def my_bag_tiny():
 
 
 @register_model
-class MyBagOfWords(SequenceModel):
+class MyBagOfWords(EncoderDecoder):
     """Predicts each word from the mean of the source, the word before it and its position."""
 
     hparams_class = BagHParams
@@ -41,23 +41,14 @@ class MyBagOfWords(SequenceModel):
         self.build_ends()
         self.mix.build((None, None, self.hparams.hidden_size))
 
-    def encode(self, features):
+    def encode(self, features, seed=None):
         """Returns (B, D): the mean of the source's vectors."""
         keep_BS = ops.cast(self.source_embedding.keep(features["inputs"]), self.compute_dtype)
         total_BD = ops.einsum("bsd,bs->bd", self.source_embedding(features["inputs"]), keep_BS)
         return total_BD / ops.maximum(ops.sum(keep_BS, axis=1, keepdims=True), 1.0)
 
-    def body(self, features, seed=None):
-        """Returns (B, T, D)."""
-        before_BT = ops.pad(features["targets"][:, :-1], ((0, 0), (1, 0)))
-        return self.mix(self.positions(self.target_embedding.before(before_BT)) + self.encode(features)[:, None])
-
-    def init_cache(self, encoded, rows, length, beams=1):
-        """Returns nothing: a step needs only the word before it."""
-        return ()
-
-    def step(self, ids_N, position, cache, prepared):
-        """Returns (N, D), from which the next word is predicted."""
-        beams = ops.shape(ids_N)[0] // ops.shape(prepared.encoded)[0]
-        x_N1D = self.positions(self.target_embedding.before(ids_N[:, None]), start=position)
-        return self.mix(x_N1D + ops.repeat(prepared.encoded, beams, axis=0)[:, None])[:, 0], cache
+    def decode(self, ids, encoded, keep_BT=None, cache=None, seed=None):
+        """Returns (B, T, D), or with a cache (N, D) of one position."""
+        x = self.positions(self.target_embedding.before(ids), cache=cache)
+        x_BTD = x if cache is None else cache.by_sentence(x, ops.shape(encoded)[0])
+        return ops.reshape(self.mix(x_BTD + encoded[:, None]), ops.shape(x))

@@ -1,19 +1,19 @@
 """Attention: section 3.2 of *Attention Is All You Need*.
 
 Legend: B batch, T length of the queries, S length of the keys, D width, H heads, K key channels and U value channels of
-one head.
+one head. In a step of decoding: N rows of one position each; see `t2t.layers.cache`.
 """
 
 import contextlib
 import contextvars
 from collections.abc import Iterator
-from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
 from t2t.layers.attention_record import is_recorded, probabilities
 from t2t.layers.blockwise_attention import WeightDropout, blockwise_attention
+from t2t.layers.cache import CachingLayer, KeysValues, StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.masks import EVERYTHING, Span, span_keep
 from t2t.layers.products import float32_product
@@ -36,13 +36,6 @@ def without_blockwise_attention() -> Iterator[None]:
         _without_blockwise_attention.reset(token)
 
 
-class KeysValues(NamedTuple):
-    """What is attended to, projected: keys (B, H, S, K) and values (B, H, S, U)."""
-
-    keys: Any
-    values: Any
-
-
 def attention_weights(q_BHTK, k_BHSK, keep, layer: str = ""):
     """Returns softmax(q k^T / sqrt(K)) (section 3.2.1, equation 1), (B, H, T, S) float32.
 
@@ -56,7 +49,7 @@ def attention_weights(q_BHTK, k_BHSK, keep, layer: str = ""):
     return probabilities(float32_product(q_BHTK * scale, k_BHSK), keep, layer)
 
 
-class MultiHeadAttention(keras.layers.Layer):
+class MultiHeadAttention(CachingLayer):
     """Multi-head attention (section 3.2.2): Concat(head_1..head_h) W^O, head_i = Attention(x W_i^Q, y W_i^K, y W_i^V).
 
     Args:
@@ -68,6 +61,7 @@ class MultiHeadAttention(keras.layers.Layer):
         use_bias: whether the four projections have biases.
         longest: most positions that it is made for. Where lengths are unknown when the program is built, attention by
             blocks is only built in where they may be long.
+        span: which keys each query may look at by position.
     """
 
     def __init__(
@@ -79,15 +73,16 @@ class MultiHeadAttention(keras.layers.Layer):
         dropout: float,
         use_bias: bool,
         longest: int = 0,
+        span: Span = EVERYTHING,
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.longest = longest
+        self.longest, self.span = longest, span
+        self.num_heads, self.key_channels, self.value_channels = num_heads, key_channels, value_channels
         channels = {"query": key_channels, "key": key_channels, "value": value_channels}
         self.project = HeadProjection(num_heads, channels, use_bias, dtype=self.dtype_policy, name="project")
         self.output_layer = keras.layers.Dense(width, use_bias=use_bias, dtype=self.dtype_policy, name="output")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
-        self.value_channels = value_channels
 
     def build(self, input_shape):
         """Builds the projections for inputs (B, T, D)."""
@@ -95,60 +90,77 @@ class MultiHeadAttention(keras.layers.Layer):
         self.output_layer.build((*input_shape[:-1], self.value_channels))
         self.dropout.build()
 
-    def call(self, x_BTD, keep, seed=None, span: Span = EVERYTHING):
-        """Self-attention of (B, T, D): queries, keys and values all come from it; see `attend`. Returns (B, T, D)."""
-        q, k, v = self.project(x_BTD, names=("query", "key", "value"))
-        return self.attend(q, KeysValues(k, v), keep, seed, span)
-
-    def attend(self, q_BHTK, memory: KeysValues, keep, seed=None, span: Span = EVERYTHING):
-        """Returns (B, T, D), as `combine`, for whole sequences: long ones are never compared as one matrix.
+    def call(self, x, memory: KeysValues | None = None, keep=None, seed=None, cache: StepCache | None = None):
+        """Returns what queries, made of `x`, find: (B, T, D), or of the one position of a step (N, D).
 
         Args:
-            q_BHTK: queries.
-            memory: keys and values of S positions.
+            x: (B, T, D), or with a cache (N, D).
+            memory: keys and values of S positions, of `keys_values`; None for self-attention, where they come from `x`.
             keep: (B, 1, 1, S) bool, True = may be looked at; None for all.
             seed: of dropout.
-            span: which keys each query may look at by position.
+            cache: where `x` is the position of a step.
         """
+        if cache is not None:
+            return self._step(x, memory, keep, cache)
+        if memory is None:
+            query, *projected = self.project(x, names=("query", "key", "value"))
+            memory = KeysValues(*projected)
+        else:
+            (query,) = self.project(x, names=("query",))
+        return self._output(self._attend(query, memory, keep, seed))
+
+    def _step(self, x_ND, memory: KeysValues | None, keep, cache: StepCache):
+        if memory is None:
+            query, *projected = self.project(
+                cache.by_group(x_ND), names=("query", "key", "value"), fused=cache.weights[self.path]
+            )
+            memory, keep = cache.extend_keys_values(self.path, KeysValues(*projected)), cache.keep(self.span)
+        else:
+            (query,) = self.project(cache.by_sentence(x_ND, ops.shape(memory.keys)[0]), names=("query",))
+        found = self._output(self._weighted(query, memory, keep, None))
+        return ops.reshape(found, (-1, found.shape[-1]))
+
+    def keys_values(self, y_BSD) -> KeysValues:
+        """Returns the keys and values of (B, S, D)."""
+        return KeysValues(*self.project(y_BSD, names=("key", "value")))
+
+    def fused_weights(self):
+        """Returns the weights of self-attention as it multiplies them, to be made once for many steps."""
+        return self.project.fused(("query", "key", "value"))
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether it looks at earlier positions of its own sequence, and at no later ones."""
+        return self.span.after == 0
+
+    def empty_entry(self, rows, beams: int, length) -> KeysValues | None:
+        """Returns keys and values (G, H, L*K, channels of a head) zeros; None where it is not cached."""
+        if not self.is_cached:
+            return None
+        sizes = (self.key_channels // self.num_heads, self.value_channels // self.num_heads)
+        shape = (rows // beams, self.num_heads, length * beams)
+        return KeysValues(*(ops.zeros((*shape, size), dtype=self.compute_dtype) for size in sizes))
+
+    def _attend(self, q_BHTK, memory: KeysValues, keep, seed):
+        """Returns (B, H, T, U) of whole sequences: long ones are never compared as one matrix."""
         queries, keys = ops.shape(q_BHTK)[2], ops.shape(memory.keys)[2]
 
         def full_attention():
-            seen = span_keep(ops.arange(queries), ops.arange(keys), span)
+            seen = span_keep(ops.arange(queries), ops.arange(keys), self.span)
             joint_keep = keep if seen is None else seen if keep is None else ops.logical_and(keep, seen)
             return self._weighted(q_BHTK, memory, joint_keep, seed)
 
         def blockwise():
             dropout = WeightDropout(self.dropout.rate, self.dropout.own_seed(seed)) if self.dropout.acts(seed) else None
-            return blockwise_attention(q_BHTK, *memory, keep, span, dropout)
+            return blockwise_attention(q_BHTK, *memory, keep, self.span, dropout)
 
         is_long = queries * keys >= BLOCKWISE_FROM
         never_long = not isinstance(is_long, bool) and self.longest**2 < BLOCKWISE_FROM
         if never_long or _without_blockwise_attention.get() or is_recorded():
             is_long = False
         if isinstance(is_long, bool):
-            return self._output(blockwise() if is_long else full_attention())
-        return self._output(ops.cond(is_long, blockwise, full_attention))
-
-    def query(self, x_BTD):
-        """Returns the queries (B, H, T, K) of (B, T, D)."""
-        return self.project(x_BTD, names=("query",))[0]
-
-    def keys_values(self, y_BSD) -> KeysValues:
-        """Returns the keys and values of (B, S, D)."""
-        return KeysValues(*self.project(y_BSD, names=("key", "value")))
-
-    def query_keys_values(self, x_BTD, fused=None):
-        """Returns the queries, and the keys and values, of (B, T, D); `fused` as from `fused_weights`."""
-        q, k, v = self.project(x_BTD, names=("query", "key", "value"), fused=fused)
-        return q, KeysValues(k, v)
-
-    def fused_weights(self):
-        """Returns the weights of `query_keys_values` as it multiplies them, to be made once for many calls."""
-        return self.project.fused(("query", "key", "value"))
-
-    def combine(self, q_BHTK, memory: KeysValues, keep, seed=None):
-        """Returns (B, T, D): what the queries find among the keys, heads concatenated and projected by W^O."""
-        return self._output(self._weighted(q_BHTK, memory, keep, seed))
+            return blockwise() if is_long else full_attention()
+        return ops.cond(is_long, blockwise, full_attention)
 
     def _weighted(self, q_BHTK, memory: KeysValues, keep, seed):
         weights = self.dropout(attention_weights(q_BHTK, memory.keys, keep, self.path), seed=seed)

@@ -1,65 +1,162 @@
-"""Keys and values of the positions decoded so far, of which beam search moves none.
+"""What decoding keeps of the positions before, so that each step computes one position.
 
-The beams of a sentence are kept side by side. When a hypothesis goes on in another beam, what it has written stays
-where it is; `ancestors` tells whose it is now, and attention looks at the entries of all beams through a mask. Moving
-keys and values instead would copy all of them at every step.
+A layer that looks at earlier positions takes `cache`, a `StepCache`: it reads its own entry and writes the next one. A
+layer made of others passes `cache` on. Without it, the same layers compute whole sequences.
 
-Legend: G groups of beams (sentences, or rows that each search alone), K beams of a group, L positions, H heads,
-C channels of one head.
+Beam search moves no keys and values. The beams of a sentence are kept side by side. When a hypothesis goes on in
+another beam, what it has written stays where it is; `ancestors` tells whose it is now, and attention looks at the
+entries of all beams through a mask. Moving keys and values instead would copy all of them at every step.
+
+Legend: B sentences, N rows, G groups of beams (sentences, or rows that each search alone), K beams of a group,
+N = G * K, Q rows of a sentence, L positions, H heads, C channels of one head, R positions that a window reaches before
+its own, D channels.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import keras
 from keras import ops
 
-from t2t.layers.attention import KeysValues
-from t2t.layers.beams import gather_beams
+from t2t.layers.beams import gather_beams, reorder_rows
 from t2t.layers.masks import CAUSAL, Span, span_keep
+
+
+class KeysValues(NamedTuple):
+    """What is attended to, projected: keys (B, H, S, K) and values (B, H, S, U)."""
+
+    keys: Any
+    values: Any
 
 
 class GrowingCache(NamedTuple):
     """A cache as long as what has been decoded; each position is appended."""
 
-    layers: tuple[KeysValues, ...]
-    """Of each layer: (G, H, L*K, C); entry p * K + k is what beam k wrote at position p."""
+    keys_values: dict[str, KeysValues]
+    """By path of the layer, (G, H, L*K, C) each; entry p * K + k is what beam k wrote at position p."""
     ancestors: Any
-    """(G, K, L) int32: the beam whose entry at each position belongs to what is now in beam k."""
+    """(G, K, L) int32: the beam whose entry at each position belongs to what is now in beam k; () without attention."""
+    windows: dict[str, Any]
+    """By path of the layer, (N, R, D): the inputs that the window of the next position reaches."""
 
 
 class FixedCache(NamedTuple):
     """The same with room for every position from the start, for compilers that want fixed shapes."""
 
-    layers: tuple[KeysValues, ...]
+    keys_values: dict[str, KeysValues]
     ancestors: Any
+    windows: dict[str, Any]
 
 
 Cache = GrowingCache | FixedCache
 
 
-def empty_cache(
-    groups: Any, beams: int, heads: int, channels: tuple[int, int], layers: int, length: Any, dtype: str
-) -> Cache:
-    """Returns a cache of no position.
+class CachingLayer(keras.layers.Layer):
+    """A layer that may look at earlier positions of its own sequence."""
+
+    def empty_entry(self, rows: Any, beams: int, length: Any) -> Any:
+        """Returns the entry of no position: `KeysValues` or a window, see `GrowingCache`; None where it needs none.
+
+        Args:
+            rows: N.
+            beams: K.
+            length: L, positions that there is room for.
+        """
+        raise NotImplementedError
+
+
+def caching_layers(root: keras.layers.Layer) -> list[CachingLayer]:
+    """Returns every `CachingLayer` within a model or a layer, each once."""
+    seen: dict[int, keras.layers.Layer] = {}
+
+    def visit(layer):
+        for part in keras.tree.flatten(list(vars(layer).values())):
+            if isinstance(part, keras.layers.Layer) and id(part) not in seen:
+                seen[id(part)] = part
+                visit(part)
+
+    visit(root)
+    return [layer for layer in seen.values() if isinstance(layer, CachingLayer)]
+
+
+def empty_cache(layers: Iterable[CachingLayer], rows: Any, length: Any, beams: int) -> Cache:
+    """Returns the cache before the first position.
 
     Args:
-        groups: G, int or () int32.
-        beams: K.
-        heads: H.
-        channels: C of keys and of values.
-        layers: how many layers.
+        layers: of the decoder.
+        rows: N, int or () int32.
         length: L where it is fixed; None for a cache that grows.
-        dtype: of keys and values.
+        beams: K.
     """
     room = 0 if length is None else length
-    keys_values = tuple(
-        KeysValues(*(ops.zeros((groups, heads, room * beams, c), dtype=dtype) for c in channels)) for _ in range(layers)
-    )
-    kind = GrowingCache if length is None else FixedCache
-    return kind(keys_values, ops.zeros((groups, beams, room), "int32"))
+    entries = {layer.path: layer.empty_entry(rows, beams, room) for layer in layers}
+    keys_values = {path: entry for path, entry in entries.items() if isinstance(entry, KeysValues)}
+    windows = {path: entry for path, entry in entries.items() if entry is not None and path not in keys_values}
+    ancestors = ops.zeros((rows // beams, beams, room), "int32") if keys_values else ()
+    return (GrowingCache if length is None else FixedCache)(keys_values, ancestors, windows)
 
 
-def set_own_position(cache: Cache, position: Any) -> Any:
-    """Returns the ancestors (G, K, L) with the position, () int32, at which every beam writes for itself."""
+def reorder_entries(cache: Cache, beams: Any) -> Cache:
+    """Returns the cache after each beam went on from another, (G, K) int32; keys and values stay where they are."""
+    windows = reorder_rows(cache.windows, beams)
+    return cache._replace(windows=windows, ancestors=gather_beams(cache.ancestors, beams) if cache.keys_values else ())
+
+
+class StepCache:
+    """The cache during one step, as layers see it.
+
+    Args:
+        cache: of the positions before.
+        position: () int32, the one that is computed.
+        weights: by path of a self-attention, what its `fused_weights` returned.
+    """
+
+    def __init__(self, cache: Cache, position: Any, weights: dict[str, Any]):
+        self.position, self.weights = position, weights
+        self._kind, self._keys_values, self._windows = type(cache), dict(cache.keys_values), dict(cache.windows)
+        self._ancestors: Any = _own_position_set(cache, position) if cache.keys_values else ()
+        self._keep: dict[Span, Any] = {}
+
+    def result(self) -> Cache:
+        """Returns the cache of the next step."""
+        return self._kind(self._keys_values, self._ancestors, self._windows)
+
+    def extend_window(self, path: str, x_ND) -> Any:
+        """Returns the window of a layer (N, R + 1, D), which ends with this position's input (N, D)."""
+        window = ops.concatenate([self._windows[path], x_ND[:, None]], axis=1)
+        self._windows[path] = window[:, 1:]
+        return window
+
+    def extend_keys_values(self, path: str, new: KeysValues) -> KeysValues:
+        """Returns the keys and values of a layer with this position's, (G, H, K, C) each."""
+        pairs = zip(self._keys_values[path], new, strict=True)
+        if self._kind is GrowingCache:
+            extended = KeysValues(*(ops.concatenate(pair, axis=2) for pair in pairs))
+        else:
+            extended = KeysValues(*(_write_at(self.position, old, one) for old, one in pairs))
+        self._keys_values[path] = extended
+        return extended
+
+    def keep(self, span: Span = CAUSAL) -> Any:
+        """Returns (G, 1, K, L*K) bool: each beam may look at what its ancestors wrote within `span`."""
+        if span not in self._keep:
+            self._keep[span] = _ancestors_keep(self._ancestors, self.position, span)
+        return self._keep[span]
+
+    def by_group(self, x_ND) -> Any:
+        """Returns (G, K, D)."""
+        return ops.reshape(x_ND, (-1, self._ancestors.shape[1], x_ND.shape[-1]))
+
+    def by_sentence(self, x_ND, sentences) -> Any:
+        """Returns (B, Q, D) of N rows, which belong to B sentences: so many queries of each, which need no copies."""
+        # Where beams compete, a group is a sentence, and a number known beforehand saves operations.
+        if self._keys_values and self._ancestors.shape[1] > 1:
+            return self.by_group(x_ND)
+        return ops.reshape(x_ND, (sentences, -1, x_ND.shape[-1]))
+
+
+def _own_position_set(cache: Cache, position: Any) -> Any:
+    """Returns the ancestors (G, K, L) with the position at which every beam writes for itself."""
     groups, beams, length = ops.shape(cache.ancestors)
     own_K1 = ops.arange(beams, dtype="int32")[:, None]
     if isinstance(cache, FixedCache):
@@ -67,8 +164,7 @@ def set_own_position(cache: Cache, position: Any) -> Any:
     return ops.concatenate([cache.ancestors, ops.broadcast_to(own_K1, (groups, beams, 1))], axis=2)
 
 
-def ancestors_keep(ancestors: Any, position: Any, span: Span = CAUSAL) -> Any:
-    """Returns (G, 1, K, L*K) bool: each beam may look at what its ancestors wrote within `span` of `position`."""
+def _ancestors_keep(ancestors: Any, position: Any, span: Span) -> Any:
     _, beams, length = ops.shape(ancestors)
     is_whose_GKLK = ops.equal(ancestors[..., None], ops.arange(beams, dtype="int32"))
     here_1 = ops.reshape(ops.cast(position, "int32"), (1,))
@@ -76,27 +172,8 @@ def ancestors_keep(ancestors: Any, position: Any, span: Span = CAUSAL) -> Any:
     return ops.reshape(ops.logical_and(is_whose_GKLK, is_seen_L1), (-1, 1, beams, length * beams))
 
 
-def write_position(kind: type[Cache], past: KeysValues, new: KeysValues, position: Any) -> KeysValues:
-    """Returns a layer's keys and values with those of one position.
-
-    Args:
-        kind: of the cache.
-        past: (G, H, L*K, C) each.
-        new: (G, H, K, C) each.
-        position: () int32.
-    """
-    if kind is GrowingCache:
-        return KeysValues(*(ops.concatenate(pair, axis=2) for pair in zip(past, new, strict=True)))
-    return KeysValues(*(_write_keys(old, one, position) for old, one in zip(past, new, strict=True)))
-
-
-def _write_keys(old: Any, one: Any, position: Any) -> Any:
+def _write_at(position: Any, old: Any, one: Any) -> Any:
     # A select, not a slice update: outside a compiled loop TensorFlow compiles the latter once for every shape.
     beams = ops.shape(one)[2]
     is_new_L1 = ops.equal(ops.arange(ops.shape(old)[2]) // beams, position)[:, None]
     return ops.where(is_new_L1, ops.tile(one, (1, 1, ops.shape(old)[2] // beams, 1)), old)
-
-
-def reorder_ancestors(cache: Cache, beams: Any) -> Cache:
-    """Returns the cache after each beam went on from another, (G, K) int32."""
-    return cache._replace(ancestors=gather_beams(cache.ancestors, beams))

@@ -9,8 +9,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from t2t.layers.cache import CachingLayer, StepCache
 
-class WindowedLayer(keras.layers.Layer):
+
+class WindowedLayer(CachingLayer):
     """What looks at W positions, `dilation` apart: around its own, or at its own and those before it.
 
     Beyond the ends of a sequence there are zeros.
@@ -26,8 +28,14 @@ class WindowedLayer(keras.layers.Layer):
         self.kernel_size, self.dilation, self.causal = kernel_size, dilation, causal
         self.reach = (kernel_size - 1) * dilation
 
-    def call(self, x_BTC, keep_BT=None):
-        """Returns (B, T, F); positions where `keep_BT` (B, T) bool is False are read as zeros."""
+    def call(self, x_BTC, keep_BT=None, cache: StepCache | None = None):
+        """Returns (B, T, F); positions where `keep_BT` (B, T) bool is False are read as zeros.
+
+        With a cache, (N, F) of (N, C), the position of a step.
+        """
+        if cache is not None:
+            seen_NWC = cache.extend_window(self.path, x_BTC) if self.reach else x_BTC[:, None]
+            return self.convolve(seen_NWC[:, :: self.dilation, None])[:, 0, 0]
         if keep_BT is not None:
             x_BTC = x_BTC * ops.cast(keep_BT, x_BTC.dtype)[..., None]
         before = self.reach if self.causal else self.reach // 2
@@ -44,14 +52,11 @@ class WindowedLayer(keras.layers.Layer):
         """Returns (B, Q - W + 1, d, F): one value for each W neighbours along Q."""
         raise NotImplementedError
 
-    def empty(self, rows) -> Any:
-        """Returns what there is of the positions before the first, (N, R, C) zeros."""
+    def empty_entry(self, rows, beams: int, length) -> Any:
+        """Returns a window before the first position, (N, R, C) zeros; None where none ends at its own position."""
+        if not self.causal or not self.reach:
+            return None
         return ops.zeros((rows, self.reach, self.in_channels), self.compute_dtype)
-
-    def step(self, x_NC, past_NRC):
-        """Returns what `call` gives at one position of a causal layer, (N, F), and the past of the next, (N, R, C)."""
-        seen = ops.concatenate([past_NRC, x_NC[:, None]], axis=1)
-        return self.convolve(seen[:, :: self.dilation, None])[:, 0, 0], seen[:, 1:]
 
     def build(self, input_shape):
         """Notes C of inputs (B, T, C)."""

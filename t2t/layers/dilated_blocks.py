@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
+from t2t.layers.cache import StepCache
 from t2t.layers.convolution import Convolution
 from t2t.layers.dropout import Dropout
 from t2t.layers.norm import LayerNorm
@@ -38,18 +39,9 @@ class NormedConvolution(keras.layers.Layer):
         self.norm.build(input_shape)
         self.convolution.build(input_shape)
 
-    def call(self, x, keep_BT=None):
-        """Returns (B, T, channels); positions where `keep_BT` (B, T) bool is False are read as zeros."""
-        return self.convolution(ops.relu(self.norm(x)), keep_BT)
-
-    def empty(self, rows):
-        """Returns what there is of the positions before the first."""
-        return self.convolution.empty(rows)
-
-    def step(self, x_N1, past):
-        """Returns one position (N, 1, channels) of (N, 1, channels of the input), and the past of the next."""
-        y, past = self.convolution.step(ops.relu(self.norm(x_N1))[:, 0], past)
-        return y[:, None], past
+    def call(self, x, keep_BT=None, cache: StepCache | None = None):
+        """Returns (B, T, channels), or with a cache (N, channels); windows read zeros where `keep_BT` is False."""
+        return self.convolution(ops.relu(self.norm(x)), keep_BT, cache=cache)
 
 
 class MultiplicativeUnit(keras.layers.Layer):
@@ -76,21 +68,10 @@ class MultiplicativeUnit(keras.layers.Layer):
         for norm in self.norms:
             norm.build((*input_shape[:-1], self.channels))
 
-    def call(self, h, keep_BT=None):
-        """Returns (B, T, I); positions where `keep_BT` (B, T) bool is False are read as zeros."""
-        return self._unit(h, self.convolution(h, keep_BT))
-
-    def empty(self, rows):
-        """Returns what there is of the positions before the first."""
-        return self.convolution.empty(rows)
-
-    def step(self, h_N1I, past):
-        """Returns one position (N, 1, I), and the past of the next."""
-        y, past = self.convolution.step(h_N1I[:, 0], past)
-        return self._unit(h_N1I, y[:, None]), past
-
-    def _unit(self, h, gates):
-        parts = [norm(part) for norm, part in zip(self.norms, ops.split(gates, 4, axis=-1), strict=True)]
+    def call(self, h, keep_BT=None, cache: StepCache | None = None):
+        """Returns (B, T, I), or with a cache (N, I); windows read zeros where `keep_BT` (B, T) bool is False."""
+        gates = ops.split(self.convolution(h, keep_BT, cache=cache), 4, axis=-1)
+        parts = [norm(part) for norm, part in zip(self.norms, gates, strict=True)]
         (g_1, g_2, g_3), u = (ops.sigmoid(part) for part in parts[:3]), ops.tanh(parts[3])
         return g_1 * ops.tanh(g_2 * h + g_3 * u)
 
@@ -119,29 +100,11 @@ class DilatedBlock(keras.layers.Layer):
             self.norm.build(input_shape)
         self.dropout.build()
 
-    def call(self, x_BTD, keep_BT=None, seed=None):
-        """Returns (B, T, D); windows read zeros where `keep_BT` (B, T) bool is False."""
-        y = x_BTD
+    def call(self, x, keep_BT=None, cache: StepCache | None = None, seed=None):
+        """Returns (B, T, D), or with a cache (N, D); windows read zeros where `keep_BT` (B, T) bool is False."""
+        y = x
         for layer in self.chain:
-            y = layer(y, keep_BT if layer.reach else None)
-        return self._joined(x_BTD, y, seed)
-
-    def empty(self, rows) -> tuple:
-        """Returns of every window what it reaches before the first position."""
-        return tuple(layer.empty(rows) for layer in self.chain if layer.reach)
-
-    def step(self, x_N1D, pasts: tuple):
-        """Returns one position (N, 1, D), and what the windows of the next reach."""
-        y, before, after = x_N1D, iter(pasts), []
-        for layer in self.chain:
-            if layer.reach:
-                y, cached = layer.step(y, next(before))
-                after.append(cached)
-            else:
-                y = layer(y)
-        return self._joined(x_N1D, y), tuple(after)
-
-    def _joined(self, x, y, seed=None):
+            y = layer(y, keep_BT if layer.reach else None, cache=cache)
         return x + self.dropout(y if self.norm is None else self.norm(y), seed=seed)
 
 

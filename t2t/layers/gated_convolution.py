@@ -6,6 +6,7 @@ Legend: B batch, T length, C channels, N rows decoded together.
 import keras
 from keras import ops
 
+from t2t.layers.cache import StepCache
 from t2t.layers.convolution import Convolution
 from t2t.layers.dropout import Dropout
 
@@ -53,24 +54,10 @@ class GatedConvolution(keras.layers.Layer):
         self.convolution.build((*input_shape[:-1], self.inputs))
         self.dropout.build()
 
-    def call(self, x_BTC, keep_BT=None, seed=None):
-        """Returns (B, T, C); positions where `keep_BT` (B, T) bool is False are read as zeros."""
-        return gated(self.convolution(self.dropout(x_BTC, seed=seed), keep_BT))
-
-    def empty(self, rows):
-        """Returns what there is of the positions before the first."""
-        return self.convolution.empty(rows)
-
-    def step(self, x_NC, past):
-        """Returns (N, C) of one position, and the past of the next."""
-        y, past = self.convolution.step(x_NC, past)
-        return gated(y), past
-
-
-def gated(y):
-    """Returns A * sigmoid(B), (..., C), of [A B] (..., 2C)."""
-    a, b = ops.split(y, 2, axis=-1)
-    return a * ops.sigmoid(b)
+    def call(self, x, keep_BT=None, cache: StepCache | None = None, seed=None):
+        """Returns (B, T, C), or with a cache (N, C); positions where `keep_BT` (B, T) is False are read as zeros."""
+        a, b = ops.split(self.convolution(self.dropout(x, seed=seed), keep_BT, cache=cache), 2, axis=-1)
+        return a * ops.sigmoid(b)
 
 
 class GatedLayer(keras.layers.Layer):
@@ -99,14 +86,7 @@ class GatedLayer(keras.layers.Layer):
             if part is not None:
                 part.build((*input_shape[:-1], self.inputs))
 
-    def call(self, x_BTC, keep_BT=None, seed=None, between=lambda y: y):
-        """Returns (B, T, C); `between` maps what the gates let through before the residual sum."""
-        return self._joined(x_BTC, between(self.convolution(x_BTC, keep_BT, seed=seed)))
-
-    def step(self, x_N1C, past, between):
-        """Returns (N, 1, C) of one position, and the past of the next."""
-        y_NC, past = self.convolution.step(x_N1C[:, 0], past)
-        return self._joined(x_N1C, between(y_NC[:, None])), past
-
-    def _joined(self, x, y):
-        return (y + (x if self.widen is None else self.widen(x))) * ROOT_HALF
+    def call(self, x, keep_BT=None, cache: StepCache | None = None, seed=None, between=lambda y: y):
+        """Returns (B, T, C), or with a cache (N, C); `between` maps what the gates let through before the sum."""
+        y = between(self.convolution(x, keep_BT, cache=cache, seed=seed))
+        return (y + (x if self.widen is None else self.widen(x, cache=cache))) * ROOT_HALF

@@ -42,11 +42,6 @@ def span_keep(query_T, key_S, span: Span):
     return functools.reduce(ops.logical_and, keep) if keep else None
 
 
-def up_to_keep(position, length):
-    """Returns (1, 1, 1, S) bool: keys 0..position of a cache of `length` positions may be looked at."""
-    return (ops.arange(length) <= position)[None, None, None, :]
-
-
 def score_bias(keep, dtype="float32"):
     """Returns what to add to attention scores: 0 where `keep` is True, MASKED_SCORE elsewhere; same shape."""
     return ops.cast(ops.logical_not(keep), dtype) * MASKED_SCORE

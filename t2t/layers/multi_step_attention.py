@@ -1,12 +1,14 @@
 """Attention at every layer of a convolutional decoder: section 3.3 of Gehring et al. (2017, arXiv:1705.03122).
 
-Legend: B batch, S source length, Q queries of a sentence, C channels of the decoder's layer, D width of embeddings.
+Legend: B batch, S source length, Q queries of a sentence, C channels of the decoder's layer, D width of embeddings,
+N rows of a step, N = B * Q.
 """
 
 import keras
 from keras import ops
 
 from t2t.layers.attention_record import probabilities
+from t2t.layers.cache import StepCache
 from t2t.layers.gated_convolution import ROOT_HALF, linear
 from t2t.layers.products import float32_product
 from t2t.layers.recurrent_attention import Memory
@@ -34,17 +36,21 @@ class MultiStepAttention(keras.layers.Layer):
         self.query.build((*input_shape[:-1], self.channels))
         self.context.build((*input_shape[:-1], self.width))
 
-    def call(self, h_BQC, g_BQD, memory: Memory):
-        """Returns (B, Q, C): sqrt(1/2) * (h + c).
+    def call(self, h, g, memory: Memory, cache: StepCache | None = None):
+        """Returns sqrt(1/2) * (h + c), (B, Q, C), or with a cache (N, C).
 
         Args:
-            h_BQC: what the gates of the layer let through.
-            g_BQD: embeddings of the tokens before each position.
+            h: (B, Q, C) or (N, C), what the gates of the layer let through.
+            g: (B, Q, D) or (N, D), embeddings of the tokens before each position.
             memory: keys z and values of the source.
+            cache: where there is one position of each row.
         """
-        d_BQD = (self.query(h_BQC) + g_BQD) * ROOT_HALF
+        d_BQD = (self.query(h, cache=cache) + g) * ROOT_HALF
+        if cache is not None:
+            d_BQD = cache.by_sentence(d_BQD, ops.shape(memory.keys)[0])
         weights_BQS = probabilities(float32_product(d_BQD, memory.keys), memory.keep[:, None, :], self.path)
         # m sqrt(1/m) = sqrt(m), m the words of the sentence, at least one.
         words_B11 = ops.maximum(ops.sum(ops.cast(memory.keep, "float32"), axis=1), 1.0)[:, None, None]
-        weights_BQS = ops.cast(weights_BQS * ops.sqrt(words_B11), h_BQC.dtype)
-        return (h_BQC + self.context(ops.matmul(weights_BQS, memory.values))) * ROOT_HALF
+        weights_BQS = ops.cast(weights_BQS * ops.sqrt(words_B11), h.dtype)
+        context = self.context(ops.matmul(weights_BQS, memory.values))
+        return (h + ops.reshape(context, ops.shape(h))) * ROOT_HALF

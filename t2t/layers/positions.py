@@ -1,11 +1,13 @@
 """Telling positions apart: sinusoids (section 3.5) or learned vectors (Table 3, row E).
 
-Legend: B batch, T length, L longest length, D width.
+Legend: B batch, T length, L longest length, D width. In a step of decoding: N rows of one position each.
 """
 
 import keras
 import numpy as np
 from keras import ops
+
+from t2t.layers.cache import StepCache
 
 
 def sinusoids(length: int, width: int, layout: str = "interleaved") -> np.ndarray:
@@ -31,7 +33,21 @@ def _frequencies(width: int, layout: str) -> np.ndarray:
     return np.power(10000.0, -np.arange(pairs, dtype=np.float64) / steps)
 
 
-class SinusoidalPositions(keras.layers.Layer):
+class Positions(keras.layers.Layer):
+    """Adds a vector to each position of a sequence."""
+
+    def call(self, x, cache: StepCache | None = None):
+        """Returns `x`, (B, T, D) from position 0 on, or with a cache (N, D) of its position, plus vectors."""
+        if cache is None:
+            return x + ops.cast(self.vectors(ops.arange(ops.shape(x)[1])), x.dtype)
+        return x + ops.cast(self.vectors(ops.reshape(ops.cast(cache.position, "int32"), (1,))), x.dtype)
+
+    def vectors(self, position_T):
+        """Returns the vectors of positions, (T, D)."""
+        raise NotImplementedError
+
+
+class SinusoidalPositions(Positions):
     """Adds the sinusoids to embeddings; sequences may be longer than any seen in training.
 
     Args:
@@ -44,16 +60,16 @@ class SinusoidalPositions(keras.layers.Layer):
         self.width = width
         self.layout = layout
 
-    def call(self, x_BTD, start=0):
-        """Returns (B, T, D): `x_BTD` plus the encodings of positions start..start+T-1; `start` is an int32 scalar."""
-        position_T = ops.cast(ops.arange(ops.shape(x_BTD)[1]) + start, "float32")
-        angles = position_T[:, None] * _frequencies(self.width, self.layout).astype(np.float32)[None, :]
+    def vectors(self, position_T):
+        """Returns the sinusoids of positions, (T, D) float32."""
+        frequencies = _frequencies(self.width, self.layout).astype(np.float32)
+        angles = ops.cast(position_T, "float32")[:, None] * frequencies[None, :]
         waves = [ops.sin(angles), ops.cos(angles)]
         encoding = ops.stack(waves, axis=-1 if self.layout == "interleaved" else -2)
-        return x_BTD + ops.cast(ops.reshape(encoding, (-1, self.width)), x_BTD.dtype)[None]
+        return ops.reshape(encoding, (-1, self.width))
 
 
-class LearnedPositions(keras.layers.Layer):
+class LearnedPositions(Positions):
     """Adds one learned vector a position, up to `length` positions.
 
     Args:
@@ -76,15 +92,12 @@ class LearnedPositions(keras.layers.Layer):
             initializer=keras.initializers.RandomNormal(stddev=self.deviation),
         )
 
-    def call(self, x_BTD, start=0):
-        """Returns (B, T, D): `x_BTD` plus the vectors of positions start..start+T-1; later ones repeat the last."""
-        position_T = ops.minimum(ops.arange(ops.shape(x_BTD)[1]) + start, self.length - 1)
-        return x_BTD + ops.cast(ops.take(self.table, position_T, axis=0), x_BTD.dtype)[None]
+    def vectors(self, position_T):
+        """Returns the vectors of positions, (T, D); those beyond the table have its last."""
+        return ops.take(self.table, ops.minimum(position_T, self.length - 1), axis=0)
 
 
-def build_positions(
-    kind: str, length: int, width: int, layout: str = "interleaved", **kwargs
-) -> keras.layers.Layer | None:
+def build_positions(kind: str, length: int, width: int, layout: str = "interleaved", **kwargs) -> Positions | None:
     """Returns the layer of a kind: `sinusoidal` (in a layout, see `sinusoids`), `learned`, or None for `none`."""
     if kind == "sinusoidal":
         return SinusoidalPositions(width, layout, **kwargs)

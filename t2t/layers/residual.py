@@ -1,9 +1,10 @@
 """The residual connection and layer normalisation around a sub-layer: section 3.1.
 
-Legend: B batch, T length, D width.
+Legend: D width; leading axes of any number.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable
+from typing import Any
 
 import keras
 
@@ -14,32 +15,38 @@ from t2t.layers.norm import LayerNorm
 class Residual(keras.layers.Layer):
     """LayerNorm(x + Dropout(Sublayer(x))), the paper's (post), or x + Dropout(Sublayer(LayerNorm(x))) (pre).
 
+    Its owner builds the sub-layer, whose weights are named beside those of the norm.
+
     Args:
+        layer: the sub-layer; it keeps the shape of what it is given.
         norm_position: `post` or `pre`.
         epsilon: added to the variance.
         dropout: rate on the sub-layer's output (section 5.4).
     """
 
-    def __init__(self, norm_position: str, epsilon: float, dropout: float, **kwargs):
+    def __init__(self, layer: Any, norm_position: str, epsilon: float, dropout: float, **kwargs):
         super().__init__(**kwargs)
-        self.norm_position = norm_position
+        self.layer, self.norm_position = layer, norm_position
         self.norm = LayerNorm(epsilon, dtype=self.dtype_policy, name="norm")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, input_shape):
-        """Builds the norm for inputs (B, T, D)."""
+        """Builds the norm for inputs (..., D)."""
         self.norm.build(input_shape)
         self.dropout.build()
 
-    def before(self, x_BTD):
-        """Returns what the sub-layer is given."""
-        return self.norm(x_BTD) if self.norm_position == "pre" else x_BTD
-
-    def after(self, x_BTD, y_BTD, seed=None):
-        """Returns the sub-layer's output `y_BTD` joined to its input `x_BTD`."""
-        joined = x_BTD + self.dropout(y_BTD, seed=seed)
+    def __call__(self, x, seed=None, **given):
+        """Returns (..., D), as `x`; the sub-layer is given the rest of the arguments."""
+        # Not `call`: Keras allows no arguments by any name where some are tensors and some are not.
+        y = self.layer(self.norm(x) if self.norm_position == "pre" else x, seed=seed, **given)
+        joined = x + self.dropout(y, seed=seed)
         return self.norm(joined) if self.norm_position == "post" else joined
 
-    def call(self, x_BTD, sublayer: Callable, seed=None):
-        """Returns (B, T, D); `sublayer` maps (B, T, D) to (B, T, D)."""
-        return self.after(x_BTD, sublayer(self.before(x_BTD)), seed=seed)
+
+def build_all(parts: Iterable[Any], input_shape) -> None:
+    """Builds layers, in residual connections or without, for inputs of one shape; None is passed over."""
+    for part in parts:
+        if isinstance(part, Residual):
+            part.layer.build(input_shape)
+        if part is not None:
+            part.build(input_shape)

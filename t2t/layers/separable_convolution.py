@@ -8,6 +8,7 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
+from t2t.layers.cache import StepCache
 from t2t.layers.convolution import Convolution, DepthwiseConvolution
 from t2t.layers.norm import LayerNorm
 
@@ -63,21 +64,10 @@ class SeparableConvolution(keras.layers.Layer):
             )
             self.map.build(input_shape)
 
-    def call(self, x_BTC, keep_BT=None):
-        """Returns (B, T, F); positions where `keep_BT` (B, T) bool is False are read as zeros."""
-        return self._mapped(self.windows(x_BTC, keep_BT))
-
-    def empty(self, rows):
-        """Returns what there is of the positions before the first."""
-        return self.windows.empty(rows)
-
-    def step(self, x_N1C, past):
-        """Returns one position (N, 1, F), and the past of the next."""
-        y, past = self.windows.step(x_N1C[:, 0], past)
-        return self._mapped(y[:, None]), past
-
-    def _mapped(self, y):
-        return y if self.map is None else self.map(y)
+    def call(self, x, keep_BT=None, cache: StepCache | None = None):
+        """Returns (B, T, F), or with a cache (N, F); positions where `keep_BT` (B, T) is False are read as zeros."""
+        y = self.windows(x, keep_BT, cache=cache)
+        return y if self.map is None else self.map(y, cache=cache)
 
 
 class ConvStep(keras.layers.Layer):
@@ -98,15 +88,6 @@ class ConvStep(keras.layers.Layer):
         self.convolution.build(input_shape)
         self.norm.build((*input_shape[:-1], self.convolution.channels))
 
-    def call(self, x, keep_BT=None):
-        """Returns (B, T, F); positions where `keep_BT` (B, T) bool is False are read as zeros."""
-        return self.norm(self.convolution(ops.relu(x), keep_BT))
-
-    def empty(self, rows):
-        """Returns what there is of the positions before the first."""
-        return self.convolution.empty(rows)
-
-    def step(self, x_N1C, past):
-        """Returns one position (N, 1, F), and the past of the next."""
-        y, past = self.convolution.step(ops.relu(x_N1C), past)
-        return self.norm(y), past
+    def call(self, x, keep_BT=None, cache: StepCache | None = None):
+        """Returns (B, T, F), or with a cache (N, F); positions where `keep_BT` (B, T) is False are read as zeros."""
+        return self.norm(self.convolution(ops.relu(x), keep_BT, cache=cache))

@@ -10,6 +10,7 @@ import keras
 from keras import ops
 
 from t2t.layers.attention_record import probabilities
+from t2t.layers.cache import StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.products import float32_product
@@ -61,23 +62,12 @@ class ConvModule(keras.layers.Layer):
         for layer in (*self.steps, self.dropout):
             layer.build(input_shape)
 
-    def call(self, x_BTD, keep_BT=None, seed=None):
-        """Returns (B, T, D); positions where `keep_BT` (B, T) bool is False are read as zeros."""
+    def call(self, x, keep_BT=None, cache: StepCache | None = None, seed=None):
+        """Returns (B, T, D), or with a cache (N, D); positions where `keep_BT` (B, T) is False are read as zeros."""
         step_1, step_2, step_3, step_4 = self.steps
-        h_2 = x_BTD + step_2(step_1(x_BTD, keep_BT), keep_BT)
-        return self.dropout(x_BTD + step_4(step_3(h_2, keep_BT), keep_BT), seed=seed)
-
-    def empty(self, rows) -> tuple:
-        """Returns of each step what its windows reach before the first position."""
-        return tuple(step.empty(rows) for step in self.steps)
-
-    def step(self, x_N1D, pasts: tuple):
-        """Returns one position (N, 1, D), and what the windows of the next reach."""
-        h, past_1 = self.steps[0].step(x_N1D, pasts[0])
-        h, past_2 = self.steps[1].step(h, pasts[1])
-        h, past_3 = self.steps[2].step(x_N1D + h, pasts[2])
-        h, past_4 = self.steps[3].step(h, pasts[3])
-        return x_N1D + h, (past_1, past_2, past_3, past_4)
+        given = {"keep_BT": keep_BT, "cache": cache}
+        h_2 = x + step_2(step_1(x, **given), **given)
+        return self.dropout(x + step_4(step_3(h_2, **given), **given), seed=seed)
 
 
 class SourceAttention(keras.layers.Layer):
@@ -104,25 +94,15 @@ class SourceAttention(keras.layers.Layer):
         for layer in (self.timing, *self.steps):
             layer.build(input_shape)
 
-    def call(self, x_BTD, source: Source):
-        """Returns (B, T, D), of each position what it finds in the source."""
-        query = self.timing(x_BTD)
+    def call(self, x, source: Source, cache: StepCache | None = None):
+        """Returns (B, T, D), or with a cache (N, D): of each position what it finds in the source."""
+        query = self.timing(x, cache=cache)
         for step in self.steps:
-            query = step(query)
-        return attend(query, source, self.path)
-
-    def empty(self, rows) -> tuple:
-        """Returns of each step what its windows reach before the first position."""
-        return tuple(step.empty(rows) for step in self.steps)
-
-    def step(self, x_N1D, position, pasts: tuple, source: Source):
-        """Returns one position (N, 1, D), and what the windows of the next reach."""
-        query, after = self.timing(x_N1D, start=position), []
-        for step, past in zip(self.steps, pasts, strict=True):
-            query, cached = step.step(query, past)
-            after.append(cached)
-        query_BQD = ops.reshape(query, (ops.shape(source.hidden)[0], -1, query.shape[-1]))
-        return ops.reshape(attend(query_BQD, source, self.path), ops.shape(x_N1D)), tuple(after)
+            query = step(query, cache=cache)
+        if cache is None:
+            return attend(query, source, self.path)
+        query_BQD = cache.by_sentence(query, ops.shape(source.hidden)[0])
+        return ops.reshape(attend(query_BQD, source, self.path), ops.shape(x))
 
 
 def attend(query_BTD, source: Source, layer: str):

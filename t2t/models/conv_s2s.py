@@ -1,24 +1,25 @@
 """Convolutional sequence to sequence learning, in the order of section 3 of Gehring et al. (2017, arXiv:1705.03122).
 
-Legend: B batch, S source length, T target length, D width of embeddings, C channels of a layer, V vocabulary, N rows
-decoded together, Q rows of each sentence (N = B * Q).
+Legend: B batch, S source length, T target length, D width of embeddings, C channels of a layer, N rows decoded
+together.
 """
 
 from typing import Any
 
 import keras
-from keras import ops
 
 from t2t.hparams.conv_s2s import ConvS2sHParams
+from t2t.layers.cache import StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.gated_convolution import ROOT_HALF, GatedLayer, linear
 from t2t.layers.gradients import with_scaled_gradient
 from t2t.layers.multi_step_attention import MultiStepAttention
 from t2t.layers.positions import LearnedPositions
 from t2t.layers.recurrent_attention import Memory
-from t2t.models.base import READ_AS_VECTORS, DecodeContext, SequenceModel
+from t2t.models.base import READ_AS_VECTORS
+from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.constants import INPUTS
 from t2t.specs.features import ProblemSpec
 
 EMBEDDING_DEVIATION = 0.1
@@ -26,7 +27,7 @@ EMBEDDING_DEVIATION = 0.1
 
 
 @register_model
-class ConvS2s(SequenceModel):
+class ConvS2s(EncoderDecoder):
     """Convolutional Sequence to Sequence Learning: gated convolutions, and attention in every layer of the decoder."""
 
     hparams_class = ConvS2sHParams
@@ -60,13 +61,9 @@ class ConvS2s(SequenceModel):
         """The length of the tables of positions."""
         return self.hparams.max_length
 
-    def body(self, features: dict[str, Any], seed=None):
-        """Returns the decoder's output, (B, T, D); see the base class."""
-        memory = self._encode(features[INPUTS], seed)
-        shifted_BT = ops.pad(features[TARGETS][:, :-1], ((0, 0), (1, 0)))
-        return self.decoder(self.target_dropout(self._embed_targets(shifted_BT), seed=seed), memory, seed=seed)
-
-    def _encode(self, inputs, seed=None) -> Memory:
+    def encode(self, features: dict[str, Any], seed=None) -> Memory:
+        """Returns what there is to attend to: keys (B, S, D), values (B, S, D) and what of them holds data (B, S)."""
+        inputs = features[INPUTS]
         keep_BS = self.source_embedding.keep(inputs)
         e_BSD = self.source_positions(self.source_embedding(inputs, seed=seed) * EMBEDDING_DEVIATION)
         e_BSD = self.source_dropout(e_BSD, seed=seed)
@@ -74,20 +71,10 @@ class ConvS2s(SequenceModel):
         z_BSD = with_scaled_gradient(self.encoder(e_BSD, keep_BS, seed=seed), 1.0 / len(self.decoder.layers_))
         return Memory(z_BSD, (z_BSD + e_BSD) * ROOT_HALF, keep_BS)
 
-    def _embed_targets(self, ids_BT, start=0):
-        return self.target_positions(self.target_embedding.before(ids_BT) * EMBEDDING_DEVIATION, start=start)
-
-    def encode(self, features: dict[str, Any]) -> Memory:
-        """Returns what there is to attend to: keys (B, S, D), values (B, S, D) and what of them holds data (B, S)."""
-        return self._encode(features[INPUTS])
-
-    def init_cache(self, encoded: Memory, rows: Any, length: Any, beams: int = 1) -> tuple:
-        """Returns the positions that the decoder's windows reach before the first, zeros; see the base class."""
-        return self.decoder.empty(rows)
-
-    def step(self, ids_N, position, cache: tuple, prepared: DecodeContext):
-        """Returns (N, D) and what the windows of the next position reach; see the base class."""
-        return self.decoder.step(self._embed_targets(ids_N[:, None], position), cache, prepared.encoded)
+    def decode(self, ids, encoded: Memory, keep_BT=None, cache: StepCache | None = None, seed=None):
+        """Returns the decoder's output after `ids`; see the base class."""
+        g = self.target_positions(self.target_embedding.before(ids) * EMBEDDING_DEVIATION, cache=cache)
+        return self.decoder(self.target_dropout(g, seed=seed), encoded, cache=cache, seed=seed)
 
 
 class Encoder(keras.layers.Layer):
@@ -142,33 +129,15 @@ class Decoder(keras.layers.Layer):
             attention.build(input_shape)
         self.dropout.build()
 
-    def call(self, g_BTD, memory: Memory, seed=None):
-        """Returns (B, T, D), each position of embeddings up to it and of all the source."""
-        x_BTC = self.narrow(g_BTD)
+    def call(self, g, memory: Memory, cache: StepCache | None = None, seed=None):
+        """Returns (B, T, D), each position of embeddings `g` (B, T, D) up to it and of all the source.
+
+        With a cache, (N, D) of one position.
+        """
+        x = self.narrow(g, cache=cache)
         for layer, attention in zip(self.layers_, self.attentions, strict=True):
-            x_BTC = layer(x_BTC, seed=seed, between=lambda h, attend=attention: attend(h, g_BTD, memory))
-        return self.dropout(self.wide(x_BTC), seed=seed)
-
-    def empty(self, rows) -> tuple:
-        """Returns of every layer what its windows reach before the first position."""
-        return tuple(layer.convolution.empty(rows) for layer in self.layers_)
-
-    def step(self, g_N1D, pasts: tuple, memory: Memory):
-        """Returns (N, D) of one position, and what the windows of the next reach."""
-        sentences = ops.shape(memory.keys)[0]
-
-        def by_sentence(x_N1C):
-            return ops.reshape(x_N1C, (sentences, -1, x_N1C.shape[-1]))
-
-        g_BQD, x_N1C, after = by_sentence(g_N1D), self.narrow(g_N1D), []
-        for layer, attention, past in zip(self.layers_, self.attentions, pasts, strict=True):
-
-            def attend(h_N1C, attention=attention):
-                return ops.reshape(attention(by_sentence(h_N1C), g_BQD, memory), ops.shape(h_N1C))
-
-            x_N1C, cached = layer.step(x_N1C, past, attend)
-            after.append(cached)
-        return self.wide(x_N1C)[:, 0], tuple(after)
+            x = layer(x, cache=cache, seed=seed, between=lambda h, attend=attention: attend(h, g, memory, cache=cache))
+        return self.dropout(self.wide(x, cache=cache), seed=seed)
 
 
 def _stack(owner: Encoder | Decoder, width: int, layers: list[tuple[int, int]], dropout: float, causal: bool):

@@ -1,32 +1,27 @@
 """SliceNet, in the order of section 3 of Kaiser, Gomez and Chollet (2017, arXiv:1706.03059).
 
-Legend: B batch, S source length, T target length, D width, V vocabulary, N rows decoded together.
+Legend: B batch, S source length, T target length, D width, N rows decoded together.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 from keras import ops
 
 from t2t.hparams.slice_net import SliceNetHParams
+from t2t.layers.cache import StepCache
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.separable_convolution import ConvStep, Separability
 from t2t.layers.slice_modules import ConvModule, Source, SourceAttention, StepSettings
-from t2t.models.base import READ_AS_VECTORS, DecodeContext, SequenceModel
+from t2t.models.base import READ_AS_VECTORS
+from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.constants import INPUTS
 from t2t.specs.features import ProblemSpec
 
 
-class DecoderCache(NamedTuple):
-    """What the windows of the next position reach, (N, R, D) each."""
-
-    mixer: tuple
-    modules: tuple
-
-
 @register_model
-class SliceNet(SequenceModel):
+class SliceNet(EncoderDecoder):
     """Depthwise Separable Convolutions for Neural Machine Translation: separable windows, attention without weights."""
 
     hparams_class = SliceNetHParams
@@ -52,40 +47,20 @@ class SliceNet(SequenceModel):
         for layer in (self.timing, *self.encoder, self.mixer, *self.decoder):
             layer.build((None, None, self.hparams.hidden_size))
 
-    def body(self, features: dict[str, Any], seed=None):
-        """Returns the decoder's output, (B, T, D); see the base class."""
-        source = self._encode(features[INPUTS], seed)
-        shifted_BT = ops.pad(features[TARGETS][:, :-1], ((0, 0), (1, 0)))
-        x_BTD = self.mixer(self.target_embedding.before(shifted_BT), source)
-        for module in self.decoder:
-            x_BTD = module(x_BTD, source, seed=seed)
-        return x_BTD
-
-    def _encode(self, inputs, seed=None) -> Source:
-        keep_BS = self.source_embedding.keep(inputs)
-        x_BSD = self.timing(self.source_embedding(inputs, seed=seed))
+    def encode(self, features: dict[str, Any], seed=None) -> Source:
+        """Returns the encoder's output, and where it holds data."""
+        keep_BS = self.source_embedding.keep(features[INPUTS])
+        x_BSD = self.timing(self.source_embedding(features[INPUTS], seed=seed))
         for module in self.encoder:
             x_BSD = module(x_BSD, keep_BS, seed=seed)
         return Source(x_BSD, keep_BS)
 
-    def encode(self, features: dict[str, Any]) -> Source:
-        """Returns the encoder's output, and where it holds data."""
-        return self._encode(features[INPUTS])
-
-    def init_cache(self, encoded: Source, rows: Any, length: Any, beams: int = 1) -> DecoderCache:
-        """Returns what windows reach before the first position, zeros; see the base class."""
-        return DecoderCache(self.mixer.empty(rows), tuple(module.empty(rows) for module in self.decoder))
-
-    def step(self, ids_N, position, cache: DecoderCache, prepared: DecodeContext):
-        """Returns (N, D) and what the windows of the next position reach; see the base class."""
-        source = prepared.encoded
-        x_N1D = self.target_embedding.before(ids_N[:, None])
-        x_N1D, mixer = self.mixer.step(x_N1D, position, cache.mixer, source)
-        modules = []
-        for module, pasts in zip(self.decoder, cache.modules, strict=True):
-            x_N1D, cached = module.step(x_N1D, position, pasts, source)
-            modules.append(cached)
-        return x_N1D[:, 0], DecoderCache(mixer, tuple(modules))
+    def decode(self, ids, encoded: Source, keep_BT=None, cache: StepCache | None = None, seed=None):
+        """Returns the decoder's output after `ids`; see the base class."""
+        x = self.mixer(self.target_embedding.before(ids), encoded, cache=cache)
+        for module in self.decoder:
+            x = module(x, encoded, cache=cache, seed=seed)
+        return x
 
 
 class InputOutputMixer(keras.layers.Layer):
@@ -104,19 +79,9 @@ class InputOutputMixer(keras.layers.Layer):
         self.attention.build(input_shape)
         self.mix.build((*input_shape[:-1], 2 * input_shape[-1]))
 
-    def call(self, x_BTD, source: Source):
-        """Returns (B, T, D)."""
-        return self.mix(ops.concatenate([self.attention(x_BTD, source), x_BTD], axis=-1))
-
-    def empty(self, rows) -> tuple:
-        """Returns what windows reach before the first position."""
-        return self.attention.empty(rows), self.mix.empty(rows)
-
-    def step(self, x_N1D, position, pasts: tuple, source: Source):
-        """Returns one position (N, 1, D), and what the windows of the next reach."""
-        found, attention = self.attention.step(x_N1D, position, pasts[0], source)
-        mixed, mix = self.mix.step(ops.concatenate([found, x_N1D], axis=-1), pasts[1])
-        return mixed, (attention, mix)
+    def call(self, x, source: Source, cache: StepCache | None = None):
+        """Returns (B, T, D), or with a cache (N, D)."""
+        return self.mix(ops.concatenate([self.attention(x, source, cache=cache), x], axis=-1), cache=cache)
 
 
 class AttentionConvModule(keras.layers.Layer):
@@ -135,19 +100,9 @@ class AttentionConvModule(keras.layers.Layer):
         self.module.build(input_shape)
         self.attention.build(input_shape)
 
-    def call(self, x_BTD, source: Source, seed=None):
-        """Returns (B, T, D)."""
-        return self.module(x_BTD, seed=seed) + self.attention(x_BTD, source)
-
-    def empty(self, rows) -> tuple:
-        """Returns what windows reach before the first position."""
-        return self.module.empty(rows), self.attention.empty(rows)
-
-    def step(self, x_N1D, position, pasts: tuple, source: Source):
-        """Returns one position (N, 1, D), and what the windows of the next reach."""
-        y, module = self.module.step(x_N1D, pasts[0])
-        found, attention = self.attention.step(x_N1D, position, pasts[1], source)
-        return y + found, (module, attention)
+    def call(self, x, source: Source, cache: StepCache | None = None, seed=None):
+        """Returns (B, T, D), or with a cache (N, D)."""
+        return self.module(x, cache=cache, seed=seed) + self.attention(x, source, cache=cache)
 
 
 def build_step_settings(hparams: SliceNetHParams) -> list[StepSettings]:

@@ -59,8 +59,8 @@ MODEL_MUTATIONS = (
     Mutation(
         name="encoder sees padding",
         file="t2t/models/transformer.py",
-        original="return self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed), keep_BS",
-        broken="return self.encoder(self.source_dropout(x_BSD, seed=seed), ops.ones_like(keep_BS), seed=seed), keep_BS",
+        original="x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed)",
+        broken="x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), ops.ones_like(keep_BS), seed=seed)",
         breaks="What a sentence is translated to depends on the longest sentence of its batch.",
         tests=("tests/equivalence/test_equivalence_updates.py::test_padding_changes_neither_loss_nor_gradients",),
     ),

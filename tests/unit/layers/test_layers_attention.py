@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.layers.attention import KeysValues, MultiHeadAttention, attention_weights
-from t2t.layers.masks import CAUSAL, EVERYTHING, Span, keys_keep, padding_keep, score_bias, span_keep, up_to_keep
+from t2t.layers.attention import MultiHeadAttention, attention_weights
+from t2t.layers.cache import KeysValues
+from t2t.layers.masks import CAUSAL, EVERYTHING, Span, keys_keep, padding_keep, score_bias, span_keep
 from t2t.layers.projection import HeadProjection
 from tests.builders import numpy, randomise
 
@@ -47,10 +48,6 @@ def test_spans_are_told_by_position_on_both_sides():
     np.testing.assert_array_equal(span_keep(queries, keys, window), [[0, 1, 1, 1, 1, 0], [0, 0, 1, 1, 1, 1]])
     np.testing.assert_array_equal(span_keep(queries, keys, Span(before=1)), [[0, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1]])
     assert span_keep(queries, keys, EVERYTHING) is None
-
-
-def test_a_cache_is_seen_up_to_the_present_position():
-    np.testing.assert_array_equal(up_to_keep(1, 4), [[[[True, True, False, False]]]])
 
 
 def test_bias_is_nothing_where_kept_and_large_elsewhere():
@@ -139,11 +136,9 @@ def test_self_attention_is_queries_keys_and_values_of_one_sequence():
     layer = randomise(attention(keys=6, values=8, bias=True))
     x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
     keep = keys_keep(np.array([[True, True, False], [True, False, True]]))
-    q, memory = layer.query(x), layer.keys_values(x)
+    memory = layer.keys_values(x)
     assert (memory.keys.shape, memory.values.shape) == ((2, 2, 3, 3), (2, 2, 3, 4))
-    np.testing.assert_allclose(layer(x, keep), layer.combine(q, memory, keep), rtol=1e-4, atol=1e-5)
-    q, memory = layer.query_keys_values(x)
-    np.testing.assert_allclose(layer(x, keep), layer.combine(q, memory, keep), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(layer(x, keep=keep), layer(x, memory=memory, keep=keep), rtol=1e-4, atol=1e-5)
 
 
 def test_dropout_is_on_the_weights_and_only_under_a_seed():
@@ -152,6 +147,6 @@ def test_dropout_is_on_the_weights_and_only_under_a_seed():
     x = np.random.default_rng(0).normal(size=(1, 6, 4)).astype(np.float32)
     ones = KeysValues(layer.keys_values(x).keys, np.ones((1, 2, 6, 2), np.float32))
     layer.output_layer.kernel.assign(np.eye(4))
-    np.testing.assert_allclose(layer.combine(layer.query(x), ones, ALL_KEPT), np.ones((1, 6, 4)), rtol=1e-5)
-    seeded = numpy(layer.combine(layer.query(x), ones, ALL_KEPT, seed=tf.constant([1, 2], tf.int64)))
+    np.testing.assert_allclose(layer(x, memory=ones, keep=ALL_KEPT), np.ones((1, 6, 4)), rtol=1e-5)
+    seeded = numpy(layer(x, memory=ones, keep=ALL_KEPT, seed=tf.constant([1, 2], tf.int64)))
     assert np.abs(seeded - 1.0).max() > 0.1

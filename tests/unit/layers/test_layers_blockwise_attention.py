@@ -118,22 +118,22 @@ def test_dropout_keeps_the_mean_and_its_gradient_is_that_of_what_was_kept():
 
 
 def test_a_layer_computes_long_sequences_by_blocks_and_short_ones_whole(monkeypatch):
-    layer = MultiHeadAttention(8, 2, 8, 8, 0.0, False, longest=40)
+    layer = MultiHeadAttention(8, 2, 8, 8, 0.0, False, longest=40, span=CAUSAL)
     layer.build((None, None, 8))
     x = tf.constant(np.random.default_rng(0).normal(size=(2, 40, 8)).astype(np.float32))
     keep = lengths_keep(40, 40, 30)
-    expected = layer(x, keep, span=CAUSAL)
+    expected = layer(x, keep=keep)
     monkeypatch.setattr("t2t.layers.attention.BLOCKWISE_FROM", 40 * 40)
     called = []
     monkeypatch.setattr(
         "t2t.layers.attention.blockwise_attention", lambda *a: called.append(1) or blockwise_attention(*a)
     )
-    np.testing.assert_allclose(layer(x, keep, span=CAUSAL), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(layer(x, keep=keep), expected, rtol=1e-4, atol=1e-5)
     assert called == [1]
-    layer(x[:, :39], keep[..., :39], span=CAUSAL)
+    layer(x[:, :39], keep=keep[..., :39])
     assert called == [1]
     traced = tf.function(
-        lambda x, keep: layer(x, keep, span=CAUSAL),
+        lambda x, keep: layer(x, keep=keep),
         input_signature=[tf.TensorSpec((None, None, 8)), tf.TensorSpec((None, 1, 1, None), tf.bool)],
         autograph=False,
     )

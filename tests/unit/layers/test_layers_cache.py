@@ -6,15 +6,15 @@ Legend: G groups, K beams, L positions, H heads, C channels.
 import numpy as np
 import pytest
 
-from t2t.layers.attention import KeysValues, attention_weights
+from t2t.layers.attention import attention_weights
 from t2t.layers.cache import (
+    CachingLayer,
     FixedCache,
     GrowingCache,
-    ancestors_keep,
+    KeysValues,
+    StepCache,
     empty_cache,
-    reorder_ancestors,
-    set_own_position,
-    write_position,
+    reorder_entries,
 )
 
 G, K, L, H, C = 3, 4, 6, 2, (5, 7)
@@ -46,16 +46,26 @@ def copied_and_attended(rng):
         yield KeysValues(keys, values), queries, beams, found
 
 
+class Entry(CachingLayer):
+    """A self-attention's place in the cache."""
+
+    def empty_entry(self, rows, beams, length):
+        shape = (rows // beams, H, length * beams)
+        return KeysValues(*(np.zeros((*shape, channels), np.float32) for channels in C))
+
+
 @pytest.mark.parametrize(("length", "kind"), [(None, GrowingCache), (L + 2, FixedCache)], ids=["growing", "fixed"])
 def test_attention_through_ancestors_is_attention_over_copies(length, kind):
-    cache = empty_cache(G, K, H, C, layers=1, length=length, dtype="float32")
+    layer = Entry()
+    cache = empty_cache([layer], G * K, length, beams=K)
     assert type(cache) is kind
     for position, (new, queries, beams, expected) in enumerate(copied_and_attended(np.random.default_rng(1))):
-        ancestors = set_own_position(cache, position)
-        written = write_position(kind, cache.layers[0], new, position)
-        weights = np.asarray(attention_weights(queries, written.keys, ancestors_keep(ancestors, position)))
+        step = StepCache(cache, position, {})
+        written = step.extend_keys_values(layer.path, new)
+        weights = np.asarray(attention_weights(queries, written.keys, step.keep()))
         np.testing.assert_allclose(weights @ np.asarray(written.values), expected, rtol=1e-4, atol=1e-5)
-        cache = reorder_ancestors(kind((written,), ancestors), beams)
+        cache = reorder_entries(step.result(), beams)
     assert np.asarray(cache.ancestors).shape == (G, K, length or L)
     if length:
-        assert not np.asarray(cache.layers[0].keys)[:, :, L * K :].any(), "positions that have not come yet are empty"
+        keys = np.asarray(cache.keys_values[layer.path].keys)
+        assert not keys[:, :, L * K :].any(), "positions that have not come yet are empty"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.layers.cache import StepCache, empty_cache
 from t2t.layers.convolution import Convolution, DepthwiseConvolution
 from t2t.layers.gated_convolution import GatedConvolution, linear
 from t2t.layers.gradients import with_scaled_gradient
@@ -80,13 +81,13 @@ def test_is_what_it_is_in_numpy(kind, causal, dilation):
 def test_steps_are_the_whole_sequence(kind, dilation):
     layer = built(kind(causal=True, dilation=dilation), 4)
     x_BTC = np.random.default_rng(2).normal(size=(2, 9, 4)).astype(np.float32)
-    past, found = layer.empty(2), []
-    assert past.shape == (2, layer.reach, 4)
+    cache, found = empty_cache([layer], 2, None, beams=1), []
+    shapes = {layer.path: (2, layer.reach, 4)} if layer.reach else {}
     for t in range(9):
-        y, after = layer.step(x_BTC[:, t], past)
-        assert after.shape == past.shape
-        past = after
-        found.append(numpy(y))
+        step = StepCache(cache, t, {})
+        found.append(numpy(layer(x_BTC[:, t], cache=step)))
+        cache = step.result()
+        assert {path: tuple(window.shape) for path, window in cache.windows.items()} == shapes
     np.testing.assert_allclose(np.stack(found, axis=1), numpy(layer(x_BTC)), rtol=1e-4, atol=1e-5)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t.layers.cache import StepCache, empty_cache
 from t2t.layers.dropout import Dropout
 from t2t.layers.feed_forward import FeedForward
 from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
@@ -73,8 +74,9 @@ def test_sinusoids_in_tensor2tensors_layout_by_hand():
 def test_sinusoids_of_far_positions():
     expected = np.array([sinusoid(position, 32) for position in (5000, 5001)])
     np.testing.assert_allclose(sinusoids(5002, 32)[5000:], expected, atol=1e-6)
-    found = SinusoidalPositions(32)(np.ones((1, 2, 32), np.float32), start=5000)
-    np.testing.assert_allclose(found[0] - 1.0, expected, atol=2e-3)  # float32 angles
+    layer, x_ND = SinusoidalPositions(32), np.ones((1, 32), np.float32)
+    found = [layer(x_ND, cache=step_at(position))[0] for position in (5000, 5001)]
+    np.testing.assert_allclose(np.array(found) - 1.0, expected, atol=2e-3)  # float32 angles
 
 
 @pytest.mark.parametrize(
@@ -82,11 +84,17 @@ def test_sinusoids_of_far_positions():
     [SinusoidalPositions(6), SinusoidalPositions(6, "split"), LearnedPositions(9, 6)],
     ids=["sinusoidal", "split", "learned"],
 )
-def test_a_start_is_an_offset(layer):
+def test_a_step_has_the_vector_of_its_position(layer):
     layer.build((None, None, 6))
     randomise(layer)
-    x = np.zeros((1, 7, 6), np.float32)
-    np.testing.assert_allclose(layer(x[:, :3], start=4), layer(x)[:, 4:], atol=1e-6)
+    whole = layer(np.zeros((1, 7, 6), np.float32))
+    for position in (0, 4):
+        found = layer(np.zeros((2, 6), np.float32), cache=step_at(position))
+        np.testing.assert_allclose(found, [whole[0, position]] * 2, atol=1e-6)
+
+
+def step_at(position):
+    return StepCache(empty_cache([], 1, None, beams=1), position, {})
 
 
 def test_learned_positions_repeat_the_last_one():
@@ -135,9 +143,10 @@ def test_dropout_of_the_feed_forward_is_inside():
 X = np.array([[[1.0, 2.0, 4.0]]], np.float32)
 
 
-def residual(norm_position, dropout=0.0, epsilon=1e-6, **kwargs):
-    layer = Residual(norm_position, epsilon, dropout, name="residual", **kwargs)
-    layer.build((None, None, 3))
+def residual(sublayer, norm_position="post", dropout=0.0, epsilon=1e-6, width=3, **kwargs):
+    """In it stands `sublayer(x)`, a function."""
+    layer = Residual(lambda x, seed: sublayer(x), norm_position, epsilon, dropout, name="residual", **kwargs)
+    layer.build((None, None, width))
     return layer
 
 
@@ -146,37 +155,35 @@ def plain_norm(x):
 
 
 def test_post_norm_is_the_norm_of_the_sum():
-    found = residual("post")(X, sublayer=lambda x: 3.0 * x)
+    found = residual(lambda x: 3.0 * x, "post")(X)
     np.testing.assert_allclose(found[0, 0], plain_norm(4.0 * X[0, 0]), rtol=1e-5)
 
 
 def test_pre_norm_is_the_sum_with_a_normed_input():
-    found = residual("pre")(X, sublayer=lambda x: 3.0 * x)
+    found = residual(lambda x: 3.0 * x, "pre")(X)
     np.testing.assert_allclose(found[0, 0], X[0, 0] + 3.0 * plain_norm(X[0, 0]), rtol=1e-5)
 
 
 def test_dropout_of_a_residual_is_on_the_sub_layers_output_alone():
-    layer = residual("pre", dropout=0.5)
+    layer = residual(lambda x: 0.0 * x + 1.0, "pre", dropout=0.5)
     x = np.full((1, 500, 3), 7.0, np.float32)
-    found = numpy(layer(x, sublayer=lambda y: 0.0 * y + 1.0, seed=SEED))
+    found = numpy(layer(x, seed=SEED))
     assert set(np.unique(found)) == {7.0, 9.0}
-    np.testing.assert_allclose(layer(x, sublayer=lambda y: 0.0 * y + 1.0), np.full((1, 500, 3), 8.0))
+    np.testing.assert_allclose(layer(x), np.full((1, 500, 3), 8.0))
 
 
 def test_epsilon_is_added_to_the_variance():
     """Variance of (0, 2) is 1: with epsilon 3, (x - 1) / 2."""
-    layer = Residual("post", 3.0, 0.0)
-    layer.build((None, None, 2))
-    np.testing.assert_allclose(layer.after(np.array([[[0.0, 2.0]]], np.float32), np.zeros((1, 1, 2))), [[[-0.5, 0.5]]])
+    layer = residual(lambda x: 0.0 * x, epsilon=3.0, width=2)
+    np.testing.assert_allclose(layer(np.array([[[0.0, 2.0]]], np.float32)), [[[-0.5, 0.5]]])
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_norms_compute_in_float32(policy):
     """Squares of 300 overflow float16; a mean over 3,000 ones stalls in bfloat16 at 256."""
-    layer = Residual("post", 1e-6, 0.0, dtype=policy)
-    layer.build((None, None, 3000))
+    layer = residual(lambda x: 0.0 * x, width=3000, dtype=policy)
     x = np.where(np.arange(3000) % 2, 300.0, -100.0)[None, None]
-    found = numpy(layer.after(x.astype(np.float32), np.zeros_like(x, np.float32)))
+    found = numpy(layer(x.astype(np.float32)))
     np.testing.assert_allclose(found, np.where(np.arange(3000) % 2, 1.0, -1.0)[None, None], atol=0.01)
 
 

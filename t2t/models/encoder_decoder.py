@@ -1,0 +1,76 @@
+"""Models that are written once, for whole sequences in training and for one position at a time in decoding.
+
+Legend: B batch, S source length, T target length, D width, N rows decoded together.
+"""
+
+import functools
+from typing import Any
+
+from keras import ops
+
+from t2t.layers.attention import MultiHeadAttention
+from t2t.layers.cache import Cache, CachingLayer, StepCache, caching_layers, empty_cache, reorder_entries
+from t2t.layers.costs import gathered_costs
+from t2t.layers.masks import padding_keep
+from t2t.models.base import Costed, DecodeContext, SequenceModel
+from t2t.specs.constants import TARGETS
+
+
+class EncoderDecoder(SequenceModel):
+    """A model of two functions: `encode` reads the source, `decode` gives a hidden state after each target.
+
+    Training calls `decode` on all targets at once, decoding on the last one with a cache. What a layer keeps of earlier
+    positions is the layer's own business, see `t2t.layers.cache`.
+    """
+
+    def encode(self, features: dict[str, Any], seed=None) -> Any:
+        """Returns what the decoder reads of the source: any structure with leading axis B; None without inputs.
+
+        Args:
+            features: `inputs`, see `body`.
+            seed: (2,) integer seed of dropout; None = no dropout.
+        """
+        raise NotImplementedError
+
+    def decode(self, ids, encoded: Any, keep_BT=None, cache: StepCache | None = None, seed=None) -> Any:
+        """Returns the hidden states from which the next targets are predicted, (B, T, D), or with a cache (N, D).
+
+        Args:
+            ids: (B, T) int32, the target before each position; with a cache (N,), the one before its position.
+            encoded: what `encode` returned; of N rows, row n reads sentence n // (N / B).
+            keep_BT: bool, True at positions that hold data; None = all.
+            cache: where one position of each row is asked for.
+            seed: of dropout.
+        """
+        raise NotImplementedError
+
+    def body(self, features: dict[str, Any], seed=None) -> Any:
+        """Returns the decoder's output, (B, T, D), with what its layers cost where they do; see the base class."""
+        targets_BT = features[TARGETS]
+        with gathered_costs() as costs:
+            encoded = self.encode(features, seed=seed)
+            shifted_BT = ops.pad(targets_BT[:, :-1], ((0, 0), (1, 0)))
+            hidden_BTD = self.decode(shifted_BT, encoded, keep_BT=padding_keep(targets_BT), seed=seed)
+        return Costed(hidden_BTD, cost_per_target=sum(costs)) if costs else hidden_BTD
+
+    @functools.cached_property
+    def _caching_layers(self) -> list[CachingLayer]:
+        return caching_layers(self)
+
+    def init_cache(self, encoded: Any, rows: Any, length: Any, beams: int = 1) -> Cache:
+        """Returns the empty entries of all layers that look at earlier positions; see the base class."""
+        return empty_cache(self._caching_layers, rows, length, beams)
+
+    def decode_weights(self) -> dict[str, Any]:
+        """Returns, by path of each cached self-attention, the weights of queries, keys and values as one matrix."""
+        attentions = (layer for layer in self._caching_layers if isinstance(layer, MultiHeadAttention))
+        return {layer.path: layer.fused_weights() for layer in attentions if layer.is_cached}
+
+    def step(self, ids_N, position, cache: Cache, prepared: DecodeContext) -> tuple[Any, Cache]:
+        """Returns (N, D) and the cache with this position; see the base class."""
+        step_cache = StepCache(cache, position, prepared.weights)
+        return self.decode(ids_N, prepared.encoded, cache=step_cache), step_cache.result()
+
+    def reorder_cache(self, cache: Cache, beams: Any) -> Cache:
+        """Returns the cache after each beam went on from another; see the base class."""
+        return reorder_entries(cache, beams)
