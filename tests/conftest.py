@@ -33,7 +33,8 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+        takes_long = item.get_closest_marker("slow") or item.get_closest_marker("exhaustive")
+        if takes_long and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_LIMIT_S))
 
 

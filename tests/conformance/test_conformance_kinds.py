@@ -54,8 +54,10 @@ def cases():
         for source in model_class.accepts_inputs:
             for target in model_class.accepts_targets:
                 if source is not None and (source, target) != (FeatureKind.TOKENS, FeatureKind.TOKENS):
-                    is_quick = target == model_class.accepts_targets[0] or name == "transformer"
-                    marks = () if is_quick else pytest.mark.slow
+                    is_quick = target == model_class.accepts_targets[0] and (
+                        name == "transformer" or source in (FeatureKind.TOKENS, FeatureKind.IMAGE)
+                    )
+                    marks = () if is_quick else pytest.mark.exhaustive
                     yield pytest.param((model_class, source, target), id=f"{name}, {source} to {target}", marks=marks)
 
 
@@ -97,7 +99,7 @@ def test_gradients_reach_every_weight(model, features):
 
 
 @pytest.mark.parametrize("case", [one for one in cases() if one.values[0][1] == FeatureKind.IMAGE], indirect=True)
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_trace_takes_any_batch(model, features):
     """Sequences are traced by the tests of training."""
     unknown = {name: tf.TensorSpec([None] * array.ndim, array.dtype) for name, array in features.items()}

@@ -31,7 +31,7 @@ def problem(model_class, name, more=0):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in MODELS.names()]
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.exhaustive) for name in MODELS.names()]
 )
 def test_a_model_of_two_problems_is_for_each_the_model_of_it_alone(name):
     model_class = MODELS.get(name)

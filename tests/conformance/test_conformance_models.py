@@ -52,7 +52,11 @@ def small_hparams(model_class, variant):
     return model_class.hparams_class(**values, **{name: 0.0 for name in fields if name.endswith("dropout")}, **variant)
 
 
-def cases(autoregressive=None, variants=tuple(VARIANTS)):
+QUICK = {"others": ("default",)}
+"""Variants of each model that the default tests have; the exhaustive ones have all."""
+
+
+def cases(autoregressive=None, variants=tuple(VARIANTS), quick=QUICK):
     for name in MODELS.names():
         model_class = MODELS.get(name)
         if autoregressive not in (None, model_class.autoregressive):
@@ -63,8 +67,7 @@ def cases(autoregressive=None, variants=tuple(VARIANTS)):
                 kind = spec.inputs.kind if spec.inputs else None
                 takes = kind in model_class.accepts_inputs and FeatureKind.TOKENS in model_class.accepts_targets
                 if hparams is not None and takes:
-                    is_quick = variant_name == "default" or name == "transformer"
-                    marks = () if is_quick else pytest.mark.slow
+                    marks = () if variant_name in quick.get(name, quick["others"]) else pytest.mark.exhaustive
                     yield pytest.param(
                         (model_class, hparams, spec), id=f"{name}, {variant_name}, {spec_name}", marks=marks
                     )
@@ -202,7 +205,11 @@ def test_cached_decoding_is_the_full_forward_pass(case, model):
         np.testing.assert_allclose(numpy(logits)[keep], full[:, position][keep], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("case", [*cases(autoregressive=True, variants=CACHES)], indirect=True)
+@pytest.mark.parametrize(
+    "case",
+    [*cases(autoregressive=True, variants=CACHES, quick={"transformer": ("default",), "others": ()})],
+    indirect=True,
+)
 def test_sentences_of_two_batches_that_go_on_together_find_what_each_finds_alone(case, model, monkeypatch):
     monkeypatch.setattr(batch_search, "ROOM", 3)
     search = batch_search.BatchSearch(model, SearchSettings(beam_size=2, stop_early=False), extra_length=4)

@@ -159,6 +159,7 @@ def test_continuing_a_batch_of_beginnings_is_continuing_each():
         assert all(f"{hypothesis.text} ".startswith(f"{beginning} ") for hypothesis in found)
 
 
+@pytest.mark.slow
 def test_greedy_is_the_likeliest_id_of_the_full_forward_pass_each_time(words):
     for text, (hypothesis,) in zip(TEXTS, words.translate(TEXTS, decode_method="greedy"), strict=True):
         source = [*words.problem.encoders["inputs"].encode(text), 1]

@@ -25,7 +25,7 @@ WAYS = {
     },
 }  # fmt: skip
 EVERY_WAY = [
-    pytest.param(way, id=name, marks=() if name == "plain" else pytest.mark.slow) for name, way in WAYS.items()
+    pytest.param(way, id=name, marks=() if name == "plain" else pytest.mark.exhaustive) for name, way in WAYS.items()
 ]
 
 

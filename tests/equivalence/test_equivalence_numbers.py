@@ -105,6 +105,7 @@ def test_weights_that_an_update_has_spoilt_are_not_saved(make_run, tmp_path):
     assert not list((run.folder / "checkpoints").glob("step-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_rehearsal")
 def test_one_word_empty_lines_and_a_beam_wider_than_the_vocabulary(make_run, tmp_path):
     """Four ids, of which label smoothing gives the others more than the right one, and eight hypotheses."""

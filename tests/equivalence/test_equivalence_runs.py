@@ -105,7 +105,7 @@ def test_resuming_two_replicas_accumulation_bfloat16_noise_a_curriculum_and_a_mo
 
 
 @pytest.mark.usefixtures("no_rehearsal")
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_resuming_float16_brings_the_loss_scale_back(make_run, tmp_path):
     checkpoint = check_resuming(make_run, tmp_path, {}, {"precision": "mixed_float16"})
     # No update is lost to finding a scale: the mean over tokens is small enough for the first one.
@@ -113,7 +113,7 @@ def test_resuming_float16_brings_the_loss_scale_back(make_run, tmp_path):
     assert checkpoint.optimizer["loss_scale"] == 2.0**15
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("no_rehearsal")
 @pytest.mark.parametrize(("settings", "changes"), VARIANTS.values(), ids=VARIANTS.keys())
 def test_resuming_every_way_to_train(make_run, tmp_path, settings, changes):
@@ -163,12 +163,13 @@ def check_evaluating(make_run, folder, blind, **changes):
     assert_identical(blind.checkpoint(), seeing.checkpoint())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_rehearsal")
 def test_evaluating_changes_no_bit_of_training(make_run, whole, tmp_path):
     check_evaluating(make_run, tmp_path, whole)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("no_rehearsal")
 @pytest.mark.parametrize("changes", [{"ema_decay": 0.5}, {"precision": "mixed_float16"}], ids=["ema", "float16"])
 def test_evaluating_changes_no_bit_of_training_otherwise(make_run, tmp_path, changes):

@@ -159,7 +159,7 @@ def test_datagen_is_compared_with_sentencepiece(tmp_path):
     assert rows["datagen.padding.fixed", None]["shapes"] <= 32
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_memory_of_a_corpus(tmp_path):
     flags = ("--pairs=400", "--vocab_size=600", "--updates=2", f"--folder={tmp_path}", f"--json={tmp_path / 'rows'}")
     done = subprocess.run(
@@ -172,7 +172,7 @@ def test_memory_of_a_corpus(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["rows"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_long_training_holds_no_more_and_more(tmp_path):
     flags = ("--updates=600", "--every=50", f"--json={tmp_path / 'found'}")
     done = subprocess.run(
@@ -195,7 +195,7 @@ def test_startup(tmp_path):
     assert rows["startup.help", "import tensorflow"]["ratio"] < 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_peer_that_cannot_be_had_is_named_with_the_reason(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))

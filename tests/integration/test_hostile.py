@@ -151,6 +151,7 @@ def test_an_array_of_pickles_or_an_archive_is_no_shard(tree, evil):
     assert not executed.exists()
 
 
+@pytest.mark.slow
 def test_a_run_names_no_code(tiny_run, tmp_path, capsys):
     """Not as a model, a set, a problem, a vocabulary or a plug-in; code that lies in it is not found."""
     run = shutil.copytree(tiny_run.output_dir, tmp_path / "run")

@@ -30,7 +30,7 @@ def test_every_mutation_names_default_tests():
             found = {node.name: node for node in functions if isinstance(node, ast.FunctionDef)}
             assert not test or test in found, f"{mutation.name}: {path} has no {test}"
             marks = [ast.unparse(mark) for mark in found[test].decorator_list] if test else []
-            assert "pytest.mark.slow" not in marks, f"{mutation.name}: {test} is slow"
+            assert not {"pytest.mark.slow", "pytest.mark.exhaustive"} & {*marks}, f"{mutation.name}: {test} is slow"
 
 
 def example(**changes):

@@ -40,6 +40,7 @@ def page(port, path):
         return answer.read().decode()
 
 
+@pytest.mark.slow
 def test_both_ways_of_asking_give_what_the_decoder_does(served, expected):
     rows = post(served.port, "/v1/models/tiny:predict", {"instances": TEXTS})["predictions"]
     assert {text: row["outputs"][0] for text, row in zip(TEXTS, rows, strict=True)} == expected

@@ -74,7 +74,7 @@ def check_found(found, expected, first=0):
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_pieces_and_shrinking_batches_find_what_one_search_finds(model, settings, monkeypatch):
     monkeypatch.setattr(batch_search, "ROOM", 3)
     monkeypatch.setattr(batch_search, "SIZE_STEP", 2)
@@ -93,7 +93,7 @@ def test_pieces_and_shrinking_batches_find_what_one_search_finds(model, settings
     assert len(sizes) > 1
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
 def test_batches_that_go_on_together_find_what_one_search_finds(model, settings, workers, monkeypatch):
     monkeypatch.setattr(batch_search, "ROOM", 3)

@@ -57,7 +57,7 @@ def translator(kind):
     return Translator(problem, model, DecodeHParams(beam_size=3, extra_length=4, alpha=0.0))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_each_gets_what_it_gets_alone_however_long_the_others_are(translator, kind):
     rows = rows_of(kind)
     concat_batches = translator.translate_ids(rows, n_best=2)
@@ -66,7 +66,7 @@ def test_each_gets_what_it_gets_alone_however_long_the_others_are(translator, ki
     assert len({round(found[0].log_prob, 3) for found in concat_batches}) > 1
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_probability_of_an_output_is_that_of_the_whole_forward_pass(translator, kind):
     for row in rows_of(kind):
         (best,) = translator.translate_ids([row])[0]
@@ -76,7 +76,7 @@ def test_the_probability_of_an_output_is_that_of_the_whole_forward_pass(translat
         np.testing.assert_allclose(best.log_prob, log_probs[np.arange(len(best.ids)), best.ids].sum(), rtol=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_outputs_are_as_long_as_there_are_positions_and_a_few_more(translator, kind):
     positions = {"pictures": 12, "sound": -(-130 // 16), "vectors": 130}[kind]
     (best,) = translator.translate_ids([rows_of(kind)[0]], beam_size=1)[0]

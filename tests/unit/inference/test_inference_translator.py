@@ -282,6 +282,7 @@ def test_nothing_to_begin_with_and_nothing_to_add_still_gives_one_id(continuer):
 # === Sampling and streaming ===
 
 
+@pytest.mark.slow
 def test_samples_depend_on_seed_and_place_alone(translator):
     sentences = [WORDS.encode(text) for text in TEXTS]
     sampling = {"decode_method": "sample", "seed": 7}

@@ -43,7 +43,7 @@ def test_logits_are_those_of_an_independent_model_whatever_the_padding(block):
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_gradients_are_those_of_finite_differences_of_the_independent_model(block):
     layers = 1 if block == "cascade" else 2  # a block with both dilations, or one for each
     model = tiny(block, label_smoothing=0.0, num_hidden_layers=layers)
@@ -55,7 +55,7 @@ def test_gradients_are_those_of_finite_differences_of_the_independent_model(bloc
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 @pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_steps_of_several_beams_are_teacher_forcing(block, dtype):
     check_steps_of_beams(tiny(block, dtype, num_hidden_layers=2), dtype)
 

@@ -40,6 +40,7 @@ def test_logits_are_those_of_an_independent_model_whatever_the_padding(tied, lay
     check_logits(model, reference, SOURCES, TARGETS, 9, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_finite_differences_but_in_the_encoder_divided_by_the_attentions():
     model = tiny(label_smoothing=0.0, **UNTIED, **WIDER)
     features = batch(sources=SOURCES, targets=TARGETS, widths=(9, 8))

@@ -8,27 +8,31 @@ from tests.learning import sequence_accuracy, trained
 TASKS = ("copy", "reverse")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("model", "hparams_set", "changes", "task"),
-    [
-        ("lstm_seq2seq", "lstm_seq2seq_tiny", "", "reverse"),
-        ("lstm_seq2seq_attention", "lstm_attention_tiny", "", "reverse"),
-        ("lstm_seq2seq_attention", "lstm_attention_tiny", "attention_mechanism=luong", "reverse"),
-        ("conv_s2s", "conv_s2s_tiny", "", "copy"),
-        ("conv_s2s", "conv_s2s_tiny", "", "reverse"),
-        ("byte_net", "byte_net_tiny", "", "copy"),
-        ("byte_net", "byte_net_tiny", "block=multiplicative", "copy"),
-        ("byte_net", "byte_net_tiny", "block=cascade,num_hidden_layers=1", "copy"),
-        ("slice_net", "slice_net_tiny", "", "copy"),
-        ("slice_net", "slice_net_tiny", "", "reverse"),
-        ("slice_net", "slice_net_tiny", "convolution=grouped,convolution_groups=[4]", "reverse"),
-        ("slice_net", "slice_net_tiny", "convolution_groups=[4,2]", "reverse"),
-        ("multi_model", "multi_model_tiny", "", "copy"),
-        ("multi_model", "multi_model_tiny", "", "reverse"),
-        *((name, f"{name}_tiny", "", task) for name in ("neural_gpu", "diagonal_neural_gpu") for task in TASKS),
-    ],
-)
+CASES = [
+    pytest.param("lstm_seq2seq", "lstm_seq2seq_tiny", "", "reverse", marks=pytest.mark.slow),
+    *(
+        pytest.param(*case, marks=pytest.mark.exhaustive)
+        for case in (
+            ("lstm_seq2seq_attention", "lstm_attention_tiny", "", "reverse"),
+            ("lstm_seq2seq_attention", "lstm_attention_tiny", "attention_mechanism=luong", "reverse"),
+            ("conv_s2s", "conv_s2s_tiny", "", "copy"),
+            ("conv_s2s", "conv_s2s_tiny", "", "reverse"),
+            ("byte_net", "byte_net_tiny", "", "copy"),
+            ("byte_net", "byte_net_tiny", "block=multiplicative", "copy"),
+            ("byte_net", "byte_net_tiny", "block=cascade,num_hidden_layers=1", "copy"),
+            ("slice_net", "slice_net_tiny", "", "copy"),
+            ("slice_net", "slice_net_tiny", "", "reverse"),
+            ("slice_net", "slice_net_tiny", "convolution=grouped,convolution_groups=[4]", "reverse"),
+            ("slice_net", "slice_net_tiny", "convolution_groups=[4,2]", "reverse"),
+            ("multi_model", "multi_model_tiny", "", "copy"),
+            ("multi_model", "multi_model_tiny", "", "reverse"),
+            *((name, f"{name}_tiny", "", task) for name in ("neural_gpu", "diagonal_neural_gpu") for task in TASKS),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "hparams_set", "changes", "task"), CASES)
 def test_learns(model, hparams_set, changes, task):
     learned = trained(MODELS.get(model), HPARAMS.get(hparams_set)().override(changes), task, steps=600)
     assert sequence_accuracy(learned, task) >= 0.99

@@ -49,6 +49,7 @@ def test_logits_are_those_of_an_independent_model_whatever_the_padding(attention
     check_logits(model, reference, SOURCES, TARGETS, 9, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_finite_differences_of_the_independent_model(attention):
     model = tiny(attention, encoder_direction="reversed", label_smoothing=0.0)
     features = batch(sources=SOURCES, targets=TARGETS, widths=(9, 8))

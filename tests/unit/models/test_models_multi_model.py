@@ -60,7 +60,7 @@ def test_classes_are_those_of_an_independent_model():
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_gradients_are_those_of_finite_differences_of_the_independent_model():
     """Without the cost of uneven use, and but for the noise of the gates, which is not there."""
     model = tiny(label_smoothing=0.0, num_hidden_layers=1, expert_balance=0.0)
@@ -71,7 +71,7 @@ def test_gradients_are_those_of_finite_differences_of_the_independent_model():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_steps_of_several_beams_are_teacher_forcing(dtype):
     check_steps_of_beams(tiny(dtype=dtype, num_hidden_layers=1, num_experts=3), dtype)
 

@@ -60,6 +60,7 @@ def test_logits_are_those_of_an_independent_model_whatever_the_padding(kind):
     check_logits(model, reference, SOURCES, TARGETS, 11)
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_finite_differences_of_the_independent_model():
     model = tiny("super-separable", label_smoothing=0.0, num_hidden_layers=1)
     features = batch(sources=(4, 3), targets=(3, 5), widths=(6, 6))
@@ -69,7 +70,7 @@ def test_gradients_are_those_of_finite_differences_of_the_independent_model():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_steps_of_several_beams_are_teacher_forcing(kind):
     check_steps_of_beams(tiny(kind, num_hidden_layers=1), "float32")
 

@@ -49,6 +49,7 @@ def expected_of(translator, n_best):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_predictions_by_rows_are_those_of_the_translator(client, translator):
     expected = expected_of(translator, 2)
     for instances in (TEXTS, [{"text": text} for text in TEXTS]):

@@ -291,8 +291,13 @@ def translators(model_class):
                 yield Translator(problem, model_class(small_hparams(model_class, {}), spec), DecodeHParams(beam_size=3))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS.names())
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name == "transformer" else pytest.mark.exhaustive)
+        for name in MODELS.names()
+    ],
+)
 def test_operations_of_every_model_are_allowed(name):
     for translator in translators(MODELS.get(name)):
         assert operations_of(*Served(translator).signatures().values()) <= ALLOWED_OPERATIONS
