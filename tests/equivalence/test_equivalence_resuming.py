@@ -75,7 +75,13 @@ def left_by(folder):
     return found
 
 
-@pytest.mark.parametrize("mode", MODES)
+QUICK = ("accumulation", "moving average, best by it", "noise, clipping, decay, falling rate", "curriculum")
+"""Modes of the default tests."""
+
+
+@pytest.mark.parametrize(
+    "mode", [pytest.param(mode, marks=() if mode in QUICK else pytest.mark.exhaustive) for mode in MODES]
+)
 def test_interrupted_and_resumed(interrupted, mode):
     whole, *others = map(left_by, interrupted(*MODES[mode]))
     assert whole["latest"] == MODES[mode][-1]

@@ -94,7 +94,13 @@ def test_pieces_and_shrinking_batches_find_what_one_search_finds(model, settings
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.exhaustive)])
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(settings, id=name, marks=() if name in ("beam", "sample") else pytest.mark.exhaustive)
+        for name, settings in SETTINGS.items()
+    ],
+)
 def test_batches_that_go_on_together_find_what_one_search_finds(model, settings, workers, monkeypatch):
     monkeypatch.setattr(batch_search, "ROOM", 3)
     monkeypatch.setattr(rounds, "workers", lambda: workers)
