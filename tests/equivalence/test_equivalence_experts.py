@@ -21,7 +21,7 @@ BALANCE = 0.5
 SOURCES, TARGETS = (5, 3, 7, 2, 6, 4), (4, 6, 2, 9, 3, 1)
 PARTS = (slice(0, 2), slice(2, 6))
 CUTS = {"two replicas": (2, [PARTS]), "two micro-batches": (1, [[part] for part in PARTS])}
-EVERY_CUT = [pytest.param("two replicas", marks=pytest.mark.slow), "two micro-batches"]
+EVERY_CUT = [pytest.param("two replicas", marks=pytest.mark.exhaustive), "two micro-batches"]
 SIZES = {"hidden_size": 8, "num_heads": 2, "num_experts": 3, "experts_per_token": 1, "label_smoothing": 0.0}
 
 

@@ -141,7 +141,7 @@ def test_what_a_crash_kept_the_end_of_a_run_from_removing_goes_when_it_is_run_ag
     assert sorted(path.name for path in checkpoints.iterdir()) == ["latest.json", "step-00000004"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("no_rehearsal")
 def test_a_finished_run_goes_on_into_later_epochs_as_if_it_had_never_ended(make_run, tmp_path):
     changes = {"batch_size": 200, "shuffle_window": 50}

@@ -190,7 +190,7 @@ def test_float16_divides_by_the_global_tokens_whatever_each_batch_was_scaled_by(
     assert step.skipped(1) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_fresh_transformer_loses_no_update_to_float16():
     """4,000 target tokens a batch, from the set's own initial weights and with its own optimizer."""
     hparams, big = transformer_tiny(), batch(sources=[40] * 100, targets=[40] * 100, vocab_size=500)

@@ -138,7 +138,7 @@ def peak_of(*arguments):
     return 1024 * int(found.stdout.split()[-1])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_million_empty_lines_are_generated_and_counted(tmp_path):
     for side in ("source", "target"):
         (tmp_path / side).write_bytes(b"a b\n" * (MILLION + 1) + b"\n" * MILLION)
@@ -151,7 +151,7 @@ def test_a_million_empty_lines_are_generated_and_counted(tmp_path):
     assert memory < 2 * MOST_GROWTH, memory
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_million_empty_lines_are_decoded(tiny_run, tmp_path):
     peaks = []
     for lines in (10, MILLION):

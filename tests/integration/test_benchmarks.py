@@ -128,7 +128,7 @@ def test_training_runs_without_peers(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("steps", "extra"), [("2", None), ("1", 10)])
+@pytest.mark.parametrize(("steps", "extra"), [pytest.param("2", None, marks=pytest.mark.exhaustive), ("1", 10)])
 def test_decoding_runs_without_peers(tmp_path, steps, extra):
     flags = ("--peers=", f"--train_steps={steps}", "--sentences=4", "--batch=2", "--beams=2,1")
     rows, _ = compare("decoding", tmp_path, *flags)
@@ -150,7 +150,7 @@ def test_serving_loses_nothing(tmp_path, tiny_run):
     assert rows["serving.clients40.refused", None]["ours"] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_datagen_is_compared_with_sentencepiece(tmp_path):
     rows, _ = compare("datagen", tmp_path, "--steps=2", "--warm=1")
     assert rows["datagen", "sentencepiece"]["pairs"] == 400

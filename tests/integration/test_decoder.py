@@ -103,7 +103,7 @@ def test_standard_input_and_output_and_several_outputs(decode, translator, monke
     assert b"written to standard output" in err
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_samples_do_not_depend_on_the_window(decode, numbers, tmp_path):
     flags = ["--decode_method=sample", "--sampling_temperature=0.9", "--sampling_top_k=5", "--random_seed=1"]
     for window in (4096, 7):
@@ -216,7 +216,7 @@ def test_without_a_mode_it_translates_what_is_typed(decode, translator, monkeypa
 # === Checkpoints and runs ===
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_checkpoints_by_name_and_path(decode, tiny_run, numbers, tmp_path, capsys):
     for name, asked in (
         ("step-00000020", "20"),

@@ -70,7 +70,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sentencepiece", "subword"])
+@pytest.mark.parametrize("kind", [pytest.param("sentencepiece", marks=pytest.mark.exhaustive), "subword"])
 def test_one_seed_is_one_result_in_every_environment(folder, kind):
     one = results_of(folder("one"), kind=kind, PYTHONHASHSEED="1", LC_ALL="C", TZ="UTC")
     other = results_of(

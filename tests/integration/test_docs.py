@@ -66,7 +66,7 @@ def test_examples_that_train_nothing(name, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["new_problem", "new_model"])
+@pytest.mark.parametrize("name", [pytest.param("new_problem", marks=pytest.mark.exhaustive), "new_model"])
 def test_examples_that_train(name, folder):
     """Six updates of a model of width 16 stand for each training; data and decoding are as they are."""
     page = ROOT / f"docs/{name}.md"

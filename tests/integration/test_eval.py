@@ -29,7 +29,7 @@ def evaluated(capsys, *flags):
     return out, dict(re.findall(r"^(\S+) = ([-\d.]+)", out, re.MULTILINE))
 
 
-@pytest.mark.parametrize("split", ["dev", pytest.param("test", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("split", ["dev", pytest.param("test", marks=pytest.mark.exhaustive)])
 def test_teacher_forced_figures_and_scores_of_decodes(tiny_run, translator, capsys, split):
     out, found = evaluated(capsys, *tiny_run.flags, f"--split={split}")
     sources, targets = (lines(tiny_run.raw_dir / f"{split}.{side}") for side in ("source", "target"))
@@ -51,7 +51,7 @@ def test_teacher_forced_figures_and_scores_of_decodes(tiny_run, translator, caps
     assert found.keys() == {f"teacher_forced/{name}" for name in labelled} | {"BLEU", "accuracy_per_sequence"}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_trainers_schedule_evaluate_says_the_same(tiny_run, capsys):
     out, _ = evaluated(capsys, *tiny_run.flags)
     flags = [*tiny_run.train_flags, f"--output_dir={tiny_run.output_dir}", "--schedule=evaluate"]

@@ -86,6 +86,7 @@ def test_a_saved_model_answers_as_the_decoder_without_run_and_library(tiny_run, 
         assert score[: len(wanted)] == pytest.approx([one["score"] for one in wanted], abs=1e-4)
 
 
+@pytest.mark.exhaustive
 def test_search_and_checkpoint_are_those_that_are_asked_for(tiny_run, tmp_path):
     lines = tmp_path / "lines"
     lines.write_text("1 2\n3 3 3\n5\n")
@@ -113,6 +114,7 @@ def test_a_model_of_ctranslate2_answers_without_run_and_library(tiny_run, tmp_pa
     assert "beam_size=2" in (folder / "README.md").read_text()
 
 
+@pytest.mark.exhaustive
 def test_graphs_of_onnx_search_as_the_decoder(tiny_run, tmp_path, capsys):
     """The README's line, as it stands, in another folder, for lines of every kind."""
     folder, _ = exported(tiny_run, tmp_path, "--format=onnx")

@@ -111,7 +111,7 @@ def told(folder):
     return sum(line == right for line, right in zip(lines, ["red", "green", "blue"] * 4, strict=True)) / 12
 
 
-@pytest.mark.parametrize("problem", ["picture_to_text", "tone_to_text"])
+@pytest.mark.parametrize("problem", ["picture_to_text", pytest.param("tone_to_text", marks=pytest.mark.exhaustive)])
 def test_to_text(usr_dir, tmp_path, capsys, problem):
     changes = f"{SMALL},batch_size=192,extra_length=2,layer_prepostprocess_dropout=0"
     model = ("--model=transformer", "--hparams_set=transformer_tiny", f"--hparams={changes}")
@@ -128,7 +128,7 @@ def test_to_text(usr_dir, tmp_path, capsys, problem):
     ("problem", "model", "changes"),
     [
         ("picture_to_class", "transformer_encoder", f"{SMALL},batch_size=24"),
-        ("tone_to_class", "transformer_encoder", f"{SMALL},batch_size=96"),
+        pytest.param("tone_to_class", "transformer_encoder", f"{SMALL},batch_size=96", marks=pytest.mark.exhaustive),
         ("tone_to_class", "xception", f"{QUICK},batch_size=96,hidden_size=16,num_hidden_layers=1"),
     ],
 )
@@ -160,6 +160,7 @@ def test_a_dry_run_counts_sound_as_batches_do(usr_dir, tmp_path, capsys):
     assert float(said[1]) == pytest.approx(counted * 96 / 15, rel=0.2)
 
 
+@pytest.mark.exhaustive
 def test_all_of_them_at_once(usr_dir, tmp_path):
     problems = ("picture_to_class", "tone_to_text", "word_to_class")
     model = (

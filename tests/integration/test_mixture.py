@@ -67,6 +67,7 @@ def test_figures_and_best_checkpoints_are_of_each_problem_and_of_all(run):
     assert any(f"train/{REVERSE}/loss" in line for line in lines)
 
 
+@pytest.mark.exhaustive
 def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(data_dir, run, tmp_path):
     assert train(data_dir, tmp_path / "run", steps=6) == 0
     assert trainer.main([

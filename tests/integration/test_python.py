@@ -89,7 +89,7 @@ def test_mistakes_are_what_the_page_says(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_program_of_the_page_runs(tmp_path):
     """With four updates for each training."""
     (tmp_path / "examples").symlink_to(ROOT / "examples", target_is_directory=True)
@@ -143,7 +143,7 @@ def test_names_of_a_folder_are_listed():
     assert done.stdout == "['my_reverse_words']\n"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't:DeprecationWarning")  # Keras saving weights
 def test_callbacks_of_keras_work_and_change_no_weight(tmp_path):
     """Four updates with an evaluation after every second one, stopped in the middle by a callback and resumed."""

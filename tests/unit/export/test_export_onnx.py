@@ -74,6 +74,7 @@ def test_images_are_answered_as_the_readme_shows(tmp_path):
         Model(tmp_path).translate("a")
 
 
+@pytest.mark.exhaustive
 def test_weights_that_are_not_the_runs_are_found_out(tmp_path):
     translator = translator_of(letters())
     made, trial = written(translator, tmp_path)
@@ -105,6 +106,7 @@ def test_operations_that_the_converter_leaves_as_they_are_are_found_before_anyth
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.exhaustive
 def test_a_graph_that_fails_is_no_answer(tmp_path):
     made, trial = written(translator_of(letters()), tmp_path)
     graphs = json.loads((tmp_path / "graphs.json").read_text())
