@@ -129,7 +129,12 @@ def test_to_text(usr_dir, tmp_path, capsys, problem):
     [
         ("picture_to_class", "transformer_encoder", f"{SMALL},batch_size=24"),
         pytest.param("tone_to_class", "transformer_encoder", f"{SMALL},batch_size=96", marks=pytest.mark.exhaustive),
-        ("tone_to_class", "xception", f"{QUICK},batch_size=96,hidden_size=16,num_hidden_layers=1"),
+        pytest.param(
+            "tone_to_class",
+            "xception",
+            f"{QUICK},batch_size=96,hidden_size=16,num_hidden_layers=1",
+            marks=pytest.mark.exhaustive,
+        ),
     ],
 )
 def test_to_classes(usr_dir, tmp_path, capsys, problem, model, changes):

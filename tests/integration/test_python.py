@@ -104,7 +104,7 @@ def test_the_program_of_the_page_runs(tmp_path):
     assert "identical=20" in parity
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
     """With four updates: what is stored is of its own number of them."""
     stored, found = nbformat.read(WALK, as_version=4), executed(tmp_path, updates=4)
