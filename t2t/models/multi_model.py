@@ -1,7 +1,7 @@
 """The MultiModel, in the order of section 2 of Kaiser et al., *One Model To Learn Them All* (2017, arXiv:1706.05137).
 
-Sections 2.1 (convolutional blocks), 2.2 (attention blocks), 2.3 (mixtures of experts) and 2.5 (the nets of modalities,
-the modalities that every model has) are layers of their own; this file is section 2.4: encoder, mixer and decoder.
+Sections 2.1 (convolutional blocks), 2.2 (attention blocks), 2.3 (mixtures of experts) and 2.5 (modalities, which
+every model has) are layers of their own; this file is section 2.4: encoder, mixer and decoder.
 
 Legend: B batch, S source length, T target length, D width, N rows decoded together.
 """
