@@ -8,7 +8,9 @@ import resource
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -55,19 +57,26 @@ PATIENCE_S = 60
 
 @contextlib.contextmanager
 def served(files, seconds, idle=PATIENCE_S):
-    """Yields the port of a server, and what it has written when it has ended."""
+    """Yields the port of a server, and what it has written when it has ended.
+
+    It writes to a file: a pipe that nobody reads fills up, and the server waits for ever.
+    """
     command = [sys.executable, "-c", PROGRAM, str(files), str(seconds), str(idle)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     found = SimpleNamespace(log="")
-    try:
-        for line in process.stderr:
-            if match := re.search(r"serving at http://127\.0\.0\.1:(\d+)", line):
-                found.port = int(match[1])
-                break
-        yield found
-    finally:
-        process.terminate()
-        found.log = process.communicate(timeout=PATIENCE_S)[1]
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "log")
+        with log.open("w") as stderr:
+            process = subprocess.Popen(command, stderr=stderr)
+        try:
+            while not (match := re.search(r"serving at http://127\.0\.0\.1:(\d+)", log.read_text())):
+                assert process.poll() is None, log.read_text()
+                time.sleep(0.05)
+            found.port = int(match[1])
+            yield found
+        finally:
+            process.terminate()
+            process.wait(timeout=PATIENCE_S)
+            found.log = log.read_text()
 
 
 @pytest.fixture(scope="module")
