@@ -1,4 +1,4 @@
-"""Searches batches in rounds of ROOM tokens and drops finished sentences between compiled calls.
+"""Searches one batch TOKENS_PER_CALL tokens at a time and drops finished sentences between compiled calls.
 
 Legend: B sentences of a batch, S source length, N = B * K rows, P prefix length, J selected sentences.
 """
@@ -21,10 +21,10 @@ from t2t.decoding.step import NextToken
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import INPUTS, PAD_ID
 
-ROOM = 16
-"""Tokens per round; buffers of outputs grow by this many."""
+TOKENS_PER_CALL = 16
+"""Tokens that one call searches; buffers of outputs grow by this many."""
 
-STAYING = 0.5
+MIN_ACTIVE_SHARE = 0.5
 """When no more than this fraction of a batch is still being searched, the rest is dropped from it."""
 
 SIZE_STEP = 8
@@ -99,28 +99,28 @@ class BatchSearch:
         return Batch(numbers_B, 0, self._start(tf.constant(ids_BS), tf.constant(places_B, tf.int32)))
 
     def advance(self, batch: Batch) -> tuple[list[BatchHypotheses], Batch | None]:
-        """Searches ROOM more tokens. Returns finished hypotheses and the batch of unfinished sentences.
+        """Searches TOKENS_PER_CALL more tokens. Returns finished hypotheses and the batch of unfinished sentences.
 
         Finished sentences leave the batch in groups, since smaller batches take less time per token.
         """
         numbers, tokens, state = batch
-        tokens += ROOM
+        tokens += TOKENS_PER_CALL
         found = []
         while True:
-            min_active = _max_size_below(int(len(numbers) * STAYING))
+            min_active = _max_size_below(int(len(numbers) * MIN_ACTIVE_SHARE))
             state, active = self._advance(state, tf.constant(tokens), tf.constant(min_active))
-            staying = active.numpy()
-            no_room = staying.sum() > min_active
-            if not no_room:
-                staying = _select_active(staying, min_active)
-            if not staying.all():
-                result = SearchResult(*(field.numpy()[~staying] for field in self._result(state)))
-                found.append((numbers[~staying], result))
-                numbers = numbers[staying]
+            kept = active.numpy()
+            reached_tokens = kept.sum() > min_active
+            if not reached_tokens:
+                kept = _select_active(kept, min_active)
+            if not kept.all():
+                result = SearchResult(*(field.numpy()[~kept] for field in self._result(state)))
+                found.append((numbers[~kept], result))
+                numbers = numbers[kept]
                 if not len(numbers):
                     return found, None
-                state = self._keep(state, tf.constant(np.flatnonzero(staying), tf.int32))
-            if no_room:
+                state = self._keep(state, tf.constant(np.flatnonzero(kept), tf.int32))
+            if reached_tokens:
                 return found, Batch(numbers, tokens, state)
 
     def steps(
@@ -210,9 +210,9 @@ def _select_active(active: np.ndarray, min_active: int) -> np.ndarray:
     if count > min_active or count == 0:
         return np.full(len(active), count > 0)
     size = next((size for size in SMALL_SIZES if size >= count), -(-count // SIZE_STEP) * SIZE_STEP)
-    staying = active.copy()
-    staying[np.flatnonzero(~active)[: size - count]] = True
-    return staying
+    kept = active.copy()
+    kept[np.flatnonzero(~active)[: size - count]] = True
+    return kept
 
 
 def _max_size_below(count: int) -> int:

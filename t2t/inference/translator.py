@@ -16,9 +16,9 @@ from t2t.files.lines import without_surrogates
 from t2t.hparams.sections import DecodeHParams
 from t2t.inference.attention import Attention, attention_maps
 from t2t.inference.batch_answer import BatchAnswer, max_answers
+from t2t.inference.batch_queue import BatchQueue
 from t2t.inference.batch_search import BatchHypotheses, BatchSearch
 from t2t.inference.parallel import batch_share, run_parallel, workers
-from t2t.inference.rounds import Rounds
 from t2t.inference.rows import (
     NOT_FINITE,
     Row,
@@ -206,7 +206,7 @@ class Translator:
                 answered = run_parallel(lambda batch: search(batch[1]), batches)
                 yield from ((numbers, found) for (numbers, _), found in answered)
             else:
-                yield from Rounds(search, weights, most).run(batches, places)
+                yield from BatchQueue(search, weights, most).run(batches, places)
 
     def score(self, pairs: Iterable[tuple[str, str]]) -> list[float]:
         """Returns ln p(target | source), end of sequence included, of each (source, target) pair.

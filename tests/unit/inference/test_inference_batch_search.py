@@ -12,9 +12,9 @@ from t2t.decoding.constraints import forbid_padding
 from t2t.decoding.search import SearchSettings, decode
 from t2t.decoding.step import NextToken
 from t2t.hparams.transformer import TransformerHParams
-from t2t.inference import batch_search, parallel, rounds
+from t2t.inference import batch_queue, batch_search, parallel
+from t2t.inference.batch_queue import BatchQueue
 from t2t.inference.batch_search import Batch, BatchSearch, concat_batches
-from t2t.inference.rounds import Rounds
 from t2t.inference.rows import batches_of
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import PAD_ID
@@ -76,7 +76,7 @@ def check_found(found, expected, first=0):
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
 @pytest.mark.exhaustive
 def test_pieces_and_shrinking_batches_find_what_one_search_finds(model, settings, monkeypatch):
-    monkeypatch.setattr(batch_search, "ROOM", 3)
+    monkeypatch.setattr(batch_search, "TOKENS_PER_CALL", 3)
     monkeypatch.setattr(batch_search, "SIZE_STEP", 2)
     ids_BS = padded(rows(np.random.default_rng(5), (9, 3, 7, 1, 8, 2, 5, 6, 4, 9, 2, 3)))
     search = BatchSearch(model, settings, EXTRA)
@@ -102,17 +102,17 @@ def test_pieces_and_shrinking_batches_find_what_one_search_finds(model, settings
     ],
 )
 def test_batches_that_go_on_together_find_what_one_search_finds(model, settings, workers, monkeypatch):
-    monkeypatch.setattr(batch_search, "ROOM", 3)
-    monkeypatch.setattr(rounds, "workers", lambda: workers)
+    monkeypatch.setattr(batch_search, "TOKENS_PER_CALL", 3)
+    monkeypatch.setattr(batch_queue, "workers", lambda: workers)
     joined = []
     monkeypatch.setattr(
-        rounds, "concat_batches", lambda batches: (joined.append(len(batches)), concat_batches(batches))[1]
+        batch_queue, "concat_batches", lambda batches: (joined.append(len(batches)), concat_batches(batches))[1]
     )
     sources = rows(np.random.default_rng(5), (9, 3, 7, 1, 8, 2, 5, 6, 4, 9, 2, 3))
     weights = np.array(list(map(len, sources)))
     batches = batches_of(sources, weights, most=12)
     assert len(batches) > 2
-    found = list(Rounds(BatchSearch(model, settings, EXTRA), weights, 24).run(batches, np.arange(12)))
+    found = list(BatchQueue(BatchSearch(model, settings, EXTRA), weights, 24).run(batches, np.arange(12)))
     check_found(found, in_one_go(model, settings, padded(sources), length=9 + EXTRA))
     assert max(joined) > 1
 
@@ -137,10 +137,10 @@ def test_batches_wait_for_others_until_they_are_one_batchs_worth(monkeypatch):
         together_with.append([batch.numbers.tolist() for batch in batches])
         return Batch(np.concatenate([batch.numbers for batch in batches]), batches[0].tokens, None)
 
-    monkeypatch.setattr(rounds, "concat_batches", join)
-    monkeypatch.setattr(rounds, "workers", lambda: 1)
+    monkeypatch.setattr(batch_queue, "concat_batches", join)
+    monkeypatch.setattr(batch_queue, "workers", lambda: 1)
     batches = [(np.arange(4) + 4 * i, np.zeros((4, 4), np.int32)) for i in range(3)]
-    found = list(Rounds(Search(), np.full(12, 4), 16).run(batches, np.arange(12)))
+    found = list(BatchQueue(Search(), np.full(12, 4), 16).run(batches, np.arange(12)))
     assert sorted(n for numbers, _ in found for n in numbers.tolist()) == list(range(12))
     assert together_with[:2] == [[[0, 1], [4, 5]], [[8, 9]]]
     assert together_with[2:] == [[[0, 1, 4, 5]], [[8, 9]]]

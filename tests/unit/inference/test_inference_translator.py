@@ -12,8 +12,8 @@ import tensorflow as tf
 from t2t.errors import ArgumentError, MachineError, UnknownNameError, UserError
 from t2t.hparams.sections import DecodeHParams
 from t2t.hparams.transformer import TransformerHParams
+from t2t.inference.batch_queue import BatchQueue
 from t2t.inference.batch_search import BatchSearch
-from t2t.inference.rounds import Rounds
 from t2t.inference.rows import cut_rows, max_sequence_ids
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
@@ -359,8 +359,8 @@ def test_the_fingerprint_is_that_of_weights_and_words(translator):
 
 def test_rehearsal_decodes_as_many_of_the_longest_batches_as_run_at_a_time(monkeypatch):
     monkeypatch.setattr("t2t.inference.translator.workers", lambda: 2)
-    translator, found, run = build(Letters, decode_batch_size=60), [], Rounds.run
-    monkeypatch.setattr(Rounds, "run", lambda self, *given: found.append(given[0]) or run(self, *given))
+    translator, found, run = build(Letters, decode_batch_size=60), [], BatchQueue.run
+    monkeypatch.setattr(BatchQueue, "run", lambda self, *given: found.append(given[0]) or run(self, *given))
     sentences = [[3] * length for length in (2, 9, 4, 8, 3, 7, 1)] * 3
     translator.warm_up(sentences)
     translator.translate_ids(sentences)

@@ -1,19 +1,19 @@
-"""Which batches go on together after a round: as many as fit, and no more."""
+"""Which unfinished batches become one: as many as fit, and no more."""
 
 import numpy as np
 import pytest
 
-from t2t.inference import rounds
+from t2t.inference import batch_queue
+from t2t.inference.batch_queue import BatchQueue
 from t2t.inference.batch_search import Batch
-from t2t.inference.rounds import Rounds
 
 
-class TwoRounds:
-    """A search in which nothing is found in the first round and everything in the second."""
+class TwoSteps:
+    """A search in which nothing is found in the first step and everything in the second."""
 
     def __init__(self):
         self.second = []
-        """Numbers of the rows of each batch of the second round."""
+        """Numbers of the rows of each batch of the second step."""
 
     def start(self, numbers, rows, places):
         return Batch(numbers, 0, None)
@@ -26,7 +26,7 @@ class TwoRounds:
 
 
 @pytest.mark.parametrize(
-    ("weight", "most", "second"),
+    ("weight", "max_ids", "second"),
     [
         (2, 8, [[0, 1, 2, 3], [4]]),  # 4 x 2 = 8 fits, 5 x 2 does not
         (2, 7, [[0, 1, 2], [3, 4]]),
@@ -35,13 +35,13 @@ class TwoRounds:
         (9, 8, [[0], [1], [2], [3], [4]]),  # one that does not fit at all goes alone
     ],
 )
-def test_batches_go_together_as_far_as_they_fit(monkeypatch, weight, most, second):
-    monkeypatch.setattr(rounds, "workers", lambda: 1)
+def test_unfinished_batches_are_concatenated_as_far_as_they_fit(monkeypatch, weight, max_ids, second):
+    monkeypatch.setattr(batch_queue, "workers", lambda: 1)
     monkeypatch.setattr(
-        rounds, "concat_batches", lambda batches: Batch(np.concatenate([one.numbers for one in batches]), 1, None)
+        batch_queue, "concat_batches", lambda batches: Batch(np.concatenate([one.numbers for one in batches]), 1, None)
     )
-    search = TwoRounds()
+    search = TwoSteps()
     batches = [(np.array([number]), np.array([[7]])) for number in range(5)]
-    found = list(Rounds(search, np.full(5, weight), most).run(batches, np.arange(5)))
+    found = list(BatchQueue(search, np.full(5, weight), max_ids).run(batches, np.arange(5)))
     assert sorted(number for numbers, _ in found for number in numbers.tolist()) == list(range(5))
     assert sorted(search.second) == second
