@@ -52,7 +52,7 @@ def _routes(service, folders):
 
 
 def _check_no_exports(values: flags.FlagValues) -> None:
-    for _, folder in parse_runs(values):
+    for folder in parse_runs(values).values():
         if is_export(folder):
             raise UserError(
                 f"--output_dir={folder}: an export has nothing to look into; name the run that it was made of"
@@ -61,9 +61,7 @@ def _check_no_exports(values: flags.FlagValues) -> None:
 
 def _plot(values: flags.FlagValues) -> int:
     found = {}
-    for name, folder in parse_runs(values):
-        if name in found:
-            raise UserError(f"two runs are to be drawn as {name!r}; name them apart, --output_dir=NAME=RUN")
+    for name, folder in parse_runs(values).items():
         run_folder, checkpoint = run_and_checkpoint(folder)
         run = open_run(run_folder)
         found[name] = run, _update_of(run, checkpoint) if checkpoint else None

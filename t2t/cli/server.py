@@ -17,7 +17,7 @@ from t2t.export.files import is_export
 from t2t.files.paths import local_path
 from t2t.runs.run_checks import select_problem
 from t2t.runs.startup import import_quietly
-from t2t.serving.names import named_run
+from t2t.serving.names import named_runs
 
 SERVICE = "Service"
 USAGE = """
@@ -105,12 +105,15 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, folders: ()
         MachineError: the address cannot be had.
     """
     named = parse_runs(values)
-    folders = {name: (_checked_run(values, folder), folder) for name, folder in named if not is_export(folder)}
+    folders = {name: (_checked_run(values, folder), folder) for name, folder in named.items() if not is_export(folder)}
     import_quietly("t2t.inference.parallel").use_single_core_ops()
     server, app, service = (import_serving(f"t2t.serving.{name}") for name in ("server", "app", "service"))
     listening = server.open_socket(values["host"].value, values["port"].value)
     with listening:
-        models = [_served_export(values, *one) if is_export(one[1]) else _build_served(values, *one) for one in named]
+        models = [
+            (_served_export if is_export(folder) else _build_served)(values, name, folder)
+            for name, folder in named.items()
+        ]
         limits = service.RequestLimits(
             most_bytes=values["request_bytes"].value,
             most_texts=values["request_texts"].value,
@@ -124,11 +127,11 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, folders: ()
     return 0
 
 
-def parse_runs(values: flags.FlagValues) -> list[tuple[str, str]]:
-    """Returns name and folder of each run or export; raises UserError where --output_dir names none."""
+def parse_runs(values: flags.FlagValues) -> dict[str, str]:
+    """Returns name -> folder of each run or export; raises UserError where --output_dir names none, or two alike."""
     if not values["output_dir"].value:
         raise UserError("--output_dir: not given; name the folder of a run, as t2t-trainer was given it")
-    return [named_run(argument) for argument in values["output_dir"].value]
+    return named_runs(values["output_dir"].value)
 
 
 def _checked_run(values: flags.FlagValues, folder: str) -> RunDir:

@@ -1,16 +1,12 @@
 """What is served: a run under a name, its queue, and what it answers."""
 
 import dataclasses
-import re
 from collections.abc import Sequence
 
 from t2t.errors import UserError
 from t2t.inference.files.job import NOTHING
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.serving.batcher import Batcher
-
-NAME = re.compile(r"[A-Za-z0-9][\w.\-]*")
-"""What the name of a model may be: it is a part of addresses."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +55,7 @@ class ServedModel:
         limits: of the queue.
 
     Raises:
-        UserError: a name that cannot be one, inputs that are no text, more outputs than the search has.
+        UserError: inputs that are no text, more outputs than the search has.
     """
 
     def __init__(
@@ -70,11 +66,6 @@ class ServedModel:
 
     def _open(self, name: str, reads_text: bool, step: int, n_best: int, limits: BatchLimits | None) -> None:
         """Checks what it is given, answers once, and opens the queue."""
-        if not NAME.fullmatch(name):
-            raise UserError(
-                f"model name {name!r}: it is a part of addresses, letters, digits, - _ and . beginning with a letter "
-                f"or digit; give another, --output_dir=NAME=RUN"
-            )
         if not reads_text:
             raise UserError(
                 f"model {name!r}: its inputs are no text, which is all that the service takes; serve another"

@@ -1,11 +1,36 @@
 """What a service calls the runs and exports that it is given."""
 
+import re
+from collections.abc import Sequence
+
+from t2t.errors import UserError
 from t2t.export.files import is_export
 from t2t.files.paths import local_path
 
+_NAME = re.compile(r"[A-Za-z0-9][\w.\-]*")
 
-def named_run(argument: str) -> tuple[str, str]:
-    """Returns the name and the folder of `RUN` or `NAME=RUN`; the name of a run is its folder's.
+
+def named_runs(arguments: Sequence[str]) -> dict[str, str]:
+    """Returns name -> folder of each `RUN` or `NAME=RUN`.
+
+    Raises:
+        UserError: a name that cannot be part of an address, or two runs of one name.
+    """
+    found: dict[str, str] = {}
+    for name, folder in map(_named_run, arguments):
+        if not _NAME.fullmatch(name):
+            raise UserError(
+                f"model name {name!r}: it is a part of addresses, letters, digits, - _ and . beginning with a letter "
+                f"or digit; give another, --output_dir=NAME=RUN"
+            )
+        if name in found:
+            raise UserError(f"two runs have the name {name!r}; name them apart, --output_dir=NAME=RUN")
+        found[name] = folder
+    return found
+
+
+def _named_run(argument: str) -> tuple[str, str]:
+    """Returns name and folder; the name of a run is its folder's.
 
     That of an export whose folder is the number of a version, as TensorFlow Serving has it, is the folder's above.
     """

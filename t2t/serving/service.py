@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from t2t.errors import UnknownNameError, UserError, did_you_mean
+from t2t.errors import UnknownNameError, did_you_mean
 from t2t.serving.batcher import Batcher, FullError
 from t2t.serving.measures import Measures
 from t2t.serving.models import Answer, Question, ServedModel
@@ -42,15 +42,9 @@ class Service:
     Args:
         models: with different names; the first one answers plain requests that name none.
         limits: of each request.
-
-    Raises:
-        UserError: no model, or two of one name.
     """
 
     def __init__(self, models: Sequence[ServedModel], limits: RequestLimits | None = None):
-        names = [model.name for model in models]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise UserError(f"two runs are to be served as {twice[0]!r}; name them apart, --output_dir=NAME=RUN")
         self.models = {model.name: model for model in models}
         self.limits = limits or RequestLimits()
         self.measures = Measures()

@@ -87,7 +87,7 @@ def test_a_signal_lets_requests_end_and_the_exit_is_clean(tiny_run, expected):
         (["--output_dir={run}", "--host=192.0.2.1"], 1, "cannot listen at 192.0.2.1:"),
         (["--output_dir=a/b={run}"], 2, "model name 'a/b': it is a part of addresses"),
         (["--output_dir={run}", "--n_best=9"], 2, "n_best=9: beam search of width 2 has from 1 to 2 hypotheses"),
-        (["--output_dir={run}", "--output_dir={run}"], 2, "two runs are to be served as 'run'; name them apart"),
+        (["--output_dir={run}", "--output_dir={run}"], 2, "two runs have the name 'run'; name them apart"),
     ],
 )
 def test_mistakes(tiny_run, capsys, main, flags, status, message):

@@ -12,7 +12,7 @@ from t2t.errors import UserError
 from t2t.inference.translator import Translator
 from t2t.serving.app import build_app
 from t2t.serving.models import BatchLimits, ServedModel
-from t2t.serving.names import named_run
+from t2t.serving.names import named_runs
 from t2t.serving.service import RequestLimits, Service
 from tests.unit.inference.test_inference_translator import Letters, LettersAlone, build
 from tests.waiting import join_all, start_thread, wait_until
@@ -340,15 +340,8 @@ def test_what_takes_too_long_is_answered_504(slow):
 
 
 def test_names_of_models():
-    assert named_run("ende=/runs/one") == ("ende", "/runs/one")
-    assert named_run("/runs/base") == ("base", "/runs/base")
+    assert named_runs(["ende=/runs/one", "/runs/base"]) == {"ende": "/runs/one", "base": "/runs/base"}
     with pytest.raises(UserError, match=r"model name 'a/b': it is a part of addresses, .* give another"):
-        ServedModel("a/b", Slow(), 1)
-
-
-def test_two_models_of_one_name_are_refused(slow):
-    models = [ServedModel("one", slow, 1) for _ in range(2)]
-    with pytest.raises(UserError, match="two runs are to be served as 'one'; name them apart"):
-        Service(models)
-    for model in models:
-        model.queue.close()
+        named_runs(["a/b=/runs/one"])
+    with pytest.raises(UserError, match="two runs have the name 'one'; name them apart"):
+        named_runs(["/runs/one", "one=/runs/two"])

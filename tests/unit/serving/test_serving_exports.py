@@ -12,7 +12,7 @@ from t2t.export.files import is_export
 from t2t.export.job import ExportJob
 from t2t.serving.app import build_app
 from t2t.serving.exports import ServedExport
-from t2t.serving.names import named_run
+from t2t.serving.names import named_runs
 from t2t.serving.service import Service
 from tests.unit.inference.test_inference_translator import Letters, build
 
@@ -53,8 +53,7 @@ def test_an_export_answers_as_its_run(folder, translator):
 
 def test_the_name_of_a_version_is_that_of_its_model(folder):
     assert is_export(folder)
-    assert named_run(str(folder)) == ("letters", str(folder))
-    assert named_run(f"a={folder}") == ("a", str(folder))
+    assert named_runs([str(folder), f"a={folder}"]) == {"letters": str(folder), "a": str(folder)}
 
 
 @pytest.mark.parametrize(
