@@ -30,7 +30,7 @@ FROM_FILES = [name for name in NAMES if name not in SELF_MADE and "Datasets" not
 """Problems that need files which they do not fetch themselves."""
 TWO_TEXTS = [name for name in NAMES if getattr(problem_named(name), "text_features", ()) == (INPUTS, TARGETS)]
 """Problems both sides of which are text."""
-SAMPLES = 120
+SAMPLES = 60
 """More than the smallest dev split has, which is 100: its end is drawn, too."""
 VOCABULARY_SAMPLES = 2000
 

@@ -9,6 +9,7 @@ from tests.faults.damage import rows
 from tests.faults.damaged import READERS, kind_of
 
 
+@pytest.mark.slow
 def test_every_damage_to_every_file_is_noticed(tmp_path):
     found = rows(tmp_path)
     assert [failure for row in found for failure in row.failures] == []

@@ -224,6 +224,7 @@ def complaint(read, path, value):
     return ""
 
 
+@pytest.mark.slow
 def test_hostile_values_of_a_record_are_answered_in_a_line(tree):
     """Up to where its model would be built."""
     file = tree.folder / "run/run.json"
@@ -231,6 +232,7 @@ def test_hostile_values_of_a_record_are_answered_in_a_line(tree):
     assert not found, "\n".join(sorted(found))
 
 
+@pytest.mark.slow
 def test_hostile_values_of_a_manifest_are_answered_in_a_line(tree):
     file = tree.folder / "data/text2text_files/manifest.json"
     found = {complaint(tree.open_data, path, value) for path, value in hostile(file)} - {""}

@@ -69,7 +69,7 @@ def test_a_mutation_that_does_not_fit_says_why(copy, changes, reason):
     assert str(raised.value).startswith(reason)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_verdicts_of_runs(copy):
     """One mutation each that is caught, survives, is no longer imported, and does not fit; the copy stays as it was."""
     mutations = [

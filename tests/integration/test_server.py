@@ -49,12 +49,14 @@ def test_both_ways_of_asking_give_what_the_decoder_does(served, expected):
         assert [one["outputs"][0]["text"] for one in found] == list(expected.values())
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_served_beside_its_run(served, tiny_run):
     early = t2t.load(str(tiny_run.output_dir), checkpoint="20").translate(["1 2 3"])[0][0].text
     assert post(served.port, "/translate", {"text": "1 2 3", "model": "early"})["text"] == early
     assert '"version":"20"' in page(served.port, "/v1/models/early")
 
 
+@pytest.mark.slow
 def test_many_clients_lose_nothing_and_get_their_own_answers(served, expected):
     load = ask_for(served.port, TEXTS, clients=8, seconds=2.0)
     assert load.lost == 0

@@ -97,7 +97,7 @@ def test_pieces_and_shrinking_batches_find_what_one_search_finds(model, settings
 @pytest.mark.parametrize(
     "settings",
     [
-        pytest.param(settings, id=name, marks=() if name in ("beam", "sample") else pytest.mark.exhaustive)
+        pytest.param(settings, id=name, marks=() if name == "beam" else pytest.mark.exhaustive)
         for name, settings in SETTINGS.items()
     ],
 )
