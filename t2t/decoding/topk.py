@@ -73,22 +73,6 @@ def block_width(width: int, k: int) -> int | None:
     return min([size for size in sizes if width % size == 0] or [64], key=lambda size: width / size + k * size)
 
 
-def top_candidates(log_probs: Any, count: int) -> Candidates:
-    """Picks the best of all continuations in two stages: in each beam, then over the beams of a sentence.
-
-    The first stage sorts short rows in parallel and leaves the second only K * count numbers; the result, ties
-    included, is that of one sort over all K * V.
-
-    Args:
-        log_probs: (B, K, V) float32; V known beforehand.
-        count: C, at most K * V.
-    """
-    _, beam_size, vocab_size = log_probs.shape
-    rows_NV = ops.reshape(log_probs, (-1, vocab_size))
-    best_NC, tokens_NC = top_k_blockwise(rows_NV, min(count, vocab_size))
-    return best_over_beams(best_NC, tokens_NC, beam_size, count)
-
-
 def best_over_beams(log_probs: Any, tokens: Any, beam_size: int, count: int) -> Candidates:
     """Picks the best continuations of each sentence from the best of each beam.
 

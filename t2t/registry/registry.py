@@ -159,17 +159,6 @@ class Registry(Generic[T]):
         self._frozen = False
 
     @contextlib.contextmanager
-    def temporarily(self, name: str, value: T) -> Iterator[None]:
-        """Registers `value` for the length of a `with` block, at whose end all names that are new go; for tests."""
-        before = set(self.names())
-        try:
-            with self.open():
-                self._add(name, value, _caller())
-            yield
-        finally:
-            self._forget_all_but(before)
-
-    @contextlib.contextmanager
     def open(self) -> Iterator[None]:
         """Takes registrations for the length of a `with` block, frozen or not; for loading a plug-in.
 

@@ -167,16 +167,6 @@ def write_tree(tree: Tree) -> str:
     return "".join(pieces)
 
 
-def without_outer(tree: Tree) -> Tree:
-    """Returns the tree inside outer nodes (`( (S ...))`, `(TOP (S ...))`) that hold nothing else.
-
-    An outer node of several children, or of a word, is left: taking it off would make no tree.
-    """
-    while tree.label in OUTER_LABELS and len(tree.children) == 1 and isinstance(inner := tree.children[0], Tree):
-        tree = inner
-    return tree
-
-
 @dataclasses.dataclass
 class _Open:
     """A node whose closing bracket is still to come."""

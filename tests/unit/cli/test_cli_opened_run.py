@@ -1,7 +1,5 @@
 """The run that a command is told to open, by names that may be other names of what it was trained as."""
 
-import contextlib
-
 import pytest
 
 from t2t.checkpoints.run_dir import RunDir, RunRecord
@@ -10,6 +8,7 @@ from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.registry import HPARAMS, MODELS, PROBLEMS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from tests.registrations import forgotten
 
 PLUGIN = """
 from t2t.problems.algorithmic import Reverse
@@ -23,9 +22,7 @@ HPARAMS.alias("plugin_tiny", "transformer_tiny")
 
 @pytest.fixture(autouse=True)
 def _registries_as_before():
-    with contextlib.ExitStack() as stack:
-        for registry in (PROBLEMS, MODELS, HPARAMS):
-            stack.enter_context(registry.temporarily("only_for_this_test", object()))
+    with forgotten(PROBLEMS, MODELS, HPARAMS):
         yield
 
 

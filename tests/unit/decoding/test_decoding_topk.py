@@ -5,11 +5,11 @@ import pytest
 from keras import ops
 
 from t2t.decoding.topk import (
+    best_over_beams,
     block_width,
     keep_top_k,
     keep_top_p,
     most_probable,
-    top_candidates,
     top_k,
     top_k_blockwise,
 )
@@ -65,7 +65,8 @@ def test_two_stages_equal_one_sort_over_everything(beams, vocab, count):
     values = with_ties(25, beams, vocab, seed=2)
     flat = values.reshape(25, -1)
     order = np.argsort(-flat, axis=-1, kind="stable")[:, :count]
-    candidates = top_candidates(ops.convert_to_tensor(values), count)
+    rows = ops.reshape(values, (-1, vocab))
+    candidates = best_over_beams(*top_k_blockwise(rows, min(count, vocab)), beams, count)
     np.testing.assert_array_equal(candidates.log_probs, np.take_along_axis(flat, order, -1))
     np.testing.assert_array_equal(candidates.beams, order // vocab)
     np.testing.assert_array_equal(candidates.tokens, order % vocab)

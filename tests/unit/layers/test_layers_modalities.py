@@ -23,6 +23,7 @@ from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.registry import MODALITIES
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import numpy, randomise, tiny_hparams
+from tests.registrations import registered
 
 RATE = 1000
 """Samples a second: frames of 25 samples every 10, padded to 32."""
@@ -167,7 +168,7 @@ def test_a_modality_of_a_plug_in_is_used_where_it_is_named():
     class Edges(Bottom):
         kinds = frozenset({FeatureKind.IMAGE})
 
-    with MODALITIES.temporarily("edges", Edges):
+    with registered(MODALITIES, "edges", Edges):
         modalities = build_modalities(a_spec(FeatureKind.IMAGE), ModelHParams(input_modality="edges"), "float32")
     assert type(modalities.source) is Edges
     assert type(build_modalities(a_spec(FeatureKind.IMAGE), ModelHParams(), "float32").source) is SmallImage

@@ -7,6 +7,7 @@ import pytest
 from t2t import metrics
 from t2t.errors import UnknownNameError, UserError
 from t2t.metrics import Score, TokenSums
+from tests.registrations import registered
 
 OF_TEXT = [
     "accuracy_per_sequence",
@@ -70,7 +71,7 @@ def test_compute_looks_at_all_names_before_it_works():
     def never(hypotheses, references):
         raise AssertionError("computed before all names were checked")
 
-    with metrics.METRICS.temporarily("never", never), pytest.raises(UnknownNameError):
+    with registered(metrics.METRICS, "never", never), pytest.raises(UnknownNameError):
         metrics.compute(["never", "nonsense"], ["a"], ["a"])
 
 
@@ -108,7 +109,7 @@ def test_a_plugged_in_metric_says_which_way_is_better():
         """Number of empty lines."""
         return Score("blanks", sum(not line for line in hypotheses), higher_is_better=False)
 
-    with metrics.METRICS.temporarily("blanks", blanks):
+    with registered(metrics.METRICS, "blanks", blanks):
         assert metrics.higher_is_better("blanks") is False
         assert metrics.compute(["blanks"], ["", "a"], ["a", "a"])["blanks"].value == 1
 

@@ -15,7 +15,6 @@ from t2t.problems.treebank.trees import (
     parse_tree,
     read_tree_file,
     read_trees,
-    without_outer,
     write_tree,
 )
 
@@ -79,7 +78,6 @@ def test_a_tree_over_many_lines_is_the_same_tree(tree):
     text = write_tree(Tree("", (tree,)))
     assert text.startswith("( (")
     assert list(read_trees(text.replace(" (", "\n  (").split("\n"), "f")) == [Tree("", (tree,))]
-    assert without_outer(Tree("", (tree,))) == without_outer(tree)
 
 
 @pytest.mark.parametrize(
@@ -154,25 +152,8 @@ def test_depth_is_no_limit():
     assert parse_tree(text) != chain(DEPTH, "b")
     assert len({tree, parse_tree(text)}) == 1
     assert tree.words() == ["a"]
-    assert without_outer(Tree("TOP", (tree,))) == tree
     assert str(parse_tree(text[:-1])) == "text:1: 1 bracket is still open where the text ends"
     assert str(parse_tree("(X " * DEPTH)) == "text:1: 10,000 brackets are still open where the text ends"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("( (S (NP a)))", "(S (NP a))"),
-        ("(ROOT (S (NP a)))", "(S (NP a))"),
-        ("(TOP (S1 (S (NP a))))", "(S (NP a))"),
-        ("(TOP (S (TOP a)))", "(S (TOP a))"),
-        ("( (S (NP a)) (. .))", "( (S (NP a)) (. .))"),
-        ("(TOP a)", "(TOP a)"),
-        ("(S (NP a))", "(S (NP a))"),
-    ],
-)
-def test_outer_nodes(text, expected):
-    assert str(without_outer(parse_tree(text))) == expected
 
 
 @pytest.mark.parametrize(

@@ -226,30 +226,6 @@ def test_what_an_open_registry_was_given_goes_where_the_block_fails(make):
     assert registry.names() == ["by_name", "slice_net"]
 
 
-def test_temporarily(make):
-    registry = make()
-    registry.register("net")(object())
-    registry.freeze()
-    with registry.temporarily("other", 7):
-        assert registry.get("other") == 7
-        with pytest.raises(RegistrationError, match="too late"):
-            registry.register("late")(object())
-    assert registry.names() == ["net"]
-    with pytest.raises(RegistrationError, match="twice"), registry.temporarily("net", 7):
-        pass
-    with pytest.raises(RegistrationError, match="too late"):
-        registry.register("late")(object())
-
-
-def test_temporarily_leaves_what_was_loaded_meanwhile(make):
-    registry = make({"slow": SLOW}, read_source=True)
-    with registry.temporarily("other", 7):
-        value = registry.get("slice_net")
-        registry.register("more")(object())
-    assert registry.get("slice_net") is value
-    assert registry.names() == ["by_name", "slice_net"]
-
-
 # === Built-ins ===
 
 

@@ -1,4 +1,3 @@
-import contextlib
 import importlib
 import json
 import os
@@ -10,6 +9,7 @@ import pytest
 from t2t.errors import UserError
 from t2t.registry import HPARAMS, METRICS, REGISTRIES
 from t2t.registry.plugins import Plugin, load_plugins
+from tests.registrations import forgotten
 
 SET = """
 from t2t.hparams.transformer import transformer_tiny
@@ -27,9 +27,7 @@ def {name}():
 @pytest.fixture(autouse=True)
 def _as_before():
     """Forgets at the end of a test what its plug-ins have registered, and the modules that bear the folder's name."""
-    with contextlib.ExitStack() as stack:
-        for registry in REGISTRIES:
-            stack.enter_context(registry.temporarily("only_for_this_test", object()))
+    with forgotten(*REGISTRIES):
         yield
     for module in [module for module in sys.modules if module.partition(".")[0] == "my_plugin"]:
         del sys.modules[module]
