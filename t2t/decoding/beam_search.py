@@ -21,24 +21,21 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from t2t.decoding.penalties import LengthPenalty, gnmt
+from t2t.decoding.penalties import LengthPenalty
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult, exists
-from t2t.decoding.sampling import greedy
 from t2t.decoding.state import as_tensors, restore_shapes
 from t2t.decoding.step import (
     NextToken,
     StepFn,
     as_next_token,
     best_log_probs,
-    check_sizes,
     pad_to_width,
     row_start_ids,
-    step_limits,
     write_column,
 )
 from t2t.decoding.topk import Candidates, best_over_beams, top_k
 from t2t.layers.beams import gather_beams, reorder_rows
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs.constants import EOS_ID
 
 
 class ActiveBeams(NamedTuple):
@@ -135,51 +132,6 @@ class BeamSearch(NamedTuple):
         done_B = is_done(active.log_probs, finished.scores, self.limits, self.penalty, self.stop_early)
         state = restore_shapes(self.reorder(new_state, beams_BK), like=state)
         return BeamProgress(step + 1, deactivate(active, done_B), finished, state)
-
-
-def beam_search(
-    step_fn: StepFn,
-    state: Any,
-    *,
-    batch_size: Any,
-    beam_size: int,
-    vocab_size: int,
-    max_steps: Any,
-    length_penalty: LengthPenalty | None = None,
-    stop_early: bool = True,
-    start_ids: Any = PAD_ID,
-    eos_id: int = EOS_ID,
-    buffer_steps: int | None = None,
-) -> SearchResult:
-    """Returns the `beam_size` best hypotheses of each sentence, best first: a search from beginning to end.
-
-    Width 1 is greedy search by definition.
-
-    Args:
-        step_fn: see `t2t.decoding.step.StepFn`.
-        state: its first state; every tensor (N, ...), see `t2t.decoding.state.repeat_for_beams`.
-        batch_size: B, int or () int32.
-        beam_size: K.
-        vocab_size: V, int.
-        max_steps: most tokens of a hypothesis, end of sequence included: int, or (B,) int32, one a sentence.
-        length_penalty: non-decreasing and positive, see `t2t.decoding.penalties`; default gnmt(0.6).
-        stop_early: only the best hypothesis is wanted, so stop as soon as it is certain; the rest of the list may
-            then be short of what a full search finds.
-        start_ids: first input: one id, or (B,) int32, one a sentence.
-        eos_id: id that ends a hypothesis.
-        buffer_steps: fixed T for compilers that want it, see `step_limits`.
-
-    Raises:
-        UserError: sizes that make no sense.
-    """
-    check_sizes(rows_per_sentence=beam_size, vocab_size=vocab_size)
-    penalty = length_penalty or gnmt(0.6)
-    if beam_size == 1:
-        shared = dict(batch_size=batch_size, vocab_size=vocab_size, start_ids=start_ids, eos_id=eos_id)
-        return greedy(step_fn, state, max_steps=max_steps, length_penalty=penalty, buffer_steps=buffer_steps, **shared)
-    limits_B, width = step_limits(max_steps, batch_size, buffer_steps)
-    search = BeamSearch(beam_size, vocab_size, limits_B, penalty, stop_early, eos_id)
-    return search.result(search.advance(step_fn, search.start(state, start_ids, width), width))
 
 
 def initial_beams(start_ids: Any, width: Any) -> ActiveBeams:

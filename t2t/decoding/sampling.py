@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from t2t.decoding.noise import uniform
-from t2t.decoding.penalties import LengthPenalty, gnmt
+from t2t.decoding.penalties import LengthPenalty
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
 from t2t.decoding.state import as_tensors, restore_shapes
 from t2t.decoding.step import (
@@ -18,10 +18,8 @@ from t2t.decoding.step import (
     all_log_probs,
     as_next_token,
     best_log_probs,
-    check_sizes,
     pad_to_width,
     row_start_ids,
-    step_limits,
     write_column,
 )
 from t2t.decoding.topk import keep_top_k, keep_top_p, most_probable
@@ -47,83 +45,6 @@ class _RollOutRows(NamedTuple):
     """(N,) bool: has neither ended nor reached its limit."""
 
 
-def greedy(
-    step_fn: StepFn,
-    state: Any,
-    *,
-    batch_size: Any,
-    vocab_size: int,
-    max_steps: Any,
-    length_penalty: LengthPenalty | None = None,
-    start_ids: Any = PAD_ID,
-    eos_id: int = EOS_ID,
-    buffer_steps: int | None = None,
-) -> SearchResult:
-    """Returns the text that takes the most probable token each time, ties going to the lower id; K = 1.
-
-    Arguments are those of `t2t.decoding.beam_search.beam_search`, with a state of B rows; the penalty only scales
-    the score.
-    """
-    check_sizes(rows_per_sentence=1, vocab_size=vocab_size)
-    limits_B, width = step_limits(max_steps, batch_size, buffer_steps)
-    search = RollOut(1, limits_B, length_penalty or gnmt(0.6), greedy_chooser(vocab_size), eos_id)
-    return search.result(search.advance(step_fn, search.start(state, start_ids, width), width))
-
-
-def sample(
-    step_fn: StepFn,
-    state: Any,
-    *,
-    batch_size: Any,
-    vocab_size: int,
-    max_steps: Any,
-    seed: Any,
-    sentence_seeds: Any = None,
-    samples: int = 1,
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    length_penalty: LengthPenalty | None = None,
-    start_ids: Any = PAD_ID,
-    eos_id: int = EOS_ID,
-    buffer_steps: int | None = None,
-) -> SearchResult:
-    """Returns texts drawn from the model, in the order drawn.
-
-    What is drawn depends on (seed, sentence's seed, number of the sample, position) alone, never on what else is in
-    the batch. Temperature applies first, then `top_k`, then `top_p`; the log-probabilities returned are the
-    model's own.
-
-    Args:
-        step_fn: see `t2t.decoding.step.StepFn`.
-        state: its first state; every tensor (N, ...).
-        batch_size: B, int or () int32.
-        vocab_size: V, int.
-        max_steps: most tokens of a text, end of sequence included: int, or (B,) int32.
-        seed: int or () int32.
-        sentence_seeds: (B,) int32 that names each sentence, e.g. its line number; default: its place in the batch.
-        samples: K, texts for each sentence.
-        temperature: above 0; log-probabilities are divided by it.
-        top_k: draw from the k most probable tokens; 0 for all.
-        top_p: draw from the nucleus of this probability; 1 for all.
-        length_penalty: scales the scores; default gnmt(0.6).
-        start_ids: first input: one id, or (B,) int32.
-        eos_id: id that ends a text.
-        buffer_steps: fixed T for compilers that want it, see `step_limits`.
-
-    Raises:
-        UserError: sizes or sampling arguments that make no sense.
-    """
-    check_sizes(rows_per_sentence=samples, vocab_size=vocab_size)
-    check_sampling(temperature, top_k, top_p)
-    limits_B, width = step_limits(max_steps, batch_size, buffer_steps)
-    if sentence_seeds is None:
-        sentence_seeds = ops.arange(batch_size, dtype="int32")
-    choose = sampling_chooser(seed, sentence_seeds, samples, temperature, top_k, top_p, vocab_size)
-    search = RollOut(samples, limits_B, length_penalty or gnmt(0.6), choose, eos_id)
-    return search.result(search.advance(step_fn, search.start(state, start_ids, width), width))
-
-
 def greedy_chooser(vocab_size: int) -> Chooser:
     """Returns a chooser of the most probable token; ties go to the lower id."""
 
@@ -140,7 +61,20 @@ def greedy_chooser(vocab_size: int) -> Chooser:
 def sampling_chooser(
     seed: Any, sentence_seeds: Any, samples: int, temperature: float, top_k: int, top_p: float, vocab_size: int
 ) -> Chooser:
-    """Returns a chooser that samples tokens; arguments as in `sample`."""
+    """Returns a chooser that samples tokens.
+
+    A token depends on (seed, sentence's seed, number of the sample, position) alone, never on the rest of the batch.
+    Temperature applies first, then `top_k`, then `top_p`; the log-probabilities returned are the model's own.
+
+    Args:
+        seed: int or () int32.
+        sentence_seeds: (B,) int32 that names each sentence, e.g. its line number.
+        samples: K, texts for each sentence.
+        temperature: above 0; log-probabilities are divided by it.
+        top_k: draw from the k most probable tokens; 0 for all.
+        top_p: draw from the nucleus of this probability; 1 for all.
+        vocab_size: V, int.
+    """
     row_seeds_N = ops.repeat(ops.convert_to_tensor(sentence_seeds), samples, axis=0)
     draw_N = ops.tile(ops.arange(samples, dtype="int32"), (ops.shape(row_seeds_N)[0] // samples,))
 

@@ -1,22 +1,18 @@
-"""One door to every way of searching: settings as plain values, one function.
+"""One door to every way of searching: settings as plain values, and the rules of the search that they ask for.
 
-Legend: B sentences, K hypotheses of each, N = B * K rows, T longest allowed length.
+Legend: B sentences, K hypotheses of each, V vocabulary.
 """
 
 import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from keras import ops
-
 from t2t.decoding.beam_search import BeamSearch
 from t2t.decoding.penalties import length_penalty
-from t2t.decoding.result import SearchResult
 from t2t.decoding.sampling import RollOut, check_sampling, greedy_chooser, sampling_chooser
-from t2t.decoding.step import StepFn, check_sizes, step_limits
-from t2t.errors import UnknownNameError, did_you_mean
+from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.layers.beams import reorder_rows
-from t2t.specs.constants import EOS_ID, PAD_ID
+from t2t.specs.constants import EOS_ID
 
 BEAM, GREEDY, SAMPLE = "beam", "greedy", "sample"
 METHODS = (BEAM, GREEDY, SAMPLE)
@@ -53,7 +49,8 @@ class SearchSettings:
                 f"search method {self.method!r} is not known; {did_you_mean(self.method, METHODS)}"
                 f"there are {', '.join(METHODS)}"
             )
-        check_sizes(rows_per_sentence=self.rows_per_sentence)
+        if self.rows_per_sentence < 1:
+            raise UserError(f"beam size or number of samples {self.rows_per_sentence}: it must be at least 1")
         check_sampling(self.temperature, self.top_k, self.top_p)
         length_penalty(self.penalty, self.alpha)
 
@@ -83,7 +80,7 @@ def rules(
         settings: how to search.
         vocab_size: V, int.
         limits: (B,) int32, at least 1: most tokens of a hypothesis of each sentence, end of sequence included.
-        sentence_seeds: (B,) int32, for sampling only, see `t2t.decoding.sampling.sample`.
+        sentence_seeds: (B,) int32, for sampling only, see `t2t.decoding.sampling.sampling_chooser`.
         eos_id: id that ends a hypothesis.
         reorder: gives the beams of a state new places.
     """
@@ -96,44 +93,3 @@ def rules(
     else:
         choose = greedy_chooser(vocab_size)
     return RollOut(settings.rows_per_sentence, limits, penalty, choose, eos_id)
-
-
-def decode(
-    step_fn: StepFn,
-    state: Any,
-    settings: SearchSettings,
-    *,
-    batch_size: Any,
-    vocab_size: int,
-    max_steps: Any,
-    sentence_seeds: Any = None,
-    start_ids: Any = PAD_ID,
-    eos_id: int = EOS_ID,
-    buffer_steps: int | None = None,
-    reorder: Callable[[Any, Any], Any] = reorder_rows,
-) -> SearchResult:
-    """Searches as the settings say, from beginning to end.
-
-    Args:
-        step_fn: see `t2t.decoding.step.StepFn`.
-        state: its first state; every tensor (N, ...) with N = B * settings.rows_per_sentence.
-        settings: how to search.
-        batch_size: B, int or () int32.
-        vocab_size: V, int.
-        max_steps: most tokens of a hypothesis, end of sequence included: int, or (B,) int32, one a sentence.
-        sentence_seeds: (B,) int32, for sampling only, see `t2t.decoding.sampling.sample`.
-        start_ids: first input: one id, or (B,) int32.
-        eos_id: id that ends a hypothesis.
-        buffer_steps: fixed T for compilers that want it, see `t2t.decoding.step.step_limits`.
-        reorder: gives the beams of the state new places.
-
-    Returns:
-        Hypotheses (B, K, T), scored with the settings' length penalty.
-    """
-    check_sizes(rows_per_sentence=settings.rows_per_sentence, vocab_size=vocab_size)
-    limits_B, width = step_limits(max_steps, batch_size, buffer_steps)
-    if sentence_seeds is None:
-        sentence_seeds = ops.arange(batch_size, dtype="int32")
-    sizes = dict(vocab_size=vocab_size, limits=limits_B, sentence_seeds=sentence_seeds, eos_id=eos_id)
-    search: Any = rules(settings, reorder=reorder, **sizes)  # each of the two has a progress of its own
-    return search.result(search.advance(step_fn, search.start(state, start_ids, width), width))

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from t2t.decoding.topk import top_k_blockwise
-from t2t.errors import UserError
 
 
 class NextToken(NamedTuple):
@@ -82,37 +81,6 @@ def _log_totals(scores_NV: Any, best_NJ: Any, tokens_NJ: Any) -> Any:
     places_N = ops.arange(rows, dtype="int32") * width + tokens_NJ[:, 0]
     best_probs_N = ops.take(ops.reshape(ops.softmax(scores_NV, axis=-1), (-1,)), places_N)
     return best_NJ[:, :1] - ops.log(best_probs_N)[:, None]
-
-
-def check_sizes(*, rows_per_sentence: int, vocab_size: int = 2) -> None:
-    """Raises UserError where a search of these sizes makes no sense."""
-    if rows_per_sentence < 1:
-        raise UserError(f"beam size or number of samples {rows_per_sentence}: it must be at least 1")
-    if vocab_size < 2:
-        raise UserError(f"vocabulary of {vocab_size} ids: a search needs at least end of sequence and one more id")
-
-
-def step_limits(max_steps: Any, batch_size: Any, buffer_steps: int | None = None) -> tuple[Any, Any]:
-    """Returns the limit of each sentence and the width of the buffer that holds them all.
-
-    Args:
-        max_steps: most tokens of a hypothesis, end of sequence included: one int, or (B,) int32, one a sentence;
-            a limit below 1 in a tensor counts as 1, since a hypothesis has at least one token.
-        batch_size: B, int or () int32.
-        buffer_steps: fixed T; longer limits are cut to it. Needed where shapes must be known when compiling (XLA);
-            otherwise T is the largest limit.
-
-    Returns:
-        limits, (B,) int32, and T, an int where it is known beforehand, else () int32.
-    """
-    for name, number in (("max_steps", max_steps), ("buffer_steps", buffer_steps)):
-        if isinstance(number, int) and number < 1:
-            raise UserError(f"{name} {number}: a hypothesis has at least one token; ask for 1 or more")
-    limits_B = ops.broadcast_to(ops.cast(ops.convert_to_tensor(max_steps), "int32"), (batch_size,))
-    limits_B = ops.maximum(limits_B, 1)
-    if buffer_steps is not None:
-        return ops.minimum(limits_B, buffer_steps), buffer_steps
-    return limits_B, max_steps if isinstance(max_steps, int) else ops.max(limits_B)
 
 
 def write_column(ids: Any, step: Any, tokens: Any) -> Any:

@@ -11,10 +11,11 @@ from keras import ops
 from t2t.decoding import beam_search as beam
 from t2t.decoding.penalties import gnmt, power
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
+from t2t.decoding.search import SearchSettings
 from t2t.decoding.step import as_next_token
 from t2t.decoding.topk import Candidates
-from t2t.errors import UserError
 from tests.reference import beam_search as reference
+from tests.searches import beam_search, decode
 
 V, T = 4, 4
 PENALTIES = [gnmt(0.0), gnmt(0.6), gnmt(2.5), power(0.5), power(1.0), power(2.0)]
@@ -22,7 +23,7 @@ PENALTY_IDS = ["gnmt0", "gnmt0.6", "gnmt2.5", "power0.5", "power1", "power2"]
 
 
 def search(tables, beam_size, limits, penalty, vocab_size=V, depth=T, **kwargs):
-    return beam.beam_search(
+    return beam_search(
         tree_step_fn(tables, vocab_size, depth, beam_size),
         tree_state(len(tables), beam_size),
         batch_size=len(tables),
@@ -48,7 +49,7 @@ def run_rows(rows_by_step, beam_size, alpha, *, batch_size=1, **kwargs):
     vocab_size = len(rows_by_step[0][0])
     step_fn = rows_step_fn(rows_by_step)
     sizes = dict(batch_size=batch_size, beam_size=beam_size, vocab_size=vocab_size, max_steps=len(rows_by_step))
-    return beam.beam_search(step_fn, (), length_penalty=gnmt(alpha), **sizes, **kwargs)
+    return beam_search(step_fn, (), length_penalty=gnmt(alpha), **sizes, **kwargs)
 
 
 # --- Against enumeration -------------------------------------------------------------------------------------------
@@ -189,12 +190,18 @@ def test_without_any_end_the_best_cut_ones_are_returned():
     assert_same_hypotheses(hypotheses(result, 0), expected)
 
 
+def run_width_one(rows_by_step, alpha):
+    settings = SearchSettings(beam_size=1, alpha=alpha)
+    sizes = dict(batch_size=1, vocab_size=len(rows_by_step[0][0]), max_steps=len(rows_by_step))
+    return decode(rows_step_fn(rows_by_step), (), settings, **sizes)
+
+
 def test_width_one_is_greedy():
     # Token 0 (.7), then the end of sequence (.6): .7 * .6 = .42.
-    result = run_rows([[[0.7, 0.3]], [[0.4, 0.6]], [[0.5, 0.5]]], 1, 0.0)
+    result = run_width_one([[[0.7, 0.3]], [[0.4, 0.6]], [[0.5, 0.5]]], 0.0)
     assert_same_hypotheses(hypotheses(result, 0), [(math.log(0.42), math.log(0.42), (0, 1))])
     # Nothing ends within two tokens: [2 2] with .7 * .5 = .35, divided by 7/6 as a hypothesis of two tokens.
-    result = run_rows([[[0.2, 0.1, 0.7]], [[0.4, 0.1, 0.5]]], 1, 1.0)
+    result = run_width_one([[[0.2, 0.1, 0.7]], [[0.4, 0.1, 0.5]]], 1.0)
     assert_same_hypotheses(hypotheses(result, 0), [(math.log(0.35) / (7 / 6), math.log(0.35), (2, 2))])
 
 
@@ -226,7 +233,7 @@ def test_step_function_is_told_start_ids_and_positions():
         return ops.log(ops.convert_to_tensor([[0.1, 0.1, 0.8]] * 4)), state
 
     kwargs = dict(batch_size=2, beam_size=2, vocab_size=3, max_steps=2, length_penalty=gnmt(0.0))
-    beam.beam_search(step_fn, (), start_ids=np.asarray([7, 9], "int32"), **kwargs)
+    beam_search(step_fn, (), start_ids=np.asarray([7, 9], "int32"), **kwargs)
     assert seen == [([7, 7, 9, 9], 0), ([2, 0, 2, 0], 1)]
 
 
@@ -239,11 +246,11 @@ def test_loop_ends_with_the_last_sentence():
         return ops.log(ops.convert_to_tensor(sure_end)), state
 
     sizes = dict(batch_size=1, beam_size=2, vocab_size=3, max_steps=50)
-    beam.beam_search(step_fn, (), length_penalty=gnmt(0.0), **sizes)
+    beam_search(step_fn, (), length_penalty=gnmt(0.0), **sizes)
     assert steps == [0]
     steps.clear()
     # At alpha 10 one more end of sequence in fifty tokens could still win by the bound, so the search goes on longer.
-    beam.beam_search(step_fn, (), length_penalty=gnmt(10.0), **sizes)
+    beam_search(step_fn, (), length_penalty=gnmt(10.0), **sizes)
     assert len(steps) > 1
 
 
@@ -258,7 +265,7 @@ def test_state_may_be_nested_and_loses_no_row():
 
     state = {"deep": [tree_state(3, 3)], "history": np.zeros((9, T), "int32")}
     kwargs = dict(batch_size=3, beam_size=3, vocab_size=V, max_steps=T, length_penalty=gnmt(0.6), stop_early=False)
-    nested = beam.beam_search(step_fn, state, **kwargs)
+    nested = beam_search(step_fn, state, **kwargs)
     for field, expected in zip(nested, search(tables, 3, T, gnmt(0.6), stop_early=False), strict=True):
         np.testing.assert_array_equal(field, expected)
 
@@ -274,7 +281,7 @@ def test_graph_with_unknown_sizes_equals_eager():
         batch_size = ops.shape(limits)[0]
         state = {"node": ops.zeros((batch_size * 3,), "int32")}
         sizes = dict(batch_size=batch_size, beam_size=3, vocab_size=V, max_steps=limits)
-        return beam.beam_search(step_fn, state, length_penalty=gnmt(0.6), **sizes)
+        return beam_search(step_fn, state, length_penalty=gnmt(0.6), **sizes)
 
     compiled = tf.function(run, input_signature=[tf.TensorSpec((None,), "int32")])
     for limits in ([2, 4, 3], [3], [1, 1]):
@@ -288,7 +295,7 @@ def test_compiled_by_xla_equals_eager():
 
     @tf.function(jit_compile=True)
     def compiled(limits):
-        return search(tables, 3, limits, gnmt(0.6), buffer_steps=T)
+        return search(tables, 3, limits, gnmt(0.6), width=T)
 
     for in_graph, expected in zip(compiled(tf.constant([4, 3])), eager, strict=True):
         np.testing.assert_allclose(in_graph, expected, rtol=1e-5)
@@ -381,18 +388,3 @@ def test_retired_sentences_have_nothing_alive():
 
 
 # --- Bad input -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"beam_size": 0}, "beam size or number of samples 0: it must be at least 1"),
-        ({"max_steps": 0}, "max_steps 0: a hypothesis has at least one token; ask for 1 or more"),
-        ({"buffer_steps": 0}, "buffer_steps 0: a hypothesis has at least one token"),
-        ({"vocab_size": 1}, "vocabulary of 1 ids: a search needs at least end of sequence and one more id"),
-    ],
-)
-def test_sizes_that_make_no_sense(change, message):
-    sizes = dict(batch_size=1, beam_size=2, vocab_size=3, max_steps=2) | change
-    with pytest.raises(UserError, match=message):
-        beam.beam_search(lambda *args: None, (), **sizes)

@@ -5,16 +5,15 @@ import pytest
 from decoding_tables import hypotheses, tree_state, tree_step_fn
 from keras import ops
 
-from t2t.decoding.beam_search import beam_search
 from t2t.decoding.noise import threefry_2x32, uniform
 from t2t.decoding.penalties import gnmt, length_penalty, power
-from t2t.decoding.sampling import greedy, sample
-from t2t.decoding.search import SearchSettings, decode
+from t2t.decoding.search import SearchSettings
 from t2t.decoding.state import repeat_for_beams
-from t2t.decoding.step import step_limits, write_column
+from t2t.decoding.step import write_column
 from t2t.errors import UnknownNameError, UserError
 from t2t.layers.beams import gather_beams, reorder_rows
 from tests.reference import beam_search as reference
+from tests.searches import beam_search, decode, greedy, sample
 
 # --- Penalties -----------------------------------------------------------------------------------------------------
 
@@ -112,18 +111,6 @@ def test_repeat_then_reorder_keeps_rows_of_a_sentence_together():
     moved = reorder_rows(marked, ops.convert_to_tensor([[2, 2, 0], [0, 1, 0]], "int32"))
     np.testing.assert_array_equal(moved["a"], [12, 12, 10, 20, 21, 20])
     np.testing.assert_array_equal(moved["b"][0], [[1.0, 2.0]] * 3 + [[3.0, 4.0]] * 3)
-
-
-def test_limits_and_width():
-    limits, width = step_limits(5, 2)
-    assert np.asarray(limits).tolist() == [5, 5]
-    assert width == 5
-    limits, width = step_limits(np.asarray([3, 0, 6], "int32"), 3)
-    assert np.asarray(limits).tolist() == [3, 1, 6]
-    assert int(width) == 6
-    limits, width = step_limits(np.asarray([3, 9], "int32"), 2, buffer_steps=4)
-    assert np.asarray(limits).tolist() == [3, 4]
-    assert width == 4
 
 
 def test_write_column_changes_one_position():

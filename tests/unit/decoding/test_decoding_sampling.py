@@ -7,9 +7,11 @@ from decoding_tables import hypotheses, tree_state, tree_step_fn
 from keras import ops
 
 from t2t.decoding.penalties import gnmt, power
-from t2t.decoding.sampling import distribution, draw, greedy, sample
+from t2t.decoding.sampling import distribution, draw
+from t2t.decoding.search import SearchSettings
 from t2t.errors import UserError
 from tests.reference import beam_search as reference
+from tests.searches import greedy, sample
 
 V, T = 4, 5
 EIGHT = np.log(np.asarray([0.3, 0.02, 0.2, 0.05, 0.13, 0.1, 0.15, 0.05], "float32"))
@@ -154,4 +156,4 @@ def test_graph_with_unknown_sizes_equals_eager():
 )
 def test_arguments_out_of_range(change, message):
     with pytest.raises(UserError, match=message):
-        sample(lambda *args: None, (), batch_size=1, vocab_size=3, max_steps=2, seed=0, **change)
+        SearchSettings(method="sample", **change)

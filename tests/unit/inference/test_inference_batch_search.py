@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from t2t.decoding.constraints import forbid_padding
-from t2t.decoding.search import SearchSettings, decode
+from t2t.decoding.search import SearchSettings
 from t2t.decoding.step import NextToken
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference import batch_queue, batch_search, parallel
@@ -19,6 +19,7 @@ from t2t.inference.rows import batches_of
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import PAD_ID
 from tests.builders import padded, rows, tokens_spec
+from tests.searches import decode
 
 EXTRA = 20
 

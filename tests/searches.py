@@ -1,0 +1,53 @@
+"""Whole searches, put together as the engines do: tests of searches by themselves need no model and no batches."""
+
+from keras import ops
+
+from t2t.decoding.beam_search import BeamSearch
+from t2t.decoding.penalties import gnmt
+from t2t.decoding.sampling import RollOut, greedy_chooser, sampling_chooser
+from t2t.decoding.search import rules
+from t2t.layers.beams import reorder_rows
+from t2t.specs.constants import EOS_ID, PAD_ID
+
+
+def limits_of(max_steps, batch_size):
+    """Returns the limit of each sentence, (B,) int32, of one int or (B,)."""
+    return ops.broadcast_to(ops.cast(ops.convert_to_tensor(max_steps), "int32"), (batch_size,))
+
+
+def searched(search, step_fn, state, start_ids=PAD_ID, width=None):
+    """Runs a `BeamSearch` or a `RollOut` from beginning to end."""
+    width = ops.max(search.limits) if width is None else width
+    return search.result(search.advance(step_fn, search.start(state, start_ids, width), width))
+
+
+def beam_search(
+    step_fn, state, *, batch_size, beam_size, vocab_size, max_steps, length_penalty=None, stop_early=True,
+    start_ids=PAD_ID, eos_id=EOS_ID, width=None,
+):  # fmt: skip
+    limits, penalty = limits_of(max_steps, batch_size), length_penalty or gnmt(0.6)
+    search = BeamSearch(beam_size, vocab_size, limits, penalty, stop_early, eos_id)
+    return searched(search, step_fn, state, start_ids, width)
+
+
+def greedy(step_fn, state, *, batch_size, vocab_size, max_steps, length_penalty=None):
+    limits, penalty = limits_of(max_steps, batch_size), length_penalty or gnmt(0.6)
+    return searched(RollOut(1, limits, penalty, greedy_chooser(vocab_size)), step_fn, state)
+
+
+def sample(
+    step_fn, state, *, batch_size, vocab_size, max_steps, seed, sentence_seeds=None, samples=1, temperature=1.0,
+    top_k=0, top_p=1.0, length_penalty=None,
+):  # fmt: skip
+    seeds = ops.arange(batch_size, dtype="int32") if sentence_seeds is None else sentence_seeds
+    choose = sampling_chooser(seed, seeds, samples, temperature, top_k, top_p, vocab_size)
+    limits, penalty = limits_of(max_steps, batch_size), length_penalty or gnmt(0.6)
+    return searched(RollOut(samples, limits, penalty, choose), step_fn, state)
+
+
+def decode(step_fn, state, settings, *, batch_size, vocab_size, max_steps, sentence_seeds=None, reorder=reorder_rows):
+    """Searches as settings say."""
+    seeds = ops.arange(batch_size, dtype="int32") if sentence_seeds is None else sentence_seeds
+    limits = limits_of(max_steps, batch_size)
+    search = rules(settings, vocab_size=vocab_size, limits=limits, sentence_seeds=seeds, reorder=reorder)
+    return searched(search, step_fn, state)
