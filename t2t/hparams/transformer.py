@@ -185,13 +185,13 @@ def transformer_quickstart() -> HParams:
     """Learns translate_ende_numbers in minutes on two processor cores."""
     return transformer_tiny().replace(
         max_length=128,
-        batch_size=3072,
+        batch_size=2048,
         layer_prepostprocess_dropout=0.05,
         learning_rate_schedule="linear",
-        learning_rate=0.003,
-        learning_rate_warmup_steps=300,
+        learning_rate=0.004,
+        learning_rate_warmup_steps=200,
         optimizer_adam_epsilon=1e-8,
-        train_steps=1600,
+        train_steps=1300,
         beam_size=1,
     )
 
