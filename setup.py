@@ -13,8 +13,8 @@ SERVE = ["starlette>=1.0,<2", "uvicorn>=0.40,<1", "prometheus_client>=0.22,<1", 
 CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
 NOTEBOOK = ["nbclient>=0.10", "nbformat>=5.10", "ipykernel>=6.29"]
 TEST = [
-    "pytest>=8", "pytest-cov>=6", "pytest-timeout>=2.4", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5", "mypy==2.4.1", "httpx2",
-    *NOTEBOOK,
+    "pytest>=8", "pytest-cov>=6", "pytest-timeout>=2.4", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5",
+    "mypy==2.4.1", "httpx2", *NOTEBOOK,
 ]  # fmt: skip
 DOCS = ["sphinx>=9,<10", "myst-nb>=1.4", "furo>=2025.12"]
 AUDIO = ["soundfile>=0.13", "soxr>=0.5"]

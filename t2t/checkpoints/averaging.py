@@ -40,7 +40,7 @@ def average(checkpoints: Iterable[tuple[str, Mapping[str, np.ndarray]]]) -> dict
         if not count:
             first, kinds = name, _kinds(weights)
         else:
-            _demand_same(first, kinds, name, _kinds(weights))
+            _require_same(first, kinds, name, _kinds(weights))
         for path, array in weights.items():
             if not _has_mean(array):
                 totals[path] = np.array(array)
@@ -131,7 +131,7 @@ def _kinds(weights: Mapping[str, np.ndarray]) -> dict[str, tuple]:
     return {path: (array.shape, array.dtype) for path, array in weights.items()}
 
 
-def _demand_same(first: str, wanted: dict[str, tuple], name: str, found: dict[str, tuple]) -> None:
+def _require_same(first: str, wanted: dict[str, tuple], name: str, found: dict[str, tuple]) -> None:
     wrong = [f"{path} is only in {first}" for path in sorted(wanted.keys() - found.keys())]
     wrong += [f"{path} is only in {name}" for path in sorted(found.keys() - wanted.keys())]
     for path in sorted(wanted.keys() & found.keys()):

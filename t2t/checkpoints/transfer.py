@@ -42,7 +42,7 @@ class TransferReport:
             ("missing from the checkpoint", self.missing),
             ("in the checkpoint only", self.unused),
         )
-        return [f"{len(names)} {kind}: {_listed(names)}" for kind, names in kinds if names]
+        return [f"{len(names)} {kind}: {_format_names(names)}" for kind, names in kinds if names]
 
 
 def match(weights: Mapping[str, Any], variables: Mapping[str, Shape]) -> TransferReport:
@@ -102,6 +102,6 @@ def require_some(weights: Mapping[str, Any], variables: Mapping[str, Shape], sou
     return report
 
 
-def _listed(names: list[str] | tuple[str, ...]) -> str:
+def _format_names(names: list[str] | tuple[str, ...]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

@@ -51,7 +51,7 @@ def compare(checkpoint: Checkpoint, own: Mapping[str, VocabularyFile]) -> Compar
     ours = to_state(own)[VOCABULARIES]
     for where, theirs in known.items():
         differing = {
-            name: f"of {name} {_shown(theirs[name])} there, {_shown(ours[name])} here"
+            name: f"of {name} {_format_entry(theirs[name])} there, {_format_entry(ours[name])} here"
             for name in ours
             if name in theirs and theirs[name] != ours[name]
         }
@@ -88,6 +88,6 @@ def check_same_vocabularies(
         )
 
 
-def _shown(entry: list) -> str:
+def _format_entry(entry: list) -> str:
     kind, size, fingerprint = entry
     return f"{kind} of {size} ids, fingerprint {fingerprint[:12]}"

@@ -118,7 +118,7 @@ def decode_file(loaded, source: str, target: str = "", output_options: OutputOpt
         changes=output_options.changes,
     )
     translator = loaded.translator()
-    _say(job.decode_file(translator, asked), translator, target)
+    _print_report(job.decode_file(translator, asked), translator, target)
 
 
 def score_file(loaded, source: str, target: str = "", window: int = WINDOW) -> None:
@@ -132,7 +132,7 @@ def score_file(loaded, source: str, target: str = "", window: int = WINDOW) -> N
     target = target or _target_beside(source, loaded.record, "scores")
     translator = loaded.translator()
     report = scoring.score_file(translator, windows.FileJob(source=source, target=target, window=window))
-    _say(report, translator, target)
+    _print_report(report, translator, target)
 
 
 def draw_attention(loaded, source: str, page: str) -> None:
@@ -148,7 +148,7 @@ def draw_attention(loaded, source: str, page: str) -> None:
     log.info("%d picture%s written to %s; open it in a browser", count, "s" * (count != 1), page)
 
 
-def _say(report, translator, target: str) -> None:
+def _print_report(report, translator, target: str) -> None:
     for complaint in report.complaints(translator.most_ids):
         log.warning("%s", complaint)
     log.info("%s; written to %s", report.speed(), "standard output" if target == STANDARD else target)

@@ -12,7 +12,7 @@ from t2t.cli.common import command
 from t2t.cli.help import FILES, flag_group
 from t2t.errors import UserError
 from t2t.files.lines import read_lines
-from t2t.metrics.brackets import BUILT_IN, evalb_report, parameters_named
+from t2t.metrics.brackets import BUILT_IN, evalb_report, get_parameters
 
 USAGE = """
 Prints EVALB's report on bracketed trees: labelled bracketing, crossing brackets and tags, for each sentence and in all.
@@ -49,7 +49,7 @@ def main(values: flags.FlagValues) -> int:
     missing = [name.upper() for name in ("gold", "test") if not values[name].value]
     if missing:
         raise UserError(f"{' and '.join(missing)} not given; name the file of gold trees, then that of trees to score")
-    parameters = parameters_named(values["param_file"].value)
+    parameters = get_parameters(values["param_file"].value)
     mended: Counter = Counter()
     try:
         lines = evalb_report(_lines(values["gold"].value, mended), _lines(values["test"].value, mended), parameters)

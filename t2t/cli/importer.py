@@ -8,7 +8,7 @@ from t2t.cli.flags import define_plugin_flags, lists_registry
 from t2t.cli.help import flag_group
 from t2t.errors import UserError
 from t2t.files.paths import local_path
-from t2t.runs.names import text_problem_named
+from t2t.runs.names import get_text_problem
 from t2t.runs.startup import import_quietly
 from t2t.text.vocabulary_files import read_vocabulary
 
@@ -59,7 +59,7 @@ def main(values: flags.FlagValues) -> int:
     if RunDir.exists(output_dir):
         raise UserError(f"--output_dir={output_dir}: a run has begun there; name another folder for the imported one")
     if values["problem"].value:
-        text_problem_named(values["problem"].value)
+        get_text_problem(values["problem"].value)
     importing = import_quietly("t2t.importing.tensor2tensor.run")
     request = importing.ImportRequest(
         **folders,

@@ -99,19 +99,19 @@ def summary(path: Path, encoder: TextEncoder) -> list[str]:
         f"file         {path}",
         f"kind         {encoder.kind}",
         f"size         {size:,} ids",
-        f"reserved     {_listed(encoder, reserved) or 'none'}",
+        f"reserved     {_format_pieces(encoder, reserved) or 'none'}",
         f"fingerprint  {encoder.fingerprint}",
-        f"longest      {_listed(encoder, [longest])}, {len(encoder.piece(longest))} characters",
-        f"first        {_listed(encoder, first)}",
-        f"last         {_listed(encoder, last) or 'the same'}",
+        f"longest      {_format_pieces(encoder, [longest])}, {len(encoder.piece(longest))} characters",
+        f"first        {_format_pieces(encoder, first)}",
+        f"last         {_format_pieces(encoder, last) or 'the same'}",
     ]
 
 
-def _listed(encoder: TextEncoder, ids) -> str:
-    return ", ".join(f"{token_id} {shown(encoder.piece(token_id)) or 'empty'}" for token_id in ids)
+def _format_pieces(encoder: TextEncoder, ids) -> str:
+    return ", ".join(f"{token_id} {format_piece(encoder.piece(token_id)) or 'empty'}" for token_id in ids)
 
 
-def shown(piece: str) -> str:
+def format_piece(piece: str) -> str:
     r"""Returns a piece without white space: U+2581 for a space, `<U+0009>` for what cannot be seen."""
     return "".join(
         "\u2581" if character == " " else character if character.isprintable() else f"<U+{ord(character):04X}>"
@@ -139,7 +139,7 @@ def _encoded(encoder: TextEncoder, line: str, number: int, mended: Counter) -> s
 
 
 def _pieces(encoder: TextEncoder, line: str, number: int, mended: Counter) -> str:
-    return " ".join(shown(encoder.piece(token_id)) for token_id in _ids(encoder, line, number))
+    return " ".join(format_piece(encoder.piece(token_id)) for token_id in _ids(encoder, line, number))
 
 
 def _ids(encoder: TextEncoder, line: str, number: int) -> list[int]:

@@ -23,7 +23,7 @@ from t2t.data.columns import SEQUENCES, Column, first_not_finite, pack, select
 from t2t.data.manifest import ANEW
 from t2t.errors import MachineError, UserError
 from t2t.problems.base import Problem, Sample
-from t2t.problems.samples import check_samples, in_chunks
+from t2t.problems.samples import check_samples, chunk_samples
 from t2t.specs.constants import TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec
 from t2t.text.vocabulary_files import VocabularyFile, read_encoders
@@ -98,7 +98,9 @@ def encode_chunk(
             kept[numbers] = fit
     elif is_aligned:
         texts = _raw_texts(problem, features, samples)
-    return Chunk(columns, kept, +dropped, _unknown(problem, columns), texts, _altered(problem, texts, encoded))
+    return Chunk(
+        columns, kept, +dropped, _count_unknown(problem, columns), texts, _altered_features(problem, texts, encoded)
+    )
 
 
 def _check_finite(
@@ -126,7 +128,7 @@ def _check_finite(
         )
 
 
-def _unknown(problem: Problem, columns: Mapping[str, Column]) -> Counter:
+def _count_unknown(problem: Problem, columns: Mapping[str, Column]) -> Counter:
     """Returns how many ids stand for unknown words, by feature."""
     counts: Counter = Counter()
     for name, column in columns.items():
@@ -142,7 +144,9 @@ def _raw_texts(problem: Problem, features: Mapping[str, FeatureSpec], samples: l
     return {name: [text for text in column if text is not None] for name, column in texts.items() if None not in column}
 
 
-def _altered(problem: Problem, texts: dict[str, list[str]], encoded: list[dict[str, np.ndarray]]) -> frozenset[str]:
+def _altered_features(
+    problem: Problem, texts: dict[str, list[str]], encoded: list[dict[str, np.ndarray]]
+) -> frozenset[str]:
     """Returns the features of which some text is not what its ids read as: unknown words, lost white space."""
     readers = {name: problem.decode_target if name == TARGETS else problem.encoders[name].decode for name in texts}
     return frozenset(
@@ -197,12 +201,12 @@ class EncodingPool:
 
     def __init__(self, problem: Problem, workers: int | None = None):
         self._problem = copy.copy(problem)
-        self._ahead = 4 * (workers or _cores())
+        self._ahead = 4 * (workers or _count_cores())
         self._pool: ProcessPoolExecutor | None = None
         self._local = _Encoder(self._problem)
-        if (workers or _cores()) > 1 and _may_fork():
+        if (workers or _count_cores()) > 1 and _may_fork():
             self._pool = ProcessPoolExecutor(
-                workers or _cores(),
+                workers or _count_cores(),
                 multiprocessing.get_context("fork"),
                 initializer=_start_worker,
                 initargs=(self._problem, os.getpid()),
@@ -216,7 +220,7 @@ class EncodingPool:
             UserError: see `encode_chunk`.
             MachineError: a worker died.
         """
-        chunks = in_chunks(samples, self._problem.chunk_size or CHUNK)
+        chunks = chunk_samples(samples, self._problem.chunk_size or CHUNK)
         if self._pool is None:
             yield from (self._local.encode(vocabularies, split, chunk, first) for first, chunk in chunks)
             return
@@ -259,7 +263,7 @@ class _Encoder:
         return encode_chunk(self._problem, self._features, split, samples, first)
 
 
-def _cores() -> int:
+def _count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -58,8 +58,8 @@ class SplitTally:
         """Returns `; 12 dropped (10 with an empty side, ...); mended: ...`, or nothing."""
         text = ""
         if total := self.dropped.total():
-            text += f"; {total:,} dropped ({_listed(self.dropped)})"
-        return text + (f"; mended: {_listed(self.mended)}" if self.mended.total() else "")
+            text += f"; {total:,} dropped ({_format_counts(self.dropped)})"
+        return text + (f"; mended: {_format_counts(self.mended)}" if self.mended.total() else "")
 
 
 def unknown_shares(unknown: Mapping[str, int], columns: Mapping[str, ColumnTotals], examples: int) -> dict[str, float]:
@@ -67,5 +67,5 @@ def unknown_shares(unknown: Mapping[str, int], columns: Mapping[str, ColumnTotal
     return {name: count / max(columns[name].items - examples, 1) for name, count in unknown.items()}
 
 
-def _listed(counts: Counter) -> str:
+def _format_counts(counts: Counter) -> str:
     return ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))

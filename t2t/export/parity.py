@@ -126,12 +126,13 @@ def compare(
     for number, (ours, theirs) in enumerate(zip(expected, found, strict=True), start=1):
         if not all(map(_is_finite, [*ours, *theirs])):
             largest = math.inf
-            first = first or f"input {number} has a figure that is not finite: {_shown(theirs)}"
-        if len(ours) == len(theirs) and all(map(_same, ours, theirs)):
+            first = first or f"input {number} has a figure that is not finite: {_format_answers(theirs)}"
+        if len(ours) == len(theirs) and all(map(_is_same, ours, theirs)):
             identical += 1
             largest = max([largest, *(measure(*pair) for pair in zip(ours, theirs, strict=True))])
         else:
-            first = first or f"the first that is not is input {number}: {_shown(theirs)} instead of {_shown(ours)}"
+            found, wanted = _format_answers(theirs), _format_answers(ours)
+            first = first or f"the first that is not is input {number}: {found} instead of {wanted}"
     return Parity(len(expected), identical, largest, first=first)
 
 
@@ -145,11 +146,11 @@ def _is_finite(answer: Answer) -> bool:
     return all(figure is None or math.isfinite(figure) for figure in figures)
 
 
-def _same(ours: Answer, theirs: Answer) -> bool:
+def _is_same(ours: Answer, theirs: Answer) -> bool:
     return theirs.ids in (None, ours.ids) and theirs.text in (None, ours.text)
 
 
-def _shown(answers: Sequence[Answer]) -> str:
+def _format_answers(answers: Sequence[Answer]) -> str:
     if not answers:
         return "nothing"
     best = answers[0]

@@ -31,7 +31,7 @@ class ConvS2sHParams(ModelHParams):
     def layers(self) -> list[tuple[int, int]]:
         """Returns (channels, positions of a window) of each layer."""
         depth = range(self.num_hidden_layers)
-        return [(_at(self.layer_channels, i) or self.hidden_size, _at(self.kernel_sizes, i)) for i in depth]
+        return [(_item(self.layer_channels, i) or self.hidden_size, _item(self.kernel_sizes, i)) for i in depth]
 
     def complaints(self) -> list[str]:
         """Windows have a middle; lists say something, and nothing of layers that there are not."""
@@ -52,7 +52,7 @@ class ConvS2sHParams(ModelHParams):
         return found
 
 
-def _at(values: tuple[int, ...], i: int) -> int:
+def _item(values: tuple[int, ...], i: int) -> int:
     return values[min(i, len(values) - 1)]
 
 

@@ -102,10 +102,10 @@ def _map_of(record: Record, kind: str, queries: tuple[str, ...], keys: tuple[str
     of_layers = [np.concatenate([ops.convert_to_numpy(part)[0] for part in record[path]], axis=1) for path in layers]
     weights_LHQK = np.stack(of_layers)
     asked, looked_at = weights_LHQK.shape[2:]
-    return AttentionMap(_named(queries, asked), _named(keys, looked_at), tuple(layers), weights_LHQK)
+    return AttentionMap(_labels(queries, asked), _labels(keys, looked_at), tuple(layers), weights_LHQK)
 
 
-def _named(pieces: tuple[str, ...], count: int) -> tuple[str, ...]:
+def _labels(pieces: tuple[str, ...], count: int) -> tuple[str, ...]:
     """Returns the pieces, or numbers where there are none, or where a model makes fewer vectors of its input."""
     return pieces if len(pieces) == count else tuple(map(str, range(1, count + 1)))
 

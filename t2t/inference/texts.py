@@ -15,7 +15,7 @@ def as_texts(texts: Iterable[str], name: str = "texts") -> list[str]:
     Raises:
         ArgumentError: one text instead of several, or something else than text.
     """
-    found = _listed(texts, name, "a list of texts")
+    found = _as_list(texts, name, "a list of texts")
     for place, text in enumerate(found):
         if not isinstance(text, str):
             raise ArgumentError(f"{name}[{place}]={text!r:.60}: it is of type {type(text).__name__}; give text")
@@ -29,7 +29,7 @@ def as_pairs(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
         ArgumentError: something else than pairs of texts.
     """
     sources, targets = [], []
-    for place, pair in enumerate(_listed(pairs, "pairs", "a list of pairs (source, target)")):
+    for place, pair in enumerate(_as_list(pairs, "pairs", "a list of pairs (source, target)")):
         if isinstance(pair, str) or not isinstance(pair, Iterable) or len(both := list(pair)) != 2:
             raise ArgumentError(f"pairs[{place}]={pair!r:.60}: it is no pair of texts; give (source, target)")
         sources.append(both[0])
@@ -46,7 +46,7 @@ def check_rows(rows: Any, name: str) -> None:
             raise ArgumentError(f"{name}[{place}]={row!r:.60}: it is of type {type(row).__name__}; give a list of ids")
 
 
-def _listed(values: Any, name: str, wanted: str) -> list[Any]:
+def _as_list(values: Any, name: str, wanted: str) -> list[Any]:
     if isinstance(values, str):
         raise ArgumentError(f"{name}={values!r:.60}: it is one text; give {wanted}, e.g. [text]")
     if not isinstance(values, Iterable):

@@ -65,14 +65,14 @@ class NoisyTopKGate(keras.layers.Layer):
         counts_N1 = ops.cast(keep_N, "float32")[:, None]
         chosen_NKE = ops.one_hot(experts_NK, self.experts, dtype="float32")
         importance_E = ops.sum(chosen_NKE * (weights_NK * counts_N1)[..., None], axis=(0, 1))
-        load_E = ops.sum(_chances(clean_NE, noisy_NE, spread_NE, best_NJ) * counts_N1, axis=0)
+        load_E = ops.sum(_choice_probabilities(clean_NE, noisy_NE, spread_NE, best_NJ) * counts_N1, axis=0)
         return Gates(experts_NK, weights_NK, importance_E, load_E)
 
     def _noise(self, shape, seed):
         return keras.random.normal(shape, dtype="float32", seed=GivenSeed(self.dropout.own_seed(seed)))
 
 
-def _chances(clean_NE, noisy_NE, spread_NE, best_NJ):
+def _choice_probabilities(clean_NE, noisy_NE, spread_NE, best_NJ):
     """Returns (N, E), the chance that each expert is chosen under a new choice of its own noise (equations 8 and 9)."""
     last_in_N1, first_out_N1 = best_NJ[:, -2:-1], best_NJ[:, -1:]
     # The K-th best of the others: for one that is in, the first that is out.

@@ -53,16 +53,16 @@ class Formula:
         """Returns the letters from left to right."""
         return [symbol for symbol in self.symbols() if symbol in LETTERS]
 
-    def solved_for(self, letter: str, value: "Formula") -> "Formula":
+    def solve_for(self, letter: str, value: "Formula") -> "Formula":
         """Returns what a letter, which occurs here once, is where the whole has a value."""
         if self.sides is None:
             return value
         left, right = self.sides
         if letter in left.letters():
-            return left.solved_for(letter, Formula(_UNDONE_BY[self.head], (value, right)))
+            return left.solve_for(letter, Formula(_UNDONE_BY[self.head], (value, right)))
         if self.head in "-/":  # a - x = v: x is a - v
-            return right.solved_for(letter, Formula(self.head, (left, value)))
-        return right.solved_for(letter, Formula(_UNDONE_BY[self.head], (value, left)))
+            return right.solve_for(letter, Formula(self.head, (left, value)))
+        return right.solve_for(letter, Formula(_UNDONE_BY[self.head], (value, left)))
 
     def _side(self, side: "Formula", more: int) -> list[str]:
         needed = _BINDS.get(side.head, 3) < _BINDS[self.head] + more
@@ -146,7 +146,7 @@ class AlgorithmicAlgebraInverse(FormulaProblem):
     def solve(self, task: Task) -> list[str]:
         """Returns what the letter is."""
         assert task.value is not None, "an equation has two sides"
-        return task.formula.solved_for(task.letter, task.value).symbols()
+        return task.formula.solve_for(task.letter, task.value).symbols()
 
 
 class SymbolicProblem(FormulaProblem):

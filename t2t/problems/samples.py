@@ -30,7 +30,7 @@ def samples_of(problem: Problem, split: str, source: Source) -> Iterator[Sample]
     return iter(samples)
 
 
-def in_chunks(samples: Iterable[Sample], size: int) -> Iterator[tuple[int, list[Sample]]]:
+def chunk_samples(samples: Iterable[Sample], size: int) -> Iterator[tuple[int, list[Sample]]]:
     """Yields lists of `size` samples, the last perhaps shorter, each with the number of its first, counted from 1."""
     stream, first = iter(samples), 1
     while chunk := list(islice(stream, size)):

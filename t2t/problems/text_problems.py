@@ -26,7 +26,7 @@ from t2t.errors import UserError
 from t2t.hparams.field import param
 from t2t.problems.base import Problem, ProblemOptions, Sample, Source, file_option
 from t2t.problems.labels import ClassTargets
-from t2t.problems.samples import check_samples, in_chunks, samples_of, text_fault
+from t2t.problems.samples import check_samples, chunk_samples, samples_of, text_fault
 from t2t.specs.constants import INPUTS, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text import encoder_class
@@ -135,7 +135,7 @@ class TextProblem(Problem):
         return encoder
 
     def _training_text(self, names: tuple[str, ...], source: Source) -> Iterator[str]:
-        for first, samples in in_chunks(samples_of(self, TRAIN, source), self.chunk_size or _SAMPLES_BETWEEN_NEWS):
+        for first, samples in chunk_samples(samples_of(self, TRAIN, source), self.chunk_size or _SAMPLES_BETWEEN_NEWS):
             check_samples(self, TRAIN, samples, first)
             source.progress("vocabulary", first - 1 + len(samples))
             yield from (sample[name] for sample in samples for name in names)

@@ -198,7 +198,7 @@ class Registry(Generic[T]):
                     f"{self.kind} name {entry.name!r} ({entry.origin}) ends in {suffix!r}, which asks for a variant "
                     f"of a {self.kind}; choose another name"
                 )
-        if known is not None and not _same(known, entry):
+        if known is not None and not _is_repeated(known, entry):
             raise RegistrationError(
                 f"{self.kind} {entry.name!r} is registered twice: {known.origin} and {entry.origin}; rename one"
             )
@@ -299,7 +299,7 @@ def _caller() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def _same(known: Entry[Any], entry: Entry[Any]) -> bool:
+def _is_repeated(known: Entry[Any], entry: Entry[Any]) -> bool:
     """Returns whether a registration repeats one: read from source before and imported now, or typed again."""
     if _typed_name(known.value) is not None and _typed_name(known.value) == _typed_name(entry.value):
         return True

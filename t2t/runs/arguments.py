@@ -82,7 +82,7 @@ def checks_arguments(settings: type | None = None) -> Callable[[Callable[P, R]],
             try:
                 return function(*args, **kwargs)
             except T2TError as error:
-                error.args = (in_python(str(error), known),)
+                error.args = (format_for_python(str(error), known),)
                 raise
 
         return call
@@ -92,10 +92,10 @@ def checks_arguments(settings: type | None = None) -> Callable[[Callable[P, R]],
 
 def unknown_argument(function: str, name: str, known: Collection[str]) -> UnknownArgumentError:
     """Returns the error that says that a function has no such argument; `known` are those that it has."""
-    from t2t.runs.names import hparams_named
+    from t2t.runs.names import get_hparams
 
     asked = f"t2t.{function}: there is no argument {name!r}; "
-    if "hparams" in known and name in dict(hparams_named("transformer_base").items()):
+    if "hparams" in known and name in dict(get_hparams("transformer_base").items()):
         return UnknownArgumentError(f"{asked}it is an hparam; give hparams={{{name!r}: ...}}")
     if "problem_options" in known and name in _problem_options():
         return UnknownArgumentError(f"{asked}it is an option of the problem; give problem_options={{{name!r}: ...}}")
@@ -103,7 +103,7 @@ def unknown_argument(function: str, name: str, known: Collection[str]) -> Unknow
     return UnknownArgumentError(f"{asked}{near}it takes {', '.join(known)}")
 
 
-def in_python(text: str, parameters: Collection[str] = ()) -> str:
+def format_for_python(text: str, parameters: Collection[str] = ()) -> str:
     """Returns the text of an error with flags and commands as the arguments and functions that they are in Python.
 
     Args:

@@ -12,7 +12,7 @@ from t2t.data.reader import SplitReader
 from t2t.data.settings import check_matches
 from t2t.errors import UserError
 from t2t.problems.base import Problem
-from t2t.runs.names import Request, problem_named, problems_of, split_request
+from t2t.runs.names import Request, get_problem, problems_of, split_request
 from t2t.specs.constants import DATA_SEED
 from t2t.specs.features import ProblemSpec
 
@@ -44,8 +44,8 @@ def generate_all(
     What is called once there are workers comes with the last problem's, since it may keep others from being forked.
     """
     *others, last = split_request(request)
-    made = [generate_data(part, problem_named(part.problem, part.problem_options), seed) for part in others]
-    return [*made, generate_data(last, problem_named(last.problem, last.problem_options), seed, once_forked)]
+    made = [generate_data(part, get_problem(part.problem, part.problem_options), seed) for part in others]
+    return [*made, generate_data(last, get_problem(last.problem, last.problem_options), seed, once_forked)]
 
 
 def generate_data(
@@ -62,7 +62,7 @@ def _use_recorded_options(request: Request, problem: Problem) -> Problem:
     if not (folder / MANIFEST_NAME).is_file():
         return problem
     remembered = read_manifest(folder).options
-    return problem_named(request.problem, {**remembered, **request.problem_options}) if remembered else problem
+    return get_problem(request.problem, {**remembered, **request.problem_options}) if remembered else problem
 
 
 def open_data(
@@ -134,7 +134,7 @@ def nominal_specs(request: Request) -> list[ProblemSpec]:
 def open_all(request: Request, known: str = "", splits: Collection[str] | None = None) -> list[OpenData]:
     """Opens the data of each problem of a request, see `open_data`."""
     return [
-        open_data(part, problem_named(part.problem, part.problem_options), known=known, splits=splits)
+        open_data(part, get_problem(part.problem, part.problem_options), known=known, splits=splits)
         for part in split_request(request)
     ]
 
@@ -153,7 +153,7 @@ def open_run_data(run: RunDir, data_dir: str, problem: str, split: str, verify: 
         UserError: there is none, it is damaged, or its vocabularies are not the run's.
     """
     record = run.record.for_problem(problem)
-    declared = problem_named(record.problem, record.problem_options)
+    declared = get_problem(record.problem, record.problem_options)
     request = Request(problem=record.problem, problem_options=record.problem_options, data_dir=data_dir)
     data = open_data(request, declared, verify, known=record.data_fingerprint, splits=(split,))
     for feature, vocabulary in record.vocabularies.items():
@@ -178,7 +178,7 @@ def _with_its_files(request: Request, problem: Problem, manifest: Manifest) -> P
     """Returns the problem with the files where they lay when the data was made from them."""
     options = problem.options.changed()
     there = {name: manifest.options[name] for name in problem.options.file_names() if name in manifest.options}
-    return problem if options == options | there else problem_named(request.problem, options | there)
+    return problem if options == options | there else get_problem(request.problem, options | there)
 
 
 def _fingerprints(manifest: Manifest, file_names: tuple[str, ...]) -> tuple[str, str]:

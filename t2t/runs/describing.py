@@ -45,7 +45,7 @@ def cost(run: TrainingRun) -> str:
 
 def _part_cost(part: Part) -> tuple[float, bool]:
     """Returns the operations of a problem's updates for each padded token a side, and whether loops are left out."""
-    reader, lengths = part.data.readers[TRAIN], _some_lengths(part)
+    reader, lengths = part.data.readers[TRAIN], _sample_lengths(part)
     example = {}
     for name, stored in checked_columns(reader, part.data.problem.columns).items():
         if name in lengths:
@@ -61,7 +61,7 @@ def _zeros(spec: FeatureSpec, length: float) -> np.ndarray:
     return np.zeros((1, round(length * length_unit(spec)), *item_shape(spec)), batch_dtype(spec))
 
 
-def _some_lengths(part: Part) -> dict[str, np.ndarray]:
+def _sample_lengths(part: Part) -> dict[str, np.ndarray]:
     """Returns the lengths of a problem's sequences in its first training examples, enough for a mean."""
     reader = part.data.readers[TRAIN]
     sequences = sequences_of(reader, checked_columns(reader, part.data.problem.columns))
@@ -126,22 +126,22 @@ def devices_of(strategy) -> str:
 
 def _data_line(run: TrainingRun, part: Part) -> str:
     share = run.schedule.shares[run.parts.index(part)]
-    return f"data{_of(part)}: {len(part.data.readers[TRAIN]):,} training examples" + (
+    return f"data{_which(part)}: {len(part.data.readers[TRAIN]):,} training examples" + (
         f"; {share:.1%} of the updates, best by {part.best_metric}" if part.name else ""
     )
 
 
 def _batch_line(run: TrainingRun, part: Part) -> str:
-    lengths, padded = _some_lengths(part), _padded_tokens(run, part)
+    lengths, padded = _sample_lengths(part), _padded_tokens(run, part)
     unit = "padded tokens per side" if lengths else "examples"
     examples = f", about {padded / _mean_of_longer(lengths):,.0f} example(s)" if lengths else ""
     return (
-        f"batch_size{_of(part)}={part.hparams.batch_size} {unit} per replica per step; {run.step.replicas} replica(s) "
+        f"batch_size{_which(part)}={part.hparams.batch_size} {unit} per replica per step; {run.step.replicas} replica(s) "
         f"x {run.plan.micro_batches} step(s) = {padded:,} an update{examples}"
     )
 
 
-def _of(part: Part) -> str:
+def _which(part: Part) -> str:
     """Returns which of several problems is meant."""
     return f" of {part.name}" if part.name else ""
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS, Entry
-from t2t.runs.names import hparams_named
+from t2t.runs.names import get_hparams
 
 _MANY = 8
 """Names that differ in their numbers alone are listed together from so many on."""
@@ -69,7 +69,7 @@ def _numbers(values: Sequence[str]) -> str:
 
 def _field_listing() -> list[str]:
     lines = ["Fields of the hparams sets, with the values of transformer_base:"]
-    hparams = hparams_named("transformer_base")
+    hparams = get_hparams("transformer_base")
     for name, value in hparams.items():
         lines.append(f"  {name}={value}  {hparams.document(name)}")
     return lines

@@ -18,7 +18,7 @@ from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.registry import HPARAMS, MODELS
 from t2t.registry.plugins import load_plugins
-from t2t.runs.names import hparams_named, problem_named
+from t2t.runs.names import get_hparams, get_problem
 from t2t.runs.parts import set_batch_size
 from t2t.runs.run_checks import check_plugins, override_decoding, select_problem
 from t2t.specs.mixture import select_problem_entries
@@ -76,7 +76,7 @@ def load(
     check_plugins(run, plugins)
     record, name = run.record, select_problem(run, problem)
     options = record.for_problem(name).problem_options
-    loaded_problem = problem_named(name, options).with_encoders(stored_encoders(run, name))
+    loaded_problem = get_problem(name, options).with_encoders(stored_encoders(run, name))
     model_class = MODELS.get(record.model)
     hparams = HParams.from_dict(record.hparams, _section(record, model_class))
     hparams = set_batch_size(override_decoding(hparams, decode_overrides), record.problems, name).freeze()
@@ -95,7 +95,7 @@ def load(
 def _section(record: RunRecord, model_class: type[SequenceModel]) -> type[ModelHParams]:
     """Returns the model section that a run's set holds, which may have more than its model asks for."""
     wanted = model_class.hparams_class
-    held = type(hparams_named(record.hparams_set).model) if record.hparams_set in HPARAMS else wanted
+    held = type(get_hparams(record.hparams_set).model) if record.hparams_set in HPARAMS else wanted
     return held if issubclass(held, wanted) else wanted
 
 
@@ -104,5 +104,5 @@ def stored_encoders(run: RunDir, problem: str) -> dict:
     encoders = run.encoders()
     if problem != run.record.problem:
         encoders = select_problem_entries(encoders, problem)
-    columns = problem_named(problem, run.record.for_problem(problem).problem_options).columns
+    columns = get_problem(problem, run.record.for_problem(problem).problem_options).columns
     return encoders if columns is None else {columns[name]: encoder for name, encoder in encoders.items()}

@@ -143,7 +143,7 @@ def split_request(request: Request) -> list[Request]:
     names = split_mixture(request.problem)
     if len(names) == 1:
         return [request]
-    has = {name: {field.name for field in dataclasses.fields(problem_named(name).options)} for name in names}
+    has = {name: {field.name for field in dataclasses.fields(get_problem(name).options)} for name in names}
     shared = {option: value for option, value in request.problem_options.items() if "." not in option}
     for option in shared:
         if not any(option in options for options in has.values()):
@@ -161,13 +161,13 @@ def split_request(request: Request) -> list[Request]:
 
 def option_names(problem: str) -> list[str]:
     """Returns the names of the options of a problem, or of all of several."""
-    names = [field.name for one in split_mixture(problem) for field in dataclasses.fields(problem_named(one).options)]
+    names = [field.name for one in split_mixture(problem) for field in dataclasses.fields(get_problem(one).options)]
     return list(dict.fromkeys(names))
 
 
 def problems_of(request: Request) -> list[Problem]:
-    """Returns the problems of a request, without encoders; raises as `split_request` and `problem_named`."""
-    return [problem_named(part.problem, part.problem_options) for part in split_request(request)]
+    """Returns the problems of a request, without encoders; raises as `split_request` and `get_problem`."""
+    return [get_problem(part.problem, part.problem_options) for part in split_request(request)]
 
 
 def check_mixture(hparams: HParams, names: Sequence[str]) -> None:
@@ -189,7 +189,7 @@ def check_mixture(hparams: HParams, names: Sequence[str]) -> None:
         raise UserError(f"hparam problem_weights={list(hparams.problem_weights)}: no problem would come; raise one")
 
 
-def problem_named(name: str, options: Mapping[str, Any] | None = None) -> Problem:
+def get_problem(name: str, options: Mapping[str, Any] | None = None) -> Problem:
     """Returns the problem of a name, variants included.
 
     Raises:
@@ -203,10 +203,10 @@ def problem_named(name: str, options: Mapping[str, Any] | None = None) -> Proble
     return problem
 
 
-def text_problem_named(name: str) -> Problem:
+def get_text_problem(name: str) -> Problem:
     """Returns the problem of text that an imported run is of; raises UserError where it is none."""
     try:
-        problem = problem_named(name)
+        problem = get_problem(name)
     except UnknownNameError as error:
         raise UserError(f"{error}; for an import, name a text problem of the same kind with --problem") from error
     if not isinstance(problem.stored, TextProblem):
@@ -230,7 +230,7 @@ def split_variants(name: str) -> tuple[str, list[str]]:
     return base, suffixes
 
 
-def hparams_named(name: str) -> HParams:
+def get_hparams(name: str) -> HParams:
     """Returns a fresh set of a name.
 
     Raises:
@@ -245,8 +245,8 @@ def hparams_named(name: str) -> HParams:
 
 
 def build_hparams(request: Request) -> tuple[HParams, HParams]:
-    """Returns the set of a request with its changes, and the set as named; raises as `hparams_named` and `override`."""
-    named_set = hparams_named(request.hparams_set)
+    """Returns the set of a request with its changes, and the set as named; raises as `get_hparams` and `override`."""
+    named_set = get_hparams(request.hparams_set)
     hparams = named_set.override(request.overrides)
     if request.train_steps is not None:
         hparams = hparams.replace(train_steps=request.train_steps)

@@ -5,7 +5,7 @@ from pathlib import Path
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
 from t2t.runs.data import find_missing_data, open_data
-from t2t.runs.names import Request, problem_named, split_request
+from t2t.runs.names import Request, get_problem, split_request
 from t2t.runs.resuming import recorded_data_fingerprint
 from t2t.runs.settings import Settings
 from t2t.runs.warm_start_source import find_source
@@ -26,9 +26,7 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
     """
     known = recorded_data_fingerprint(request.output_folder)
     for part in split_request(request) if needs_data else []:
-        open_data(
-            part, problem_named(part.problem, part.problem_options), verify=False, known=known, splits=(TRAIN, DEV)
-        )
+        open_data(part, get_problem(part.problem, part.problem_options), verify=False, known=known, splits=(TRAIN, DEV))
     if generates:
         _check_files(request)
     if settings.warm_start_from and not RunDir.exists(request.output_folder):
@@ -39,7 +37,7 @@ def _check_files(request: Request) -> None:
     """Raises UserError where a file that data will be generated from is not there."""
     missing = find_missing_data(request)
     for part in split_request(request):
-        options = problem_named(part.problem, part.problem_options).options
+        options = get_problem(part.problem, part.problem_options).options
         for name in options.file_names() if part.problem in missing else ():
             if (path := getattr(options, name)) and not Path(path).exists():
                 raise UserError(f"--{name}={path}: there is no such file; check the path")

@@ -8,7 +8,7 @@ from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.registry import HPARAMS
 from t2t.registry.plugins import Plugin
-from t2t.runs.names import canonical, hparams_named, split_variants
+from t2t.runs.names import canonical, get_hparams, split_variants
 
 log = logging.getLogger("t2t")
 
@@ -28,7 +28,7 @@ def check_loadable(run: RunDir, plugins: list[Plugin], checkpoint: str = LATEST,
     check_plugins(run, plugins)
     check_checkpoint(CheckpointStore(run.checkpoints_folder), checkpoint)
     if decode_overrides and run.record.hparams_set in HPARAMS:
-        section = type(hparams_named(run.record.hparams_set).model)
+        section = type(get_hparams(run.record.hparams_set).model)
         override_decoding(HParams.from_dict(run.record.hparams, section), decode_overrides)
 
 

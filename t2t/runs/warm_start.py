@@ -95,7 +95,7 @@ def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, Text
     weights = {path: array for path, array in theirs.items() if path not in left}
     places = {v.path: tuple(v.shape) for v in step.model.variables if v.path not in left}
     report = require_some(weights, places, f"{asked}: checkpoint {checkpoint.name}")
-    rows, carried = _carried(step, theirs, _row_transfers(step, checkpoint, encoders, reinitialized_features))
+    rows, carried = _select_rows(step, theirs, _row_transfers(step, checkpoint, encoders, reinitialized_features))
     slots: dict[str, tuple[Any, np.ndarray]] = {}
     updates = 0
     if settings.warm_start_optimizer:
@@ -140,7 +140,7 @@ def _row_transfers(
     return found
 
 
-def _carried(
+def _select_rows(
     step: UpdateStep, theirs: Mapping[str, np.ndarray], transfers: Mapping[str, RowTransfer]
 ) -> tuple[dict[str, RowTransfer], dict[str, np.ndarray]]:
     """Returns the transfers that there are rows for, and the weights with these rows, both by path."""

@@ -74,7 +74,7 @@ def _remove_saver(graph: Any) -> None:
     """Removes the nodes that save and restore, and the functions that they call."""
     names = {graph.saver_def.save_tensor_name.partition(":")[0], graph.saver_def.restore_op_name}
     nodes = [node for node in graph.graph_def.node if node.name in names]
-    called = {name for node in nodes for name in _called(node)}
+    called = {name for node in nodes for name in _called_functions(node)}
     for node in nodes:
         graph.graph_def.node.remove(node)
     functions = graph.graph_def.library.function
@@ -92,7 +92,7 @@ def _forbidden(graph: Any) -> Iterator[str]:
     for place, node in nodes:
         if node.op not in ALLOWED_OPERATIONS:
             yield f"the operation {node.op!r} ({place})"
-        for name in _called(node):
+        for name in _called_functions(node):
             if name not in functions:
                 yield f"a call of {name!r}, which is not among its functions ({place})"
     if len(functions) != len(graph.graph_def.library.function):
@@ -107,7 +107,7 @@ def _forbidden(graph: Any) -> Iterator[str]:
             yield f"an object of class {node.registered_name or node.registered_saver or 'with its own saver'!r}"
 
 
-def _called(node: Any) -> Iterator[str]:
+def _called_functions(node: Any) -> Iterator[str]:
     """Yields the names of the functions that a node calls."""
     for value in node.attr.values():
         for function in [value.func, *value.list.func]:

@@ -71,7 +71,7 @@ class TextEncoder(ABC):
 
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of what a model wrote: up to end of sequence, without padding."""
-        return self.decode_ids(until_eos(ids))
+        return self.decode_ids(cut_at_eos(ids))
 
     @property
     def fingerprint(self) -> str:
@@ -115,7 +115,7 @@ def fingerprint_of(kind: str, content: bytes) -> str:
     return hashlib.sha256(kind.encode() + b"\0" + content).hexdigest()
 
 
-def until_eos(ids: Iterable[int]) -> list[int]:
+def cut_at_eos(ids: Iterable[int]) -> list[int]:
     """Returns ids up to the first end of sequence, padding removed."""
     kept = []
     for token_id in ids.tolist() if isinstance(ids, np.ndarray) else ids:

@@ -67,17 +67,17 @@ def spread_sample(
 
 def _survivors(level: int, count: int) -> list[int]:
     """Returns which blocks of `level - 1`, of `count` read so far, give the kept line of a block of `level`."""
-    chosen = (2 * block + _kept_half(level, block) for block in range((count + 1) // 2))
+    chosen = (2 * block + _choose_half(level, block) for block in range((count + 1) // 2))
     return [position for position in chosen if position < count]
 
 
 def _representative_line(level: int, block: int) -> int:
     """Returns the position in the corpus of the line that stands for a block of 2^level lines."""
     for lower in range(level, 0, -1):
-        block = 2 * block + _kept_half(lower, block)
+        block = 2 * block + _choose_half(lower, block)
     return block
 
 
-def _kept_half(level: int, block: int) -> int:
+def _choose_half(level: int, block: int) -> int:
     """Returns which half of a block is kept, 0 or 1: a coin whose falls never change."""
     return zlib.crc32(b"%d:%d" % (level, block)) >> 16 & 1

@@ -7,7 +7,7 @@ import pytest
 
 from t2t.hparams.base import HParams
 from t2t.registry import HPARAMS
-from t2t.runs.names import hparams_named
+from t2t.runs.names import get_hparams
 
 NAMES = [entry.name for entry in HPARAMS.entries() if not entry.alias_of]
 EXPANSIONS = Path(__file__).parents[1] / "golden" / "hparams"
@@ -28,20 +28,20 @@ def as_text(value):
 @pytest.mark.parametrize("name", NAMES)
 def test_is_valid_and_has_a_summary(name):
     assert isinstance(HPARAMS.get(name)(), HParams)
-    hparams_named(name).freeze()
+    get_hparams(name).freeze()
     assert HPARAMS.entry(name).summary
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_call_gives_a_set_of_its_own(name):
-    changed = hparams_named(name)
+    changed = get_hparams(name)
     changed.hidden_size += 2
-    assert hparams_named(name).hidden_size == changed.hidden_size - 2
+    assert get_hparams(name).hidden_size == changed.hidden_size - 2
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_comes_back_from_json(name):
-    hparams = hparams_named(name).freeze()
+    hparams = get_hparams(name).freeze()
     read = HParams.from_dict(json.loads(json.dumps(hparams.to_dict())), type(hparams.model))
     assert read == hparams
     read.freeze()
@@ -49,7 +49,7 @@ def test_comes_back_from_json(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_field_can_be_overridden_by_its_own_text(name):
-    hparams = hparams_named(name)
+    hparams = get_hparams(name)
     for field, value in hparams.items():
         assert getattr(hparams.override(f"{field}={as_text(value)}"), field) == value
     whole = ",".join(f"{field}={as_text(value)}" for field, value in hparams.items())
@@ -58,7 +58,7 @@ def test_every_field_can_be_overridden_by_its_own_text(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_field_is_documented_in_one_line(name):
-    hparams = hparams_named(name)
+    hparams = get_hparams(name)
     for field, _ in hparams.items():
         text = hparams.document(field)
         assert text.endswith("."), field
@@ -68,7 +68,7 @@ def test_every_field_is_documented_in_one_line(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_expands_to_what_it_did(name, golden):
-    lines = [f"{section}.{field}: {value!r}" for section, values in hparams_named(name).to_dict().items()
+    lines = [f"{section}.{field}: {value!r}" for section, values in get_hparams(name).to_dict().items()
              for field, value in values.items()]  # fmt: skip
     golden(f"hparams/{name}.txt", HEADER + "\n".join(sorted(lines)) + "\n")
 

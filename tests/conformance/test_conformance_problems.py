@@ -15,20 +15,20 @@ from t2t.problems.base import Problem, Source
 from t2t.problems.text_problems import TextProblem
 from t2t.problems.variants import SUFFIXES
 from t2t.registry import PROBLEMS
-from t2t.runs.names import problem_named
+from t2t.runs.names import get_problem
 from t2t.specs.constants import DEV, EOS_ID, INPUTS, PAD_ID, SPLITS, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.text import ENCODER_CLASSES
 from t2t.text.token import TokenEncoder
 
 NAMES = PROBLEMS.names()
-SELF_MADE = [name for name in NAMES if not problem_named(name).requirements()]
+SELF_MADE = [name for name in NAMES if not get_problem(name).requirements()]
 """Problems that need no files."""
 KEPT = {"translate_ende_numbers"}
 """Those whose samples are files of the package, the same for every seed."""
-FROM_FILES = [name for name in NAMES if name not in SELF_MADE and "Datasets" not in problem_named(name).requirements()]
+FROM_FILES = [name for name in NAMES if name not in SELF_MADE and "Datasets" not in get_problem(name).requirements()]
 """Problems that need files which they do not fetch themselves."""
-TWO_TEXTS = [name for name in NAMES if getattr(problem_named(name), "text_features", ()) == (INPUTS, TARGETS)]
+TWO_TEXTS = [name for name in NAMES if getattr(get_problem(name), "text_features", ()) == (INPUTS, TARGETS)]
 """Problems both sides of which are text."""
 SAMPLES = 60
 """More than the smallest dev split has, which is 100: its end is drawn, too."""
@@ -46,7 +46,7 @@ def prepared(tmp_path_factory):
 
     def prepare(name):
         if name not in found:
-            problem, sampling = problem_named(name), problem_named(name)
+            problem, sampling = get_problem(name), get_problem(name)
             sampling.generate_samples = lambda split, source: itertools.islice(
                 problem.generate_samples(split, source), VOCABULARY_SAMPLES
             )
@@ -59,7 +59,7 @@ def prepared(tmp_path_factory):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_declares_what_exists(name):
-    problem = problem_named(name)
+    problem = get_problem(name)
     assert isinstance(problem, Problem)
     assert problem.name == PROBLEMS.entry(name).name
     assert {TRAIN, DEV} <= set(problem.splits) <= set(SPLITS)
@@ -80,7 +80,7 @@ def test_its_file_opens_with_an_instance_its_source_and_its_licence(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_declares_its_features_before_there_is_data(name):
-    problem = problem_named(name)
+    problem = get_problem(name)
     spec = problem.declared_spec()
     assert spec.name == problem.name
     assert TARGETS in spec.features
@@ -96,7 +96,7 @@ def test_declares_its_features_before_there_is_data(name):
 
 @pytest.mark.parametrize("name", FROM_FILES)
 def test_says_which_files_it_needs_and_refuses_to_go_on_without(name, tmp_path):
-    problem = problem_named(name)
+    problem = get_problem(name)
     assert re.search(r"--\w+", problem.requirements())
     with pytest.raises(UserError, match=r"missing|not given"):
         draw(problem, TRAIN, tmp_path)
@@ -104,18 +104,18 @@ def test_says_which_files_it_needs_and_refuses_to_go_on_without(name, tmp_path):
 
 @pytest.mark.parametrize("name", SELF_MADE)
 def test_samples_are_a_function_of_seed_and_split(name, tmp_path):
-    problem = problem_named(name)
+    problem = get_problem(name)
     for split in problem.splits:
         first = draw(problem, split, tmp_path)
         assert len(first) == min(SAMPLES, getattr(problem, f"{split}_size", SAMPLES))
-        assert draw(problem_named(name), split, tmp_path) == first
+        assert draw(get_problem(name), split, tmp_path) == first
         assert (draw(problem, split, tmp_path, seed=2) == first) == (name in KEPT)
     assert draw(problem, TRAIN, tmp_path) != draw(problem, DEV, tmp_path)
 
 
 @pytest.mark.parametrize("name", SELF_MADE)
 def test_samples_hold_the_declared_features_and_some_text(name, tmp_path):
-    problem = problem_named(name)
+    problem = get_problem(name)
     for split in problem.splits:
         for sample in draw(problem, split, tmp_path):
             assert set(sample) == set(problem.text_features)
@@ -158,9 +158,9 @@ def test_spec_is_plain_json(name, prepared):
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("name", TWO_TEXTS)
 def test_variants_rename_the_sides(name, suffix):
-    base = problem_named(name)
+    base = get_problem(name)
     encoders = {INPUTS: TokenEncoder(("a",)), TARGETS: TokenEncoder(("b", "c"))}
-    varied = problem_named(name + suffix).with_encoders(encoders)
+    varied = get_problem(name + suffix).with_encoders(encoders)
     base.with_encoders(encoders)
     assert varied.name == base.name + suffix
     assert varied.stored.name == base.name

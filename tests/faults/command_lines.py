@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import avg_all, bleu, datagen, decoder, eval, evalb, exporter, importer, trainer, vocab
 from t2t.errors import T2TError, UserError
-from t2t.runs.names import Request, hparams_named, problems_of
+from t2t.runs.names import Request, get_hparams, problems_of
 from t2t.serving.requests import prediction_texts, read_json, translation_request
 from tests.nasty_lines import nasty_lines
 
@@ -72,7 +72,7 @@ def run_command(module: Any, *arguments: str) -> int:
 def override_hparams(text: str) -> None:
     """Any text for --hparams is read or refused."""
     with contextlib.suppress(UserError):
-        hparams_named("transformer_tiny").override(text).freeze()
+        get_hparams("transformer_tiny").override(text).freeze()
 
 
 def look_names_up(case: tuple[str, dict[str, str], str]) -> None:

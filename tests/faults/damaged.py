@@ -19,7 +19,7 @@ from t2t.files.output import PartialFile
 from t2t.hparams.transformer import transformer_tiny
 from t2t.problems.base import Problem
 from t2t.runs.data import OpenData, open_data
-from t2t.runs.names import Request, problem_named
+from t2t.runs.names import Request, get_problem
 from t2t.text.vocabulary_files import describe_encoders
 
 VOCAB_KINDS = ("token", "sentencepiece", "subword", "byte")
@@ -43,7 +43,7 @@ class Tree:
         """Opens the data, as training and evaluation do."""
         options = self.problem.options.changed()
         request = Request(problem=self.problem.name, problem_options=options, data_dir=str(self.folder / "data"))
-        return open_data(request, problem_named(request.problem, options))
+        return open_data(request, get_problem(request.problem, options))
 
     @property
     def output(self) -> PartialFile:
@@ -53,7 +53,7 @@ class Tree:
 
 def make(folder: Path, vocab_kind: str) -> Tree:
     """Makes a tree whose vocabularies are of a kind, apart for each side."""
-    problem = problem_named("text2text_files", _write_raw(folder / "raw") | {"vocab_kind": vocab_kind})
+    problem = get_problem("text2text_files", _write_raw(folder / "raw") | {"vocab_kind": vocab_kind})
     generate(problem, folder / "data", folder, workers=1)
     tree = Tree(folder, problem)
     problem = tree.open_data().problem

@@ -39,8 +39,8 @@ DATA_MUTATIONS = (
     Mutation(
         name="name registered twice",
         file="t2t/registry/registry.py",
-        original="if known is not None and not _same(known, entry):",
-        broken="if known is not None and known.alias_of and not _same(known, entry):",
+        original="if known is not None and not _is_repeated(known, entry):",
+        broken="if known is not None and known.alias_of and not _is_repeated(known, entry):",
         breaks="A second registration silently replaces the first.",
         tests=("tests/unit/registry/test_registry.py::test_a_name_taken_twice_names_both_places",),
     ),

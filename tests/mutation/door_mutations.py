@@ -38,8 +38,8 @@ DOOR_MUTATIONS = (
     Mutation(
         name="missing outputs of an export",
         file="t2t/export/parity.py",
-        original="if len(ours) == len(theirs) and all(map(_same, ours, theirs)):",
-        broken="if all(map(_same, ours, theirs)):",
+        original="if len(ours) == len(theirs) and all(map(_is_same, ours, theirs)):",
+        broken="if all(map(_is_same, ours, theirs)):",
         breaks="An export that gives fewer outputs than its run is no difference.",
         tests=("tests/unit/export/test_export_parity.py::test_a_missing_hypothesis_differs",),
     ),

@@ -22,7 +22,7 @@ from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.problems.text_problems import TextProblem
 from t2t.registry import MODELS
-from t2t.runs.names import hparams_named, text_problem_named
+from t2t.runs.names import get_hparams, get_text_problem
 from t2t.runs.recording import versions
 from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import describe_encoders, read_vocabulary
@@ -109,7 +109,7 @@ def _problem(request: ImportRequest, encoder: TextEncoder) -> Problem:
             f"--problem: not given, and {request.t2t_dir} has no flags.txt that names it; name the problem here "
             f"that the run was trained on"
         )
-    problem = text_problem_named(name)
+    problem = get_text_problem(name)
     stored = problem.stored
     assert isinstance(stored, TextProblem), "others have been refused"
     problem.with_encoders(dict.fromkeys(stored.text_features, encoder))
@@ -150,7 +150,7 @@ def _check_shapes(weights: Mapping[str, np.ndarray], model: SequenceModel, reque
 
 
 def _record(problem: Problem, hparams: HParams) -> RunRecord:
-    changed = hparams.difference(hparams_named(HPARAMS_SET))
+    changed = hparams.difference(get_hparams(HPARAMS_SET))
     return RunRecord(
         problem=problem.name,
         model=MODEL,

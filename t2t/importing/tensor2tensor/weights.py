@@ -75,18 +75,18 @@ def convert(variables: Mapping[str, np.ndarray], layout: Layout) -> Converted:
             f"{', '.join(sorted(unknown))}; only plain Transformers can be imported"
         )
     adam = all(slots.get(slot, {}).keys() == network.keys() for slot in _ADAM)
-    moments = {ours: _placed(slots[theirs], layout) for theirs, ours in _ADAM.items()} if adam else {}
+    moments = {ours: _rename_variables(slots[theirs], layout) for theirs, ours in _ADAM.items()} if adam else {}
     left = [f"{name}/{slot}" for slot, of in slots.items() for name in of if not (adam and slot in _ADAM)]
     return Converted(
         step=int(variables.get("global_step", 0)),
-        weights=_placed(network, layout),
+        weights=_rename_variables(network, layout),
         moments=moments,
         variables=len(network),
         unused=tuple(sorted([*counters, *left])),
     )
 
 
-def _placed(variables: Mapping[str, np.ndarray], layout: Layout) -> Arrays:
+def _rename_variables(variables: Mapping[str, np.ndarray], layout: Layout) -> Arrays:
     """Returns arrays by our paths."""
     arrays: Arrays = {}
     tables: dict[str, dict[int, np.ndarray]] = {}

@@ -39,7 +39,7 @@ def decode_file(translator: Translator, job: Job) -> Report:
     translator.settings(job.n_best, **job.changes)
     renderer(job.output_format)
     check_job(job)
-    answer, made_by = functools.partial(_answer, translator, job), functools.partial(_made_by, translator, job)
+    answer, made_by = functools.partial(_answer, translator, job), functools.partial(_identity, translator, job)
     return answer_lines(job, answer, made_by, Report())
 
 
@@ -75,7 +75,7 @@ def _translate(translator: Translator, job: Job, texts: list[str], report: Repor
     return found
 
 
-def _made_by(translator: Translator, job: Job) -> list[Any]:
+def _identity(translator: Translator, job: Job) -> list[Any]:
     settings, hparams = translator.settings(job.n_best, **job.changes)
     return [
         "decoding", translator.fingerprint(), job.output_format, job.n_best, dataclasses.asdict(settings),

@@ -23,7 +23,7 @@ class LineCount:
 
     def __str__(self) -> str:
         numbers = ", ".join(map(str, self.first)) + (", ..." if self.count > len(self.first) else "")
-        return f"{_counted(self.count, 'line')} (number {numbers})"
+        return f"{_format_count(self.count, 'line')} (number {numbers})"
 
 
 @dataclasses.dataclass
@@ -80,13 +80,15 @@ class Report:
             said.append(f"cut to {most_ids}: {self.cut}")
         if self.unscored.count:
             said.append(f"not scored (nan), since the target is longer than {most_ids}: {self.unscored}")
-        said += [f"{what} in {_counted(count, 'line')}" for what, count in sorted(self.mended.items())]
+        said += [f"{what} in {_format_count(count, 'line')}" for what, count in sorted(self.mended.items())]
         if self.mended_outputs:
-            said.append(f"outputs that had to be mended: {_counted(self.mended_outputs, 'line')}")
+            said.append(f"outputs that had to be mended: {_format_count(self.mended_outputs, 'line')}")
         if self.replaced:
-            said.append(f"line breaks or tabs inside outputs replaced by spaces: {_counted(self.replaced, 'output')}")
+            said.append(
+                f"line breaks or tabs inside outputs replaced by spaces: {_format_count(self.replaced, 'output')}"
+            )
         return said
 
 
-def _counted(count: int, what: str) -> str:
+def _format_count(count: int, what: str) -> str:
     return f"{count:,} {what}" + "s" * (count != 1)

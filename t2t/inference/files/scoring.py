@@ -38,7 +38,7 @@ def score_file(translator: Translator, job: FileJob) -> Report:
         for number, line in enumerate(source.lines(Counter()), start=1):
             split_columns(line, COLUMNS, str(source), number)
     answer = functools.partial(_answer, translator, str(source))
-    return answer_lines(job, answer, functools.partial(_made_by, translator), Report(verb="scored"))
+    return answer_lines(job, answer, functools.partial(_identity, translator), Report(verb="scored"))
 
 
 def _answer(translator: Translator, name: str, texts: list[str], report: Report, progress) -> list[str]:
@@ -65,5 +65,5 @@ def _answer(translator: Translator, name: str, texts: list[str], report: Report,
     return [f"{found.get(row, math.nan):.6f}" for row in range(len(texts))]
 
 
-def _made_by(translator: Translator) -> list[Any]:
+def _identity(translator: Translator) -> list[Any]:
     return ["scoring", translator.fingerprint(), dataclasses.asdict(translator.hparams)]

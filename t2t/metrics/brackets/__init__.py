@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from t2t.metrics.base import Score, check_lines, lower_is_better
 from t2t.metrics.brackets.compare import compare
 from t2t.metrics.brackets.gold_tags import with_gold_tags
-from t2t.metrics.brackets.parameters import BUILT_IN, COLLINS, NEW, Parameters, parameters_named, read_parameters
+from t2t.metrics.brackets.parameters import BUILT_IN, COLLINS, NEW, Parameters, get_parameters, read_parameters
 from t2t.metrics.brackets.report import ReportLine, TooManyErrorsError, evalb_report
 from t2t.metrics.brackets.totals import Totals
 from t2t.registry import register_metric
@@ -153,6 +153,6 @@ def _score(
 __all__ = [
     "BUILT_IN", "COLLINS", "NEW", "Parameters", "ReportLine", "TooManyErrorsError", "Totals", "bracket_crossing",
     "bracket_errors", "bracket_exact_match", "bracket_f1", "bracket_f1_gold_tags", "bracket_precision",
-    "bracket_recall", "bracket_tagging_accuracy", "bracket_totals", "compare", "evalb_report", "parameters_named",
+    "bracket_recall", "bracket_tagging_accuracy", "bracket_totals", "compare", "evalb_report", "get_parameters",
     "read_parameters",
 ]  # fmt: skip

@@ -49,11 +49,11 @@ class Parameters:
 
     @functools.cached_property
     def _label_pairs(self) -> frozenset[tuple[str, str]]:
-        return _both_ways(self.equal_labels)
+        return _symmetric(self.equal_labels)
 
     @functools.cached_property
     def _word_pairs(self) -> frozenset[tuple[str, str]]:
-        return _both_ways(self.equal_words)
+        return _symmetric(self.equal_words)
 
     @functools.cached_property
     def _deleted_brackets(self) -> frozenset[str]:
@@ -61,7 +61,7 @@ class Parameters:
         return frozenset(self.delete_labels) | alike
 
 
-def _both_ways(pairs: tuple[tuple[str, str], ...]) -> frozenset[tuple[str, str]]:
+def _symmetric(pairs: tuple[tuple[str, str], ...]) -> frozenset[tuple[str, str]]:
     return frozenset(pairs) | {(other, one) for one, other in pairs}
 
 
@@ -96,7 +96,7 @@ _SHORTEST = 3
 """Characters; shorter lines are passed over."""
 
 
-def parameters_named(name: str) -> Parameters:
+def get_parameters(name: str) -> Parameters:
     """Returns built-in settings by name, or those of a parameter file.
 
     Raises:

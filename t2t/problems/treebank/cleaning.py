@@ -47,7 +47,7 @@ def rebuilt(
     return next((root for root in found if isinstance(root, Tree)), None)
 
 
-def phrases_below(tree: Tree) -> tuple[Tree, ...]:
+def inner_phrases(tree: Tree) -> tuple[Tree, ...]:
     """Returns the nodes below the outer one that treebanks put around a sentence, or the tree itself where none is."""
     while tree.label in OUTER_LABELS and not tree.is_tag:
         nodes = tuple(child for child in tree.children if isinstance(child, Tree))

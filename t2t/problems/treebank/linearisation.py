@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Container, Sequence
 
 from t2t.problems.treebank.alignment import places, tag_of_mark
-from t2t.problems.treebank.cleaning import phrases_below
+from t2t.problems.treebank.cleaning import inner_phrases
 from t2t.problems.treebank.trees import Part, Tree, write_tree
 
 OUTER = "TOP"
@@ -47,7 +47,7 @@ def words_of(text: str) -> list[str]:
 def linearised(tree: Tree) -> str:
     """Returns the labels of a tree, without those of the outer node, separated by spaces."""
     written: list[str] = []
-    for phrase in phrases_below(tree):
+    for phrase in inner_phrases(tree):
         opened: list[int] = []
         for part, text in phrase.walk():
             if part is Part.OPEN:

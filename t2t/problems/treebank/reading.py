@@ -42,7 +42,7 @@ def read_samples(paths: Iterable[Path], tally: Counter[str], keep_annotations: b
         for found in read_tree_file(path, tally):
             trees += 1
             if isinstance(found, Malformed):
-                _note(found, tally, trees)
+                _count_malformed(found, tally, trees)
             elif (sample := sample_of(found, tally, keep_annotations)) is not None:
                 yield sample
     _check(tally[MALFORMED], trees, last="")
@@ -62,7 +62,7 @@ def sample_of(tree: Tree, tally: Counter[str], keep_annotations: bool = False) -
     return {INPUTS: " ".join(words), TARGETS: labels}
 
 
-def _note(found: Malformed, tally: Counter[str], trees: int) -> None:
+def _count_malformed(found: Malformed, tally: Counter[str], trees: int) -> None:
     tally[MALFORMED] += 1
     if tally[MALFORMED] <= _SHOWN:
         log.warning("malformed tree skipped: %s", found)

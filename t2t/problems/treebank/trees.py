@@ -197,7 +197,7 @@ class _Reader:
             if self._stack:
                 self._inside(token)
             elif token == "(":
-                yield from self._give()
+                yield from self._pop_trees()
                 self._begin, self._wrong = number, ""
                 self._stack.append(_Open())
                 stray = False
@@ -208,12 +208,12 @@ class _Reader:
                     self._finished = Malformed(self._source, number, "a bracket closes that was not opened")
             elif not stray:
                 stray = True
-                yield from self._give()
-                yield Malformed(self._source, number, f"{_short(token)} stands outside all brackets")
+                yield from self._pop_trees()
+                yield Malformed(self._source, number, f"{_shorten(token)} stands outside all brackets")
 
     def end(self) -> Iterator[Tree | Malformed]:
         """Yields what is left when the text is over."""
-        yield from self._give()
+        yield from self._pop_trees()
         if self._stack:
             yield self._unclosed("the text ends")
 
@@ -237,7 +237,7 @@ class _Reader:
         else:
             self._finished = Malformed(self._source, self._begin, self._wrong) if self._wrong else tree
 
-    def _give(self) -> Iterator[Tree | Malformed]:
+    def _pop_trees(self) -> Iterator[Tree | Malformed]:
         if self._finished is not None:
             yield self._finished
         self._finished = None
@@ -256,14 +256,14 @@ class _Reader:
 def _fault(tree: Tree, is_root: bool) -> str:
     """Says what is wrong with a node that has just been closed, or nothing."""
     if not tree.children:
-        return f"({_short(tree.label)}) holds nothing" if tree.label else "() holds nothing"
+        return f"({_shorten(tree.label)}) holds nothing" if tree.label else "() holds nothing"
     words = [child for child in tree.children if isinstance(child, str)]
     if words and len(tree.children) > 1:
-        return f"word {_short(words[0])} under {_short(tree.label)} has no bracket of its own"
+        return f"word {_shorten(words[0])} under {_shorten(tree.label)} has no bracket of its own"
     if not tree.label and not is_root:
         return "a bracket inside the tree has no label"
     return ""
 
 
-def _short(text: str, most: int = 40) -> str:
+def _shorten(text: str, most: int = 40) -> str:
     return text if len(text) <= most else text[:most] + "..."

@@ -87,13 +87,13 @@ def _map_json(name: str, seen: AttentionMap) -> dict[str, Any]:
         "name": name,
         "queries": list(seen.queries),
         "keys": list(seen.keys),
-        "layers": [f"{number}: {_short(path)}" for number, path in enumerate(seen.layers, start=1)],
+        "layers": [f"{number}: {_shorten(path)}" for number, path in enumerate(seen.layers, start=1)],
         "heads": seen.weights.shape[1],
         "weights": packed(seen.weights),
     }
 
 
-def _short(path: str) -> str:
+def _shorten(path: str) -> str:
     """`transformer/encoder/layer_0/self_attention` -> `encoder/layer_0`: what tells it from others of its kind."""
     return "/".join(part for part in path.split("/")[1:] if part not in ("self_attention", "encdec_attention"))
 

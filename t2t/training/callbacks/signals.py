@@ -62,14 +62,14 @@ class StopOnSignal(keras.callbacks.Callback):
         stays = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
         for number in (signal.SIGTERM, signal.SIGINT, *([] if stays else [signal.SIGHUP])):
             if number not in self._before:
-                self._before[number] = signal.signal(number, self._note)
+                self._before[number] = signal.signal(number, self._handle_signal)
 
     def release(self) -> None:
         """Gives the signals back, also where training ended in an error."""
         while self._before:
             signal.signal(*self._before.popitem())
 
-    def _note(self, number, frame) -> None:
+    def _handle_signal(self, number, frame) -> None:
         if self.received is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.received = number

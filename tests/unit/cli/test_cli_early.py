@@ -12,7 +12,7 @@ from t2t.checkpoints.run_dir import RunDir, RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import datagen
 from t2t.hparams.transformer import transformer_tiny
-from t2t.runs.names import problem_named
+from t2t.runs.names import get_problem
 from t2t.text.vocabulary_files import describe_encoders
 
 PROBLEM = "tiny_algo"
@@ -38,7 +38,7 @@ def place(tmp_path_factory):
     """A run of tiny_algo with a checkpoint of nothing, and its data; made without TensorFlow."""
     folder = tmp_path_factory.mktemp("early")
     assert datagen.main(["t2t-datagen", f"--problem={PROBLEM}", f"--data_dir={folder}/data"]) == 0
-    problem = problem_named(PROBLEM)
+    problem = get_problem(PROBLEM)
     encoders = problem.build_encoders(None)
     record = RunRecord(
         problem=PROBLEM, model="transformer", hparams_set="transformer_tiny", hparams=transformer_tiny().to_dict(),

@@ -11,7 +11,7 @@ from t2t.cli.common import parse
 from t2t.cli.help import WIDTH
 from t2t.errors import UnknownNameError
 from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS
-from t2t.runs.names import hparams_named, problem_named
+from t2t.runs.names import get_hparams, get_problem
 from t2t.specs.mixture import split_mixture
 from tests.readme import PAGES, ROOT
 
@@ -22,7 +22,7 @@ COMMANDS = {
     for door in sorted((ROOT / "bin").iterdir())
 }
 NAMES = {name for registry in (PROBLEMS, MODELS, HPARAMS, MODALITIES) for name in registry.names()}
-KINDS = {"problem": problem_named, "problems": problem_named, "model": MODELS.entry, "hparams_set": HPARAMS.entry}
+KINDS = {"problem": get_problem, "problems": get_problem, "model": MODELS.entry, "hparams_set": HPARAMS.entry}
 OTHERS = re.compile(r"my_|their_")
 """Names of a reader's own."""
 ATTRIBUTES = {"image_shape", "image_fit"}
@@ -135,7 +135,7 @@ def texts_for_users():
 
 def test_words_that_look_like_names_are_registered():
     """A word that begins as several names do, `transformer_...`, is one of them, or a field, file or module."""
-    fields = {name for hparams_set in HPARAMS.names() for name, _ in hparams_named(hparams_set).items()}
+    fields = {name for hparams_set in HPARAMS.names() for name, _ in get_hparams(hparams_set).items()}
     ours = [path for folder in ("t2t", "tests", "benchmarks", "examples") for path in (ROOT / folder).rglob("*")]
     files = {path.stem for path in ours}
     first_words = {name.partition("_")[0] for name in NAMES - set(MODALITIES.names()) if "_" in name}

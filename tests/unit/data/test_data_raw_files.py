@@ -15,7 +15,7 @@ from t2t.errors import UserError
 from t2t.problems.text_files import Text2TextFiles
 from t2t.problems.translation import TranslationFiles
 from t2t.runs.data import generate_data, open_data
-from t2t.runs.names import Request, problem_named
+from t2t.runs.names import Request, get_problem
 
 PAPER = "abc"
 PAPER_SHA256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -39,7 +39,7 @@ def request_(files, tmp_path):
 
 
 def generated(request):
-    return generate_data(request, problem_named(request.problem, request.problem_options))
+    return generate_data(request, get_problem(request.problem, request.problem_options))
 
 
 def test_the_manifest_says_what_the_files_held(request_, files):
@@ -85,7 +85,7 @@ def moved(request, files, folder):
 
 
 def opened(request, **known):
-    return open_data(request, problem_named(request.problem, request.problem_options), **known)
+    return open_data(request, get_problem(request.problem, request.problem_options), **known)
 
 
 def test_files_that_have_moved_are_the_same_data(request_, files, tmp_path):
@@ -158,7 +158,7 @@ def test_trees_that_have_moved_are_the_same_data(tmp_path):
 
 
 def test_training_reads_no_raw_file(request_, files, monkeypatch):
-    problem = problem_named(request_.problem, request_.problem_options)
+    problem = get_problem(request_.problem, request_.problem_options)
     generated(request_)
     fingerprint = open_data(request_, problem).fingerprint
     Path(files["train_source"]).write_text("other text")
@@ -167,7 +167,7 @@ def test_training_reads_no_raw_file(request_, files, monkeypatch):
 
 
 def test_what_is_said_of_the_files_and_settings_is_no_part_of_the_data(request_):
-    problem = problem_named(request_.problem, request_.problem_options)
+    problem = get_problem(request_.problem, request_.problem_options)
     manifest = generated(request_)
     before = open_data(request_, problem).fingerprint
     plain = json.loads(manifest.to_json())

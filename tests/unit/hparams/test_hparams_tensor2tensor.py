@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from t2t.runs.names import hparams_named
+from t2t.runs.names import get_hparams
 from t2t.training.schedules import learning_rate
 
 BASIC = {
@@ -112,7 +112,7 @@ def their_rate(raw, step):
 
 @pytest.mark.parametrize("name", THEIRS)
 def test_a_set_has_the_values_of_tensor2tensors_but_where_it_says_otherwise(name):
-    hparams, raw, otherwise = hparams_named(name), BASIC | THEIRS[name], OTHERWISE.get(name, {})
+    hparams, raw, otherwise = get_hparams(name), BASIC | THEIRS[name], OTHERWISE.get(name, {})
     fields = raw.keys() - {"learning_rate", "scheme"}
     expected = {field: raw[field] for field in fields} | otherwise
     assert {field: getattr(hparams, field) for field in expected} == expected
@@ -123,7 +123,7 @@ def test_a_set_has_the_values_of_tensor2tensors_but_where_it_says_otherwise(name
 @pytest.mark.parametrize("name", [name for name in THEIRS if "learning_rate" not in OTHERWISE.get(name, {})])
 def test_a_rate_is_what_tensor2tensors_comes_to(name):
     """Its Adam multiplies every rate by 0.002, and `noam` by 5000. Warm-up of other schedules is exponential."""
-    hparams, raw = hparams_named(name), BASIC | THEIRS[name]
+    hparams, raw = get_hparams(name), BASIC | THEIRS[name]
     warmup = raw["learning_rate_warmup_steps"]
     for update in (1, warmup // 2, warmup, warmup + 1, 2 * warmup, 100_000):
         if raw["scheme"] == "noam" or update > warmup:

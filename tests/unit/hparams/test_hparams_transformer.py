@@ -4,12 +4,12 @@ import math
 
 import pytest
 
-from t2t.runs.names import hparams_named
+from t2t.runs.names import get_hparams
 from t2t.training.schedules import learning_rate
 
 
 def values(name, *fields):
-    hparams = hparams_named(name)
+    hparams = get_hparams(name)
     return tuple(getattr(hparams, field) for field in fields)
 
 
@@ -62,7 +62,7 @@ TABLE_3 = {
 
 @pytest.mark.parametrize("name", TABLE_3)
 def test_rows_of_table_3(name):
-    hparams = hparams_named(name)
+    hparams = get_hparams(name)
     row = {
         "N": hparams.num_hidden_layers, "d_model": hparams.hidden_size, "d_ff": hparams.filter_size,
         "h": hparams.num_heads, "d_k": hparams.model.key_channels / hparams.num_heads,
@@ -79,7 +79,7 @@ def test_a_row_of_table_3_changes_nothing_else(name):
         "num_hidden_layers", "hidden_size", "filter_size", "num_heads", "attention_key_channels", "train_steps",
         "layer_prepostprocess_dropout", "label_smoothing", "positions",
     }  # fmt: skip
-    changed = set(hparams_named(name).difference(hparams_named("transformer_base")))
+    changed = set(get_hparams(name).difference(get_hparams("transformer_base")))
     assert changed <= columns
     following = {"d_k", "d_v"} if "d_v" in TABLE_3[name] else set()
     assert len(changed) == len(TABLE_3[name].keys() - following)
@@ -88,12 +88,12 @@ def test_a_row_of_table_3_changes_nothing_else(name):
 def test_other_names_of_rows():
     """Tensor2Tensor counts the channels of all heads, and calls the paper's base the first version."""
     for name, other in (("k128", "k16"), ("k256", "k32"), ("base_v1", "base")):
-        assert hparams_named(f"transformer_{name}") == hparams_named(f"transformer_{other}")
+        assert get_hparams(f"transformer_{name}") == get_hparams(f"transformer_{other}")
 
 
 def test_later_versions_of_tensor2tensors_base():
     """Versions 1.2.9 and 1.5 on; the learning rates by the formulas of either, in full."""
-    base, v2, v3 = (hparams_named(f"transformer_base{version}") for version in ("", "_v2", "_v3"))
+    base, v2, v3 = (get_hparams(f"transformer_base{version}") for version in ("", "_v2", "_v3"))
     assert {name: new for name, (_, new) in v2.difference(base).items()} == {
         "norm_position": "pre", "attention_dropout": 0.1, "relu_dropout": 0.1, "learning_rate": 2.0,
         "learning_rate_warmup_steps": 8000,
@@ -111,7 +111,7 @@ def test_later_versions_of_tensor2tensors_base():
 @pytest.mark.parametrize("name", ["transformer_base", "transformer_big", "transformer_big_enfr"])
 def test_what_else_the_paper_fixes(name):
     """Sections 3.1 (post-norm), 3.2 (no biases), 3.4 (one table), 3.5 (sinusoids), 5.3 (Adam, 4000), 5.4 (e = 0.1)."""
-    hparams = hparams_named(name)
+    hparams = get_hparams(name)
     assert hparams.norm_position == "post"
     assert not hparams.attention_bias
     assert hparams.shared_embedding
@@ -129,13 +129,13 @@ def test_what_else_the_paper_fixes(name):
 @pytest.mark.parametrize("name", ["transformer_base_single_gpu", "transformer_big_single_gpu"])
 def test_one_device_makes_the_papers_updates(name):
     """Section 5.1: about 25,000 source and 25,000 target tokens."""
-    assert hparams_named(name).effective_batch_size == 25_000
+    assert get_hparams(name).effective_batch_size == 25_000
 
 
 def test_multi30k_tiny():
     """Wu et al. 2021, section 4, as the set names them."""
     assert values("transformer_multi30k_tiny", *SIZES[:-1]) == (4, 128, 256, 4, 0.3)
-    hparams = hparams_named("transformer_multi30k_tiny")
+    hparams = get_hparams("transformer_multi30k_tiny")
     assert hparams.attention_bias
     adam = ("optimizer_adam_beta1", "optimizer_adam_beta2", "optimizer_adam_epsilon")
     assert values("transformer_multi30k_tiny", *adam) == (0.9, 0.98, 1e-8)

@@ -3,7 +3,7 @@
 import pytest
 
 from t2t.errors import UserError
-from t2t.metrics.brackets import COLLINS, NEW, Parameters, parameters_named, read_parameters
+from t2t.metrics.brackets import COLLINS, NEW, Parameters, get_parameters, read_parameters
 
 ALL = """\
 ## a comment of EVALB's kind ##
@@ -48,17 +48,17 @@ def test_every_keyword(written):
 
 
 def test_an_empty_file_is_evalb_without_one(written):
-    assert read_parameters(written("")) == Parameters() == parameters_named("none")
+    assert read_parameters(written("")) == Parameters() == get_parameters("none")
     assert (Parameters().max_error, Parameters().cutoff_length, Parameters().delete_labels) == (10, 40, ())
 
 
 def test_built_in_settings_go_by_name_unless_a_file_has_it(written, monkeypatch, tmp_path):
-    assert parameters_named("COLLINS") is COLLINS
-    assert parameters_named("new") is NEW
-    assert parameters_named(str(written("LABELED 0"))) == Parameters(labeled=False)
+    assert get_parameters("COLLINS") is COLLINS
+    assert get_parameters("new") is NEW
+    assert get_parameters(str(written("LABELED 0"))) == Parameters(labeled=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "new").write_text("CUTOFF_LEN 9\n")
-    assert parameters_named("new") == Parameters(cutoff_length=9)
+    assert get_parameters("new") == Parameters(cutoff_length=9)
 
 
 def test_equality_goes_both_ways():
@@ -92,8 +92,8 @@ def test_a_file_that_is_not_there(tmp_path):
         r"COLLIN\.prm: there is no such file; did you mean COLLINS, which is built in\? give a file, or one of COLL"
     )
     with pytest.raises(UserError, match=message):
-        parameters_named("COLLIN.prm")
+        get_parameters("COLLIN.prm")
     with pytest.raises(UserError, match=r"own\.prm: there is no such file; give a file, or one of COLLINS, new, none"):
-        parameters_named(str(tmp_path / "own.prm"))
+        get_parameters(str(tmp_path / "own.prm"))
     with pytest.raises(UserError, match="cannot be read"):
-        parameters_named(str(tmp_path))
+        get_parameters(str(tmp_path))

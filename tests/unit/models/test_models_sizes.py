@@ -10,7 +10,7 @@ import pytest
 
 from t2t.errors import UserError
 from t2t.registry import MODELS
-from t2t.runs.names import hparams_named
+from t2t.runs.names import get_hparams
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import tokens_spec
 
@@ -27,7 +27,7 @@ V = 100
 def shapes(model, set_name, spec=None):
     """The shapes of a model's weights by path; none of them is given a value."""
     with keras.StatelessScope(initialize_variables=False):
-        built = MODELS.get(model)(hparams_named(set_name).model, spec or tokens_spec(V, V))
+        built = MODELS.get(model)(get_hparams(set_name).model, spec or tokens_spec(V, V))
         return {variable.path.partition("/")[2]: tuple(variable.shape) for variable in built.variables}
 
 
@@ -44,7 +44,7 @@ def test_xception_has_the_parameters_of_the_papers_table_3():
 @pytest.mark.parametrize("sizes", [(728, 1024, 1536), (728, 1024, 1536, -1)])
 def test_the_exit_flow_has_four_convolutions(sizes):
     with pytest.raises(UserError, match="the exit flow has four convolutions; give four numbers, 0 or more"):
-        hparams_named("xception").replace(exit_channels=sizes).freeze()
+        get_hparams("xception").replace(exit_channels=sizes).freeze()
 
 
 def test_a_diagonal_neural_gpu_has_the_parameters_of_the_authors_program():

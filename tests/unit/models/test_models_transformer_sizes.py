@@ -12,7 +12,7 @@ import keras
 import pytest
 
 from t2t.models.transformer import Transformer
-from t2t.runs.names import hparams_named
+from t2t.runs.names import get_hparams
 from tests.builders import tokens_spec
 
 PIECES = 37_000
@@ -70,7 +70,7 @@ def as_trained(name):
 def count(name):
     """The model's weights, of which none is given a value: the big ones would take seconds."""
     with keras.StatelessScope(initialize_variables=False):
-        model = Transformer(hparams_named(name).model, tokens_spec(PIECES, PIECES))
+        model = Transformer(get_hparams(name).model, tokens_spec(PIECES, PIECES))
         return sum(math.prod(variable.shape) for variable in model.variables)
 
 

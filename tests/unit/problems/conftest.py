@@ -3,7 +3,7 @@ import random
 import pytest
 
 from t2t.problems.base import Source
-from t2t.runs.names import problem_named
+from t2t.runs.names import get_problem
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +28,6 @@ def drawn(tmp_path):
     """All samples of a split of a registered problem."""
 
     def draw(name, split, **options):
-        return list(problem_named(name, options).generate_samples(split, Source(tmp_path, random.Random(0))))
+        return list(get_problem(name, options).generate_samples(split, Source(tmp_path, random.Random(0))))
 
     return draw

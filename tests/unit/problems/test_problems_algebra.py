@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from t2t.errors import UserError
-from t2t.runs.names import problem_named
+from t2t.runs.names import get_problem
 
 NAMES = ("algorithmic_algebra_inverse", "algorithmic_algebra_simplify", "algorithmic_calculus_integrate")
 
@@ -19,7 +19,7 @@ def few(drawn, monkeypatch):
     """Draws a hundred samples."""
 
     def draw(name):
-        monkeypatch.setattr(type(problem_named(name)), "train_size", 100)
+        monkeypatch.setattr(type(get_problem(name)), "train_size", 100)
         return [(sample["inputs"], sample["targets"]) for sample in drawn(name, "train")]
 
     return draw
@@ -69,16 +69,16 @@ def test_the_slope_of_the_integral_is_the_formula(few):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_task_is_in_both_splits(drawn, monkeypatch, name):
-    monkeypatch.setattr(type(problem_named(name)), "train_size", 300)
-    monkeypatch.setattr(type(problem_named(name)), "dev_size", 50)
+    monkeypatch.setattr(type(get_problem(name)), "train_size", 300)
+    monkeypatch.setattr(type(get_problem(name)), "dev_size", 50)
     train, dev = ({sample["inputs"] for sample in drawn(name, split)} for split in ("train", "dev"))
     assert not train & dev
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_symbol_is_in_the_vocabulary(few, name):
-    known = set(problem_named(name).vocabulary)
-    assert len(known) == len(problem_named(name).vocabulary)
+    known = set(get_problem(name).vocabulary)
+    assert len(known) == len(get_problem(name).vocabulary)
     for task, answer in few(name):
         assert set(task.split()) | set(answer.split()) <= known
 

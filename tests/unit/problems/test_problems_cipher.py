@@ -4,7 +4,7 @@ from collections import Counter, deque
 
 import pytest
 
-from t2t.runs.names import problem_named
+from t2t.runs.names import get_problem
 
 
 @pytest.mark.parametrize(
@@ -17,8 +17,8 @@ from t2t.runs.names import problem_named
     ],
 )
 def test_every_symbol_stands_below_its_own_in_a_turned_alphabet(drawn, monkeypatch, name, key, length):
-    monkeypatch.setattr(type(problem_named(name)), "train_size", 50)
-    alphabet = problem_named(name).symbols
+    monkeypatch.setattr(type(get_problem(name)), "train_size", 50)
+    alphabet = get_problem(name).symbols
     tables = []
     for places in key:
         turned = deque(alphabet)
@@ -26,7 +26,7 @@ def test_every_symbol_stands_below_its_own_in_a_turned_alphabet(drawn, monkeypat
         tables.append(dict(zip(alphabet, turned, strict=True)))
     samples = drawn(name, "train")
     assert len(samples) == 50
-    assert problem_named(name).max_length == 2 * length + 1
+    assert get_problem(name).max_length == 2 * length + 1
     for sample in samples:
         plain, written = sample["inputs"].split(), sample["targets"].split()
         assert len(plain) == len(written) == length
@@ -34,7 +34,7 @@ def test_every_symbol_stands_below_its_own_in_a_turned_alphabet(drawn, monkeypat
 
 
 def test_symbols_are_as_frequent_as_their_weights(drawn, monkeypatch):
-    monkeypatch.setattr(type(problem_named("algorithmic_cipher_shift5")), "train_size", 200)
+    monkeypatch.setattr(type(get_problem("algorithmic_cipher_shift5")), "train_size", 200)
     counts = Counter(
         symbol for sample in drawn("algorithmic_cipher_shift5", "train") for symbol in sample["inputs"].split()
     )

@@ -8,7 +8,7 @@ import pytest
 
 from t2t.errors import UserError
 from t2t.problems.base import Source
-from t2t.runs.names import problem_named
+from t2t.runs.names import get_problem
 
 
 @pytest.mark.parametrize("form", ["aclImdb", "aclImdb_v1.tar.gz"])
@@ -48,7 +48,7 @@ def test_wikitext_keeps_its_words_and_leaves_out_empty_lines(tmp_path, drawn):
         (tmp_path / "wikitext-2" / f"wiki.{word}.tokens").write_text(text)
     expected = [{"targets": "= A valid ="}, {"targets": "It is <unk> , 1 @,@ 000 ."}]
     assert drawn("languagemodel_wikitext2", "dev") == expected
-    problem = problem_named("languagemodel_wikitext2")
+    problem = get_problem("languagemodel_wikitext2")
     problem.with_encoders(problem.build_encoders(Source(tmp_path, random.Random(0))))
     [_, encoded] = problem.encode_samples(expected)
     assert encoded["targets"][2] == 2  # its own <unk> is the vocabulary's
@@ -144,7 +144,7 @@ GLUE = ["cola", "sst2", "mrpc", "qqp", "mnli", "qnli", "rte", "wnli"]
 def test_glue_has_the_texts_and_classes_of_tfds(tmp_path, drawn, prepared_tfds, task):
     import tensorflow_datasets as tfds
 
-    problem = problem_named(f"glue_{task}")
+    problem = get_problem(f"glue_{task}")
     builder = tfds.builder(problem.dataset, data_dir=tmp_path)
     assert problem.class_labels == tuple(builder.info.features["label"].names)
     assert set(builder.info.features) == {*problem.sides, "label", "idx"}

@@ -7,7 +7,7 @@ from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
-from t2t.runs.names import hparams_named, problem_named
+from t2t.runs.names import get_hparams, get_problem
 from tests.builders import idx
 
 
@@ -35,7 +35,7 @@ def test_an_image_is_its_rows_one_after_the_other(digits, drawn):
 
 @pytest.mark.parametrize("name", ["image_mnist_gen", "image_mnist_plain_gen"])
 def test_the_whole_way_to_stored_intensities_and_back(digits, tmp_path, name):
-    problem = problem_named(name)
+    problem = get_problem(name)
     manifest = generate(problem, tmp_path / "data", tmp_path, workers=1)
     folder = tmp_path / "data" / name
     reader = SplitReader(folder, read_manifest(folder), "test")
@@ -53,9 +53,9 @@ def test_sets_for_images_are_long_enough_for_them():
         ("image_mnist_gen", "transformer_image_tiny"),
         ("image_cifar10_gen", "transformer_image_base"),
     ):
-        longest, hparams = problem_named(name).max_length, hparams_named(hparams_set)
+        longest, hparams = get_problem(name).max_length, get_hparams(hparams_set)
         assert longest <= min(hparams.max_length, hparams.extra_length + 1, hparams.batch_size)
-    assert problem_named("image_cifar10_gen").max_length == 32 * 32 * 3 + 1
+    assert get_problem("image_cifar10_gen").max_length == 32 * 32 * 3 + 1
 
 
 def test_what_is_missing_is_said_of_the_problem_that_was_asked_for(digits, drawn, tmp_path):
@@ -63,4 +63,4 @@ def test_what_is_missing_is_said_of_the_problem_that_was_asked_for(digits, drawn
     with pytest.raises(UserError, match=r"^image_mnist_gen: .* missing from"):
         drawn("image_mnist_gen", "train")
     with pytest.raises(UserError, match=r"problem option 'vocab_kind': ImageMnistGen has no such option"):
-        problem_named("image_mnist_gen", {"vocab_kind": "byte"})
+        get_problem("image_mnist_gen", {"vocab_kind": "byte"})

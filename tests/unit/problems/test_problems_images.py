@@ -14,7 +14,7 @@ from t2t.data.reader import SplitReader
 from t2t.errors import UserError
 from t2t.problems.array_inputs import ImageInputs
 from t2t.problems.base import Problem, Source
-from t2t.runs.names import problem_named
+from t2t.runs.names import get_problem
 from t2t.specs.features import FeatureKind
 from tests.builders import idx
 
@@ -75,7 +75,7 @@ def test_fashion_has_a_folder_of_its_own(tmp_path, drawn):
 
 def test_the_whole_way_to_stored_images_and_back(tmp_path):
     write_mnist(tmp_path / "raw")
-    problem = problem_named("image_mnist")
+    problem = get_problem("image_mnist")
     manifest = generate(problem, tmp_path, tmp_path / "raw", workers=1)
     assert {split: record.examples for split, record in manifest.splits.items()} == {"train": 33, "dev": 3, "test": 10}
     assert set(manifest.raw_files) == {
@@ -88,9 +88,9 @@ def test_the_whole_way_to_stored_images_and_back(tmp_path):
     reader = SplitReader(folder, read_manifest(folder), "test")
     assert reader.single(np.array([7, 3]), "inputs").max(axis=(1, 2, 3)).tolist() == [7, 3]
     labels = reader.single(np.array([7, 3]), "targets")
-    loaded = problem_named("image_mnist").with_encoders(load_encoders(folder, manifest))
+    loaded = get_problem("image_mnist").with_encoders(load_encoders(folder, manifest))
     assert [loaded.decode_target(label) for label in labels] == ["7", "3"]
-    assert generate(problem_named("image_mnist"), tmp_path, tmp_path / "raw", workers=1) == manifest
+    assert generate(get_problem("image_mnist"), tmp_path, tmp_path / "raw", workers=1) == manifest
 
 
 def cifar_images(count, first=0):
@@ -114,7 +114,7 @@ def test_cifar10_of_both_versions(tmp_path, drawn, version, form):
         with tarfile.open(tmp_path / f"cifar-10-{version}.tar.gz", "w:gz") as archive:
             archive.add(tmp_path / name, name)
         (tmp_path / name).rename(tmp_path / "away")
-    classes = problem_named("image_cifar10").class_labels
+    classes = get_problem("image_cifar10").class_labels
     expected = [(4 * batch + n, classes[batch + n]) for batch in range(6) for n in range(4)]
     assert seen(drawn("image_cifar10", "train")) == expected[:18]
     assert seen(drawn("image_cifar10", "dev")) == expected[18:20]
@@ -144,7 +144,7 @@ def test_imagenet_is_cut_to_its_middle_and_named_by_tfds(tmp_path, prepared_tfds
     left_and_right[:, 10:30] = 200
     example = {"image": left_and_right, "label": 1, "file_name": "a.jpg"}
     prepared_tfds(tmp_path, "imagenet2012", {"train": [example], "validation": [example], "test": [example]})
-    problem = problem_named("image_imagenet32")
+    problem = get_problem("image_imagenet32")
     assert problem.declared_spec().targets.vocab_size == 1000
     source = Source(tmp_path, random.Random(0))
     problem.with_encoders(problem.build_encoders(source))
@@ -166,7 +166,7 @@ def test_captions_come_with_their_photograph(tmp_path, drawn, prepared_tfds):
     prepared_tfds(tmp_path, "coco_captions/2014", {key: [example] for key in ("train", "val", "test", "restval")})
     samples = drawn("image_ms_coco_captions", "dev")
     assert [sample["targets"] for sample in samples] == ["A cat .", "Two cats."]
-    problem = problem_named("image_ms_coco_captions", {"vocab_kind": "byte"})
+    problem = get_problem("image_ms_coco_captions", {"vocab_kind": "byte"})
     problem.with_encoders(problem.build_encoders(Source(tmp_path, random.Random(0))))
     encoded = problem.encode_samples(samples)
     assert encoded[0]["inputs"].shape == (128, 128, 3)
@@ -195,8 +195,8 @@ IMAGE = np.zeros((2, 2, 1), np.uint8)
     ],
 )
 def test_a_sample_that_is_none_is_told(sample, fault):
-    assert problem_named("image_mnist").sample_fault(sample).startswith(fault)
-    assert problem_named("image_mnist").sample_fault({"inputs": IMAGE, "targets": "1"}) == ""
+    assert get_problem("image_mnist").sample_fault(sample).startswith(fault)
+    assert get_problem("image_mnist").sample_fault({"inputs": IMAGE, "targets": "1"}) == ""
 
 
 def test_images_of_targets_that_declare_nothing_have_no_declared_features():

@@ -14,7 +14,7 @@ SENTENCES = {
 }
 
 
-def problem_named(name):
+def get_problem(name):
     problem = PROBLEMS.get(name)()
     problem.name = name
     return problem
@@ -30,7 +30,7 @@ def write_files(folder, languages):
 @pytest.mark.parametrize("target", ["de", "fr"])
 def test_reads_the_raw_files_under_their_names(tmp_path, target):
     write_files(tmp_path, ("en", target))
-    problem = problem_named(f"translate_en{target}_multi30k")
+    problem = get_problem(f"translate_en{target}_multi30k")
     assert problem.splits == ("train", "dev", "test")
     for count, split in ((3, "train"), (2, "dev"), (1, "test")):
         pairs = [
@@ -43,7 +43,7 @@ def test_reads_the_raw_files_under_their_names(tmp_path, target):
 def test_says_which_files_to_fetch(tmp_path):
     write_files(tmp_path, ("en",))
     with pytest.raises(UserError) as raised:
-        next(problem_named("translate_ende_multi30k").generate_samples("train", Source(tmp_path, random.Random(0))))
+        next(get_problem("translate_ende_multi30k").generate_samples("train", Source(tmp_path, random.Random(0))))
     assert str(raised.value).startswith(
         f"translate_ende_multi30k: 3 of its 6 raw files are missing from {tmp_path}: "
         f"train.de.gz, val.de.gz, test_2016_flickr.de.gz; put them there (with or without .gz)"

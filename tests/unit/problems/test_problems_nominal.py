@@ -7,7 +7,7 @@ import pytest
 from t2t.problems.base import Source
 from t2t.problems.text_problems import Text2Text, TextProblem
 from t2t.registry import PROBLEMS
-from t2t.runs.names import problem_named
+from t2t.runs.names import get_problem
 from t2t.specs.features import FeatureKind
 from t2t.text.token import TokenEncoder
 
@@ -17,7 +17,7 @@ FROM_DATA = ("classify_files", "speech_classify_files")
 
 @pytest.mark.parametrize("name", PROBLEMS.names())
 def test_every_problem_but_those_of_unknown_classes_has_sizes(name):
-    spec = problem_named(name).nominal_spec()
+    spec = get_problem(name).nominal_spec()
     assert (spec is None) == (name in FROM_DATA)
     for feature in spec.features.values() if spec else ():
         assert (feature.vocab_size > 0) == (feature.kind in (FeatureKind.TOKENS, FeatureKind.LABEL))
@@ -30,18 +30,18 @@ def test_every_problem_but_those_of_unknown_classes_has_sizes(name):
 )  # fmt: skip
 def test_known_vocabularies_have_their_sizes(name, tmp_path):
     """As `spec` says once there are encoders, which these problems make without data."""
-    problem = problem_named(name)
+    problem = get_problem(name)
     encoders = problem.stored.build_encoders(Source(tmp_path, random.Random(0)))
     nominal = problem.nominal_spec()
     assert nominal == problem.with_encoders(encoders).spec()
 
 
 def test_sizes_are_those_that_were_asked_for(tmp_path):
-    assert problem_named("text2text_files", {"vocab_size": 123}).nominal_spec().inputs.vocab_size == 123
+    assert get_problem("text2text_files", {"vocab_size": 123}).nominal_spec().inputs.vocab_size == 123
     words = TokenEncoder(["a", "b", "c"])
     path = tmp_path / "words.token"
     path.write_bytes(words.to_bytes())
-    given = problem_named("wmt_ende_tokens_32k", {"vocab_file": str(path)}).nominal_spec()
+    given = get_problem("wmt_ende_tokens_32k", {"vocab_file": str(path)}).nominal_spec()
     assert given.targets.vocab_size == words.vocab_size
     assert given.shared_vocabulary
 

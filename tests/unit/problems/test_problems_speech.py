@@ -13,7 +13,7 @@ from t2t.data.pipeline import EvalBatches, TrainingBatches
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
 from t2t.problems.base import Source
-from t2t.runs.names import problem_named
+from t2t.runs.names import get_problem
 from t2t.specs.features import FeatureKind
 
 
@@ -45,7 +45,7 @@ def open_split(problem, tmp_path, split):
 
 
 def test_recordings_to_text_the_whole_way(recordings, tmp_path):
-    problem = problem_named("speech_files", recordings)
+    problem = get_problem("speech_files", recordings)
     manifest = generate(problem, tmp_path / "data", tmp_path, workers=1)
     assert manifest.splits["train"].examples == 2
     assert manifest.splits["train"].dropped == {"longer than 20 s": 1, "with an empty side": 1}
@@ -60,7 +60,7 @@ def test_recordings_to_text_the_whole_way(recordings, tmp_path):
 
 def test_batches_count_audio_by_ten_milliseconds_and_pad_it_with_zeros(recordings, tmp_path):
     """801 samples are 6 frames of 160, 1,600 are 10; limits on ids do not bear on them."""
-    problem = problem_named("speech_files", recordings)
+    problem = get_problem("speech_files", recordings)
     generate(problem, tmp_path / "data", tmp_path, workers=1)
     reader = open_split(problem, tmp_path, "train")
     batches = TrainingBatches(reader, seed=1, batch_size=20, max_length=7, ladder_step=1.0)
@@ -83,7 +83,7 @@ def test_batches_count_audio_by_ten_milliseconds_and_pad_it_with_zeros(recording
 
 
 def test_extreme_batches_are_as_wide_as_real_ones(recordings, tmp_path):
-    problem = problem_named("speech_files", recordings)
+    problem = get_problem("speech_files", recordings)
     generate(problem, tmp_path / "data", tmp_path, workers=1)
     batches = extreme_batches(open_split(problem, tmp_path, "train"), None, 40, 256)
     assert [{name: array.shape for name, array in batch.items()} for batch in batches] == [
@@ -95,7 +95,7 @@ def test_extreme_batches_are_as_wide_as_real_ones(recordings, tmp_path):
 
 def test_recordings_to_classes(recordings, tmp_path):
     (tmp_path / "train").write_text("sound/a.wav\tyes\nsound/b.wav\tno\n")
-    problem = problem_named("speech_classify_files", recordings)
+    problem = get_problem("speech_classify_files", recordings)
     manifest = generate(problem, tmp_path / "data", tmp_path, workers=1)
     assert (manifest.spec.targets.kind, manifest.spec.targets.vocab_size) == (FeatureKind.LABEL, 2)
     reader = open_split(problem, tmp_path, "dev")
@@ -106,12 +106,12 @@ def test_recordings_to_classes(recordings, tmp_path):
     with pytest.raises(
         UserError, match=r"dev, line 1, has class 'perhaps', which is none of the training file's \(no, yes\)"
     ):
-        generate(problem_named("speech_classify_files", recordings), tmp_path / "other", tmp_path, workers=1)
+        generate(get_problem("speech_classify_files", recordings), tmp_path / "other", tmp_path, workers=1)
 
 
 def test_other_rates_are_resampled(tmp_path):
     record(tmp_path / "a.wav", 800, rate=8000)
-    problem = problem_named("speech_files")
+    problem = get_problem("speech_files")
     assert problem.input_array(tmp_path / "a.wav").shape == (1600,)
     assert problem.input_array(np.zeros(5)).dtype == np.float32
 
@@ -119,7 +119,7 @@ def test_other_rates_are_resampled(tmp_path):
 def test_a_recording_that_is_not_there_is_named_with_its_line(recordings, tmp_path):
     (tmp_path / "train").write_text("sound/a.wav\tyes\n\nsound/x.wav\tno\n")
     with pytest.raises(UserError) as raised:
-        list(problem_named("speech_files", recordings).generate_samples("train", Source(tmp_path, random.Random(0))))
+        list(get_problem("speech_files", recordings).generate_samples("train", Source(tmp_path, random.Random(0))))
     assert str(raised.value) == (
         f"{tmp_path}/train, line 3, names {tmp_path}/sound/x.wav, which is not there; a line is the path of a "
         f"recording, a TAB and what is said in it; correct the file"
@@ -127,7 +127,7 @@ def test_a_recording_that_is_not_there_is_named_with_its_line(recordings, tmp_pa
 
 
 def test_samples_of_another_form_are_told():
-    problem = problem_named("speech_files")
+    problem = get_problem("speech_files")
     wanted = (
         "a waveform is the pathlib.Path of an audio file, or a numpy array (samples,) of float in [-1, 1] at 16000 Hz"
     )

@@ -11,7 +11,7 @@ from t2t.data.pipeline import EvalBatches, TrainingBatches
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
 from t2t.problems.base import Source
-from t2t.runs.names import problem_named
+from t2t.runs.names import get_problem
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def files(tmp_path):
 
 def test_classes_are_those_of_the_training_file(files, tmp_path):
     options = files(train="so so\tit is\ngood\tI like it\n\nbad\tno\t no\n", dev="good\tyes\n", test="bad\toh\n")
-    problem = problem_named("classify_files", options | {"vocab_kind": "byte"})
+    problem = get_problem("classify_files", options | {"vocab_kind": "byte"})
     assert problem.splits == ("train", "dev", "test")
     source = Source(tmp_path, random.Random(0))
     samples = list(problem.generate_samples("train", source))
@@ -47,22 +47,22 @@ def test_classes_are_those_of_the_training_file(files, tmp_path):
 def test_wrong_lines_are_named(files, tmp_path):
     options = files(train="good\tyes\nbad\tno\n", dev="good\tyes\nfine\tperhaps\n")
     with pytest.raises(UserError) as raised:
-        generate(problem_named("classify_files", options | {"vocab_kind": "byte"}), tmp_path / "a", tmp_path, workers=1)
+        generate(get_problem("classify_files", options | {"vocab_kind": "byte"}), tmp_path / "a", tmp_path, workers=1)
     assert str(raised.value) == (
         f"{tmp_path}/dev, line 2, has class 'fine', which is none of the training file's (bad, good); a line is a "
         f"class, a TAB and a text; correct the file"
     )
     options = files(train="good yes\n", dev="good\tyes\n")
     with pytest.raises(UserError, match=r"train, line 1, has no TAB: 'good yes'; a line is a class, a TAB and a text"):
-        generate(problem_named("classify_files", options | {"vocab_kind": "byte"}), tmp_path / "b", tmp_path, workers=1)
+        generate(get_problem("classify_files", options | {"vocab_kind": "byte"}), tmp_path / "b", tmp_path, workers=1)
     options = files(train="\tyes\n", dev="good\tyes\n")
     with pytest.raises(UserError, match="train, line 1, has class ''; a line is"):
-        generate(problem_named("classify_files", options | {"vocab_kind": "byte"}), tmp_path / "c", tmp_path, workers=1)
+        generate(get_problem("classify_files", options | {"vocab_kind": "byte"}), tmp_path / "c", tmp_path, workers=1)
 
 
 def test_files_that_are_not_given_or_not_there(files, tmp_path, capsys):
     with pytest.raises(UserError, match=r"ClassifyFiles: --dev_file not given; found --train_file=.*/train; it needs"):
-        problem_named("classify_files", files(train="a\tb\n"))
+        get_problem("classify_files", files(train="a\tb\n"))
     assert datagen.main(["t2t-datagen", "--problem=languagemodel_files", f"--data_dir={tmp_path}/data"]) == 2
     assert capsys.readouterr().err.endswith(
         "languagemodel_files: --train_file, --dev_file not given; no file was named; it needs --train_file=FILE, "
@@ -76,23 +76,23 @@ def test_files_that_are_not_given_or_not_there(files, tmp_path, capsys):
 
 def test_a_language_model_reads_lines(files, tmp_path):
     options = files(train="one\n\n two three \n", dev="four\n")
-    problem = problem_named("languagemodel_files", options)
+    problem = get_problem("languagemodel_files", options)
     samples = problem.generate_samples("train", Source(tmp_path, random.Random(0)))
     assert [sample["targets"] for sample in samples] == ["one", "two three"]
 
 
 def test_changed_files_are_noticed(files, tmp_path):
     options = files(train="a\tb\nc\td\n", dev="a\tb\n") | {"vocab_kind": "byte"}
-    generate(problem_named("classify_files", options), tmp_path / "data", tmp_path, workers=1)
+    generate(get_problem("classify_files", options), tmp_path / "data", tmp_path, workers=1)
     files(train="a\tb\nc\te\n")
     with pytest.raises(UserError, match=r"was made when .*train held something else"):
-        generate(problem_named("classify_files", options), tmp_path / "data", tmp_path, workers=1)
+        generate(get_problem("classify_files", options), tmp_path / "data", tmp_path, workers=1)
 
 
 def test_long_text_of_a_class_is_kept_and_cut_when_it_is_learnt(files, tmp_path):
     """Text of any length has its class; of text to text, what is too long is dropped and skipped."""
     options = files(train=f"a\t{'x' * 700}\nb\t{'y' * 5}\n", dev="a\tz\n") | {"vocab_kind": "byte"}
-    manifest = generate(problem_named("classify_files", options), tmp_path / "data", tmp_path, workers=1)
+    manifest = generate(get_problem("classify_files", options), tmp_path / "data", tmp_path, workers=1)
     assert manifest.splits["train"].examples == 2
     assert manifest.splits["train"].dropped == {}
     folder = tmp_path / "data" / "classify_files"

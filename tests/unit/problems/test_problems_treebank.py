@@ -4,7 +4,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from t2t.problems.treebank.cleaning import bare_label, cleaned, phrases_below
+from t2t.problems.treebank.cleaning import bare_label, cleaned, inner_phrases
 from t2t.problems.treebank.linearisation import linearised, restored, words_of
 from t2t.problems.treebank.trees import parse_tree, write_tree
 
@@ -74,7 +74,7 @@ def test_labels_in_a_row_by_hand(text, labels):
     assert linearised(tree) == labels
     back = restored(tree.words(), labels)
     assert not back.mended
-    assert phrases_below(back.tree) == phrases_below(tree)
+    assert inner_phrases(back.tree) == inner_phrases(tree)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_labels_of_a_tree_come_back_as_it_was(text):
     tree = parse_tree(text)
     back = restored(tree.words(), linearised(tree), phrases=PHRASES)
     assert not back.mended
-    assert phrases_below(back.tree) == phrases_below(tree)
+    assert inner_phrases(back.tree) == inner_phrases(tree)
 
 
 @hypothesis.given(

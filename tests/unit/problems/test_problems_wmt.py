@@ -15,7 +15,7 @@ from t2t.files.lines import INVALID_UTF8, NUL_REMOVED
 from t2t.problems.base import Source
 from t2t.problems.wmt import WmtEnde32k, WmtEnfr32k
 from t2t.registry import PROBLEMS
-from t2t.runs.names import Request, problem_named, resolve_aliases
+from t2t.runs.names import Request, get_problem, resolve_aliases
 
 COUNTS = {"train": 40, "validation": 3, "test": 2}
 
@@ -93,11 +93,11 @@ def test_the_names_of_both_eras(pair):
     for own, later in {**names, f"wmt_{pair}_characters": f"translate_{pair}_wmt_characters"}.items():
         (entry,) = (entry for entry in PROBLEMS.entries(later) if entry.name == later)
         assert entry.summary == f"alias of {own}"
-        for problem in (problem_named(own), problem_named(later)):
+        for problem in (get_problem(own), get_problem(later)):
             assert (problem.name, problem.data_name, problem.dataset) == (own, own, german_or_french)
             kind, size = ("sentencepiece", TOKENS[own.rpartition("_")[2]]) if "tokens" in own else ("byte", None)
             assert (problem.vocab_kind, size or problem.vocab_size) == (kind, problem.vocab_size)
-        assert problem_named(f"{later}_rev").data_name == own
+        assert get_problem(f"{later}_rev").data_name == own
 
 
 def test_data_under_either_name_are_the_same(folder, tmp_path, capfd):
@@ -119,7 +119,7 @@ def test_a_request_knows_the_problem_by_its_own_name():
 
 
 def test_characters_keep_sentences_of_ordinary_length(folder):
-    problem = problem_named("wmt_ende_characters")
+    problem = get_problem("wmt_ende_characters")
     encoders = problem.build_encoders(Source(folder, random.Random(0)))
     assert encoders["inputs"] is encoders["targets"]
     assert encoders["inputs"].encode("é") == [0xC3 + 2, 0xA9 + 2]

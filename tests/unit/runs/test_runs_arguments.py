@@ -11,7 +11,7 @@ import pytest
 import t2t
 from t2t.errors import ArgumentError, UserError
 from t2t.registry import PROBLEMS
-from t2t.runs.arguments import as_overrides, in_python
+from t2t.runs.arguments import as_overrides, format_for_python
 from tests.readme import ROOT
 
 COMMANDS_ALONE = {
@@ -123,11 +123,11 @@ def test_hparams_may_be_a_dict():
     ],
 )  # fmt: skip
 def test_errors_name_arguments_instead_of_flags(text, wanted):
-    assert in_python(text) == wanted
+    assert format_for_python(text) == wanted
 
 
 def test_a_flag_keeps_its_name_where_the_function_has_it():
-    assert in_python("other data: --random_seed=3", ("problem", "random_seed")) == "other data: random_seed=3"
+    assert format_for_python("other data: --random_seed=3", ("problem", "random_seed")) == "other data: random_seed=3"
 
 
 def test_errors_of_the_functions_name_arguments(tmp_path):
@@ -156,7 +156,7 @@ def test_every_flag_in_an_error_is_an_argument_or_of_commands_alone():
     found = list(flags_in_errors())
     assert len(found) > 50
     for where, flag in found:
-        assert flag in COMMANDS_ALONE or in_python(f"--{flag}") != f"--{flag}", where
+        assert flag in COMMANDS_ALONE or format_for_python(f"--{flag}") != f"--{flag}", where
 
 
 def test_functions_keep_signature_and_documentation():

@@ -18,7 +18,7 @@ from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import PROBLEMS
 from t2t.runs.loading import load
-from t2t.runs.names import problem_named
+from t2t.runs.names import get_problem
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders
 from tests.builders import edited
@@ -51,7 +51,7 @@ def make_run(tmp_path):
     """Writes the run of a problem, with random weights, as training would; returns its folder and its model."""
 
     def make(name, steps=(5,), tells=True, hparams_set="transformer_tiny", hparams=HPARAMS):
-        problem = problem_named(name).with_encoders(OTHERS if name == "counting_again" else STORED)
+        problem = get_problem(name).with_encoders(OTHERS if name == "counting_again" else STORED)
         record = RunRecord(
             problem=name, model="transformer", hparams_set=hparams_set, hparams=hparams.to_dict(),
             spec=problem.spec(), vocabularies=describe_encoders(problem.encoders),

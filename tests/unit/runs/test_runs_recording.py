@@ -10,7 +10,7 @@ from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.models.transformer import Transformer
 from t2t.runs.data import open_data
-from t2t.runs.names import Request, Resolved, problem_named
+from t2t.runs.names import Request, Resolved, get_problem
 from t2t.runs.recording import changeable_fields, record_of
 
 HPARAMS = transformer_tiny().freeze()
@@ -30,7 +30,7 @@ def made(tmp_path):
             problem="text2text_files", model="transformer", hparams_set="transformer_tiny", problem_options=options,
             data_dir=f"{folder}/data",
         )  # fmt: skip
-        problem = problem_named(request.problem, options)
+        problem = get_problem(request.problem, options)
         generate(problem, request.data_folder, tmp_path, workers=1)
         data = open_data(request, problem)
         return data, record_of(Resolved(request, Transformer, HPARAMS, HPARAMS, []), [data], {})

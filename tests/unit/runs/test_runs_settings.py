@@ -9,7 +9,7 @@ import pytest
 from t2t.cli import trainer
 from t2t.cli.flags import problem_options
 from t2t.errors import UserError
-from t2t.runs.names import problem_named
+from t2t.runs.names import get_problem
 from t2t.runs.settings import Settings
 
 FLAGS = {
@@ -64,7 +64,7 @@ def test_flags_have_the_defaults_of_the_fields():
 
 def test_the_size_of_a_vocabulary_is_bounded_from_python_too():
     with pytest.raises(UserError, match=r"^problem option vocab_size=-4: it is at least 0; Pieces of the vocabulary"):
-        problem_named("text2text_files", {"vocab_size": -4})
+        get_problem("text2text_files", {"vocab_size": -4})
     values = trainer.build_flags()
     values(["t2t-trainer", "--vocab_size=7"])
     assert problem_options(values) == {"vocab_size": 7}
