@@ -136,8 +136,8 @@ def _batch_line(run: TrainingRun, part: Part) -> str:
     unit = "padded tokens per side" if lengths else "examples"
     examples = f", about {padded / _mean_of_longer(lengths):,.0f} example(s)" if lengths else ""
     return (
-        f"batch_size{_which(part)}={part.hparams.batch_size} {unit} per replica per step; {run.step.replicas} replica(s) "
-        f"x {run.plan.micro_batches} step(s) = {padded:,} an update{examples}"
+        f"batch_size{_which(part)}={part.hparams.batch_size} {unit} per replica per step; {run.step.replicas} "
+        f"replica(s) x {run.plan.micro_batches} step(s) = {padded:,} an update{examples}"
     )
 
 
