@@ -84,7 +84,8 @@ class PreprocessedReader(SplitReader):
 
     def _steps_of(self, feature: str) -> tuple[list[tuple[int, Preprocessor]], set[str]]:
         """Returns the preprocessors on which a feature hangs when it is read, and all features that they see."""
-        steps, names = [], {feature}
+        steps: list[tuple[int, Preprocessor]] = []
+        names = {feature}
         for step in reversed(self._keeping):
             if names & set(step[1].features):
                 steps.insert(0, step)

@@ -147,11 +147,12 @@ def test_an_empty_list_changes_no_bit_and_reads_as_before(digits_train, monkeypa
     assert all(same(a[0], b[0]) and a[1] == b[1] for a, b in zip(plain, found, strict=True))
 
 
-def test_what_has_become_longer_than_max_length_is_skipped(digits_train):
+@pytest.mark.parametrize("most", [12, 21])  # 21: nothing is longer as it is stored
+def test_what_has_become_longer_than_max_length_is_skipped(digits_train, most):
     whole = TrainingBatches(digits_train, seed=3, batch_size=120, window=70, preprocessors=BOTH)
-    batches = TrainingBatches(digits_train, seed=3, batch_size=120, window=70, max_length=12, preprocessors=BOTH)
+    batches = TrainingBatches(digits_train, seed=3, batch_size=120, window=70, max_length=most, preprocessors=BOTH)
     rows = [row for batch in epoch(whole, 0) for row in rows_of(batch)]
-    expected = sorted(row for row in rows if max(map(len, row)) <= 12)
+    expected = sorted(row for row in rows if max(map(len, row)) <= most)
     assert len(expected) < len(digits_train) - batches.skipped  # some only became so
     assert sorted(row for batch in epoch(batches, 0) for row in rows_of(batch)) == expected
 
