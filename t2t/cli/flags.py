@@ -39,6 +39,7 @@ _OPTION_FLAGS = {
     "source_language": "Code of the source language, e.g. en; optional.",
     "target_language": "Code of the target language, e.g. zh, which decides how BLEU splits words; optional.",
 }
+_NUMBER_FLAGS = ("vocab_size", "subword_sampling")
 
 
 def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> None:
@@ -62,7 +63,8 @@ def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> Non
             "keep_annotations", False, "Leaves traces, empty elements and function tags in the trees of parsing "
             "problems.", flag_values=values,
         )  # fmt: skip
-        define_field_flag(values, "vocab_size", TextOptions, "vocab_size")
+        for name in _NUMBER_FLAGS:
+            define_field_flag(values, name, TextOptions, name)
 
 
 def define_plugin_flags(values: flags.FlagValues) -> None:
@@ -223,7 +225,7 @@ def _differing_names(asked: dict[str, str], run: RunDir) -> list[str]:
 
 def problem_options(values: flags.FlagValues) -> dict[str, Any]:
     """Returns the options of the problem that were given."""
-    names = (*_OPTION_FLAGS, "vocab_size", "keep_annotations")
+    names = (*_OPTION_FLAGS, *_NUMBER_FLAGS, "keep_annotations")
     return {name: values[name].value for name in names if values[name].value}
 
 

@@ -52,7 +52,9 @@ def length_unit(spec: FeatureSpec) -> int:
     return max(1, spec.sample_rate // 100) if spec.kind == FeatureKind.AUDIO else 1
 
 
-def pack(arrays: list[np.ndarray], spec: FeatureSpec, name: str, problem: str) -> Column:
+def pack(
+    arrays: list[np.ndarray], spec: FeatureSpec, name: str, problem: str, method: str = "encode_samples"
+) -> Column:
     """Lays one feature of encoded examples end to end, checking each.
 
     Args:
@@ -60,6 +62,7 @@ def pack(arrays: list[np.ndarray], spec: FeatureSpec, name: str, problem: str) -
         spec: what the problem declares of the feature.
         name: of the feature, for messages.
         problem: its name, for messages.
+        method: of the problem, that gave the arrays, for messages.
 
     Raises:
         UserError: a value that the spec does not allow; the fault lies in the problem's code.
@@ -72,7 +75,7 @@ def pack(arrays: list[np.ndarray], spec: FeatureSpec, name: str, problem: str) -
         if array.ndim != rank or array.shape[before:] != shape:
             raise UserError(
                 f"{where}: an example of shape {array.shape}; kind {spec.kind.value} has {rank} axes, the last ones "
-                f"{shape}; correct its encode_samples"
+                f"{shape}; correct its {method}"
             )
     if spec.kind in SEQUENCES:
         lengths = np.array([len(array) for array in arrays], dtype=np.int64)
@@ -80,22 +83,22 @@ def pack(arrays: list[np.ndarray], spec: FeatureSpec, name: str, problem: str) -
     else:
         lengths = np.ones(len(arrays), dtype=np.int64)
         values = np.stack(arrays) if arrays else np.zeros((0, *shape))
-    _check_values(values, lengths, spec, where)
+    _check_values(values, lengths, spec, where, method)
     with np.errstate(over="ignore"):  # what is too large becomes infinite, see `first_not_finite`
         return Column(values.astype(stored_dtype(spec)), lengths)
 
 
-def _check_values(values: np.ndarray, lengths: np.ndarray, spec: FeatureSpec, where: str) -> None:
+def _check_values(values: np.ndarray, lengths: np.ndarray, spec: FeatureSpec, where: str, method: str) -> None:
     if not len(lengths) or spec.kind in (FeatureKind.AUDIO, FeatureKind.REAL):
         return
     if not np.issubdtype(values.dtype, np.integer):
-        raise UserError(f"{where}: values of dtype {values.dtype}; it needs integers; correct its encode_samples")
+        raise UserError(f"{where}: values of dtype {values.dtype}; it needs integers; correct its {method}")
     lowest = PAD_ID + 1 if spec.kind == FeatureKind.TOKENS else 0
     highest = (256 if spec.kind == FeatureKind.IMAGE else spec.vocab_size) - 1
     for found in (int(values.min(initial=lowest)), int(values.max(initial=lowest))):
         if not lowest <= found <= highest:
             raise UserError(
-                f"{where}: value {found} is outside {lowest}..{highest}; correct its encode_samples or vocabulary"
+                f"{where}: value {found} is outside {lowest}..{highest}; correct its {method} or vocabulary"
             )
     if spec.kind == FeatureKind.TOKENS:
         ended = np.zeros(len(lengths), dtype=bool)
@@ -103,7 +106,7 @@ def _check_values(values: np.ndarray, lengths: np.ndarray, spec: FeatureSpec, wh
         ended[lengths > 0] = values[ends[lengths > 0]] == EOS_ID
         if not ended.all():
             raise UserError(
-                f"{where}: an example does not end in the end of sequence (id {EOS_ID}); correct its encode_samples"
+                f"{where}: an example does not end in the end of sequence (id {EOS_ID}); correct its {method}"
             )
 
 

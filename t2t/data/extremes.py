@@ -1,6 +1,6 @@
 """Dummy batches of the most extreme shapes that a split gives, to find out at once whether they fit into memory."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -18,6 +18,7 @@ def extreme_batches(
     batch_size: int,
     max_length: int,
     shapes: FixedShapes | None = None,
+    resized: Collection[str] = (),
 ) -> list[Features]:
     """Returns dummy batches of a split's extreme shapes: its longest sequences, and its shortest with most rows.
 
@@ -27,20 +28,22 @@ def extreme_batches(
         batch_size: padded tokens a side, or examples where no feature is a sequence.
         max_length: of sequences.
         shapes: the only ones that occur; None for any.
+        resized: stored features that come in any length up to `max_length`, see `TrainingBatches.resized`.
     """
     if shapes is not None:
         return [_fixed_shape_batch(reader, columns, *shape) for shape in shapes.extremes()]
     names = columns or {name: name for name in reader.features}
     sequences = [name for name, stored in names.items() if reader.is_sequence(stored)]
-    longest = max((longest_of(reader, names[name], max_length) for name in sequences), default=1)
-    blocks = lengths_in_blocks(reader, {name: names[name] for name in sequences})
+    longest_by_name = {name: longest_of(reader, names[name], max_length, resized) for name in sequences}
+    longest = max(longest_by_name.values(), default=1)
+    blocks = lengths_in_blocks(reader, {} if resized else {name: names[name] for name in sequences})
     shortest = min((int(lengths.min()) for block in blocks for lengths in block.values()), default=1)
     batches = []
     for width in sorted({longest, max(1, min(shortest, longest))}, reverse=True):
         rows = max(1, batch_size // width) if sequences else batch_size
         rows = min(rows, len(reader))
         single = {n: reader.single(np.zeros(rows, np.int64), s) for n, s in names.items() if n not in sequences}
-        widths = {name: min(width, longest_of(reader, names[name], max_length)) for name in sequences}
+        widths = {name: min(width, longest_by_name[name]) for name in sequences}
         batches.append({name: _dummy_feature(reader, names[name], rows, widths[name]) for name in sequences} | single)
     return batches
 

@@ -218,7 +218,7 @@ def _generate_into(job: _Job) -> Manifest:
     manifest = Manifest(
         problem=problem.data_name,
         **settings,
-        options=problem.options.changed(),
+        options=problem.options.of_data(),
         seed=job.seed,
         raw_files=raw_files,
         spec=spec,

@@ -3,7 +3,7 @@
 Letters: N examples.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
@@ -20,6 +20,11 @@ def is_label(reader: SplitReader, stored: str) -> bool:
     return reader.features[stored].kind == FeatureKind.LABEL
 
 
+def is_audio(reader: SplitReader, stored: str) -> bool:
+    """Returns whether a feature is a waveform."""
+    return reader.features[stored].kind == FeatureKind.AUDIO
+
+
 def select_id_sequences(reader: SplitReader, sequences: Mapping[str, str], by_name: Mapping) -> dict:
     """Returns the entries of the features that `max_length` is about: all sequences but audio.
 
@@ -28,8 +33,7 @@ def select_id_sequences(reader: SplitReader, sequences: Mapping[str, str], by_na
         sequences: feature name to stored feature name.
         by_name: of some or all of the features, anything.
     """
-    kinds = {name: reader.features[sequences[name]].kind for name in by_name}
-    return {name: found for name, found in by_name.items() if kinds[name] != FeatureKind.AUDIO}
+    return {name: found for name, found in by_name.items() if not is_audio(reader, sequences[name])}
 
 
 def lengths_of(reader: SplitReader, stored: str, indices: np.ndarray | None = None) -> np.ndarray:
@@ -52,11 +56,12 @@ def lengths_in_blocks(reader: SplitReader, sequences: Mapping[str, str]) -> Iter
         yield lengths_of_all(reader, sequences, np.arange(start, min(start + BLOCK, len(reader))))
 
 
-def longest_of(reader: SplitReader, stored: str, max_length: int | None) -> int:
-    """Returns the longest length of a sequence feature that a batch may hold."""
-    spec = reader.features[stored]
-    longest = -(-reader.longest[stored] // length_unit(spec))
-    return longest if max_length is None or spec.kind == FeatureKind.AUDIO else min(longest, max_length)
+def longest_of(reader: SplitReader, stored: str, max_length: int | None, resized: Collection[str] = ()) -> int:
+    """Returns the longest length of a sequence feature that a batch may hold; of `resized` ones the limit itself."""
+    longest = -(-reader.longest[stored] // length_unit(reader.features[stored]))
+    if max_length is None or is_audio(reader, stored):
+        return longest
+    return max_length if stored in resized else min(longest, max_length)
 
 
 def longest_of_all(reader: SplitReader, sequences: Mapping[str, str], max_length: int | None) -> int:

@@ -5,7 +5,7 @@ Lengths are those of ids and vectors; audio counts one each 10 ms (`length_unit`
 Letters: B rows of a batch, L its padded length.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -15,16 +15,20 @@ from t2t.data.curriculum import Curriculum
 from t2t.data.fixed_shapes import FixedShapes
 from t2t.data.lengths import (
     clip_lengths,
+    is_audio,
     is_label,
     lengths_in_blocks,
     lengths_of_all,
+    longest_of,
     longest_of_all,
     select_id_sequences,
     within_length,
 )
+from t2t.data.preprocessors import PreprocessedReader
 from t2t.data.reader import SplitReader
 from t2t.data.sampler import WindowedOrder
 from t2t.errors import UserError, did_you_mean
+from t2t.problems.preprocessors import Preprocessor
 from t2t.specs.constants import EOS_ID, TARGETS
 from t2t.specs.features import FeatureKind
 
@@ -49,7 +53,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
 
     Args:
         reader: of the split.
-        seed: of the order.
+        seed: of the order, and of what preprocessors change.
         batch_size: padded tokens a side, or examples where no feature is a sequence.
         window: examples that are sorted by length together; it should hold 50 batches or more.
         columns: feature name to stored feature name, e.g. `{"inputs": "targets", "targets": "inputs"}`; None for all
@@ -59,6 +63,8 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         ladder_step: ratio of neighbouring widths, see `Ladder`.
         fixed_shapes: at most so many shapes occur, see `FixedShapes`; 0 for any.
         curriculum: which examples are short enough when; None for all at any time.
+        preprocessors: change the stored features of each example, differently in each epoch. Those that grow longer
+            than `max_length` are skipped or cut as others are.
         state: where to start; None for the beginning.
 
     Raises:
@@ -77,24 +83,27 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         ladder_step: float = LADDER_STEP,
         fixed_shapes: int = 0,
         curriculum: Curriculum | None = None,
+        preprocessors: Sequence[Preprocessor] = (),
         state: State | None = None,
     ):
         self._reader, self._batch_size, self._max_length = reader, batch_size, max_length
-        self._curriculum = curriculum
+        self._curriculum, self._preprocessors, self._seed = curriculum, preprocessors, seed
+        self.resized = {name for one in preprocessors if one.changes_lengths for name in one.features}
+        """Stored features whose lengths are known only once preprocessors have changed them."""
         self._columns = checked_columns(reader, columns)
         self._sequences = sequences_of(reader, self._columns)
         self._order = WindowedOrder(len(reader), seed, window)
         self._cuts = TARGETS in self._columns and is_label(reader, self._columns[TARGETS])
-        self._ladder = Ladder(longest_of_all(reader, self._sequences, max_length), ladder_step)
+        self._ladder_step = ladder_step
         longer = self._count_longer()
         self.skipped = 0 if self._cuts else longer
-        """Examples of each epoch that are longer than `max_length` and left out."""
+        """Examples of each epoch that are longer than `max_length`, as they are stored, and left out."""
         self.cut = longer - self.skipped
         """Those that are longer and whose text is cut."""
         self.shapes = self._choose_shapes(fixed_shapes) if fixed_shapes else None
         """The only shapes that occur; None for any."""
         self._check_curriculum()
-        self._plan: tuple[tuple[int, int, int | None], list[Batch]] | None = None
+        self._plan: tuple[tuple[int, int, int | None], list[Batch], SplitReader] | None = None
         self.seek(state or dict.fromkeys(self._state_keys, 0))
 
     def state(self) -> State:
@@ -127,16 +136,23 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
 
     def __next__(self) -> tuple[Arrays, State]:
         """Returns a batch and the state after it."""
-        batches = self._batches()
+        batches, reader = self._window_batches()
+        passed = 0
         while self._batch >= len(batches):
+            if passed > self._order.windows:
+                raise UserError(
+                    f"preprocessors of {self._reader.problem}: after them all {len(self._reader):,} "
+                    f"{self._reader.split} examples are longer than max_length; set it higher"
+                )
             self._next_window()
-            batches = self._batches()
+            batches, reader = self._window_batches()
+            passed += 1
         batch = batches[self._batch]
         self._batch += 1
         self._drawn += 1
         if self._batch == len(batches):
             self._next_window()
-        return _read_batch(self._reader, batch, self._columns), self.state()
+        return _read_batch(reader, batch, self._columns), self.state()
 
     def _next_window(self) -> None:
         self._batch = 0
@@ -144,19 +160,33 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         if self._window == self._order.windows:
             self._epoch, self._window = self._epoch + 1, 0
 
-    def _batches(self) -> list[Batch]:
-        """Returns the batches of the present window, in the order of training."""
+    def _reader_of(self, epoch: int) -> SplitReader:
+        """Returns what gives the examples of an epoch as training meets them."""
+        if not self._preprocessors:
+            return self._reader
+        return PreprocessedReader(self._reader, self._preprocessors, self._seed, epoch)
+
+    def _window_batches(self) -> tuple[list[Batch], SplitReader]:
+        """Returns the batches of the present window, in the order of training, and what reads them."""
         limit = self._curriculum.longest(self._drawn - self._batch) if self._curriculum else None
         place = (self._epoch, self._window)
         plan = self._plan
         if plan is None or plan[0] != (*place, limit):
-            indices, lengths = self._window_examples(*place, limit)
+            reader = self._reader_of(self._epoch)
+            indices, lengths = self._window_examples(reader, *place, limit)
             if self.shapes is None:
-                batches = cut(indices, lengths, self._batch_size, self._ladder)
+                batches = cut(indices, lengths, self._batch_size, self._ladder(lengths))
             else:
                 batches = self.shapes.cut(indices, lengths)
-            plan = self._plan = ((*place, limit), self._order.shuffled(batches, *place))
-        return plan[1]
+            plan = self._plan = ((*place, limit), self._order.shuffled(batches, *place), reader)
+        return plan[1:]
+
+    def _ladder(self, lengths: Arrays) -> Ladder:
+        """Returns the widths of a window's batches: up to the split's longest, or its own where that is not known."""
+        longest = longest_of_all(self._reader, self._sequences, self._max_length)
+        if self.resized:
+            longest = max((int(counts.max(initial=1)) for counts in lengths.values()), default=1)
+        return Ladder(longest, self._ladder_step)
 
     def _choose_shapes(self, count: int) -> FixedShapes:
         """Returns the shapes, by the lengths of the first window."""
@@ -166,18 +196,27 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
                 f"hparam fixed_shapes={count}: {self._reader.problem} has features that are no sequences "
                 f"({', '.join(sorted(single))}), of which no row can be empty; set fixed_shapes=0"
             )
-        _, lengths = self._window_examples(0, 0)
+        unknown = {name for name in self.resized if self._max_length is None or is_audio(self._reader, name)}
+        if unknown:
+            raise UserError(
+                f"hparam fixed_shapes={count}: nothing bounds the lengths of {', '.join(sorted(unknown))} that "
+                f"preprocessors of {self._reader.problem} change; set fixed_shapes=0"
+            )
+        _, lengths = self._window_examples(self._reader_of(0), 0, 0)
         longest = {
-            name: longest_of_all(self._reader, {name: s}, self._max_length) for name, s in self._sequences.items()
+            name: longest_of(self._reader, stored, self._max_length, self.resized)
+            for name, stored in self._sequences.items()
         }
         return FixedShapes.choose(lengths, count, longest, self._batch_size)
 
-    def _window_examples(self, epoch: int, window: int, limit: int | None = None) -> tuple[np.ndarray, Arrays]:
+    def _window_examples(
+        self, reader: SplitReader, epoch: int, window: int, limit: int | None = None
+    ) -> tuple[np.ndarray, Arrays]:
         """Returns the examples of a window that are short enough, and their lengths; `limit` is the curriculum's."""
         indices = self._order.indices(epoch, window)
-        lengths = lengths_of_all(self._reader, self._sequences, indices)
+        lengths = lengths_of_all(reader, self._sequences, indices)
         most = self._max_length if limit is None else limit
-        if most is not None and (self.skipped or limit is not None):
+        if most is not None and (self.skipped or limit is not None or (self.resized and not self._cuts)):
             keep = within_length(self._limited_sequences(lengths), most)
             indices, lengths = indices[keep], {name: counts[keep] for name, counts in lengths.items()}
         if self._cuts and self._max_length is not None:

@@ -38,7 +38,7 @@ _NOTHING = object()
 def settings_of(problem: Problem) -> dict[str, Any]:
     """Returns, as plain JSON, the options that a user set, and what data of all versions remembers of the problem."""
     found = {name: _brief(getattr(problem, name)) for name in _DECLARED if hasattr(problem, name)}
-    return json.loads(json.dumps(found | problem.options.changed(), default=str))
+    return json.loads(json.dumps(found | problem.options.of_data(), default=str))
 
 
 def declared_by(problem: Problem) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import dataclasses
 import random
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ import numpy as np
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.files.paths import local_path
 from t2t.hparams.field import complaint
+from t2t.problems.preprocessors import Preprocessor
 from t2t.specs.constants import DEV, TEST, TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.text.encoder import TextEncoder
@@ -76,7 +77,8 @@ class ProblemOptions:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value, kind = getattr(self, field.name), type(field.default)
-            if kind in (str, int, bool) and type(value) is not kind and not isinstance(value, Path):
+            kinds = {str: (str,), int: (int,), float: (float, int), bool: (bool,)}.get(kind, (type(value),))
+            if type(value) not in kinds and not isinstance(value, Path):
                 raise UserError(f"problem option {field.name}={value!r}: it is of type {kind.__name__}; correct it")
             if "minimum" in field.metadata and (wrong := complaint(field, value, "problem option")):
                 raise UserError(wrong)
@@ -93,6 +95,11 @@ class ProblemOptions:
         """Returns the options that differ from their defaults."""
         defaults = type(self)()
         return {k: v for k, v in dataclasses.asdict(self).items() if v != getattr(defaults, k)}
+
+    def of_data(self) -> dict[str, Any]:
+        """Returns those of the changed options that generated data depends on: not those that only training reads."""
+        training = [field.name for field in dataclasses.fields(self) if field.metadata.get("only_trains")]
+        return {name: value for name, value in self.changed().items() if name not in training}
 
 
 class Problem(ABC):
@@ -147,6 +154,13 @@ class Problem(ABC):
     @abstractmethod
     def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:
         """Turns samples into arrays: token features to (length,) int32 ended by EOS_ID, labels to () int32."""
+
+    def preprocessors(self) -> Sequence[Preprocessor]:
+        """Returns what changes each training example when it is read, in this order; has the encoders.
+
+        Variants (`_rev`, `_copy`) rename the features afterwards. Evaluation reads examples as they are stored.
+        """
+        return ()
 
     def sample_fault(self, sample: Any) -> str:
         """Returns what is wrong with a sample and what it needs, said of it, e.g. `has no 'targets'; it needs ...`.

@@ -7,7 +7,8 @@ One instance:
 50,000 images, of which the last 5,000 are held out for development (He et al. 2016, "Deep residual learning", section
 4.2), and 10,000 to test with. Source: Krizhevsky 2009, "Learning multiple layers of features from tiny images"; the
 original files, binary or Python version, or TensorFlow Datasets (`cifar10`, `cifar100`), whose training images come in
-another order. Pickles are read without running what they name (`formats/cifar.py`).
+another order. Pickles are read without running what they name (`formats/cifar.py`). Training moves and flips the images
+of `image_cifar10` and `image_cifar100` by chance, as there, and those of the `plain` ones not.
 Licence: none stated; to be cited where it is used.
 """
 
@@ -19,10 +20,11 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.problems.array_inputs import Image2Class
-from t2t.problems.base import Sample, Source
+from t2t.problems.base import Problem, Sample, Source
 from t2t.problems.formats import cifar
 from t2t.problems.formats.archive import find_first_existing, read_members
 from t2t.problems.formats.tfds import read_tfds
+from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
@@ -73,6 +75,10 @@ class Cifar(Image2Class):
         part = {TRAIN: slice(0, -held_out or None), DEV: slice(len(images) - held_out, None), TEST: slice(None)}[split]
         for image, label in zip(images[part], labels[part], strict=True):
             yield {INPUTS: image, TARGETS: self.class_labels[label]}
+
+    def preprocessors(self) -> Sequence[Preprocessor]:
+        """Moves images by up to 4 pixels and flips every other (He et al. 2016, section 4.2)."""
+        return RandomCrop(padding=4), RandomFlip()
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the archive, or the files of the folder, that is read."""
@@ -126,3 +132,17 @@ class ImageCifar100(Cifar):
     files = {TRAIN: ("train",), TEST: ("test",)}
     label_bytes, label_key = 2, "fine_labels"
     dataset = "cifar100"
+
+
+@register_problem("image_cifar10_plain")
+class ImageCifar10Plain(ImageCifar10):
+    """Small photographs of ten kinds of things as they are (CIFAR-10): training neither moves nor flips them."""
+
+    preprocessors = Problem.preprocessors
+
+
+@register_problem("image_cifar100_plain")
+class ImageCifar100Plain(ImageCifar100):
+    """Small photographs of a hundred kinds of things as they are (CIFAR-100)."""
+
+    preprocessors = Problem.preprocessors

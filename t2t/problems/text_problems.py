@@ -16,7 +16,7 @@ A new one is a short subclass that says which vocabulary it wants and yields str
 import dataclasses
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,6 +26,7 @@ from t2t.errors import UserError
 from t2t.hparams.field import param
 from t2t.problems.base import Problem, ProblemOptions, Sample, Source, file_option
 from t2t.problems.labels import ClassTargets
+from t2t.problems.preprocessors import Preprocessor, SubwordSampling
 from t2t.problems.samples import check_samples, chunk_samples, samples_of, text_fault
 from t2t.specs.constants import INPUTS, TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
@@ -33,6 +34,7 @@ from t2t.text import encoder_class
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
 from t2t.text.sample import SampleSize, spread_sample
+from t2t.text.sampling import SubwordSampler
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import read_vocabulary
 
@@ -50,6 +52,10 @@ class TextOptions(ProblemOptions):
     vocab_size: int = param(0, "Pieces of the vocabulary; 0 for the problem's own.", minimum=0)
     vocab_file: str = file_option()
     """A vocabulary to use as it is instead of learning one, e.g. that of the run whose weights are to be used."""
+    subword_sampling: float = param(
+        0.0, "Training text is written in other pieces each epoch: share of the merges that are left out, or, of "
+        "unigram vocabularies, power of probabilities; 0 for never.", minimum=0.0, maximum=1.0, only_trains=True,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -139,6 +145,19 @@ class TextProblem(Problem):
             check_samples(self, TRAIN, samples, first)
             source.progress("vocabulary", first - 1 + len(samples))
             yield from (sample[name] for sample in samples for name in names)
+
+    def preprocessors(self) -> Sequence[Preprocessor]:
+        """Samples the pieces of text where the option `subword_sampling` says so.
+
+        Raises:
+            UserError: no vocabulary has pieces that can be sampled.
+        """
+        alpha = getattr(self.options, "subword_sampling", 0.0)
+        if not alpha:
+            return ()
+        pieces = [name for name in self.text_features if self.encoders[name].kind == "sentencepiece"]
+        samplers = {name: SubwordSampler(self.encoders[name]) for name in pieces or self.text_features}
+        return (SubwordSampling(features=tuple(samplers), samplers=samplers, alpha=alpha),)
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the vocabulary's file where one is given."""

@@ -38,8 +38,8 @@ class Part:
     def largest_batches(self) -> list[Features]:
         """Returns dummy batches of the most extreme shapes that training can meet: the longest, and the most rows."""
         hparams, reader = self.hparams, self.data.readers[TRAIN]
-        columns, shapes = self.data.problem.columns, self.batches.shapes
-        return extreme_batches(reader, columns, hparams.batch_size, hparams.max_length, shapes)
+        columns, batches = self.data.problem.columns, self.batches
+        return extreme_batches(reader, columns, hparams.batch_size, hparams.max_length, batches.shapes, batches.resized)
 
 
 def build_parts(
@@ -68,6 +68,7 @@ def build_parts(
     names = [one.problem.name for one in data]
     for one in data:
         own, view = set_batch_size(hparams, names, one.problem.name), model.for_problem(one.problem.name)
+        preprocessors = one.problem.stored.preprocessors()
         batches = TrainingBatches(
             one.readers[TRAIN],
             seed=settings.seed,
@@ -78,7 +79,10 @@ def build_parts(
             ladder_step=own.length_bucket_step,
             fixed_shapes=own.fixed_shapes,
             curriculum=_curriculum(own, per_update),
+            preprocessors=preprocessors,
         )
+        if preprocessors:
+            log.info("training examples of %s are changed by %s", one.problem.name, ", ".join(map(repr, preprocessors)))
         _report_longer(batches, one, own.max_length, is_new)
         best_metric = resolve_best_metric(own, one.problem, view, settings)
         parts.append(Part(one.problem.name if len(data) > 1 else "", one, view, own, batches, best_metric))

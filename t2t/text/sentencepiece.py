@@ -91,7 +91,7 @@ class SentencePieceEncoder(TextEncoder):
 
     def encode_ended(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encodes many strings, see `TextEncoder`; word by word where that gives the same ids."""
-        if not self._keeps_to_words:
+        if not self.keeps_to_words:
             return super().encode_ended(texts)
         ids_of, end = self._word_ids.__getitem__, np.int32(EOS_ID).tobytes()
         rows = [b"".join(map(ids_of, text.split(" "))) + end if text else end for text in texts]
@@ -111,7 +111,7 @@ class SentencePieceEncoder(TextEncoder):
         return self._model
 
     @functools.cached_property
-    def _keeps_to_words(self) -> bool:
+    def keeps_to_words(self) -> bool:
         """Whether the ids of every text are those of its words, one after the other.
 
         They are where no piece runs over a space and scores are whole numbers, as the ranks of byte-pair encoding are:

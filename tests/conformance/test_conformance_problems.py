@@ -1,5 +1,6 @@
 """What every registered problem must keep, found through the registry: a new one is tested by being registered."""
 
+import dataclasses
 import inspect
 import itertools
 import json
@@ -9,6 +10,7 @@ import re
 import numpy as np
 import pytest
 
+from t2t.data.columns import pack
 from t2t.errors import UserError
 from t2t.metrics import metric_names
 from t2t.problems.base import Problem, Source
@@ -145,6 +147,50 @@ def test_encoding_gives_ids_of_the_vocabulary_that_decode_to_the_text(name, prep
             assert problem.decode_target(encoded[TARGETS]) == sample[TARGETS]
             if split == TRAIN:
                 assert max(map(len, encoded.values())) <= problem.max_length
+
+
+def example_of(spec, rng):
+    """A value of a feature, as `encode_samples` would give it."""
+    if spec.kind == FeatureKind.IMAGE:
+        return rng.integers(256, size=spec.shape).astype(np.uint8)
+    if spec.kind == FeatureKind.TOKENS:
+        return np.append(rng.integers(2, 100, size=rng.integers(1, 20)), EOS_ID).astype(np.int32)
+    if spec.kind == FeatureKind.LABEL:
+        return np.array(rng.integers(2), np.int32)
+    return rng.normal(size=(rng.integers(400, 900), *spec.shape)).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_preprocessors_keep_kinds_dtypes_and_bounds_and_are_functions_of_their_generator(name):
+    problem, rng = get_problem(name), np.random.default_rng(0)
+    features = problem.declared_spec().features
+    for preprocessor in problem.preprocessors():
+        for number in range(20):
+            example = {feature: example_of(features[feature], rng) for feature in preprocessor.features}
+            before = {feature: array.copy() for feature, array in example.items()}
+            made, again = (preprocessor(example, np.random.default_rng(number)) for _ in range(2))
+            assert set(made) == set(example)
+            for feature, array in made.items():
+                assert np.array_equal(array, again[feature])
+                assert np.array_equal(example[feature], before[feature])  # the caller's arrays stay as they are
+                assert array.dtype == example[feature].dtype
+                assert preprocessor.changes_lengths or array.shape == example[feature].shape
+                spec = dataclasses.replace(features[feature], vocab_size=features[feature].vocab_size or 100)
+                pack([array], spec, feature, name)  # raises where the feature cannot hold it
+
+
+@pytest.mark.parametrize("name", SELF_MADE)
+def test_sampled_pieces_are_of_the_same_text(name, prepared, tmp_path):
+    problem = prepared(name)
+    if {encoder.kind for encoder in problem.encoders.values()} != {"sentencepiece"}:
+        return
+    (sampling,) = get_problem(name, {"subword_sampling": 0.3}).with_encoders(problem.encoders).preprocessors()
+    samples = draw(problem, TRAIN, tmp_path)
+    for number, (sample, encoded) in enumerate(zip(samples, problem.encode_samples(samples), strict=True)):
+        made = sampling(encoded, np.random.default_rng(number))
+        assert {feature: problem.encoders[feature].decode(ids) for feature, ids in made.items()} == sample
+        for feature, ids in made.items():
+            pack([ids], problem.spec().features[feature], feature, name)
 
 
 @pytest.mark.parametrize("name", SELF_MADE)

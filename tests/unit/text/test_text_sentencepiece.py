@@ -105,7 +105,7 @@ def test_batch_is_one_by_one(many):
 
 @given(st.lists(texts))
 def test_ids_for_training_are_those_of_one_by_one_and_an_end(many):
-    assert encoder._keeps_to_words  # else they would be no other computation
+    assert encoder.keeps_to_words  # else they would be no other computation
     ended = encoder.encode_ended(many)
     assert [array.tolist() for array in ended] == [[*encoder.encode(text), 1] for text in many]
     assert {array.dtype.name for array in ended} <= {"int32"}
@@ -121,7 +121,7 @@ def test_models_whose_words_hang_together_encode_whole_texts(changes):
         sentence_iterator=iter(corpus(0)), model_writer=made, minloglevel=2, **(FOREIGN | changes)
     )
     foreign = SentencePieceEncoder(made.getvalue())
-    assert not foreign._keeps_to_words
+    assert not foreign.keeps_to_words
     for text in corpus(1, 20):
         assert foreign.encode_ended([text])[0].tolist() == [*foreign.encode(text), 1]
 

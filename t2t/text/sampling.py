@@ -1,0 +1,106 @@
+"""Subword sampling: a text in other pieces of its vocabulary, drawn each time, so that a model meets many of them.
+
+Of byte-pair encodings by leaving merges out (Provilkov et al. 2020, "BPE-Dropout", arXiv:1910.13267, algorithm 1); of
+unigram models from their best segmentations (Kudo 2018, "Subword Regularization", arXiv:1804.10959, section 3.2).
+SentencePiece's own sampling draws from a generator of the process, which no seed of an example reaches.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import sentencepiece
+
+from t2t.errors import UserError
+from t2t.specs.constants import EOS_ID, UNK_ID
+from t2t.text.encoder import TextEncoder
+from t2t.text.sentencepiece import PIECE_MARKER, SentencePieceEncoder, escape
+
+N_BEST = 64
+"""Segmentations of a unigram model that are drawn from."""
+
+
+class SubwordSampler:
+    """Draws segmentations of the texts of a vocabulary.
+
+    Args:
+        encoder: of kind `sentencepiece`.
+
+    Raises:
+        UserError: of another kind, or neither of words nor a unigram model.
+    """
+
+    def __init__(self, encoder: TextEncoder):
+        self._encoder, self._processor = encoder, sentencepiece.SentencePieceProcessor()
+        self._scores: dict[str, float] = {}
+        """Of a byte-pair encoding, by piece: those of higher scores are made first."""
+        try:
+            if not isinstance(encoder, SentencePieceEncoder):
+                raise RuntimeError
+            self._processor.load_from_serialized_proto(encoder.to_bytes())
+            if not encoder.keeps_to_words:
+                self._processor.nbest_encode("a", nbest_size=2)
+        except RuntimeError:
+            raise UserError(
+                f"problem option subword_sampling: it needs a vocabulary of kind sentencepiece, that of byte-pair "
+                f"encoding within words or a unigram model, and this one is another, of kind {encoder.kind}; leave "
+                f"the option out"
+            ) from None
+        if encoder.keeps_to_words:
+            numbers = [n for n in range(encoder.vocab_size) if not self._is_special(n)]
+            self._scores = {self._processor.id_to_piece(n): self._processor.get_score(n) for n in numbers}
+
+    def __call__(self, ids: np.ndarray, alpha: float, rng: np.random.Generator) -> np.ndarray:
+        """Returns other ids of the same text.
+
+        Args:
+            ids: (length,) integers, end of sequence included.
+            alpha: of byte-pair encodings the probability that a merge is left out, each time it could be made; of
+                unigram models the power of probabilities: the smaller, the more even the choice.
+            rng: all chance.
+
+        Returns:
+            (length,) int32, end of sequence included.
+        """
+        text = escape(self._encoder.decode(ids))
+        if not text:
+            return ids
+        if not self._scores:
+            return np.array([*self._one_of_best(text, alpha, rng), EOS_ID], np.int32)
+        drawn = _uniform(rng)
+        pieces = (piece for word in text.split(" ") for piece in self._merged(word, alpha, drawn))
+        return np.array([*(number for piece in pieces for number in self._numbers(piece)), EOS_ID], np.int32)
+
+    def _one_of_best(self, text: str, alpha: float, rng: np.random.Generator) -> list[int]:
+        best = self._processor.nbest_encode(text, nbest_size=N_BEST)
+        scores = alpha * np.array([sum(map(self._processor.get_score, ids)) for ids in best])
+        weights = np.exp(scores - scores.max())
+        chosen: list[int] = best[rng.choice(len(best), p=weights / weights.sum())]
+        return chosen
+
+    def _merged(self, word: str, alpha: float, drawn: Iterator[float]) -> list[str]:
+        """Returns the pieces of a word with the space before it."""
+        pieces = [PIECE_MARKER, *word]
+        while True:
+            joined = enumerate(one + other for one, other in pairwise(pieces))
+            merges = [(self._scores[piece], -place) for place, piece in joined if piece in self._scores]
+            left = [merge for merge in merges if next(drawn) >= alpha]
+            if not left:
+                return pieces
+            place = -max(left)[1]
+            pieces[place : place + 2] = ["".join(pieces[place : place + 2])]
+
+    def _numbers(self, piece: str) -> list[int]:
+        """Returns the id of a piece, or of its bytes."""
+        if piece in self._scores:
+            return [self._processor.piece_to_id(piece)]
+        return [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in piece.encode()]
+
+    def _is_special(self, number: int) -> bool:
+        return number == UNK_ID or self._processor.is_control(number) or self._processor.is_byte(number)
+
+
+def _uniform(rng: np.random.Generator) -> Iterator[float]:
+    """Yields numbers in [0, 1), which are cheaper drawn many at a time."""
+    while True:
+        yield from rng.random(256).tolist()

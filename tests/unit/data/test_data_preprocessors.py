@@ -1,0 +1,267 @@
+"""The step between reading and batching: what an example becomes hangs on (seed, epoch, example) alone."""
+
+import dataclasses
+import re
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from t2t.data.curriculum import Curriculum
+from t2t.data.extremes import extreme_batches
+from t2t.data.generate import generate
+from t2t.data.manifest import read_manifest
+from t2t.data.pipeline import EvalBatches, TrainingBatches
+from t2t.data.preprocessors import PreprocessedReader, generator_of
+from t2t.data.reader import SplitReader
+from t2t.errors import UserError
+from t2t.problems.array_inputs import Image2Class
+from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Repeated(Preprocessor):
+    """Repeats the first id up to `most` times: other lengths."""
+
+    most: int = 6
+    changes_lengths = True
+
+    def __call__(self, example, rng):
+        return {name: np.insert(ids, 0, [ids[0]] * rng.integers(self.most)) for name, ids in example.items()}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Other(Preprocessor):
+    """Makes ids other digits: the same lengths."""
+
+    def __call__(self, example, rng):
+        return {name: np.append(rng.integers(3, 13, len(ids) - 1), 1).astype(np.int32) for name, ids in example.items()}
+
+
+BOTH = (Other(features=("targets",)), Repeated(features=("inputs", "targets")))
+
+
+class Numbered(Image2Class):
+    """Images all of whose pixels but those of the left column hold the example's number; no two are alike."""
+
+    name = "numbered"
+    image_shape = (4, 6, 1)
+    class_labels = ("a", "b")
+
+    def generate_samples(self, split, source):
+        for number in range(40 if split == "train" else 5):
+            image = np.full(self.image_shape, 4 * number + 1, np.uint8)
+            image[:, 0] += 1
+            yield {"inputs": image, "targets": "ab"[number % 2]}
+
+    def preprocessors(self):
+        return RandomCrop(padding=1), RandomFlip()
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    generate(Numbered(), folder, folder, workers=1)
+    return SplitReader(folder / "numbered", read_manifest(folder / "numbered"), "train")
+
+
+def rows_of(batch):
+    return [
+        tuple(tuple(rows[n][rows[n] > 0].tolist()) for _, rows in sorted(batch.items()))
+        for n in range(len(batch["targets"]))
+    ]
+
+
+def epoch(batches, number):
+    batches.seek(batches.state() | {"epoch": number, "window": 0, "batch": 0})
+    found = []
+    while batches.state()["epoch"] == number:
+        found.append(next(batches)[0])
+    return found
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(
+        np.array_equal(one[n], other[n]) and one[n].dtype == other[n].dtype for n in one
+    )
+
+
+def images_by_number(batches, number):
+    return {int(image.max()) // 4: image for batch in epoch(batches, number) for image in batch["inputs"]}
+
+
+def test_the_generator_is_a_function_of_each_of_its_four_numbers():
+    def first(*key):
+        return generator_of(*key).integers(2**63)
+
+    assert first(1, 2, 3, 4) == first(1, 2, 3, 4)
+    keys = [(1, 2, 3, 4), (0, 2, 3, 4), (1, 0, 3, 4), (1, 2, 0, 4), (1, 2, 3, 0), (12, 3, 4, 0), (1, 23, 4, 0)]
+    assert len({first(*key) for key in keys}) == len(keys)
+
+
+@pytest.mark.parametrize("preprocessors", [BOTH, BOTH[:1], BOTH[1:]])
+def test_what_an_example_becomes_is_the_same_in_any_batch_and_order(digits_train, preprocessors):
+    def one_epoch(number, seed=3, **kwargs):
+        batches = TrainingBatches(digits_train, seed=seed, preprocessors=preprocessors, **kwargs)
+        return sorted(row for batch in epoch(batches, number) for row in rows_of(batch) if row != ((), ()))
+
+    first = one_epoch(0, batch_size=120, window=70)
+    assert first == one_epoch(0, batch_size=400, window=200)
+    assert first == one_epoch(0, batch_size=90, window=33, fixed_shapes=4, max_length=40)
+    assert first != one_epoch(1, batch_size=120, window=70)
+    assert first != one_epoch(0, seed=4, batch_size=120, window=70)
+    # Without chance, by hand: each example through the list, those that change lengths first.
+    expected = []
+    for number in range(len(digits_train)):
+        one = {name: digits_train.read(np.array([number]), name)[0].astype(np.int32) for name in ("inputs", "targets")}
+        steps = sorted(enumerate(preprocessors), key=lambda step: not step[1].changes_lengths)
+        for place, step in steps:
+            one |= step({name: one[name] for name in step.features}, generator_of(3, 0, number, place))
+        expected.append((tuple(one["inputs"].tolist()), tuple(one["targets"].tolist())))
+    assert first == sorted(expected)
+
+
+@pytest.mark.parametrize("curriculum", [None, Curriculum(first=6, last=16, batches=20)])
+def test_resuming_anywhere_gives_the_uninterrupted_sequence(digits_train, curriculum):
+    def fresh(**kwargs):
+        return TrainingBatches(
+            digits_train, seed=3, batch_size=120, window=70, max_length=16, curriculum=curriculum, preprocessors=BOTH,
+            **kwargs,
+        )  # fmt: skip
+
+    uninterrupted = fresh()
+    states, sequence = [uninterrupted.state()], []
+    while states[-1]["epoch"] < 2:
+        batch, state = next(uninterrupted)
+        sequence.append(batch)
+        states.append(state)
+    for position in range(0, len(sequence) - 2, 3):
+        resumed = fresh(state=states[position])
+        assert all(same(next(resumed)[0], batch) for batch in sequence[position : position + 3])
+
+
+def test_an_empty_list_changes_no_bit_and_reads_as_before(digits_train, monkeypatch):
+    plain = list(islice(TrainingBatches(digits_train, seed=3, batch_size=120, window=70), 60))
+    monkeypatch.setattr(PreprocessedReader, "__init__", None)  # nobody makes one
+    found = list(islice(TrainingBatches(digits_train, seed=3, batch_size=120, window=70, preprocessors=()), 60))
+    assert all(same(a[0], b[0]) and a[1] == b[1] for a, b in zip(plain, found, strict=True))
+
+
+@pytest.mark.parametrize("most", [12, 21])  # 21: nothing is longer as it is stored
+def test_what_has_become_longer_than_max_length_is_skipped(digits_train, most):
+    whole = TrainingBatches(digits_train, seed=3, batch_size=120, window=70, preprocessors=BOTH)
+    batches = TrainingBatches(digits_train, seed=3, batch_size=120, window=70, max_length=most, preprocessors=BOTH)
+    rows = [row for batch in epoch(whole, 0) for row in rows_of(batch)]
+    expected = sorted(row for row in rows if max(map(len, row)) <= most)
+    assert len(expected) < len(digits_train) - batches.skipped  # some only became so
+    assert sorted(row for batch in epoch(batches, 0) for row in rows_of(batch)) == expected
+
+
+def test_an_example_of_a_class_that_has_become_too_long_is_cut(tmp_path, digits_class):
+    from t2t.problems.text_problems import Text2Class
+
+    class Parity(Text2Class):
+        name = "parity"
+        vocabulary = tuple("0123456789")
+        class_labels = ("even", "odd")
+
+        def generate_samples(self, split, source):
+            for number in range(100, 150):
+                yield {"inputs": " ".join(str(number)), "targets": self.class_labels[number % 2]}
+
+    generate(Parity(), tmp_path, tmp_path, workers=1)
+    reader = SplitReader(tmp_path / "parity", read_manifest(tmp_path / "parity"), "train")
+    batches = TrainingBatches(reader, seed=0, batch_size=64, max_length=5, preprocessors=(Repeated(most=9),))
+    found = epoch(batches, 0)
+    assert sum(len(batch["targets"]) for batch in found) == 50
+    assert max(batch["inputs"].shape[1] for batch in found) == 5
+    assert all((batch["inputs"] == 1).sum() == len(batch["targets"]) for batch in found)  # each row ends
+
+
+def test_the_largest_batches_reckon_with_what_may_become_of_the_lengths(digits_train):
+    batches = TrainingBatches(
+        digits_train, seed=3, batch_size=240, max_length=60, preprocessors=(Repeated(features=("targets",)),)
+    )
+    assert batches.resized == {"targets"}
+    extremes = extreme_batches(digits_train, None, 240, 60, None, batches.resized)
+    widest = max(extremes, key=lambda batch: batch["targets"].shape[1])
+    assert widest["targets"].shape == (4, 60)
+    assert widest["inputs"].shape == (4, 21)  # as long as the longest that is stored
+    assert max(batch["targets"].shape[0] for batch in extremes) == 200
+
+
+def test_swapped_and_copied_sides_are_of_one_changed_example(digits_train):
+    def rows(columns):
+        batches = TrainingBatches(digits_train, seed=3, batch_size=900, columns=columns, preprocessors=BOTH)
+        return [row for batch in epoch(batches, 0) for row in rows_of(batch)]
+
+    plain = rows(None)
+    assert sorted((b, a) for a, b in plain) == sorted(rows({"inputs": "targets", "targets": "inputs"}))
+    copied = rows({"inputs": "targets", "targets": "targets"})
+    assert all(a == b for a, b in copied)
+    assert sorted(b for _, b in plain) == sorted(b for _, b in copied)
+
+
+def test_images_are_moved_and_flipped_otherwise_in_each_epoch(images):
+    batches = TrainingBatches(images, seed=1, batch_size=16, preprocessors=Numbered().preprocessors())
+    first, second = images_by_number(batches, 0), images_by_number(batches, 1)
+    assert len(first) == 40
+    assert all(image.shape == (4, 6, 1) for image in first.values())
+    assert sum(not np.array_equal(first[n], second[n]) for n in first) > 20
+    again = TrainingBatches(images, seed=1, batch_size=7, preprocessors=Numbered().preprocessors())
+    other = images_by_number(again, 0)
+    assert all(np.array_equal(first[n], other[n]) for n in first)
+    # By hand: what the two draw, from the generators of their places in the list.
+    for number, image in zip(range(40), images.read(np.arange(40), "inputs")[0], strict=True):
+        top, left = generator_of(1, 0, number, 0).integers(3, size=2)
+        moved = np.pad(image, ((1, 1), (1, 1), (0, 0)))[top : top + 4, left : left + 6]
+        if generator_of(1, 0, number, 1).random() < 0.5:
+            moved = moved[:, ::-1]
+        assert np.array_equal(first[number], moved)
+
+
+def test_evaluation_reads_examples_as_they_are_stored(images):
+    for indices, batch in EvalBatches(images, 16):
+        assert np.array_equal(batch["inputs"], images.read(indices, "inputs")[0])
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong"),
+    [
+        (lambda ids: ids[:-1], r"has changed lengths; set its changes_lengths = True"),
+        (lambda ids: np.full_like(ids, 77), r"value 77 is outside 1\.\.\d+; correct its preprocessors or vocabulary"),
+        (lambda ids: np.full_like(ids, 5), r"does not end in the end of sequence .*; correct its preprocessors"),
+        (lambda ids: ids.astype(float), r"values of dtype float64; it needs integers; correct its preprocessors"),
+    ],
+)
+def test_what_a_preprocessor_must_not_make_is_said(digits_train, make, wrong):
+    class Wrong(Preprocessor):
+        def __call__(self, example, rng):
+            made = make(example["inputs"])
+            return {"inputs": made if len(made) == len(example["inputs"]) else np.append(made[:-1], 1)}
+
+    batches = TrainingBatches(digits_train, seed=3, batch_size=120, preprocessors=(Wrong(),))
+    with pytest.raises(UserError, match=wrong):
+        epoch(batches, 0)
+
+
+def test_a_preprocessor_of_a_feature_that_is_not_there_is_refused(images):
+    with pytest.raises(UserError, match=r"no feature 'input'; did you mean inputs\?; it has inputs, targets"):
+        next(TrainingBatches(images, seed=1, batch_size=4, preprocessors=(RandomFlip(features=("input",)),)))
+
+
+def test_examples_none_of_which_is_short_enough_afterwards_are_refused(digits_train):
+    class Long(Preprocessor):
+        changes_lengths = True
+
+        def __call__(self, example, rng):
+            return {"inputs": np.insert(example["inputs"], 0, [4] * 30)}
+
+    batches = TrainingBatches(digits_train, seed=3, batch_size=60, window=70, max_length=25, preprocessors=(Long(),))
+    with pytest.raises(UserError, match=re.escape("all 200 train examples are longer than max_length")):
+        next(batches)
+
+
+def test_fixed_shapes_of_lengths_without_bound_are_refused(digits_train):
+    with pytest.raises(UserError, match=r"fixed_shapes=4: nothing bounds the lengths of inputs, targets"):
+        TrainingBatches(digits_train, seed=3, batch_size=60, fixed_shapes=4, preprocessors=BOTH)

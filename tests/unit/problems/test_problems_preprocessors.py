@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+
+from t2t.errors import UserError
+from t2t.problems.preprocessors import RandomCrop, RandomFlip, SubwordSampling
+from t2t.problems.text_problems import Text2Text
+from t2t.runs.names import get_problem
+from t2t.text.byte import ByteEncoder
+from t2t.text.sentencepiece import SentencePieceEncoder
+
+
+class Draws:
+    """A generator that gives what it is told."""
+
+    def __init__(self, *given):
+        self.given = iter(given)
+
+    def integers(self, high, size):
+        assert (high, size) == (3, 2)
+        return np.array(next(self.given))
+
+    def random(self):
+        return next(self.given)
+
+
+IMAGE = np.array([[1, 2, 3], [4, 5, 6]], np.uint8)[:, :, None]
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [((0, 0), [[0, 0, 0], [0, 1, 2]]), ((1, 1), [[1, 2, 3], [4, 5, 6]]), ((2, 1), [[4, 5, 6], [0, 0, 0]])],
+)
+def test_a_crop_by_hand(place, expected):
+    cropped = RandomCrop(padding=1)({"inputs": IMAGE}, Draws(place))["inputs"]
+    assert cropped.dtype == np.uint8
+    assert cropped[:, :, 0].tolist() == expected
+
+
+@pytest.mark.parametrize(("drawn", "expected"), [(0.4, [[3, 2, 1], [6, 5, 4]]), (0.5, [[1, 2, 3], [4, 5, 6]])])
+def test_a_flip_by_hand(drawn, expected):
+    assert RandomFlip()({"inputs": IMAGE}, Draws(drawn))["inputs"][:, :, 0].tolist() == expected
+
+
+def test_places_and_flips_are_equally_likely():
+    rng = np.random.default_rng(0)
+    crops = [RandomCrop(padding=1)({"inputs": IMAGE}, rng)["inputs"].tobytes() for _ in range(1800)]
+    assert len(set(crops)) == 9
+    assert all(150 < crops.count(one) < 250 for one in set(crops))
+    flips = [RandomFlip()({"inputs": IMAGE}, rng)["inputs"][0, 0, 0] for _ in range(1000)]
+    assert 430 < flips.count(3) < 570
+
+
+@pytest.mark.parametrize("name", ["image_cifar10", "image_cifar100"])
+def test_images_of_cifar_are_moved_and_flipped_and_plain_ones_are_not(name):
+    assert list(get_problem(name).preprocessors()) == [RandomCrop(padding=4), RandomFlip()]
+    assert list(get_problem(f"{name}_plain").preprocessors()) == []
+    assert get_problem(f"{name}_plain").class_labels == get_problem(name).class_labels
+
+
+def test_text_is_sampled_where_the_option_says_so():
+    encoder = SentencePieceEncoder.build(["the cat sat on the mat"] * 20, 290)
+
+    class Sampled(Text2Text):
+        name = "sampled"
+
+        def generate_samples(self, split, source):
+            return iter(())
+
+    both = {"inputs": ByteEncoder(), "targets": encoder}
+    assert list(Sampled().with_encoders(both).preprocessors()) == []
+    problem = Sampled(subword_sampling=0.5).with_encoders(both)
+    assert problem.options.changed() == {"subword_sampling": 0.5}
+    assert problem.options.of_data() == {}  # the data is the same
+    (sampling,) = problem.preprocessors()
+    assert isinstance(sampling, SubwordSampling)
+    assert repr(sampling) == "SubwordSampling(features=('targets',), alpha=0.5)"
+    ids = np.array([*encoder.encode("the cat"), 1], np.int32)
+    made = [sampling({"targets": ids}, np.random.default_rng(n))["targets"] for n in range(20)]
+    assert {encoder.decode(one) for one in made} == {"the cat"}
+    assert len({one.tobytes() for one in made}) > 1
+    with pytest.raises(UserError, match=r"subword_sampling: it needs a vocabulary of kind sentencepiece.*kind byte"):
+        Sampled(subword_sampling=0.5).with_encoders(dict.fromkeys(both, ByteEncoder())).preprocessors()
+    for wrong, said in (("1", "of type float"), (1.5, "at most 1.0"), (-0.1, "at least 0.0")):
+        with pytest.raises(UserError, match=f"problem option subword_sampling=.*{said}"):
+            Sampled(subword_sampling=wrong)
