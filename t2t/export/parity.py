@@ -131,8 +131,9 @@ def compare(
             identical += 1
             largest = max([largest, *(measure(*pair) for pair in zip(ours, theirs, strict=True))])
         else:
-            found, wanted = _format_answers(theirs), _format_answers(ours)
-            first = first or f"the first that is not is input {number}: {found} instead of {wanted}"
+            first = first or (
+                f"the first that is not is input {number}: {_format_answers(theirs)} instead of {_format_answers(ours)}"
+            )
     return Parity(len(expected), identical, largest, first=first)
 
 

@@ -32,7 +32,7 @@ FROM_FILES = [name for name in NAMES if name not in SELF_MADE and "Datasets" not
 """Problems that need files which they do not fetch themselves."""
 TWO_TEXTS = [name for name in NAMES if getattr(get_problem(name), "text_features", ()) == (INPUTS, TARGETS)]
 """Problems both sides of which are text."""
-SAMPLES = 60
+SAMPLES = 120
 """More than the smallest dev split has, which is 100: its end is drawn, too."""
 VOCABULARY_SAMPLES = 2000
 
