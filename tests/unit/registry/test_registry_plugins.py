@@ -329,7 +329,7 @@ def test_a_plugin_that_fails_leaves_nothing_registered_and_can_be_mended(usr_dir
     with pytest.raises(UserError, match="ZeroDivisionError"):
         load_plugins(usr_dir_flag)
     assert [registry.names() for registry in REGISTRIES] == names
-    usr_dir(last="x = 1")
+    usr_dir(last="x = 1  # of another size: Python tells files apart by that and the second")
     importlib.invalidate_caches()
     (plugin,) = load_plugins(usr_dir_flag)
     assert plugin.registered == (

@@ -4,6 +4,7 @@ import re
 
 from t2t.registry import HPARAMS, MODELS, PROBLEMS
 from t2t.runs.listing import registry_listing
+from tests.registrations import registered
 
 BABI = [f"babi_qa_concat_task{task}_{size}k" for task in range(1, 21) for size in (1, 10)]
 
@@ -36,7 +37,7 @@ def test_a_text_lists_each_name_that_contains_it():
 
 
 def test_families_keep_what_is_the_same_and_numbers_in_their_order():
-    with PROBLEMS.temporarily("a_family_5_of_007_x", object), PROBLEMS.open():
+    with registered(PROBLEMS, "a_family_5_of_007_x", object), PROBLEMS.open():
         for number in (9, 10, 11, 12, 100, 2, 3):
             PROBLEMS.alias(f"a_family_{number}_of_007_x", "tiny_algo")
         listing = registry_listing()

@@ -22,6 +22,7 @@ from t2t.runs.names import get_problem
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import describe_encoders
 from tests.builders import edited
+from tests.registrations import registered
 
 HPARAMS = transformer_tiny().replace(
     hidden_size=8, filter_size=8, num_heads=2, num_hidden_layers=1, extra_length=3, beam_size=2, max_length=16
@@ -42,7 +43,7 @@ class Counting(Text2Text):
 
 @pytest.fixture(autouse=True)
 def _registered():
-    with PROBLEMS.temporarily("counting", Counting), PROBLEMS.temporarily("counting_again", Counting):
+    with registered(PROBLEMS, "counting", Counting), registered(PROBLEMS, "counting_again", Counting):
         yield
 
 
