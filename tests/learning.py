@@ -31,8 +31,8 @@ def pairs(rng, count, task, longest=LONGEST):
 def trained(model_class, hparams, task, rows=64, steps=None):
     """A model after the updates of its set, each of `rows` pairs; `steps` for another number of them."""
     keras.utils.set_random_seed(1)
-    model = model_class(hparams.model, tokens_spec(2 + SYMBOLS, 2 + SYMBOLS))
-    optimizer = build_optimizer(hparams.optimization)
+    model = model_class(hparams, tokens_spec(2 + SYMBOLS, 2 + SYMBOLS))
+    optimizer = build_optimizer(hparams)
     optimizer.build(model.trainable_variables)
     steps = steps or hparams.train_steps
 
@@ -50,7 +50,7 @@ def trained(model_class, hparams, task, rows=64, steps=None):
 
     rng = np.random.default_rng(1)
     for step in range(1, steps + 1):
-        rate = learning_rate(hparams.schedule, step, hidden_size=hparams.hidden_size, train_steps=steps)
+        rate = learning_rate(hparams, step, hidden_size=hparams.hidden_size, train_steps=steps)
         update(pairs(rng, rows, task), tf.constant(rate, tf.float32))
     return model
 

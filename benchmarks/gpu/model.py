@@ -25,7 +25,7 @@ def build_model(job):
     )  # fmt: skip
     feature = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=job["vocab_size"])
     spec = ProblemSpec(name="gpu", features={"inputs": feature, "targets": feature}, shared_vocabulary=True)
-    return Transformer(hparams.model, spec, dtype=PRECISION)
+    return Transformer(hparams, spec, dtype=PRECISION)
 
 
 def batch(job):

@@ -53,9 +53,9 @@ def build_translator(run: str, never_ending: bool):
             ends_V = keras.ops.one_hot(EOS_ID, logits_NV.shape[-1])
             return logits_NV - 1e9 * ends_V, cache
 
-    model = NeverEnding(loaded.hparams.model, loaded.run.record.spec, name=loaded.model.name)
+    model = NeverEnding(loaded.hparams, loaded.run.record.spec, name=loaded.model.name)
     import_quietly("t2t.training.weights").assign_model(model, loaded.checkpoint.weights)
-    return import_quietly("t2t.inference.translator").Translator(loaded.problem, model, loaded.hparams.decode)
+    return import_quietly("t2t.inference.translator").Translator(loaded.problem, model, loaded.hparams)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def build_step(job):
     spec = ProblemSpec(name="growth", features={"inputs": feature, "targets": feature}, shared_vocabulary=True)
     strategy = distribute.build_strategy(worker_cpu=job["replicas"])
     with strategy.scope():
-        model = models.Transformer(hparams.model, spec)
+        model = models.Transformer(hparams, spec)
         optimizer = optimizers.build_optimizer(sections.OptimizerHParams())
     random, shape = np.random.default_rng(1), (max(1, sizes["batch_size"] // length), length)
     features = [

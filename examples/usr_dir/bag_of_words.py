@@ -8,19 +8,19 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
-from t2t import EncoderDecoder, HParams, ModelHParams, register_hparams, register_model
+from t2t import EncoderDecoder, HParams, register_hparams, register_model
 from t2t.layers.positions import SinusoidalPositions
 
 
 @dataclass(kw_only=True)
-class BagHParams(ModelHParams):
+class BagHParams(HParams):
     """The fields that every model has are enough."""
 
 
 @register_hparams
 def my_bag_tiny():
     """A bag of words of width 64."""
-    return HParams(BagHParams(hidden_size=64)).replace(batch_size=1024, train_steps=200)
+    return BagHParams(hidden_size=64, batch_size=1024, train_steps=200)
 
 
 @register_model

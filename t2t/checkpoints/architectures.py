@@ -1,21 +1,21 @@
 """Weights mean something only in the model they were trained in, and their shapes do not tell: 4 heads fit as 8 do."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 from t2t.checkpoints.checkpoint import ARCHITECTURE, Checkpoint
 from t2t.errors import UserError
-from t2t.hparams.sections import ModelHParams
+from t2t.hparams.base import HParams
 
 
-def to_state(model: str, hparams: ModelHParams) -> dict[str, Any]:
+def to_state(model: str, hparams: HParams) -> dict[str, Any]:
     """Returns, as an entry of a checkpoint's state, all that decides what weights answer: model and hparams."""
-    fields = [field for field in dataclasses.fields(hparams) if not field.metadata["only_trains"]]
-    return {ARCHITECTURE: {"model": model} | {field.name: getattr(hparams, field.name) for field in fields}}
+    values = hparams.to_dict()["model"]
+    kept = {name: value for name, value in values.items() if not hparams.field_of(name).metadata["only_trains"]}
+    return {ARCHITECTURE: {"model": model} | kept}
 
 
-def check_same_architecture(checkpoint: Checkpoint, model: str, hparams: ModelHParams, record: Path) -> None:
+def check_same_architecture(checkpoint: Checkpoint, model: str, hparams: HParams, record: Path) -> None:
     """Demands that a checkpoint's weights are put into the model that they were trained in.
 
     What only one of them knows is not compared: it came with a later version. The first checkpoints know nothing.

@@ -108,7 +108,7 @@ def decode_file(loaded, source: str, target: str = "", output_options: OutputOpt
         MachineError: the output cannot be written.
     """
     job = import_quietly("t2t.inference.files.job")
-    target = target or default_target(source, loaded.record, loaded.hparams.decode, output_options.output_format)
+    target = target or default_target(source, loaded.record, loaded.hparams, output_options.output_format)
     asked = job.Job(
         source=source,
         target=target,

@@ -1,15 +1,17 @@
-"""A set of hparams: typed sections behind one flat set of names.
+"""A set of hparams: one dataclass, which inherits the fields of its sections; a model family adds its own.
 
-hparams = transformer_base()
+hparams = TransformerHParams(hidden_size=512, batch_size=4096)
 hparams.hidden_size = 1024            # while it is being built
 smaller = hparams.replace(num_heads=4)
 smaller.freeze()                      # the composition root does this; from here on it is read only
 """
 
-import copy
 import dataclasses
+import functools
+import inspect
+import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.hparams.field import coerce, complaint
@@ -17,98 +19,129 @@ from t2t.hparams.override import parse_overrides
 from t2t.hparams.sections import (
     BatchHParams,
     DecodeHParams,
+    EveryModelHParams,
     MixtureHParams,
-    ModelHParams,
     OptimizerHParams,
     ScheduleHParams,
     TrainHParams,
 )
 
+_MODEL = "model"
+"""Section of all fields that are in none of those below."""
+_SECTIONS = {
+    "schedule": ScheduleHParams, "optimization": OptimizerHParams, "batch": BatchHParams, "mixture": MixtureHParams,
+    "train": TrainHParams, "decode": DecodeHParams,
+}  # fmt: skip
+_SECTION_OF = {field.name: key for key, section in _SECTIONS.items() for field in dataclasses.fields(section)}
 
-class HParams:
-    """Sections `model`, `schedule`, `optimization`, `batch`, `mixture`, `train`, `decode`; each field by its name."""
 
-    def __init__(self, model: ModelHParams):
-        sections = {
-            "model": copy.copy(model),
-            "schedule": ScheduleHParams(),
-            "optimization": OptimizerHParams(),
-            "batch": BatchHParams(),
-            "mixture": MixtureHParams(),
-            "train": TrainHParams(),
-            "decode": DecodeHParams(),
-        }
-        object.__setattr__(self, "_sections", sections)
-        object.__setattr__(self, "_fields", _index(sections))
-        object.__setattr__(self, "_frozen", False)
+class _Making(type):
+    """How sets are made: a misspelt field is answered with the nearest."""
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        if name in self._sections:
-            return self._sections[name]
-        return getattr(self._section_of(name), name)
+    if not TYPE_CHECKING:  # who checks types sees the constructor of the dataclass
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        section = self._section_of(name)
-        if self._frozen:
-            raise UserError(f"hparam {name}={value!r}: the run has been resolved; use replace({name}=...) for a copy")
-        setattr(section, name, coerce(self._fields[name][1], value))
+        def __call__(cls, made=None, /, **values):
+            if made is not None:
+                warnings.warn(
+                    f"HParams({type(made).__name__}(...)): {type(made).__name__}(...) is a set by itself",
+                    DeprecationWarning,
+                    stacklevel=2,
+                )
+                return made.replace(**values)
+            for name in values:
+                _field(cls, name)
+            return super().__call__(**values)
 
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._sections, *self._fields]
 
-    def __copy__(self) -> "HParams":
-        return self._mutable_copy()
+@dataclasses.dataclass(kw_only=True)
+class HParams(
+    EveryModelHParams,
+    ScheduleHParams,
+    OptimizerHParams,
+    BatchHParams,
+    MixtureHParams,
+    TrainHParams,
+    DecodeHParams,
+    metaclass=_Making,
+):
+    """What every run has; the base of a model family's, a keyword-only dataclass that adds fields made by `param`."""
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "HParams":
-        return self._mutable_copy()
+    _frozen = False
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, HParams) and self.to_dict() == other.to_dict()
+    def __init_subclass__(cls) -> None:
+        for name in inspect.get_annotations(cls):
+            if name in _SECTION_OF:
+                raise UserError(f"hparam {name!r} is in two sections, model and {_SECTION_OF[name]}; rename one")
+            if hasattr(HParams, name) and name not in _fields(HParams):
+                raise UserError(f"hparam {name!r} has the name of a method; rename it")
 
-    def replace(self, **values: Any) -> "HParams":
+    if not TYPE_CHECKING:  # else a misspelt field could be set
+
+        def __setattr__(self, name, value):
+            field = self.field_of(name)
+            if self._frozen:
+                raise UserError(
+                    f"hparam {name}={value!r}: the run has been resolved; use replace({name}=...) for a copy"
+                )
+            object.__setattr__(self, name, coerce(field, value))
+
+    def __copy__(self) -> Self:
+        return self.replace()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.replace()
+
+    @property
+    def model(self) -> Self:
+        """Itself: deprecated, models take the whole set."""
+        warnings.warn("hparams.model: give models the set itself", DeprecationWarning, stacklevel=2)
+        return self
+
+    def replace(self, **values: Any) -> Self:
         """Returns a copy, not frozen, with some values changed."""
-        changed = self._mutable_copy()
+        changed = dataclasses.replace(self)
         for name, value in values.items():
             setattr(changed, name, value)
         return changed
 
-    def override(self, text: str) -> "HParams":
+    def override(self, text: str) -> Self:
         """Returns a copy changed as `--hparams` says, e.g. `num_heads=4,batch_size=1024`.
 
         Where that leaves a value of the set that nothing reads any more, e.g. `beam_size` after `decode_method=greedy`,
         the value goes back to its default.
         """
-        types = {name: field.default for name, (_, field) in self._fields.items()}
-        found = parse_overrides(text, types, dict(self.items()))
+        fields = _fields(type(self))
+        found = parse_overrides(text, {name: field.default for name, field in fields.items()}, dict(self.items()))
         changed = self.replace(**found)
-        for name, (_, field) in self._fields.items():
+        for name, field in fields.items():
             condition = field.metadata["used_when"]
             if condition and condition.field in found and name not in found and not condition.holds(changed):
                 setattr(changed, name, field.default)
         return changed
 
-    def freeze(self) -> "HParams":
+    def freeze(self) -> Self:
         """Validates everything, refuses changes from here on, and returns itself.
 
         Raises:
             UserError: values out of bounds, values that do not fit together, values that nothing reads; all at once.
         """
-        wrong = [text for text in map(self._complaint, self._fields) if text] + self.model.complaints()
+        wrong = [text for text in map(self._complaint, _fields(type(self))) if text] + self.complaints()
         if wrong:
             raise UserError("; ".join(wrong))
         object.__setattr__(self, "_frozen", True)
         return self
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Yields every name with its value."""
-        return ((name, getattr(self, name)) for name in self._fields)
+        """Yields every name with its value, section by section."""
+        return ((name, getattr(self, name)) for name in _fields(type(self)))
+
+    def field_of(self, name: str) -> dataclasses.Field[Any]:
+        """Returns the field of a name, as `param` has made it."""
+        return _field(type(self), name)
 
     def document(self, name: str) -> str:
         """Returns the one line that says what a field means."""
-        self._section_of(name)
-        doc: str = self._fields[name][1].metadata["doc"]
+        doc: str = self.field_of(name).metadata["doc"]
         return doc
 
     def difference(self, other: "HParams") -> dict[str, tuple[Any, Any]]:
@@ -117,39 +150,23 @@ class HParams:
         return {name: (theirs.get(name), value) for name, value in self.items() if theirs.get(name) != value}
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Returns section -> field -> value, plain JSON but for tuples."""
-        return {key: dataclasses.asdict(section) for key, section in self._sections.items()}
+        """Returns section -> field -> value, plain JSON but for tuples; a family's fields are in `model`."""
+        found: dict[str, dict[str, Any]] = {key: {} for key in (_MODEL, *_SECTIONS)}
+        for name, value in self.items():
+            found[_SECTION_OF.get(name, _MODEL)][name] = value
+        return found
 
     @classmethod
-    def from_dict(cls, data: dict[str, dict[str, Any]], model: type[ModelHParams]) -> "HParams":
+    def from_dict(cls, data: dict[str, dict[str, Any]]) -> Self:
         """Reads what `to_dict` wrote; a field that did not exist then has its default.
 
         Raises:
             UnknownNameError: the data holds a field that this version does not know.
         """
-        hparams = cls(model())
-        for values in data.values():
-            for name, value in values.items():
-                setattr(hparams, name, value)
-        return hparams
-
-    def _mutable_copy(self) -> "HParams":
-        fresh = HParams(self.model)
-        for key, section in self._sections.items():
-            fresh._sections[key] = copy.copy(section)
-        object.__setattr__(fresh, "_fields", _index(fresh._sections))
-        return fresh
-
-    def _section_of(self, name: str) -> Any:
-        if name not in self._fields:
-            raise UnknownHParamError(
-                f"hparam {name!r} does not exist; {did_you_mean(name, self._fields)}"
-                f"there are {len(self._fields)}: see --registry_help=hparams"
-            )
-        return self._sections[self._fields[name][0]]
+        return cls(**{name: value for values in data.values() for name, value in values.items()})
 
     def _complaint(self, name: str) -> str:
-        field, value = self._fields[name][1], getattr(self, name)
+        field, value = self.field_of(name), getattr(self, name)
         condition = field.metadata["used_when"]
         if condition and value != field.default and not condition.holds(self):
             return (
@@ -159,19 +176,27 @@ class HParams:
         return complaint(field, value)
 
 
+ModelHParams = HParams
+"""The name under which a family derives from it in plug-ins of version 0.1."""
+
+
 class UnknownHParamError(UnknownNameError, AttributeError):
-    """No field of that name; also an AttributeError, so that hasattr and copy work as Python expects."""
+    """No field of that name; also an AttributeError, as Python's own where a name is read."""
 
 
-def _index(sections: dict[str, Any]) -> dict[str, tuple[str, dataclasses.Field[Any]]]:
-    fields: dict[str, tuple[str, dataclasses.Field[Any]]] = {}
-    for key, section in sections.items():
-        for field in dataclasses.fields(section):
-            if field.name in sections:
-                raise UserError(f"hparam {field.name!r} has the name of a section; rename it")
-            if field.name in fields:
-                raise UserError(
-                    f"hparam {field.name!r} is in two sections, {fields[field.name][0]} and {key}; rename one"
-                )
-            fields[field.name] = (key, field)
-    return fields
+@functools.cache
+def _fields(owner: type[HParams]) -> dict[str, dataclasses.Field[Any]]:
+    """Returns the fields by name, section by section."""
+    sections = (_MODEL, *_SECTIONS)
+    fields = sorted(dataclasses.fields(owner), key=lambda field: sections.index(_SECTION_OF.get(field.name, _MODEL)))
+    return {field.name: field for field in fields}
+
+
+def _field(owner: type[HParams], name: str) -> dataclasses.Field[Any]:
+    fields = _fields(owner)
+    if name not in fields:
+        raise UnknownHParamError(
+            f"hparam {name!r} does not exist; {did_you_mean(name, fields)}there are {len(fields)}: see "
+            f"--registry_help=hparams"
+        )
+    return fields[name]

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from t2t.hparams.base import HParams
 from t2t.hparams.field import param
 from t2t.hparams.recipes import for_copying, for_multi30k
-from t2t.hparams.sections import ModelHParams
 from t2t.hparams.tensor2tensor_rates import adam_rate
 from t2t.registry import register_hparams
 
 
 @dataclass(kw_only=True)
-class ByteNetHParams(ModelHParams):
+class ByteNetHParams(HParams):
     """Two stacks of num_hidden_layers blocks, the decoder's on top of the encoder's."""
 
     block: str = param(
@@ -43,9 +42,12 @@ class ByteNetHParams(ModelHParams):
 
 
 @register_hparams
-def byte_net() -> HParams:
+def byte_net() -> ByteNetHParams:
     """The paper's translation model: 30+30 ReLU blocks of 2d = 1600 channels, dilations 1 to 16, a = 1.2."""
-    return HParams(ByteNetHParams(hidden_size=1600, num_hidden_layers=30, label_smoothing=0.0)).replace(
+    return ByteNetHParams(
+        hidden_size=1600,
+        num_hidden_layers=30,
+        label_smoothing=0.0,
         max_length=600,  # characters
         optimizer_adam_beta2=0.999,
         optimizer_adam_epsilon=1e-8,
@@ -57,13 +59,13 @@ def byte_net() -> HParams:
 
 
 @register_hparams
-def byte_net_multiplicative() -> HParams:
+def byte_net_multiplicative() -> ByteNetHParams:
     """The paper's model with the blocks of its language model: 30+30 of 2d = 1024 channels, multiplicative units."""
     return byte_net().replace(block="multiplicative", hidden_size=1024)
 
 
 @register_hparams
-def bytenet_base() -> HParams:
+def bytenet_base() -> ByteNetHParams:
     """Tensor2Tensor's variant: 4+4 cascades of dilations 1 to 8, 768 channels, a = 1.5, dropout 0.2."""
     return byte_net().replace(
         block="cascade",
@@ -88,7 +90,7 @@ def bytenet_base() -> HParams:
 
 
 @register_hparams
-def byte_net_multi30k_tiny() -> HParams:
+def byte_net_multi30k_tiny() -> ByteNetHParams:
     """For Multi30k, as large as transformer_multi30k_tiny: 5+5 ReLU blocks of 192 channels, dropout 0.3."""
     return for_multi30k(byte_net()).replace(
         hidden_size=192,
@@ -101,6 +103,6 @@ def byte_net_multi30k_tiny() -> HParams:
 
 
 @register_hparams
-def byte_net_tiny() -> HParams:
+def byte_net_tiny() -> ByteNetHParams:
     """Learns to copy sequences in a minute on two processor cores: 5+5 ReLU blocks of 64 channels."""
     return for_copying(byte_net()).replace(hidden_size=64, num_hidden_layers=5)

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
 from t2t.hparams.field import param
-from t2t.hparams.recipes import for_copying, for_multi30k
-from t2t.hparams.sections import ModelHParams
+from t2t.hparams.recipes import Set, for_copying, for_multi30k
 from t2t.registry import HPARAMS, register_hparams
 
 
 @dataclass(kw_only=True)
-class RecurrentHParams(ModelHParams):
+class RecurrentHParams(HParams):
     """What recurrent encoders and decoders have in common."""
 
     encoder_direction: str = param(
@@ -50,7 +49,7 @@ class LstmAttentionHParams(RecurrentHParams):
     )  # fmt: skip
 
 
-def _optimised(hparams: HParams) -> HParams:
+def _optimised(hparams: Set) -> Set:
     # Tensor2Tensor's rate comes to 0.0002 throughout, after 100 updates, with betas 0.85 and 0.997 and epsilon 1e-6.
     # This is a larger one that falls, under Adam's usual constants. Gradients of recurrent networks explode now and
     # then, so their norm is bounded (Pascanu et al. 2013, section 3.2): by 1, where Tensor2Tensor has 2.
@@ -66,28 +65,28 @@ def _optimised(hparams: HParams) -> HParams:
 
 
 @register_hparams
-def lstm_seq2seq() -> HParams:
+def lstm_seq2seq() -> LstmHParams:
     """2 layers of 128 units, dropout 0.2, the source read backwards."""
-    return _optimised(HParams(LstmHParams(hidden_size=128, num_hidden_layers=2)))
+    return _optimised(LstmHParams(hidden_size=128, num_hidden_layers=2))
 
 
 @register_hparams
-def lstm_bahdanau_attention() -> HParams:
+def lstm_bahdanau_attention() -> LstmAttentionHParams:
     """The sizes of lstm_seq2seq with additive attention."""
-    return _optimised(HParams(LstmAttentionHParams(hidden_size=128, num_hidden_layers=2)))
+    return _optimised(LstmAttentionHParams(hidden_size=128, num_hidden_layers=2))
 
 
 HPARAMS.alias("lstm_attention", "lstm_bahdanau_attention")
 
 
 @register_hparams
-def lstm_luong_attention() -> HParams:
+def lstm_luong_attention() -> LstmAttentionHParams:
     """The sizes of lstm_seq2seq with multiplicative attention and input feeding."""
     return lstm_bahdanau_attention().replace(attention_mechanism="luong")
 
 
 @register_hparams
-def lstm_attention_multi30k_tiny() -> HParams:
+def lstm_attention_multi30k_tiny() -> LstmAttentionHParams:
     """For Multi30k, as large as transformer_multi30k_tiny: 2+2 layers of 168 units, both directions, dropout 0.3."""
     return for_multi30k(lstm_bahdanau_attention()).replace(
         encoder_direction="bidirectional",
@@ -99,16 +98,16 @@ def lstm_attention_multi30k_tiny() -> HParams:
 
 
 @register_hparams
-def lstm_seq2seq_tiny() -> HParams:
+def lstm_seq2seq_tiny() -> LstmHParams:
     """Learns to reverse short sequences in a minute on two processor cores: one layer of 64 units."""
     return _tiny(lstm_seq2seq())
 
 
 @register_hparams
-def lstm_attention_tiny() -> HParams:
+def lstm_attention_tiny() -> LstmAttentionHParams:
     """Learns to copy and reverse in minutes on two processor cores: one layer of 64 units, both directions."""
     return _tiny(lstm_bahdanau_attention()).replace(encoder_direction="bidirectional")
 
 
-def _tiny(hparams: HParams) -> HParams:
+def _tiny(hparams: Set) -> Set:
     return for_copying(hparams).replace(hidden_size=64, num_hidden_layers=1, learning_rate=0.01)

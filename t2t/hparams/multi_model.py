@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from t2t.hparams.base import HParams
 from t2t.hparams.field import param
 from t2t.hparams.recipes import for_copying
-from t2t.hparams.sections import ModelHParams
 from t2t.hparams.tensor2tensor_rates import noam_rate
 from t2t.registry import register_hparams
 
 
 @dataclass(kw_only=True)
-class MultiModelHParams(ModelHParams):
+class MultiModelHParams(HParams):
     """An encoder of num_hidden_layers blocks and a decoder of others, each with a mixture of experts in its middle."""
 
     num_decoder_layers: int = param(4, "Blocks of convolutions and attention in the decoder.", minimum=1)
@@ -50,10 +49,13 @@ class MultiModelHParams(ModelHParams):
 
 
 @register_hparams
-def multi_model() -> HParams:
+def multi_model() -> MultiModelHParams:
     """The paper's model of a single problem: 6+4 blocks, 60 experts of which each position uses 4, dropout 0.4."""
     # The paper prints neither width nor how it trains: these values are those of Tensor2Tensor's multimodel_base.
-    return HParams(MultiModelHParams(hidden_size=512, filter_size=2048, experts_per_token=4)).replace(
+    return MultiModelHParams(
+        hidden_size=512,
+        filter_size=2048,
+        experts_per_token=4,
         batch_size=2048,
         optimizer_adam_beta1=0.85,
         optimizer_adam_beta2=0.997,
@@ -64,13 +66,13 @@ def multi_model() -> HParams:
 
 
 @register_hparams
-def multi_model_8() -> HParams:
+def multi_model_8() -> MultiModelHParams:
     """The paper's model of eight problems at once: multi_model with 240 experts."""
     return multi_model().replace(num_experts=240)
 
 
 @register_hparams
-def multi_model_tiny() -> HParams:
+def multi_model_tiny() -> MultiModelHParams:
     """Learns to copy and reverse sequences in minutes on two processor cores: 2+2 blocks of 64 channels, 4 experts."""
     return for_copying(multi_model()).replace(
         hidden_size=64, filter_size=128, num_hidden_layers=2, num_decoder_layers=2, num_heads=4, num_experts=4,
@@ -79,7 +81,7 @@ def multi_model_tiny() -> HParams:
 
 
 @register_hparams
-def multi_model_small() -> HParams:
+def multi_model_small() -> MultiModelHParams:
     """Learns four problems at once in an hour on a processor core: multi_model_tiny of 128 channels, with dropout."""
     return multi_model_tiny().replace(
         hidden_size=128,

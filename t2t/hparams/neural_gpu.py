@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
 from t2t.hparams.field import param
-from t2t.hparams.sections import ModelHParams
+from t2t.hparams.recipes import Set
 from t2t.registry import register_hparams
 
 
 @dataclass(kw_only=True)
-class NeuralGpuHParams(ModelHParams):
+class NeuralGpuHParams(HParams):
     """A state of one vector, or of several rows of them, for each position, changed step after step."""
 
     state_rows: int = param(1, "Rows of the state, of which the first holds inputs and outputs.", minimum=1)
@@ -38,17 +38,17 @@ class DiagonalNeuralGpuHParams(NeuralGpuHParams):
 
 
 @register_hparams
-def neural_gpu() -> HParams:
+def neural_gpu() -> NeuralGpuHParams:
     """Tensor2Tensor's sizes: one row of 256 channels, one layer, as many steps as positions."""
     # Tensor2Tensor's rate comes to 0.00004 throughout, after 3,000 updates, with betas 0.85 and 0.997 and epsilon 1e-6;
     # this is Adam's usual one, with the Transformer's constants.
-    return _algorithmic(HParams(NeuralGpuHParams(hidden_size=256, num_hidden_layers=1, dropout=0.1))).replace(
+    return _algorithmic(NeuralGpuHParams(hidden_size=256, num_hidden_layers=1, dropout=0.1)).replace(
         batch_size=1024, learning_rate=0.001, learning_rate_warmup_steps=100, clip_grad_norm=10.0
     )
 
 
 @register_hparams
-def neural_gpu_paper() -> HParams:
+def neural_gpu_paper() -> NeuralGpuHParams:
     """Kaiser and Sutskever 2016: four rows of 24 channels, two layers, short inputs first, noise on gradients."""
     return neural_gpu().replace(
         hidden_size=24,
@@ -63,10 +63,9 @@ def neural_gpu_paper() -> HParams:
 
 
 @register_hparams
-def diagonal_neural_gpu() -> HParams:
+def diagonal_neural_gpu() -> DiagonalNeuralGpuHParams:
     """Freivalds and Liepins 2017: 96 channels, AdaMax, batches of several lengths."""
-    section = DiagonalNeuralGpuHParams(hidden_size=96, num_hidden_layers=1, dropout=0.1)
-    return _algorithmic(HParams(section)).replace(
+    return _algorithmic(DiagonalNeuralGpuHParams(hidden_size=96, num_hidden_layers=1, dropout=0.1)).replace(
         batch_size=1312,  # 32 examples of 41 ids
         effective_batch_size=8 * 1312,  # about one of each of the paper's lengths
         optimizer="adamax",
@@ -82,7 +81,7 @@ def diagonal_neural_gpu() -> HParams:
 
 
 @register_hparams
-def diagonal_neural_gpu_addition() -> HParams:
+def diagonal_neural_gpu_addition() -> DiagonalNeuralGpuHParams:
     """The settings of Freivalds and Liepins's program for binary addition, with smaller updates: 48 channels."""
     return diagonal_neural_gpu().replace(
         hidden_size=48,
@@ -95,7 +94,7 @@ def diagonal_neural_gpu_addition() -> HParams:
 
 
 @register_hparams
-def neural_gpu_tiny() -> HParams:
+def neural_gpu_tiny() -> NeuralGpuHParams:
     """Learns to copy and reverse in seconds on two processor cores: 32 channels."""
     return neural_gpu().replace(
         hidden_size=32, dropout=0.0, learning_rate=0.005, learning_rate_schedule="cosine", train_steps=500
@@ -103,14 +102,14 @@ def neural_gpu_tiny() -> HParams:
 
 
 @register_hparams
-def diagonal_neural_gpu_tiny() -> HParams:
+def diagonal_neural_gpu_tiny() -> DiagonalNeuralGpuHParams:
     """Learns to copy and reverse in seconds on two processor cores: 24 channels."""
     return diagonal_neural_gpu().replace(
         hidden_size=24, dropout=0.0, effective_batch_size=0, learning_rate=0.01, train_steps=500
     )
 
 
-def _algorithmic(hparams: HParams) -> HParams:
+def _algorithmic(hparams: Set) -> Set:
     """Answers are right or wrong: no smoothing, tables of their own for reading and writing, nothing to search."""
     return hparams.replace(
         label_smoothing=0.0,

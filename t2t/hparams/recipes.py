@@ -1,9 +1,13 @@
 """Ways to train and decode that sets of several models share, apart from any model's sizes."""
 
+from typing import TypeVar
+
 from t2t.hparams.base import HParams
 
+Set = TypeVar("Set", bound=HParams)
 
-def for_multi30k(hparams: HParams) -> HParams:
+
+def for_multi30k(hparams: Set) -> Set:
     """Returns the set with the batches, number of updates, average and search of every Multi30k set.
 
     Those of the Transformer of Wu et al. 2021 (section 4), so that models stand beside each other.
@@ -23,7 +27,7 @@ def for_multi30k(hparams: HParams) -> HParams:
     )
 
 
-def for_copying(hparams: HParams) -> HParams:
+def for_copying(hparams: Set) -> Set:
     """Returns the set as small models learn to copy and reverse short sequences with it, in a minute on two cores.
 
     Such answers are right or wrong, so that nothing is dropped, smoothed or searched.

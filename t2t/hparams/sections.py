@@ -1,8 +1,4 @@
-"""The sections that every run has: how it is optimised, scheduled, batched, trained and decoded.
-
-A model family adds a section of its own (`ModelHParams`). Field names are unique across sections, so that every value
-can be named alone, as in `--hparams=num_heads=4,batch_size=1024`.
-"""
+"""The sections of `t2t.hparams.base.HParams`: what models have, how it is scheduled, batched, trained and decoded."""
 
 from dataclasses import dataclass
 
@@ -18,8 +14,8 @@ _BELOW_1 = 0.999999
 
 
 @dataclass(kw_only=True)
-class ModelHParams:
-    """What every model family has."""
+class EveryModelHParams:
+    """What every model family has; a family adds its own, see `t2t.hparams.base`."""
 
     hidden_size: int = param(512, "Width D of the hidden states, in channels.", minimum=1)
     num_hidden_layers: int = param(6, "Number of layers in each stack.", minimum=1)

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from t2t.hparams.base import HParams
 from t2t.hparams.field import UsedWhen, param
 from t2t.hparams.recipes import for_copying, for_multi30k
-from t2t.hparams.sections import ModelHParams
 from t2t.hparams.tensor2tensor_rates import adam_rate, noam_rate
 from t2t.registry import register_hparams
 
 
 @dataclass(kw_only=True)
-class SliceNetHParams(ModelHParams):
+class SliceNetHParams(HParams):
     """An encoder of num_hidden_layers modules and a decoder of modules with attention, four steps each."""
 
     num_decoder_layers: int = param(0, "Number of modules in the decoder; 0 = num_hidden_layers.", minimum=0)
@@ -55,82 +54,82 @@ class SliceNetHParams(ModelHParams):
 
 
 @register_hparams
-def slice_net() -> HParams:
+def slice_net() -> SliceNetHParams:
     """6+4 modules of section 3.1, windows of 3, 3, 15 and 15 positions: 768 channels, separable, dropout 0.5."""
     # The paper does not print how it trains; schedule, Adam and clipping are those of Tensor2Tensor's slicenet_1noam.
-    return HParams(SliceNetHParams(hidden_size=768, num_hidden_layers=6, num_decoder_layers=4)).replace(
-        learning_rate=noam_rate(1.0), clip_grad_norm=2.0
+    return SliceNetHParams(
+        hidden_size=768, num_hidden_layers=6, num_decoder_layers=4, learning_rate=noam_rate(1.0), clip_grad_norm=2.0
     )
 
 
 @register_hparams
-def slice_net_dilated_1248() -> HParams:
+def slice_net_dilated_1248() -> SliceNetHParams:
     """Windows of 3 positions throughout, dilations 1, 2, 4, 8."""
     return slice_net().replace(kernel_sizes=(3, 3, 3, 3), dilations=(1, 2, 4, 8))
 
 
 @register_hparams
-def slice_net_dilated_1124() -> HParams:
+def slice_net_dilated_1124() -> SliceNetHParams:
     """Windows of 3, 7, 7, 7 positions, dilations 1, 1, 2, 4."""
     return slice_net().replace(kernel_sizes=(3, 7, 7, 7), dilations=(1, 1, 2, 4))
 
 
 @register_hparams
-def slice_net_dilated_1112() -> HParams:
+def slice_net_dilated_1112() -> SliceNetHParams:
     """Windows of 3, 7, 15, 15 positions, dilations 1, 1, 1, 2."""
     return slice_net().replace(kernel_sizes=(3, 7, 15, 15), dilations=(1, 1, 1, 2))
 
 
 @register_hparams
-def slice_net_undilated() -> HParams:
+def slice_net_undilated() -> SliceNetHParams:
     """Windows of 3, 7, 15, 31 positions without dilation."""
     return slice_net().replace(kernel_sizes=(3, 7, 15, 31), dilations=(1, 1, 1, 1))
 
 
 @register_hparams
-def slice_net_groups16() -> HParams:
+def slice_net_groups16() -> SliceNetHParams:
     """slice_net_dilated_1248 with sub-separable convolutions of 16 groups."""
     return slice_net_dilated_1248().replace(convolution="grouped", convolution_groups=(16,))
 
 
 @register_hparams
-def slice_net_unseparated() -> HParams:
+def slice_net_unseparated() -> SliceNetHParams:
     """slice_net_dilated_1248 with full convolutions."""
     return slice_net_dilated_1248().replace(convolution="full")
 
 
 @register_hparams
-def slice_net_super2() -> HParams:
+def slice_net_super2() -> SliceNetHParams:
     """slice_net_undilated with super-separable convolutions of 2 groups."""
     return slice_net_undilated().replace(convolution_groups=(2,))
 
 
 @register_hparams
-def slice_net_super3() -> HParams:
+def slice_net_super3() -> SliceNetHParams:
     """slice_net_undilated with super-separable convolutions of 3 groups."""
     return slice_net_undilated().replace(convolution_groups=(3,))
 
 
 @register_hparams
-def slice_net_super23() -> HParams:
+def slice_net_super23() -> SliceNetHParams:
     """slice_net_undilated with super-separable convolutions of 3 and 2 groups in turn, so that all channels meet."""
     return slice_net_undilated().replace(convolution_groups=(3, 2))
 
 
 @register_hparams
-def slice_net_full_2048() -> HParams:
+def slice_net_full_2048() -> SliceNetHParams:
     """The paper's larger model, SliceNet (Full, 2048): fully separable convolutions of 2048 channels."""
     return slice_net_undilated().replace(hidden_size=2048)
 
 
 @register_hparams
-def slice_net_super_3072() -> HParams:
+def slice_net_super_3072() -> SliceNetHParams:
     """The paper's best model, SliceNet (Super 2/3, 3072): super-separable convolutions of 3072 channels."""
     return slice_net_super23().replace(hidden_size=3072)
 
 
 @register_hparams
-def slicenet_1() -> HParams:
+def slicenet_1() -> SliceNetHParams:
     """Tensor2Tensor's set of this name: slice_net_super23 with its Adam and a constant rate."""
     return slice_net_super23().replace(
         batch_size=1024,
@@ -145,13 +144,13 @@ def slicenet_1() -> HParams:
 
 
 @register_hparams
-def slicenet_1noam() -> HParams:
+def slicenet_1noam() -> SliceNetHParams:
     """Tensor2Tensor's set of this name: slice_net_super23 in smaller batches."""
     return slice_net_super23().replace(batch_size=1024)
 
 
 @register_hparams
-def slicenet_1tiny() -> HParams:
+def slicenet_1tiny() -> SliceNetHParams:
     """Tensor2Tensor's set of this name: 3+2 modules of 128 channels, separable."""
     return slicenet_1().replace(
         hidden_size=128,
@@ -164,7 +163,7 @@ def slicenet_1tiny() -> HParams:
 
 
 @register_hparams
-def slice_net_multi30k_tiny() -> HParams:
+def slice_net_multi30k_tiny() -> SliceNetHParams:
     """For Multi30k, as large as transformer_multi30k_tiny: 4+4 modules of 152 channels, dropout 0.15."""
     return for_multi30k(slice_net()).replace(
         hidden_size=152,
@@ -178,6 +177,6 @@ def slice_net_multi30k_tiny() -> HParams:
 
 
 @register_hparams
-def slice_net_tiny() -> HParams:
+def slice_net_tiny() -> SliceNetHParams:
     """Learns to copy and reverse sequences in a minute on two processor cores: 1+1 modules of 64 channels."""
     return for_copying(slice_net()).replace(hidden_size=64, num_hidden_layers=1, num_decoder_layers=1)

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from t2t.hparams.base import HParams
 from t2t.hparams.field import UsedWhen, param
 from t2t.hparams.recipes import for_multi30k
-from t2t.hparams.sections import ModelHParams
 from t2t.hparams.tensor2tensor_rates import noam_rate
 from t2t.registry import HPARAMS, register_hparams
 
 
 @dataclass(kw_only=True)
-class TransformerHParams(ModelHParams):
+class TransformerHParams(HParams):
     """The network; defaults are the paper's base model."""
 
     num_encoder_layers: int = param(0, "Number N of encoder layers; 0 = num_hidden_layers.", minimum=0)
@@ -103,19 +102,19 @@ class TransformerHParams(ModelHParams):
 
 
 @register_hparams
-def transformer_base() -> HParams:
+def transformer_base() -> TransformerHParams:
     """The paper's base model: 6 layers, d 512, 8 heads, 100,000 updates of 8 x 4,096 tokens.
 
     Tensor2Tensor called this set transformer_base_v1 later on, and transformer_base what is transformer_base_v3 here.
     """
-    return HParams(TransformerHParams())
+    return TransformerHParams()
 
 
 HPARAMS.alias("transformer_base_v1", "transformer_base")
 
 
 @register_hparams
-def transformer_base_v2() -> HParams:
+def transformer_base_v2() -> TransformerHParams:
     """The base model of Tensor2Tensor 1.2.9: pre-norm, dropout inside sub-layers, twice the rate after 8,000 updates.
 
     Sinusoids and label smoothing stay the paper's; Tensor2Tensor's are `sinusoid_layout=split` and
@@ -131,14 +130,14 @@ def transformer_base_v2() -> HParams:
 
 
 @register_hparams
-def transformer_base_v3() -> HParams:
+def transformer_base_v3() -> TransformerHParams:
     """The base model of Tensor2Tensor from 1.5 on: transformer_base_v2 with beta_2 = 0.997."""
     # Its schedule, constant 2.0 * linear_warmup * rsqrt_decay * rsqrt_hidden_size, is the same formula as that of v2.
     return transformer_base_v2().replace(optimizer_adam_beta2=0.997)
 
 
 @register_hparams
-def transformer_big() -> HParams:
+def transformer_big() -> TransformerHParams:
     """The paper's big model: d 1024, d_ff 4096, 16 heads, dropout 0.3, 300,000 updates."""
     return transformer_base().replace(
         hidden_size=1024, filter_size=4096, num_heads=16, layer_prepostprocess_dropout=0.3, train_steps=300_000
@@ -146,7 +145,7 @@ def transformer_big() -> HParams:
 
 
 @register_hparams
-def transformer_big_enfr() -> HParams:
+def transformer_big_enfr() -> TransformerHParams:
     """The paper's big model for English-French: dropout 0.1 (section 6.1), else transformer_big.
 
     Tensor2Tensor's set of this name also has d_ff 8192 and separate embeddings, which the paper does not.
@@ -155,33 +154,33 @@ def transformer_big_enfr() -> HParams:
 
 
 @register_hparams
-def transformer_base_single_gpu() -> HParams:
+def transformer_base_single_gpu() -> TransformerHParams:
     """The base model on one device: the paper's 25,000 tokens an update, accumulated over steps of 4,096."""
     # Tensor2Tensor's set of this name makes small updates at a lower rate instead, which is another experiment.
     return transformer_base().replace(effective_batch_size=25_000)
 
 
 @register_hparams
-def transformer_big_single_gpu() -> HParams:
+def transformer_big_single_gpu() -> TransformerHParams:
     """The big model on one device: 25,000 tokens an update, accumulated over steps of 2,048; dropout 0.1."""
     # Dropout 0.1: the value of Tensor2Tensor's set of this name (and of the paper's English-French model).
     return transformer_big().replace(batch_size=2048, effective_batch_size=25_000, layer_prepostprocess_dropout=0.1)
 
 
 @register_hparams
-def transformer_small() -> HParams:
+def transformer_small() -> TransformerHParams:
     """2 layers, d 256, d_ff 1024, 4 heads: the sizes of Tensor2Tensor's set of this name."""
     return transformer_base().replace(num_hidden_layers=2, hidden_size=256, filter_size=1024, num_heads=4)
 
 
 @register_hparams
-def transformer_tiny() -> HParams:
+def transformer_tiny() -> TransformerHParams:
     """2 layers, d 128, d_ff 512, 4 heads: the sizes of Tensor2Tensor's set of this name."""
     return transformer_small().replace(hidden_size=128, filter_size=512)
 
 
 @register_hparams
-def transformer_quickstart() -> HParams:
+def transformer_quickstart() -> TransformerHParams:
     """Learns translate_ende_numbers in minutes on two processor cores."""
     return transformer_tiny().replace(
         max_length=128,
@@ -197,7 +196,7 @@ def transformer_quickstart() -> HParams:
 
 
 @register_hparams
-def transformer_multi30k_tiny() -> HParams:
+def transformer_multi30k_tiny() -> TransformerHParams:
     """For Multi30k: 4+4 layers, d 128, d_ff 256, 4 heads, dropout 0.3 (Wu et al. 2021, section 4)."""
     return for_multi30k(transformer_base()).replace(
         num_hidden_layers=4,

@@ -1,12 +1,11 @@
 """Hparams of the Transformer's encoder as a classifier of texts."""
 
-from t2t.hparams.base import HParams
-from t2t.hparams.transformer import transformer_tiny
+from t2t.hparams.transformer import TransformerHParams, transformer_tiny
 from t2t.registry import register_hparams
 
 
 @register_hparams
-def transformer_encoder_tiny() -> HParams:
+def transformer_encoder_tiny() -> TransformerHParams:
     """Learns to tell the classes of some thousand sentences in a minute on two processor cores: one layer, d 128."""
     return transformer_tiny().replace(
         num_hidden_layers=1,

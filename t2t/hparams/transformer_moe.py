@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from t2t.hparams.base import HParams
 from t2t.hparams.field import param
 from t2t.hparams.transformer import TransformerHParams, transformer_base, transformer_tiny
 from t2t.registry import register_hparams
@@ -38,16 +37,16 @@ class TransformerMoeHParams(TransformerHParams):
 
 
 @register_hparams
-def transformer_moe() -> HParams:
+def transformer_moe() -> TransformerMoeHParams:
     """transformer_base with 16 experts in every second layer, of which each position uses two."""
     return _with_experts(transformer_base())
 
 
 @register_hparams
-def transformer_moe_tiny() -> HParams:
+def transformer_moe_tiny() -> TransformerMoeHParams:
     """transformer_tiny with 4 experts in every second layer, of which each position uses two."""
     return _with_experts(transformer_tiny()).replace(num_experts=4)
 
 
-def _with_experts(hparams: HParams) -> HParams:
-    return HParams(TransformerMoeHParams()).replace(**dict(hparams.items()))
+def _with_experts(hparams: TransformerHParams) -> TransformerMoeHParams:
+    return TransformerMoeHParams(**dict(hparams.items()))

@@ -5,9 +5,8 @@ base model, but for a few values that were chosen on section 22: dropout, learni
 are those runs as far as they were published. All decode with beam 21, alpha 0.3 and outputs up to input + 300.
 """
 
-from t2t.hparams.base import HParams
 from t2t.hparams.tensor2tensor_rates import noam_rate
-from t2t.hparams.transformer import transformer_base, transformer_big
+from t2t.hparams.transformer import TransformerHParams, transformer_base, transformer_big
 from t2t.registry import register_hparams
 
 _DECODING = {"beam_size": 21, "alpha": 0.3, "extra_length": 300}  # section 6.3
@@ -17,7 +16,7 @@ _APART = {"shared_embedding": False, "shared_embedding_and_softmax_weights": Fal
 
 
 @register_hparams
-def transformer_parsing_paper() -> HParams:
+def transformer_parsing_paper() -> TransformerHParams:
     """Section 6.3: 4 layers, d 1024; the rest as transformer_base."""
     # 16 heads keep the paper's 64 channels a head; d_ff 4 d is the ratio of all its models.
     return transformer_base().replace(
@@ -26,7 +25,7 @@ def transformer_parsing_paper() -> HParams:
 
 
 @register_hparams
-def transformer_parsing_base() -> HParams:
+def transformer_parsing_base() -> TransformerHParams:
     """Wall Street Journal alone: Tensor2Tensor's 6 layers, d 1024, d_ff 2048, dropout 0.2, 16,000 warm-up steps."""
     # The values of June 2017; later versions have other rates, which their schedules do not read.
     return transformer_base().replace(
@@ -42,7 +41,7 @@ def transformer_parsing_base() -> HParams:
 
 
 @register_hparams
-def transformer_parsing_big() -> HParams:
+def transformer_parsing_big() -> TransformerHParams:
     """With further trees: the big model, dropout 0.1, steps of 2,048 tokens, Tensor2Tensor's learning rate."""
     return transformer_big().replace(
         layer_prepostprocess_dropout=0.1,
@@ -55,7 +54,7 @@ def transformer_parsing_big() -> HParams:
 
 
 @register_hparams
-def transformer_parsing_tiny() -> HParams:
+def transformer_parsing_tiny() -> TransformerHParams:
     """For two processor cores and a treebank of 20,000 trees: 3+3 layers, d 192, d_ff 512, 4 heads, dropout 0.1."""
     return transformer_base().replace(
         num_hidden_layers=3,

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
 from t2t.hparams.field import param
-from t2t.hparams.sections import ModelHParams
 from t2t.registry import register_hparams
 
 
 @dataclass(kw_only=True)
-class XceptionHParams(ModelHParams):
+class XceptionHParams(HParams):
     """Middle blocks of one width, and an exit flow that widens."""
 
     kernel_size: int = param(3, "Positions a side that a convolution sees.", minimum=1)
@@ -54,9 +53,10 @@ class XceptionHParams(ModelHParams):
 
 
 @register_hparams
-def xception() -> HParams:
+def xception() -> XceptionHParams:
     """The paper's model for ImageNet: 8 middle blocks of 728 channels, 22.9 million weights for 1,000 classes."""
-    section = XceptionHParams(
+    # The paper's momentum at 0.045 falls every other epoch; this is the Adam of the other sets. It averages weights.
+    hparams = XceptionHParams(
         hidden_size=728,
         num_hidden_layers=8,
         exit_channels=(728, 1024, 1536, 2048),
@@ -65,31 +65,31 @@ def xception() -> HParams:
         output_dropout=0.5,
         label_smoothing=0.0,
         input_modality="xception_image",
+        ema_decay=0.9999,
     )
-    # The paper's momentum at 0.045 falls every other epoch; this is the Adam of the other sets. It averages weights.
-    return _optimised(HParams(section)).replace(ema_decay=0.9999)
+    return _optimised(hparams)
 
 
 @register_hparams
-def xception_base() -> HParams:
+def xception_base() -> XceptionHParams:
     """8 middle blocks of 768 channels behind the entry flow, for images of 200 pixels a side and more."""
-    return _optimised(HParams(XceptionHParams(hidden_size=768, num_hidden_layers=8, input_modality="xception_image")))
+    return _optimised(XceptionHParams(hidden_size=768, num_hidden_layers=8, input_modality="xception_image"))
 
 
 @register_hparams
-def xception_tiny() -> HParams:
+def xception_tiny() -> XceptionHParams:
     """2 middle blocks of 64 channels on the pixels themselves: small images, or text of a few words."""
-    return _optimised(HParams(XceptionHParams(hidden_size=64, num_hidden_layers=2)))
+    return _optimised(XceptionHParams(hidden_size=64, num_hidden_layers=2))
 
 
 @register_hparams
-def xception_mnist() -> HParams:
+def xception_mnist() -> XceptionHParams:
     """Learns digits of 28 x 28 pixels in minutes on two processor cores."""
     hparams = xception_tiny().replace(hidden_size=32, batch_size=64, train_steps=1000, dropout=0.1)
     return hparams.replace(learning_rate=0.003, learning_rate_warmup_steps=100, ema_decay=0.99)
 
 
-def _optimised(hparams: HParams) -> HParams:
+def _optimised(hparams: XceptionHParams) -> XceptionHParams:
     # Tensor2Tensor's rate comes to 0.0001 throughout, after 3,000 updates; this is Adam's usual one, and falls. Its
     # xception_tiny has batches of 2.
     return hparams.replace(

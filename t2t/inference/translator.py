@@ -102,7 +102,9 @@ class Translator:
 
     def fingerprint(self) -> str:
         """Returns a sha256 of what decides its outputs: weights, vocabularies, problem, version of t2t."""
-        digest = hashlib.sha256(f"{t2t.__version__} {self.problem.name} {self.model.hparams!r}".encode())
+        digest = hashlib.sha256(
+            f"{t2t.__version__} {self.problem.name} {self.model.hparams.to_dict()['model']}".encode()
+        )
         for name, encoder in sorted(self.problem.encoders.items()):
             digest.update(f"\0{name} {encoder.fingerprint}".encode())
         for variable in sorted(self.model.variables, key=lambda v: v.path):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import keras
 
 from t2t.errors import UserError
-from t2t.hparams.sections import ModelHParams
+from t2t.hparams.base import HParams
 from t2t.layers.beams import reorder_rows
 from t2t.layers.losses import token_weights
 from t2t.layers.modalities.selection import (
@@ -54,7 +54,7 @@ class DecodeContext(NamedTuple):
 
 
 class SequenceModel(keras.Model):
-    """A model built from the model section of the hparams and the spec of a problem.
+    """A model built from hparams and the spec of a problem.
 
     Every weight exists after construction, so that a checkpoint can be restored before the first batch. Dropout is on
     exactly where a seed is given.
@@ -62,13 +62,13 @@ class SequenceModel(keras.Model):
     A model of several problems has one body, and modalities for each problem: `for_problem` returns the model of one.
 
     Args:
-        hparams: the model section.
+        hparams: of the class `hparams_class`.
         spec: the problem's features, or those of the members of a mixture.
         dtype: Keras dtype policy, e.g. `mixed_bfloat16`; weights, norms, softmax and losses stay float32.
     """
 
-    hparams_class: ClassVar[type[ModelHParams]] = ModelHParams
-    """The section that the model reads; a set with another one is refused by name."""
+    hparams_class: ClassVar[type[HParams]] = HParams
+    """What the model reads; a set of another family is refused by name."""
     accepts_inputs: ClassVar[tuple[FeatureKind | None, ...]] = (FeatureKind.TOKENS, None)
     """Kinds of inputs that the model takes; None = a problem without inputs."""
     accepts_targets: ClassVar[tuple[FeatureKind, ...]] = (FeatureKind.TOKENS,)
@@ -96,7 +96,7 @@ class SequenceModel(keras.Model):
     command: Any
     """A `Command`, or None."""
 
-    def __init__(self, hparams: ModelHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
+    def __init__(self, hparams: HParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         # Without autocasting: features are read as they are, as by `body`, and each layer casts what it multiplies.
         super().__init__(dtype=dtype, autocast=False, name=kwargs.pop("name", type(self).registered_name()), **kwargs)
         self.check_accepts(spec)
@@ -109,7 +109,7 @@ class SequenceModel(keras.Model):
         self.autoregressive = self.writes(spec)
         self._set_modalities(Modalities(None, None, None) if spec.members else self._modalities_of(spec, hparams))
 
-    def _modalities_of(self, spec: ProblemSpec, hparams: ModelHParams) -> Modalities:
+    def _modalities_of(self, spec: ProblemSpec, hparams: HParams) -> Modalities:
         return build_modalities(spec, hparams, self.dtype_policy, self.writes(spec), self.has_command)
 
     def _set_modalities(self, modalities: Modalities) -> None:

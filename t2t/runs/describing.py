@@ -111,7 +111,7 @@ def updates_line(hparams: HParams) -> str:
     """Returns how many updates there are, and how large they become."""
     last = max(hparams.train_steps, 1)
     landmarks = {1, last, min(last, max(hparams.learning_rate_warmup_steps, 1))}
-    rate = functools.partial(learning_rate, hparams.schedule, hidden_size=hparams.hidden_size)
+    rate = functools.partial(learning_rate, hparams, hidden_size=hparams.hidden_size)
     highest = max(rate(update, train_steps=hparams.train_steps) for update in landmarks)
     return (
         f"{hparams.train_steps:,} updates, {hparams.learning_rate_schedule} schedule, learning rate {highest:.3g} at "

@@ -38,9 +38,9 @@ def _nominal_lines(resolved: Resolved, settings: Settings, missing: Sequence[str
     problems, specs = problems_of(request), nominal_specs(request)
     strategy = build_strategy(settings.worker_gpu, settings.worker_cpu)
     keras.utils.set_random_seed(settings.seed)
-    model = resolved.model_class(hparams.model, joined_spec(specs), dtype=hparams.precision)
+    model = resolved.model_class(hparams, joined_spec(specs), dtype=hparams.precision)
     freeze_weights(model, hparams.frozen_weights)
-    optimizer = build_optimizer(hparams.optimization)
+    optimizer = build_optimizer(hparams)
     optimizer.build(model.trainable_variables)
     weights = sum(math.prod(v.shape) * 4 for v in [*model.variables, *optimizer.variables])
     return [

@@ -66,17 +66,17 @@ def build_evaluator(
     check_split(data, split)
     reader, columns = data.readers[split], data.problem.columns
     limit = limit_of(data, split, hparams, eval_steps)
-    longest = max_sequence_ids(model, hparams.decode)
+    longest = max_sequence_ids(model, hparams)
     batches = EvalBatches(reader, hparams.batch_size, columns=columns, limit=limit, max_length=longest, ladder_step=1.0)
     if batches.cut:
         log.warning(
             "%s: %d examples are longer than %s and are cut for evaluation",
-            split, batches.cut, describe_max_ids(model, hparams.decode),
+            split, batches.cut, describe_max_ids(model, hparams),
         )  # fmt: skip
     language = data.problem.target_language
     if not decodes(model):
         return Evaluator(model, batches, None, metrics, language)
-    translator = Translator(data.problem, model, hparams.decode)
+    translator = Translator(data.problem, model, hparams)
     decode = functools.partial(decode_split, translator, reader, columns, limit)
     warm_up_decode = functools.partial(_warm_up_decode, translator, reader, columns, limit)
     return Evaluator(model, batches, decode, metrics, language, warm_up_decode)

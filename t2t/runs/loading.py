@@ -12,7 +12,6 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import require_exact
 from t2t.checkpoints.vocabularies import check_same_vocabularies
 from t2t.hparams.base import HParams
-from t2t.hparams.sections import ModelHParams
 from t2t.inference.translator import Translator
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
@@ -47,7 +46,7 @@ class LoadedRun:
 
     def translator(self) -> Translator:
         """Returns what decodes with it."""
-        return Translator(self.problem, self.model, self.hparams.decode)
+        return Translator(self.problem, self.model, self.hparams)
 
 
 def load(
@@ -78,13 +77,13 @@ def load(
     options = record.for_problem(name).problem_options
     loaded_problem = get_problem(name, options).with_encoders(stored_encoders(run, name))
     model_class = MODELS.get(record.model)
-    hparams = HParams.from_dict(record.hparams, _section(record, model_class))
+    hparams = _family(record, model_class).from_dict(record.hparams)
     hparams = set_batch_size(override_decoding(hparams, decode_overrides), record.problems, name).freeze()
     read = CheckpointStore(run.checkpoints_folder).load_model(checkpoint)
     check_same_vocabularies(read, record.vocabularies, run.path, f"--checkpoint={checkpoint}")
-    check_same_architecture(read, record.model, hparams.model, run.path / RECORD_FILE)
+    check_same_architecture(read, record.model, hparams, run.path / RECORD_FILE)
     keras.utils.set_random_seed(0)
-    model = model_class(hparams.model, record.spec, dtype=apply_precision(FLOAT32))
+    model = model_class(hparams, record.spec, dtype=apply_precision(FLOAT32))
     weights = read.weights
     require_exact(weights, {v.path: tuple(v.shape) for v in model.variables}, f"checkpoint {read.folder}")
     assign_model(model, weights)
@@ -92,10 +91,10 @@ def load(
     return LoadedRun(run, loaded_problem, model.for_problem(name), hparams, read)
 
 
-def _section(record: RunRecord, model_class: type[SequenceModel]) -> type[ModelHParams]:
-    """Returns the model section that a run's set holds, which may have more than its model asks for."""
+def _family(record: RunRecord, model_class: type[SequenceModel]) -> type[HParams]:
+    """Returns the class of a run's set, which may have more than its model asks for."""
     wanted = model_class.hparams_class
-    held = type(get_hparams(record.hparams_set).model) if record.hparams_set in HPARAMS else wanted
+    held = type(get_hparams(record.hparams_set)) if record.hparams_set in HPARAMS else wanted
     return held if issubclass(held, wanted) else wanted
 
 

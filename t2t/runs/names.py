@@ -172,7 +172,7 @@ def problems_of(request: Request) -> list[Problem]:
 
 def check_mixture(hparams: HParams, names: Sequence[str]) -> None:
     """Raises UserError where the hparams of mixtures do not fit the number of problems."""
-    changed = hparams.mixture != MixtureHParams()
+    changed = any(getattr(hparams, field.name) != field.default for field in dataclasses.fields(MixtureHParams))
     if len(names) == 1 and changed:
         raise UserError(
             f"hparams problem_choice, problem_temperature, problem_weights, problem_batch_sizes: nothing reads them "
@@ -255,21 +255,21 @@ def build_hparams(request: Request) -> tuple[HParams, HParams]:
 
 def check_fit(model: str, model_class: type[Any], hparams_set: str, hparams: HParams) -> None:
     """Raises UserError where a set lacks the fields that a model reads."""
-    if not isinstance(hparams.model, model_class.hparams_class):
+    if not isinstance(hparams, model_class.hparams_class):
         raise UserError(_unfit(model, model_class.hparams_class.__name__, hparams_set, hparams))
 
 
 def _check_declared_fit(model: str, hparams_set: str, hparams: HParams) -> None:
     """Checks as `check_fit`, by what the source of a model says that has not been imported yet."""
     needed = MODELS.declared(model, "hparams_class")
-    if needed and needed not in [held.__name__ for held in type(hparams.model).__mro__]:
+    if needed and needed not in [held.__name__ for held in type(hparams).__mro__]:
         raise UserError(_unfit(model, needed, hparams_set, hparams))
 
 
 def _unfit(model: str, needed: str, hparams_set: str, hparams: HParams) -> str:
     return (
         f"--model={model} --hparams_set={hparams_set}: the model reads {needed}, the set holds "
-        f"{type(hparams.model).__name__}; choose a set of the model's own family"
+        f"{type(hparams).__name__}; choose a set of the model's own family"
     )
 
 

@@ -28,8 +28,7 @@ def check_loadable(run: RunDir, plugins: list[Plugin], checkpoint: str = LATEST,
     check_plugins(run, plugins)
     check_checkpoint(CheckpointStore(run.checkpoints_folder), checkpoint)
     if decode_overrides and run.record.hparams_set in HPARAMS:
-        section = type(get_hparams(run.record.hparams_set).model)
-        override_decoding(HParams.from_dict(run.record.hparams, section), decode_overrides)
+        override_decoding(get_hparams(run.record.hparams_set).from_dict(run.record.hparams), decode_overrides)
 
 
 def check_checkpoint(store: CheckpointStore, which: str) -> None:

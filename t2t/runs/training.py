@@ -52,9 +52,9 @@ class TrainingRun:
         keras.utils.set_random_seed(settings.seed)
         with self.strategy.scope():
             policy = apply_precision(hparams.precision)
-            self.model = resolved.model_class(hparams.model, spec_of(data), dtype=policy)
+            self.model = resolved.model_class(hparams, spec_of(data), dtype=policy)
             freeze_weights(self.model, hparams.frozen_weights)
-            optimizer = build_optimizer(hparams.optimization)
+            optimizer = build_optimizer(hparams)
             optimizer.build(self.model.trainable_variables)
         self.step = UpdateStep(
             self.model,
@@ -77,7 +77,7 @@ class TrainingRun:
             train_steps=hparams.train_steps,
             micro_batches=micro_batches,
             rate=functools.partial(
-                learning_rate, hparams.schedule, hidden_size=hparams.hidden_size, train_steps=hparams.train_steps
+                learning_rate, hparams, hidden_size=hparams.hidden_size, train_steps=hparams.train_steps
             ),
             log_every=settings.log_every,
             problem_of=lambda update: self.parts[self.schedule(update)].name,

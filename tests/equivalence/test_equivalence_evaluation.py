@@ -26,7 +26,7 @@ def test_longer_examples_than_those_of_training_count_whole(make_run, tmp_path, 
     figures = build_evaluator(run.model, data, "dev", hparams, 0, ()).teacher_forced()
     targets = [problem.decode_target(values[end - n : end]) for end, n in zip(lengths.cumsum(), lengths, strict=True)]
     pairs = [(" ".join(reversed(target.split())), target) for target in targets]
-    scores = Translator(problem, run.model, hparams.decode).score(pairs)
+    scores = Translator(problem, run.model, hparams).score(pairs)
     assert figures["teacher_forced/loss"] == pytest.approx(-sum(scores) / lengths.sum(), rel=1e-5)
     assert "are cut" not in caplog.text
 
@@ -56,7 +56,7 @@ def test_the_target_language_reaches_the_scores_of_decodes(make_run, tmp_path):
     hparams, (data,) = run.resolved.hparams, run.data
     data.problem.metrics, data.problem.target_language = ("bleu",), "zh"
     (evaluated,) = evaluate(run.model, hparams, data, "dev", 1, data.problem.metrics).scores
-    (decoded,) = decode_and_score(Translator(data.problem, run.model, hparams.decode), data, "dev").scores
+    (decoded,) = decode_and_score(Translator(data.problem, run.model, hparams), data, "dev").scores
     assert "|tok:zh|" in evaluated.signature
     assert "|tok:zh|" in decoded.signature
 
@@ -70,7 +70,7 @@ def test_every_example_of_an_algorithmic_dev_split_counts(positions, tmp_path, m
     generate(problem, tmp_path, tmp_path / "tmp", seed=1, workers=1)
     data = open_data(Request(problem=problem.name, data_dir=str(tmp_path)), problem)
     hparams = transformer_tiny().replace(positions=positions, max_length=128, hidden_size=8, filter_size=8).freeze()
-    model = Transformer(hparams.model, data.problem.spec())
+    model = Transformer(hparams, data.problem.spec())
     lengths = data.readers["dev"].lengths(TARGETS)
     assert max(lengths) > 256
 

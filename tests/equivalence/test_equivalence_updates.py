@@ -199,8 +199,8 @@ def test_a_fresh_transformer_loses_no_update_to_float16():
         strategy = build_strategy(worker_cpu=1)
         keras.utils.set_random_seed(7)
         with strategy.scope():
-            model = Transformer(hparams.model, tokens_spec(500, 500), dtype=dtype)
-            optimizer = build_optimizer(hparams.optimization)
+            model = Transformer(hparams, tokens_spec(500, 500), dtype=dtype)
+            optimizer = build_optimizer(hparams)
         step = UpdateStep(model, optimizer, strategy, scale_loss=dtype == "mixed_float16")
         stats = [step([[big]], update, 1e-3) for update in (1, 2, 3)]
         assert [bool(one.finite) for one in stats] == [True] * 3

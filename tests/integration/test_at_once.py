@@ -15,7 +15,7 @@ import dataclasses
 from keras import ops
 
 from t2t.hparams.base import HParams
-from t2t.hparams.sections import ModelHParams
+from t2t.hparams.base import HParams
 from t2t.models.base import Costed, SequenceModel
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_hparams, register_model, register_problem
@@ -36,14 +36,14 @@ class Rot5(Text2Text):
 
 
 @dataclasses.dataclass(kw_only=True)
-class TaggerHParams(ModelHParams):
+class TaggerHParams(HParams):
     """Width alone."""
 
 
 @register_hparams
 def tagger_tiny():
     """Learns in a few dozen updates."""
-    return HParams(TaggerHParams(hidden_size=16, shared_embedding_and_softmax_weights=False)).replace(
+    return TaggerHParams(hidden_size=16, shared_embedding_and_softmax_weights=False).replace(
         batch_size=256, learning_rate_schedule="constant", learning_rate=0.1, learning_rate_warmup_steps=1,
         label_smoothing=0.0,
     )

@@ -31,19 +31,19 @@ FAMILY = '''
 import dataclasses
 
 from t2t.hparams.base import HParams
-from t2t.hparams.sections import ModelHParams
+from t2t.hparams.base import HParams
 from t2t.registry import register_hparams
 
 
 @dataclasses.dataclass(kw_only=True)
-class BagHParams(ModelHParams):
+class BagHParams(HParams):
     """Of another family."""
 
 
 @register_hparams
 def bag_tiny():
     """A set that no built-in model reads."""
-    return HParams(BagHParams())
+    return BagHParams()
 '''
 MODEL = ("--model=transformer", "--hparams_set=transformer_tiny", "--worker_cpu=1")
 SAID = (

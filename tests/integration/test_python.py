@@ -125,7 +125,7 @@ def test_names_of_installed_plug_ins_are_listed(tmp_path):
     """As the page on problems has it: an entry point, and no other word."""
     (tmp_path / "their_set.py").write_text(
         "import t2t\n\n\n@t2t.register_hparams\ndef their_tiny():\n"
-        '    """A set of theirs."""\n    return t2t.HParams(t2t.ModelHParams())\n'
+        '    """A set of theirs."""\n    return t2t.HParams()\n'
     )
     info = tmp_path / "theirs-1.0.dist-info"
     info.mkdir()

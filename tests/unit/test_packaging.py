@@ -34,7 +34,10 @@ def test_a_type_checker_sees_the_functions_and_short_imports(tmp_path):
     script.write_text(
         textwrap.dedent(
             """
+            import dataclasses
+
             import t2t
+            from t2t.hparams.transformer import transformer_tiny
 
             reveal_type(t2t.load)
             reveal_type(t2t.load("run").translate(["a"]))
@@ -52,10 +55,23 @@ def test_a_type_checker_sees_the_functions_and_short_imports(tmp_path):
 
             @t2t.register_hparams
             def my_set() -> t2t.HParams:
-                return t2t.HParams(t2t.ModelHParams())
+                return t2t.ModelHParams()
 
 
             reveal_type(my_set)
+
+
+            @dataclasses.dataclass(kw_only=True)
+            class MyHParams(t2t.HParams):
+                width: float = t2t.param(1.0, "A width.")
+
+
+            hparams = MyHParams(width=2.0, batch_size=5).replace(hidden_size=3)
+            reveal_type(hparams.width)
+            reveal_type(transformer_tiny().num_heads)
+            hparams.widht
+            hparams.wdth = 2.0
+            MyHParams(batchsize=5)
             """
         )
     )
@@ -68,3 +84,8 @@ def test_a_type_checker_sees_the_functions_and_short_imports(tmp_path):
     assert 'Argument 1 to "load" has incompatible type "int"' in found
     assert 'Revealed type is "use.MyProblem"' in found
     assert 'Revealed type is "def () -> t2t.hparams.base.HParams"' in found
+    assert 'Revealed type is "float"' in found
+    assert 'Revealed type is "int"' in found
+    assert '"MyHParams" has no attribute "widht"; maybe "width"?' in found
+    assert '"MyHParams" has no attribute "wdth"; maybe "width"?' in found
+    assert 'Unexpected keyword argument "batchsize" for "MyHParams"' in found

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from t2t.errors import UserError
-from t2t.hparams.base import HParams
 from t2t.hparams.tensor2tensor_rates import noam_rate
-from t2t.hparams.transformer import transformer_base
+from t2t.hparams.transformer import TransformerHParams, transformer_base
 
 _NEEDED = ("hidden_size", "num_hidden_layers", "num_heads", "filter_size")
 _SAME = (
@@ -56,7 +55,7 @@ _ORDERS = {
 class Translation:
     """Hparams of ours, and what could not be kept of theirs."""
 
-    hparams: HParams
+    hparams: TransformerHParams
     warnings: tuple[str, ...]
 
 

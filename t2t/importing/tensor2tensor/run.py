@@ -92,9 +92,9 @@ def import_run(request: ImportRequest) -> ImportReport:
     translation = translate(values, attention_bias=_has_attention_bias(variables))
     hparams = translation.hparams
     hparams.target_space_embedding = any(name.endswith("target_space_embedding/kernel") for name in variables)
-    channels = hparams.model.key_channels, hparams.model.value_channels
+    channels = hparams.key_channels, hparams.value_channels
     converted = convert(variables, Layout(*channels, target_space_id=space))
-    model = MODELS.get(MODEL)(hparams.model, problem.spec())
+    model = MODELS.get(MODEL)(hparams, problem.spec())
     _check_shapes(converted.weights, model, request)
     _write(request.output_dir, _record(problem, hparams), problem.encoders, model, hparams, converted)
     return ImportReport(problem.name, converted, model.count_params(), space, translation.warnings)
@@ -182,7 +182,7 @@ def _write(folder: Path, record: RunRecord, encoders, model: SequenceModel, hpar
 
 def _optimizer_arrays(model: SequenceModel, hparams: HParams, found: Converted) -> dict[str, np.ndarray]:
     """Returns the state of the optimizer that trains on, by slot name."""
-    optimizer = build_optimizer(hparams.optimization)
+    optimizer = build_optimizer(hparams)
     optimizer.build(model.trainable_variables)
     theirs = {
         f"{optimizer.name}/{v.path.replace('/', '_')}_{moment}": arrays[_inner_path(v.path)]

@@ -14,6 +14,7 @@ from typing import Any
 
 from t2t.files.columns import split_columns
 from t2t.files.source import LineSource
+from t2t.hparams.sections import DecodeHParams
 from t2t.inference.files.report import Report
 from t2t.inference.files.windows import FileJob, answer_lines, check_job
 from t2t.inference.translator import Translator
@@ -66,4 +67,5 @@ def _answer(translator: Translator, name: str, texts: list[str], report: Report,
 
 
 def _identity(translator: Translator) -> list[Any]:
-    return ["scoring", translator.fingerprint(), dataclasses.asdict(translator.hparams)]
+    decoding = {field.name: getattr(translator.hparams, field.name) for field in dataclasses.fields(DecodeHParams)}
+    return ["scoring", translator.fingerprint(), decoding]

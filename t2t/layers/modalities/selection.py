@@ -3,13 +3,12 @@
 Legend: D width.
 """
 
-import dataclasses
 from typing import NamedTuple
 
 import keras
 
 from t2t.errors import UserError
-from t2t.hparams.sections import ModelHParams
+from t2t.hparams.base import HParams
 from t2t.layers.modalities.base import Bottom, Top
 from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
 from t2t.registry import MODALITIES
@@ -85,7 +84,7 @@ def build_weights(modalities: Modalities) -> None:
 
 
 def build_modalities(
-    spec: ProblemSpec, hparams: ModelHParams, dtype_policy, reads_targets: bool = True, has_command: bool = False
+    spec: ProblemSpec, hparams: HParams, dtype_policy, reads_targets: bool = True, has_command: bool = False
 ) -> Modalities:
     """Returns the unbuilt modalities of a model.
 
@@ -116,12 +115,12 @@ def build_modalities(
     return Modalities(source, target, top, Command(width, name="command", dtype=dtype_policy) if has_command else None)
 
 
-def hparams_of_members(spec: ProblemSpec, hparams: ModelHParams) -> list[ModelHParams]:
+def hparams_of_members(spec: ProblemSpec, hparams: HParams) -> list[HParams]:
     """Returns the hparams of each problem of a mixture: a modality that is named is that of all whose kind it takes.
 
     One that no problem's kind is for stays the first problem's, whose ends it is refused by.
     """
-    own = [dataclasses.replace(hparams) for _ in spec.members]
+    own = [hparams.replace() for _ in spec.members]
     for field, features in (
         ("input_modality", [member.inputs for member in spec.members]),
         ("target_modality", [member.targets for member in spec.members]),

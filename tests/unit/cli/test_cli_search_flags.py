@@ -25,11 +25,11 @@ def test_every_search_flag_reaches_its_hparam():
         decoder, "--decode_method=sample", "--decode_extra_length=7", "--decode_batch_size=99",
         "--sampling_temperature=0.5", "--sampling_top_k=3", "--sampling_top_p=0.25",
     )  # fmt: skip
-    decode = override_decoding(transformer_base(), search_overrides(values)).decode
+    decode = override_decoding(transformer_base(), search_overrides(values))
     assert (decode.decode_method, decode.extra_length, decode.decode_batch_size) == ("sample", 7, 99)
     assert (decode.sampling_temperature, decode.sampling_top_k, decode.sampling_top_p) == (0.5, 3, 0.25)
     values = parsed(decoder, "--decode_beam_size=8", "--decode_alpha=1", "--decode_length_penalty=power")
-    decode = override_decoding(transformer_base(), search_overrides(values)).decode
+    decode = override_decoding(transformer_base(), search_overrides(values))
     assert (decode.decode_method, decode.beam_size, decode.alpha, decode.length_penalty) == ("beam", 8, 1.0, "power")
     values = parsed(trainer, "--decode_beam_size=8", "--decode_alpha=0", "--decode_extra_length=0")
     assert search_overrides(values) == "beam_size=8,alpha=0.0,extra_length=0"
@@ -37,9 +37,9 @@ def test_every_search_flag_reaches_its_hparam():
 
 def test_what_another_search_does_not_read_falls_back():
     trained = transformer_base().replace(beam_size=8, alpha=1.0)
-    decode = override_decoding(trained, "decode_method=sample").decode
+    decode = override_decoding(trained, "decode_method=sample")
     assert (decode.decode_method, decode.beam_size, decode.alpha) == ("sample", 4, 0.6)
-    assert override_decoding(trained, "").decode.beam_size == 8
+    assert override_decoding(trained, "").beam_size == 8
 
 
 def test_what_is_asked_and_not_read_is_an_error():

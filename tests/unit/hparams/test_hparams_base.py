@@ -5,14 +5,13 @@ from dataclasses import dataclass
 import pytest
 
 from t2t.errors import UnknownNameError, UserError
-from t2t.hparams.base import HParams
+from t2t.hparams.base import HParams, ModelHParams
 from t2t.hparams.field import UsedWhen, param
-from t2t.hparams.sections import ModelHParams
 from t2t.hparams.transformer import TransformerHParams, transformer_base
 
 
 @dataclass(kw_only=True)
-class Family(ModelHParams):
+class Family(HParams):
     kernel_sizes: tuple = param((3, 5), "Widths of the kernels, in positions.")
     gate: bool = param(False, "Whether there is a gate.")
     gate_bias: float = param(0.0, "Bias of the gate.", minimum=-1.0, maximum=1.0, used_when=UsedWhen("gate", (True,)))
@@ -23,16 +22,28 @@ class Family(ModelHParams):
 
 @pytest.fixture
 def hparams():
-    return HParams(Family())
+    return Family()
 
 
 def test_one_flat_set_of_names_over_sections(hparams):
-    assert hparams.hidden_size == hparams.model.hidden_size == 512
-    assert hparams.batch_size == hparams.batch.batch_size == 4096
+    assert (hparams.hidden_size, hparams.batch_size, hparams.gate) == (512, 4096, False)
     hparams.hidden_size = 64
     hparams.batch_size = 100
-    assert (hparams.model.hidden_size, hparams.batch.batch_size) == (64, 100)
-    assert {"model", "hidden_size", "batch_size", "replace"} <= set(dir(hparams))
+    assert hparams == Family(hidden_size=64, batch_size=100)
+    assert {"hidden_size", "batch_size", "gate", "replace"} <= set(dir(hparams))
+    values = hparams.to_dict()
+    assert list(values) == ["model", "schedule", "optimization", "batch", "mixture", "train", "decode"]
+    assert (values["model"]["hidden_size"], values["model"]["gate"], values["batch"]["batch_size"]) == (64, False, 100)
+    assert [name for section in values.values() for name in section] == [name for name, _ in hparams.items()]
+
+
+def test_sets_and_models_as_plug_ins_of_the_first_version_write_them():
+    with pytest.warns(DeprecationWarning, match=r"Family\(...\) is a set by itself"):
+        hparams = HParams(Family(hidden_size=64)).replace(batch_size=512)
+    assert hparams == Family(hidden_size=64, batch_size=512)
+    with pytest.warns(DeprecationWarning, match="give models the set itself"):
+        assert hparams.model is hparams
+    assert issubclass(Family, ModelHParams)
 
 
 def test_the_habit_of_tensor2tensors_users():
@@ -98,7 +109,7 @@ def test_frozen_sets_do_not_change(hparams):
 
 def test_unknown_names_are_answered_with_the_nearest(hparams):
     for use in (
-        lambda: hparams.hiden_size,
+        lambda: Family(hiden_size=3),
         lambda: setattr(hparams, "hiden_size", 3),
         lambda: hparams.replace(hiden_size=3),
         lambda: hparams.document("hiden_size"),
@@ -136,21 +147,25 @@ def test_an_int_may_stand_for_a_float_and_a_list_for_a_tuple(hparams):
 
 
 def test_a_name_in_two_sections_is_refused():
-    @dataclass(kw_only=True)
-    class Twice(ModelHParams):
-        batch_size: int = param(3, "Taken.")
-
     with pytest.raises(UserError, match=r"hparam 'batch_size' is in two sections, model and batch; rename one"):
-        HParams(Twice())
+
+        class Twice(HParams):
+            batch_size: int = param(3, "Taken.")
 
 
-def test_a_name_of_a_section_is_refused():
+def test_a_name_of_a_method_is_refused():
+    with pytest.raises(UserError, match=r"hparam 'replace' has the name of a method; rename it"):
+
+        class Method(HParams):
+            replace: int = param(3, "Taken.")
+
+
+def test_a_family_may_give_what_every_model_has_another_default():
     @dataclass(kw_only=True)
-    class Section(ModelHParams):
-        decode: int = param(3, "Taken.")
+    class Narrow(HParams):
+        hidden_size: int = param(8, "Width, in channels.")
 
-    with pytest.raises(UserError, match=r"hparam 'decode' has the name of a section; rename it"):
-        HParams(Section())
+    assert Narrow().to_dict()["model"]["hidden_size"] == 8
 
 
 # === Values ===
@@ -244,7 +259,7 @@ def test_difference_is_what_changed(hparams):
 
 def test_comes_back_from_json(hparams):
     changed = hparams.replace(hidden_size=64, kernel_sizes=(1, 2, 3), learning_rate=0.1)
-    read = HParams.from_dict(json.loads(json.dumps(changed.to_dict())), Family)
+    read = Family.from_dict(json.loads(json.dumps(changed.to_dict())))
     assert read == changed
     assert read.kernel_sizes == (1, 2, 3)
 
@@ -252,7 +267,7 @@ def test_comes_back_from_json(hparams):
 def test_data_of_an_older_version_has_defaults_where_it_is_silent(hparams):
     data = hparams.replace(hidden_size=64).to_dict()
     del data["model"]["gate"], data["decode"]
-    read = HParams.from_dict(data, Family)
+    read = Family.from_dict(data)
     assert (read.hidden_size, read.gate, read.beam_size) == (64, False, 4)
 
 
@@ -260,7 +275,7 @@ def test_data_with_an_unknown_field_is_refused(hparams):
     data = hparams.to_dict()
     data["model"]["wings"] = 2
     with pytest.raises(UnknownNameError, match="hparam 'wings' does not exist"):
-        HParams.from_dict(data, Family)
+        Family.from_dict(data)
 
 
 def test_a_set_is_not_hashed_and_not_equal_to_other_things(hparams):

@@ -127,7 +127,7 @@ def test_a_rate_is_what_tensor2tensors_comes_to(name):
     warmup = raw["learning_rate_warmup_steps"]
     for update in (1, warmup // 2, warmup, warmup + 1, 2 * warmup, 100_000):
         if raw["scheme"] == "noam" or update > warmup:
-            found = learning_rate(hparams.schedule, update, hidden_size=hparams.hidden_size, train_steps=250_000)
+            found = learning_rate(hparams, update, hidden_size=hparams.hidden_size, train_steps=250_000)
             assert found == pytest.approx(their_rate(raw, update - 1), rel=1e-9), update
 
 

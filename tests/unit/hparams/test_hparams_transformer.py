@@ -65,8 +65,8 @@ def test_rows_of_table_3(name):
     hparams = get_hparams(name)
     row = {
         "N": hparams.num_hidden_layers, "d_model": hparams.hidden_size, "d_ff": hparams.filter_size,
-        "h": hparams.num_heads, "d_k": hparams.model.key_channels / hparams.num_heads,
-        "d_v": hparams.model.value_channels / hparams.num_heads, "P_drop": hparams.layer_prepostprocess_dropout,
+        "h": hparams.num_heads, "d_k": hparams.key_channels / hparams.num_heads,
+        "d_v": hparams.value_channels / hparams.num_heads, "P_drop": hparams.layer_prepostprocess_dropout,
         "e_ls": hparams.label_smoothing, "steps": hparams.train_steps, "positions": hparams.positions,
     }  # fmt: skip
     assert row == BASE | TABLE_3[name]
@@ -104,7 +104,7 @@ def test_later_versions_of_tensor2tensors_base():
         composed = 2.0 * min(1.0, step / 8000) / math.sqrt(max(step, 8000)) / math.sqrt(512)
         assert legacy == pytest.approx(composed, rel=1e-12)
         for hparams in (v2, v3):
-            rate = learning_rate(hparams.schedule, step, hidden_size=512, train_steps=100_000)
+            rate = learning_rate(hparams, step, hidden_size=512, train_steps=100_000)
             assert rate == pytest.approx(composed, rel=1e-6)
 
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from t2t.errors import UserError
-from t2t.hparams.sections import ModelHParams
+from t2t.hparams.base import HParams
 from t2t.layers.modalities import audio
 from t2t.layers.modalities.audio import LogMelAudio, log_mel, mel_bands, normalised
 from t2t.layers.modalities.base import Bottom
@@ -169,9 +169,9 @@ def test_a_modality_of_a_plug_in_is_used_where_it_is_named():
         kinds = frozenset({FeatureKind.IMAGE})
 
     with registered(MODALITIES, "edges", Edges):
-        modalities = build_modalities(a_spec(FeatureKind.IMAGE), ModelHParams(input_modality="edges"), "float32")
+        modalities = build_modalities(a_spec(FeatureKind.IMAGE), HParams(input_modality="edges"), "float32")
     assert type(modalities.source) is Edges
-    assert type(build_modalities(a_spec(FeatureKind.IMAGE), ModelHParams(), "float32").source) is SmallImage
+    assert type(build_modalities(a_spec(FeatureKind.IMAGE), HParams(), "float32").source) is SmallImage
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_modality_of_a_plug_in_is_used_where_it_is_named():
 )
 def test_a_modality_that_does_not_fit_is_refused(changes, message):
     with pytest.raises(UserError, match=message):
-        build_modalities(a_spec(FeatureKind.IMAGE), ModelHParams(**changes), "float32")
+        build_modalities(a_spec(FeatureKind.IMAGE), HParams(**changes), "float32")
 
 
 # === 16-bit activations ===

@@ -120,7 +120,7 @@ def test_parameters_of_a_block_by_hand():
 
 
 def test_published_sizes():
-    paper, simpler = byte_net().freeze().model, bytenet_base().freeze().model
+    paper, simpler = byte_net().freeze(), bytenet_base().freeze()
     assert (paper.hidden_size // 2, paper.num_hidden_layers, paper.dilations) == (800, 30, (1, 2, 4, 8, 16))
     assert (simpler.hidden_size, simpler.num_hidden_layers, simpler.dilations) == (768, 4, (1, 2, 4, 8))
 

@@ -85,7 +85,7 @@ def test_contexts_grow_with_the_root_of_the_sentence_by_hand():
 
 
 def test_hidden_states_keep_about_their_variance_through_twenty_layers():
-    model = ConvS2s(conv_s2s().replace(hidden_size=64, dropout=0.0).model, tokens_spec())
+    model = ConvS2s(conv_s2s().replace(hidden_size=64, dropout=0.0), tokens_spec())
     features = batch(sources=(60,), targets=(60,))
     x_BSD = model.source_positions(model.source_embedding(features["inputs"]) * 0.1)
     before = numpy(model.encoder.narrow(x_BSD)).std()
@@ -100,16 +100,16 @@ def test_dropout_is_a_function_of_its_seed():
 
 
 def test_vectors_of_words_and_positions_begin_with_the_papers_deviation():
-    model = ConvS2s(conv_s2s_tiny().replace(hidden_size=256).model, tokens_spec(500, 500))
+    model = ConvS2s(conv_s2s_tiny().replace(hidden_size=256), tokens_spec(500, 500))
     assert abs(numpy(model.source_embedding(np.arange(500)[None]) * 0.1).std() - 0.1) < 2e-3
     assert abs(numpy(model.target_positions.table).std() - 0.1) < 2e-3
 
 
 def test_the_published_layers():
-    ende, enfr = conv_s2s_wmt_ende().freeze().model.layers(), conv_s2s_wmt_enfr().freeze().model.layers()
+    ende, enfr = conv_s2s_wmt_ende().freeze().layers(), conv_s2s_wmt_enfr().freeze().layers()
     assert ende == [(512, 3)] * 10 + [(768, 3)] * 3 + [(2048, 1)] * 2
     assert enfr == [(512, 3)] * 5 + [(768, 3)] * 4 + [(1024, 3)] * 3 + [(2048, 1)] * 2
-    assert conv_s2s().freeze().model.layers() == [(512, 3)] * 20
+    assert conv_s2s().freeze().layers() == [(512, 3)] * 20
 
 
 def test_longest_sequence_is_that_of_the_positions():

@@ -106,11 +106,11 @@ def test_one_body_of_words_and_classes():
 
 
 def test_published_sizes():
-    model = multi_model().freeze().model
+    model = multi_model().freeze()
     assert (model.num_hidden_layers, model.num_decoder_layers, model.dropout, model.num_heads) == (6, 4, 0.4, 8)
     assert (model.kernel_sizes, model.dilations) == ((3, 3, 15, 15), (1, 1, 1, 8))
     assert (model.num_experts, model.experts_per_token) == (60, 4)
-    assert multi_model_8().freeze().model.num_experts == 240
+    assert multi_model_8().freeze().num_experts == 240
 
 
 def test_paths_of_weights_are_a_format_and_stay():

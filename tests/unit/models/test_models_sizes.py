@@ -27,7 +27,7 @@ V = 100
 def shapes(model, set_name, spec=None):
     """The shapes of a model's weights by path; none of them is given a value."""
     with keras.StatelessScope(initialize_variables=False):
-        built = MODELS.get(model)(get_hparams(set_name).model, spec or tokens_spec(V, V))
+        built = MODELS.get(model)(get_hparams(set_name), spec or tokens_spec(V, V))
         return {variable.path.partition("/")[2]: tuple(variable.shape) for variable in built.variables}
 
 

@@ -124,15 +124,15 @@ def test_dropout_is_a_function_of_its_seed():
 
 
 def test_published_sizes():
-    module = slice_net().freeze().model
+    module = slice_net().freeze()
     assert (module.kernel_sizes, module.dilations, module.dropout) == ((3, 3, 15, 15), (1, 1, 1, 8), 0.5)
     assert (module.num_hidden_layers, module.decoder_layers) == (6, 4)
-    best, larger = slice_net_super_3072().freeze().model, slice_net_full_2048().freeze().model
+    best, larger = slice_net_super_3072().freeze(), slice_net_full_2048().freeze()
     assert (best.hidden_size, best.convolution_groups) == (3072, (3, 2))
     assert (larger.hidden_size, larger.convolution, larger.convolution_groups) == (2048, "separable", (1,))
-    assert slice_net_undilated().freeze().model.kernel_sizes == (3, 7, 15, 31)
-    assert slice_net_groups16().freeze().model.convolution_groups == (16,)
-    assert (slicenet_1tiny().freeze().model.num_hidden_layers, slicenet_1tiny().model.decoder_layers) == (3, 2)
+    assert slice_net_undilated().freeze().kernel_sizes == (3, 7, 15, 31)
+    assert slice_net_groups16().freeze().convolution_groups == (16,)
+    assert (slicenet_1tiny().freeze().num_hidden_layers, slicenet_1tiny().decoder_layers) == (3, 2)
 
 
 def test_paths_of_weights_are_a_format_and_stay():

@@ -70,7 +70,7 @@ def as_trained(name):
 def count(name):
     """The model's weights, of which none is given a value: the big ones would take seconds."""
     with keras.StatelessScope(initialize_variables=False):
-        model = Transformer(get_hparams(name).model, tokens_spec(PIECES, PIECES))
+        model = Transformer(get_hparams(name), tokens_spec(PIECES, PIECES))
         return sum(math.prod(variable.shape) for variable in model.variables)
 
 

@@ -58,7 +58,7 @@ def make_run(tmp_path):
             spec=problem.spec(), vocabularies=describe_encoders(problem.encoders),
         )  # fmt: skip
         run = RunDir.create(tmp_path / name, record, problem.encoders)
-        model = Transformer(hparams.model, problem.spec())
+        model = Transformer(hparams, problem.spec())
         for step in steps:
             for variable in model.variables:
                 rng = np.random.default_rng([step, len(variable.path)])
@@ -67,7 +67,7 @@ def make_run(tmp_path):
                 step,
                 model={v.path: np.asarray(v) for v in model.variables},
                 state=(
-                    vocabularies.to_state(record.vocabularies) | architectures.to_state(record.model, hparams.model)
+                    vocabularies.to_state(record.vocabularies) | architectures.to_state(record.model, hparams)
                     if tells
                     else {}
                 ),
