@@ -17,9 +17,9 @@ from t2t.files.lines import read_lines
 from t2t.files.paths import local_path
 from t2t.inference.batch_answer import max_answers
 from t2t.inference.rows import reads_ids
+from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Translator
 from t2t.runs.data import open_run_data
-from t2t.runs.evaluation import arrays_of, texts_of
 from t2t.runs.loading import LoadedRun
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
@@ -101,9 +101,9 @@ def _trial_inputs(loaded: LoadedRun, translator: Translator, options: ExportOpti
 def _dev_inputs(loaded: LoadedRun, translator: Translator, data_dir: str, limit: int) -> tuple[list[Any], str]:
     data = open_run_data(loaded.run, data_dir, loaded.problem.name, DEV)
     origin = f"the {DEV} split of {loaded.problem.name} in {data_dir}"
-    reader, columns = data.readers[DEV], data.problem.columns
+    examples = SplitExamples(data.problem, data.readers[DEV], limit)
     if not reads_ids(translator.model):
-        return list(arrays_of(reader, limit, (columns or {}).get(INPUTS, INPUTS))), origin
+        return list(examples.arrays(INPUTS)), origin
     if translator.has_inputs:
-        return texts_of(data.problem, reader, columns, limit), origin
-    return [text[: len(text) // 2] for text in texts_of(data.problem, reader, columns, limit, TARGETS)], origin
+        return examples.texts(), origin
+    return [text[: len(text) // 2] for text in examples.texts(TARGETS)], origin

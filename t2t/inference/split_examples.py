@@ -1,0 +1,90 @@
+"""Examples of a split of generated data as a translator takes them, and as its outputs are scored against them."""
+
+import logging
+from collections.abc import Iterator
+
+import numpy as np
+
+from t2t.data.lengths import lengths_of
+from t2t.data.reader import SplitReader
+from t2t.inference.rows import Row
+from t2t.inference.translator import Hypothesis, Translator
+from t2t.problems.base import Problem
+from t2t.specs.constants import INPUTS, TARGETS, TRAIN
+from t2t.specs.features import FeatureKind
+
+log = logging.getLogger("t2t")
+
+
+class SplitExamples:
+    """The first examples of a split, in its order.
+
+    Args:
+        problem: with its encoders.
+        reader: of the split.
+        limit: how many; None for all.
+    """
+
+    def __init__(self, problem: Problem, reader: SplitReader, limit: int | None = None):
+        self._problem, self._reader, self.limit = problem, reader, limit
+
+    def take_tokens(self, tokens: int) -> "SplitExamples":
+        """Returns as many of the examples, at least one, as have about so many tokens on their longer side."""
+        names = self._problem.columns or dict.fromkeys(self._reader.features)
+        most = min(len(self), tokens)
+        stored = [self._stored(name) for name in names]
+        lengths = [lengths_of(self._reader, name, np.arange(most)) for name in stored if self._reader.is_sequence(name)]
+        if lengths:
+            ends = np.cumsum(np.maximum.reduce(lengths))
+            most = max(1, int(np.searchsorted(ends, tokens, side="right")))
+        return SplitExamples(self._problem, self._reader, most)
+
+    def __len__(self) -> int:
+        """Number of examples."""
+        return min(len(self._reader), self.limit or len(self._reader))
+
+    def inputs(self) -> list[Row]:
+        """Returns the inputs: ids without end of sequence, or arrays."""
+        if self._reader.features[self._stored(INPUTS)].kind == FeatureKind.TOKENS:
+            return [ids[:-1].tolist() for ids in self.arrays(INPUTS)]
+        return list(self.arrays(INPUTS))
+
+    def texts(self, feature: str = INPUTS) -> list[str]:
+        """Returns a feature as text: the raw one where it was kept, else what its ids say."""
+        texts = self._reader.texts(self._stored(feature), self.limit)
+        if texts is not None:
+            return texts
+        return [self._problem.encoders[feature].decode(ids.tolist()) for ids in self.arrays(feature)]
+
+    def references(self) -> list[str]:
+        """Returns the targets as raw text, finished as outputs are; of classes, their names."""
+        problem, reader, stored = self._problem, self._reader, self._stored(TARGETS)
+        if reader.features[stored].kind == FeatureKind.LABEL:
+            return [problem.decode_target(int(class_id)) for class_id in self.arrays(TARGETS)]
+        texts = reader.texts(stored, self.limit)
+        if texts is None:
+            if reader.split == TRAIN and not problem.encoders[TARGETS].lossless:
+                log.warning(
+                    "train: references are read back from ids, so words that the vocabulary lacks count as equal"
+                )
+            texts = [problem.decode_target(ids.tolist()) for ids in self.arrays(TARGETS)]
+        if not problem.finishes:
+            return texts
+        return [problem.finish(source, text).text for source, text in zip(self.texts(), texts, strict=True)]
+
+    def decode(self, translator: Translator, n_best: int = 1, **changes) -> list[list[Hypothesis]]:
+        """Returns the outputs, see `Translator.translate_ids`."""
+        sources = self.texts() if self._problem.finishes else None
+        return translator.translate_ids(self.inputs(), n_best, sources=sources, **changes)
+
+    def arrays(self, feature: str) -> Iterator[np.ndarray]:
+        """Yields a feature as it is stored, each without padding."""
+        indices, stored = np.arange(len(self)), self._stored(feature)
+        if self._reader.is_sequence(stored):
+            values, lengths = self._reader.read(indices, stored)
+            yield from np.split(values, np.cumsum(lengths)[:-1])
+        else:
+            yield from self._reader.single(indices, stored)
+
+    def _stored(self, feature: str) -> str:
+        return (self._problem.columns or {}).get(feature, feature)
