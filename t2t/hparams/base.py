@@ -42,11 +42,9 @@ class _Making(type):
 
         def __call__(cls, made=None, /, **values):
             if made is not None:
-                warnings.warn(
-                    f"HParams({type(made).__name__}(...)): {type(made).__name__}(...) is a set by itself",
-                    DeprecationWarning,
-                    stacklevel=2,
-                )
+                name = type(made).__name__
+                message = f"HParams({name}(...)): {name}(...) is a set by itself"
+                warnings.warn(message, DeprecationWarning, stacklevel=2)
                 return made.replace(**values)
             for name in values:
                 _field(cls, name)
@@ -55,15 +53,9 @@ class _Making(type):
 
 @dataclasses.dataclass(kw_only=True)
 class HParams(
-    EveryModelHParams,
-    ScheduleHParams,
-    OptimizerHParams,
-    BatchHParams,
-    MixtureHParams,
-    TrainHParams,
-    DecodeHParams,
+    EveryModelHParams, ScheduleHParams, OptimizerHParams, BatchHParams, MixtureHParams, TrainHParams, DecodeHParams,
     metaclass=_Making,
-):
+):  # fmt: skip
     """What every run has; the base of a model family's, a keyword-only dataclass that adds fields made by `param`."""
 
     _frozen = False
