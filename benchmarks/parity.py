@@ -12,7 +12,7 @@ from t2t.errors import UserError, one_line
 from t2t.export.exporting import export
 from t2t.export.formats import FORMATS
 from t2t.export.job import ExportJob
-from t2t.hparams.sections import DecodeHParams
+from t2t.hparams.groups import DecodeHParams
 from t2t.inference.translator import Translator
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem

@@ -1,6 +1,6 @@
 """Problems of letters, and translators of small models on them, for tests of what serves a model."""
 
-from t2t.hparams.sections import DecodeHParams
+from t2t.hparams.groups import DecodeHParams
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text

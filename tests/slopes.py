@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from t2t.hparams.sections import OptimizerHParams
+from t2t.hparams.groups import OptimizerHParams
 from t2t.training.distribute import build_strategy
 from t2t.training.optimizers import build_optimizer
 from t2t.training.step import UpdateStep

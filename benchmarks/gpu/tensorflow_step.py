@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from benchmarks.gpu.model import PRECISION, SEED, batch, build_model, flops, matrix_rate, side_for, turn_seconds
 from benchmarks.harness.child import peak_memory_mb, read_job, versions, write_result
-from t2t.hparams.sections import OptimizerHParams
+from t2t.hparams.groups import OptimizerHParams
 from t2t.training.distribute import build_strategy
 from t2t.training.optimizers import build_optimizer
 from t2t.training.precision import apply_precision

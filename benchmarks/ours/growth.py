@@ -25,10 +25,10 @@ def main():
 
 def build_step(job):
     """Returns the update of a job, and a batch for each of its replicas."""
-    distribute, models, optimizers, steps, sets, sections = (
+    distribute, models, optimizers, steps, sets, groups = (
         import_quietly(f"t2t.{name}")
         for name in ("training.distribute", "models.transformer", "training.optimizers", "training.step",
-                     "hparams.transformer", "hparams.sections")
+                     "hparams.transformer", "hparams.groups")
     )  # fmt: skip
     sizes, length, vocab_size = job["config"], job["length"], job["vocab_size"]
     hparams = sets.transformer_base().replace(
@@ -40,7 +40,7 @@ def build_step(job):
     strategy = distribute.build_strategy(worker_cpu=job["replicas"])
     with strategy.scope():
         model = models.Transformer(hparams, spec)
-        optimizer = optimizers.build_optimizer(sections.OptimizerHParams())
+        optimizer = optimizers.build_optimizer(groups.OptimizerHParams())
     random, shape = np.random.default_rng(1), (max(1, sizes["batch_size"] // length), length)
     features = [
         {name: random.integers(3, vocab_size, shape, dtype=np.int32) for name in ("inputs", "targets")}

@@ -16,7 +16,7 @@ from t2t.errors import UserError
 from t2t.files.lines import clean_line
 from t2t.files.output import check_output, open_output
 from t2t.files.source import STANDARD, WINDOW, LineSource
-from t2t.hparams.sections import DecodeHParams
+from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.formats import FORMATS, renderer
 from t2t.runs.data import open_run_data
 from t2t.runs.startup import import_quietly

@@ -11,8 +11,8 @@ from t2t.cli.common import ALL, define_alias
 from t2t.cli.field_flags import define_field_flag
 from t2t.cli.help import DATA, DECODING, NAMES, RUN, flag_group
 from t2t.errors import UserError
+from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides, join_overrides
-from t2t.hparams.sections import DecodeHParams
 from t2t.problems.text_problems import TextOptions
 from t2t.registry.plugins import load_plugins
 from t2t.runs.listing import registry_listing

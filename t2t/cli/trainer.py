@@ -20,7 +20,7 @@ from t2t.cli.flags import (
 from t2t.cli.help import DATA, DECODING, MACHINE, TRAINING, WARM_START, flag_group
 from t2t.errors import UserError
 from t2t.files.progress import write_line
-from t2t.hparams.sections import TrainHParams
+from t2t.hparams.groups import TrainHParams
 from t2t.runs.data import find_missing_data, generate_all, nominal_specs
 from t2t.runs.names import Request, check_names, resolve
 from t2t.runs.preflight import check_training

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.hparams.field import coerce, complaint
-from t2t.hparams.override import parse_overrides
-from t2t.hparams.sections import (
+from t2t.hparams.groups import (
     BatchHParams,
     DecodeHParams,
     EveryModelHParams,
@@ -25,6 +24,7 @@ from t2t.hparams.sections import (
     ScheduleHParams,
     TrainHParams,
 )
+from t2t.hparams.override import parse_overrides
 
 _MODEL = "model"
 """Section of all fields that are in none of those below."""

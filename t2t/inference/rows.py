@@ -10,7 +10,7 @@ import numpy as np
 
 from t2t.data.batching import Ladder, cut
 from t2t.errors import memory_errors_as_machine_errors
-from t2t.hparams.sections import DecodeHParams
+from t2t.hparams.groups import DecodeHParams
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
 from t2t.specs.features import FeatureKind

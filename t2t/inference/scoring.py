@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t.errors import UserError
-from t2t.hparams.sections import DecodeHParams
+from t2t.hparams.groups import DecodeHParams
 from t2t.inference.rows import (
     NOT_FINITE,
     Row,

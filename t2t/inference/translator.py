@@ -13,7 +13,7 @@ from t2t.decoding.result import SearchResult
 from t2t.decoding.search import SearchSettings
 from t2t.errors import ArgumentError, UserError
 from t2t.files.lines import without_surrogates
-from t2t.hparams.sections import DecodeHParams
+from t2t.hparams.groups import DecodeHParams
 from t2t.inference.attention import Attention, attention_maps
 from t2t.inference.batch_answer import BatchAnswer, max_answers
 from t2t.inference.batch_queue import BatchQueue

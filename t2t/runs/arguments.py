@@ -10,8 +10,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from t2t.errors import ArgumentError, T2TError, UnknownArgumentError, did_you_mean
 from t2t.files.paths import is_unknown_home
+from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides
-from t2t.hparams.sections import DecodeHParams
 from t2t.registry import PROBLEMS
 from t2t.runs.settings import Settings
 

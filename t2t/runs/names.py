@@ -8,7 +8,7 @@ from typing import Any
 from t2t.errors import UnknownNameError, UserError
 from t2t.files.paths import local_path
 from t2t.hparams.base import HParams
-from t2t.hparams.sections import MixtureHParams
+from t2t.hparams.groups import MixtureHParams
 from t2t.problems.base import Problem
 from t2t.problems.text_problems import TextProblem
 from t2t.problems.variants import SUFFIXES, VariantProblem

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from t2t.hparams.sections import OptimizerHParams
+from t2t.hparams.groups import OptimizerHParams
 
 
 def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:

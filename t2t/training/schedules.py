@@ -2,7 +2,7 @@
 
 import math
 
-from t2t.hparams.sections import ScheduleHParams
+from t2t.hparams.groups import ScheduleHParams
 
 
 def learning_rate(schedule: ScheduleHParams, update: int, *, hidden_size: int, train_steps: int) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from t2t.hparams.sections import DecodeHParams
+from t2t.hparams.groups import DecodeHParams
 from t2t.inference.translator import Translator
 from t2t.problems.text_problems import Text2Self, Text2Text
 from t2t.text.token import TokenEncoder

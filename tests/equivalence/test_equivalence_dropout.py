@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.hparams.sections import OptimizerHParams
+from t2t.hparams.groups import OptimizerHParams
 from t2t.layers.dropout import Dropout
 from t2t.models.transformer import Transformer
 from t2t.training.distribute import build_strategy

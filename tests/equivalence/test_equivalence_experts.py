@@ -6,8 +6,8 @@ The square of a coefficient of variation is no sum over rows: each part of an up
 import numpy as np
 import pytest
 
+from t2t.hparams.groups import OptimizerHParams
 from t2t.hparams.multi_model import MultiModelHParams
-from t2t.hparams.sections import OptimizerHParams
 from t2t.hparams.transformer_moe import TransformerMoeHParams
 from t2t.models.multi_model import MultiModel
 from t2t.models.transformer_moe import TransformerMoe

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from t2t.hparams.sections import OptimizerHParams
+from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
 from t2t.specs.features import ProblemSpec
 from t2t.training.distribute import build_strategy

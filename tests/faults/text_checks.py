@@ -19,7 +19,7 @@ from t2t.data.reader import SplitReader
 from t2t.decoding.search import SearchSettings
 from t2t.errors import UserError
 from t2t.files.lines import on_one_line
-from t2t.hparams.sections import DecodeHParams
+from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.job import Job, decode_file
 from t2t.inference.files.scoring import score_file
 from t2t.inference.files.windows import FileJob

@@ -14,7 +14,7 @@ from typing import Any
 
 from t2t.files.columns import split_columns
 from t2t.files.source import LineSource
-from t2t.hparams.sections import DecodeHParams
+from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.report import Report
 from t2t.inference.files.windows import FileJob, answer_lines, check_job
 from t2t.inference.translator import Translator

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import pytest
 
 from t2t.errors import UnknownNameError, UserError
-from t2t.hparams.base import HParams, ModelHParams
+from t2t.hparams.base import HParams
 from t2t.hparams.field import UsedWhen, param
+from t2t.hparams.sections import ModelHParams
 from t2t.hparams.transformer import TransformerHParams, transformer_base
 
 

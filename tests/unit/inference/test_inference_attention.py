@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from t2t.errors import UserError
+from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.lstm import LstmHParams
-from t2t.hparams.sections import DecodeHParams
 from t2t.inference.attention import DECODER, ENCODER, ENCODER_DECODER, START
 from t2t.inference.translator import Translator
 from t2t.layers import attention as attention_layer

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from t2t.errors import UserError
-from t2t.hparams.sections import DecodeHParams
+from t2t.hparams.groups import DecodeHParams
 from t2t.inference.batch_answer import BatchAnswer, classes, tokens
 from t2t.inference.translator import Translator
 from t2t.layers.losses import token_weights

@@ -6,7 +6,7 @@ Legend: B batch, T target length, V vocabulary.
 import numpy as np
 import pytest
 
-from t2t.hparams.sections import DecodeHParams
+from t2t.hparams.groups import DecodeHParams
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text

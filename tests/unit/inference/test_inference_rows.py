@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from t2t.hparams.sections import DecodeHParams
+from t2t.hparams.groups import DecodeHParams
 from t2t.inference.rows import batches_of, cut_rows, describe_max_ids, max_sequence_ids, padded, weights_of
 from t2t.specs.constants import EOS_ID
 from t2t.specs.features import FeatureKind

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from t2t.errors import ArgumentError, MachineError, UnknownNameError, UserError
-from t2t.hparams.sections import DecodeHParams
+from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference.batch_queue import BatchQueue
 from t2t.inference.batch_search import BatchSearch

@@ -9,7 +9,7 @@ from benchmarks import parity
 from t2t.errors import UserError
 from t2t.export.in_graph import graph_vocabulary
 from t2t.export.served import Served
-from t2t.hparams.sections import DecodeHParams
+from t2t.hparams.groups import DecodeHParams
 from t2t.inference.translator import Translator
 from t2t.registry import MODELS
 from t2t.serving.allowed_operations import ALLOWED_OPERATIONS, STATEFUL

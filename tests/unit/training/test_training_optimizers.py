@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.hparams.sections import OptimizerHParams
+from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
 from t2t.training.distribute import build_strategy
 from t2t.training.optimizers import build_optimizer

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from t2t.errors import UserError
-from t2t.hparams.sections import OptimizerHParams
+from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
 from t2t.training import loss_scale
 from t2t.training.distribute import build_strategy

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import tensorflow as tf
 
-from t2t.hparams.sections import TrainHParams
+from t2t.hparams.groups import TrainHParams
 from t2t.training.precision import apply_precision
 
 CHOICES = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t.hparams.sections import ScheduleHParams
+from t2t.hparams.groups import ScheduleHParams
 from t2t.training.schedules import learning_rate
 
 

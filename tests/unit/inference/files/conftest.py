@@ -6,7 +6,7 @@ import pytest
 
 from t2t.decoding.search import SearchSettings
 from t2t.errors import UserError
-from t2t.hparams.sections import DecodeHParams
+from t2t.hparams.groups import DecodeHParams
 from t2t.inference.translator import Hypothesis, Translator
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from t2t.errors import UserError
 from t2t.files.source import LineSource
+from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.lstm import LstmHParams
-from t2t.hparams.sections import DecodeHParams
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference.translator import Translator
 from t2t.models.lstm import LstmSeq2seq

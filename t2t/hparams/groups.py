@@ -1,0 +1,193 @@
+"""The sections of `t2t.hparams.base.HParams`: what models have, how it is scheduled, batched, trained and decoded."""
+
+from dataclasses import dataclass
+
+from t2t.hparams.field import UsedWhen, param
+
+SCHEDULES = ("noam", "inverse_sqrt", "constant", "linear", "cosine")
+OPTIMIZERS = ("adam", "adamw", "adamax", "sgd", "adafactor", "lamb")
+_DECAYING = UsedWhen("learning_rate_schedule", ("linear", "cosine"))
+_SAMPLING = UsedWhen("decode_method", ("sample",))
+_BEAM = UsedWhen("decode_method", ("beam",))
+_BELOW_1 = 0.999999
+"""Largest decay: with 1, a mean would stay what it began as."""
+
+
+@dataclass(kw_only=True)
+class EveryModelHParams:
+    """What every model family has; a family adds its own, see `t2t.hparams.base`."""
+
+    hidden_size: int = param(512, "Width D of the hidden states, in channels.", minimum=1)
+    num_hidden_layers: int = param(6, "Number of layers in each stack.", minimum=1)
+    max_length: int = param(
+        256, "Longest training example, in ids with end of sequence: longer ones are skipped, or cut where the target "
+        "is a class; learned positions go no further.", minimum=2, only_trains=True,
+    )  # fmt: skip
+    label_smoothing: float = param(
+        0.1,
+        "Probability mass e spread evenly over the vocabulary, a fraction.",
+        minimum=0.0,
+        maximum=0.99,
+        only_trains=True,
+    )
+    label_smoothing_kind: str = param(
+        "all", "Who gets e: all K tokens e/K each, as the paper's reference; others: e/(K-1), as in Tensor2Tensor.",
+        choices=("all", "others"), only_trains=True,
+    )  # fmt: skip
+    shared_embedding: bool = param(True, "Whether inputs and targets use one embedding table, vocabularies permitting.")
+    shared_embedding_and_softmax_weights: bool = param(
+        True, "Whether the output layer is the transposed table of the targets."
+    )
+    input_modality: str = param(
+        "", "Name of the modality that turns inputs into vectors; empty = the usual one of their kind."
+    )
+    target_modality: str = param("", "Name of the modality that predicts targets; empty = the usual one of their kind.")
+
+    @property
+    def output_size(self) -> int:
+        """Channels of what the model's body gives."""
+        return self.hidden_size
+
+    def complaints(self) -> list[str]:
+        """Returns what is wrong with how the values go together."""
+        return []
+
+
+@dataclass(kw_only=True)
+class OptimizerHParams:
+    """How gradients become updates."""
+
+    optimizer: str = param("adam", "Name of the optimizer.", choices=OPTIMIZERS)
+    optimizer_adam_beta1: float = param(0.9, "Decay of the first moment, a fraction.", minimum=0.0, maximum=_BELOW_1)
+    optimizer_adam_beta2: float = param(0.98, "Decay of the second moment, a fraction.", minimum=0.0, maximum=_BELOW_1)
+    optimizer_adam_epsilon: float = param(1e-9, "Added to the root of the second moment.", minimum=1e-30)
+    weight_decay: float = param(
+        0.0, "Decoupled decay of the weights, per update and learning rate.", minimum=0.0,
+        used_when=UsedWhen("optimizer", ("adamw", "lamb")),
+    )  # fmt: skip
+    optimizer_adamax_clip: float = param(
+        0.0, "Each weight's gradient is cut to so many times the largest of its past ones; 0 = never.", minimum=0.0,
+        used_when=UsedWhen("optimizer", ("adamax",)),
+    )  # fmt: skip
+    gradient_noise: float = param(
+        0.0, "Normal noise added to the averaged gradient: its standard deviation is this / update^0.275.", minimum=0.0
+    )
+    clip_grad_norm: float = param(
+        0.0, "Largest norm of the whole gradient, taken after it is averaged over tokens; 0 = no clipping.", minimum=0.0
+    )
+    frozen_weights: str = param(
+        "", "Regular expression: weights whose path holds a match stay as they begin, e.g. /encoder/|embedding; empty "
+        "= all are trained."
+    )  # fmt: skip
+    ema_decay: float = param(
+        0.0, "Decay per update of the moving average of the weights that is evaluated and decoded; 0 = none.",
+        minimum=0.0, maximum=_BELOW_1,
+    )  # fmt: skip
+
+
+@dataclass(kw_only=True)
+class ScheduleHParams:
+    """How the learning rate changes, see `t2t.training.schedules`."""
+
+    learning_rate_schedule: str = param("noam", "Shape of the learning rate over the updates.", choices=SCHEDULES)
+    learning_rate: float = param(1.0, "Factor on the paper's formula (noam), or the peak rate (others).", minimum=0.0)
+    learning_rate_warmup_steps: int = param(4000, "Updates over which the rate rises linearly.", minimum=0)
+    learning_rate_minimum: float = param(0.0, "Rate at the end of the decay.", minimum=0.0, used_when=_DECAYING)
+
+
+@dataclass(kw_only=True)
+class BatchHParams:
+    """How examples become batches, see `t2t.data.batching`."""
+
+    batch_size: int = param(
+        4096,
+        "Padded tokens per side per replica per step, of audio 10 ms each (examples, where a problem has no sequence).",
+        minimum=1,
+    )
+    effective_batch_size: int = param(
+        0, "Padded tokens per side per update, all replicas together, reached by accumulation; 0 = one step.", minimum=0
+    )
+    shuffle_window: int = param(
+        16384, "Examples that are sorted by length together before they are cut into batches.", minimum=1
+    )
+    length_bucket_step: float = param(
+        1.0, "Padded lengths grow by this factor from one to the next; 1 = every length occurs.", minimum=1.0
+    )
+    curriculum_length: int = param(
+        0, "Longest training example at the beginning, in ids with end of sequence, from where the limit rises evenly "
+        "to max_length; 0 = all from the beginning.", minimum=0,
+    )  # fmt: skip
+    curriculum_steps: int = param(
+        1000, "Updates over which the limit of curriculum_length rises to max_length.", minimum=1
+    )
+    fixed_shapes: int = param(
+        0, "Training batches have at most so many shapes, rows and both lengths, for compilers that make a program for "
+        "each; 0 = any.", minimum=0,
+    )  # fmt: skip
+
+
+@dataclass(kw_only=True)
+class MixtureHParams:
+    """How several problems share one model's updates, see `t2t.data.mixture`; read where --problems names several."""
+
+    problem_choice: str = param(
+        "uniform", "Which problem an update is of: each as often; size: by size^(1/T), in training examples, of "
+        "problem_temperature T; weights: by problem_weights.", choices=("uniform", "size", "weights"),
+    )  # fmt: skip
+    problem_temperature: float = param(
+        1.0, "T: 1 = in proportion to the sizes, and the larger, the more even.", minimum=0.1,
+        used_when=UsedWhen("problem_choice", ("size",)),
+    )  # fmt: skip
+    problem_weights: tuple[float, ...] = param(
+        (1.0,), "How often each problem comes, in the order of --problems and in any unit.",
+        used_when=UsedWhen("problem_choice", ("weights",)),
+    )  # fmt: skip
+    problem_batch_sizes: tuple[int, ...] = param(
+        (0,), "Of each problem, in the order of --problems, what batch_size is of one; 0 = batch_size, one number = "
+        "for all.",
+    )  # fmt: skip
+
+
+@dataclass(kw_only=True)
+class TrainHParams:
+    """How long and how precisely a run trains, and what makes it stop."""
+
+    train_steps: int = param(100_000, "Updates after which training ends.", minimum=0)
+    precision: str = param(
+        "float32", "Type of activations; weights stay float32. tensorfloat32: float32, but GPUs may round what they "
+        "multiply to 11 binary digits.", choices=("float32", "tensorfloat32", "mixed_bfloat16", "mixed_float16"),
+    )  # fmt: skip
+    best_metric: str = param("", "Metric of the dev split that picks `best`; empty = the problem's first.")
+    early_stopping_steps: int = param(
+        0, "Updates without a better `best_metric` after which training ends; 0 = never.", minimum=0
+    )
+
+
+@dataclass(kw_only=True)
+class DecodeHParams:
+    """How outputs are searched, see `t2t.decoding`."""
+
+    decode_method: str = param("beam", "Search.", choices=("beam", "greedy", "sample"))
+    beam_size: int = param(
+        4, "Hypotheses kept alive per sentence; 1 is greedy.", minimum=1, maximum=10_000, used_when=_BEAM
+    )
+    alpha: float = param(0.6, "Strength of the length penalty.", minimum=0.0, used_when=_BEAM)
+    length_penalty: str = param(
+        "gnmt", "gnmt: ((5+n)/6)^alpha; power: n^alpha, n being the length of the output.", choices=("gnmt", "power"),
+        used_when=_BEAM,
+    )  # fmt: skip
+    extra_length: int = param(50, "Longest output: ids of the input plus this many.", minimum=0, maximum=1_000_000)
+    max_input_length: int = param(
+        0, "Longest input that is decoded or evaluated, in ids with end of sequence; the rest is cut and reported. "
+        "0 = 1024, or max_length where that is more.", minimum=0,
+    )  # fmt: skip
+    decode_batch_size: int = param(
+        8192, "Ids decoded together: padded inputs, or an eighth of the longest outputs where that is more, times the "
+        "hypotheses of each.", minimum=1,
+    )  # fmt: skip
+    sampling_temperature: float = param(1.0, "Divides the logits.", minimum=1e-6, used_when=_SAMPLING)
+    sampling_top_k: int = param(0, "Samples only from the k likeliest; 0 = all.", minimum=0, used_when=_SAMPLING)
+    sampling_top_p: float = param(
+        1.0, "Samples only from the likeliest that reach this probability.", minimum=0.0, maximum=1.0,
+        used_when=_SAMPLING,
+    )  # fmt: skip
