@@ -9,7 +9,6 @@ from keras import ops
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.generate import generate
-from t2t.hparams.base import HParams
 from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.dropout import Dropout
 from t2t.layers.pooling import mean_of_kept
@@ -143,7 +142,7 @@ def make_run(tmp_path_factory):
         values = {"batch_size": 60, "shuffle_window": 40, "learning_rate_warmup_steps": 4, **changes}
         sizes = {"num_hidden_layers": 1, "layer_prepostprocess_dropout": 0.2, "attention_dropout": 0.1}
         sizes |= {name: values.pop(name) for name in list(values) if name in model_fields}
-        hparams = HParams(tiny_hparams(**sizes)).replace(**values).freeze()
+        hparams = tiny_hparams(**sizes).replace(**values).freeze()
         request = Request(
             problem=problems, model="transformer", hparams_set="none", data_dir=str(data_dir), output_dir=str(folder)
         )
