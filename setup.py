@@ -47,6 +47,7 @@ setup(
         "absl-py>=2.0",
         "importlib_resources>=6",  # tensorflow-datasets imports it without requiring it
         "ml_dtypes>=0.5.1",
+        "msgspec>=0.20",
         "numpy>=1.26",
         "pillow>=10",
         "rapidfuzz>=3.10",

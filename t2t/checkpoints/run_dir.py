@@ -32,7 +32,7 @@ from t2t.files.atomic import (
     write_atomically,
 )
 from t2t.files.paths import local_path
-from t2t.files.trust import check_inside, check_types, file_entry, read_sealed, sealed
+from t2t.files.trust import check_inside, read_record, read_sealed, sealed
 from t2t.specs.features import ProblemSpec
 from t2t.specs.mixture import merge_problem_entries, select_problem_entries, split_mixture
 from t2t.text.encoder import TextEncoder
@@ -88,26 +88,6 @@ class RunRecord:
         fields["spec"] = self.spec.to_dict()
         fields["vocabularies"] = {name: dataclasses.asdict(entry) for name, entry in self.vocabularies.items()}
         return json.loads(json.dumps({"format": FORMAT, **fields}))
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Reads what `to_dict` wrote.
-
-        Raises:
-            KeyError, TypeError, ValueError: the data is something else.
-        """
-        data = {"warm_start": {}, "data_dir": "", **data}  # the first records had neither
-        fields = {field.name: data[field.name] for field in dataclasses.fields(cls)}
-        if unknown := data.keys() - fields.keys() - {"format"}:
-            raise ValueError(f"it has an entry {min(unknown)!r}, which no record has")
-        fields["spec"] = ProblemSpec.from_dict(data["spec"])
-        vocabularies = data["vocabularies"].items()
-        fields["vocabularies"] = {name: file_entry(VocabularyFile, entry, "file") for name, entry in vocabularies}
-        record = cls(**fields)
-        check_types(record)
-        if not all(isinstance(entry, dict) for entry in (*record.hparams.values(), *record.plugins)):
-            raise TypeError("hparams and plug-ins hold names and values")
-        return record
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -236,8 +216,8 @@ class RunDir:
             with os_errors_as_machine_errors(f"cannot read {file}"):
                 data = read_sealed(file)
             if data["format"] <= FORMAT:
-                return cls(path, RunRecord.from_dict(data))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+                return cls(path, read_record(RunRecord, {k: v for k, v in data.items() if k != "format"}))
+        except (KeyError, TypeError, ValueError) as error:  # the first two of the format
             reason = f"{type(error).__name__}: {one_line(error)}"
             raise UserError(
                 f"{file} is damaged ({reason}); restore it from a copy or train again in another --output_dir"

@@ -8,7 +8,7 @@ from typing import Any
 from t2t.data.raw_files import RawFile
 from t2t.errors import UserError, one_line
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
-from t2t.files.trust import check_types, file_entry, read_sealed, sealed
+from t2t.files.trust import PlainName, read_record, read_sealed, sealed
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
 from t2t.text.vocabulary_files import VocabularyFile, read_encoders
@@ -26,7 +26,7 @@ ANEW = "delete that folder and run t2t-datagen again"
 class FileRecord:
     """One file of a shard."""
 
-    name: str
+    name: PlainName
     bytes: int
     sha256: str
 
@@ -116,19 +116,13 @@ class Manifest:
         """Reads what `to_dict` wrote.
 
         Raises:
-            KeyError, TypeError, ValueError, AttributeError: it is not the JSON of a manifest.
+            ValueError: it is not the JSON of a manifest.
         """
-        manifest = cls(
-            **{
-                **plain,
-                "spec": ProblemSpec.from_dict(plain["spec"]),
-                "vocabularies": {k: file_entry(VocabularyFile, v, "file") for k, v in plain["vocabularies"].items()},
-                "splits": {name: _split_from_dict(split) for name, split in plain["splits"].items()},
-                "raw_files": {name: RawFile(**file) for name, file in plain.get("raw_files", {}).items()},
-            }
-        )
-        for part in (manifest, *manifest.raw_files.values()):
-            check_types(part)
+        manifest = read_record(cls, plain)
+        for split in manifest.splits.values():
+            columns = split.columns.keys()
+            if not split.shards or any(not s.values.keys() == s.offsets.keys() == columns for s in split.shards):
+                raise ValueError("its shards have other columns than the split")
         return manifest
 
     def split(self, name: str) -> SplitRecord:
@@ -152,29 +146,6 @@ def _text(plain: dict[str, Any]) -> str:
 def _plain_split(split: SplitRecord) -> dict[str, Any]:
     plain = dataclasses.asdict(split)
     return {name: value for name, value in plain.items() if value or name not in ("texts", "unknown")}
-
-
-def _file_record(plain: dict[str, Any]) -> FileRecord:
-    return file_entry(FileRecord, plain, "name")
-
-
-def _split_from_dict(plain: dict[str, Any]) -> SplitRecord:
-    shards = [
-        ShardRecord(
-            examples=shard["examples"],
-            values={name: _file_record(record) for name, record in shard["values"].items()},
-            offsets={name: _file_record(record) for name, record in shard["offsets"].items()},
-        )
-        for shard in plain["shards"]
-    ]
-    columns = {name: ColumnTotals(**totals) for name, totals in plain["columns"].items()}
-    texts = {name: _file_record(record) for name, record in plain.get("texts", {}).items()}
-    split = SplitRecord(**{**plain, "columns": columns, "shards": shards, "texts": texts})
-    for part in (split, *shards, *columns.values()):
-        check_types(part)
-    if not shards or any(not shard.values.keys() == shard.offsets.keys() == columns.keys() for shard in shards):
-        raise ValueError("its shards have other columns than the split")
-    return split
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -213,8 +184,8 @@ def read_manifest(folder: Path) -> Manifest:
         )
     try:
         return Manifest.from_dict(plain)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"{path} is damaged ({type(error).__name__}: {one_line(error)}); {ANEW}") from error
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({one_line(error)}); {ANEW}") from error
 
 
 def load_encoders(folder: Path, manifest: Manifest) -> dict[str, TextEncoder]:

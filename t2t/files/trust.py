@@ -7,23 +7,21 @@ without a seal are read: the first versions wrote them, and who changes a file b
 """
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import os
 import re
 import stat
-import types
-import typing
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+import msgspec
 
 from t2t.errors import UserError
 
-Entry = TypeVar("Entry")
+Record = TypeVar("Record")
 
-PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
+PLAIN_NAME = re.compile(r"\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
 """What names of files in a folder's description look like: none leads out of the folder."""
 
 SEAL = "seal"
@@ -31,63 +29,34 @@ MOST_BYTES = 64 << 20
 """Of a JSON file; a larger one is not read into memory."""
 
 
-def check_plain_name(name: Any) -> None:
-    """Refuses the name of a file that could lead out of the folder that describes it.
+PlainName = Annotated[str, msgspec.Meta(pattern=PLAIN_NAME.pattern)]
+"""Type of the fields of records that name files."""
+
+
+def read_record(kind: type[Record], plain: Any) -> Record:
+    """Returns a dataclass from the JSON of one, whose types are checked at any depth.
 
     Raises:
-        ValueError: it is no plain file name.
+        ValueError: an entry is missing, unknown, or of another type; the message says where.
     """
-    if not isinstance(name, str) or not PLAIN_NAME.match(name):
-        raise ValueError(f"{name!r} is not a plain file name")
+    try:
+        record = msgspec.convert(plain, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
+    _refuse_unknown(plain, msgspec.to_builtins(record))
+    return record
 
 
-_PLAIN = (bool, int, float, str, list, tuple, dict)
-
-
-def check_types(record: Any) -> None:
-    """Refuses a dataclass, made of JSON, that holds something else than it declares, at any depth.
-
-    A truth value is no number; a tuple is no list. `Any`, and types that are named by a string, allow everything.
-
-    Raises:
-        TypeError: see above.
-    """
-    for field in dataclasses.fields(record):
-        value, outer = getattr(record, field.name), typing.get_origin(field.type) or field.type
-        if outer in _PLAIN and not _fits(value, outer):
-            raise TypeError(f"{field.name} is of type {type(value).__name__}, not {outer.__name__}")
-        if not _fits(value, field.type):
-            raise TypeError(f"{field.name} holds something else than {field.type}")
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Returns whether a value is of a type as annotations write it."""
-    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
-    if origin in (types.UnionType, typing.Union):
-        return any(_fits(value, one) for one in arguments)
-    if origin in (int, str, bool):
-        return type(value) is origin
-    if origin is float:
-        return type(value) in (int, float)
-    if origin in (dict, Mapping):
-        if type(value) is not dict or not arguments:
-            return type(value) is dict
-        return all(_fits(key, arguments[0]) and _fits(entry, arguments[1]) for key, entry in value.items())
-    if origin in (list, tuple):  # of a tuple, those of any length
-        return type(value) is origin and all(_fits(entry, part) for part in arguments[:1] for entry in value)
-    return isinstance(value, origin) if isinstance(origin, type) and origin is not Any else True
-
-
-def file_entry(kind: type[Entry], plain: dict[str, Any], name: str) -> Entry:
-    """Returns the description of a file, a dataclass, from the JSON of one; `name` is the field that names the file.
-
-    Raises:
-        TypeError, ValueError: it is something else, or names a file outside of its folder.
-    """
-    entry = kind(**plain)
-    check_types(entry)
-    check_plain_name(getattr(entry, name))
-    return entry
+def _refuse_unknown(plain: Any, read: Any) -> None:
+    """Refuses entries that were not read: misspelt ones, and those of a newer version."""
+    if isinstance(plain, dict):
+        for name, value in plain.items():
+            if name not in read:
+                raise ValueError(f"it has an entry {name!r}, which no record has")
+            _refuse_unknown(value, read[name])
+    elif isinstance(plain, list):
+        for value, part in zip(plain, read, strict=True):
+            _refuse_unknown(value, part)
 
 
 def check_inside(folder: Path | str, file: Path | str) -> None:

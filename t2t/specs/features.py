@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, SupportsIndex
 
-from t2t.files.trust import check_types
 from t2t.specs.constants import INPUTS, TARGETS
 
 
@@ -74,9 +73,14 @@ class ProblemSpec:
         """
         object.__setattr__(self, "features", dict(self.features))
         object.__setattr__(self, "members", tuple(self.members))
-        check_types(self)
-        if not all(isinstance(member, ProblemSpec) for member in self.members):
-            raise TypeError("members holds something else than specs of problems")
+        for name, kind, values in (
+            ("name", str, [self.name]),
+            ("features", FeatureSpec, self.features.values()),
+            ("shared_vocabulary", bool, [self.shared_vocabulary]),
+            ("members", ProblemSpec, self.members),
+        ):
+            if not all(isinstance(value, kind) for value in values):
+                raise TypeError(f"{name} of a spec is or holds something else than {kind.__name__}")
 
     @property
     def inputs(self) -> FeatureSpec | None:
@@ -93,23 +97,10 @@ class ProblemSpec:
         return next(member for member in self.members if member.name == problem)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the spec as plain JSON."""
+        """Returns the spec as plain JSON, which `t2t.files.trust.read_record` reads."""
         fields = asdict(self)
         members = [member.to_dict() for member in self.members]
         return {**fields, "members": members} if members else {k: v for k, v in fields.items() if k != "members"}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "ProblemSpec":
-        """Reads what `to_dict` wrote.
-
-        Raises:
-            KeyError, TypeError, ValueError: it is something else.
-        """
-        if not isinstance(data, dict) or not isinstance(data["features"], dict):
-            raise TypeError("a spec and its features are objects")
-        features = {name: FeatureSpec(**spec) for name, spec in data["features"].items()}
-        members = [cls.from_dict(member) for member in data.get("members", [])]
-        return cls(**{**data, "features": features, "members": members})
 
 
 def _as_int(value: SupportsIndex, name: str) -> int:

@@ -9,7 +9,7 @@ from t2t.errors import UserError, one_line
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.lines import errors_of_reading, gunzipped
 from t2t.files.paths import local_path
-from t2t.files.trust import MOST_BYTES, PLAIN_NAME, check_inside
+from t2t.files.trust import MOST_BYTES, PLAIN_NAME, PlainName, check_inside
 from t2t.text import stored_class
 from t2t.text.encoder import TextEncoder, fingerprint_of
 from t2t.text.subword_tokens import ESCAPE_CHARACTERS
@@ -29,7 +29,7 @@ class VocabularyFile:
 
     kind: str
     """Name of the kind, see `t2t.text`."""
-    file: str
+    file: PlainName
     """Name of its file in the folder."""
     size: int
     """Number of ids."""

@@ -12,6 +12,7 @@ import pytest
 
 from t2t.data.columns import pack
 from t2t.errors import UserError
+from t2t.files.trust import read_record
 from t2t.metrics import metric_names
 from t2t.problems.base import Problem, Source
 from t2t.problems.text_problems import TextProblem
@@ -197,7 +198,7 @@ def test_sampled_pieces_are_of_the_same_text(name, prepared, tmp_path):
 def test_spec_is_plain_json(name, prepared):
     spec = prepared(name).spec()
     assert spec.name == PROBLEMS.entry(name).name
-    assert ProblemSpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+    assert read_record(ProblemSpec, json.loads(json.dumps(spec.to_dict()))) == spec
     assert spec.targets.vocab_size > 2
 
 

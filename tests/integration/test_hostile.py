@@ -91,7 +91,7 @@ def test_names_in_a_manifest_are_plain(tree, name):
             place = entry(plain)
             key = "file" if "file" in place else "name"
             before, place[key] = place[key], name
-        with pytest.raises(UserError, match=r"manifest.json is damaged \((Value|Type)Error: "):
+        with pytest.raises(UserError, match=r"manifest.json is damaged \(Expected `str`"):
             trained_from(tree)
         with edited(tree.folder / "data/text2text_files/manifest.json") as plain:
             entry(plain)[key] = before

@@ -192,7 +192,9 @@ def test_a_newer_format_is_told(run):
 )
 def test_file_names_in_a_record_are_plain(run, file):
     edit(run, lambda data: data["vocabularies"]["targets"].update(file=file))
-    with pytest.raises(UserError, match=r"run.json is damaged \(ValueError: .* is not a plain file name"):
+    with pytest.raises(
+        UserError, match=r"run.json is damaged \(ValueError: Expected `str` matching regex .* at `\$\.vocabularies"
+    ):
         RunDir.open(run.path)
 
 

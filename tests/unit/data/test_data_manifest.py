@@ -61,7 +61,10 @@ def test_damaged_manifest_is_named(folder, content):
 def test_manifest_with_a_missing_part_is_damaged(folder):
     with edited(folder / "manifest.json") as plain:
         del plain["splits"]["train"]["shards"][0]["values"]
-    with pytest.raises(UserError, match=r"is damaged \(KeyError: 'values'\)"):
+    with pytest.raises(
+        UserError,
+        match=r"is damaged \(Object missing required field `values` - at `\$\.splits\[\.\.\.\]\.shards\[0\]`\)",
+    ):
         read_manifest(folder)
 
 

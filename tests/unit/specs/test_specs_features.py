@@ -5,6 +5,7 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
+from t2t.files.trust import read_record
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
 TEXT = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=100)
@@ -27,7 +28,7 @@ SPECS = [
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_specs_come_back_from_json(spec):
-    read = ProblemSpec.from_dict(json.loads(json.dumps(spec.to_dict())))
+    read = read_record(ProblemSpec, json.loads(json.dumps(spec.to_dict())))
     assert read == spec
     assert all(isinstance(feature.kind, FeatureKind) for feature in read.features.values())
     assert all(isinstance(feature.shape, tuple) for feature in read.features.values())
@@ -49,7 +50,7 @@ def test_what_is_no_spec_is_refused(change):
     data = SPECS[1].to_dict()
     data["features"]["targets"] |= change
     with pytest.raises((ValueError, TypeError)):
-        ProblemSpec.from_dict(data)
+        read_record(ProblemSpec, data)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_features_of_other_types_are_refused(change):
     data = SPECS[1].to_dict()
     data["features"]["targets"] |= change
     with pytest.raises((ValueError, TypeError)):
-        ProblemSpec.from_dict(data)
+        read_record(ProblemSpec, data)
     with pytest.raises((ValueError, TypeError)):
         dataclasses.replace(TEXT, **change)
 
@@ -82,7 +83,7 @@ def test_features_of_other_types_are_refused(change):
 )
 def test_specs_of_other_types_are_refused(change):
     with pytest.raises((ValueError, TypeError)):
-        ProblemSpec.from_dict(SPECS[1].to_dict() | change)
+        read_record(ProblemSpec, SPECS[1].to_dict() | change)
     with pytest.raises((ValueError, TypeError)):
         dataclasses.replace(SPECS[1], **change)
 
@@ -94,6 +95,6 @@ def test_what_code_gives_is_made_plain():
     label = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=np.int32(10))
     one = ProblemSpec(name="one", features=MappingProxyType({"inputs": picture, "targets": label}))
     for spec in (one, ProblemSpec(name="one-two", members=[one, SPECS[0]])):
-        read = ProblemSpec.from_dict(json.loads(json.dumps(spec.to_dict())))
+        read = read_record(ProblemSpec, json.loads(json.dumps(spec.to_dict())))
         assert read == spec
         assert repr(read) == repr(spec)

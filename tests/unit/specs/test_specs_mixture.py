@@ -1,6 +1,7 @@
 import pytest
 
 from t2t.errors import UserError
+from t2t.files.trust import read_record
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.specs.mixture import merge_problem_entries, mixture_of, select_problem_entries, split_mixture
 
@@ -38,7 +39,7 @@ def test_the_spec_of_a_mixture_comes_back_from_json_and_that_of_a_problem_is_as_
     words = ProblemSpec(name="words", features={"inputs": tokens, "targets": tokens}, shared_vocabulary=True)
     classes = ProblemSpec(name="classes", features={"inputs": tokens, "targets": label})
     both = ProblemSpec(name="words-classes", members=(words, classes))
-    assert ProblemSpec.from_dict(both.to_dict()) == both
+    assert read_record(ProblemSpec, both.to_dict()) == both
     assert both.member("classes") == classes
     assert both.inputs == tokens
     assert set(words.to_dict()) == {"name", "features", "shared_vocabulary"}
