@@ -12,7 +12,7 @@ from t2t.cli.help import RUN, flag_group
 from t2t.errors import UserError
 
 DEFAULT_COUNT = 5
-_NAME = re.compile(rf"{LATEST}|{BEST}(\.[\w-]+)?|{AVERAGED}(-[A-Za-z0-9]+)*")
+_NAME = re.compile(rf"[0-9]{{1,18}}|{LATEST}|{BEST}(\.[\w-]+)?|{AVERAGED}(-[A-Za-z0-9]+)*")
 USAGE = """
 Averages the weights of some checkpoints, variable by variable, into a checkpoint that decodes as any other.
 
@@ -27,53 +27,36 @@ Averages the weights of some checkpoints, variable by variable, into a checkpoin
 def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
-    with flag_group(values, RUN):
-        flags.DEFINE_string("output_dir", "", "Folder of the run, as t2t-trainer was given it.", flag_values=values)
+    with flag_group(values, RUN) as define:
+        define.string("output_dir", "", "Folder of the run, as t2t-trainer was given it.")
         define_alias("model_dir", "output_dir", flag_values=values)
-    with flag_group(values, "Average"):
-        flags.DEFINE_integer(
-            "n", None, f"Averages the last so many, or all if there are fewer; {DEFAULT_COUNT} where unset.",
-            flag_values=values,
-        )  # fmt: skip
-        flags.DEFINE_list(
-            "checkpoints", [], "Averages these: steps, best, latest or averaged-...; 100,200,best.", flag_values=values
-        )
-        flags.DEFINE_string(
-            "name", AVERAGED, "Name of the result, averaged or averaged-...; one that is there is replaced.",
-            flag_values=values,
-        )  # fmt: skip
+    with flag_group(values, "Average") as define:
+        define.integer("n", None, f"Averages the last so many, or all if there are fewer; {DEFAULT_COUNT} where unset.")
+        define.list("checkpoints", [], "Averages these: steps, best, latest or averaged-...; 100,200,best.")
+        define.string("name", AVERAGED, "Name of the result, averaged or averaged-...; one that is there is replaced.")
     return values
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
-    count, asked = values["n"].value, values["checkpoints"].value
+    count, asked = values.n, values.checkpoints
     if asked and count is not None:
         raise UserError("--n and --checkpoints are given; keep one of them")
-    store = CheckpointStore(open_run(values["output_dir"].value).checkpoints_folder)
+    store = CheckpointStore(open_run(values.output_dir).checkpoints_folder)
     chosen = _parse_checkpoints(asked) if asked else last_steps(store, DEFAULT_COUNT if count is None else count)
-    folder = average_checkpoints(store, chosen, values["name"].value)
+    folder = average_checkpoints(store, chosen, values.name)
     kind = "steps" if all(isinstance(one, int) for one in chosen) else "checkpoints"
     print(f"averaged {kind} {', '.join(map(str, chosen))} into {folder}")
     return 0
 
 
 def _parse_checkpoints(asked: list[str]) -> list[int | str]:
-    """Returns the checkpoints as `CheckpointStore.find` takes them.
-
-    Raises:
-        UserError: a path, or nothing between two commas; only checkpoints of this run are averaged.
-    """
-    chosen: list[int | str] = []
-    for text in map(str.strip, asked):
-        if re.fullmatch("[0-9]{1,18}", text):
-            chosen.append(int(text))
-        elif _NAME.fullmatch(text):
-            chosen.append(text)
-        else:
-            raise UserError(
-                f"--checkpoints: {text!r} is no checkpoint of a run; give steps, best, latest or names of averages, "
-                f"e.g. --checkpoints=100,200,best"
-            )
-    return chosen
+    """Returns the checkpoints as `CheckpointStore.find` takes them; raises UserError for paths and empty names."""
+    names = [text.strip() for text in asked]
+    if wrong := [name for name in names if not _NAME.fullmatch(name)]:
+        raise UserError(
+            f"--checkpoints: {wrong[0]!r} is no checkpoint of a run; give steps, best, latest or names of averages, "
+            f"e.g. --checkpoints=100,200,best"
+        )
+    return [int(name) if name.isdigit() else name for name in names]

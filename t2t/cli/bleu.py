@@ -1,13 +1,12 @@
 """`t2t-bleu`: scores a file of translations against a file of references, as sacreBLEU does."""
 
-import logging
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from absl import flags
 
-from t2t.cli.common import command
+from t2t.cli.common import command, warn_of_repairs
 from t2t.cli.help import FILES, flag_group
 from t2t.errors import UserError
 from t2t.files.source import LineSource
@@ -36,53 +35,34 @@ _MOST = 100
 """Largest order and weight of chrF: those that are published with a score are below ten."""
 _LABEL_WIDTH = len("tokenized, compounds split") + 2
 
-log = logging.getLogger("t2t")
-
 
 def build_flags() -> flags.FlagValues:
     """Returns the flags of the command; those of sacreBLEU have its names."""
     values = flags.FlagValues()
-    with flag_group(values, FILES):
-        flags.DEFINE_string(
-            "translation", "", "File of translations, plain or gzip; - for standard input.", flag_values=values
-        )
-        flags.DEFINE_string("reference", "", "File of references, plain or gzip.", flag_values=values)
-    with flag_group(values, "BLEU"):
-        flags.DEFINE_string(
-            "tokenize", None, "sacreBLEU's tokenizer: 13a, intl, char, zh, none, ...", flag_values=values
-        )
-        flags.DEFINE_string("smooth_method", None, "Smoothing: exp, floor, add-k or none.", flag_values=values)
-        flags.DEFINE_float(
-            "smooth_value", None, "Value of floor and add-k smoothing.", lower_bound=0.0, flag_values=values
-        )
-        flags.DEFINE_boolean("lowercase", None, "Ignores case in BLEU.", flag_values=values)
-        flags.DEFINE_boolean("force", None, "Says that tokenized translations are meant so.", flag_values=values)
-        flags.DEFINE_boolean(
-            "all_tokenizations", False, "Prints BLEU three times: 13a, intl, and tokenized as papers before sacreBLEU "
-            "had it (Moses; in German with compounds split).", flag_values=values,
-        )  # fmt: skip
-        flags.DEFINE_string(
-            "language", None, "Code of the language of the files, which chooses the tokenizer: zh, ja-mecab, ko-mecab, "
-            "char for Thai, Khmer, Lao, Burmese and Tibetan, 13a for all others. With --all_tokenizations also that of "
-            "Moses, there de by default.", flag_values=values,
-        )  # fmt: skip
-    with flag_group(values, "chrF"):
-        flags.DEFINE_boolean("chrf", False, "Prints chrF too.", flag_values=values)
-        flags.DEFINE_integer(
-            "chrf_char_order", None, "Longest character n-gram of chrF.", lower_bound=1, upper_bound=_MOST,
-            flag_values=values,
-        )  # fmt: skip
-        flags.DEFINE_integer(
-            "chrf_word_order", None, "Longest word n-gram of chrF; 2 = chrF++.", lower_bound=0, upper_bound=_MOST,
-            flag_values=values,
-        )  # fmt: skip
-        flags.DEFINE_integer(
-            "chrf_beta", None, "Weight of recall in chrF; 1 = that of precision.", lower_bound=1, upper_bound=_MOST,
-            flag_values=values,
-        )  # fmt: skip
-        flags.DEFINE_boolean("chrf_whitespace", None, "Counts white space in chrF.", flag_values=values)
-        flags.DEFINE_boolean("chrf_lowercase", None, "Ignores case in chrF.", flag_values=values)
-        flags.DEFINE_boolean("chrf_eps_smoothing", None, "Epsilon smoothing in chrF.", flag_values=values)
+    with flag_group(values, FILES) as define:
+        define.string("translation", "", "File of translations, plain or gzip; - for standard input.")
+        define.string("reference", "", "File of references, plain or gzip.")
+    with flag_group(values, "BLEU") as define:
+        define.string("tokenize", None, "sacreBLEU's tokenizer: 13a, intl, char, zh, none, ...")
+        define.string("smooth_method", None, "Smoothing: exp, floor, add-k or none.")
+        define.float("smooth_value", None, "Value of floor and add-k smoothing.", lower_bound=0.0)
+        define.boolean("lowercase", None, "Ignores case in BLEU.")
+        define.boolean("force", None, "Says that tokenized translations are meant so.")
+        define.boolean("all_tokenizations", False, "Prints BLEU three times: 13a, intl, and tokenized as papers before "
+                       "sacreBLEU had it (Moses; in German with compounds split).")  # fmt: skip
+        define.string("language", None, "Code of the language of the files, which chooses the tokenizer: zh, ja-mecab, "
+                      "ko-mecab, char for Thai, Khmer, Lao, Burmese and Tibetan, 13a for all others. With "
+                      "--all_tokenizations also that of Moses, there de by default.")  # fmt: skip
+    with flag_group(values, "chrF") as define:
+        define.boolean("chrf", False, "Prints chrF too.")
+        define.integer("chrf_char_order", None, "Longest character n-gram of chrF.", lower_bound=1, upper_bound=_MOST)
+        define.integer("chrf_word_order", None, "Longest word n-gram of chrF; 2 = chrF++.", lower_bound=0,
+                       upper_bound=_MOST)  # fmt: skip
+        define.integer("chrf_beta", None, "Weight of recall in chrF; 1 = that of precision.", lower_bound=1,
+                       upper_bound=_MOST)  # fmt: skip
+        define.boolean("chrf_whitespace", None, "Counts white space in chrF.")
+        define.boolean("chrf_lowercase", None, "Ignores case in chrF.")
+        define.boolean("chrf_eps_smoothing", None, "Epsilon smoothing in chrF.")
     return values
 
 
@@ -93,22 +73,22 @@ def main(values: flags.FlagValues) -> int:
     if missing:
         raise UserError(f"{' and '.join(missing)} not given; name the file of translations and that of references")
     chrf_options = _options(values, _CHRF_FLAGS, "chrf_")
-    if chrf_options and not values["chrf"].value:
+    if chrf_options and not values.chrf:
         raise UserError(f"--chrf_{next(iter(chrf_options))} is given without --chrf; add --chrf")
     bleu_options = _bleu_options(values)
-    translations, references = _lines(values["translation"].value), _lines(values["reference"].value)
+    translations, references = _lines(values.translation), _lines(values.reference)
     if len(translations) != len(references):
         raise UserError(
             f"{values['translation'].value} has {len(translations):,} lines and {values['reference'].value} has "
             f"{len(references):,}; line n of one must be the translation of line n of the other"
         )
-    if values["all_tokenizations"].value:
-        language = values["language"].value or "de"
+    if values.all_tokenizations:
+        language = values.language or "de"
         for label, score in _all_tokenizations(translations, references, language, bleu_options):
             print(f"{label:<{_LABEL_WIDTH}}{score}")
     else:
-        print(bleu(translations, references, values["language"].value or "", **bleu_options))
-    if values["chrf"].value:
+        print(bleu(translations, references, values.language or "", **bleu_options))
+    if values.chrf:
         print(chrf(translations, references, **chrf_options))
     return 0
 
@@ -121,8 +101,8 @@ def _bleu_options(values: flags.FlagValues) -> dict[str, Any]:
             f"--smooth_value is given, which only --smooth_method={' and '.join(_SMOOTHED_BY_VALUE)} read; name one of "
             f"them, or leave --smooth_value out"
         )
-    if not values["all_tokenizations"].value:
-        if values["language"].value is not None and "tokenize" in options:
+    if not values.all_tokenizations:
+        if values.language is not None and "tokenize" in options:
             raise UserError("--language and --tokenize are both given, and each chooses the tokenizer; leave one out")
         return options
     chosen = [f"--{name}" for name in options if name != "lowercase"]
@@ -140,8 +120,7 @@ def _all_tokenizations(
     tokenized = moses_bleu(translations, references, language, **options)
     for name in (bleu_tokenizer(language), "intl"):
         yield f"sacreBLEU {name}", bleu(translations, references, tokenize=name, **options)
-    split = ", compounds split" if language in COMPOUND_LANGUAGES else ""
-    yield f"tokenized{split}", tokenized
+    yield "tokenized" + ", compounds split" * (language in COMPOUND_LANGUAGES), tokenized
 
 
 def _options(values: flags.FlagValues, names: tuple[str, ...], prefix: str = "") -> dict[str, Any]:
@@ -154,6 +133,5 @@ def _lines(path: str) -> list[str]:
     mended: Counter = Counter()
     source = LineSource(path)
     lines = list(source.lines(mended))
-    for what, count in sorted(mended.items()):
-        log.warning("%s: %s in %s lines", source, what, f"{count:,}")
+    warn_of_repairs(mended, f"{source}: ")
     return lines

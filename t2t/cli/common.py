@@ -1,7 +1,6 @@
-"""What all commands share: flags of their own, one-line errors, quiet start.
+"""What all commands share: reading flags, one-line errors, log lines.
 
-Flags are absl's, on a `FlagValues` for each command, so that `main(argv)` can run twice in one process; `--flag-name`
-and `--flag_name` are the same. TensorFlow is imported after the flags have been read.
+Flags are absl's, on a `FlagValues` for each command, so that `main(argv)` can run twice in one process.
 """
 
 import contextlib
@@ -12,6 +11,7 @@ import math
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from absl import flags
@@ -27,6 +27,8 @@ Main = Callable[..., int]
 Body = Callable[[flags.FlagValues], int]
 _LARGEST = 2**63 - 1
 
+log = logging.getLogger("t2t")
+
 ALL = "*"
 """Value of `--registry_help` given bare."""
 
@@ -34,14 +36,12 @@ ALL = "*"
 def command(
     build_flags: Callable[[], flags.FlagValues], usage: str, positional: tuple[str, ...] = ()
 ) -> Callable[[Body], Main]:
-    """Makes `main(argv=None) -> exit status` of a function that is given the flags, read.
-
-    Errors of the user and of the machine become one line; `--help` is answered here.
+    """Makes `main(argv=None) -> exit status` of a function of the parsed flags; errors become one line.
 
     Args:
-        build_flags: makes the flags.
+        build_flags: returns the flags.
         usage: text above them in the help; %s is the command's name.
-        positional: names of flags that may be given as plain arguments, in this order, too.
+        positional: names of flags that may also be given as plain arguments, in this order.
     """
 
     def decorate(body: Body) -> Main:
@@ -50,20 +50,16 @@ def command(
             argv = list(sys.argv if argv is None else argv)
             if hasattr(sys.stdout, "reconfigure"):
                 sys.stdout.reconfigure(errors="backslashreplace")  # what cannot be shown ends nothing
-            return _guarded(
-                os.path.basename(argv[0]), lambda: _read_and_run(body, build_flags(), argv, usage, positional)
-            )
+
+            def run() -> int:
+                values = parse(build_flags(), argv, usage, positional)
+                return 0 if values is None else body(values)
+
+            return _guarded(os.path.basename(argv[0]), run)
 
         return main
 
     return decorate
-
-
-def _read_and_run(
-    body: Body, values: flags.FlagValues, argv: list[str], usage: str, positional: tuple[str, ...]
-) -> int:
-    read = parse(values, argv, usage, positional)
-    return 0 if read is None else body(read)
 
 
 def _guarded(name: str, run: Callable[[], int]) -> int:
@@ -71,18 +67,15 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
     try:
         with stoppable(), logging_to_stderr():
             return run()
-    except T2TError as error:
-        write_line(f"{name}: error: {one_line(error)}", sys.stderr)
-        return error.exit_status
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has gone; nothing more to say to it
         return 0
-    except OSError as error:
-        fault = _fault_of(error)
-        if fault is None:
+    except (T2TError, OSError) as raised:
+        error = raised if isinstance(raised, T2TError) else _fault_of(raised)
+        if error is None:
             raise
-        write_line(f"{name}: error: {fault}", sys.stderr)
-        return fault.exit_status
+        write_line(f"{name}: error: {one_line(error)}", sys.stderr)
+        return error.exit_status
     except KeyboardInterrupt:
         write_line(f"{name}: interrupted", sys.stderr)
         return 128 + signal.SIGINT
@@ -92,7 +85,7 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
 
 
 def _fault_of(error: OSError) -> T2TError | None:
-    """Returns what an error of the system means for who has given the command; None where it is the program's own."""
+    """Returns an error of the system as one for the user; None where it is a bug."""
     if error.errno == errno.ENAMETOOLONG:
         return UserError(f"{str(error.filename)[:60]}...: the name is longer than a file's may be; shorten it")
     return MachineError(describe_os_error(error)) if error.errno in REMEDIES else None
@@ -101,11 +94,10 @@ def _fault_of(error: OSError) -> T2TError | None:
 def parse(
     values: flags.FlagValues, argv: Sequence[str], usage: str, positional: tuple[str, ...] = ()
 ) -> flags.FlagValues | None:
-    """Reads the command line; prints the help and returns None where it asks for that.
+    """Parses the command line; prints the help and returns None if it asks for that.
 
     Raises:
-        UserError: an unknown flag, a value of another type or out of bounds, a flag given twice, an argument that is
-            no flag where the command takes none or no more.
+        UserError: an unknown flag, a wrong value, a flag given twice, too many plain arguments.
     """
     flags.DEFINE_boolean("help", False, "Shows this text.", short_name="h", flag_values=values)
     arguments = [_normalised(argument) for argument in argv[1:]]
@@ -129,20 +121,18 @@ def parse(
 
 
 def _check_values(values: flags.FlagValues) -> None:
-    """Refuses what absl takes and nothing here can use.
-
-    `nan` and `inf` pass its bounds, since they compare as neither less nor more; whole numbers have none; a home folder
-    may be nobody's, and a path may be of another file system.
-    """
+    """Refuses what absl accepts: nan and inf, huge integers, unknown home folders, paths of other file systems."""
     for name in values:
         value = values[name].value
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"flag --{name}={value}: {value} is not a finite number; see --help")
         if isinstance(value, int) and abs(value) > _LARGEST:
             raise UserError(f"flag --{name}: a number of {len(str(abs(value)))} digits is too large; see --help")
-        if isinstance(value, str) and is_unknown_home(value):
-            raise UserError(f"flag --{name}={value}: there is no home folder of that name; write the path without ~")
         if isinstance(value, str):
+            if is_unknown_home(value):
+                raise UserError(
+                    f"flag --{name}={value}: there is no home folder of that name; write the path without ~"
+                )
             check_local(value, name)
 
 
@@ -155,6 +145,12 @@ def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: 
     if len(rest) > len(positional):
         takes = f"{' '.join(positional).upper()} and flags" if positional else "flags only"
         raise UserError(f"argument {rest[len(positional)]!r}: this command takes {takes}, --name=value; see --help")
+
+
+def warn_of_repairs(mended: Counter, where: str = "") -> None:
+    """Warns of lines that were repaired while they were read, by what was wrong; `where` precedes each warning."""
+    for what, count in sorted(mended.items()):
+        log.warning("%s%s in %s lines", where, what, f"{count:,}")
 
 
 def define_alias(name: str, original: str, flag_values: flags.FlagValues) -> None:
@@ -196,22 +192,20 @@ def _flag_of(values: flags.FlagValues, argument: str) -> str | None:
 
 @contextlib.contextmanager
 def logging_to_stderr() -> Iterator[None]:
-    """Shows what the library logs, a line each, for the length of a `with` block."""
-    logger = logging.getLogger("t2t")
+    """Shows the log of the library in a `with` block."""
     handler = _BarSafeHandler(sys.stderr)
     handler.setFormatter(_Lines())
-    level = logger.level
-    # absl, with which TensorFlow logs, gives the root a handler where it has none: lines would be shown twice.
-    silent = logging.NullHandler()
+    level = log.level
+    silent = logging.NullHandler()  # without one, absl gives the root logger a handler, and lines are shown twice
     logging.getLogger().addHandler(silent)
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
     try:
         yield
     finally:
-        logger.removeHandler(handler)
+        log.removeHandler(handler)
         logging.getLogger().removeHandler(silent)
-        logger.setLevel(level)
+        log.setLevel(level)
 
 
 class _BarSafeHandler(logging.StreamHandler):

@@ -22,8 +22,8 @@ def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
     define_problem_flags(values)
-    with flag_group(values, DATA):
-        flags.DEFINE_integer("random_seed", DATA_SEED, "Seed of everything that chance decides.", flag_values=values)
+    with flag_group(values, DATA) as define:
+        define.integer("random_seed", DATA_SEED, "Seed of everything that chance decides.")
     return values
 
 
@@ -32,5 +32,5 @@ def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
     if lists_registry(values):
         return 0
-    generate_all(request_of(values), values["random_seed"].value)
+    generate_all(request_of(values), values.random_seed)
     return 0

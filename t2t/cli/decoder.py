@@ -14,7 +14,7 @@ from t2t.cli.decoding import (
     refuse_flags,
     score_file,
 )
-from t2t.cli.flags import define_more_search_flags, define_trained_flags, open_trained_run, search_overrides
+from t2t.cli.flags import define_search_flags, define_trained_flags, load_run, open_trained_run
 from t2t.cli.help import ACTION, flag_group
 from t2t.errors import UserError
 from t2t.files.output import check_output
@@ -45,51 +45,34 @@ source TAB target, in one file of HTML that needs no network; of parsing problem
 probabilities.
 """
 
-_MANY = ("decode_from_file", "decode_split")
-"""Flags under which there are lines enough to search several batches at a time."""
-
 _NOT_FOR_SCORES = (
     "n_best", "output_format", "random_seed", "decode_beam_size", "decode_alpha", "decode_extra_length",
     "decode_method", "decode_length_penalty", "sampling_temperature", "sampling_top_k", "sampling_top_p",
 )  # fmt: skip
-"""Flags that decide what is searched, and how it is written."""
+"""Flags of the search and of how its outputs are written."""
 
 _NOT_FOR_ATTENTION = ("n_best", "output_format", "decode_to_file", "decode_window")
-"""Flags that decide what is written, and where."""
+"""Flags of what is written, and where."""
 
 
 def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
     define_trained_flags(values)
-    with flag_group(values, ACTION):
-        flags.DEFINE_boolean("decode_interactive", False, "Translates what is typed.", flag_values=values)
-        flags.DEFINE_string(
-            "decode_from_file", "", "Decodes this file, plain or gzip; - for standard input.", flag_values=values
-        )
-        flags.DEFINE_string(
-            "decode_to_file", "", "Where to write; - for standard output; empty for "
-            "<decode_from_file>.<model>.<hparams_set>.<problem>.beam4.alpha0.6.decodes, or ....scores; for nowhere "
-            "with --decode_split.",
-            flag_values=values,
-        )  # fmt: skip
-        flags.DEFINE_string(
-            "score_file", "", "Scores the lines of this file, source TAB target; plain or gzip, - for standard input.",
-            flag_values=values,
-        )  # fmt: skip
-        flags.DEFINE_string(
-            "attention_to_html", "", "Draws what the model looks at into this file, for a browser: of each line of "
-            "--decode_from_file or standard input, source or source TAB target.", flag_values=values,
-        )  # fmt: skip
-        flags.DEFINE_enum(
-            "decode_split", None, (DEV, TEST), "Decodes a split of the run's problem and prints its score.",
-            flag_values=values,
-        )  # fmt: skip
-        flags.DEFINE_string(
-            "data_dir", DEFAULT_DATA_DIR, "Folder of generated data, for --decode_split.", flag_values=values
-        )
+    with flag_group(values, ACTION) as define:
+        define.boolean("decode_interactive", False, "Translates what is typed.")
+        define.string("decode_from_file", "", "Decodes this file, plain or gzip; - for standard input.")
+        define.string("decode_to_file", "", "Where to write; - for standard output; empty for "
+                      "<decode_from_file>.<model>.<hparams_set>.<problem>.beam4.alpha0.6.decodes, or ....scores; for "
+                      "nowhere with --decode_split.")  # fmt: skip
+        define.string("score_file", "", "Scores the lines of this file, source TAB target; plain or gzip, - for "
+                      "standard input.")  # fmt: skip
+        define.string("attention_to_html", "", "Draws what the model looks at into this file, for a browser: of each "
+                      "line of --decode_from_file or standard input, source or source TAB target.")  # fmt: skip
+        define.enum("decode_split", None, (DEV, TEST), "Decodes a split of the run's problem and prints its score.")
+        define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data, for --decode_split.")
     define_output_flags(values)
-    define_more_search_flags(values)
+    define_search_flags(values, decodes_only=True)
     return values
 
 
@@ -98,48 +81,45 @@ def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
     _check(values)
     run = open_trained_run(values)
-    problem, split = select_problem(run, values["problem"].value), values["decode_split"].value
+    problem, split = select_problem(run, values.problem), values.decode_split
     if split:
-        check_split(open_run_data(run, values["data_dir"].value, problem, split, verify=False), split)
-    if any(values[name].value for name in _MANY):
+        check_split(open_run_data(run, values.data_dir, problem, split, verify=False), split)
+    if values.decode_from_file or split:  # lines enough to search several batches at a time
         import_quietly("t2t.inference.parallel").use_single_core_ops()
-    loaded = import_quietly("t2t.runs.loading").load(
-        run.path, values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values),
-        problem,
-    )  # fmt: skip
-    output_options, target = output_options_of(values), values["decode_to_file"].value
-    if values["attention_to_html"].value:
-        draw_attention(loaded, values["decode_from_file"].value, values["attention_to_html"].value)
-    elif values["decode_from_file"].value:
-        decode_file(loaded, values["decode_from_file"].value, target, output_options)
-    elif values["score_file"].value:
-        score_file(loaded, values["score_file"].value, target, output_options.window)
+    loaded = load_run(values, run.path, problem)
+    output_options, target = output_options_of(values), values.decode_to_file
+    if values.attention_to_html:
+        draw_attention(loaded, values.decode_from_file, values.attention_to_html)
+    elif values.decode_from_file:
+        decode_file(loaded, values.decode_from_file, target, output_options)
+    elif values.score_file:
+        score_file(loaded, values.score_file, target, output_options.window)
     elif split:
-        decode_split(loaded, values["data_dir"].value, split, target, output_options)
+        decode_split(loaded, values.data_dir, split, target, output_options)
     else:
         decode_interactively(loaded.translator(), output_options)
     return 0
 
 
 def _check(values: flags.FlagValues) -> None:
-    """Finds what is wrong with the command line before a model is loaded."""
+    """Finds mistakes on the command line before a model is loaded."""
     modes = ("decode_from_file", "score_file", "decode_split", "decode_interactive")
     given = [f"--{name}" for name in modes if values[name].value]
     if len(given) > 1:
         raise UserError(f"{' and '.join(given)} are given; the command does one thing at a time: keep one of them")
-    if values["attention_to_html"].value:
+    if values.attention_to_html:
         _check_attention(values, given)
-    if values["decode_to_file"].value and given in ([], ["--decode_interactive"]):
+    if values.decode_to_file and given in ([], ["--decode_interactive"]):
         raise UserError(
             "--decode_to_file: it names where --decode_from_file, --score_file or --decode_split writes; give one of "
             "them too"
         )
-    if values["score_file"].value:
+    if values.score_file:
         refuse_flags(values, _NOT_FOR_SCORES, "--score_file searches nothing")
-    if source := values["decode_from_file"].value or values["score_file"].value:
-        check_files(source, values["decode_to_file"].value)
-    elif values["decode_to_file"].value:
-        check_output(values["decode_to_file"].value)
+    if source := values.decode_from_file or values.score_file:
+        check_files(source, values.decode_to_file)
+    elif values.decode_to_file:
+        check_output(values.decode_to_file)
 
 
 def _check_attention(values: flags.FlagValues, modes: list[str]) -> None:
@@ -148,4 +128,4 @@ def _check_attention(values: flags.FlagValues, modes: list[str]) -> None:
             f"--attention_to_html and {others[0]} are given; the command does one thing at a time: keep one of them"
         )
     refuse_flags(values, _NOT_FOR_ATTENTION, "--attention_to_html draws the best output of each line")
-    check_output(values["attention_to_html"].value)
+    check_output(values.attention_to_html)

@@ -9,8 +9,9 @@ from t2t.cli.common import command
 from t2t.cli.decoding import refuse_flags
 from t2t.cli.field_flags import define_field_flag
 from t2t.cli.flags import (
-    define_more_search_flags,
+    define_search_flags,
     define_trained_flags,
+    load_run,
     open_run,
     open_trained_run,
     search_overrides,
@@ -41,7 +42,7 @@ _NOT_FOR_CHOICES = (
     "data_dir", "split", "eval_steps", "decode_beam_size", "decode_alpha", "decode_extra_length", "decode_method",
     "decode_length_penalty", "sampling_temperature", "sampling_top_k", "sampling_top_p",
 )  # fmt: skip
-"""Flags that decide what is searched, and on which data."""
+"""Flags of the search and of the data."""
 
 log = logging.getLogger("t2t")
 
@@ -50,18 +51,14 @@ def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
     define_trained_flags(values)
-    with flag_group(values, DATA):
-        flags.DEFINE_string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.", flag_values=values)
-        flags.DEFINE_enum("split", DEV, SPLITS, "Which split to evaluate on.", flag_values=values)
-        define_field_flag(
-            values, "eval_steps", Settings, "eval_steps", default=0,
-            text="Batches of the split to look at, its first ones; 0 = all.",
-        )  # fmt: skip
-        flags.DEFINE_string(
-            "choice_file", "", "Counts how often the right one of two outputs is chosen; plain or gzip, - for standard "
-            "input.", flag_values=values,
-        )  # fmt: skip
-    define_more_search_flags(values)
+    with flag_group(values, DATA) as define:
+        define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.")
+        define.enum("split", DEV, SPLITS, "Which split to evaluate on.")
+        text = "Batches of the split to look at, its first ones; 0 = all."
+        define_field_flag(values, "eval_steps", Settings, "eval_steps", default=0, text=text)
+        define.string("choice_file", "", "Counts how often the right one of two outputs is chosen; plain or gzip, - "
+                      "for standard input.")  # fmt: skip
+    define_search_flags(values, decodes_only=True)
     return values
 
 
@@ -69,32 +66,18 @@ def build_flags() -> flags.FlagValues:
 def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
     names = {name: values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "data_dir")}
-    request = Request(**names, usr_dir=values["t2t_usr_dir"].value)
+    request = Request(**names, usr_dir=values.t2t_usr_dir)
     run = open_trained_run(values)
-    if values["choice_file"].value:
+    if values.choice_file:
         refuse_flags(values, _NOT_FOR_CHOICES, "--choice_file needs no data and searches nothing")
-        LineSource(values["choice_file"].value)
+        LineSource(values.choice_file)
         select_problem(run, request.problem)
-        loaded = import_quietly("t2t.runs.loading").load(
-            run.path, values["checkpoint"].value, request.usr_dir or None, search_overrides(values),
-            request.problem,
-        )  # fmt: skip
-        return judge_choices(loaded, values["choice_file"].value)
-    return evaluate(
-        request,
-        checkpoint=values["checkpoint"].value,
-        split=values["split"].value,
-        eval_steps=values["eval_steps"].value,
-        decode_overrides=search_overrides(values),
-    )
+        return _judge_choices(load_run(values, run.path, request.problem), values.choice_file)
+    return evaluate(request, values.checkpoint, values.split, values.eval_steps, search_overrides(values))
 
 
-def judge_choices(loaded, file: str) -> int:
-    """Prints how often a `t2t.runs.loading.LoadedRun` chooses the right one of two outputs; returns the exit status.
-
-    Raises:
-        UserError: no such file, or a line that is no choice.
-    """
+def _judge_choices(loaded, file: str) -> int:
+    """Prints how often the right one of two outputs is chosen; returns the exit status."""
     translator = loaded.translator()
     judged = import_quietly("t2t.inference.files.choices").judge_choices(translator, file)
     for complaint in judged.report.complaints(translator.most_ids):
@@ -107,14 +90,13 @@ def judge_choices(loaded, file: str) -> int:
 
 
 def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, decode_overrides: str = "") -> int:
-    """Evaluates a checkpoint and prints what comes out, a line each; returns the exit status.
+    """Evaluates a checkpoint and prints the figures, a line each; returns the exit status.
 
     Args:
-        request: says where run and data are; names of problem, model and set are checked where they are given. Of a run
-            of several problems, all are evaluated where none is named.
+        request: where run and data are, and names to check; without a problem, all of the run are evaluated.
         checkpoint: see `t2t.runs.loading.load`.
         split: train, dev or test.
-        eval_steps: batches to look at, 0 for all.
+        eval_steps: number of batches, 0 for all.
         decode_overrides: decode hparams to change.
 
     Raises:
@@ -126,23 +108,14 @@ def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, dec
     names = select_problems(run, request.problem)
     for name in names:
         check_split(open_run_data(run, request.data_dir, name, split, verify=False), split)
-    loading = import_quietly("t2t.runs.loading")
+    loading, evaluation = import_quietly("t2t.runs.loading"), import_quietly("t2t.runs.evaluation")
     for name in names:
         loaded = loading.load(run.path, checkpoint, request.usr_dir or None, decode_overrides, name)
-        _evaluate_loaded(loaded, request.data_dir, split, eval_steps)
+        data = open_run_data(loaded.run, request.data_dir, name, split)
+        found = evaluation.evaluate(loaded.model, loaded.hparams, data, split, eval_steps, data.problem.metrics)
+        print(
+            f"{found.examples:,} of {found.of:,} {split} examples of {name}, {loaded.checkpoint.name} "
+            f"({loaded.checkpoint.step:,} updates)"
+        )
+        print(*found.scores, *(f"{figure} = {value:.4f}" for figure, value in found.figures.items()), sep="\n")
     return 0
-
-
-def _evaluate_loaded(loaded, data_dir: str, split: str, eval_steps: int) -> None:
-    """Evaluates a `t2t.runs.loading.LoadedRun` and prints what comes out."""
-    evaluation = import_quietly("t2t.runs.evaluation")
-    data = open_run_data(loaded.run, data_dir, loaded.record.problem, split)
-    found = evaluation.evaluate(loaded.model, loaded.hparams, data, split, eval_steps, data.problem.metrics)
-    print(
-        f"{found.examples:,} of {found.of:,} {split} examples of {loaded.record.problem}, {loaded.checkpoint.name} "
-        f"({loaded.checkpoint.step:,} updates)"
-    )
-    for score in found.scores:
-        print(score)
-    for name, value in found.figures.items():
-        print(f"{name} = {value:.4f}")

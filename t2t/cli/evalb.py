@@ -1,6 +1,5 @@
 """`t2t-evalb`: scores a file of parse trees against a treebank, and prints what EVALB prints."""
 
-import logging
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +7,7 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t.cli.common import command
+from t2t.cli.common import command, warn_of_repairs
 from t2t.cli.help import FILES, flag_group
 from t2t.errors import UserError
 from t2t.files.lines import read_lines
@@ -25,21 +24,15 @@ Built-in settings: COLLINS (the default, those of published figures), new (those
 parameter file, which deletes no label). Errors of sentences go to standard error, as EVALB writes them.
 """
 
-log = logging.getLogger("t2t")
-
 
 def build_flags() -> flags.FlagValues:
     """Returns the flags of the command; -p is EVALB's."""
     values = flags.FlagValues()
-    with flag_group(values, FILES):
-        flags.DEFINE_string(
-            "param_file", "COLLINS", f"EVALB's parameter file, or built-in settings: {', '.join(BUILT_IN)}.",
-            short_name="p", flag_values=values,
-        )  # fmt: skip
-        flags.DEFINE_string(
-            "gold", "", "File of gold trees, plain or gzip; the first plain argument.", flag_values=values
-        )
-        flags.DEFINE_string("test", "", "File of trees to score; the second plain argument.", flag_values=values)
+    with flag_group(values, FILES) as define:
+        define.string("param_file", "COLLINS", f"EVALB's parameter file, or built-in settings: {', '.join(BUILT_IN)}.",
+                      short_name="p")  # fmt: skip
+        define.string("gold", "", "File of gold trees, plain or gzip; the first plain argument.")
+        define.string("test", "", "File of trees to score; the second plain argument.")
     return values
 
 
@@ -49,20 +42,16 @@ def main(values: flags.FlagValues) -> int:
     missing = [name.upper() for name in ("gold", "test") if not values[name].value]
     if missing:
         raise UserError(f"{' and '.join(missing)} not given; name the file of gold trees, then that of trees to score")
-    parameters = get_parameters(values["param_file"].value)
+    parameters = get_parameters(values.param_file)
     mended: Counter = Counter()
     try:
-        lines = evalb_report(_lines(values["gold"].value, mended), _lines(values["test"].value, mended), parameters)
-        for line in lines:
+        for line in evalb_report(_lines(values.gold, mended), _lines(values.test, mended), parameters):
             if line.is_error:
-                sys.stdout.flush()  # so that both together are in order
-                print(line.text, file=sys.stderr)
-            else:
-                print(line.text)
+                sys.stdout.flush()  # keeps the order of both streams
+            print(line.text, file=sys.stderr if line.is_error else sys.stdout)
     finally:
         sys.stdout.flush()
-        for what, count in sorted(mended.items()):
-            log.warning("%s in %s lines", what, f"{count:,}")
+        warn_of_repairs(mended)
     return 0
 
 

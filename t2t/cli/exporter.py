@@ -6,7 +6,7 @@ from pathlib import Path
 from absl import flags
 
 from t2t.cli.common import command
-from t2t.cli.flags import define_search_flags, define_trained_flags, open_trained_run, search_overrides
+from t2t.cli.flags import define_search_flags, define_trained_flags, load_run, open_trained_run
 from t2t.cli.help import flag_group
 from t2t.errors import UserError
 from t2t.export.formats import FLOAT32, FORMATS, INT8, OTHER_INPUTS, PROMISES, check_request
@@ -16,8 +16,6 @@ from t2t.runs.data import open_run_data
 from t2t.runs.run_checks import select_problem
 from t2t.runs.startup import import_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV
-
-QUANTIZATIONS = tuple(PROMISES)
 
 USAGE = f"""
 Makes of a run a model for other programs. It is kept only if it answers a few hundred inputs as the run does.
@@ -42,25 +40,18 @@ def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
     define_trained_flags(values)
-    with flag_group(values, "Export"):
-        flags.DEFINE_string("export_dir", "", "Folder to make; must not be there yet.", flag_values=values)
-        flags.DEFINE_enum("format", "saved_model", list(FORMATS), "What to make.", flag_values=values)
-        flags.DEFINE_enum(
-            "quantization", FLOAT32, QUANTIZATIONS, "How weights are stored and multiplied; int8 for "
-            "ctranslate2 alone.", flag_values=values,
-        )  # fmt: skip
-        flags.DEFINE_integer(
-            "n_best", None, "Outputs for each input, best first; unset: 1, or all classes.", lower_bound=1,
-            flag_values=values,
-        )  # fmt: skip
+    with flag_group(values, "Export") as define:
+        define.string("export_dir", "", "Folder to make; must not be there yet.")
+        define.enum("format", "saved_model", list(FORMATS), "What to make.")
+        define.enum("quantization", FLOAT32, tuple(PROMISES), "How weights are stored and multiplied; int8 for "
+                    "ctranslate2 alone.")  # fmt: skip
+        define.integer("n_best", None, "Outputs for each input, best first; unset: 1, or all classes.", lower_bound=1)
     define_search_flags(values)
-    with flag_group(values, "Comparison"):
-        flags.DEFINE_string("parity_file", "", "Lines to compare on instead of the dev split.", flag_values=values)
-        flags.DEFINE_integer("parity_lines", 200, "How many of them.", lower_bound=1, flag_values=values)
-        flags.DEFINE_string(
-            "data_dir", "", f"Folder of generated data, where the dev split is; empty for {DEFAULT_DATA_DIR} if it has "
-            "the run's data, else random texts.", flag_values=values,
-        )  # fmt: skip
+    with flag_group(values, "Comparison") as define:
+        define.string("parity_file", "", "Lines to compare on instead of the dev split.")
+        define.integer("parity_lines", 200, "How many of them.", lower_bound=1)
+        define.string("data_dir", "", f"Folder of generated data, where the dev split is; empty for {DEFAULT_DATA_DIR} "
+                      f"if it has the run's data, else random texts.")  # fmt: skip
     return values
 
 
@@ -69,33 +60,25 @@ def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
     folder = _check_early(values)
     exporting = import_quietly("t2t.runs.exporting")
-    loaded = import_quietly("t2t.runs.loading").load(
-        values["output_dir"].value, values["checkpoint"].value, values["t2t_usr_dir"].value or None,
-        search_overrides(values), values["problem"].value,
-    )  # fmt: skip
-    options = exporting.ExportOptions(
-        **{name: values[name].value for name in ("format", "n_best", "quantization", "parity_file", "parity_lines")},
-        folder=folder,
-        data_dir=values["data_dir"].value,
-    )
-    for what, parity in exporting.export_run(loaded, options).items():
+    options = ("format", "n_best", "quantization", "parity_file", "parity_lines", "data_dir")
+    loaded = load_run(values, values.output_dir, values.problem)
+    parities = exporting.export_run(loaded, folder, **{name: values[name].value for name in options})
+    for what, parity in parities.items():
         print(f"{what}: {parity}")
     print(f"exported to {folder}")
     return 0
 
 
 def _check_early(values: flags.FlagValues) -> Path:
-    """Returns the folder to make. Refuses everything that can be known before TensorFlow is loaded."""
-    if not values["export_dir"].value:
+    """Returns the folder to make; refuses what can be refused without loading TensorFlow."""
+    if not values.export_dir:
         raise UserError("--export_dir: not given; name the folder to make")
-    folder = local_path(values["export_dir"].value)
-    check_request(values["format"].value, values["quantization"].value, folder)
+    folder = local_path(values.export_dir)
+    check_request(values.format, values.quantization, folder)
     run = open_trained_run(values)
-    problem, data_dir = select_problem(run, values["problem"].value), values["data_dir"].value
-    if file := values["parity_file"].value:
-        for _ in read_lines(local_path(file), Counter()):
-            break
-        else:
+    problem, data_dir = select_problem(run, values.problem), values.data_dir
+    if file := values.parity_file:
+        if next(iter(read_lines(local_path(file), Counter())), None) is None:
             raise UserError(f"--parity_file={file}: it holds no line; give lines of text to try the export on")
     elif data_dir:
         try:

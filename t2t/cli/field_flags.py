@@ -13,25 +13,18 @@ def define_field_flag(
     name: str,
     owner: type,
     field_name: str,
-    *,
     default: Any = _OWN,
     text: str = "",
     more: str = "",
 ) -> None:
     """Defines a flag for a field that `t2t.hparams.field.param` has made.
 
-    Args:
-        values: where.
-        name: of the flag.
-        owner: the dataclass.
-        field_name: of the field.
-        default: of the flag, None for one that is unset; left out for the field's.
-        text: the help, where the field's own line will not do.
-        more: what the help says beyond the field's line.
+    The flag's `default` and help `text` are the field's where left out; `more` is added to the field's help.
     """
     field = next(one for one in dataclasses.fields(owner) if one.name == field_name)
     rules, kind = field.metadata, type(field.default)
-    text = text or f"{rules['doc'].removesuffix('.')}{_condition(rules['used_when'])}{more}."
+    condition = f" (with {rules['used_when']})" if rules["used_when"] else ""
+    text = text or f"{rules['doc'].removesuffix('.')}{condition}{more}."
     default = field.default if default is _OWN else default
     if rules["choices"]:
         flags.DEFINE_enum(name, default, rules["choices"], text, flag_values=values)
@@ -40,7 +33,3 @@ def define_field_flag(
         define(name, default, text, rules["minimum"], rules["maximum"], flag_values=values)
     else:
         (flags.DEFINE_boolean if kind is bool else flags.DEFINE_string)(name, default, text, flag_values=values)
-
-
-def _condition(used_when: Any) -> str:
-    return f" (with {used_when})" if used_when else ""

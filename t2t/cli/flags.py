@@ -1,6 +1,5 @@
 """Groups of flags that several commands have, and what they make of them."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from t2t.registry.plugins import load_plugins
 from t2t.runs.listing import registry_listing
 from t2t.runs.names import Request, canonical, resolve_aliases
 from t2t.runs.run_checks import check_loadable
-from t2t.runs.startup import quietly
+from t2t.runs.startup import import_quietly, quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
 
 _OPTION_FLAGS = {
@@ -43,77 +42,60 @@ _NUMBER_FLAGS = ("vocab_size", "subword_sampling")
 
 
 def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> None:
-    """Which problem, where its files are, and what a user may set of it; a run that goes on knows where its data is."""
-    with flag_group(values, NAMES):
-        flags.DEFINE_string("problem", "", "Name of the problem; several to learn at once: a-b-c.", flag_values=values)
+    """The problem, its files and options; with `goes_on`, an unset --data_dir is that of an existing run."""
+    with flag_group(values, NAMES) as define:
+        define.string("problem", "", "Name of the problem; several to learn at once: a-b-c.")
         define_alias("problems", "problem", flag_values=values)
     define_plugin_flags(values)
-    with flag_group(values, DATA):
-        default: str | None = DEFAULT_DATA_DIR
-        more = ""
-        if goes_on:
-            default, more = None, f"; unset for that of the run in --output_dir, {DEFAULT_DATA_DIR} for a new one"
-        flags.DEFINE_string("data_dir", default, f"Folder of generated data{more}.", flag_values=values)
-        flags.DEFINE_string(
-            "tmp_dir", "", "Folder of raw files and downloads; empty for tmp/ under --data_dir.", flag_values=values
-        )
+    with flag_group(values, DATA) as define:
+        more = f"; unset for that of the run in --output_dir, {DEFAULT_DATA_DIR} for a new one" if goes_on else ""
+        define.string("data_dir", None if goes_on else DEFAULT_DATA_DIR, f"Folder of generated data{more}.")
+        define.string("tmp_dir", "", "Folder of raw files and downloads; empty for tmp/ under --data_dir.")
         for name, text in _OPTION_FLAGS.items():
-            flags.DEFINE_string(name, "", text, flag_values=values)
-        flags.DEFINE_boolean(
-            "keep_annotations", False, "Leaves traces, empty elements and function tags in the trees of parsing "
-            "problems.", flag_values=values,
-        )  # fmt: skip
+            define.string(name, "", text)
+        define.boolean("keep_annotations", False, "Leaves traces, empty elements and function tags in the trees of "
+                       "parsing problems.")  # fmt: skip
         for name in _NUMBER_FLAGS:
             define_field_flag(values, name, TextOptions, name)
 
 
 def define_plugin_flags(values: flags.FlagValues) -> None:
-    """Other people's code, and what is registered."""
+    """--t2t_usr_dir and --registry_help."""
     define_usr_dir_flag(values)
-    with flag_group(values, NAMES):
-        flags.DEFINE_string(
-            "registry_help", None, "Lists all names with one line each, numbered ones together; =TEXT for those that "
-            "contain it, =hparams for the fields of hparams sets.", flag_values=values,
-        )  # fmt: skip
+    with flag_group(values, NAMES) as define:
+        define.string("registry_help", None, "Lists all names with one line each, numbered ones together; =TEXT for "
+                      "those that contain it, =hparams for the fields of hparams sets.")  # fmt: skip
 
 
 def define_usr_dir_flag(values: flags.FlagValues) -> None:
-    """Where a plug-in lies."""
-    with flag_group(values, NAMES):
-        flags.DEFINE_string(
-            "t2t_usr_dir", "", "Folder of a plug-in: a package that registers names.", flag_values=values
-        )
+    """--t2t_usr_dir."""
+    with flag_group(values, NAMES) as define:
+        define.string("t2t_usr_dir", "", "Folder of a plug-in: a package that registers names.")
 
 
 def lists_registry(values: flags.FlagValues) -> bool:
     """Loads the plug-ins; where --registry_help asks for the names, prints them and returns True."""
     with quietly():
-        load_plugins(values["t2t_usr_dir"].value or None)
-    if values["registry_help"].value is None:
+        load_plugins(values.t2t_usr_dir or None)
+    if values.registry_help is None:
         return False
-    print(registry_listing(values["registry_help"].value.replace(ALL, "")))
+    print(registry_listing(values.registry_help.replace(ALL, "")))
     return True
 
 
 def define_run_flags(values: flags.FlagValues) -> None:
-    """Which model, with which hparams, where the run lies."""
-    with flag_group(values, NAMES):
-        flags.DEFINE_string("model", "", "Name of the model.", flag_values=values)
-        flags.DEFINE_string("hparams_set", "", "Name of the hparams set.", flag_values=values)
-        flags.DEFINE_multi_string("hparams", [], "Changes to the set: name=value,name=[v1,v2].", flag_values=values)
-    with flag_group(values, RUN):
-        flags.DEFINE_string(
-            "output_dir", "", f"Folder of the run; empty for {DEFAULT_TRAIN_DIR}/<problem>/<model>-<hparams_set>.",
-            flag_values=values,
-        )  # fmt: skip
+    """Model, hparams and output directory."""
+    with flag_group(values, NAMES) as define:
+        define.string("model", "", "Name of the model.")
+        define.string("hparams_set", "", "Name of the hparams set.")
+        define.multi_string("hparams", [], "Changes to the set: name=value,name=[v1,v2].")
+    with flag_group(values, RUN) as define:
+        define.string("output_dir", "", f"Folder of the run; empty for "
+                      f"{DEFAULT_TRAIN_DIR}/<problem>/<model>-<hparams_set>.")  # fmt: skip
 
 
-_SEARCH_FLAGS = {
-    "decode_beam_size": "beam_size",
-    "decode_alpha": "alpha",
-    "decode_extra_length": "extra_length",
-}
-_MORE_SEARCH_FLAGS = {
+_SEARCH_FLAGS = {"decode_beam_size": "beam_size", "decode_alpha": "alpha", "decode_extra_length": "extra_length"}
+_ALL_SEARCH_FLAGS = _SEARCH_FLAGS | {
     "decode_method": "decode_method",
     "decode_length_penalty": "length_penalty",
     "decode_batch_size": "decode_batch_size",
@@ -125,59 +107,41 @@ _MORE_SEARCH_FLAGS = {
 """Flag to hparam."""
 
 
-def define_search_flags(values: flags.FlagValues) -> None:
-    """How outputs are searched; unset ones keep what the run's hparams say."""
-    _define_decode_flags(values, _SEARCH_FLAGS)
-
-
-def define_more_search_flags(values: flags.FlagValues) -> None:
-    """The search flags of commands that do nothing but decode; unset ones keep what the run's hparams say."""
-    _define_decode_flags(values, _SEARCH_FLAGS | _MORE_SEARCH_FLAGS)
-
-
-def _define_decode_flags(values: flags.FlagValues, fields: Mapping[str, str]) -> None:
+def define_search_flags(values: flags.FlagValues, decodes_only: bool = False) -> None:
+    """How outputs are searched, in full for commands that only decode; unset flags keep the run's hparams."""
     with flag_group(values, DECODING):
-        for flag, field in fields.items():
+        for flag, field in (_ALL_SEARCH_FLAGS if decodes_only else _SEARCH_FLAGS).items():
             define_field_flag(values, flag, DecodeHParams, field, default=None)
 
 
 def search_overrides(values: flags.FlagValues) -> str:
     """Returns the search flags that were given, as `--hparams` would have them."""
-    fields = _SEARCH_FLAGS | _MORE_SEARCH_FLAGS
-    given = {field: values[flag].value for flag, field in fields.items() if flag in values}
+    given = {field: values[flag].value for flag, field in _ALL_SEARCH_FLAGS.items() if flag in values}
     return format_overrides({field: value for field, value in given.items() if value is not None})
 
 
 def define_trained_flags(values: flags.FlagValues) -> None:
-    """Which run, and which of its checkpoints. Names of what it was trained as are optional, and checked."""
-    with flag_group(values, RUN):
-        flags.DEFINE_string("output_dir", "", "Folder of the run, as t2t-trainer was given it.", flag_values=values)
-        flags.DEFINE_string(
-            "checkpoint", "latest", "latest, best (of a run of several problems also best.PROBLEM), averaged, a step, "
-            "or the path of a checkpoint or run.", flag_values=values,
-        )  # fmt: skip
+    """The run and its checkpoint; the names of its problem, model and set are optional, and checked."""
+    with flag_group(values, RUN) as define:
+        define.string("output_dir", "", "Folder of the run, as t2t-trainer was given it.")
+        define.string("checkpoint", "latest", "latest, best (of a run of several problems also best.PROBLEM), "
+                      "averaged, a step, or the path of a checkpoint or run.")  # fmt: skip
         define_alias("checkpoint_path", "checkpoint", flag_values=values)
     define_usr_dir_flag(values)
-    with flag_group(values, NAMES):
-        flags.DEFINE_string(
-            "problem", "", "Problem of the run; optional, and checked; which one, of a run of several.",
-            flag_values=values,
-        )  # fmt: skip
+    with flag_group(values, NAMES) as define:
+        define.string("problem", "", "Problem of the run; optional, and checked; which one, of a run of several.")
         define_alias("problems", "problem", flag_values=values)
-        flags.DEFINE_string("model", "", "Model of the run; optional, as --problem.", flag_values=values)
-        flags.DEFINE_string("hparams_set", "", "Hparams set of the run; optional, as --problem.", flag_values=values)
+        define.string("model", "", "Model of the run; optional, as --problem.")
+        define.string("hparams_set", "", "Hparams set of the run; optional, as --problem.")
 
 
 def open_run(
     output_dir: str | Path, problem: str = "", model: str = "", hparams_set: str = "", usr_dir: str = ""
 ) -> RunDir:
-    """Opens a run; of the names that are given, none may be another than the run's.
-
-    Plug-ins, whose aliases may be meant, are loaded where a name is no other name of the run's without them.
+    """Opens a run and checks the names that are given; loads plug-ins if a name may be an alias of theirs.
 
     Raises:
-        UserError: no output directory was named, there is no run, or it is of another problem, model or set; or a
-            plug-in is broken.
+        UserError: no --output_dir, no run, a run of another problem, model or set, or a broken plug-in.
     """
     if not output_dir:
         raise UserError("--output_dir: not given; name the folder of a run, as t2t-trainer was given it")
@@ -194,29 +158,32 @@ def open_run(
 
 
 def open_trained_run(values: flags.FlagValues) -> RunDir:
-    """Opens the run that the flags of `define_trained_flags` name.
-
-    What shows without its weights is found before TensorFlow loads.
+    """Opens the run that the flags of `define_trained_flags` name, and checks it without loading TensorFlow.
 
     Raises:
-        UserError: no run, or another than named; no such problem or checkpoint of it; a plug-in that is missing; a
-            search flag that makes no sense.
+        UserError: see `open_run` and `check_run_loadable`.
     """
-    names = [values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "t2t_usr_dir")]
-    run = open_run(*names)
+    run = open_run(values.output_dir, values.problem, values.model, values.hparams_set, values.t2t_usr_dir)
     check_run_loadable(run, values)
     return run
 
 
 def check_run_loadable(run: RunDir, values: flags.FlagValues, checkpoint: str = "") -> None:
-    """Raises UserError where a run cannot be loaded as the flags say, or its checkpoint where one is named here."""
+    """Raises UserError for a missing plug-in or checkpoint and wrong search flags; `checkpoint` overrides the flag."""
     with quietly():
-        plugins = load_plugins(values["t2t_usr_dir"].value or None)
-    check_loadable(run, plugins, checkpoint or values["checkpoint"].value, search_overrides(values))
+        plugins = load_plugins(values.t2t_usr_dir or None)
+    check_loadable(run, plugins, checkpoint or values.checkpoint, search_overrides(values))
+
+
+def load_run(values: flags.FlagValues, output_dir: str | Path, problem: str, checkpoint: str = "") -> Any:
+    """Returns the `t2t.runs.loading.LoadedRun` that the flags describe; loads TensorFlow."""
+    return import_quietly("t2t.runs.loading").load(
+        output_dir, checkpoint or values.checkpoint, values.t2t_usr_dir or None, search_overrides(values), problem
+    )
 
 
 def _differing_names(asked: dict[str, str], run: RunDir) -> list[str]:
-    """Returns the kinds of the names that are not the run's, as far as aliases are registered by now."""
+    """Returns the kinds of the names that are not the run's, given the aliases registered so far."""
     own = {kind: {canonical(kind, getattr(run.record, kind))} for kind in asked}
     if "problem" in own:
         own["problem"] |= {canonical("problem", name) for name in run.record.problems}
@@ -229,30 +196,21 @@ def problem_options(values: flags.FlagValues) -> dict[str, Any]:
     return {name: values[name].value for name in names if values[name].value}
 
 
-def _names_a_run(values: flags.FlagValues) -> bool:
-    folder = values["output_dir"].value if "output_dir" in values else ""
-    return bool(folder) and RunDir.exists(folder)
-
-
 def request_of(values: flags.FlagValues) -> Request:
-    """Returns what was asked for; without a problem where the output directory that is named can tell it.
-
-    Raises:
-        UserError: no --problem.
-    """
-    if not values["problem"].value and not _names_a_run(values):
-        raise UserError("--problem: not given; name one; list what there is with --registry_help")
-    optional = {}
+    """Returns what was asked for; raises UserError without --problem unless --output_dir holds a run."""
+    of_run = {}
     if "model" in values:
-        overrides = join_overrides((*values["hparams"].value, search_overrides(values)))
-        optional = {name: values[name].value for name in ("model", "hparams_set", "output_dir")}
-        optional |= {"overrides": overrides}
+        of_run = {name: values[name].value for name in ("model", "hparams_set", "output_dir")}
+        of_run["overrides"] = join_overrides((*values.hparams, search_overrides(values)))
+    folder = of_run.get("output_dir")
+    if not values.problem and not (folder and RunDir.exists(folder)):
+        raise UserError("--problem: not given; name one; list what there is with --registry_help")
     request = Request(
-        problem=values["problem"].value,
+        problem=values.problem,
         problem_options=problem_options(values),
-        data_dir=values["data_dir"].value or "",
-        tmp_dir=values["tmp_dir"].value,
-        usr_dir=values["t2t_usr_dir"].value,
-        **optional,
+        data_dir=values.data_dir or "",
+        tmp_dir=values.tmp_dir,
+        usr_dir=values.t2t_usr_dir,
+        **of_run,
     )
     return resolve_aliases(request)

@@ -1,9 +1,11 @@
 """The text of `--help`: what a command does, then its flags in groups, in lines that fit a terminal."""
 
 import contextlib
+import functools
 import re
 import textwrap
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 from absl import flags
 
@@ -15,37 +17,32 @@ ACTION, OUTPUT, DECODING, MACHINE = "What to do", "Output", "Decoding", "Machine
 _ORDER = (NAMES, RUN, FILES, ACTION, DATA, TRAINING, WARM_START, OUTPUT, DECODING, MACHINE)
 """Headings that several commands have, in the order of the help; those of one command come after them."""
 
+_KINDS = ("boolean", "enum", "float", "integer", "list", "multi_string", "string")
 _REPEATED = re.compile(r";\s+repeat this option to specify a list of values")
 _FIXED_SPACE = "\u00a0"
 
 
 @contextlib.contextmanager
-def flag_group(values: flags.FlagValues, heading: str) -> Iterator[None]:
-    """Puts the flags that a `with` block defines under a heading of the help."""
+def flag_group(values: flags.FlagValues, heading: str) -> Iterator[SimpleNamespace]:
+    """Puts the flags of a `with` block under a heading of the help; yields absl's DEFINE functions, `.string(...)`."""
     before = set(values)
-    yield
+    yield SimpleNamespace(
+        **{kind: functools.partial(getattr(flags, f"DEFINE_{kind}"), flag_values=values) for kind in _KINDS}
+    )
     for name in set(values) - before:
         values[name].heading = heading
 
 
 def help_text(values: flags.FlagValues, name: str, usage: str) -> str:
-    """Returns the usage and the flags by group, those of a group in the order of definition.
+    """Returns the usage of a command and its flags by group, in the order of definition.
 
-    Args:
-        values: the flags of the command.
-        name: of the command.
-        usage: text above the flags; indented lines stay as they are, others are filled. %s is the command's name.
+    In the usage, %s is the command's name; paragraphs with an indented line stay as they are, others are filled.
     """
-    return "\n\n".join([_wrap_paragraphs(usage.strip().replace("%s", name)), *_groups(values)])
-
-
-def _wrap_paragraphs(text: str) -> str:
-    """Returns the paragraphs of a text in lines of the width; one with an indented line stays as it is."""
-    paragraphs = text.split("\n\n")
-    return "\n\n".join(
+    paragraphs = [
         paragraph if "\n " in f"\n{paragraph}" else textwrap.fill(paragraph, WIDTH, break_on_hyphens=False)
-        for paragraph in paragraphs
-    )
+        for paragraph in usage.strip().replace("%s", name).split("\n\n")
+    ]
+    return "\n\n".join([*paragraphs, *_groups(values)])
 
 
 def _groups(values: flags.FlagValues) -> Iterator[str]:

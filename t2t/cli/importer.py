@@ -25,20 +25,16 @@ t2t-decoder decodes and t2t-trainer goes on training.
 def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
-    with flag_group(values, "Import"):
-        for name, text in (
-            ("t2t_dir", "Folder of the Tensor2Tensor run, its --output_dir."),
-            ("vocab_file", "Vocabulary of the run, from its --data_dir: vocab.<problem>.<size>.subwords or the like."),
-            ("output_dir", "Folder of the run to make."),
-            ("problem", "Problem here that the run is of; empty for the one that its flags.txt names."),
-        ):
-            flags.DEFINE_string(name, "", text, flag_values=values)
+    with flag_group(values, "Import") as define:
+        define.string("t2t_dir", "", "Folder of the Tensor2Tensor run, its --output_dir.")
+        define.string("vocab_file", "", "Vocabulary of the run, from its --data_dir: vocab.<problem>.<size>.subwords "
+                      "or the like.")  # fmt: skip
+        define.string("output_dir", "", "Folder of the run to make.")
+        define.string("problem", "", "Problem here that the run is of; empty for the one that its flags.txt names.")
         define_alias("problems", "problem", flag_values=values)
-        flags.DEFINE_integer("step", None, "Step of the checkpoint; unset for the latest.", flag_values=values)
-        flags.DEFINE_integer(
-            "target_space_id", None, "Row of the table of target spaces; unset for the one of the problem's target.",
-            lower_bound=0, flag_values=values,
-        )  # fmt: skip
+        define.integer("step", None, "Step of the checkpoint; unset for the latest.")
+        define.integer("target_space_id", None, "Row of the table of target spaces; unset for the one of the problem's "
+                       "target.", lower_bound=0)  # fmt: skip
     define_plugin_flags(values)
     return values
 
@@ -54,20 +50,13 @@ def main(values: flags.FlagValues) -> int:
     folders = {name: local_path(values[name].value) for name in ("t2t_dir", "vocab_file", "output_dir")}
     if not folders["t2t_dir"].is_dir():
         raise UserError(f"--t2t_dir={folders['t2t_dir']}: no such folder; name the output_dir of a Tensor2Tensor run")
-    vocab_file, output_dir = folders["vocab_file"], folders["output_dir"]
-    read_vocabulary(vocab_file)
-    if RunDir.exists(output_dir):
+    read_vocabulary(folders["vocab_file"])
+    if RunDir.exists(output_dir := folders["output_dir"]):
         raise UserError(f"--output_dir={output_dir}: a run has begun there; name another folder for the imported one")
-    if values["problem"].value:
-        get_text_problem(values["problem"].value)
+    if values.problem:
+        get_text_problem(values.problem)
     importing = import_quietly("t2t.importing.tensor2tensor.run")
-    request = importing.ImportRequest(
-        **folders,
-        problem=values["problem"].value,
-        step=values["step"].value,
-        target_space_id=values["target_space_id"].value,
-    )
-    report = importing.import_run(request)
-    print("\n".join(report.lines()))
-    print(f"imported into {folders['output_dir']}")
+    more = {name: values[name].value for name in ("problem", "step", "target_space_id")}
+    report = importing.import_run(importing.ImportRequest(**folders, **more))
+    print(*report.lines(), f"imported into {output_dir}", sep="\n")
     return 0

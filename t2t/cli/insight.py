@@ -2,14 +2,14 @@
 
 from absl import flags
 
+from t2t.checkpoints.store import CheckpointStore
 from t2t.cli.common import command
 from t2t.cli.flags import open_run
 from t2t.cli.help import flag_group
 from t2t.cli.server import SERVICE, define_server_flags, import_serving, parse_runs, run_and_checkpoint, run_server
 from t2t.errors import UserError
-from t2t.export.files import is_export
+from t2t.export.formats import is_export
 from t2t.files.output import check_output
-from t2t.runs.startup import import_quietly
 
 USAGE = """
 Shows what trained runs do, on a page of this machine for a browser: attention, beam, what else might have been written,
@@ -26,20 +26,21 @@ def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
     define_server_flags(values)
-    with flag_group(values, SERVICE):
-        flags.DEFINE_integer("port", 8600, "Where to listen; 0 for any that is free.", 0, 65535, flag_values=values)
-        flags.DEFINE_string(
-            "plot", "", "Draws the training curves of the runs into this PNG and ends.", flag_values=values
-        )
+    with flag_group(values, SERVICE) as define:
+        define.integer("port", 8600, "Where to listen; 0 for any that is free.", 0, 65535)
+        define.string("plot", "", "Draws the training curves of the runs into this PNG and ends.")
     return values
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
-    if values["plot"].value:
+    if values.plot:
         return _plot(values)
-    _check_no_exports(values)
+    if exports := [folder for folder in parse_runs(values).values() if is_export(folder)]:
+        raise UserError(
+            f"--output_dir={exports[0]}: an export has nothing to look into; name the run that it was made of"
+        )
     return run_server(values, _routes)
 
 
@@ -51,28 +52,17 @@ def _routes(service, folders):
     return import_serving("t2t.serving.insight.routes").insight_routes(service, runs)
 
 
-def _check_no_exports(values: flags.FlagValues) -> None:
-    for folder in parse_runs(values).values():
-        if is_export(folder):
-            raise UserError(
-                f"--output_dir={folder}: an export has nothing to look into; name the run that it was made of"
-            )
-
-
 def _plot(values: flags.FlagValues) -> int:
     found = {}
     for name, folder in parse_runs(values).items():
         run_folder, checkpoint = run_and_checkpoint(folder)
-        run = open_run(run_folder)
-        found[name] = run, _update_of(run, checkpoint) if checkpoint else None
-    check_output(values["plot"].value)
+        run, update = open_run(run_folder), None
+        if checkpoint:
+            update = CheckpointStore(run.checkpoints_folder).load(checkpoint, parts=()).step
+        found[name] = run, update
+    check_output(values.plot)
     curves = import_serving("t2t.serving.insight.curves")
     drawn = {name: curves.curves_of(run, update) for name, (run, update) in found.items()}
-    names = curves.plot_curves(drawn, values["plot"].value)
+    names = curves.plot_curves(drawn, values.plot)
     print(f"{len(names)} curves drawn: {', '.join(names)}")
     return 0
-
-
-def _update_of(run, checkpoint: str) -> int:
-    store = import_quietly("t2t.checkpoints.store").CheckpointStore(run.checkpoints_folder)
-    return store.load(checkpoint, parts=()).step

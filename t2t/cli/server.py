@@ -6,14 +6,15 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import command
 from t2t.cli.flags import (
     check_run_loadable,
-    define_more_search_flags,
+    define_search_flags,
     define_usr_dir_flag,
+    load_run,
     open_run,
     search_overrides,
 )
 from t2t.cli.help import RUN, flag_group
 from t2t.errors import UserError, needs_extra
-from t2t.export.files import is_export
+from t2t.export.formats import is_export
 from t2t.files.paths import local_path
 from t2t.runs.run_checks import select_problem
 from t2t.runs.startup import import_quietly
@@ -41,50 +42,30 @@ def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
     define_server_flags(values)
-    with flag_group(values, SERVICE):
-        flags.DEFINE_integer("port", 8501, "Where to listen; 0 for any that is free.", 0, 65535, flag_values=values)
+    with flag_group(values, SERVICE) as define:
+        define.integer("port", 8501, "Where to listen; 0 for any that is free.", 0, 65535)
     return values
 
 
 def define_server_flags(values: flags.FlagValues) -> None:
     """Which runs, and how requests are taken."""
-    with flag_group(values, RUN):
-        flags.DEFINE_multi_string(
-            "output_dir",
-            [],
-            "Folder of a run, of one of its checkpoints or of an export, or NAME=FOLDER.",
-            flag_values=values,
-        )
-        flags.DEFINE_string(
-            "checkpoint", "latest", "latest, best, averaged or a step, of every run.", flag_values=values
-        )
-        flags.DEFINE_string("problem", "", "Which problem, of runs of several.", flag_values=values)
+    with flag_group(values, RUN) as define:
+        define.multi_string("output_dir", [], "Folder of a run, of one of its checkpoints or of an export, or "
+                            "NAME=FOLDER.")  # fmt: skip
+        define.string("checkpoint", "latest", "latest, best, averaged or a step, of every run.")
+        define.string("problem", "", "Which problem, of runs of several.")
     define_usr_dir_flag(values)
-    with flag_group(values, SERVICE):
-        flags.DEFINE_string("host", "127.0.0.1", "Address to listen at.", flag_values=values)
-        flags.DEFINE_integer("n_best", 1, "Outputs for each text where a request does not say.", 1, flag_values=values)
-        flags.DEFINE_integer("batch_texts", 32, "Most texts searched together.", 1, flag_values=values)
-        flags.DEFINE_float(
-            "batch_wait_ms",
-            3.0,
-            "Milliseconds that a text waits for others to be searched with it.",
-            0.0,
-            flag_values=values,
-        )
-        flags.DEFINE_integer(
-            "queue_texts", 256, "Most texts that wait, for each run; most figures that wait.", 1, flag_values=values
-        )
-        flags.DEFINE_integer("request_texts", 128, "Most texts of a request.", 1, flag_values=values)
-        flags.DEFINE_integer("request_bytes", 1 << 20, "Most bytes of a request's body.", 1, flag_values=values)
-        flags.DEFINE_float("request_seconds", 60.0, "Longest time that a request takes.", 0.001, flag_values=values)
-        flags.DEFINE_float(
-            "grace_seconds",
-            30.0,
-            "Time that requests have to be answered when the service ends.",
-            1.0,
-            flag_values=values,
-        )
-    define_more_search_flags(values)
+    with flag_group(values, SERVICE) as define:
+        define.string("host", "127.0.0.1", "Address to listen at.")
+        define.integer("n_best", 1, "Outputs for each text where a request does not say.", 1)
+        define.integer("batch_texts", 32, "Most texts searched together.", 1)
+        define.float("batch_wait_ms", 3.0, "Milliseconds that a text waits for others to be searched with it.", 0.0)
+        define.integer("queue_texts", 256, "Most texts that wait, for each run; most figures that wait.", 1)
+        define.integer("request_texts", 128, "Most texts of a request.", 1)
+        define.integer("request_bytes", 1 << 20, "Most bytes of a request's body.", 1)
+        define.float("request_seconds", 60.0, "Longest time that a request takes.", 0.001)
+        define.float("grace_seconds", 30.0, "Time that requests have to be answered when the service ends.", 1.0)
+    define_search_flags(values, decodes_only=True)
 
 
 @command(build_flags, USAGE)
@@ -108,86 +89,70 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, folders: ()
     folders = {name: (_checked_run(values, folder), folder) for name, folder in named.items() if not is_export(folder)}
     import_quietly("t2t.inference.parallel").use_single_core_ops()
     server, app, service = (import_serving(f"t2t.serving.{name}") for name in ("server", "app", "service"))
-    listening = server.open_socket(values["host"].value, values["port"].value)
+    listening = server.open_socket(values.host, values.port)
     with listening:
-        models = [
-            (_served_export if is_export(folder) else _build_served)(values, name, folder)
-            for name, folder in named.items()
-        ]
+        models = [_build_model(values, name, folder) for name, folder in named.items()]
         limits = service.RequestLimits(
-            most_bytes=values["request_bytes"].value,
-            most_texts=values["request_texts"].value,
-            seconds=values["request_seconds"].value,
-            waiting_jobs=values["queue_texts"].value,
+            most_bytes=values.request_bytes,
+            most_texts=values.request_texts,
+            seconds=values.request_seconds,
+            waiting_jobs=values.queue_texts,
         )
         started = service.Service(models, limits)
-        hosts = server.allowed_hosts(values["host"].value, listening)
+        hosts = server.allowed_hosts(values.host, listening)
         served = app.build_app(started, hosts, more_routes(started, folders))
-        server.serve(served, listening, values["grace_seconds"].value)
+        server.serve(served, listening, values.grace_seconds)
     return 0
 
 
 def parse_runs(values: flags.FlagValues) -> dict[str, str]:
-    """Returns name -> folder of each run or export; raises UserError where --output_dir names none, or two alike."""
-    if not values["output_dir"].value:
+    """Returns name -> folder of each run or export; raises UserError if there is none, or two of one name."""
+    if not values.output_dir:
         raise UserError("--output_dir: not given; name the folder of a run, as t2t-trainer was given it")
-    return named_runs(values["output_dir"].value)
+    return named_runs(values.output_dir)
 
 
 def _checked_run(values: flags.FlagValues, folder: str) -> RunDir:
-    """Opens a run, and finds what is wrong with it before TensorFlow loads."""
+    """Opens a run and checks it without loading TensorFlow."""
     path, checkpoint = run_and_checkpoint(folder)
     run = open_run(path)
     check_run_loadable(run, values, checkpoint)
-    select_problem(run, values["problem"].value)
+    select_problem(run, values.problem)
     return run
 
 
 def run_and_checkpoint(folder: str) -> tuple[str, str]:
-    """Returns the run and the checkpoint that a folder stands for: a run's own, or that of one of its checkpoints.
-
-    The checkpoint is empty where it is for --checkpoint to say.
-    """
+    """Returns the run and the checkpoint of the folder of either; without a checkpoint, --checkpoint applies."""
     path = local_path(folder).resolve()
     if path.parent.name == "checkpoints" and RunDir.exists(path.parent.parent):
         return str(path.parent.parent), str(path)
     return folder, ""
 
 
-def _build_served(values: flags.FlagValues, name: str, folder: str):
+def _build_model(values: flags.FlagValues, name: str, folder: str):
     models = import_serving("t2t.serving.models")
+    limits = models.BatchLimits(
+        most_texts=values.batch_texts, wait_s=values.batch_wait_ms / 1000, room=values.queue_texts
+    )
+    if is_export(folder):
+        _check_fixed(values, folder)
+        return import_serving("t2t.serving.exports").ServedExport(name, folder, values.n_best, limits)
     run, checkpoint = run_and_checkpoint(folder)
-    loaded = import_quietly("t2t.runs.loading").load(
-        run, checkpoint or values["checkpoint"].value, values["t2t_usr_dir"].value or None, search_overrides(values),
-        values["problem"].value,
-    )  # fmt: skip
-    n_best, limits = values["n_best"].value, _limits(values)
-    return models.ServedModel(name, loaded.translator(), loaded.checkpoint.step, n_best, limits)
+    loaded = load_run(values, run, values.problem, checkpoint)
+    return models.ServedModel(name, loaded.translator(), loaded.checkpoint.step, values.n_best, limits)
 
 
-def _served_export(values: flags.FlagValues, name: str, folder: str):
+def _check_fixed(values: flags.FlagValues, folder: str) -> None:
+    """Raises UserError for flags that an export cannot follow."""
     fixed = [flag for flag in ("problem", "t2t_usr_dir") if values[flag].value]
-    if values["checkpoint"].value != values["checkpoint"].default:
+    if values.checkpoint != values["checkpoint"].default:
         fixed.append("checkpoint")
     if fixed or search_overrides(values):
         asked = ", ".join([*(f"--{flag}" for flag in fixed), search_overrides(values)]).strip(", ")
         raise UserError(f"{asked}: {folder} is an export, which answers as it was made; leave that out or name its run")
-    return import_serving("t2t.serving.exports").ServedExport(name, folder, values["n_best"].value, _limits(values))
-
-
-def _limits(values: flags.FlagValues):
-    return import_serving("t2t.serving.models").BatchLimits(
-        most_texts=values["batch_texts"].value,
-        wait_s=values["batch_wait_ms"].value / 1000,
-        room=values["queue_texts"].value,
-    )
 
 
 def import_serving(module: str):
-    """Imports a module that needs the libraries of the service.
-
-    Raises:
-        UserError: they are not installed.
-    """
+    """Imports a module that needs the libraries of the service; raises UserError if they are not installed."""
     with needs_extra("serve", "the service"):
         return import_quietly(module)

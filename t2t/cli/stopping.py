@@ -1,7 +1,6 @@
-"""Commands that are asked to stop by the system: preempted, timed out, their terminal closed.
+"""Signals that stop a command: as exceptions, so that it cleans up and says what stopped it.
 
-Python would end at once, with what it is about half done. Here it is an exception, so that a command cleans up after
-itself and says what has stopped it. Training waits for the end of an update, see `t2t.training.callbacks.signals`.
+Training waits for the end of an update, see `t2t.training.callbacks.signals`.
 """
 
 import contextlib
@@ -14,23 +13,19 @@ SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class StoppedError(BaseException):
-    """The process was asked to stop; like KeyboardInterrupt, nothing that handles errors sees it."""
+    """The process was asked to stop; a BaseException, as KeyboardInterrupt is."""
 
     def __init__(self, number: int):
         super().__init__(f"stopped by {signal.Signals(number).name}")
-        self.exit_status = 128 + number
-        """As a shell gives it for a process that the signal has ended."""
+        self.exit_status = 128 + number  # as a shell reports it
 
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
     """Raises StoppedError in a `with` block when a signal comes; the same signal again ends the process at once.
 
-    Ctrl-C raises KeyboardInterrupt as ever. Signals that are ignored, as SIGHUP is under nohup, or that somebody else
-    handles, stay so.
-
-    A library that catches whatever is raised, as Keras does in places, may swallow the exception and fail later for
-    want of what it was about to compute: any error after a signal is the signal's.
+    Ctrl-C raises KeyboardInterrupt as usual. Signals ignored (SIGHUP under nohup) or handled by others stay so.
+    Libraries such as Keras may swallow the exception and fail later: any error after a signal counts as the signal's.
     """
     received: list[int] = []
 
@@ -56,7 +51,7 @@ def stoppable() -> Iterator[None]:
 
 
 def _usual_handlers() -> dict[int, Any]:
-    """Returns what happens at the signals that nobody has taken over; no thread but the main one may do that."""
+    """Returns the handlers of the signals that nobody has taken over; only the main thread may do that."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     usual = dict.fromkeys(SIGNALS, signal.SIG_DFL) | {signal.SIGINT: signal.default_int_handler}

@@ -50,15 +50,10 @@ def build_flags() -> flags.FlagValues:
     define_run_flags(values)
     _define_training_flags(values)
     define_search_flags(values)
-    with flag_group(values, DECODING):
-        for name, text in (
-            ("decode_from_file", "After training, decodes this file, plain or gzip; - for standard input."),
-            ("decode_to_file", "Where --decode_from_file writes; see t2t-decoder."),
-        ):
-            flags.DEFINE_string(name, "", text, flag_values=values)
-        flags.DEFINE_boolean(
-            "decode_interactive", False, "After training, translates what is typed.", flag_values=values
-        )
+    with flag_group(values, DECODING) as define:
+        define.string("decode_from_file", "", "After training, decodes this file, plain or gzip; - for standard input.")
+        define.string("decode_to_file", "", "Where --decode_from_file writes; see t2t-decoder.")
+        define.boolean("decode_interactive", False, "After training, translates what is typed.")
     return values
 
 
@@ -78,27 +73,17 @@ _SETTINGS_FLAGS = {
 
 
 def _define_training_flags(values: flags.FlagValues) -> None:
-    with flag_group(values, DATA):
-        flags.DEFINE_boolean(
-            "generate_data", False, "Generates the data first; existing data is kept.", flag_values=values
-        )
-    with flag_group(values, TRAINING):
-        flags.DEFINE_enum(
-            "schedule", SCHEDULES[0], SCHEDULES, "What to do: train and evaluate in turn, only train, or only evaluate "
-            "the latest checkpoint.", flag_values=values,
-        )  # fmt: skip
-        define_field_flag(
-            values, "train_steps", TrainHParams, "train_steps", default=None,
-            more="; unset for the hparams set's, or that of the run in --output_dir",
-        )  # fmt: skip
-        define_field_flag(
-            values, "random_seed", Settings, "seed", default=None,
-            more="; unset for that of the run that is in --output_dir, 0 for a new one",
-        )  # fmt: skip
-        flags.DEFINE_boolean(
-            "dry_run", False, "Prints what would run, its parameters, memory and training cost, and stops; needs no "
-            "data and makes nothing.", flag_values=values,
-        )  # fmt: skip
+    with flag_group(values, DATA) as define:
+        define.boolean("generate_data", False, "Generates the data first; existing data is kept.")
+    with flag_group(values, TRAINING) as define:
+        define.enum("schedule", SCHEDULES[0], SCHEDULES, "What to do: train and evaluate in turn, only train, or only "
+                    "evaluate the latest checkpoint.")  # fmt: skip
+        more = "; unset for the hparams set's, or that of the run in --output_dir"
+        define_field_flag(values, "train_steps", TrainHParams, "train_steps", default=None, more=more)
+        more = "; unset for that of the run that is in --output_dir, 0 for a new one"
+        define_field_flag(values, "random_seed", Settings, "seed", default=None, more=more)
+        define.boolean("dry_run", False, "Prints what would run, its parameters, memory and training cost, and stops; "
+                       "needs no data and makes nothing.")  # fmt: skip
     for heading, fields in _SETTINGS_FLAGS.items():
         with flag_group(values, heading):
             for flag, (field, more) in fields.items():
@@ -110,38 +95,37 @@ def main(values: flags.FlagValues) -> int:
     """Runs the command; returns its exit status."""
     if lists_registry(values):
         return 0
-    asked = dataclasses.replace(request_of(values), train_steps=values["train_steps"].value)
-    request = fill_from_run(asked, reads_data=not values["generate_data"].value)
+    asked = dataclasses.replace(request_of(values), train_steps=values.train_steps)
+    request = fill_from_run(asked, reads_data=not values.generate_data)
     check_names(request)
     _check_files(values, request)
-    is_dry = values["dry_run"].value
-    generates = values["generate_data"].value and not is_dry
-    if values["schedule"].value != "evaluate":
+    is_dry = values.dry_run
+    generates = values.generate_data and not is_dry
+    if values.schedule != "evaluate":
         check_same_run(request)
         settings = _settings(values, request)
         check_training(request, settings, needs_data=not generates and not is_dry, generates=generates)
     if generates:  # before TensorFlow starts, so that worker processes can be forked
         generate_all(request, once_forked=lambda: _check_model(request))
-    if values["schedule"].value == "evaluate":
-        return _evaluate(values, request)
+    if values.schedule == "evaluate":
+        return evaluate(request, "latest", DEV, values.eval_steps, search_overrides(values))
     if is_dry:
         return _dry_run(request, settings)
-    stopped_by = _train(request, settings)
-    if stopped_by:
+    if stopped_by := _train(request, settings):
         return 128 + stopped_by
-    if values["decode_interactive"].value or values["decode_from_file"].value:
-        return _decode(values, request)
+    if values.decode_interactive or values.decode_from_file:
+        _decode(values, request)
     return 0
 
 
 def _check_files(values: flags.FlagValues, request: Request) -> None:
-    """Finds, before the hours that generating and training can take, what would end them."""
+    """Finds wrong flags before the hours that generating and training can take."""
     if request.output_folder.exists() and not request.output_folder.is_dir():
         raise UserError(f"--output_dir={request.output_folder}: that is a file; name a folder")
-    if values["decode_to_file"].value and not values["decode_from_file"].value:
+    if values.decode_to_file and not values.decode_from_file:
         raise UserError("--decode_to_file: it names where --decode_from_file writes; give that too")
-    if values["decode_from_file"].value:
-        check_files(values["decode_from_file"].value, values["decode_to_file"].value)
+    if values.decode_from_file:
+        check_files(values.decode_from_file, values.decode_to_file)
     decodes = [f"--{name}" for name in ("decode_interactive", "decode_from_file") if values[name].value]
     if decodes and len(split_mixture(request.problem)) > 1:
         raise UserError(
@@ -149,12 +133,12 @@ def _check_files(values: flags.FlagValues, request: Request) -> None:
             f"t2t-decoder --output_dir={request.output_folder} --problem=..."
         )
     for name in ("warm_start_other_vocabulary", "warm_start_optimizer"):
-        if values[name].value and not values["warm_start_from"].value:
+        if values[name].value and not values.warm_start_from:
             raise UserError(f"--{name}: it tells how --warm_start_from is taken; give that too")
 
 
 def _check_model(request: Request) -> None:
-    """Finds, before the hours that generating can take, that a model takes another kind of set or problem."""
+    """Finds that a model takes another kind of set or problem, before the hours that generating can take."""
     import_quietly("t2t.runs.training")
     resolve(request)
 
@@ -162,14 +146,14 @@ def _check_model(request: Request) -> None:
 def _settings(values: flags.FlagValues, request: Request) -> Settings:
     fields = {field: flag for flags_of in _SETTINGS_FLAGS.values() for flag, (field, _) in flags_of.items()}
     return Settings(
-        seed=recorded_seed(request.output_folder, values["random_seed"].value),
-        evaluates=values["schedule"].value == SCHEDULES[0],
+        seed=recorded_seed(request.output_folder, values.random_seed),
+        evaluates=values.schedule == SCHEDULES[0],
         **{field: values[flag].value for field, flag in fields.items()},
     )
 
 
 def _train(request: Request, settings: Settings) -> int:
-    """Trains; returns the signal that ended it before its time, or 0."""
+    """Trains; returns the signal that ended it early, or 0."""
     run = import_quietly("t2t.runs.training").TrainingRun.from_request(request, settings)
     for line in import_quietly("t2t.runs.describing").describe(run):
         write_line(line, sys.stderr)
@@ -177,33 +161,19 @@ def _train(request: Request, settings: Settings) -> int:
 
 
 def _dry_run(request: Request, settings: Settings) -> int:
-    """Says what would run."""
     if find_missing_data(request):
-        nominal_specs(request)  # raises where it needs the data
-    lines = import_quietly("t2t.runs.dry_run").dry_run_lines(request, settings)
-    for line in lines:
+        nominal_specs(request)  # raises where it needs the data, before TensorFlow loads
+    for line in import_quietly("t2t.runs.dry_run").dry_run_lines(request, settings):
         write_line(line, sys.stderr)
     return 0
 
 
-def _evaluate(values: flags.FlagValues, request: Request) -> int:
-    """Evaluates the latest checkpoint on the dev split, as `t2t-eval` does."""
-    return evaluate(
-        request,
-        checkpoint="latest",
-        split=DEV,
-        eval_steps=values["eval_steps"].value,
-        decode_overrides=search_overrides(values),
-    )
-
-
-def _decode(values: flags.FlagValues, request: Request) -> int:
+def _decode(values: flags.FlagValues, request: Request) -> None:
     """Decodes with the latest checkpoint, as `t2t-decoder` does."""
     loaded = import_quietly("t2t.runs.loading").load(
         request.output_folder, usr_dir=request.usr_dir or None, decode_overrides=search_overrides(values)
     )
-    if values["decode_from_file"].value:
-        decode_file(loaded, values["decode_from_file"].value, values["decode_to_file"].value)
-    if values["decode_interactive"].value:
+    if values.decode_from_file:
+        decode_file(loaded, values.decode_from_file, values.decode_to_file)
+    if values.decode_interactive:
         decode_interactively(loaded.translator())
-    return 0

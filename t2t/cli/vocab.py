@@ -1,16 +1,15 @@
 """`t2t-vocab`: shows a vocabulary, and applies it to lines of text or ids."""
 
-import logging
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli.common import command
+from t2t.cli.common import command, warn_of_repairs
 from t2t.cli.help import ACTION, FILES, flag_group
 from t2t.errors import UserError
 from t2t.files.lines import on_one_line
@@ -32,24 +31,22 @@ and of Tensor2Tensor: .subwords, and words one a line after <pad> and <EOS>; pla
 
 _SHOWN = 8
 _NAMED = re.compile(r"<[A-Za-z/]+>_?")
-_OPERATIONS = ("encode", "pieces", "decode")
-
-log = logging.getLogger("t2t")
+_OPERATIONS = {
+    "encode": "Writes the ids of each line, without end of sequence, whatever the kind; separated by spaces.",
+    "pieces": "Writes the pieces of each line, separated by spaces; a space within one is shown as U+2581.",
+    "decode": "Writes the text of each line of ids, up to end of sequence; line breaks in it become spaces.",
+}
 
 
 def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
-    with flag_group(values, FILES):
-        flags.DEFINE_string("vocab_file", "", "File of the vocabulary.", flag_values=values)
-        flags.DEFINE_string("output_dir", "", "Folder of a run whose vocabulary to take instead.", flag_values=values)
-    with flag_group(values, ACTION):
-        for name, text in (
-            ("encode", "Writes the ids of each line, without end of sequence, whatever the kind; separated by spaces."),
-            ("pieces", "Writes the pieces of each line, separated by spaces; a space within one is shown as U+2581."),
-            ("decode", "Writes the text of each line of ids, up to end of sequence; line breaks in it become spaces."),
-        ):
-            flags.DEFINE_boolean(name, False, text, flag_values=values)
+    with flag_group(values, FILES) as define:
+        define.string("vocab_file", "", "File of the vocabulary.")
+        define.string("output_dir", "", "Folder of a run whose vocabulary to take instead.")
+    with flag_group(values, ACTION) as define:
+        for name, text in _OPERATIONS.items():
+            define.boolean(name, False, text)
     return values
 
 
@@ -59,15 +56,13 @@ def main(values: flags.FlagValues) -> int:
     asked = [name for name in _OPERATIONS if values[name].value]
     if len(asked) > 1:
         raise UserError(f"{' and '.join('--' + name for name in asked)} are given; one at a time")
-    vocabularies = _vocabularies(values["vocab_file"].value, values["output_dir"].value)
+    vocabularies = _vocabularies(values.vocab_file, values.output_dir)
     if not asked:
         print("\n\n".join("\n".join(summary(path, encoder)) for path, encoder in vocabularies.items()))
         return 0
     if len(vocabularies) > 1:
-        raise UserError(
-            f"--{asked[0]}: the run has several vocabularies; name one with --vocab_file: "
-            f"{', '.join(map(str, vocabularies))}"
-        )
+        files = ", ".join(map(str, vocabularies))
+        raise UserError(f"--{asked[0]}: the run has several vocabularies; name one with --vocab_file: {files}")
     _apply(asked[0], *vocabularies.values())
     return 0
 
@@ -122,39 +117,28 @@ def format_piece(piece: str) -> str:
 def _apply(operation: str, encoder: TextEncoder) -> None:
     """Writes a line for each line of standard input."""
     mended: Counter = Counter()
-    write = _WRITERS[operation]
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8")  # what is written is data, whatever the terminal's language
     try:
         for number, line in enumerate(LineSource(STANDARD).lines(mended), start=1):
-            print(write(encoder, line, number, mended))
+            print(_converted(operation, encoder, line, number, mended))
     finally:
         sys.stdout.flush()
-        for what, count in sorted(mended.items()):
-            log.warning("standard input: %s in %s lines", what, f"{count:,}")
+        warn_of_repairs(mended, "standard input: ")
 
 
-def _encoded(encoder: TextEncoder, line: str, number: int, mended: Counter) -> str:
-    return " ".join(map(str, _ids(encoder, line, number)))
-
-
-def _pieces(encoder: TextEncoder, line: str, number: int, mended: Counter) -> str:
-    return " ".join(format_piece(encoder.piece(token_id)) for token_id in _ids(encoder, line, number))
-
-
-def _ids(encoder: TextEncoder, line: str, number: int) -> list[int]:
+def _converted(operation: str, encoder: TextEncoder, line: str, number: int, mended: Counter) -> str:
+    if operation == "decode":
+        text = encoder.decode(list(_read_ids(line, number, encoder.vocab_size)))
+        kept = on_one_line(text)
+        if kept != text:
+            mended["line breaks replaced by spaces in the text"] += 1
+        return kept
     try:
-        return encoder.encode(line)
+        ids = encoder.encode(line)
     except UserError as error:
         raise UserError(f"standard input, line {number}: {error}") from None
-
-
-def _decoded(encoder: TextEncoder, line: str, number: int, mended: Counter) -> str:
-    text = encoder.decode(list(_read_ids(line, number, encoder.vocab_size)))
-    kept = on_one_line(text)
-    if kept != text:
-        mended["line breaks replaced by spaces in the text"] += 1
-    return kept
+    return " ".join(str(one) if operation == "encode" else format_piece(encoder.piece(one)) for one in ids)
 
 
 def _read_ids(line: str, number: int, size: int) -> Iterator[int]:
@@ -162,10 +146,3 @@ def _read_ids(line: str, number: int, size: int) -> Iterator[int]:
         if not re.fullmatch("[0-9]{1,9}", word) or int(word) >= size:
             raise UserError(f"standard input, line {number}: {word[:40]!r} is no id; ids are 0 to {size - 1}")
         yield int(word)
-
-
-_WRITERS: dict[str, Callable[[TextEncoder, str, int, Counter], str]] = {
-    "encode": _encoded,
-    "pieces": _pieces,
-    "decode": _decoded,
-}

@@ -1,4 +1,4 @@
-"""A run as a model of CTranslate2, which decodes on processors several times as fast, with a search of its own.
+"""Exports a run to CTranslate2, which decodes several times as fast on CPUs, with its own search.
 
 Legend: D width, L positions.
 """
@@ -38,7 +38,7 @@ class CTranslate2Export(Export):
         self._longest = max_sequence_ids(translator.model, translator.hparams)
 
     def write(self, folder: Path) -> None:
-        """Writes the model and the files of the vocabularies."""
+        """See the base class."""
         model, encoders = self.translator.model, self.translator.problem.encoders
         weights = {v.path.partition("/")[2]: np.asarray(v) for v in model.variables} | _embedding_tables(model)
         tokens = [tokens_of(encoders[name]) for name in (INPUTS, TARGETS)]
@@ -49,10 +49,9 @@ class CTranslate2Export(Export):
         save_encoders(folder, encoders)
 
     def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
-        """Demands what is promised of greedy search, which every search has in common.
+        """Compares greedy search, and for rounded weights the log-probabilities of the run's outputs.
 
-        Of weights that are rounded, also the log-probabilities of the run's outputs. The two beam searches are not
-        the same; how often they agree is reported, and nothing is promised.
+        The two beam searches differ; how often they agree is reported, and nothing is promised.
         """
         import ctranslate2
 
@@ -72,7 +71,7 @@ class CTranslate2Export(Export):
         return found | {what: compare(beams, asked.answers(beam), measure).demand(what, None)}
 
     def _positions(self, weights: dict[str, np.ndarray]) -> np.ndarray:
-        """Returns what is added at each position, (L, D): as many as there are inputs and outputs for."""
+        """Returns what is added at each position of inputs and outputs, (L, D)."""
         hparams, longest = self.translator.model.hparams, self._longest + self.translator.hparams.extra_length
         if hparams.positions == "learned":
             return weights["positions/table"]
@@ -81,7 +80,7 @@ class CTranslate2Export(Export):
         return sinusoids(longest, hparams.hidden_size, hparams.sinusoid_layout)
 
     def usage(self) -> str:
-        """Says what to call, with which settings, and how the search differs; the example runs as it stands."""
+        """See the base class."""
         hparams, encoders = self.translator.hparams, self.translator.problem.encoders
         penalty = hparams.alpha if hparams.length_penalty == "power" else 0
         tokens = [tokens_of(encoders[name]) for name in (INPUTS, TARGETS)]
@@ -121,7 +120,7 @@ and not ((5+n)/6)^alpha, and stops by rules of its own.
 
 
 def tokens_of(encoder: TextEncoder) -> list[str]:
-    """Returns the ids of a vocabulary as strings that are all different: its pieces, where they are."""
+    """Returns a unique string for each id of a vocabulary: its piece, if no other id has it."""
     tokens: dict[str, None] = {}
     for token_id in range(encoder.vocab_size):
         piece = encoder.piece(token_id)
@@ -130,7 +129,7 @@ def tokens_of(encoder: TextEncoder) -> list[str]:
 
 
 def _complaints(translator: Translator) -> list[str]:
-    """Returns what it cannot hold of a model."""
+    """Returns why CTranslate2 cannot hold a model."""
     model = translator.model
     kinds = [feature.kind if feature else "absent" for feature in (model.spec.inputs, model.spec.targets)]
     if not isinstance(model, Transformer) or kinds != [FeatureKind.TOKENS] * 2:
@@ -144,10 +143,12 @@ def _complaints(translator: Translator) -> list[str]:
 
 def _embedding_tables(model: Transformer) -> dict[str, np.ndarray]:
     """Returns the tables of tokens, which have other paths where a model is of several problems."""
-    tables = {"source_embedding": model.source_embedding.table, "target_embedding": model.target_embedding.table}
-    return {f"{name}/table": np.asarray(table) for name, table in tables.items()} | {
-        "output_embedding/table": np.asarray(model.top.kernel())
+    tables = {
+        "source_embedding/table": model.source_embedding.table,
+        "target_embedding/table": model.target_embedding.table,
+        "output_embedding/table": model.top.kernel(),
     }
+    return {path: np.asarray(table) for path, table in tables.items()}
 
 
 class _CTranslate2Answers:

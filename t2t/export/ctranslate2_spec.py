@@ -14,11 +14,10 @@ from t2t.hparams.transformer import TransformerHParams
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
 
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
-_NORM = ("gamma", "beta")
 
 
 def complaints(hparams: TransformerHParams) -> list[str]:
-    """Returns what CTranslate2 has no layer for; empty where it holds the network."""
+    """Returns the settings that CTranslate2 has no layer for."""
     found = []
     if hparams.self_attention_window:
         found.append(f"self_attention_window={hparams.self_attention_window}: its attention sees every position")
@@ -43,8 +42,8 @@ def build_spec(
         hparams: of the model.
         weights: by variable path, without the model's name.
         positions_LD: what is added to embeddings at each position, (L, D) float32.
-        source_tokens: V strings, all different; ids are their places.
-        target_tokens: the same of the other side.
+        source_tokens: V unique strings, by id.
+        target_tokens: V unique strings, by id.
     """
     from ctranslate2.specs import TransformerSpec, common_spec
 
@@ -84,10 +83,9 @@ def _fill_modalities(spec: Any, weights: Mapping[str, np.ndarray], positions_LD:
 
 def _fill_layer(layer: Any, weights: Mapping[str, np.ndarray], name: str) -> None:
     attention = f"{name}/self_attention"
-    _fill(
-        layer.self_attention.linear[0], weights, [f"{attention}/project/{part}_" for part in ("query", "key", "value")]
-    )
-    _fill(layer.self_attention.linear[1], weights, [f"{attention}/output/"])
+    projection, output = layer.self_attention.linear
+    _fill(projection, weights, [f"{attention}/project/{part}_" for part in ("query", "key", "value")])
+    _fill(output, weights, [f"{attention}/output/"])
     _fill_norm(layer.self_attention.layer_norm, weights, f"{attention}_residual/norm")
     if hasattr(layer, "attention"):
         attention = f"{name}/encdec_attention"
@@ -105,13 +103,10 @@ def _fill(linear: Any, weights: Mapping[str, np.ndarray], prefixes: Sequence[str
     """Fills a linear layer with kernels (D, E), transposed, one below the other, and their biases."""
     kernels = [weights[f"{prefix}kernel"].T for prefix in prefixes]
     linear.weight = np.ascontiguousarray(np.concatenate(kernels))
-    linear.bias = np.concatenate(
-        [
-            weights.get(f"{prefix}bias", np.zeros(len(kernel), np.float32))
-            for prefix, kernel in zip(prefixes, kernels, strict=True)
-        ]
-    )
+    pairs = zip(prefixes, kernels, strict=True)
+    biases = [weights.get(f"{prefix}bias", np.zeros(len(kernel), np.float32)) for prefix, kernel in pairs]
+    linear.bias = np.concatenate(biases)
 
 
 def _fill_norm(norm: Any, weights: Mapping[str, np.ndarray], name: str) -> None:
-    norm.gamma, norm.beta = (weights[f"{name}/{part}"] for part in _NORM)
+    norm.gamma, norm.beta = weights[f"{name}/gamma"], weights[f"{name}/beta"]

@@ -1,18 +1,15 @@
-"""From a run to an export, which is kept only once it has answered as the run does."""
+"""Writes an export of a run, and keeps it only if both give the same outputs."""
 
-import contextlib
 import json
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import t2t
 from t2t.errors import UserError
 from t2t.export.ctranslate2_model import CTranslate2Export
-from t2t.export.files import README, REPORT
-from t2t.export.formats import check_request
+from t2t.export.formats import README, REPORT, check_request
 from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.onnx_graphs import OnnxExport
 from t2t.export.parity import Parity
@@ -38,11 +35,11 @@ def export(
     Args:
         translator: of the run.
         job: what to make.
-        inputs: texts to compare on, or arrays of other inputs. Blank texts are left out: no model is asked about them.
+        inputs: texts to compare on, blank ones left out, or arrays of other inputs.
         origin: where the inputs come from, for the report.
 
     Returns:
-        how the answers compare with the run's, by what was asked; the report in the folder has it, too.
+        the comparison by kind of request, which the report in the folder also has.
 
     Raises:
         UserError: see `check_request`; no inputs, or a model or setting that the format cannot hold.
@@ -52,25 +49,16 @@ def export(
     check_request(job.format, job.quantization, job.folder)
     made = EXPORTS[job.format](translator, job)
     trial = _trial(translator, inputs, origin)
-    with (
-        _lock_export(job.folder),
-        os_errors_as_machine_errors(f"cannot write {job.folder}"),
-        new_folder(job.folder) as folder,
-    ):
-        made.write(folder)
-        log.info("written; comparing it with the run on %s inputs, %s", f"{len(trial.rows):,}", trial.origin)
-        parity = made.verify(folder, trial)
-        (folder / REPORT).write_text(json.dumps(_report(job, trial, parity), indent=2) + "\n", encoding="utf-8")
-        (folder / README).write_text(_readme(job, made), encoding="utf-8")
-    return parity
-
-
-@contextlib.contextmanager
-def _lock_export(folder: Path) -> Iterator[None]:
     try:
-        yield
+        with os_errors_as_machine_errors(f"cannot write {job.folder}"), new_folder(job.folder) as folder:
+            made.write(folder)
+            log.info("written; comparing it with the run on %s inputs, %s", f"{len(trial.rows):,}", trial.origin)
+            parity = made.verify(folder, trial)
+            (folder / REPORT).write_text(json.dumps(_report(job, trial, parity), indent=2) + "\n", encoding="utf-8")
+            (folder / README).write_text(_readme(job, made), encoding="utf-8")
     except LockedError as error:
-        raise UserError(f"--export_dir={folder}: process {error} is exporting there; name another") from None
+        raise UserError(f"--export_dir={job.folder}: process {error} is exporting there; name another") from None
+    return parity
 
 
 def _trial(translator: Translator, inputs: Sequence[Any], origin: str) -> Trial:

@@ -1,32 +1,31 @@
-"""The formats of exports: what each needs, offers and promises. Known without loading TensorFlow."""
+"""The formats of exports: what each needs, offers and promises. Loads no TensorFlow."""
 
 import dataclasses
 import importlib.util
 import math
 from pathlib import Path
-from typing import Any
 
 from t2t.errors import UnknownNameError, UserError, needs_extra
+from t2t.files.paths import local_path
 
 OTHER_INPUTS = "or leave --data_dir out, or give lines of text to try the export on with --parity_file"
-"""What to do where the data that was named cannot be read."""
+"""Advice for data that cannot be read."""
 
 FLOAT32, INT8 = "float32", "int8"
+
+REPORT, README = "t2t_export.json", "README.md"
+"""Files beside those of an export."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Promise:
-    """What an export promises of its outputs; it is kept only if the comparison with the run bears this out."""
+    """What an export promises of its outputs; one that breaks it is not kept."""
 
     identical_share: float
     """Smallest share of inputs with the same output as the run, in (0, 1]."""
     score_difference: float
     """Largest difference of any score. For float32 it is absolute below 1 and relative above; for other quantizations
     it is the log-probability of the run's output, in nats per token."""
-
-    def min_identical(self, inputs: int) -> int:
-        """Returns how many of so many inputs must have the output of the run."""
-        return math.ceil(self.identical_share * inputs)
 
     def __str__(self) -> str:
         share = "all outputs" if self.identical_share == 1 else f"at least {self.identical_share:.0%} of the outputs"
@@ -41,10 +40,6 @@ class Promise:
             f"at least {self.identical_share:.0%} of the outputs are those of the run, id by id; no line's score is "
             f"off by more than {self.score_difference:g} nats per token"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns it for a report."""
-        return dataclasses.asdict(self)
 
 
 def finite_or_inf(difference: float) -> float:
@@ -67,7 +62,7 @@ class Format:
 
     quantizations: tuple[str, ...] = (FLOAT32,)
     packages: tuple[str, ...] = ()
-    """What must be installed beside the library."""
+    """Packages that it needs."""
     extra: str = ""
     """The extra of the library that installs them."""
 
@@ -81,12 +76,13 @@ FORMATS = {
 
 
 def check_request(format: str, quantization: str, folder: Path) -> None:
-    """Checks everything about an export that can be known before the run is loaded.
+    """Checks an export before the run is loaded.
 
     Raises:
-        UserError: an unknown format, a quantization that it lacks, a package that is missing, or a folder that exists.
+        UserError: an unknown format, a quantization that it lacks, a missing package, or a folder that exists.
     """
-    check_folder(folder)
+    if folder.exists():
+        raise UserError(f"--export_dir={folder}: it is there already; name another, or remove it first")
     if format not in FORMATS:
         raise UnknownNameError(f"--format={format}: there is no such format; ask for one of {', '.join(FORMATS)}")
     asked = FORMATS[format]
@@ -98,7 +94,6 @@ def check_request(format: str, quantization: str, folder: Path) -> None:
                 raise ModuleNotFoundError(name=package)
 
 
-def check_folder(folder: Path) -> None:
-    """Raises UserError if the folder of an export exists already."""
-    if folder.exists():
-        raise UserError(f"--export_dir={folder}: it is there already; name another, or remove it first")
+def is_export(folder: Path | str) -> bool:
+    """Returns whether a folder holds an export of `t2t-exporter`."""
+    return (local_path(folder) / REPORT).is_file()

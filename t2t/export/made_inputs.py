@@ -23,11 +23,11 @@ MOST_PIECES = 24
 """Pieces of the longest text; longest sequence of vectors."""
 
 _ATTEMPTS = 20
-"""Texts drawn for each that is wanted: some pieces are white space alone."""
+"""Texts drawn for each one wanted: some pieces are white space only."""
 
 
 def make_inputs(translator: Translator, count: int) -> list[Any]:
-    """Returns random inputs of a run: texts, or arrays as its problem has them. They are the same at each call."""
+    """Returns random inputs of a run, texts or arrays, the same at each call."""
     if reads_ids(translator.model):
         most = min(MOST_PIECES, translator.longest_input)
         return make_texts(translator.problem.encoders[INPUTS if translator.has_inputs else TARGETS], count, most)

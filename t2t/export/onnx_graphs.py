@@ -20,10 +20,9 @@ from t2t.export.formats import PROMISES
 from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.made_inputs import example_shape, example_text
 from t2t.export.onnx_script import BEGIN, CONFIG, GRAPHS, MODEL, STEP, open_session
-from t2t.export.onnx_trial import answers_of_graphs
-from t2t.export.parity import GREEDY, Parity, answers_of_run, compare
+from t2t.export.parity import GREEDY, Answer, Parity, ParityError, answers_of_run, compare
 from t2t.inference.batch_search import inputs_signature, unknown_sizes
-from t2t.inference.rows import cut_rows, positions_in, reads_ids
+from t2t.inference.rows import Row, cut_rows, positions_in, reads_ids
 from t2t.inference.translator import Translator
 from t2t.layers.attention import without_blockwise_attention
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
@@ -46,11 +45,7 @@ class OnnxExport(Export):
         self._graphs: dict[str, dict[str, list[str]]] = {}
 
     def write(self, folder: Path) -> None:
-        """Converts each graph, and adds the vocabularies, a configuration and a script that runs it all.
-
-        Raises:
-            UserError: a graph that cannot be converted.
-        """
+        """Writes graphs, vocabularies, configuration and script; raises UserError if a graph cannot be converted."""
         if self._model.autoregressive:
             self._write_steps(folder)
         else:
@@ -60,7 +55,7 @@ class OnnxExport(Export):
         shutil.copyfile(onnx_script.__file__, folder / SCRIPT)
 
     def _config(self, folder: Path) -> dict[str, Any]:
-        """Writes the vocabularies; returns what the script must know of the model."""
+        """Writes the vocabularies; returns the configuration that the script reads."""
         model, problem, targets = self._model, self.translator.problem, self._model.spec.targets
         files, gives_classes = save_encoders(folder, problem.encoders), targets.kind == FeatureKind.LABEL
         return {
@@ -77,8 +72,8 @@ class OnnxExport(Export):
         }
 
     def _write_steps(self, folder: Path) -> None:
-        state = tf.function(self._start_decode, input_signature=[self._inputs], autograph=False)
-        state = state.get_concrete_function().structured_outputs
+        start = tf.function(self._start_decode, input_signature=[self._inputs], autograph=False)
+        state = start.get_concrete_function().structured_outputs
         self._convert(lambda inputs: tf.nest.flatten(self._start_decode(inputs)), [self._inputs], folder / BEGIN)
         leaves = [unknown_sizes(leaf) for leaf in tf.nest.flatten(state)]
         leaves = [tf.TensorSpec(leaf.shape, leaf.dtype, f"state_{n:03d}") for n, leaf in enumerate(leaves)]
@@ -93,7 +88,7 @@ class OnnxExport(Export):
         self._convert(step, [*numbers, *leaves], folder / STEP)
 
     def _start_decode(self, inputs: tf.Tensor) -> tuple:
-        """Returns what is computed once, and the state before the first step."""
+        """Returns the encoded inputs and the initial decoding state."""
         encoded = self._model.encode({INPUTS: inputs}) if self._model.spec.inputs else None
         return () if encoded is None else encoded, self._model.init_cache(encoded, tf.shape(inputs)[0], None)
 
@@ -121,17 +116,28 @@ class OnnxExport(Export):
         self._graphs[file.name] = {"inputs": [spec.name for spec in signature], "outputs": outputs}
 
     def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
-        """Demands the outputs of greedy search, or the answers."""
-        rows, count = cut_rows(self._model, trial.rows, self.translator.hparams), self.job.n_best
+        """Compares the outputs of greedy search, or the answers of a model that is not autoregressive."""
         if self._model.autoregressive:
             what, expected = "greedy search", answers_of_run(self.translator, trial.rows, **GREEDY)
         else:
-            what, expected = "answers", answers_of_run(self.translator, trial.rows, count)
-        found = compare(expected, answers_of_graphs(folder, self.translator, rows, count))
+            what, expected = "answers", answers_of_run(self.translator, trial.rows, self.job.n_best)
+        found = compare(expected, self._answers(folder, trial.rows))
         return {what: found.demand(what, PROMISES[self.job.quantization])}
 
+    def _answers(self, folder: Path, rows: Sequence[Row]) -> list[list[Answer]]:
+        """Returns the answers of the graphs, run by the script beside them; raises ParityError if a graph fails."""
+        size_of, extra_length = positions_in(self._model), self.translator.hparams.extra_length
+        rows = cut_rows(self._model, rows, self.translator.hparams)
+        try:
+            model = onnx_script.Model(folder)
+            outputs = [model.answer(row, max(size_of(row) + extra_length, 1), self.job.n_best) for row in rows]
+        except Exception as error:  # of any class of the runtime
+            said = f"{type(error).__name__}: {one_line(error)[:300]}"
+            raise ParityError(f"it fails where the run answers ({said}); the export is not kept") from error
+        return [[Answer(ids, log_prob) for ids, log_prob in found] for found in outputs]
+
     def usage(self) -> str:
-        """Says how to run it, and what the graphs take and return; the example runs as it stands."""
+        """See the base class."""
         example = self._text_example() if reads_ids(self._model) else self._array_example()
         ended = f"ids, each row ended by {EOS_ID}, zero padded" if self.translator.has_inputs else "ids, zero padded"
         given = ended if reads_ids(self._model) else f"{self._inputs.dtype.name}, {self._inputs.shape}"

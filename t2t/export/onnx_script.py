@@ -34,12 +34,7 @@ def open_session(content: bytes) -> Any:
 
 
 class Graph:
-    """A graph, loaded.
-
-    Args:
-        file: holds it.
-        names: of its `inputs` and `outputs`, in order.
-    """
+    """A graph, loaded; `names` has its `inputs` and `outputs` in order."""
 
     def __init__(self, file: Path, names: dict[str, list[str]]):
         self._session, self._names = open_session(file.read_bytes()), names
@@ -62,11 +57,7 @@ class Model:
         self._vocabularies: dict[str, Any] = {}
 
     def translate(self, text: str) -> str:
-        """Returns the likeliest output for a text, as text; the name of a class where the targets are classes.
-
-        Raises:
-            ValueError: the inputs are arrays; call `answer` with one.
-        """
+        """Returns the likeliest output for a text as text; raises ValueError if the inputs are arrays."""
         config = self.config
         if not config["reads_text"]:
             raise ValueError("the inputs of this model are arrays; call Model.answer with one")
@@ -93,7 +84,7 @@ class Model:
         return [self._search(inputs, () if self.config["has_inputs"] else row, limit)]
 
     def _search(self, inputs: np.ndarray, beginning: Sequence[int] | np.ndarray, limit: int) -> Output:
-        """Continues a beginning by the likeliest id after the likeliest id."""
+        """Continues a prefix by greedy search."""
         pad, end = self.config["pad_id"], self.config["eos_id"]
         state, ids, total = self._graphs[BEGIN](inputs), [pad], 0.0
         for position in range(limit):

@@ -37,27 +37,22 @@ class Parity:
     identical: int | None
     """Inputs whose outputs are the same to the id and to the letter; None where the outputs are given."""
     largest_difference: float
-    """Of the scores of outputs that are the same; infinite where any figure of any output is NaN or infinite."""
+    """Of the scores of identical outputs; infinite if any figure of any output is NaN or infinite."""
     promise: Promise | None = None
-    """What the comparison was held to; None where it is reported and nothing is promised."""
     first: str = ""
-    """The first difference, for a person."""
+    """Describes the first difference."""
 
     def demand(self, what: str, promise: Promise | None) -> Self:
-        """Returns the comparison with the promise that it was held to.
-
-        Args:
-            what: is held against the run, e.g. `greedy search`.
-            promise: None where only finite figures are demanded.
+        """Returns the comparison with its promise; without one, only finite figures are demanded.
 
         Raises:
-            ParityError: the promise is not kept, or a figure is NaN or infinite.
+            ParityError: the promise is not kept, or a figure is NaN or infinite; `what` says what was compared.
         """
         # Each condition says what must be true, so that NaN, which compares as False, never passes.
         kept = math.isfinite(self.largest_difference)
         if promise:
             kept = kept and self.largest_difference <= promise.score_difference
-            kept = kept and (self.identical is None or self.identical >= promise.min_identical(self.inputs))
+            kept = kept and (self.identical is None or self.identical >= promise.identical_share * self.inputs)
         if kept:
             return dataclasses.replace(self, promise=promise)
         wanted = promise or "scores must be finite"
@@ -72,22 +67,13 @@ class Parity:
     def to_dict(self) -> dict[str, Any]:
         """Returns it for a report."""
         found = {name: getattr(self, name) for name in ("inputs", "identical", "largest_difference")}
-        return found | {"promised": self.promise and self.promise.to_dict()}
+        return found | {"promised": self.promise and dataclasses.asdict(self.promise)}
 
 
 def answers_of_run(translator: Translator, inputs: Sequence[Any], n_best: int = 1, **changes) -> list[list[Answer]]:
-    """Returns what a run says to each input, before the problem finishes it.
-
-    Args:
-        translator: of the run.
-        inputs: texts, or arrays of other inputs.
-        n_best: see `Translator.translate`.
-        changes: see `Translator.translate`.
-    """
-    if inputs and isinstance(inputs[0], str):
-        found = translator.translate(inputs, n_best, **changes)
-    else:
-        found = translator.translate_ids(inputs, n_best, **changes)
+    """Returns a run's answers to texts or arrays, before the problem finishes them; see `Translator.translate`."""
+    is_text = bool(inputs) and isinstance(inputs[0], str)
+    found = (translator.translate if is_text else translator.translate_ids)(inputs, n_best, **changes)
     return [[_answer(translator, hypothesis) for hypothesis in hypotheses] for hypotheses in found]
 
 
@@ -115,12 +101,9 @@ def compare(
     found: Sequence[Sequence[Answer]],
     measure: Callable[[Answer, Answer], float] = largest_difference,
 ) -> Parity:
-    """Compares the outputs of an export with those of its run, input by input.
+    """Compares the outputs of a run (`expected`) and its export, input by input.
 
-    Args:
-        expected: of the run.
-        found: of the export, as many.
-        measure: difference of the figures of two equal outputs.
+    `measure` is the difference of the figures of two equal outputs.
     """
     identical, largest, first = 0, 0.0, ""
     for number, (ours, theirs) in enumerate(zip(expected, found, strict=True), start=1):
@@ -138,7 +121,7 @@ def compare(
 
 
 def compare_scores(expected: Sequence[float], found: Sequence[float]) -> Parity:
-    """Compares what an export says of given outputs with what its run says."""
+    """Compares the scores of given outputs."""
     return Parity(len(expected), None, max(map(relative_difference, expected, found), default=0.0))
 
 

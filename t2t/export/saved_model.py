@@ -34,7 +34,7 @@ class SavedModelExport(Export):
             )
 
     def write(self, folder: Path) -> None:
-        """Writes the SavedModel."""
+        """See the base class."""
         served = Served(self.translator, self.job.n_best)
         try:
             tf.saved_model.save(served.tracked_module(), str(folder), signatures=served.signatures())
@@ -42,13 +42,12 @@ class SavedModelExport(Export):
             raise OSError(error.message) from error
 
     def verify(self, folder: Path, trial: Trial) -> dict[str, Parity]:
-        """Demands of every signature what the run says: ids, texts, scores and probabilities of every hypothesis."""
+        """Compares every output of every signature."""
         signatures = tf.saved_model.load(str(folder)).signatures
-        promise = PROMISES[self.job.quantization]
-        return prove_signatures(self.translator, signatures, trial, self.job.n_best, promise)
+        return prove_signatures(self.translator, signatures, trial, self.job.n_best, PROMISES[self.job.quantization])
 
     def usage(self) -> str:
-        """Says what to call; the example runs as it stands."""
+        """See the base class."""
         model = self.translator.model
         gives_classes = model.spec.targets.kind == FeatureKind.LABEL
         what, more = ("classes", ", probabilities") if gives_classes else ("outputs", "")

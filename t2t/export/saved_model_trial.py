@@ -16,22 +16,18 @@ from t2t.inference.rows import Row, max_sequence_ids, padded
 from t2t.inference.translator import Translator
 
 BATCH = 32
-"""Inputs asked together."""
 
 Outputs = dict[str, np.ndarray]
-"""What a signature returns, by name, for a batch."""
+"""Outputs of a signature for a batch, by name."""
 
 
 def prove_signatures(
     translator: Translator, signatures: Mapping[str, Any], trial: Trial, n_best: int, promise: Promise
 ) -> dict[str, Parity]:
-    """Compares everything that the signatures of a SavedModel return with what the run says.
-
-    Returns:
-        the comparison of each signature, by its name.
+    """Compares all outputs of the signatures of a SavedModel with the run's; returns the comparisons by name.
 
     Raises:
-        ParityError: a signature does not answer as the run does, or there is one that nothing here compares.
+        ParityError: the outputs of a signature differ, or nothing here compares it.
         UserError: no text is short enough to be scored.
     """
     given = trial.rows if trial.texts is None else trial.texts
@@ -47,7 +43,7 @@ def prove_signatures(
 
 
 def _compare_scored(translator: Translator, signature: Any, trial: Trial) -> Parity:
-    """Compares the log-probabilities of those texts that are short enough to have one."""
+    """Compares the log-probabilities of the texts that are short enough."""
     longest = max_sequence_ids(translator.model, translator.hparams)
     texts = [text for row, text in zip(trial.rows, trial.texts or (), strict=True) if len(row) < longest]
     if not texts:
@@ -57,25 +53,26 @@ def _compare_scored(translator: Translator, signature: Any, trial: Trial) -> Par
         )
     found: list[float] = []
     for start in range(0, len(texts), BATCH):
-        found += _call_signature(signature, tf.constant(texts[start : start + BATCH]), {"log_probs"})[
-            "log_probs"
-        ].tolist()
+        outputs = _call_signature(signature, tf.constant(texts[start : start + BATCH]), {"log_probs"})
+        found += outputs["log_probs"].tolist()
     return compare_scores(translator.score([("", text) for text in texts]), found)
 
 
 def _answers_of_signature(
     signature: Any, rows: Sequence[Row], given: Sequence[Any], read: Callable[[Any, Any], list[list[Answer]]]
 ) -> list[list[Answer]]:
-    """Returns the answers to each input; inputs of about the same length are asked together.
+    """Returns the answers to each input; inputs of about the same length are batched.
 
     Args:
         signature: of the SavedModel.
         rows: ids without end of sequence, or arrays.
-        given: what the signature takes: the same rows, or texts.
+        given: inputs of the signature: the same rows, or texts.
         read: calls the signature on a batch and returns its answers.
     """
     answers: list[list[Answer]] = [[] for _ in rows]
-    for places in _batches(rows):
+    order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+    for start in range(0, len(order), BATCH):
+        places = order[start : start + BATCH]
         batch = [given[place] for place in places]
         batch = tf.constant(batch if isinstance(batch[0], str) else padded(batch))
         for place, found in zip(places, read(signature, batch), strict=True):
@@ -109,15 +106,9 @@ def _id_answers(outputs: Outputs, row: int) -> Iterator[Answer]:
 
 
 def _call_signature(signature: Any, given: tf.Tensor, compared: set[str]) -> Outputs:
-    """Calls a signature, all of whose outputs must be among those that are compared."""
+    """Calls a signature; raises ParityError if it has outputs that are not `compared`."""
     (name,) = signature.structured_input_signature[1]
     outputs = {key: value.numpy() for key, value in signature(**{name: given}).items()}
     if unknown := outputs.keys() - compared:
         raise ParityError(f"output {min(unknown)}: nothing compares it with the run; the export is not kept")
     return outputs
-
-
-def _batches(inputs: Sequence[Row]) -> Iterator[list[int]]:
-    order = sorted(range(len(inputs)), key=lambda place: len(inputs[place]))
-    for start in range(0, len(order), BATCH):
-        yield order[start : start + BATCH]

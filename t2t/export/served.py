@@ -1,4 +1,4 @@
-"""What a served model answers: texts in and texts out, with the search of the library in between, as one graph.
+"""A run as one graph: text in, search, text out.
 
 Legend: B inputs of a batch, S ids of an input, K hypotheses of each, T ids of an output, C classes.
 """
@@ -22,15 +22,7 @@ TEXT, IDS, SCORE = "serving_default", "ids", "score"
 
 
 class Served:
-    """A model with its vocabularies and a way to search, as functions of tensors alone.
-
-    Args:
-        translator: of the run.
-        n_best: K, outputs for each input.
-
-    Raises:
-        UserError: as `Translator.settings`.
-    """
+    """A model with its vocabularies and search as functions of tensors, for `n_best` (K) outputs; raises UserError."""
 
     def __init__(self, translator: Translator, n_best: int = 1):
         settings, hparams = translator.settings(n_best)
@@ -53,16 +45,14 @@ class Served:
             self._target = self._source if is_shared else graph_vocabulary(encoders[TARGETS])
 
     def tracked_module(self) -> tf.Module:
-        """Returns what the functions look into, which is saved with them."""
-        tracked_module = tf.Module()
-        tracked_module.weights = [variable.value for variable in self._model.variables]
-        tracked_module.vocabularies = [
-            vocabulary for vocabulary in (self._source, self._target) if vocabulary is not None
-        ]
-        return tracked_module
+        """Returns the weights and vocabularies that the functions read, to be saved with them."""
+        module = tf.Module()
+        module.weights = [variable.value for variable in self._model.variables]
+        module.vocabularies = [vocabulary for vocabulary in (self._source, self._target) if vocabulary is not None]
+        return module
 
     def signatures(self) -> dict[str, Callable]:
-        """Returns the functions that others call, by name."""
+        """Returns the traced functions by name."""
         given = inputs_signature(self._model)
         if not reads_ids(self._model):
             inputs = tf.TensorSpec(given.shape, given.dtype, name="inputs")
@@ -91,7 +81,7 @@ class Served:
         return self._as_ids(self._search_batch(inputs))
 
     def _log_probs(self, text):
-        """Of each text, ln p(text), end of sequence included; of one that is too long there is none."""
+        """Returns ln p(text) with end of sequence; fails for a text that is too long."""
         ids_BT = self._source.encode(cleaned(text))
         longest = tf.reduce_max(tf.concat([ids_BT.row_lengths(), [0]], axis=0))
         said = f"a text has more than {self._longest} ids with end of sequence; cut, it has another probability"
@@ -103,7 +93,7 @@ class Served:
     # === Parts ===
 
     def _rows(self, ids_BS: tf.RaggedTensor) -> tf.Tensor:
-        """Returns inputs cut to what the model takes and ended, (B, S); beginnings of outputs do not end."""
+        """Returns inputs cut to the longest length, with end of sequence unless they are prefixes, (B, S)."""
         ids_BS = ids_BS[:, : self._longest - 1]
         return self._pad_rows(self._append_eos(ids_BS) if self._model.spec.inputs else ids_BS)
 

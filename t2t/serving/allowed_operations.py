@@ -1,7 +1,6 @@
 """TensorFlow operations that a served graph may have: they compute, and touch no file, network, process or Python.
 
-What `t2t-exporter` writes for this library's models and vocabularies is here, and the rest of the same families, which
-models of plug-ins may use.
+Those that `t2t-exporter` writes, and the rest of the same families for models of plug-ins.
 """
 
 _ARITHMETIC = """
@@ -59,14 +58,7 @@ SentencepieceOp SentencepieceTokenizeOp VarHandleOp
 """
 
 STATEFUL = frozenset((_CONTROL_FLOW + _WEIGHTS_AND_VOCABULARIES).split())
-"""Those of them that are more than functions of tensors: calls, weights and tables in memory."""
+"""Those that are more than functions of tensors: calls, weights and tables in memory."""
 
-ALLOWED_OPERATIONS = STATEFUL.union(
-    *(
-        family.split()
-        for family in (
-            _ARITHMETIC, _LOGIC, _REDUCTIONS, _ARRAYS, _LINEAR_ALGEBRA, _NETWORKS, _STRINGS, _RAGGED_AND_LISTS,
-        )
-    )
-)  # fmt: skip
-"""By name."""
+_STATELESS = (_ARITHMETIC, _LOGIC, _REDUCTIONS, _ARRAYS, _LINEAR_ALGEBRA, _NETWORKS, _STRINGS, _RAGGED_AND_LISTS)
+ALLOWED_OPERATIONS = STATEFUL.union(*map(str.split, _STATELESS))

@@ -1,4 +1,4 @@
-"""The addresses of the service, and what is answered at each."""
+"""The addresses of the service and their handlers."""
 
 import contextlib
 import logging
@@ -24,7 +24,7 @@ from t2t.serving.service import Service
 log = logging.getLogger("t2t")
 
 _LOG_CHARS = 300
-"""Of a refused request's reason, which may quote the request."""
+"""Characters of a refusal's reason in the log."""
 
 Handler = Callable[[Service, Request], Awaitable[Response]]
 
@@ -64,7 +64,7 @@ async def translate(service: Service, request: Request) -> Response:
 
 
 async def health(service: Service, request: Request) -> Response:
-    """Answers `GET /healthz`: the models have been loaded, and requests are taken."""
+    """Answers `GET /healthz`."""
     return JSONResponse({"status": "ok", "models": list(service.models)})
 
 
@@ -94,10 +94,10 @@ _ADDRESSES: tuple[tuple[str, str, Handler], ...] = (
 
 
 def build_app(service: Service, hosts: Sequence[str], more: Iterable[BaseRoute] = ()) -> Starlette:
-    """Returns the application.
+    """Returns the application, which closes the service when it ends.
 
     Args:
-        service: what answers; closed when the application ends.
+        service: answers requests.
         hosts: allowed host names, see `t2t.serving.origins`.
         more: further routes.
     """
@@ -139,8 +139,9 @@ async def _answered(handler: Handler, service: Service, request: Request, path: 
     except (UserError, MachineError, HTTPException) as error:
         response = _error_response(error)
         reason = error.detail if isinstance(error, HTTPException) else one_line(error)
+        printable = "".join(c if c.isprintable() else "\ufffd" for c in reason[:_LOG_CHARS])
         level = logging.WARNING if response.status_code >= 500 else logging.INFO
-        log.log(level, "refused: %d %s: %s", response.status_code, path, _printable(reason))
+        log.log(level, "refused: %d %s: %s", response.status_code, path, printable)
         return response
     except ClientDisconnect:
         return Response(status_code=499)  # nobody reads it; it is counted
@@ -148,10 +149,6 @@ async def _answered(handler: Handler, service: Service, request: Request, path: 
         log.exception("%s: a request failed", path)
         name = type(error).__name__
         return JSONResponse({"error": f"internal error ({name}); the log of the server has the details"}, 500)
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "\ufffd" for c in text[:_LOG_CHARS])
 
 
 def _error_response(error: Exception) -> JSONResponse:

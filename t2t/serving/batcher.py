@@ -1,7 +1,4 @@
-"""Requests that come at about the same time are answered together.
-
-Only the standard library: what answers is handed in.
-"""
+"""Batches requests that come at about the same time."""
 
 import dataclasses
 import threading
@@ -13,7 +10,7 @@ from typing import Any
 
 
 class FullError(Exception):
-    """More is waiting than there is room for."""
+    """The queue is full, or closed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,14 +22,13 @@ class _Waiting:
 
 
 class Batcher:
-    """A bounded queue, and threads that answer what waits in it, several items at a time.
+    """A bounded queue, first in first out, and threads that answer batches of its items.
 
-    A batch is taken as soon as there is enough for it, or when its first item has waited for `wait_s`; while all
-    threads are busy more comes together by itself. Items are taken in the order in which they came.
+    A batch is taken when it is full, or when its first item has waited for `wait_s`.
 
     Args:
-        answer: `answer(items) -> as many results`, called in several threads at a time. Where it raises an error for
-            several items, each is tried alone, so that one item spoils no other.
+        answer: `answer(items) -> as many results`, called in several threads. If it fails for a batch, each item is
+            tried alone.
         most: items of a batch.
         wait_s: seconds that an item waits for others to come.
         room: items that may wait.
@@ -42,7 +38,7 @@ class Batcher:
     def __init__(
         self, answer: Callable[[Sequence[Any]], Sequence[Any]], *, most: int, wait_s: float, room: int, workers: int
     ):
-        self._answer, self._most, self._wait_s, self._room = answer, most, wait_s, room
+        self._answer, self._most, self._wait_s, self.room = answer, most, wait_s, room
         self._queue: deque[_Waiting] = deque()
         self._changed = threading.Condition()
         self._closed = False
@@ -51,31 +47,26 @@ class Batcher:
             thread.start()
 
     @property
-    def room(self) -> int:
-        """Most items that may wait; more at once are never taken."""
-        return self._room
-
-    @property
     def waiting(self) -> int:
-        """How many items are in the queue."""
+        """Number of items in the queue."""
         return len(self._queue)
 
     def submit(self, items: Sequence[Any]) -> list[Future]:
-        """Puts items into the queue, all or none; their results come as futures, and cancelled ones are passed over.
+        """Queues all items or none and returns the futures of their results; cancelled ones are skipped.
 
         Raises:
             FullError: there is no room for all of them, or the batcher is closed.
         """
         with self._changed:
-            if self._closed or len(self._queue) + len(items) > self._room:
-                raise FullError(f"{len(self._queue)} of {self._room} places taken")
+            if self._closed or len(self._queue) + len(items) > self.room:
+                raise FullError(f"{len(self._queue)} of {self.room} places taken")
             entries = [_Waiting(item, Future(), time.monotonic()) for item in items]
             self._queue.extend(entries)
             self._changed.notify_all()
         return [entry.future for entry in entries]
 
     def close(self) -> None:
-        """Answers what still waits, takes nothing more, and returns when the threads have ended."""
+        """Refuses new items, answers those in the queue, and joins the threads."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -89,7 +80,6 @@ class Batcher:
                 self._resolve(batch)
 
     def _resolve(self, batch: list[_Waiting]) -> None:
-        """Gives each entry its result or its error."""
         try:
             results = self._answer([entry.item for entry in batch])
             if len(results) != len(batch):
@@ -105,7 +95,7 @@ class Batcher:
                 entry.future.set_result(result)
 
     def _take(self) -> list[_Waiting] | None:
-        """Waits for a batch; None where nothing will come any more."""
+        """Waits for a batch; None when the queue is closed and empty."""
         with self._changed:
             while True:
                 while not self._queue and not self._closed:

@@ -1,9 +1,8 @@
-"""Loads a SavedModel after a check of what it is made of.
+"""Loads a SavedModel after checking its operations.
 
-A SavedModel is a program: TensorFlow runs some of its functions while it is loaded, and the rest when it is asked. So
-its file is read as data first. Only operations that compute are allowed, in the graph and in every function, called or
-not. What saves and restores weights, a part of every SavedModel, is left out: weights are read by TensorFlow itself.
-What is loaded is a copy of exactly what was checked.
+A SavedModel is a program, parts of which TensorFlow runs while loading it. So its file is first read as data. Only
+operations that compute are allowed, in the graph and in every function. The nodes that save and restore weights, which
+every SavedModel has, are removed: TensorFlow itself reads the weights. A copy of exactly what was checked is loaded.
 """
 
 import os
@@ -24,11 +23,11 @@ _GRAPH, _WEIGHTS = "saved_model.pb", "variables"
 _OBJECTS = {"bare_concrete_function", "captured_tensor", "constant", "function", "resource", "user_object", "variable"}
 _USER_OBJECTS = {"_generic_user_object", "signature_map", "trackable_list_wrapper"}
 _REGISTERED = {"", "tf.StaticHashTable", "tf.TrackableConstant"}
-"""What objects of exports are, and the classes of TensorFlow that they name."""
+"""Kinds of the objects of exports, and classes of TensorFlow that they name."""
 
 
 def load_checked(folder: Path) -> Any:
-    """Returns the loaded SavedModel of a folder; nothing of it is executed before it has been checked.
+    """Returns the loaded SavedModel of a folder; nothing of it runs before it has been checked.
 
     Raises:
         UserError: it may do more than compute; the message names the operation.
@@ -44,12 +43,7 @@ def load_checked(folder: Path) -> Any:
 
 
 def _checked(folder: Path, content: bytes) -> bytes:
-    """Returns a SavedModel without what saves and restores weights.
-
-    Raises:
-        ValueError: it is no SavedModel.
-        UserError: see `load_checked`.
-    """
+    """Returns a SavedModel without the nodes that save and restore; raises as `load_checked`."""
     try:
         model = SavedModel.FromString(content)
     except Exception as error:  # the parser's own class, which protobuf alone exports
@@ -78,14 +72,13 @@ def _remove_saver(graph: Any) -> None:
     for node in nodes:
         graph.graph_def.node.remove(node)
     functions = graph.graph_def.library.function
-    kept = [function for function in functions if function.signature.name not in called]
-    del functions[:]
-    functions.extend(kept)
+    for function in [one for one in functions if one.signature.name in called]:
+        functions.remove(function)
     graph.ClearField("saver_def")
 
 
 def _forbidden(graph: Any) -> Iterator[str]:
-    """Yields what a graph has and must not have, for a message."""
+    """Yields descriptions of what a graph must not have."""
     functions = {function.signature.name: function for function in graph.graph_def.library.function}
     nodes = [("the graph", node) for node in graph.graph_def.node]
     nodes += [(f"function {name}", node) for name, function in functions.items() for node in function.node_def]
@@ -108,8 +101,5 @@ def _forbidden(graph: Any) -> Iterator[str]:
 
 
 def _called_functions(node: Any) -> Iterator[str]:
-    """Yields the names of the functions that a node calls."""
-    for value in node.attr.values():
-        for function in [value.func, *value.list.func]:
-            if function.name:
-                yield function.name
+    functions = (function for value in node.attr.values() for function in (value.func, *value.list.func))
+    return (function.name for function in functions if function.name)

@@ -1,7 +1,7 @@
-"""Limits on connections: slow and silent clients do not keep others out.
+"""Limits on connections, so that slow and silent clients do not keep others out.
 
-uvicorn limits neither the time in which a request's headers must arrive nor closes idle connections to make room for
-new ones. Its protocol gets both here. The time for bodies and answers is limited in `t2t.serving.service`.
+uvicorn has no time limit for headers, and does not close idle connections to make room for new ones. Times of bodies
+and answers are limited in `t2t.serving.service`.
 """
 
 import asyncio
@@ -37,10 +37,7 @@ class ConnectionLimits:
 
     @property
     def max_open(self) -> int:
-        """Most open connections of this process.
-
-        Half of its files stay free: a burst of new connections is accepted before old ones are closed.
-        """
+        """Most open connections; half of the files stay free, as a burst is accepted before old ones are closed."""
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if files == resource.RLIM_INFINITY:
             return self.count
@@ -48,7 +45,7 @@ class ConnectionLimits:
 
 
 class LimitedProtocol(H11Protocol):
-    """HTTP/1.1 on a connection that is closed when it takes too long, or when its place is needed."""
+    """HTTP/1.1 on a connection that is closed when it is too slow, or when its place is needed."""
 
     limits = ConnectionLimits()
     max_open = limits.count
@@ -56,7 +53,7 @@ class LimitedProtocol(H11Protocol):
 
     @classmethod
     def with_limits(cls, limits: ConnectionLimits) -> type["LimitedProtocol"]:
-        """Returns a subclass with these limits, for uvicorn, which makes one object a connection."""
+        """Returns a subclass with these limits, which uvicorn instantiates for each connection."""
         return type(cls.__name__, (cls,), {"limits": limits, "max_open": limits.max_open})
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -72,7 +69,7 @@ class LimitedProtocol(H11Protocol):
 
     @property
     def waits_for_client(self) -> bool:
-        """Whether the client has not sent a whole request."""
+        """Whether the request is incomplete."""
         return self.waits_for_head or self.cycle.more_body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
@@ -105,7 +102,7 @@ class LimitedProtocol(H11Protocol):
         self._set_deadline()
 
     def resume_writing(self) -> None:
-        """Ends that time."""
+        """Ends that limit."""
         super().resume_writing()
         self._cancel_deadline()
         if self.waits_for_head:

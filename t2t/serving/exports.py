@@ -1,4 +1,4 @@
-"""A SavedModel that `t2t-exporter` has made, served as its run would be."""
+"""Serves SavedModels of `t2t-exporter`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from t2t.decoding.result import exists
 from t2t.errors import UserError
-from t2t.export.files import REPORT
+from t2t.export.formats import REPORT
 from t2t.export.served import TEXT
 from t2t.files.paths import local_path
 from t2t.files.trust import read_sealed
@@ -18,23 +18,17 @@ from t2t.serving.models import Answer, BatchLimits, Question, ServedModel
 
 
 class ServedExport(ServedModel):
-    """An export behind a queue. Its search was fixed when it was made; it does not say which inputs it has cut.
-
-    Args:
-        name: in addresses.
-        folder: of the export.
-        n_best: outputs of each text where a request does not say.
-        limits: of the queue.
+    """An export behind a queue, see `ServedModel`. Its search is fixed; it does not say which inputs it has cut.
 
     Raises:
-        UserError: an export of another format or damaged, one that may do more than compute, a name that cannot be
-            one, inputs that are no text, more outputs than it has.
+        UserError: an export of another format or damaged, one that may do more than compute, inputs that are no text,
+            more outputs than it has.
     """
 
     def __init__(self, name: str, folder: Path | str, n_best: int = 1, limits: BatchLimits | None = None):
         self.translator = None  # type: ignore[assignment]  # what needs one refuses exports
         self._folder = local_path(folder)
-        self._most, step = _report(self._folder)
+        self._most, step = _read_report(self._folder)
         try:
             self._loaded = load_checked(self._folder)
             self._serve = self._loaded.signatures[TEXT]
@@ -47,7 +41,7 @@ class ServedExport(ServedModel):
         self._open(name, given.dtype == tf.string, step, n_best, limits)
 
     def check(self, n_best: int) -> None:
-        """Raises UserError where there are not so many outputs."""
+        """Raises UserError for more outputs than the export has."""
         if n_best > self._most:
             raise UserError(
                 f"n_best={n_best}: {self._folder} was exported with {self._most}; ask for as many, or export the run "
@@ -58,28 +52,19 @@ class ServedExport(ServedModel):
         """Returns the answers, all from one call."""
         found = self._serve(text=tf.constant([question.text for question in questions]))
         texts, scores = found.get("classes", found.get("outputs")).numpy(), found["scores"].numpy()
-        return [
-            Answer(
-                [self._hypothesis(texts[row, k], scores[row, k]) for k in self._found_indices(scores[row], question)],
-                None,
-            )
-            for row, question in enumerate(questions)
-        ]
-
-    def _found_indices(self, scores: np.ndarray, question: Question) -> list[int]:
-        return [k for k in range(question.n_best) if exists(scores[k])]
+        answers = []
+        for row, question in enumerate(questions):
+            places = [k for k in range(question.n_best) if exists(scores[row, k])]
+            answers.append(Answer([self._hypothesis(texts[row, k], scores[row, k]) for k in places], None))
+        return answers
 
     def _hypothesis(self, text: bytes, score: np.float32) -> Hypothesis:
         log_prob = float(score) if self._gives_classes else None  # of a search, the graph gives the score alone
         return Hypothesis(text.decode(), (), float(score), log_prob)
 
 
-def _report(folder: Path) -> tuple[int, int]:
-    """Returns of an export how many outputs it gives and after which update it was made.
-
-    Raises:
-        UserError: it is damaged, or of a format that is not served.
-    """
+def _read_report(folder: Path) -> tuple[int, int]:
+    """Returns the number of outputs and the step of an export; raises UserError if it is damaged or not served."""
     try:
         report = read_sealed(folder / REPORT)
         if report["format"] == "saved_model":

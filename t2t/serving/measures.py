@@ -1,4 +1,4 @@
-"""What a service counts, in the text form that Prometheus reads."""
+"""Metrics of a service for Prometheus."""
 
 from collections.abc import Callable
 
@@ -24,11 +24,11 @@ class Measures:
         self._waiting_jobs = Gauge("waiting_jobs", "Figures and curves in their queue.", **common)
 
     def watch_queue(self, model: str, waiting: Callable[[], int]) -> None:
-        """Shows how much waits, asked when the page is."""
+        """Reports the length of a model's queue."""
         self._waiting.labels(model).set_function(waiting)
 
     def watch_jobs(self, waiting: Callable[[], int]) -> None:
-        """Shows how many jobs wait, asked when the page is."""
+        """Reports the length of the queue of jobs."""
         self._waiting_jobs.set_function(waiting)
 
     def note_request(self, asked: str, status: int, seconds: float) -> None:
@@ -41,5 +41,5 @@ class Measures:
         self._texts.labels(model).inc(count)
 
     def page(self) -> bytes:
-        """Returns all figures."""
+        """Returns all metrics in Prometheus's text format."""
         return generate_latest(self._registry)

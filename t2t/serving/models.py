@@ -1,4 +1,4 @@
-"""What is served: a run under a name, its queue, and what it answers."""
+"""A run served under a name: its queue and its answers."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -19,20 +19,20 @@ class Question:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What a model makes of a text."""
+    """The outputs for a text."""
 
     hypotheses: Sequence[Hypothesis]
     cut: bool | None
-    """Whether the text was longer than the model takes, and only its beginning was read; None where it is not known."""
+    """Whether the text was too long and only its beginning was read; None if unknown."""
 
 
 BLANK = Answer((NOTHING,), cut=False)
-"""To a text that is empty or white space."""
+"""Answer to a blank text."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BatchLimits:
-    """How requests come together; for each model."""
+    """Batching of requests, for each model."""
 
     most_texts: int = 32
     """Texts answered together."""
@@ -40,8 +40,6 @@ class BatchLimits:
     """Seconds that a text waits for others."""
     room: int = 256
     """Texts that may wait."""
-    workers: int = 1
-    """Batches answered at a time."""
 
 
 class ServedModel:
@@ -49,9 +47,9 @@ class ServedModel:
 
     Args:
         name: in addresses.
-        translator: what answers; checked for being able to.
+        translator: of the run.
         step: updates of its checkpoint, the version.
-        n_best: outputs of each text where a request does not say.
+        n_best: outputs of each text by default.
         limits: of the queue.
 
     Raises:
@@ -65,7 +63,7 @@ class ServedModel:
         self._open(name, translator.reads_text, step, n_best, limits)
 
     def _open(self, name: str, reads_text: bool, step: int, n_best: int, limits: BatchLimits | None) -> None:
-        """Checks what it is given, answers once, and opens the queue."""
+        """Checks its arguments, answers once, and opens the queue."""
         if not reads_text:
             raise UserError(
                 f"model {name!r}: its inputs are no text, which is all that the service takes; serve another"
@@ -74,16 +72,14 @@ class ServedModel:
         self.check(n_best)
         limits = limits or BatchLimits()
         self.answer([Question(".", n_best)])  # builds what every request needs
-        self.queue = Batcher(
-            self.answer, most=limits.most_texts, wait_s=limits.wait_s, room=limits.room, workers=limits.workers
-        )
+        self.queue = Batcher(self.answer, most=limits.most_texts, wait_s=limits.wait_s, room=limits.room, workers=1)
 
     def check(self, n_best: int) -> None:
-        """Raises UserError where there are not so many outputs."""
+        """Raises UserError for more outputs than the search has."""
         self.translator.settings(n_best)
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
-        """Returns the answers, searching those of as many hypotheses together; blank texts as in a file."""
+        """Returns the answers; questions of equal `n_best` are searched together."""
         found = {i: BLANK for i, question in enumerate(questions) if self.translator.is_blank(question.text)}
         asked = [i for i in range(len(questions)) if i not in found]
         for n_best in sorted({questions[i].n_best for i in asked}):

@@ -1,21 +1,17 @@
-"""What a service calls the runs and exports that it is given."""
+"""Names of served runs and exports."""
 
 import re
 from collections.abc import Sequence
 
 from t2t.errors import UserError
-from t2t.export.files import is_export
+from t2t.export.formats import is_export
 from t2t.files.paths import local_path
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.\-]*")
 
 
 def named_runs(arguments: Sequence[str]) -> dict[str, str]:
-    """Returns name -> folder of each `RUN` or `NAME=RUN`.
-
-    Raises:
-        UserError: a name that cannot be part of an address, or two runs of one name.
-    """
+    """Returns name -> folder of each `RUN` or `NAME=RUN`; raises UserError for wrong and repeated names."""
     found: dict[str, str] = {}
     for name, folder in map(_named_run, arguments):
         if not _NAME.fullmatch(name):
@@ -30,10 +26,7 @@ def named_runs(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _named_run(argument: str) -> tuple[str, str]:
-    """Returns name and folder; the name of a run is its folder's.
-
-    That of an export whose folder is the number of a version, as TensorFlow Serving has it, is the folder's above.
-    """
+    """Returns name and folder; by default the folder's name, or its parent's for `<name>/<version>` of an export."""
     name, equals, folder = argument.partition("=")
     if equals and not local_path(argument).exists():
         return name, folder

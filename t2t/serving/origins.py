@@ -1,7 +1,6 @@
-"""Whom the service answers: requests under its own names, from programs and from its own pages.
+"""Refuses requests from pages of other sites that are open in a browser on this machine.
 
-A page of another site, open in a browser on this machine, can send requests here. Two rules keep it out. Its requests
-carry its own origin. And where it makes its own name lead to this address (DNS rebinding), they carry that name.
+Such requests carry the site's origin, or, with DNS rebinding, its host name.
 """
 
 import logging
@@ -15,7 +14,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 log = logging.getLogger("t2t")
 
 ANY = "*"
-"""Allows every host name."""
 _HOST = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 _OWN_SITES = ("same-origin", "none")
 """Values of Sec-Fetch-Site for requests of own pages, and of the user, e.g. a typed address."""
@@ -26,7 +24,7 @@ class OriginCheck:
 
     Args:
         app: answers the rest.
-        hosts: allowed host names, lower case, IPv6 addresses in brackets; `ANY` allows all.
+        hosts: lower case, IPv6 addresses in brackets; `ANY` allows all.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]):
@@ -54,10 +52,9 @@ class OriginCheck:
 
 
 def is_foreign(headers: Headers, method: str) -> bool:
-    """Returns whether a page of another origin sent a request.
+    """Returns whether a page of another origin sent a request; following a link from there is allowed.
 
-    Browsers name the origin of every POST, and newer ones how it relates to this service. Programs name neither.
-    Following a link from another site is allowed.
+    Browsers send the origin of every POST, and newer ones Sec-Fetch-Site. Programs send neither.
     """
     origin = headers.get("origin")
     if origin is not None and origin.lower().partition("://")[2] != headers["host"].lower():

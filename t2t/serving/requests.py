@@ -1,7 +1,7 @@
-"""What the bodies of requests ask for, and what is answered, as JSON.
+"""JSON of requests and answers.
 
-The forms are those of TensorFlow Serving's REST interface (`instances` row by row, `inputs` by columns), with the
-outputs of an exported model's signature; and a plain form of our own.
+The forms of TensorFlow Serving's REST interface (`instances` by rows, `inputs` by columns) with the outputs of an
+exported model's signature, and a plain form.
 """
 
 import json
@@ -19,11 +19,7 @@ TEXT = "text"
 
 
 def read_json(body: bytes) -> dict[str, Any]:
-    """Returns the object of a body.
-
-    Raises:
-        UserError: the body is something else.
-    """
+    """Returns the JSON object of a body; raises UserError for anything else."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -34,15 +30,14 @@ def read_json(body: bytes) -> dict[str, Any]:
 
 
 def prediction_texts(data: dict[str, Any]) -> tuple[list[str], bool]:
-    """Returns the texts of a request to predict, and whether they came row by row.
+    """Returns the texts of a request to predict, and whether they came by rows.
 
     Raises:
-        UserError: another signature, both forms or neither, or what is no text.
+        UserError: another signature, both forms or neither, or something else than text.
     """
     if data.get("signature_name", SIGNATURE) != SIGNATURE:
-        raise UserError(
-            f"signature_name {data['signature_name']!r}: there is {SIGNATURE}; ask for that or leave it out"
-        )
+        asked = data["signature_name"]
+        raise UserError(f"signature_name {asked!r}: there is {SIGNATURE}; ask for that or leave it out")
     if ("instances" in data) == ("inputs" in data):
         raise UserError('a request to predict has either "instances", row by row, or "inputs", by columns; send one')
     if "instances" in data:
@@ -57,11 +52,7 @@ def prediction_texts(data: dict[str, Any]) -> tuple[list[str], bool]:
 
 
 def texts_of(value: Any, name: str) -> list[str]:
-    """Returns texts as a model may read them: valid Unicode without NULs.
-
-    Raises:
-        UserError: the value is no list of texts.
-    """
+    """Returns a list of texts as valid Unicode without NULs; raises UserError for anything else."""
     if not isinstance(value, list) or not value or not all(isinstance(text, str) for text in value):
         raise UserError(f"{name}: a list of one or more texts is wanted (or of objects with {TEXT!r} alone); send that")
     return [clean_line(text.encode("utf-8", "surrogatepass"), Counter()) for text in value]
@@ -79,10 +70,10 @@ def prediction(answers: Sequence[Answer], by_rows: bool) -> dict[str, Any]:
 
 
 def translation_request(data: dict[str, Any]) -> tuple[list[str], bool, int | None]:
-    """Returns the texts of a plain request, whether it was one alone, and how many outputs are wanted of each.
+    """Returns the texts of a plain request, whether it was a single one, and `n_best`.
 
     Raises:
-        UserError: a key that there is none of, or a value of another kind.
+        UserError: an unknown key, or a value of another type.
     """
     if unknown := sorted(set(data) - {TEXT, "model", "n_best"}):
         raise UserError(f"{unknown[0]!r} is no part of a request; there are {TEXT}, model and n_best")
@@ -106,6 +97,6 @@ def translations(model: str, answers: Sequence[Answer], is_one: bool) -> dict[st
 
 
 def status(step: int) -> dict[str, Any]:
-    """Returns what is said of a model that is loaded, as TensorFlow Serving says it; its version is its step."""
+    """Returns TensorFlow Serving's status of a loaded model; its version is its step."""
     fine = {"error_code": "OK", "error_message": ""}
     return {"model_version_status": [{"version": str(step), "state": "AVAILABLE", "status": fine}]}

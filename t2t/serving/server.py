@@ -1,4 +1,4 @@
-"""From an application to a process that serves it, and ends well."""
+"""Serves an application with uvicorn until a signal."""
 
 import contextlib
 import ipaddress
@@ -24,23 +24,14 @@ BACKLOG = 128
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """Returns a listening socket; port 0 is any that is free.
-
-    Raises:
-        MachineError: the address cannot be had.
-    """
+    """Returns a listening socket, with port 0 at any free port; raises MachineError if that is not possible."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with os_errors_as_machine_errors(f"cannot listen at {host}:{port}"):
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
 def allowed_hosts(host: str, listening: socket.socket) -> list[str]:
-    """Returns the host names under which the service answers: those of this machine, or any where others reach it.
-
-    Args:
-        host: as the user named it.
-        listening: from `open_socket`.
-    """
+    """Returns the host names to answer at: all for a socket that other machines reach, else this machine's."""
     address = ipaddress.ip_address(listening.getsockname()[0])
     if not (getattr(address, "ipv4_mapped", None) or address).is_loopback:
         return [ANY]
@@ -53,14 +44,7 @@ def _in_address(host: str) -> str:
 
 
 def serve(app: Starlette, listening: socket.socket, grace_s: float, limits: ConnectionLimits | None = None) -> None:
-    """Serves until SIGINT or SIGTERM; then takes no more connections, and answers the requests that it has.
-
-    Args:
-        app: what answers.
-        listening: from `open_socket`.
-        grace_s: seconds that requests have to be answered after the signal.
-        limits: of connections.
-    """
+    """Serves until SIGINT or SIGTERM; then answers its open requests for up to `grace_s` seconds."""
     limits = limits or ConnectionLimits()
     config = uvicorn.Config(
         app, log_config=None, access_log=False, timeout_graceful_shutdown=max(1, round(grace_s)), lifespan="on",
@@ -74,17 +58,11 @@ def serve(app: Starlette, listening: socket.socket, grace_s: float, limits: Conn
     log.info("served; all requests answered")
 
 
-class _Forward(logging.Handler):
-    """Hands the records of other libraries to this library's log."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        log.handle(record)
-
-
 @contextlib.contextmanager
 def _warnings_logged() -> Iterator[None]:
-    """Shows warnings and errors of the libraries that serve, which would otherwise go nowhere."""
-    handler = _Forward(logging.WARNING)
+    """Shows warnings and errors of uvicorn and asyncio, which would otherwise go nowhere."""
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = log.handle  # type: ignore[assignment]
     loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
     for logger in loggers:
         logger.addHandler(handler)
@@ -97,7 +75,7 @@ def _warnings_logged() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _signals_end_quietly() -> Iterator[None]:
-    """Once it has ended, uvicorn raises the signal that made it end a second time: that has been obeyed."""
+    """Ignores the signal that uvicorn raises again after it has ended."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

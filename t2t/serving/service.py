@@ -1,8 +1,7 @@
-"""What all addresses of the service share: models by name, limits of requests, and queues."""
+"""State of the service: models by name, limits of requests, queues."""
 
 import asyncio
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -37,10 +36,10 @@ class RequestLimits:
 
 
 class Service:
-    """Models by name, and the limits and queues through which all requests for them go.
+    """Models by name, with the limits and queues of all requests.
 
     Args:
-        models: with different names; the first one answers plain requests that name none.
+        models: with unique names; the first one answers plain requests that name none.
         limits: of each request.
     """
 
@@ -49,17 +48,13 @@ class Service:
         self.limits = limits or RequestLimits()
         self.measures = Measures()
         for model in models:
-            self.measures.watch_queue(model.name, functools.partial(_waiting_in, model))
+            self.measures.watch_queue(model.name, lambda model=model: model.queue.waiting)
         room = self.limits.waiting_jobs
         self._jobs = Batcher(lambda jobs: [job() for job in jobs], most=1, wait_s=0.0, room=room, workers=1)
         self.measures.watch_jobs(lambda: self._jobs.waiting)
 
     def model(self, name: Any) -> ServedModel:
-        """Returns the model of a name, or the first one.
-
-        Raises:
-            UnknownNameError: there is none of that name.
-        """
+        """Returns the model of a name, the first one for None; raises UnknownNameError."""
         if name is None:
             return next(iter(self.models.values()))
         if not isinstance(name, str) or name not in self.models:
@@ -68,11 +63,7 @@ class Service:
         return self.models[name]
 
     async def body(self, request: Request) -> bytes:
-        """Returns the body of a request. No more than the limit is read.
-
-        Raises:
-            HTTPException: it is too large, or takes too long.
-        """
+        """Returns the body of a request; raises HTTPException if it is too large or too slow."""
         limits = self.limits
         too_large = HTTPException(413, f"the body is larger than {limits.most_bytes:,} bytes; send less at once")
         if int(request.headers.get("content-length", 0)) > limits.most_bytes:
@@ -90,11 +81,7 @@ class Service:
         return bytes(body)
 
     async def answers(self, model: ServedModel, texts: Sequence[str], n_best: int | None = None) -> list[Answer]:
-        """Returns the answers to texts, through the model's queue.
-
-        Raises:
-            HTTPException: too many texts, no room, or no answer in time.
-        """
+        """Returns a model's answers; raises HTTPException for too many texts, a full queue or no answer in time."""
         most = min(self.limits.most_texts, model.queue.room)
         if len(texts) > most:
             raise HTTPException(413, f"{len(texts)} texts, at most {most}; send fewer at once")
@@ -105,11 +92,7 @@ class Service:
         return found
 
     async def run(self, job: Callable[[], Result]) -> Result:
-        """Returns the result of a function that is run in a thread, one at a time for all requests.
-
-        Raises:
-            HTTPException: no room in the queue of jobs, or no result in time.
-        """
+        """Runs a function in the one thread of jobs; raises HTTPException for a full queue or no result in time."""
         (result,) = await self._results(self._jobs, [job])
         return result
 
@@ -126,10 +109,6 @@ class Service:
             raise HTTPException(504, f"no answer within {self.limits.seconds:g} seconds; ask for less") from None
 
     def close(self) -> None:
-        """Answers what still waits, and ends."""
+        """Drains and closes the queues."""
         for queue in (*(model.queue for model in self.models.values()), self._jobs):
             queue.close()
-
-
-def _waiting_in(model: ServedModel) -> int:
-    return model.queue.waiting

@@ -70,8 +70,8 @@ DOOR_MUTATIONS = (
     Mutation(
         name="queue counts requests",
         file="t2t/serving/batcher.py",
-        original="len(self._queue) + len(items) > self._room",
-        broken="len(self._queue) + 1 > self._room",
+        original="len(self._queue) + len(items) > self.room",
+        broken="len(self._queue) + 1 > self.room",
         breaks="Requests of many texts fill the memory beyond the room that was set.",
         tests=("tests/unit/serving/test_serving_batcher.py::test_more_than_there_is_room_for_is_refused_whole",),
     ),

@@ -6,56 +6,44 @@ Legend: B texts, N rows of ids, P pieces of all rows end to end.
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from t2t.text.encoder import TextEncoder
 
 NUL = "\0"
-"""What no text holds once it is `cleaned`, so that it can mark places in one."""
+"""Marks places in a text: no `cleaned` text holds it."""
 
-_CODES = range(0x110000)
 _REPLACEMENT = 0xFFFD
 
 
 class GraphVocabulary(tf.Module):
-    """A vocabulary of text as operations; gives the ids and texts of the encoder that it is made from."""
+    """An encoder as TensorFlow operations that give the same ids and texts."""
 
     def __init__(self, encoder: TextEncoder):
         raise NotImplementedError
 
     def encode(self, texts_B: tf.Tensor) -> tf.RaggedTensor:
-        """Returns ids (B, None) int32, without end of sequence.
-
-        Args:
-            texts_B: (B,) string, see `cleaned`.
-        """
+        """Returns ids (B, None) int32, without end of sequence, of `cleaned` texts (B,) string."""
         raise NotImplementedError
 
     def decode(self, ids_NP: tf.RaggedTensor) -> tf.Tensor:
-        """Returns texts (N,) string, valid UTF-8.
-
-        Args:
-            ids_NP: (N, None) int32, without end of sequence and padding.
-        """
+        """Returns texts (N,) string, valid UTF-8, of ids (N, None) int32 without end of sequence and padding."""
         raise NotImplementedError
 
 
 def characters(of_class: Callable[[str], bool]) -> str:
-    """Returns the inside of a class of regular expressions: the ranges of the characters for which a function is True.
+    """Returns the ranges of a regular expression's class for the characters for which a function is True.
 
-    Characters of Python's classes and of a regular expression's differ by the version of Unicode that each knows.
+    Its own classes differ from Python's by the version of Unicode.
     """
-    ranges: list[list[int]] = []
-    for code in filter(lambda code: of_class(chr(code)), _CODES):
-        if ranges and ranges[-1][1] == code - 1:
-            ranges[-1][1] = code
-        else:
-            ranges.append([code, code])
-    return "".join(f"\\x{{{first:X}}}-\\x{{{last:X}}}" for first, last in ranges)
+    codes = np.array([code for code in range(0x110000) if of_class(chr(code))])
+    ranges = np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1)
+    return "".join(f"\\x{{{codes[0]:X}}}-\\x{{{codes[-1]:X}}}" for codes in ranges)
 
 
 WHITE = characters(str.isspace)
-"""What `str.split` and `str.strip` know as white space."""
+"""White space of `str.split` and `str.strip`."""
 
 
 def cleaned(texts_B: Any) -> tf.Tensor:
@@ -64,7 +52,7 @@ def cleaned(texts_B: Any) -> tf.Tensor:
 
 
 def valid(texts_B: Any) -> tf.Tensor:
-    """Returns texts in which what is no UTF-8 is U+FFFD."""
+    """Returns texts with invalid UTF-8 replaced by U+FFFD."""
     return tf.strings.unicode_transcode(texts_B, "UTF-8", "UTF-8", errors="replace", replacement_char=_REPLACEMENT)
 
 

@@ -16,7 +16,7 @@ _NONE = -1
 class GraphWords(GraphVocabulary):
     """Words set apart by white space.
 
-    A word that is not on a list without a word for unknown ones stops the graph, as it stops the decoder.
+    An unknown word stops the graph if the list has no word for those, as it stops the decoder.
     """
 
     def __init__(self, encoder: TextEncoder):

@@ -1,6 +1,5 @@
 """Files of a Tensor2Tensor run: `hparams.json`, `flags.txt`, and the TensorFlow checkpoints `model.ckpt-<step>`."""
 
-import contextlib
 import json
 import re
 from pathlib import Path
@@ -16,11 +15,7 @@ _CHECKPOINT = re.compile(r"model\.ckpt-(\d+)\.index")
 
 
 def read_hparams(folder: Path) -> dict[str, Any]:
-    """Returns what `hparams.json` holds.
-
-    Raises:
-        UserError: it is missing, or no JSON object.
-    """
+    """Returns the content of `hparams.json`; raises UserError if it is missing or no JSON object."""
     path = folder / "hparams.json"
     if not path.is_file():
         raise UserError(f"--t2t_dir={folder}: no hparams.json there; name the output_dir of a Tensor2Tensor run")
@@ -36,18 +31,16 @@ def read_hparams(folder: Path) -> dict[str, Any]:
 
 
 def read_flags(folder: Path) -> dict[str, str]:
-    """Returns the flags that `flags.txt` remembers, by name; empty where there is no such file."""
-    flags = {}
-    with contextlib.suppress(OSError):
-        for line in (folder / "flags.txt").read_text(encoding="utf-8", errors="replace").split("\n"):
-            name, equals, value = line.strip().removeprefix("--").partition("=")
-            if equals:
-                flags[name] = value
-    return flags
+    """Returns the flags in `flags.txt` by name; empty if there is no such file."""
+    try:
+        lines = (folder / "flags.txt").read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return {}
+    return dict(line.strip().removeprefix("--").split("=", 1) for line in lines if "=" in line)
 
 
 def find_checkpoint(folder: Path, step: int | None = None) -> Path:
-    """Returns the prefix of a checkpoint's files, `<folder>/model.ckpt-<step>`; the latest where no step is asked for.
+    """Returns the prefix of a checkpoint's files, `<folder>/model.ckpt-<step>`, by default of the latest.
 
     Raises:
         UserError: there is none, or none of that step.
@@ -62,15 +55,11 @@ def find_checkpoint(folder: Path, step: int | None = None) -> Path:
 
 
 def read_variables(prefix: Path) -> dict[str, np.ndarray]:
-    """Returns every variable of a checkpoint by name.
-
-    Raises:
-        UserError: a file of it is missing or damaged.
-    """
+    """Returns the variables of a checkpoint by name; raises UserError if a file is missing or damaged."""
     try:
         reader = tf.train.load_checkpoint(str(prefix))
         return {name: np.asarray(reader.get_tensor(name)) for name in reader.get_variable_to_shape_map()}
-    except Exception as error:  # TensorFlow's reader tells damage by errors of many kinds
+    except Exception as error:  # TensorFlow's reader raises many kinds for damage
         raise UserError(
             f"checkpoint {prefix}: a file of it is missing or damaged ({one_line(error)}); copy all of "
             f"{prefix.name}.index and {prefix.name}.data-* again"

@@ -1,10 +1,8 @@
-"""Tensor2Tensor's hparams, as its `hparams.json` has them, in the names and meanings of ours.
+"""Translates the hparams of Tensor2Tensor's `hparams.json`.
 
-What decides the network must be understood or the translation is refused; what only decides training is warned about
-where nothing here does the same.
+Unknown settings of the network are refused; settings of training that have no counterpart give a warning.
 """
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +16,7 @@ _SAME = (
     "norm_epsilon", "attention_dropout", "relu_dropout", "label_smoothing", "optimizer_adam_beta1",
     "optimizer_adam_beta2", "optimizer_adam_epsilon", "learning_rate_warmup_steps", "clip_grad_norm", "batch_size",
 )  # fmt: skip
-"""Fields of one name and meaning in both."""
+"""Fields with the same name and meaning in both."""
 
 _UNDERSTOOD = {
     "self_attention_type": ("dot_product",),
@@ -35,39 +33,27 @@ _UNDERSTOOD = {
     "use_target_space_embedding": (True, False),
     "pos": ("timing", "none"),
 }
-"""Values of what decides the network; where a name is absent, its first value was in force."""
+"""Supported settings of the network; the first value is the default of an absent name."""
 
 _NEUTRAL = {
     "weight_decay": 0.0, "weight_noise": 0.0, "grad_noise_scale": 0.0, "symbol_dropout": 0.0,
     "scheduled_sampling_prob": 0.0,
 }  # fmt: skip
-"""What changes training in ways that nothing here does, with the value at which it changes nothing."""
+"""Settings of training without counterpart, with the value that has no effect."""
 
-_ORDERS = {
-    ("none", "dan"): "post",
-    ("", "dan"): "post",
-    ("n", "da"): "pre",
-}
-"""(`layer_preprocess_sequence`, `layer_postprocess_sequence`) -> where the norm stands."""
+_ORDERS = {("none", "dan"): "post", ("", "dan"): "post", ("n", "da"): "pre"}
+"""(`layer_preprocess_sequence`, `layer_postprocess_sequence`) -> `norm_position`."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Translation:
-    """Hparams of ours, and what could not be kept of theirs."""
-
-    hparams: TransformerHParams
-    warnings: tuple[str, ...]
-
-
-def translate(values: Mapping[str, Any], attention_bias: bool) -> Translation:
-    """Returns what hparams of Tensor2Tensor's Transformer come to.
+def translate(values: Mapping[str, Any], attention_bias: bool) -> tuple[TransformerHParams, tuple[str, ...]]:
+    """Returns the hparams for those of Tensor2Tensor's Transformer, and warnings about what was lost.
 
     Args:
-        values: what `hparams.json` holds.
+        values: content of `hparams.json`.
         attention_bias: whether the checkpoint's attention has biases; versions differed and no hparam tells.
 
     Raises:
-        UserError: a field is missing, or says something of the network that the Transformer here cannot do.
+        UserError: a field is missing, or asks for another network than the Transformer here.
     """
     _check_network(values)
     changes = {name: values[name] for name in _SAME if name in values}
@@ -75,12 +61,11 @@ def translate(values: Mapping[str, Any], attention_bias: bool) -> Translation:
     training, warnings = _training(values)
     hparams = transformer_base().replace(**changes, **training)
     hparams.replace().freeze()
-    return Translation(hparams, tuple(warnings))
+    return hparams, tuple(warnings)
 
 
 def _check_network(values: Mapping[str, Any]) -> None:
-    missing = [name for name in _NEEDED if name not in values]
-    if missing:
+    if missing := [name for name in _NEEDED if name not in values]:
         raise UserError(f"hparams.json lacks {', '.join(missing)}; it is not of a Transformer of Tensor2Tensor")
     wrong = [
         f"{name}={values[name]!r} (known: {', '.join(map(str, known))})"
@@ -110,7 +95,7 @@ def _network(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _norm_position(values: Mapping[str, Any]) -> str:
-    """Returns where the norm stands; the first versions had no such hparams, and the paper's order."""
+    """Returns `norm_position`; the first versions had no such hparams, and the paper's order."""
     order = values.get("layer_preprocess_sequence", "none"), values.get("layer_postprocess_sequence", "dan")
     if order not in _ORDERS:
         raise UserError(
@@ -121,7 +106,7 @@ def _norm_position(values: Mapping[str, Any]) -> str:
 
 
 def _training(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Returns changes of what decides training, and warnings."""
+    """Returns hparams of training, and warnings."""
     changes, warnings = _schedule(values)
     steps = values.get("optimizer_multistep_accumulate_steps", 0)
     if steps and "batch_size" in values:
@@ -138,7 +123,7 @@ def _training(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _schedule(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Returns the schedule of learning rates; a composed one is the product of its factors."""
+    """Returns hparams of the learning rate schedule, which may be composed of factors, and warnings."""
     warmup = max(int(values.get("learning_rate_warmup_steps", 4000)), 1)
     composed = values.get("learning_rate_schedule", "legacy")
     factors = set(str(composed).split("*"))

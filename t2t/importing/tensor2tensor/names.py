@@ -1,6 +1,6 @@
-"""What the variables of a Tensor2Tensor Transformer are called, and where each goes in ours.
+"""Names of the variables of Tensor2Tensor's Transformer, and their paths here.
 
-Two eras, and those between them that mix their spellings:
+Versions between these two mix their spellings:
 
     v1.0 (June 2017)   one packed product for queries, keys and values, with biases; norms numbered within a layer
         body/encoder/layer_0/encoder_self_attention/qkv_transform_single/kernel    (1, 1, D, 2K+U)
@@ -22,7 +22,7 @@ import re
 from dataclasses import dataclass
 
 TARGET_SPACE = "target_space"
-"""Path of the vector that stands for one row of the table of target spaces."""
+"""Path of the vector that is one row of the table of target spaces."""
 
 _NETWORK = re.compile(r"(?:.*/)?((?:symbol_modality_\d+_\d+|body)/.+)")
 _TABLE = re.compile(r"symbol_modality_(\d+)_\d+/(shared|input_emb|target_emb|softmax)/weights_(\d+)")
@@ -45,36 +45,29 @@ _NUMBERED_NORM = re.compile(r"layer_norm(?:_(\d))?/layer_norm_(scale|bias)")
 _FINAL_NORM = re.compile(r"body/(encoder|decoder)/layer_(?:pre|post|prepost)process/layer_norm/layer_norm_(scale|bias)")
 _PROJECTIONS = {"q": "query", "k": "key", "v": "value"}
 _NORM_WEIGHTS = {"scale": "gamma", "bias": "beta"}
-_SUBLAYERS = {
-    "encoder": ("self_attention", "ffn"),
-    "decoder": ("self_attention", "encdec_attention", "ffn"),
-}
+_SUBLAYERS = {"encoder": ("self_attention", "ffn"), "decoder": ("self_attention", "encdec_attention", "ffn")}
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a variable of theirs goes."""
+    """Where a variable goes."""
 
     paths: tuple[str, ...]
-    """Paths of ours, without the model's name; more than one where theirs packs several side by side."""
+    """Paths without the model's name; several if the variable packs them side by side."""
     shard: int | None = None
-    """Which block of rows of the path it is, where a table is cut into blocks."""
+    """Number of the block of rows, for a table."""
     vocab_size: int | None = None
-    """Rows of the whole table, as its name says."""
+    """Rows of the whole table."""
 
 
 def network_name(name: str) -> str | None:
-    """Returns the name within the network, `body/...` or `symbol_modality_...`; None for what is no part of it."""
+    """Returns the name within the network, `body/...` or `symbol_modality_...`; None for other variables."""
     found = _NETWORK.fullmatch(name)
     return found[1] if found else None
 
 
 def parse_name(name: str) -> Place | None:
-    """Returns where a variable of the network goes; None where nothing of ours is like it.
-
-    Args:
-        name: from `network_name`.
-    """
+    """Returns where a variable with a `network_name` goes; None if it is unknown."""
     if name == "body/target_space_embedding/kernel":
         return Place((TARGET_SPACE,))
     if found := _TABLE.fullmatch(name):

@@ -1,4 +1,4 @@
-"""A run of Tensor2Tensor made into one of ours: the same network, decoded and trained on by the same commands."""
+"""Imports a run of Tensor2Tensor as a run that the commands decode and go on training."""
 
 import dataclasses
 import logging
@@ -17,7 +17,7 @@ from t2t.hparams.override import format_overrides
 from t2t.importing.tensor2tensor import files
 from t2t.importing.tensor2tensor.hparams import translate
 from t2t.importing.tensor2tensor.names import network_name
-from t2t.importing.tensor2tensor.weights import Converted, Layout, convert
+from t2t.importing.tensor2tensor.weights import Converted, convert
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.problems.text_problems import TextProblem
@@ -36,27 +36,24 @@ _TARGET_SPACES = (
     (r"ende.*char", 7), (r"ende.*bpe", 9), (r"ende.*_rev|enfr.*_rev", 3), (r"ende", 8),
     (r"enfr.*char", 5), (r"enfr", 6), (r"parsing.*char", 14), (r"parsing", 15), (r"enzh", 16),
 )  # fmt: skip
-"""Rows of Tensor2Tensor's table of target spaces, by what its problems' names hold; 0 is the generic one."""
+"""Patterns of Tensor2Tensor's problem names, and their row of its table of target spaces; 0 is the generic one."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImportRequest:
-    """What is to be imported."""
+    """What to import; problem, step and target space are by default those of `flags.txt`, the latest, the problem's."""
 
     t2t_dir: Path
     vocab_file: Path
     output_dir: Path
     problem: str = ""
-    """Empty for the one that `flags.txt` names."""
     step: int | None = None
-    """None for the latest."""
     target_space_id: int | None = None
-    """None for the one of the problem."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ImportReport:
-    """What came of it."""
+    """Summary of an import."""
 
     problem: str
     converted: Converted
@@ -82,22 +79,20 @@ def import_run(request: ImportRequest) -> ImportReport:
 
     Raises:
         UserError: a file is missing or damaged, the network is another than the Transformer here, a variable is
-            missing, left over or of the wrong shape (all are named), or the output directory holds a run.
+            missing, left over or of the wrong shape, or the output directory holds a run.
         MachineError: the output directory cannot be written.
     """
     values = files.read_hparams(request.t2t_dir)
     problem = _problem(request, read_vocabulary(request.vocab_file))
     space = _target_space_id(request, problem.name)
     variables = files.read_variables(files.find_checkpoint(request.t2t_dir, request.step))
-    translation = translate(values, attention_bias=_has_attention_bias(variables))
-    hparams = translation.hparams
+    hparams, warnings = translate(values, attention_bias=_has_attention_bias(variables))
     hparams.target_space_embedding = any(name.endswith("target_space_embedding/kernel") for name in variables)
-    channels = hparams.key_channels, hparams.value_channels
-    converted = convert(variables, Layout(*channels, target_space_id=space))
+    converted = convert(variables, hparams.key_channels, hparams.value_channels, space)
     model = MODELS.get(MODEL)(hparams, problem.spec())
     _check_shapes(converted.weights, model, request)
     _write(request.output_dir, _record(problem, hparams), problem.encoders, model, hparams, converted)
-    return ImportReport(problem.name, converted, model.count_params(), space, translation.warnings)
+    return ImportReport(problem.name, converted, model.count_params(), space, warnings)
 
 
 def _problem(request: ImportRequest, encoder: TextEncoder) -> Problem:
@@ -110,10 +105,8 @@ def _problem(request: ImportRequest, encoder: TextEncoder) -> Problem:
             f"that the run was trained on"
         )
     problem = get_text_problem(name)
-    stored = problem.stored
-    assert isinstance(stored, TextProblem), "others have been refused"
-    problem.with_encoders(dict.fromkeys(stored.text_features, encoder))
-    return problem
+    assert isinstance(problem.stored, TextProblem), "others have been refused"
+    return problem.with_encoders(dict.fromkeys(problem.stored.text_features, encoder))
 
 
 def _target_space_id(request: ImportRequest, problem: str) -> int:
@@ -133,7 +126,7 @@ def _inner_path(path: str) -> str:
 
 
 def _check_shapes(weights: Mapping[str, np.ndarray], model: SequenceModel, request: ImportRequest) -> None:
-    """Demands the same variables of the same shapes on both sides; names every one that is not."""
+    """Raises UserError unless both sides have the same variables of the same shapes; names all that differ."""
     wanted = {_inner_path(v.path): tuple(v.shape) for v in model.variables}
     wrong = [f"{path} is missing" for path in wanted if path not in weights]
     wrong += [f"{path} has no place" for path in weights if path not in wanted]
@@ -181,7 +174,7 @@ def _write(folder: Path, record: RunRecord, encoders, model: SequenceModel, hpar
 
 
 def _optimizer_arrays(model: SequenceModel, hparams: HParams, found: Converted) -> dict[str, np.ndarray]:
-    """Returns the state of the optimizer that trains on, by slot name."""
+    """Returns the optimizer's state by slot name."""
     optimizer = build_optimizer(hparams)
     optimizer.build(model.trainable_variables)
     theirs = {

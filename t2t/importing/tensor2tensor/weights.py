@@ -1,11 +1,11 @@
-"""Tensor2Tensor's variables as weights of ours, each accounted for by name.
+"""Converts Tensor2Tensor's variables to weights; every variable is accounted for."""
 
-Legend: D width, K channels of all keys, U channels of all values, V vocabulary.
-"""
-
+import functools
+import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,41 +21,34 @@ _COUNTERS = re.compile(r"global_step|(?:losses_avg|train_stats)/.+|(?:.+/)?beta[
 
 @dataclass(frozen=True)
 class Converted:
-    """What a checkpoint of theirs comes to, by path of our variables, without the model's name."""
+    """A converted checkpoint; arrays are by variable path without the model's name."""
 
     step: int
     """Updates done."""
     weights: Arrays
     moments: dict[str, Arrays]
-    """Adam's first (`momentum`) and second moment (`velocity`); empty where another optimizer, or none, was saved."""
+    """Adam's first (`momentum`) and second moment (`velocity`); empty for other optimizers."""
     variables: int
-    """Number of variables of theirs that became weights."""
+    """Number of variables that became weights."""
     unused: tuple[str, ...]
     """Names of the counters and slots that have no place here."""
 
 
-@dataclass(frozen=True)
-class Layout:
-    """What telling packed variables apart takes."""
-
-    key_channels: int
-    """K."""
-    value_channels: int
-    """U."""
-    target_space_id: int
-    """Which row of the table of target spaces the problem has."""
-
-
-def convert(variables: Mapping[str, np.ndarray], layout: Layout) -> Converted:
-    """Sorts every variable of a checkpoint into weights, moments of Adam, and counters.
+def convert(
+    variables: Mapping[str, np.ndarray], key_channels: int, value_channels: int, target_space_id: int
+) -> Converted:
+    """Sorts the variables of a checkpoint into weights, moments of Adam, and counters.
 
     Args:
-        variables: arrays by their names, from a checkpoint.
-        layout: of the network.
+        variables: arrays by name.
+        key_channels: of all heads.
+        value_channels: of all heads.
+        target_space_id: the problem's row of the table of target spaces.
 
     Raises:
-        UserError: variables that no part of the Transformer here is like, all named, or parts of a table missing.
+        UserError: unknown variables, all named, or missing parts of a table.
     """
+    rename = functools.partial(_rename_variables, key_channels, value_channels, target_space_id)
     network: dict[str, np.ndarray] = {}
     slots: dict[str, dict[str, np.ndarray]] = {}
     counters, unknown = [], []
@@ -75,32 +68,37 @@ def convert(variables: Mapping[str, np.ndarray], layout: Layout) -> Converted:
             f"{', '.join(sorted(unknown))}; only plain Transformers can be imported"
         )
     adam = all(slots.get(slot, {}).keys() == network.keys() for slot in _ADAM)
-    moments = {ours: _rename_variables(slots[theirs], layout) for theirs, ours in _ADAM.items()} if adam else {}
+    moments = {ours: rename(slots[theirs]) for theirs, ours in _ADAM.items()} if adam else {}
     left = [f"{name}/{slot}" for slot, of in slots.items() for name in of if not (adam and slot in _ADAM)]
     return Converted(
         step=int(variables.get("global_step", 0)),
-        weights=_rename_variables(network, layout),
+        weights=rename(network),
         moments=moments,
         variables=len(network),
         unused=tuple(sorted([*counters, *left])),
     )
 
 
-def _rename_variables(variables: Mapping[str, np.ndarray], layout: Layout) -> Arrays:
-    """Returns arrays by our paths."""
+def _rename_variables(
+    key_channels: int, value_channels: int, target_space_id: int, variables: Mapping[str, np.ndarray]
+) -> Arrays:
+    """Returns arrays by path."""
     arrays: Arrays = {}
-    tables: dict[str, dict[int, np.ndarray]] = {}
+    tables: dict[str, list[tuple[int, np.ndarray]]] = {}
+    sizes = set()
     for name, array in variables.items():
         place = parse_name(name)
         assert place is not None, "only variables that have one are here"
         if place.shard is not None:
-            tables.setdefault(place.paths[0], {})[place.shard] = array
+            tables.setdefault(place.paths[0], []).append((place.shard, array))
+            sizes.add(place.vocab_size)
         elif place.paths == (TARGET_SPACE,):
-            arrays[TARGET_SPACE] = _row(array, layout.target_space_id)
+            arrays[TARGET_SPACE] = _row(array, target_space_id)
         else:
-            arrays |= zip(place.paths, _unpacked(name, array, place, layout), strict=True)
-    _check_tables(variables)
-    return arrays | {path: np.concatenate([shards[i] for i in sorted(shards)]) for path, shards in tables.items()}
+            arrays |= zip(place.paths, _unpacked(name, array, place, key_channels, value_channels), strict=True)
+    _check_tables({path: sorted(number for number, _ in shards) for path, shards in tables.items()}, sizes)
+    ordered = {path: sorted(shards, key=operator.itemgetter(0)) for path, shards in tables.items()}
+    return arrays | {path: np.concatenate([rows for _, rows in shards]) for path, shards in ordered.items()}
 
 
 def _row(table: np.ndarray, number: int) -> np.ndarray:
@@ -109,14 +107,13 @@ def _row(table: np.ndarray, number: int) -> np.ndarray:
     return table[number]
 
 
-def _unpacked(name: str, array: np.ndarray, place: Place, layout: Layout) -> list[np.ndarray]:
+def _unpacked(name: str, array: np.ndarray, place: Place, key_channels: int, value_channels: int) -> list[np.ndarray]:
     """Returns the parts of a variable side by side; kernels of convolutions one wide lose their dimensions of 1."""
     if array.ndim > 2:
         array = array.reshape([*(n for n in array.shape[:-2] if n != 1), *array.shape[-2:]])
     if len(place.paths) == 1:
         return [array]
-    is_value = [path.rsplit("/", 1)[-1].startswith("value") for path in place.paths]
-    widths = [layout.value_channels if value else layout.key_channels for value in is_value]
+    widths = [value_channels if "/value_" in path else key_channels for path in place.paths]
     if array.shape[-1] != sum(widths):
         raise UserError(
             f"variable {name} of the checkpoint has {array.shape[-1]} columns; hparams.json asks for "
@@ -125,24 +122,15 @@ def _unpacked(name: str, array: np.ndarray, place: Place, layout: Layout) -> lis
     return np.split(array, np.cumsum(widths)[:-1], axis=-1)
 
 
-def _check_tables(names: Iterable[str]) -> None:
-    """Demands that every table is whole and that all have one vocabulary."""
-    shards: dict[str, list[int]] = {}
-    sizes: set[int] = set()
-    for name in names:
-        place = parse_name(name)
-        assert place is not None, "only variables that have one are here"
-        if place.shard is not None:
-            shards.setdefault(place.paths[0], []).append(place.shard)
-            if place.vocab_size is not None:
-                sizes.add(place.vocab_size)
+def _check_tables(shards: Mapping[str, list[int]], sizes: Collection[Any]) -> None:
+    """Raises UserError unless every table has all its shards and all tables have one vocabulary size."""
     if len(sizes) > 1:
         raise UserError(
             f"the checkpoint has tables for vocabularies of {' and '.join(map(str, sorted(sizes)))} ids; only runs "
             f"with one vocabulary for both sides can be imported"
         )
     for path, numbers in shards.items():
-        if sorted(numbers) != list(range(len(numbers))):
+        if numbers != list(range(len(numbers))):
             missing = sorted(set(range(max(numbers) + 1)) - set(numbers))
             raise UserError(
                 f"the checkpoint's {path} lacks blocks {', '.join(f'weights_{n}' for n in missing) or 'of rows'}; "

@@ -9,7 +9,7 @@ from t2t.specs.constants import TARGETS
 
 
 def beam_json(translator: Translator, source: str, prefix: Sequence[int] = (), **changes: Any) -> dict[str, Any]:
-    """Returns the tree of a search, see `beam_tree`; each node with the number of the one above it, -1 for none."""
+    """Returns the tree of a search, see `beam_tree`; the parent of a node is its number, -1 for none."""
     nodes = beam_tree(translator, source, prefix, **changes)
     places = {node.ids: place for place, node in enumerate(nodes)}
     return {
@@ -35,7 +35,7 @@ def _node_json(translator: Translator, node: Node, places: dict[tuple[int, ...],
 
 
 def alternatives_json(translator: Translator, source: str, prefix: Sequence[int], count: int) -> dict[str, Any]:
-    """Returns what might come after a beginning, see `alternatives`."""
+    """Returns the likeliest continuations of a prefix, see `alternatives`."""
     piece = translator.problem.encoders[TARGETS].piece
     found = alternatives(translator, source, prefix, count)
     return {

@@ -1,4 +1,4 @@
-"""The curves of a run: loss, rate, scores by update; as numbers for the page, and as a picture without a browser."""
+"""Training curves of runs, as numbers and as a picture."""
 
 import dataclasses
 import io
@@ -18,7 +18,7 @@ class Curves:
     points: dict[str, list[tuple[int, float]]]
     """Name of a figure -> (update, value), in order."""
     notes: dict[str, str]
-    """Name of a figure -> what to know when it is compared with others."""
+    """Name of a figure -> remark for comparisons."""
 
 
 _STEP, _TIME = "step", "time"
@@ -27,21 +27,11 @@ _COLUMNS = 3
 
 
 def curves_of(run: RunDir, last_update: int | None = None) -> Curves:
-    """Returns every figure that a run has written down; of an update told twice the last.
-
-    Args:
-        run: the run.
-        last_update: where the curves end; None for the end of the run.
-
-    Raises:
-        UserError: there are none.
-    """
+    """Returns the figures of a run up to `last_update`, the last of a repeated update; raises UserError for none."""
     found: dict[str, dict[int, float]] = {}
     for line in run.metrics():
         update = int(line[_STEP])
-        if last_update is not None and update > last_update:
-            continue
-        for name, value in line.items():
+        for name, value in line.items() if last_update is None or update <= last_update else ():
             if name not in (_STEP, _TIME) and isinstance(value, (int, float)) and math.isfinite(value):
                 found.setdefault(name, {})[update] = float(value)
     if not found:
@@ -53,21 +43,17 @@ def curves_of(run: RunDir, last_update: int | None = None) -> Curves:
 
 
 def _notes(run: RunDir, names: Iterable[str]) -> dict[str, str]:
-    """Returns a note to each training loss that label smoothing is part of; figures of dev are without it."""
+    """Returns notes on training losses with label smoothing, which losses of dev do not have."""
     smoothing = run.record.hparams.get("model", {}).get("label_smoothing", 0.0)
     losses = [name for name in names if name.startswith("train/") and name.endswith("/loss")]
     return dict.fromkeys(losses, f"with label smoothing {smoothing:g}") if smoothing else {}
 
 
 def plot_curves(runs: Mapping[str, Curves], path: Path | str) -> list[str]:
-    """Draws the curves of runs, a panel for each figure, and writes them as PNG; returns the names of the panels.
-
-    Args:
-        runs: name -> curves.
-        path: of the picture.
+    """Writes the curves of runs by name as PNG, a panel for each figure; returns the names of the panels.
 
     Raises:
-        UserError: the file is not to end in .png.
+        UserError: the path does not end in .png.
         MachineError: the picture cannot be written.
     """
     if Path(path).suffix.lower() != ".png":
@@ -86,11 +72,11 @@ def plot_curves(runs: Mapping[str, Curves], path: Path | str) -> list[str]:
         for curves in runs.values():
             updates, values = zip(*curves.points.get(name, [(0, math.nan)]), strict=True)
             axes.plot(updates, values, marker="." if len(updates) < 30 else None)
-        labels = _labels(runs, name)
+        notes = [curves.notes.get(name, "") for curves in runs.values()]
         if len(runs) > 1:
-            axes.legend(labels)
+            axes.legend([_label(run, note) for run, note in zip(runs, notes, strict=True)])
         else:
-            axes.set_ylabel(labels[0])
+            axes.set_ylabel(notes[0])
     picture = io.BytesIO()
     FigureCanvasAgg(figure).print_png(picture)
     with os_errors_as_machine_errors(f"cannot write {path}"):
@@ -98,11 +84,6 @@ def plot_curves(runs: Mapping[str, Curves], path: Path | str) -> list[str]:
     return names
 
 
-def _labels(runs: Mapping[str, Curves], name: str) -> list[str]:
-    """Returns the label of each run's curve of a figure: its name, where there are several, and the note."""
-    labels = []
-    for run, curves in runs.items():
-        note = curves.notes.get(name, "")
-        own = f" {run}" if run.startswith("_") else run  # or the legend would leave it out
-        labels.append(f"{own} ({note})" if note and len(runs) > 1 else own if len(runs) > 1 else note)
-    return labels
+def _label(run: str, note: str) -> str:
+    visible = f" {run}" if run.startswith("_") else run  # matplotlib leaves out labels that begin with _
+    return f"{visible} ({note})" if note else visible

@@ -1,4 +1,4 @@
-"""What a picture shows, as plain JSON: pieces, weights, trees, probabilities.
+"""Figures of one input and output as plain JSON: pieces, weights, trees, probabilities.
 
 Legend: L layers, H heads, Q queries, K keys.
 """
@@ -23,29 +23,28 @@ NAMES = {
     "decoder": "Decoder self-attention",
     "encoder_decoder": "Encoder-decoder attention",
 }
-"""What the kinds of attention are called in the paper (section 3.2.3)."""
+"""Names of the kinds of attention in the paper (section 3.2.3)."""
 
 MOST_CLASSES = 20
-"""Of the likeliest, so many are shown."""
 
 WHOLE = 65535
-"""What a weight of 1 is written as."""
+"""Integer for a weight of 1."""
 
 
 def figure_of(
     translator: Translator, title: str, source: str, target: str | Sequence[int] | None = None, **changes
 ) -> dict[str, Any]:
-    """Returns the picture of one input and one output.
+    """Returns the figure of one input and one output, with a note if the model has no attention.
 
     Args:
-        translator: what decodes.
+        translator: of the run.
         title: the heading, e.g. the name of the run.
         source: the input.
         target: the output, as text or as ids with end of sequence; None for the model's best.
         changes: see `Translator.translate`.
 
     Raises:
-        UserError: see `Translator.attend`; that a model has no attention is said in the picture.
+        UserError: see `Translator.attend`.
     """
     figure: dict[str, Any] = {"title": title, "source": source, "note": None, "maps": None}
     figure["classes"] = _classes(translator, source)
@@ -94,12 +93,12 @@ def _map_json(name: str, seen: AttentionMap) -> dict[str, Any]:
 
 
 def _shorten(path: str) -> str:
-    """`transformer/encoder/layer_0/self_attention` -> `encoder/layer_0`: what tells it from others of its kind."""
+    """`transformer/encoder/layer_0/self_attention` -> `encoder/layer_0`."""
     return "/".join(part for part in path.split("/")[1:] if part not in ("self_attention", "encdec_attention"))
 
 
 def packed(fractions: np.ndarray) -> str:
-    """Returns numbers from 0 to 1, in C order, as 16 bits each, little end first, in base64."""
+    """Returns numbers from 0 to 1, in C order, as 16-bit little-endian integers in base64."""
     return base64.b64encode(np.round(fractions * WHOLE).astype("<u2").tobytes()).decode()
 
 
@@ -112,16 +111,15 @@ def _classes(translator: Translator, source: str) -> list[dict[str, Any]] | None
 
 
 def _tree(translator: Translator, source: str, output: str, given: bool) -> dict[str, Any] | None:
-    """Returns the tree of a parsing problem's output; what was `given` are labels, as the problem has them."""
+    """Returns the tree of a parsing problem's output, labels if it was `given`."""
     if not isinstance(translator.problem, Parsing):
         return None
-    text = translator.problem.finish(source, output).text if given else output
-    tree = parse_tree(text)
+    tree = parse_tree(translator.problem.finish(source, output).text if given else output)
     return tree_json(tree) if isinstance(tree, Tree) else None
 
 
 def tree_json(tree: Tree) -> dict[str, Any]:
-    """Returns the nodes of a tree in the order in which they are written, each with the number of the one above it."""
+    """Returns the nodes of a tree in written order, each with the number of its parent."""
     labels, parents, words, above = [], [], [], [-1]
     for part, text in tree.walk():
         if part == Part.CLOSE:

@@ -1,4 +1,4 @@
-"""Lines of text to a page that shows what a model looked at for each of them."""
+"""A page of the attention for each line of text."""
 
 from collections import Counter
 from pathlib import Path
@@ -14,13 +14,7 @@ MOST_FIGURES = 100
 
 
 def write_attention_page(translator: Translator, title: str, source: LineSource, path: Path | str) -> int:
-    """Draws the attention of each line, `source` or `source TAB target`; returns how many there are.
-
-    Args:
-        translator: what decodes lines without a target.
-        title: of the page.
-        source: the lines; empty ones are passed over.
-        path: where the page goes.
+    """Draws the attention for each line, `source` or `source TAB target`, but blank ones; returns their number.
 
     Raises:
         UserError: a line of more columns, no lines or too many, or a target that is too long.

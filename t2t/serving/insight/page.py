@@ -1,4 +1,4 @@
-"""Pages: one file of HTML that shows pictures by itself, and the one that asks a service. Neither asks other hosts."""
+"""HTML of the pages: one that shows figures by itself, and one that asks a service. Neither asks other hosts."""
 
 import base64
 import hashlib
@@ -12,9 +12,9 @@ from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 
 STATIC = Path(__file__).parent / "static"
 FIGURE_SCRIPTS = ("dom.js", "lines.js", "heat_map.js", "attention.js", "outputs.js")
-"""Scripts that draw figures, in the order in which they are read."""
+"""Scripts that draw figures, in order of execution."""
 APP_FILES = (*FIGURE_SCRIPTS, "beam.js", "curves.js", "app.js", "insight.css")
-"""What the page of a service reads."""
+"""Files of the page of a service."""
 _START = 'document.addEventListener("DOMContentLoaded", window.insight.showFigures);'
 
 
@@ -26,8 +26,7 @@ def static(name: str) -> str:
 def figures_page(title: str, figures: Sequence[dict[str, Any]]) -> str:
     """Returns a page of figures, see `t2t.serving.insight.figures.figure_of`.
 
-    Whatever the texts hold, they stay texts: data is JSON without `<`, and the browser is told to run only the one
-    script whose hash the page names, and to load nothing.
+    Texts stay texts: data is JSON without `<`, and the browser runs only the script whose hash the page names.
     """
     script = "\n".join([*map(static, FIGURE_SCRIPTS), _START])
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {hash_source(script)}"
@@ -52,7 +51,7 @@ def figures_page(title: str, figures: Sequence[dict[str, Any]]) -> str:
 
 
 def app_page(models: Sequence[str]) -> str:
-    """Returns the page that asks the service which it came from for pictures of these models."""
+    """Returns the page that asks its service for figures of these models."""
     scripts = "\n".join(
         f'<script src="/insight/files/{name}" defer></script>' for name in APP_FILES if name.endswith(".js")
     )
@@ -76,21 +75,17 @@ def app_page(models: Sequence[str]) -> str:
 
 
 def safe_json(data: Any) -> str:
-    """Returns JSON that may stand inside a script element: it can neither close it nor open another."""
+    """Returns JSON that can neither close the script element around it nor open another."""
     text = json.dumps(data, ensure_ascii=True, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def hash_source(script: str) -> str:
-    """Returns how a content security policy names a script."""
+    """Returns the name of a script in a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def write_page(path: Path | str, page: str) -> None:
-    """Writes a page, whole or not at all.
-
-    Raises:
-        MachineError: it cannot be written.
-    """
+    """Writes a page atomically; raises MachineError."""
     with os_errors_as_machine_errors(f"cannot write {path}"):
         write_atomically(Path(path), page.encode())

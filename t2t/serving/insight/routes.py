@@ -1,4 +1,4 @@
-"""The page that asks a service's models for pictures, and what it asks for."""
+"""Routes of the page that asks a service for figures."""
 
 import dataclasses
 import functools
@@ -26,7 +26,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
 )
-"""What the browser lets the page do: read its own scripts, ask its own server, nothing else."""
+"""The page may read its own scripts and ask its own server, nothing else."""
 
 MOST_ALTERNATIVES, WIDEST_BEAM = 100, 32
 
@@ -34,12 +34,7 @@ _KINDS = {"script": "text/javascript; charset=utf-8", "style": "text/css; charse
 
 
 def insight_routes(service: Service, runs: Mapping[str, tuple[RunDir, int | None]]) -> list[BaseRoute]:
-    """Returns the routes of the page.
-
-    Args:
-        service: the models.
-        runs: name of a model -> its run, and the update at which its curves end, see `curves_of`.
-    """
+    """Returns the routes of the page; `runs`: name of a model -> run and last update of its curves, see `curves_of`."""
 
     def translator_route(work: Callable[[Translator, dict[str, Any]], dict[str, Any]]):
         async def handler(service: Service, request: Request) -> Response:
@@ -97,7 +92,6 @@ def _alternatives(translator: Translator, data: dict[str, Any]) -> dict[str, Any
 
 
 def _output_ids(translator: Translator, data: dict[str, Any]) -> list[int]:
-    """Returns the ids of an output that a beam has given."""
     ids, size = _ids(data, "ids"), translator.model.spec.targets.vocab_size
     if not ids or EOS_ID in ids[:-1] or not all(PAD_ID < token < size for token in ids):
         raise UserError(f"ids: those of an output are wanted, from {EOS_ID} to {size - 1}, {EOS_ID} only at its end")

@@ -167,4 +167,3 @@ def test_flags_become_what_is_wanted():
     values(["t2t-decoder", "--n_best=3", "--output_format=jsonl", "--decode_window=9", "--random_seed=5"])
     output_options = decoding.output_options_of(values)
     assert output_options == OutputOptions(n_best=3, output_format="jsonl", window=9, seed=5)
-    assert output_options.changes == {"seed": 5}

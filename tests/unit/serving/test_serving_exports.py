@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from t2t.cli import insight, server
 from t2t.errors import UserError
 from t2t.export.exporting import export
-from t2t.export.files import is_export
+from t2t.export.formats import is_export
 from t2t.export.job import ExportJob
 from t2t.serving.app import build_app
 from t2t.serving.exports import ServedExport
