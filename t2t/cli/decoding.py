@@ -145,18 +145,17 @@ def decode_split(loaded, data_dir: str, split: str, target: str = "", output_opt
     """
     evaluation = import_quietly("t2t.runs.evaluation")
     data = open_run_data(loaded.run, data_dir, loaded.record.problem, split)
-    decoded = evaluation.decode_and_score(
+    outputs, scores = evaluation.decode_and_score(
         loaded.translator(), data, split, output_options.n_best, seed=output_options.seed
     )
     if target:
         render = renderer(output_options.output_format)
-        lines = [render(n, found, output_options.n_best)[0] for n, found in enumerate(decoded.outputs, start=1)]
+        lines = [render(n, found, output_options.n_best)[0] for n, found in enumerate(outputs, start=1)]
         with open_output(target, None) as output:
             output.write("".join(line + "\n" for line in lines).encode(), len(lines), {})
             output.finish()
-    about = f"{len(decoded.outputs):,} {split} examples of {loaded.record.problem}, {loaded.checkpoint.name}"
-    for line in (about, *map(str, decoded.scores)):
-        print(line, file=sys.stderr if target == STANDARD else sys.stdout)
+    about = f"{len(outputs):,} {split} examples of {loaded.record.problem}, {loaded.checkpoint.name}"
+    print(about, *scores, sep="\n", file=sys.stderr if target == STANDARD else sys.stdout)
 
 
 def decode_interactively(translator, output_options: OutputOptions = AS_USUAL) -> None:

@@ -1,7 +1,6 @@
-"""What the commands do, for Python: each function is one of them, with its defaults.
+"""The commands as Python functions, with the same defaults. Paths are text or `pathlib.Path`.
 
-The modules behind them are imported when they are called: TensorFlow takes seconds to import. Paths are text or
-`pathlib.Path`.
+Heavy modules are imported when a function is called.
 
 Legend: L layers, H heads, Q queries, K keys.
 """
@@ -45,9 +44,7 @@ StrPath = str | PathLike[str]
 
 @checks_arguments()
 def registered(kind: str = "problem", containing: str = "", usr_dir: StrPath | None = None) -> dict[str, str]:
-    """Returns registered names with a line on each: `{"translate_ende_numbers": "English numbers, ..."}`.
-
-    Those of installed plug-ins are among them.
+    """Returns registered names, also of plug-ins, with a summary: `{"translate_ende_numbers": "English numbers, ..."}`.
 
     Args:
         kind: `problem`, `model`, `hparams`, `modality` or `metric`.
@@ -202,9 +199,7 @@ def train(
 def load(
     output_dir: StrPath, checkpoint: StrPath | int = "latest", usr_dir: StrPath | None = None, problem: str = ""
 ) -> Translator:
-    """Loads a run directory and returns what decodes with it.
-
-    The main methods of the `t2t.inference.translator.Translator`:
+    """Loads a run directory and returns a translator with these main methods.
 
     - `translate(texts, n_best=1, **changes)`: lists of hypotheses with `text`, `ids`, `score`, `log_prob`;
     - `score(pairs)`: ln p(target | source), a float for each pair;
@@ -257,16 +252,16 @@ def export_model(
         parity_lines: how many.
 
     Returns:
-        how the two compare, by what was asked.
+        the comparison of the two, by kind of request.
 
     Raises:
         ArgumentError: an argument of another type.
         UserError: the format cannot hold the model, or there is nothing to try it on.
-        ParityError: the export does not answer as the run does, and is not kept.
+        ParityError: the outputs differ; the export is not kept.
         MachineError: it cannot be written.
     """
     folder = local_path(as_path("export_dir", export_dir, "the folder to make"))
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "format": as_text("format", format),
         "quantization": as_text("quantization", quantization),
         "n_best": None if n_best is None else as_integer("n_best", n_best, 1),
@@ -274,12 +269,12 @@ def export_model(
         "parity_lines": as_integer("parity_lines", parity_lines, 1),
         "data_dir": as_path("data_dir", data_dir),
     }
-    check_request(given["format"], given["quantization"], folder)  # before TensorFlow is loaded
+    check_request(options["format"], options["quantization"], folder)  # before TensorFlow is loaded
     with quietly():
-        from t2t.runs.exporting import ExportOptions, export_run
+        from t2t.runs.exporting import export_run
 
     loaded = _load_run(output_dir, checkpoint, usr_dir, problem, as_overrides(hparams))
-    return export_run(loaded, ExportOptions(folder=folder, **given))
+    return export_run(loaded, folder, **options)
 
 
 def _load_run(output_dir: Any, checkpoint: Any, usr_dir: Any, problem: Any, overrides: str = "") -> LoadedRun:

@@ -24,7 +24,7 @@ FUNCTIONS = {
     "t2t-decoder": "t2t.load",
     "t2t-exporter": "t2t.export_model",
 }
-"""Command to the function that does the same."""
+"""Command to function."""
 
 RENAMED = {
     "problems": "problem",
@@ -37,7 +37,7 @@ RENAMED = {
     "decode_extra_length": "extra_length",
     "decode_length_penalty": "length_penalty",
 }
-"""Flag to argument, or hparam, of another name."""
+"""Flag to argument or hparam of another name."""
 
 PHRASES = {
     " (t2t-datagen, or t2t-trainer --generate_data)": " (t2t.generate_data)",
@@ -46,10 +46,10 @@ PHRASES = {
     "--registry_help=hparams": "t2t-trainer --registry_help=hparams",
     "--registry_help": "t2t.registered",
 }
-"""Parts of messages that are more than a flag, to what they are in Python; the longer ones first."""
+"""Longer parts of messages to what they are in Python, longest first."""
 
 _PARAMETERS: set[str] = set()
-"""Of all functions."""
+"""Parameters of all functions."""
 
 _COMMAND = re.compile(r"\b(t2t-[a-z]+)((?: --\w+=\S*[^\s,;:.)])*)")
 _FLAG = re.compile(r"(?<![\w/-])--(?P<name>[a-z]\w*)(?P<value>[=/]?)")
@@ -59,8 +59,8 @@ def checks_arguments(settings: type | None = None) -> Callable[[Callable[P, R]],
     """Decorates a function of the API: a misspelt argument is one line, and errors name arguments instead of flags.
 
     Args:
-        settings: dataclass whose fields the function takes as `**settings`. Where it is not given, a function checks
-            the names of its `**kwargs` itself, see `unknown_argument`.
+        settings: dataclass whose fields the function takes as `**settings`; without it, a function checks the names of
+            its `**kwargs` itself.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -91,7 +91,7 @@ def checks_arguments(settings: type | None = None) -> Callable[[Callable[P, R]],
 
 
 def unknown_argument(function: str, name: str, known: Collection[str]) -> UnknownArgumentError:
-    """Returns the error that says that a function has no such argument; `known` are those that it has."""
+    """Returns the error for an argument that is not among the `known` ones of a function."""
     from t2t.runs.names import get_hparams
 
     asked = f"t2t.{function}: there is no argument {name!r}; "
@@ -104,7 +104,7 @@ def unknown_argument(function: str, name: str, known: Collection[str]) -> Unknow
 
 
 def format_for_python(text: str, parameters: Collection[str] = ()) -> str:
-    """Returns the text of an error with flags and commands as the arguments and functions that they are in Python.
+    """Returns an error's text with flags and commands replaced by arguments and functions.
 
     Args:
         text: e.g. `no data in x; make it with t2t-datagen --problem=a, or correct --data_dir`.
@@ -139,8 +139,7 @@ def as_path(name: str, value: Any, what: str = "") -> str:
     """Returns a path as text, empty for None.
 
     Raises:
-        ArgumentError: it is neither text nor a `pathlib.Path`, is of a home folder that there is not, or is empty
-            where the argument is needed, which `what` says: `the folder of a run`.
+        ArgumentError: no text or `pathlib.Path`, an unknown home folder, or empty although `what` describes it.
     """
     try:
         path = "" if value is None else os.fspath(value)
@@ -156,14 +155,14 @@ def as_path(name: str, value: Any, what: str = "") -> str:
 
 
 def as_text(name: str, value: Any) -> str:
-    """Returns text that was given; raises ArgumentError for anything else."""
+    """Returns text; raises ArgumentError for anything else."""
     if not isinstance(value, str):
         raise ArgumentError(f"{name}={value!r}: it is of type {type(value).__name__}; give text")
     return value
 
 
 def as_integer(name: str, value: Any, minimum: int = 0) -> int:
-    """Returns a whole number that was given; raises ArgumentError for anything else and for less than the minimum."""
+    """Returns an integer; raises ArgumentError for anything else and for less than the minimum."""
     whole = value.item() if hasattr(value, "item") else value  # numpy's numbers
     if type(whole) is not int or whole < minimum:
         raise ArgumentError(f"{name}={value!r}: it is not a whole number of at least {minimum}; give one")
@@ -171,7 +170,7 @@ def as_integer(name: str, value: Any, minimum: int = 0) -> int:
 
 
 def as_options(name: str, value: Any) -> dict[str, Any]:
-    """Returns a dict of names that was given, empty for None; raises ArgumentError for anything else."""
+    """Returns a dict with str keys, empty for None; raises ArgumentError for anything else."""
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
@@ -181,10 +180,8 @@ def as_options(name: str, value: Any) -> dict[str, Any]:
 
 def as_overrides(value: Any) -> str:
     """Returns changes of hparams, text or a dict, as text; raises ArgumentError for anything else."""
-    if value is None:
-        return ""
     if isinstance(value, Mapping):
         return format_overrides(value)
-    if not isinstance(value, str):
+    if not isinstance(value, str | None):
         raise ArgumentError(f"hparams={value!r}: give a dict, or text such as 'batch_size=512,num_heads=4'")
-    return value
+    return value or ""

@@ -12,14 +12,15 @@ from t2t.runs.settings import Settings
 
 
 def resolve_best_metric(hparams: HParams, problem: Problem, model: SequenceModel, settings: Settings) -> str:
-    """Returns the full name of the figure that a run's evaluations give and that picks its best checkpoint.
+    """Returns the full name of the figure that picks the best checkpoint; the label of a figure may be left out.
 
     Raises:
-        UserError: there is no such figure, the model writes nothing that could be scored by it, or training is to end
-            by evaluations that are not made.
+        UserError: no such figure, a text metric of a model that does not decode, or early stopping without evaluations.
     """
-    name = _full_name(hparams.best_metric, problem.metrics)
-    higher_is_better(name)
+    name = hparams.best_metric or next(iter(problem.metrics), "loss")
+    if name in FIGURES and name not in METRICS:
+        name = LABEL + name
+    higher_is_better(name)  # raises for an unknown one
     if is_text_metric(name) and not decodes(model):
         raise UserError(
             f"hparam best_metric={name}: {problem.name} has no inputs to decode; choose a teacher-forced figure, e.g. "
@@ -31,14 +32,3 @@ def resolve_best_metric(hparams: HParams, problem: Problem, model: SequenceModel
             f"or train with --schedule=continuous_train_and_eval and --eval_steps above 0"
         )
     return name
-
-
-def _full_name(asked: str, declared: tuple[str, ...]) -> str:
-    """Returns the name with its label.
-
-    Teacher-forced figures may be asked for without their label; where a text metric has the same name, that is meant.
-    """
-    name = asked or (declared[0] if declared else "loss")
-    if name in METRICS or name.startswith(LABEL):
-        return name
-    return LABEL + name if name in FIGURES else name

@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from t2t.checkpoints.run_dir import RunDir
@@ -24,24 +24,19 @@ class OpenData:
     problem: Problem
     manifest: Manifest
     readers: dict[str, SplitReader]
-    """Of the splits that were asked for."""
+    """By split."""
     fingerprint: str
-    """sha256 of what the manifest says of the data, but for who wrote it, from files that lay where."""
+    """sha256 of the manifest without its version and the paths of raw files."""
     former_fingerprint: str
-    """The same with the paths of the files that its user named, as the first runs remember it."""
-
-
-def fingerprint_of(data: Iterable[OpenData]) -> str:
-    """Returns the fingerprint of the data of one problem, or those of several with + between them."""
-    return "+".join(one.fingerprint for one in data)
+    """The same with the paths of the user's files, which the first runs recorded."""
 
 
 def generate_all(
     request: Request, seed: int = DATA_SEED, once_forked: Callable[[], object] | None = None
 ) -> list[Manifest]:
-    """Generates the data of each problem of a request; returns what each has.
+    """Generates the data of each problem of a request; returns the manifests.
 
-    What is called once there are workers comes with the last problem's, since it may keep others from being forked.
+    `once_forked` is called with the workers of the last problem, since it may load libraries that prevent forking.
     """
     *others, last = split_request(request)
     made = [generate_data(part, get_problem(part.problem, part.problem_options), seed) for part in others]
@@ -51,13 +46,13 @@ def generate_all(
 def generate_data(
     request: Request, problem: Problem, seed: int = DATA_SEED, once_forked: Callable[[], object] | None = None
 ) -> Manifest:
-    """Generates what a problem reads, or finds it there already; see `generate`."""
+    """Generates the data of a problem unless it exists; see `generate`."""
     problem = _use_recorded_options(request, problem)
     return generate(problem.stored, request.data_folder, request.tmp_folder, seed=seed, once_forked=once_forked)
 
 
 def _use_recorded_options(request: Request, problem: Problem) -> Problem:
-    """Returns the problem with the options that its data was made with, those of the request over them."""
+    """Returns the problem with the options of its data, overridden by those of the request."""
     folder = data_folder(request.data_folder, problem)
     if not (folder / MANIFEST_NAME).is_file():
         return problem
@@ -71,15 +66,14 @@ def open_data(
     """Opens the generated data of a problem, and gives the problem its vocabularies.
 
     Args:
-        request: says where.
-        problem: whose.
-        verify: compare every file of these splits with its checksum first, see `verify_files`.
-        known: fingerprint of the data that a run was trained from, see `fingerprint_of`; of these, raw files may have
-            moved or gone.
-        splits: which to open, as far as the data has them; of the others no file is looked at. None for all.
+        request: has the folder of the data.
+        problem: whose data.
+        verify: compare the files of these splits with their checksums, see `verify_files`.
+        known: fingerprints of a run's data with + between them; raw files of these may have moved or gone.
+        splits: which to open, if the data has them; None for all.
 
     Raises:
-        UserError: there is none, it is another problem's or vocabulary's, or a file is damaged.
+        UserError: no data, another problem's or vocabulary's, or a damaged file.
     """
     folder = data_folder(request.data_folder, problem)
     if not folder.is_dir() and request.is_data_of_run:
@@ -98,27 +92,21 @@ def open_data(
     check_matches(manifest, folder, problem.stored, is_known=any(one in fingerprints for one in known.split("+")))
     problem = _with_its_files(request, problem, manifest)
     problem.with_encoders(load_encoders(folder, manifest))
-    readers = {
-        split: SplitReader(folder, manifest, split) for split in manifest.splits if splits is None or split in splits
-    }
-    if verify:
-        for reader in readers.values():
-            reader.verify()
+    opened = [split for split in manifest.splits if splits is None or split in splits]
+    readers = {split: SplitReader(folder, manifest, split) for split in opened}
+    for reader in readers.values() if verify else ():
+        reader.verify()
     return OpenData(problem, manifest, readers, *fingerprints)
 
 
 def find_missing_data(request: Request) -> list[str]:
-    """Returns the names of the problems of a request whose data have not been generated."""
+    """Returns the names of a request's problems without generated data."""
     folders = {problem.name: data_folder(request.data_folder, problem) for problem in problems_of(request)}
     return [name for name, folder in folders.items() if not (folder / MANIFEST_NAME).is_file()]
 
 
 def nominal_specs(request: Request) -> list[ProblemSpec]:
-    """Returns the features of each problem of a request with vocabularies of their nominal sizes.
-
-    Raises:
-        UserError: of a problem they are not known without its data.
-    """
+    """Returns the features of each problem with vocabularies of nominal sizes; raises UserError if they need data."""
     specs = []
     for problem in problems_of(request):
         spec = problem.nominal_spec()
@@ -140,18 +128,7 @@ def open_all(request: Request, known: str = "", splits: Collection[str] | None =
 
 
 def open_run_data(run: RunDir, data_dir: str, problem: str, split: str, verify: bool = True) -> OpenData:
-    """Opens a split of one of a run's problems, and makes sure that it was encoded with the run's vocabularies.
-
-    Args:
-        run: whose.
-        data_dir: where.
-        problem: which one of its problems.
-        split: the only one that is opened, where the data has it.
-        verify: see `open_data`.
-
-    Raises:
-        UserError: there is none, it is damaged, or its vocabularies are not the run's.
-    """
+    """Opens a split of one of a run's problems; raises as `open_data`, and for other vocabularies than the run's."""
     record = run.record.for_problem(problem)
     declared = get_problem(record.problem, record.problem_options)
     request = Request(problem=record.problem, problem_options=record.problem_options, data_dir=data_dir)
@@ -169,22 +146,22 @@ def open_run_data(run: RunDir, data_dir: str, problem: str, split: str, verify: 
 
 
 def check_split(data: OpenData, split: str) -> None:
-    """Raises UserError where the problem, or its data, has no such split."""
+    """Raises UserError if the problem or its data has no such split."""
     data.problem.check_split(split)
     data.manifest.split(split)
 
 
 def _with_its_files(request: Request, problem: Problem, manifest: Manifest) -> Problem:
-    """Returns the problem with the files where they lay when the data was made from them."""
+    """Returns the problem with the files that the data was made from."""
     options = problem.options.changed()
     there = {name: manifest.options[name] for name in problem.options.file_names() if name in manifest.options}
     return problem if options == options | there else get_problem(request.problem, options | there)
 
 
 def _fingerprints(manifest: Manifest, file_names: tuple[str, ...]) -> tuple[str, str]:
-    """Returns the sha256 of what the data is, without and with the paths of files that it was made from.
+    """Returns the sha256 of the manifest, without and with the paths of raw files.
 
-    What the first versions did not remember is left out, so that runs know their data, made again by this one.
+    Parts that the first versions did not record are left out, so that their runs recognise their data.
     """
     splits = {name: dataclasses.replace(split, unknown={}) for name, split in manifest.splits.items()}
     former = dataclasses.replace(manifest, written_by="", raw_files={}, declared={}, splits=splits)

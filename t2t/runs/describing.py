@@ -1,4 +1,4 @@
-"""What a training run will be, before it begins: a line each, how much memory it needs and what it costs."""
+"""Describes a training run before it begins: settings, memory, cost."""
 
 import functools
 
@@ -12,7 +12,6 @@ from t2t.runs.names import Request, Resolved
 from t2t.runs.parts import Part
 from t2t.runs.training import TrainingRun
 from t2t.specs.constants import TRAIN
-from t2t.specs.features import FeatureSpec
 from t2t.training.cost import update_cost
 from t2t.training.freezing import frozen_line
 from t2t.training.memory import MemoryEstimate, estimate
@@ -20,7 +19,7 @@ from t2t.training.schedules import learning_rate
 
 
 def memory(run: TrainingRun) -> MemoryEstimate:
-    """Returns what an update needs, of several problems the one that needs most."""
+    """Returns the memory of an update, of several problems the largest."""
     hparams = run.resolved.hparams
     slots = len(run.step.optimizer.variables) // max(len(run.model.trainable_variables), 1) + bool(hparams.ema_decay)
     estimates = []
@@ -31,7 +30,7 @@ def memory(run: TrainingRun) -> MemoryEstimate:
 
 
 def cost(run: TrainingRun) -> str:
-    """Returns what the run's updates take, in floating-point operations, for sequences of the data's mean lengths."""
+    """Describes the floating-point operations of the run's updates for sequences of mean length."""
     costs = [_part_cost(part) for part in run.parts]
     loops = any(loops for _, loops in costs)
     of_each = [flops * _padded_tokens(run, part) for part, (flops, _) in zip(run.parts, costs, strict=True)]
@@ -44,42 +43,39 @@ def cost(run: TrainingRun) -> str:
 
 
 def _part_cost(part: Part) -> tuple[float, bool]:
-    """Returns the operations of a problem's updates for each padded token a side, and whether loops are left out."""
+    """Returns the operations of an update per padded token a side, and whether loops are left out."""
     reader, lengths = part.data.readers[TRAIN], _sample_lengths(part)
     example = {}
     for name, stored in checked_columns(reader, part.data.problem.columns).items():
         if name in lengths:
-            example[name] = _zeros(reader.features[stored], lengths[name].mean())
+            spec = reader.features[stored]
+            length = round(lengths[name].mean() * length_unit(spec))
+            example[name] = np.zeros((1, length, *item_shape(spec)), batch_dtype(spec))
         else:
             example[name] = reader.single(np.zeros(1, int), stored)
     flops, loops = update_cost(part.model, example)
     return flops / _mean_of_longer(lengths), loops
 
 
-def _zeros(spec: FeatureSpec, length: float) -> np.ndarray:
-    """Returns one sequence of a length, which is counted as batches count it."""
-    return np.zeros((1, round(length * length_unit(spec)), *item_shape(spec)), batch_dtype(spec))
-
-
 def _sample_lengths(part: Part) -> dict[str, np.ndarray]:
-    """Returns the lengths of a problem's sequences in its first training examples, enough for a mean."""
+    """Returns the lengths of the sequences of the first training examples."""
     reader = part.data.readers[TRAIN]
     sequences = sequences_of(reader, checked_columns(reader, part.data.problem.columns))
     return lengths_of_all(reader, sequences, np.arange(min(len(reader), BLOCK)))
 
 
 def _mean_of_longer(lengths: dict[str, np.ndarray]) -> float:
-    """Returns the mean length of the longer side of an example; 1 where it has no sequence."""
+    """Returns the mean length of the longer side of an example; 1 without sequences."""
     return float(np.maximum.reduce(list(lengths.values())).mean()) if lengths else 1.0
 
 
 def _padded_tokens(run: TrainingRun, part: Part) -> int:
-    """Returns the padded tokens a side (the examples, where there is no sequence) of an update of a problem."""
+    """Returns the padded tokens a side of an update; examples if there are no sequences."""
     return part.hparams.batch_size * run.step.replicas * run.plan.micro_batches
 
 
 def describe(run: TrainingRun) -> list[str]:
-    """Returns what is about to run, a line each."""
+    """Returns a line for each aspect of a run."""
     hparams, request = run.resolved.hparams, run.resolved.request
     best = run.parts[0].best_metric if len(run.parts) == 1 else "the mean over the problems"
     lines = [
@@ -97,26 +93,24 @@ def describe(run: TrainingRun) -> list[str]:
 
 
 def names_line(request: Request) -> str:
-    """Returns what runs, by name."""
+    """Describes the names of a request."""
     return f"problem {request.problem}, model {request.model}, hparams set {request.hparams_set}"
 
 
 def changes_line(resolved: Resolved) -> str:
-    """Returns in what the hparams differ from the named set."""
+    """Describes the changes of the hparams from the named set."""
     changed = resolved.hparams.difference(resolved.named_set)
     return "changed hparams: " + (", ".join(_change(name, *values) for name, values in changed.items()) or "none")
 
 
 def updates_line(hparams: HParams) -> str:
-    """Returns how many updates there are, and how large they become."""
+    """Describes the number of updates and the learning rate."""
     last = max(hparams.train_steps, 1)
     landmarks = {1, last, min(last, max(hparams.learning_rate_warmup_steps, 1))}
     rate = functools.partial(learning_rate, hparams, hidden_size=hparams.hidden_size)
     highest = max(rate(update, train_steps=hparams.train_steps) for update in landmarks)
-    return (
-        f"{hparams.train_steps:,} updates, {hparams.learning_rate_schedule} schedule, learning rate {highest:.3g} at "
-        f"most"
-    )
+    schedule = f"{hparams.learning_rate_schedule} schedule"
+    return f"{hparams.train_steps:,} updates, {schedule}, learning rate {highest:.3g} at most"
 
 
 def devices_of(strategy) -> str:
@@ -142,7 +136,6 @@ def _batch_line(run: TrainingRun, part: Part) -> str:
 
 
 def _which(part: Part) -> str:
-    """Returns which of several problems is meant."""
     return f" of {part.name}" if part.name else ""
 
 

@@ -1,4 +1,4 @@
-"""What `t2t-trainer --dry_run` says: a run before it begins, with or without its data."""
+"""The text of `t2t-trainer --dry_run`, with or without data."""
 
 import math
 from collections.abc import Sequence
@@ -20,11 +20,10 @@ from t2t.training.optimizers import build_optimizer
 
 
 def dry_run_lines(request: Request, settings: Settings) -> list[str]:
-    """Returns what is about to run, a line each; where data are missing, for vocabularies of their nominal sizes.
+    """Describes a run, a line each; without data, for vocabularies of nominal sizes.
 
     Raises:
-        UserError: a wrong name or value, data that are another's, or missing data of a problem whose features are known
-            from its data alone.
+        UserError: a wrong name or value, other data, or a problem whose features are known from its data alone.
     """
     resolved = resolve(request)
     if missing := find_missing_data(resolved.request):
@@ -57,7 +56,7 @@ def _nominal_lines(resolved: Resolved, settings: Settings, missing: Sequence[str
 
 
 def _vocabulary_line(request: Request, problem: Problem, spec: ProblemSpec, is_missing: bool) -> str:
-    """Returns of which sizes the vocabularies of a problem are taken to be, and why."""
+    """Describes the assumed vocabulary sizes of a problem."""
     sizes = {name: f.vocab_size for name, f in spec.features.items() if f.kind == FeatureKind.TOKENS}
     if len(set(sizes.values())) == 1:
         found = f"vocabulary of {next(iter(sizes.values())):,}, its nominal size; "

@@ -1,4 +1,4 @@
-"""Judging a model on a split of generated data, while it trains and afterwards."""
+"""Evaluates a model on a split of generated data."""
 
 import dataclasses
 import logging
@@ -21,26 +21,16 @@ log = logging.getLogger("t2t")
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """How good a model is on a split."""
+    """Figures of a model on a split."""
 
     examples: int
-    """How many examples were looked at."""
+    """Number of examples evaluated."""
     of: int
-    """How many the split has."""
+    """Number of examples in the split."""
     figures: dict[str, float]
     """Teacher-forced figures, by labelled name."""
     scores: list[Score]
     """Of real decodes, by the problem's metrics."""
-
-
-@dataclasses.dataclass(frozen=True)
-class DecodedSplit:
-    """What a model wrote for a split."""
-
-    outputs: list[list[Hypothesis]]
-    """In the split's order; of each example as many as were asked for, best first."""
-    scores: list[Score]
-    """Of the best outputs, by the problem's metrics."""
 
 
 def evaluate(
@@ -56,7 +46,7 @@ def evaluate(
 def build_evaluator(
     model: SequenceModel, data: OpenData, split: str, hparams: HParams, eval_steps: int, metrics: Sequence[str]
 ) -> Evaluator:
-    """Returns an evaluator of a split, decoding for real with the run's decode hparams."""
+    """Returns an evaluator of a split, which decodes with the run's decode hparams."""
     check_split(data, split)
     examples = _first_examples(data, split, hparams, eval_steps)
     batches = EvalBatches(
@@ -64,10 +54,8 @@ def build_evaluator(
         max_length=max_sequence_ids(model, hparams), ladder_step=1.0,
     )  # fmt: skip
     if batches.cut:
-        log.warning(
-            "%s: %d examples are longer than %s and are cut for evaluation",
-            split, batches.cut, describe_max_ids(model, hparams),
-        )  # fmt: skip
+        longest = describe_max_ids(model, hparams)
+        log.warning("%s: %d examples are longer than %s and are cut for evaluation", split, batches.cut, longest)
     language = data.problem.target_language
     if not decodes(model):
         return Evaluator(model, batches, None, metrics, language)
@@ -80,20 +68,22 @@ def build_evaluator(
 
 
 def _first_examples(data: OpenData, split: str, hparams: HParams, eval_steps: int) -> SplitExamples:
-    """Returns the examples of about so many batches; all of the split for 0."""
+    """Returns the examples of about `eval_steps` batches, 0 for all."""
     examples = SplitExamples(data.problem, data.readers[split])
     return examples.take_tokens(eval_steps * hparams.batch_size) if eval_steps else examples
 
 
 def decodes(model: SequenceModel) -> bool:
-    """Returns whether a model answers inputs, so that its outputs can be held against references."""
+    """Returns whether a model has inputs and writes outputs that can be compared with references."""
     return model.spec.inputs is not None and model.spec.targets.kind in (FeatureKind.TOKENS, FeatureKind.LABEL)
 
 
-def decode_and_score(translator: Translator, data: OpenData, split: str, n_best: int = 1, **changes) -> DecodedSplit:
-    """Decodes all of a split and scores the best outputs by the problem's metrics of text.
+def decode_and_score(
+    translator: Translator, data: OpenData, split: str, n_best: int = 1, **changes
+) -> tuple[list[list[Hypothesis]], list[Score]]:
+    """Decodes a split; returns the outputs of each example, best first, and the scores of the best ones.
 
-    Where it has none, as problems of classes, by how many are right.
+    The scores are those of the problem's text metrics; without any, the accuracy.
 
     Raises:
         UserError: no such split, or the problem has no inputs to decode.
@@ -108,5 +98,5 @@ def decode_and_score(translator: Translator, data: OpenData, split: str, n_best:
     outputs = examples.decode(translator, n_best, **changes)
     names = [name for name in data.problem.metrics if is_text_metric(name)] or ["accuracy_per_sequence"]
     hypotheses = [found[0].text for found in outputs]
-    scores = compute(names, hypotheses, examples.references(), data.problem.target_language).values()
-    return DecodedSplit(outputs, list(scores))
+    scores = compute(names, hypotheses, examples.references(), data.problem.target_language)
+    return outputs, list(scores.values())

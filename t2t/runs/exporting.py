@@ -1,6 +1,5 @@
-"""From a run directory to an export: which model, and which inputs to compare the two on."""
+"""Exports a run, and chooses the inputs to compare both on."""
 
-import dataclasses
 import itertools
 import logging
 from collections import Counter
@@ -27,36 +26,24 @@ from t2t.specs.features import FeatureKind
 log = logging.getLogger("t2t")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ExportOptions:
-    """What a user asks for."""
-
-    folder: Path
-    format: str
-    quantization: str
-    n_best: int | None
-    """None for 1, or all classes."""
-    parity_file: str
-    """Lines to compare on; empty for the dev split."""
-    parity_lines: int
-    data_dir: str
-    """Where the dev split is; empty for the default folder if it has the run's data, else inputs made at random."""
-
-
-def export_run(loaded: LoadedRun, options: ExportOptions) -> dict[str, Parity]:
-    """Makes an export of a run; returns how the two compare, see `t2t.export.exporting.export`.
-
-    Raises:
-        UserError: the format cannot hold the model, no inputs to compare on, or see `export`.
-        ParityError: the export does not answer as the run does.
-        MachineError: it cannot be written.
-    """
+def export_run(
+    loaded: LoadedRun,
+    folder: Path,
+    format: str,
+    quantization: str,
+    n_best: int | None,
+    parity_file: str,
+    parity_lines: int,
+    data_dir: str,
+) -> dict[str, Parity]:
+    """Exports a run; see `t2t.export_model` for the arguments and `t2t.export.exporting.export` for the rest."""
     record, translator = loaded.record, loaded.translator()
+    gives_classes = translator.model.spec.targets.kind == FeatureKind.LABEL
     job = ExportJob(
-        folder=options.folder,
-        format=options.format,
-        quantization=options.quantization,
-        n_best=options.n_best or _usual_n_best(translator),
+        folder=folder,
+        format=format,
+        quantization=quantization,
+        n_best=n_best or (max_answers(translator.model) if gives_classes else 1),
         origin={
             "problem": record.problem,
             "model": record.model,
@@ -65,34 +52,31 @@ def export_run(loaded: LoadedRun, options: ExportOptions) -> dict[str, Parity]:
             "step": loaded.checkpoint.step,
         },
     )
-    return export(translator, job, *_trial_inputs(loaded, translator, options))
+    return export(translator, job, *_trial_inputs(loaded, translator, parity_file, parity_lines, data_dir))
 
 
-def _usual_n_best(translator: Translator) -> int:
-    return max_answers(translator.model) if translator.model.spec.targets.kind == FeatureKind.LABEL else 1
-
-
-def _trial_inputs(loaded: LoadedRun, translator: Translator, options: ExportOptions) -> tuple[list[Any], str]:
+def _trial_inputs(
+    loaded: LoadedRun, translator: Translator, parity_file: str, limit: int, data_dir: str
+) -> tuple[list[Any], str]:
     """Returns the inputs to compare on, and where they come from."""
-    limit = options.parity_lines
-    if options.parity_file:
+    if parity_file:
         if not reads_ids(translator.model):
             raise UserError(
                 f"--parity_file: the inputs of {loaded.problem.name} are no text; leave it out, so that the dev "
                 f"split of --data_dir is taken"
             )
-        file = local_path(options.parity_file)
+        file = local_path(parity_file)
         return list(itertools.islice(read_lines(file, Counter()), limit)), f"lines of {file}"
-    if options.data_dir:
+    if data_dir:
         try:
-            return _dev_inputs(loaded, translator, options.data_dir, limit)
+            return _dev_inputs(loaded, translator, data_dir, limit)
         except UserError as error:
             raise UserError(f"{error}; {OTHER_INPUTS}") from None
     try:
         return _dev_inputs(loaded, translator, DEFAULT_DATA_DIR, limit)
     except UserError:
         made = "texts made of the run's vocabulary" if reads_ids(translator.model) else "inputs"
-        # A run directory may come from a stranger: the data that it names is read only where the user names it, too.
+        # A run directory may come from a stranger: the data that it names is read only if the user names it too.
         hint = f" (its data was in {loaded.record.data_dir}: name it with --data_dir)" if loaded.record.data_dir else ""
         log.info("%s does not have the run's data; comparing on random %s%s", DEFAULT_DATA_DIR, made, hint)
         return make_inputs(translator, limit), f"random {made}, seed {SEED}"

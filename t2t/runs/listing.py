@@ -1,4 +1,4 @@
-"""What is registered, a line each, as `--registry_help` shows it."""
+"""The text of `--registry_help`."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,15 +7,14 @@ from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS, Entry
 from t2t.runs.names import get_hparams
 
 _MANY = 8
-"""Names that differ in their numbers alone are listed together from so many on."""
+"""Smallest number of names, equal but for numbers, that share a line."""
 _NUMBER = re.compile(r"\d+")
 
 
 def registry_listing(containing: str = "") -> str:
-    """Returns all names with one line each, by kind; only those that contain the text, where one is given.
+    """Returns a line for each name that contains the text, by kind, without importing models.
 
-    Without a text, names that differ in their numbers alone share a line. `hparams` alone also lists the fields that
-    sets have. No model is imported for it.
+    Without a text, names that are equal but for numbers share a line. `hparams` also lists the fields of sets.
     """
     lines = []
     kinds = {"Models": MODELS, "HParams": HPARAMS, "Modalities": MODALITIES, "Problems": PROBLEMS}
@@ -29,14 +28,16 @@ def registry_listing(containing: str = "") -> str:
             width = max(len(name) for name, _ in rows)
             lines += [f"{title}:", *(f"  {name:<{width}}  {summary}".rstrip() for name, summary in rows), ""]
     if containing == "hparams":
-        lines += _field_listing()
+        hparams = get_hparams("transformer_base")
+        lines.append("Fields of the hparams sets, with the values of transformer_base:")
+        lines += [f"  {name}={value}  {hparams.document(name)}" for name, value in hparams.items()]
     if not lines:
         return f"no registered name contains {containing!r}; list all with --registry_help"
     return "\n".join(lines).rstrip()
 
 
 def _with_families(entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:
-    """Yields name and summary of each entry, those of a family as one, where its first name stands."""
+    """Yields name and summary of each entry, and one pair for all of a family."""
     families: dict[str, list[Entry]] = {}
     for entry in entries:
         families.setdefault(_NUMBER.sub("#", entry.name), []).append(entry)
@@ -51,7 +52,7 @@ def _with_families(entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:
 
 
 def _merged(texts: Sequence[str]) -> str:
-    """Returns one text for several that differ in their numbers: `a1_5k`, `a2_5k` -> `a{1..2}_5k`; else the first."""
+    """Merges texts that are equal but for numbers: `a1_5k`, `a2_5k` -> `a{1..2}_5k`; else returns the first."""
     parts = _NUMBER.split(texts[0])
     if any(_NUMBER.split(text) != parts for text in texts):
         return texts[0]
@@ -65,11 +66,3 @@ def _numbers(values: Sequence[str]) -> str:
         return values[0]
     is_range = len(values) > 2 and values == [str(n) for n in range(int(values[0]), int(values[-1]) + 1)]
     return f"{{{values[0]}..{values[-1]}}}" if is_range else f"{{{','.join(values)}}}"
-
-
-def _field_listing() -> list[str]:
-    lines = ["Fields of the hparams sets, with the values of transformer_base:"]
-    hparams = get_hparams("transformer_base")
-    for name, value in hparams.items():
-        lines.append(f"  {name}={value}  {hparams.document(name)}")
-    return lines

@@ -1,4 +1,4 @@
-"""From a run directory back to a model that decodes; nothing else is needed but, for a split's score, its data."""
+"""Loads a run directory as a model that decodes."""
 
 import dataclasses
 import logging
@@ -41,11 +41,11 @@ class LoadedRun:
 
     @property
     def record(self) -> RunRecord:
-        """What the run remembers, as if it were of the problem alone."""
+        """The run's record for this problem."""
         return self.run.record.for_problem(self.problem.name)
 
     def translator(self) -> Translator:
-        """Returns what decodes with it."""
+        """Returns a translator of the run."""
         return Translator(self.problem, self.model, self.hparams)
 
 
@@ -56,19 +56,12 @@ def load(
     decode_overrides: str = "",
     problem: str = "",
 ) -> LoadedRun:
-    """Loads a run.
+    """Loads a run; see `t2t.load` for the arguments.
 
-    Args:
-        output_dir: the run directory.
-        checkpoint: `latest`, `best`, of several problems also `best.<problem>`, `averaged`, a step, or the folder of a
-            checkpoint.
-        usr_dir: folder of the plug-in that the run was trained with, where it was.
-        decode_overrides: hparams of the decode section to change, e.g. `beam_size=8`.
-        problem: which one, of a run of several.
+    `decode_overrides` are hparams of the decode section to change, e.g. `beam_size=8`.
 
     Raises:
-        UserError: no run, a problem that is not the run's, a plug-in that is missing, or parts that do not fit each
-            other.
+        UserError: no run, a problem that is not the run's, a missing plug-in, or parts that do not fit together.
     """
     run = RunDir.open(output_dir)
     plugins = load_plugins(usr_dir)
@@ -92,14 +85,14 @@ def load(
 
 
 def _family(record: RunRecord, model_class: type[SequenceModel]) -> type[HParams]:
-    """Returns the class of a run's set, which may have more than its model asks for."""
+    """Returns the class of a run's hparams set, which may be a subclass of its model's."""
     wanted = model_class.hparams_class
     held = type(get_hparams(record.hparams_set)) if record.hparams_set in HPARAMS else wanted
     return held if issubclass(held, wanted) else wanted
 
 
 def stored_encoders(run: RunDir, problem: str) -> dict:
-    """Returns the vocabularies by the names under which a problem's data stores its features."""
+    """Returns a problem's vocabularies by the names of its stored features."""
     encoders = run.encoders()
     if problem != run.record.problem:
         encoders = select_problem_entries(encoders, problem)

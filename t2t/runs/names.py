@@ -1,4 +1,4 @@
-"""From what a user typed to objects: problem, model class and hparams."""
+"""Turns names into objects: problem, model class and hparams."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -21,22 +21,22 @@ from t2t.specs.mixture import mixture_of, select_problem_entries, split_mixture
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a user asked for, by name."""
+    """Names and paths that a user gave."""
 
     problem: str
     """One problem, or several as `t2t.specs.mixture` names them."""
     model: str = ""
     hparams_set: str = ""
     overrides: str = ""
-    """What `--hparams` was given."""
+    """Value of `--hparams`."""
     train_steps: int | None = None
-    """Changes the hparam of that name; None to leave it."""
+    """Changes the hparam of that name."""
     problem_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Of several problems, `<problem>.<option>` for one of them; without a problem, of all that have it."""
+    """`<problem>.<option>` for one of several problems, `<option>` for all that have it."""
     data_dir: str = ""
     """Empty for `~/t2t_data`."""
     is_data_of_run: bool = False
-    """Whether `data_dir` is where the run in `output_dir` remembers its data, and was not named by the user."""
+    """Whether `data_dir` comes from the record of the run in `output_dir`."""
     tmp_dir: str = ""
     """Raw files and downloads; empty for a folder under `data_dir`."""
     output_dir: str = ""
@@ -45,24 +45,24 @@ class Request:
 
     @property
     def data_folder(self) -> Path:
-        """Where generated data of all problems lies."""
+        """Folder of generated data."""
         return local_path(self.data_dir or DEFAULT_DATA_DIR)
 
     @property
     def tmp_folder(self) -> Path:
-        """Where raw files lie."""
+        """Folder of raw files."""
         return local_path(self.tmp_dir) if self.tmp_dir else self.data_folder / "tmp"
 
     @property
     def output_folder(self) -> Path:
-        """Where the run lies."""
+        """Folder of the run."""
         default = f"{DEFAULT_TRAIN_DIR}/{self.problem}/{self.model}-{self.hparams_set}"
         return local_path(self.output_dir or default)
 
 
 @dataclasses.dataclass(frozen=True)
 class Resolved:
-    """What the names of a request stand for."""
+    """The objects of a request."""
 
     request: Request
     model_class: type
@@ -73,7 +73,7 @@ class Resolved:
 
 
 def resolve(request: Request) -> Resolved:
-    """Loads plug-ins and looks every name up; nothing can be registered afterwards.
+    """Loads plug-ins, looks every name up and freezes the registries.
 
     Raises:
         UserError: a missing or unknown name, a set or a problem that the model does not take, a wrong override.
@@ -91,7 +91,7 @@ def resolve(request: Request) -> Resolved:
 
 
 def resolve_aliases(request: Request) -> Request:
-    """Returns a request in which names stand for themselves; those that are not registered stay as they are."""
+    """Returns a request with aliases replaced by their names."""
     return dataclasses.replace(
         request,
         problem=canonical("problem", request.problem),
@@ -101,11 +101,7 @@ def resolve_aliases(request: Request) -> Request:
 
 
 def canonical(kind: str, name: str) -> str:
-    """Returns what a `problem`, `model` or `hparams_set` is called where `name` may be an alias of it.
-
-    Raises:
-        UserError: a variant is named twice.
-    """
+    """Returns the name of a `problem`, `model` or `hparams_set` for itself or an alias; raises as `split_variants`."""
     if kind != "problem":
         return {"model": MODELS, "hparams_set": HPARAMS}[kind].canonical(name)
     variants = map(split_variants, split_mixture(name))
@@ -114,18 +110,16 @@ def canonical(kind: str, name: str) -> str:
 
 def check_names(request: Request) -> None:
     """Raises UserError for names that are missing or unknown, without importing a model."""
-    missing = [flag for flag in ("problem", "model", "hparams_set") if not getattr(request, flag)]
+    missing = [f"--{name}" for name in ("problem", "model", "hparams_set") if not getattr(request, name)]
     if missing:
-        flags = ", ".join(f"--{flag}" for flag in missing)
-        raise UserError(f"{flags}: not given; name one each; list what there is with --registry_help")
+        raise UserError(f"{', '.join(missing)}: not given; name one each; list what there is with --registry_help")
     problems_of(request)
     hparams = build_hparams(request)[0].freeze()
     check_mixture(hparams, split_mixture(request.problem))
-    if request.model not in MODELS:
-        MODELS.get(request.model)  # raises, with the nearest names
-    for modality in filter(None, (hparams.input_modality, hparams.target_modality)):
-        if modality not in MODALITIES:
-            MODALITIES.get(modality)
+    modalities = [(MODALITIES, name) for name in (hparams.input_modality, hparams.target_modality) if name]
+    for registry, name in [(MODELS, request.model), *modalities]:
+        if name not in registry:
+            registry.get(name)  # raises, with the nearest names
     loaded = MODELS.loaded(request.model)
     if loaded is None:
         _check_declared_fit(request.model, request.hparams_set, hparams)
@@ -135,7 +129,7 @@ def check_names(request: Request) -> None:
 
 
 def split_request(request: Request) -> list[Request]:
-    """Returns a request for each problem, with the options that are for it; where there is one, the request itself.
+    """Returns a request for each problem, with its options.
 
     Raises:
         UserError: the same problem twice, an unknown name, or an option that none of several problems has.
@@ -160,27 +154,27 @@ def split_request(request: Request) -> list[Request]:
 
 
 def option_names(problem: str) -> list[str]:
-    """Returns the names of the options of a problem, or of all of several."""
+    """Returns the names of the options of the problems."""
     names = [field.name for one in split_mixture(problem) for field in dataclasses.fields(get_problem(one).options)]
     return list(dict.fromkeys(names))
 
 
 def problems_of(request: Request) -> list[Problem]:
-    """Returns the problems of a request, without encoders; raises as `split_request` and `get_problem`."""
+    """Returns the problems of a request without encoders; raises as `split_request` and `get_problem`."""
     return [get_problem(part.problem, part.problem_options) for part in split_request(request)]
 
 
 def check_mixture(hparams: HParams, names: Sequence[str]) -> None:
-    """Raises UserError where the hparams of mixtures do not fit the number of problems."""
+    """Raises UserError if the hparams of mixtures do not fit the number of problems."""
     changed = any(getattr(hparams, field.name) != field.default for field in dataclasses.fields(MixtureHParams))
     if len(names) == 1 and changed:
         raise UserError(
             f"hparams problem_choice, problem_temperature, problem_weights, problem_batch_sizes: nothing reads them "
             f"while --problems={names[0]} names one problem; leave them out"
         )
-    for field, lowest in (("problem_weights", 0), ("problem_batch_sizes", 0)):
+    for field in ("problem_weights", "problem_batch_sizes"):
         values = getattr(hparams, field)
-        if len(values) not in (1, len(names)) or min(values) < lowest:
+        if len(values) not in (1, len(names)) or min(values) < 0:
             raise UserError(
                 f"hparam {field}={list(values)}: --problems={mixture_of(names)} names {len(names)} problems; give a "
                 f"number of 0 or more for each, or one for all"
@@ -190,11 +184,7 @@ def check_mixture(hparams: HParams, names: Sequence[str]) -> None:
 
 
 def get_problem(name: str, options: Mapping[str, Any] | None = None) -> Problem:
-    """Returns the problem of a name, variants included.
-
-    Raises:
-        UserError: unknown name or option, or the same variant twice.
-    """
+    """Returns the problem of a name, variants included; raises UserError for an unknown name or option."""
     base, suffixes = split_variants(name)
     problem = PROBLEMS.get(base)(**(options or {}))
     problem.name = PROBLEMS.canonical(base)
@@ -204,7 +194,7 @@ def get_problem(name: str, options: Mapping[str, Any] | None = None) -> Problem:
 
 
 def get_text_problem(name: str) -> Problem:
-    """Returns the problem of text that an imported run is of; raises UserError where it is none."""
+    """Returns the text problem of an imported run; raises UserError for any other."""
     try:
         problem = get_problem(name)
     except UnknownNameError as error:
@@ -215,11 +205,7 @@ def get_text_problem(name: str) -> Problem:
 
 
 def split_variants(name: str) -> tuple[str, list[str]]:
-    """Returns the name of the problem that a variant is of, and the suffixes, the last one first.
-
-    Raises:
-        UserError: the same suffix twice.
-    """
+    """Returns the base name and suffixes, last first, of a variant; raises UserError for a suffix given twice."""
     base, suffixes = name, []
     while base.endswith(SUFFIXES) and base not in PROBLEMS:
         suffix = next(s for s in SUFFIXES if base.endswith(s))
@@ -231,11 +217,7 @@ def split_variants(name: str) -> tuple[str, list[str]]:
 
 
 def get_hparams(name: str) -> HParams:
-    """Returns a fresh set of a name.
-
-    Raises:
-        UserError: unknown name, or a function that returns no HParams.
-    """
+    """Returns a new set; raises UserError for an unknown name or a function that returns no HParams."""
     hparams = HPARAMS.get(name)()
     if not isinstance(hparams, HParams):
         raise UserError(
@@ -245,7 +227,7 @@ def get_hparams(name: str) -> HParams:
 
 
 def build_hparams(request: Request) -> tuple[HParams, HParams]:
-    """Returns the set of a request with its changes, and the set as named; raises as `get_hparams` and `override`."""
+    """Returns the set of a request with and without its changes; raises as `get_hparams` and `override`."""
     named_set = get_hparams(request.hparams_set)
     hparams = named_set.override(request.overrides)
     if request.train_steps is not None:
@@ -254,13 +236,13 @@ def build_hparams(request: Request) -> tuple[HParams, HParams]:
 
 
 def check_fit(model: str, model_class: type[Any], hparams_set: str, hparams: HParams) -> None:
-    """Raises UserError where a set lacks the fields that a model reads."""
+    """Raises UserError if a set lacks the fields that a model reads."""
     if not isinstance(hparams, model_class.hparams_class):
         raise UserError(_unfit(model, model_class.hparams_class.__name__, hparams_set, hparams))
 
 
 def _check_declared_fit(model: str, hparams_set: str, hparams: HParams) -> None:
-    """Checks as `check_fit`, by what the source of a model says that has not been imported yet."""
+    """Checks as `check_fit`, from the source of a model that is not imported yet."""
     needed = MODELS.declared(model, "hparams_class")
     if needed and needed not in [held.__name__ for held in type(hparams).__mro__]:
         raise UserError(_unfit(model, needed, hparams_set, hparams))
@@ -274,7 +256,7 @@ def _unfit(model: str, needed: str, hparams_set: str, hparams: HParams) -> str:
 
 
 def check_kinds(model_class: type[Any], request: Request) -> None:
-    """Raises UserError where a model cannot learn the problems' kinds of features, as far as they are known by now."""
+    """Raises UserError if a model cannot learn the problems' kinds of features, if those are known."""
     declared = [spec for problem in problems_of(request) if (spec := problem.declared_spec()) is not None]
     for spec in declared:
         model_class.check_accepts(spec)

@@ -1,4 +1,4 @@
-"""The problems of a training run, each with its data, its model, its batches."""
+"""The problems of a training run with their data, models and batches."""
 
 import dataclasses
 import logging
@@ -25,31 +25,24 @@ class Part:
     """One of the problems of a run."""
 
     name: str
-    """Empty where it is the only one."""
+    """Empty if it is the only one."""
     data: OpenData
     model: SequenceModel
-    """With the ends of the problem."""
+    """With the problem's modalities."""
     hparams: HParams
-    """With its batch size."""
+    """With the problem's batch size."""
     batches: TrainingBatches
     best_metric: str
-    """The figure that picks its best checkpoint."""
 
     def largest_batches(self) -> list[Features]:
-        """Returns dummy batches of the most extreme shapes that training can meet: the longest, and the most rows."""
+        """Returns dummy batches of the extreme shapes of training: the longest, and the most rows."""
         hparams, reader = self.hparams, self.data.readers[TRAIN]
         columns, batches = self.data.problem.columns, self.batches
         return extreme_batches(reader, columns, hparams.batch_size, hparams.max_length, batches.shapes, batches.resized)
 
 
 def build_parts(
-    model: SequenceModel,
-    data: Sequence[OpenData],
-    hparams: HParams,
-    settings: Settings,
-    per_update: int,
-    *,
-    is_new: bool,
+    model: SequenceModel, data: Sequence[OpenData], hparams: HParams, settings: Settings, per_update: int, is_new: bool
 ) -> list[Part]:
     """Returns the parts of a run.
 
@@ -59,10 +52,10 @@ def build_parts(
         hparams: of the run.
         settings: of the run.
         per_update: batches of an update.
-        is_new: whether the run begins now. One that is resumed may skip what it has always skipped.
+        is_new: whether the run begins now; a resumed one may skip most examples.
 
     Raises:
-        UserError: hparams that do not fit a problem or its data, `max_length` among them.
+        UserError: hparams, such as `max_length`, that do not fit a problem or its data.
     """
     parts = []
     names = [one.problem.name for one in data]
@@ -90,11 +83,7 @@ def build_parts(
 
 
 def _report_longer(batches: TrainingBatches, data: OpenData, max_length: int, is_new: bool) -> None:
-    """Warns of training examples that are longer than `max_length`.
-
-    Raises:
-        UserError: half of them or more would be skipped by a new run.
-    """
+    """Warns of training examples above `max_length`; raises UserError if a new run would skip half of them."""
     longer, count = batches.skipped + batches.cut, len(data.readers[TRAIN])
     if not longer:
         return
@@ -109,11 +98,7 @@ def _report_longer(batches: TrainingBatches, data: OpenData, max_length: int, is
 
 
 def set_batch_size(hparams: HParams, problems: Sequence[str], problem: str) -> HParams:
-    """Returns the hparams with the batch size of one of the problems of a run.
-
-    Raises:
-        UserError: the hparams are of another number of problems.
-    """
+    """Returns the hparams with a problem's batch size; raises UserError for a wrong number of `problem_batch_sizes`."""
     sizes = hparams.problem_batch_sizes
     if len(sizes) not in (1, len(problems)):
         raise UserError(
@@ -132,7 +117,7 @@ def _curriculum(hparams: HParams, per_update: int) -> Curriculum | None:
 
 
 def schedule_of(parts: Sequence[Part], hparams: HParams, seed: int) -> ProblemSchedule:
-    """Returns what picks the problem of each update, as the hparams say."""
+    """Returns the schedule that picks the problem of each update."""
     weights: Any = [1.0] * len(parts)
     if hparams.problem_choice == "size":
         weights = shares_by_size([len(part.data.readers[TRAIN]) for part in parts], hparams.problem_temperature)

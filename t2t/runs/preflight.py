@@ -1,4 +1,4 @@
-"""What can be wrong with a training run that shows before TensorFlow loads and anything is written."""
+"""Checks a training run before TensorFlow loads and anything is written."""
 
 from pathlib import Path
 
@@ -7,34 +7,34 @@ from t2t.errors import UserError
 from t2t.runs.data import find_missing_data, open_data
 from t2t.runs.names import Request, get_problem, split_request
 from t2t.runs.resuming import recorded_data_fingerprint
+from t2t.runs.run_checks import find_source
 from t2t.runs.settings import Settings
-from t2t.runs.warm_start_source import find_source
 from t2t.specs.constants import DEV, TRAIN
 
 
 def check_training(request: Request, settings: Settings, *, needs_data: bool, generates: bool) -> None:
-    """Checks the data of a run and what it begins with.
+    """Checks the data of a run and its warm start.
 
     Args:
-        request: whose names exist.
+        request: with names that exist.
         settings: of the run.
-        needs_data: whether the data must be there already.
-        generates: whether data that are not there yet will be generated.
+        needs_data: whether the data must exist.
+        generates: whether missing data will be generated.
 
     Raises:
-        UserError: there are no data or another's, no file to make them of, or no checkpoint to begin with.
+        UserError: no data or other data, no file to make them of, or no checkpoint to begin with.
     """
     known = recorded_data_fingerprint(request.output_folder)
     for part in split_request(request) if needs_data else []:
         open_data(part, get_problem(part.problem, part.problem_options), verify=False, known=known, splits=(TRAIN, DEV))
     if generates:
-        _check_files(request)
+        _check_raw_files(request)
     if settings.warm_start_from and not RunDir.exists(request.output_folder):
         find_source(settings.warm_start_from)
 
 
-def _check_files(request: Request) -> None:
-    """Raises UserError where a file that data will be generated from is not there."""
+def _check_raw_files(request: Request) -> None:
+    """Raises UserError if a file for the generation of data is missing."""
     missing = find_missing_data(request)
     for part in split_request(request):
         options = get_problem(part.problem, part.problem_options).options

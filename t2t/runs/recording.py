@@ -1,4 +1,4 @@
-"""What the directory of a training run remembers of it."""
+"""The record of a training run in its directory."""
 
 import platform
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import t2t
 from t2t.checkpoints.run_dir import RunRecord
-from t2t.runs.data import OpenData, fingerprint_of
+from t2t.runs.data import OpenData
 from t2t.runs.names import Resolved
 from t2t.runs.resuming import MAY_CHANGE_ON_RESUME
 from t2t.specs.features import ProblemSpec
@@ -19,22 +19,20 @@ from t2t.text.vocabulary_files import describe_encoders
 
 
 def changeable_fields(begun: RunRecord, data: Sequence[OpenData]) -> tuple[str, ...]:
-    """Returns what may differ between the record of a run that has begun and that of its continuation on some data.
-
-    Where raw files lie is no part of what the run learns, but the first runs had it in the fingerprint of their data.
-    """
+    """Returns the fields of a run's record that may change when it is resumed, paths of raw files included."""
+    # The first runs had paths in the fingerprint of their data.
     same_data = ("data_fingerprint",) if begun.data_fingerprint == data[0].former_fingerprint else ()
     files = merge_problem_entries({one.problem.name: dict.fromkeys(one.problem.options.file_names()) for one in data})
     return (*MAY_CHANGE_ON_RESUME, *files, *same_data)
 
 
 def encoders_of(data: Sequence[OpenData]) -> dict[str, TextEncoder]:
-    """Returns the vocabulary of each text feature, as a run names them."""
+    """Returns the vocabulary of each text feature by its name in a run."""
     return merge_problem_entries({one.problem.name: one.problem.encoders for one in data})
 
 
 def spec_of(data: Sequence[OpenData]) -> ProblemSpec:
-    """Returns the features of the problems: what a model is built for."""
+    """Returns the features that a model is built for."""
     return joined_spec([one.problem.spec() for one in data])
 
 
@@ -46,7 +44,7 @@ def joined_spec(specs: Sequence[ProblemSpec]) -> ProblemSpec:
 
 
 def record_of(resolved: Resolved, data: Sequence[OpenData], warm_start: dict[str, Any]) -> RunRecord:
-    """Returns the record of a run on some data that began with some weights, see `RunRecord.warm_start`."""
+    """Returns the record of a run; see `RunRecord.warm_start`."""
     request = resolved.request
     return RunRecord(
         problem=request.problem,
@@ -56,7 +54,7 @@ def record_of(resolved: Resolved, data: Sequence[OpenData], warm_start: dict[str
         hparams=resolved.hparams.to_dict(),
         problem_options=merge_problem_entries({one.problem.name: one.problem.options.changed() for one in data}),
         spec=spec_of(data),
-        data_fingerprint=fingerprint_of(data),
+        data_fingerprint="+".join(one.fingerprint for one in data),
         data_dir=str(request.data_folder.resolve()),
         vocabularies=describe_encoders(encoders_of(data)),
         plugins=[plugin.to_dict() for plugin in resolved.plugins],
@@ -66,7 +64,7 @@ def record_of(resolved: Resolved, data: Sequence[OpenData], warm_start: dict[str
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of what decides a run's numbers."""
+    """Returns the versions of the software of a run."""
     return {
         "t2t": t2t.__version__,
         "python": platform.python_version(),

@@ -5,6 +5,7 @@ import logging
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import LATEST, CheckpointStore
 from t2t.errors import UserError
+from t2t.files.paths import local_path
 from t2t.hparams.base import HParams
 from t2t.registry import HPARAMS
 from t2t.registry.plugins import Plugin
@@ -16,14 +17,8 @@ log = logging.getLogger("t2t")
 def check_loadable(run: RunDir, plugins: list[Plugin], checkpoint: str = LATEST, decode_overrides: str = "") -> None:
     """Checks that a run can be loaded, without reading weights.
 
-    Args:
-        run: opened.
-        plugins: those that are loaded.
-        checkpoint: which one, see `CheckpointStore.find`.
-        decode_overrides: hparams of decoding to change.
-
     Raises:
-        UserError: a plug-in is missing, there is no such checkpoint, or a change is wrong.
+        UserError: a missing plug-in, no such checkpoint (see `CheckpointStore.find`), or a wrong override.
     """
     check_plugins(run, plugins)
     check_checkpoint(CheckpointStore(run.checkpoints_folder), checkpoint)
@@ -32,17 +27,25 @@ def check_loadable(run: RunDir, plugins: list[Plugin], checkpoint: str = LATEST,
 
 
 def check_checkpoint(store: CheckpointStore, which: str) -> None:
-    """Raises UserError where a store has no such checkpoint; reads none."""
+    """Raises UserError if a store has no such checkpoint; reads none."""
     if which != LATEST or not store.steps():
         store.find(which)
 
 
-def select_problem(run: RunDir, name: str = "") -> str:
-    """Returns the requested problem of a run, as the run names it.
+def find_source(source: str) -> tuple[CheckpointStore, str]:
+    """Returns the store and name of the checkpoint of a warm start from a run or checkpoint; raises UserError."""
+    store, which = CheckpointStore(local_path(source)), source
+    if RunDir.exists(source):
+        store, which = CheckpointStore(RunDir.open(source).checkpoints_folder), LATEST
+    try:
+        check_checkpoint(store, which)
+    except UserError as error:
+        raise UserError(f"--warm_start_from={source}: {error}") from error
+    return store, which
 
-    Raises:
-        UserError: the run is not of it, or of several and none is named.
-    """
+
+def select_problem(run: RunDir, name: str = "") -> str:
+    """Returns the requested problem by its name in the run; raises UserError for another, or none of several."""
     names = run.record.problems
     listed = ", ".join(names)
     if not name and len(names) == 1:
@@ -56,18 +59,14 @@ def select_problem(run: RunDir, name: str = "") -> str:
 
 
 def select_problems(run: RunDir, name: str = "") -> tuple[str, ...]:
-    """Returns the requested problems of a run; all where none or the mixture is named."""
+    """Returns the requested problem of a run; all without a name or for the mixture's."""
     if not name or canonical("problem", name) == canonical("problem", run.record.problem):
         return run.record.problems
     return (select_problem(run, name),)
 
 
 def override_decoding(hparams: HParams, overrides: str) -> HParams:
-    """Returns hparams with overrides of the decode section.
-
-    Raises:
-        UserError: an override that is wrong, or of another section.
-    """
+    """Returns hparams with overrides of the decode section; raises UserError for any other."""
     changed = hparams.override(overrides)
     for section, values in hparams.to_dict().items():
         others = [name for name in values if section != "decode" and getattr(changed, name) != getattr(hparams, name)]
@@ -77,10 +76,9 @@ def override_decoding(hparams: HParams, overrides: str) -> HParams:
 
 
 def check_plugins(run: RunDir, plugins: list[Plugin]) -> None:
-    """Demands the plug-ins that a run's problem or model came from; warns where their code has changed.
+    """Raises UserError if a plug-in of a run's problem or model is not loaded; warns if its code has changed.
 
-    Raises:
-        UserError: one has not been loaded; a run directory never loads a stranger's code by itself.
+    A run directory never loads code by itself.
     """
     loaded = {(plugin.kind, plugin.name): plugin for plugin in plugins}
     problems = {f"problem:{split_variants(name)[0]}" for name in run.record.problems}

@@ -1,8 +1,7 @@
 """Evaluation during training: dev figures, best checkpoints, listeners.
 
-Of several problems each has its figures, as `<problem>/<figure>`, and a best checkpoint of its own. The run's best is
-that of the mean of one figure over the problems: of `best_metric` where the hparams name it, else of the loss of a
-token, the one that all of them have and whose unit they share.
+Each of several problems has figures `<problem>/<figure>` and its best checkpoint. The run's best is by the mean over
+the problems of `best_metric`, or of the loss of a token, which all have, if the hparams name none.
 """
 
 import math
@@ -18,7 +17,7 @@ from t2t.specs.constants import DEV
 from t2t.training.callbacks.best import BestTracker
 
 MEAN = "mean"
-"""What the mean over several problems is called where each problem has its name."""
+"""Prefix of the mean over several problems."""
 
 
 class RunEvaluator:
@@ -33,7 +32,7 @@ class RunEvaluator:
     def __init__(self, parts: Sequence[Part], eval_steps: int, best_metric: str):
         self._parts = parts
         self.figure = parts[0].best_metric if len(parts) == 1 or best_metric else f"{LABEL}loss"
-        """The figure that picks the run's best checkpoint, its mean where there are several problems."""
+        """Figure that picks the run's best checkpoint."""
         self._evaluators = [
             build_evaluator(
                 part.model, part.data, DEV, part.hparams, eval_steps, (part.best_metric, *part.data.problem.metrics)
@@ -54,17 +53,17 @@ class RunEvaluator:
         return named | {f"{MEAN}/{self.figure}": sum(figures[self.figure] for figures in found) / len(found)}
 
     def warm_up(self) -> None:
-        """Evaluates the largest batches of each problem, so that running out of memory shows early."""
+        """Evaluates the largest batches, so that running out of memory shows early."""
         for evaluator in self._evaluators:
             evaluator.warm_up()
 
     def loss(self, figures: Mapping[str, float]) -> float:
-        """Returns the teacher-forced loss among the figures; of several problems, the mean."""
+        """Returns the teacher-forced loss, its mean over several problems."""
         names = [f"{part.name}/{LABEL}loss" if part.name else f"{LABEL}loss" for part in self._parts]
         return sum(figures[name] for name in names) / len(names)
 
     def best_trackers(self, run: RunDir, store: CheckpointStore) -> list[BestTracker]:
-        """Returns trackers of the best checkpoint: of the run, then of each of several problems."""
+        """Returns trackers of the best checkpoints, of the run and of each of several problems."""
         if len(self._parts) == 1:
             return [self._best_tracker(run, store, self.figure)]
         of_each = [self._best_tracker(run, store, part.best_metric, part.name) for part in self._parts]
@@ -78,7 +77,7 @@ class RunEvaluator:
         return BestTracker(store, name, higher_is_better(figure), history, "" if of == MEAN else of)
 
     def evaluation_listener(self, show: Callable[..., Any]) -> Callable[[int, dict[str, float]], None]:
-        """Returns a listener that shows the figures by `show(update, figures, problem)`, a problem at a time."""
+        """Returns a listener that calls `show(update, figures, problem)` for each problem."""
         names = [part.name for part in self._parts]
 
         def listener(update: int, figures: dict[str, float]) -> None:

@@ -6,14 +6,12 @@ import os
 from t2t.hparams.field import check_values, param
 
 _LARGEST_SEED = 2**32 - 1
-"""numpy takes no larger one."""
+"""numpy's."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How a run is carried out; nothing here changes what an update computes but the seed and the replicas.
-
-    The flags of `t2t-trainer` have their help, defaults and bounds from here.
+    """How a run is carried out; the flags of `t2t-trainer` take help, defaults and bounds from here.
 
     Raises:
         UserError: a value of another type or out of bounds.

@@ -1,4 +1,4 @@
-"""How a training run goes on: from its own latest checkpoint, and as it was begun."""
+"""Resumes a training run from its latest checkpoint, and checks that it goes on as it was begun."""
 
 import contextlib
 import logging
@@ -9,9 +9,10 @@ from t2t.checkpoints.checkpoint import fingerprint_of
 from t2t.checkpoints.run_dir import RECORD_FILE, RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
+from t2t.files.paths import local_path
 from t2t.hparams.base import HParams
 from t2t.runs.resuming import check_same_seed
-from t2t.runs.warm_start_source import absolute_path, find_source
+from t2t.runs.run_checks import find_source
 from t2t.training.step import UpdateStep
 from t2t.training.weights import restore
 
@@ -19,16 +20,10 @@ log = logging.getLogger("t2t")
 
 
 def restore_latest(step: UpdateStep, store: CheckpointStore, seed: int, model: str) -> tuple[int, dict[str, Any]]:
-    """Puts back what training had changed; returns the number of its update and the state of its data.
-
-    Args:
-        step: of the model that goes on.
-        store: the checkpoints of its run.
-        seed: which it goes on with.
-        model: name of the model.
+    """Restores the latest checkpoint; returns its update and the state of the data.
 
     Raises:
-        UserError: the run was begun with another seed or model, or the checkpoint does not fit.
+        UserError: the run was begun with another seed or `model` name, or the checkpoint does not fit.
     """
     checkpoint = store.load()
     check_same_seed(store, checkpoint.state.get("seed"), seed)
@@ -44,15 +39,12 @@ def restore_latest(step: UpdateStep, store: CheckpointStore, seed: int, model: s
 
 
 def check_same_start(run: RunDir, asked: str) -> None:
-    """Demands that a resumed run is not asked to begin with other weights than it did; says that they are not read.
-
-    Raises:
-        UserError: it is.
-    """
+    """Raises UserError if a resumed run is asked for another warm start than it had; else logs that it is ignored."""
     begun = run.record.warm_start
     if not asked:
         return
-    if not begun or not (absolute_path(asked) == begun["from"] or _has_fingerprint(asked, begun.get("fingerprint"))):
+    path = str(local_path(asked).resolve())
+    if not begun or not (path == begun["from"] or _has_fingerprint(asked, begun.get("fingerprint"))):
         what = f"from {begun['from']} (update {begun['step']})" if begun else "without one"
         raise UserError(
             f"--warm_start_from={asked}: the run in {run.path} began {what}; "
@@ -65,7 +57,7 @@ def check_same_start(run: RunDir, asked: str) -> None:
 
 
 def _has_fingerprint(source: str, fingerprint: str | None) -> bool:
-    """Returns whether a folder holds the checkpoint of this fingerprint; records of the first runs have none."""
+    """Returns whether a folder holds the checkpoint of this fingerprint; None in records of the first runs."""
     with contextlib.suppress(UserError, OSError):
         store, which = find_source(source)
         return fingerprint_of(store.find(which)) == fingerprint
@@ -73,7 +65,7 @@ def _has_fingerprint(source: str, fingerprint: str | None) -> bool:
 
 
 def warn_changed_train_steps(run: RunDir, hparams: HParams) -> None:
-    """Warns where another number of updates changes the learning rates of a schedule that falls to the end."""
+    """Warns if another number of updates changes the learning rates of the schedule."""
     before, schedule = run.record.hparams["train"]["train_steps"], hparams.learning_rate_schedule
     if schedule in ("linear", "cosine") and before != hparams.train_steps:
         log.warning(

@@ -16,7 +16,7 @@ _STARTING = re.compile(r"[IWE]\d{4} |WARNING: All log messages before absl|To en
 """Lines that TensorFlow prints before its log level can be set."""
 
 _REDIRECTING = threading.RLock()
-"""Held while stderr is redirected: two threads that did so at the same time would not restore it."""
+"""Held while stderr is redirected."""
 
 
 def import_quietly(module: str) -> ModuleType:
@@ -29,14 +29,14 @@ def import_quietly(module: str) -> ModuleType:
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """Drops what TensorFlow's libraries print while they start; anything else is printed when the block ends.
+    """Drops the start-up lines of TensorFlow's libraries; other output is printed when the block ends.
 
-    Sets TF_CPP_MIN_LOG_LEVEL where the user has not. Where TensorFlow has started already, the block just runs.
+    Sets TF_CPP_MIN_LOG_LEVEL unless the user has. Does nothing once TensorFlow has been imported.
     """
     if "tensorflow" in sys.modules:
         yield
         return
-    # Where there is no GPU, TensorFlow reports as an error that it found none.
+    # Without a GPU, TensorFlow reports that as an error.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if glob.glob("/dev/nvidia*") else "3")
     with _REDIRECTING, _scratch() as printed, _redirected(printed):
         yield
@@ -44,7 +44,7 @@ def quietly() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _redirected(printed: BinaryIO) -> Iterator[None]:
-    """Sends stderr, also that of C++ libraries, to a file for the length of a `with` block, then shows the rest."""
+    """Redirects stderr, also of C++ libraries, to a file, and shows the lines to keep at the end of the block."""
     try:
         saved = os.dup(2)
     except OSError:  # the process has no stderr
@@ -70,5 +70,5 @@ def _flush() -> None:
 
 
 def _scratch() -> BinaryIO:
-    """Returns a file for a while: in memory where the system has that, so that no full disk keeps a command from it."""
+    """Returns a temporary file, in memory if possible, so that a full disk does not stop a command."""
     return os.fdopen(os.memfd_create("printed"), "w+b") if hasattr(os, "memfd_create") else tempfile.TemporaryFile()

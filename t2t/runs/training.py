@@ -1,4 +1,4 @@
-"""A training run, put together: data, model, step, trainer, callbacks, run directory."""
+"""Assembles a training run: data, model, step, trainer, callbacks, run directory."""
 
 import contextlib
 import functools
@@ -85,11 +85,7 @@ class TrainingRun:
 
     @classmethod
     def from_request(cls, request: Request, settings: Settings) -> Self:
-        """Returns the run of a request: its names resolved, its data opened.
-
-        Raises:
-            UserError: a wrong name or value, or data that is missing or another's.
-        """
+        """Resolves names and opens data; raises UserError for wrong names and values, missing or other data."""
         resolved = resolve(request)
         data = open_all(request, known=recorded_data_fingerprint(request.output_folder), splits=(TRAIN, DEV))
         return cls(resolved, data, settings)
@@ -106,20 +102,17 @@ class TrainingRun:
         return count
 
     def fit(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> int:
-        """Trains, resuming where the output directory holds a run of the same.
+        """Trains, or resumes the run in the output directory; returns the signal that ended training early, or 0.
 
         Args:
             callbacks: of the caller, called after those that log, save and evaluate; see `checked_callbacks`.
-
-        Returns:
-            the signal that ended training before its time, or 0.
 
         Raises:
             UserError: the output directory is another run's, or training diverged.
             MachineError: out of memory, disk full.
         """
         folder = self.resolved.request.output_folder
-        apply_precision(self.resolved.hparams.precision)  # another model of the process may have had another
+        apply_precision(self.resolved.hparams.precision)  # another model of the process may have changed it
         with lock_run(folder), contextlib.ExitStack() as stack:
             RunDir.abandon_unstarted(folder)
             if RunDir.exists(folder):
@@ -136,7 +129,9 @@ class TrainingRun:
             batches = stack.enter_context(Prefetch(self.batches))
             trainer = Trainer(self.step, batches, data_state, self.plan, update)
             self._log_progress(folder, update)
-            evaluator = self._build_evaluator()
+            evaluator = None
+            if self.settings.evaluates_dev:
+                evaluator = RunEvaluator(self.parts, self.settings.eval_steps, self.resolved.hparams.best_metric)
             if update < self.plan.train_steps:
                 self._warm_up(trainer, evaluator)
             run = self._open_run(folder)
@@ -151,21 +146,15 @@ class TrainingRun:
                 log.info("stopped by %s; update %d is saved; the same command goes on from there", name, trainer.update)
             return signals.received or 0
 
-    def _build_evaluator(self) -> RunEvaluator | None:
-        """Returns what evaluates while the run trains, where anything does."""
-        if not self.settings.evaluates_dev:
-            return None
-        return RunEvaluator(self.parts, self.settings.eval_steps, self.resolved.hparams.best_metric)
-
     def _warm_up(self, trainer: Trainer, evaluator: RunEvaluator | None) -> None:
-        """Runs what needs most memory, of training and of evaluation, so that running out of it happens now."""
+        """Runs the largest batches, so that running out of memory happens now."""
         for part in self.parts:
             trainer.warm_up(part.largest_batches(), part.name)
         if evaluator is not None:
             evaluator.warm_up()
 
     def _begin(self, store: CheckpointStore) -> tuple[int, dict]:
-        """Returns the update that the run goes on after, and the state of its data: 0 and nothing for a new one."""
+        """Returns the last update and the state of the data; 0 and nothing for a new run."""
         if store.latest() is not None:
             return restore_latest(self.step, store, self.settings.seed, self.resolved.request.model)
         if self.settings.warm_start_from:
@@ -187,7 +176,7 @@ class TrainingRun:
             log.info("resuming %s after update %d, going to update %d", folder, update, last)
 
     def _open_run(self, folder: Path) -> RunDir:
-        """Begins the run, or records what a resumed one may change; the run is known to be good by now."""
+        """Begins the run, or records the changes of a resumed one."""
         if not RunDir.exists(folder):
             return RunDir.create(folder, self.record(), encoders_of(self.data))
         run = RunDir.open(folder)
@@ -195,7 +184,7 @@ class TrainingRun:
         return run
 
     def record(self) -> RunRecord:
-        """Returns what the run directory remembers."""
+        """Returns the record of the run directory."""
         return record_of(self.resolved, self.data, self.warm_start)
 
     def _callbacks(
@@ -207,7 +196,7 @@ class TrainingRun:
         evaluator: RunEvaluator | None,
         own: Sequence[keras.callbacks.Callback],
     ) -> list[keras.callbacks.Callback]:
-        """Returns the callbacks of every run; those of the caller, `own`, follow them."""
+        """Returns the callbacks of every run; the caller's, `own`, follow them."""
         settings = self.settings
         progress = ShowProgress(trainer)
         metrics = LogMetrics(run.append_metrics, run.path / "events")
@@ -236,7 +225,7 @@ class TrainingRun:
 
 @contextlib.contextmanager
 def _name_last_checkpoint(store: CheckpointStore) -> Iterator[None]:
-    """Adds to the news that training diverged what there is to go back to."""
+    """Adds the last good checkpoint to a DivergedError."""
     try:
         yield
     except DivergedError as error:

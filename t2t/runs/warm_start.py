@@ -1,4 +1,4 @@
-"""A new run that begins with the weights of another, and, where asked, with its optimizer's state."""
+"""Starts a new run with the weights, and if asked the optimizer's state, of another."""
 
 import dataclasses
 import logging
@@ -14,8 +14,9 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.transfer import TransferReport, require_some
 from t2t.checkpoints.vocabularies import check_same_vocabularies, compare
 from t2t.errors import UserError
+from t2t.files.paths import local_path
+from t2t.runs.run_checks import find_source
 from t2t.runs.settings import Settings
-from t2t.runs.warm_start_source import absolute_path, find_source
 from t2t.text.encoder import TextEncoder
 from t2t.text.shared import shared_ids
 from t2t.text.vocabulary_files import describe_encoders
@@ -31,15 +32,15 @@ class WarmStart:
 
     checkpoint: Checkpoint
     report: TransferReport
-    """Of the weights that belong to no other vocabulary."""
+    """Of the weights with the same vocabulary."""
     reinitialized_features: tuple[str, ...]
-    """Features whose vocabularies the source does not share."""
+    """Features with another vocabulary than the source's."""
     rows: Mapping[str, RowTransfer]
-    """Path -> how its rows went over, of the weights that belong to another vocabulary."""
+    """Path -> rows that were taken, of the weights with another vocabulary."""
     reinitialized: tuple[str, ...]
     """Paths of the weights that took no row of the source."""
     optimizer_updates: int
-    """Updates after which the optimizer goes on; 0 where its slots began empty."""
+    """Updates of the optimizer's state; 0 for empty slots."""
 
     def lines(self) -> list[str]:
         """Describes what was taken, left and reinitialized."""
@@ -56,9 +57,9 @@ class WarmStart:
         return lines
 
     def record(self, source: str) -> dict[str, Any]:
-        """Returns what the run remembers of it; `source` is what the user named."""
+        """Returns the entry for the run's record; `source` is the user's name of it."""
         return {
-            "from": absolute_path(source),
+            "from": str(local_path(source).resolve()),
             "step": self.checkpoint.step,
             "fingerprint": self.checkpoint.fingerprint,
             "anew": list(self.reinitialized_features),
@@ -68,17 +69,16 @@ class WarmStart:
 
 
 def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, TextEncoder], folder: Path) -> WarmStart:
-    """Gives a new run the weights of a checkpoint or run, where they have a place.
+    """Gives a new run the weights of a checkpoint or run that fit.
 
     Args:
-        step: its model, its moving averages and, where asked, its optimizer are changed.
-        settings: name the source and say what may be taken.
+        step: its model, moving averages and, if asked, optimizer are changed.
+        settings: name the source and what to take.
         encoders: of the new run.
         folder: of the new run.
 
     Raises:
-        UserError: there is no such checkpoint, it is of other vocabularies, nothing of it fits, or its optimizer's
-            state is asked for and is another's.
+        UserError: no such checkpoint, other vocabularies, nothing that fits, or another optimizer's state.
     """
     asked = f"--warm_start_from={settings.warm_start_from}"
     store, which = find_source(settings.warm_start_from)
@@ -117,7 +117,7 @@ def _row_transfers(
     encoders: Mapping[str, TextEncoder],
     reinitialized_features: tuple[str, ...],
 ) -> dict[str, RowTransfer]:
-    """Returns, by the path of each weight of another vocabulary, how its rows go over where that one is known."""
+    """Returns the transfer of the rows of each weight with another, known vocabulary, by path."""
     assert checkpoint.folder is not None, "it has been read from its folder"
     run = checkpoint.folder.resolve().parent.parent
     if not reinitialized_features or not RunDir.exists(run):
@@ -131,7 +131,7 @@ def _row_transfers(
     found = {}
     for path in set().union(*(users[name] for name in reinitialized_features)):
         of_path = [name for name in encoders if path in users[name]]
-        # A table of several features, which had tables of their own there, would be given the rows of one of them.
+        # A table of several features that had a table each in the source would get the rows of one of them.
         known = {before[name].fingerprint for name in of_path if name in before}
         if len(known) != 1 or not before.keys() >= set(of_path):
             continue
@@ -143,7 +143,7 @@ def _row_transfers(
 def _select_rows(
     step: UpdateStep, theirs: Mapping[str, np.ndarray], transfers: Mapping[str, RowTransfer]
 ) -> tuple[dict[str, RowTransfer], dict[str, np.ndarray]]:
-    """Returns the transfers that there are rows for, and the weights with these rows, both by path."""
+    """Returns the transfers that have rows, and the weights with these rows, by path."""
     ours = {v.path: np.asarray(v) for v in step.model.variables if v.path in transfers and v.path in theirs}
     moved = {path: transfers[path].transfer_rows(path, theirs[path], array) for path, array in ours.items()}
     carried = {path: array for path, array in moved.items() if array is not None and len(transfers[path].pairs)}
@@ -153,7 +153,7 @@ def _select_rows(
 def _slots_of(
     step: UpdateStep, checkpoint: Checkpoint, report: TransferReport, rows: Mapping[str, RowTransfer], asked: str
 ) -> tuple[dict[str, tuple[Any, np.ndarray]], int]:
-    """Returns the slots that go with the weights that are taken, by name with their values, and the updates done.
+    """Returns the slots of the weights that are taken, by name with their values, and the number of updates.
 
     Raises:
         UserError: the checkpoint has no optimizer's state, or another optimizer's.

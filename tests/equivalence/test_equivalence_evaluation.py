@@ -56,7 +56,7 @@ def test_the_target_language_reaches_the_scores_of_decodes(make_run, tmp_path):
     hparams, (data,) = run.resolved.hparams, run.data
     data.problem.metrics, data.problem.target_language = ("bleu",), "zh"
     (evaluated,) = evaluate(run.model, hparams, data, "dev", 1, data.problem.metrics).scores
-    (decoded,) = decode_and_score(Translator(data.problem, run.model, hparams), data, "dev").scores
+    _, (decoded,) = decode_and_score(Translator(data.problem, run.model, hparams), data, "dev")
     assert "|tok:zh|" in evaluated.signature
     assert "|tok:zh|" in decoded.signature
 
