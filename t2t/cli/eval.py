@@ -7,8 +7,8 @@ from absl import flags
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli.common import command
 from t2t.cli.decoding import refuse_flags
-from t2t.cli.field_flags import define_field_flag
 from t2t.cli.flags import (
+    define_field_flag,
     define_search_flags,
     define_trained_flags,
     load_run,

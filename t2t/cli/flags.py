@@ -1,5 +1,6 @@
 """Groups of flags that several commands have, and what they make of them."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,6 @@ from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import ALL, define_alias
-from t2t.cli.field_flags import define_field_flag
 from t2t.cli.help import DATA, DECODING, NAMES, RUN, flag_group
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
@@ -18,7 +18,7 @@ from t2t.runs.listing import registry_listing
 from t2t.runs.names import Request, canonical, resolve_aliases
 from t2t.runs.run_checks import check_loadable
 from t2t.runs.startup import import_quietly, quietly
-from t2t.specs.constants import DEFAULT_DATA_DIR, DEFAULT_TRAIN_DIR
+from t2t.specs.constants import DEFAULT_DATA_DIR
 
 _OPTION_FLAGS = {
     "vocab_kind": "Kind of vocabulary: sentencepiece, subword, byte, token or word_list; empty for the problem's own.",
@@ -39,6 +39,34 @@ _OPTION_FLAGS = {
     "target_language": "Code of the target language, e.g. zh, which decides how BLEU splits words; optional.",
 }
 _NUMBER_FLAGS = ("vocab_size", "subword_sampling")
+_OWN = object()
+
+
+def define_field_flag(
+    values: flags.FlagValues,
+    name: str,
+    owner: type,
+    field_name: str,
+    default: Any = _OWN,
+    text: str = "",
+    more: str = "",
+) -> None:
+    """Defines a flag for a field that `t2t.hparams.field.param` has made.
+
+    The flag's `default` and help `text` are the field's where left out; `more` is added to the field's help.
+    """
+    field = next(one for one in dataclasses.fields(owner) if one.name == field_name)
+    rules, kind = field.metadata, type(field.default)
+    condition = f" (with {rules['used_when']})" if rules["used_when"] else ""
+    text = text or f"{rules['doc'].removesuffix('.')}{condition}{more}."
+    default = field.default if default is _OWN else default
+    if rules["choices"]:
+        flags.DEFINE_enum(name, default, rules["choices"], text, flag_values=values)
+    elif kind in (int, float):
+        define = flags.DEFINE_integer if kind is int else flags.DEFINE_float
+        define(name, default, text, rules["minimum"], rules["maximum"], flag_values=values)
+    else:
+        (flags.DEFINE_boolean if kind is bool else flags.DEFINE_string)(name, default, text, flag_values=values)
 
 
 def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> None:
@@ -81,17 +109,6 @@ def lists_registry(values: flags.FlagValues) -> bool:
         return False
     print(registry_listing(values.registry_help.replace(ALL, "")))
     return True
-
-
-def define_run_flags(values: flags.FlagValues) -> None:
-    """Model, hparams and output directory."""
-    with flag_group(values, NAMES) as define:
-        define.string("model", "", "Name of the model.")
-        define.string("hparams_set", "", "Name of the hparams set.")
-        define.multi_string("hparams", [], "Changes to the set: name=value,name=[v1,v2].")
-    with flag_group(values, RUN) as define:
-        define.string("output_dir", "", f"Folder of the run; empty for "
-                      f"{DEFAULT_TRAIN_DIR}/<problem>/<model>-<hparams_set>.")  # fmt: skip
 
 
 _SEARCH_FLAGS = {"decode_beam_size": "beam_size", "decode_alpha": "alpha", "decode_extra_length": "extra_length"}

@@ -1,5 +1,8 @@
 """`t2t-server`: serves trained runs over HTTP."""
 
+import re
+from collections.abc import Sequence
+
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
@@ -18,9 +21,9 @@ from t2t.export.formats import is_export
 from t2t.files.paths import local_path
 from t2t.runs.run_checks import select_problem
 from t2t.runs.startup import import_quietly
-from t2t.serving.names import named_runs
 
 SERVICE = "Service"
+_NAME = re.compile(r"[A-Za-z0-9][\w.\-]*")
 USAGE = """
 Serves trained runs, or SavedModels that t2t-exporter made of them, on this machine over HTTP, until Ctrl-C or SIGTERM.
 
@@ -110,6 +113,30 @@ def parse_runs(values: flags.FlagValues) -> dict[str, str]:
     if not values.output_dir:
         raise UserError("--output_dir: not given; name the folder of a run, as t2t-trainer was given it")
     return named_runs(values.output_dir)
+
+
+def named_runs(arguments: Sequence[str]) -> dict[str, str]:
+    """Returns name -> folder of each `RUN` or `NAME=RUN`; raises UserError for wrong and repeated names."""
+    found: dict[str, str] = {}
+    for name, folder in map(_named_run, arguments):
+        if not _NAME.fullmatch(name):
+            raise UserError(
+                f"model name {name!r}: it is a part of addresses, letters, digits, - _ and . beginning with a letter "
+                f"or digit; give another, --output_dir=NAME=RUN"
+            )
+        if name in found:
+            raise UserError(f"two runs have the name {name!r}; name them apart, --output_dir=NAME=RUN")
+        found[name] = folder
+    return found
+
+
+def _named_run(argument: str) -> tuple[str, str]:
+    """Returns name and folder; by default the folder's name, or its parent's for `<name>/<version>` of an export."""
+    name, equals, folder = argument.partition("=")
+    if equals and not local_path(argument).exists():
+        return name, folder
+    path = local_path(argument).resolve()
+    return (path.parent if path.name.isdigit() and is_export(path) else path).name, argument
 
 
 def _checked_run(values: flags.FlagValues, folder: str) -> RunDir:

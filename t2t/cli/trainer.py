@@ -8,26 +8,25 @@ from absl import flags
 from t2t.cli.common import command
 from t2t.cli.decoding import check_files, decode_file, decode_interactively
 from t2t.cli.eval import evaluate
-from t2t.cli.field_flags import define_field_flag
 from t2t.cli.flags import (
+    define_field_flag,
     define_problem_flags,
-    define_run_flags,
     define_search_flags,
     lists_registry,
     request_of,
     search_overrides,
 )
-from t2t.cli.help import DATA, DECODING, MACHINE, TRAINING, WARM_START, flag_group
+from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, RUN, TRAINING, WARM_START, flag_group
 from t2t.errors import UserError
 from t2t.files.progress import write_line
 from t2t.hparams.groups import TrainHParams
 from t2t.runs.data import find_missing_data, generate_all, nominal_specs
 from t2t.runs.names import Request, check_names, resolve
-from t2t.runs.preflight import check_training
 from t2t.runs.resuming import check_same_run, fill_from_run, recorded_seed
+from t2t.runs.run_checks import check_training
 from t2t.runs.settings import Settings
 from t2t.runs.startup import import_quietly
-from t2t.specs.constants import DEV
+from t2t.specs.constants import DEFAULT_TRAIN_DIR, DEV
 from t2t.specs.mixture import split_mixture
 
 SCHEDULES = ("continuous_train_and_eval", "train", "evaluate")
@@ -47,7 +46,13 @@ def build_flags() -> flags.FlagValues:
     """Returns the flags of the command."""
     values = flags.FlagValues()
     define_problem_flags(values, goes_on=True)
-    define_run_flags(values)
+    with flag_group(values, NAMES) as define:
+        define.string("model", "", "Name of the model.")
+        define.string("hparams_set", "", "Name of the hparams set.")
+        define.multi_string("hparams", [], "Changes to the set: name=value,name=[v1,v2].")
+    with flag_group(values, RUN) as define:
+        define.string("output_dir", "", f"Folder of the run; empty for "
+                      f"{DEFAULT_TRAIN_DIR}/<problem>/<model>-<hparams_set>.")  # fmt: skip
     _define_training_flags(values)
     define_search_flags(values)
     with flag_group(values, DECODING) as define:
@@ -163,7 +168,7 @@ def _train(request: Request, settings: Settings) -> int:
 def _dry_run(request: Request, settings: Settings) -> int:
     if find_missing_data(request):
         nominal_specs(request)  # raises where it needs the data, before TensorFlow loads
-    for line in import_quietly("t2t.runs.dry_run").dry_run_lines(request, settings):
+    for line in import_quietly("t2t.runs.describing").dry_run_lines(request, settings):
         write_line(line, sys.stderr)
     return 0
 

@@ -157,8 +157,8 @@ def train(
         KeyboardInterrupt: Ctrl-C or SIGTERM came; what was trained is saved, and the same call resumes.
     """
     from t2t.runs.names import Request, check_names, resolve_aliases
-    from t2t.runs.preflight import check_training
     from t2t.runs.resuming import check_same_run, fill_from_run, recorded_seed
+    from t2t.runs.run_checks import check_training
 
     asked = Request(
         problem=as_text("problem", problem),

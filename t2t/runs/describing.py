@@ -1,20 +1,31 @@
 """Describes a training run before it begins: settings, memory, cost."""
 
 import functools
+import math
+from collections.abc import Sequence
 
+import keras
 import numpy as np
 
 from t2t.data.columns import batch_dtype, item_shape, length_unit
+from t2t.data.generate import data_folder
 from t2t.data.lengths import BLOCK, lengths_of_all
 from t2t.data.pipeline import checked_columns, sequences_of
 from t2t.hparams.base import HParams
-from t2t.runs.names import Request, Resolved
+from t2t.problems.base import Problem
+from t2t.runs.data import find_missing_data, nominal_specs
+from t2t.runs.names import Request, Resolved, problems_of, resolve
 from t2t.runs.parts import Part
+from t2t.runs.recording import joined_spec
+from t2t.runs.settings import Settings
 from t2t.runs.training import TrainingRun
 from t2t.specs.constants import TRAIN
+from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.training.cost import update_cost
-from t2t.training.freezing import frozen_line
+from t2t.training.distribute import build_strategy
+from t2t.training.freezing import freeze_weights, frozen_line
 from t2t.training.memory import MemoryEstimate, estimate
+from t2t.training.optimizers import build_optimizer
 from t2t.training.schedules import learning_rate
 
 
@@ -79,32 +90,29 @@ def describe(run: TrainingRun) -> list[str]:
     hparams, request = run.resolved.hparams, run.resolved.request
     best = run.parts[0].best_metric if len(run.parts) == 1 else "the mean over the problems"
     lines = [
-        names_line(request),
-        changes_line(run.resolved),
+        _names_line(request),
+        _changes_line(run.resolved),
         f"data_dir {request.data_folder}, output_dir {request.output_folder}, random_seed {run.settings.seed}",
         *(_data_line(run, part) for part in run.parts),
-        f"parameters: {run.model.count_params():,}; {hparams.precision} on {devices_of(run.strategy)}",
+        f"parameters: {run.model.count_params():,}; {hparams.precision} on {_devices_of(run.strategy)}",
         *([frozen_line(run.model, hparams.frozen_weights)] if hparams.frozen_weights else []),
-        f"{updates_line(hparams)}; best checkpoint by {best}",
+        f"{_updates_line(hparams)}; best checkpoint by {best}",
         *(_batch_line(run, part) for part in run.parts),
     ]
     return lines + [f"plug-in {p.name} ({p.kind}): {', '.join(p.registered) or 'registered nothing'}"
                     for p in run.resolved.plugins]  # fmt: skip
 
 
-def names_line(request: Request) -> str:
-    """Describes the names of a request."""
+def _names_line(request: Request) -> str:
     return f"problem {request.problem}, model {request.model}, hparams set {request.hparams_set}"
 
 
-def changes_line(resolved: Resolved) -> str:
-    """Describes the changes of the hparams from the named set."""
+def _changes_line(resolved: Resolved) -> str:
     changed = resolved.hparams.difference(resolved.named_set)
     return "changed hparams: " + (", ".join(_change(name, *values) for name, values in changed.items()) or "none")
 
 
-def updates_line(hparams: HParams) -> str:
-    """Describes the number of updates and the learning rate."""
+def _updates_line(hparams: HParams) -> str:
     last = max(hparams.train_steps, 1)
     landmarks = {1, last, min(last, max(hparams.learning_rate_warmup_steps, 1))}
     rate = functools.partial(learning_rate, hparams, hidden_size=hparams.hidden_size)
@@ -113,7 +121,7 @@ def updates_line(hparams: HParams) -> str:
     return f"{hparams.train_steps:,} updates, {schedule}, learning rate {highest:.3g} at most"
 
 
-def devices_of(strategy) -> str:
+def _devices_of(strategy) -> str:
     """Returns the devices of a `tf.distribute.Strategy`."""
     return ", ".join(device.split("/device:")[-1] for device in strategy.extended.worker_devices)
 
@@ -142,3 +150,51 @@ def _which(part: Part) -> str:
 def _change(name: str, old, new) -> str:
     unit = " padded tokens per side" if name.endswith("batch_size") else ""
     return f"{name}={new}{unit} (was {old})"
+
+
+def dry_run_lines(request: Request, settings: Settings) -> list[str]:
+    """Describes a run, a line each; without data, for vocabularies of nominal sizes.
+
+    Raises:
+        UserError: a wrong name or value, other data, or a problem whose features are known from its data alone.
+    """
+    resolved = resolve(request)
+    if missing := find_missing_data(resolved.request):
+        return _nominal_lines(resolved, settings, missing)
+    run = TrainingRun.from_request(request, settings)
+    return [*describe(run), f"memory: {memory(run)}", f"training: about {cost(run)}"]
+
+
+def _nominal_lines(resolved: Resolved, settings: Settings, missing: Sequence[str]) -> list[str]:
+    hparams, request = resolved.hparams, resolved.request
+    problems, specs = problems_of(request), nominal_specs(request)
+    strategy = build_strategy(settings.worker_gpu, settings.worker_cpu)
+    keras.utils.set_random_seed(settings.seed)
+    model = resolved.model_class(hparams, joined_spec(specs), dtype=hparams.precision)
+    freeze_weights(model, hparams.frozen_weights)
+    optimizer = build_optimizer(hparams)
+    optimizer.build(model.trainable_variables)
+    weights = sum(math.prod(v.shape) * 4 for v in [*model.variables, *optimizer.variables])
+    return [
+        _names_line(request),
+        _changes_line(resolved),
+        *(_vocabulary_line(request, *one, one[0].name in missing) for one in zip(problems, specs, strict=True)),
+        f"parameters: {model.count_params():,}; {hparams.precision} on {_devices_of(strategy)}",
+        *([frozen_line(model, hparams.frozen_weights)] if hparams.frozen_weights else []),
+        _updates_line(hparams),
+        f"memory: about {weights / 2**20:,.0f} MiB on each replica for weights and optimizer; that of activations, and "
+        f"what training costs, depend on the lengths of the data: make them with t2t-datagen "
+        f"--problem={request.problem} --data_dir={request.data_folder}",
+    ]
+
+
+def _vocabulary_line(request: Request, problem: Problem, spec: ProblemSpec, is_missing: bool) -> str:
+    """Describes the assumed vocabulary sizes of a problem."""
+    sizes = {name: f.vocab_size for name, f in spec.features.items() if f.kind == FeatureKind.TOKENS}
+    if len(set(sizes.values())) == 1:
+        found = f"vocabulary of {next(iter(sizes.values())):,}, its nominal size; "
+    else:
+        found = ", ".join(f"vocabulary of {name} of {size:,}" for name, size in sizes.items())
+        found += ", their nominal sizes; " if sizes else ""
+    folder = data_folder(request.data_folder, problem)
+    return f"data of {problem.name}: {found}{'no data at' if is_missing else 'others are missing; not read:'} {folder}"

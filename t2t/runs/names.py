@@ -83,8 +83,7 @@ def resolve(request: Request) -> Resolved:
     check_names(request)
     hparams, named_set = build_hparams(request)
     model_class = MODELS.get(request.model)
-    check_fit(request.model, model_class, request.hparams_set, hparams)
-    check_kinds(model_class, request)
+    check_model(request, model_class, hparams)
     for registry in REGISTRIES:
         registry.freeze()
     return Resolved(request, model_class, hparams.freeze(), named_set, plugins)
@@ -92,12 +91,8 @@ def resolve(request: Request) -> Resolved:
 
 def resolve_aliases(request: Request) -> Request:
     """Returns a request with aliases replaced by their names."""
-    return dataclasses.replace(
-        request,
-        problem=canonical("problem", request.problem),
-        model=canonical("model", request.model),
-        hparams_set=canonical("hparams_set", request.hparams_set),
-    )
+    kinds = ("problem", "model", "hparams_set")
+    return dataclasses.replace(request, **{kind: canonical(kind, getattr(request, kind)) for kind in kinds})
 
 
 def canonical(kind: str, name: str) -> str:
@@ -120,12 +115,12 @@ def check_names(request: Request) -> None:
     for registry, name in [(MODELS, request.model), *modalities]:
         if name not in registry:
             registry.get(name)  # raises, with the nearest names
-    loaded = MODELS.loaded(request.model)
-    if loaded is None:
-        _check_declared_fit(request.model, request.hparams_set, hparams)
-    else:
-        check_fit(request.model, loaded, request.hparams_set, hparams)
-        check_kinds(loaded, request)
+    if (loaded := MODELS.loaded(request.model)) is not None:
+        check_model(request, loaded, hparams)
+        return
+    needed = MODELS.declared(request.model, "hparams_class")  # as its source says
+    if needed and needed not in [held.__name__ for held in type(hparams).__mro__]:
+        raise _unfit(request, needed, hparams)
 
 
 def split_request(request: Request) -> list[Request]:
@@ -235,30 +230,19 @@ def build_hparams(request: Request) -> tuple[HParams, HParams]:
     return hparams, named_set
 
 
-def check_fit(model: str, model_class: type[Any], hparams_set: str, hparams: HParams) -> None:
-    """Raises UserError if a set lacks the fields that a model reads."""
+def check_model(request: Request, model_class: type[Any], hparams: HParams) -> None:
+    """Raises UserError if a model does not take the set, or the problems' kinds of features if those are known."""
     if not isinstance(hparams, model_class.hparams_class):
-        raise UserError(_unfit(model, model_class.hparams_class.__name__, hparams_set, hparams))
-
-
-def _check_declared_fit(model: str, hparams_set: str, hparams: HParams) -> None:
-    """Checks as `check_fit`, from the source of a model that is not imported yet."""
-    needed = MODELS.declared(model, "hparams_class")
-    if needed and needed not in [held.__name__ for held in type(hparams).__mro__]:
-        raise UserError(_unfit(model, needed, hparams_set, hparams))
-
-
-def _unfit(model: str, needed: str, hparams_set: str, hparams: HParams) -> str:
-    return (
-        f"--model={model} --hparams_set={hparams_set}: the model reads {needed}, the set holds "
-        f"{type(hparams).__name__}; choose a set of the model's own family"
-    )
-
-
-def check_kinds(model_class: type[Any], request: Request) -> None:
-    """Raises UserError if a model cannot learn the problems' kinds of features, if those are known."""
+        raise _unfit(request, model_class.hparams_class.__name__, hparams)
     declared = [spec for problem in problems_of(request) if (spec := problem.declared_spec()) is not None]
     for spec in declared:
         model_class.check_accepts(spec)
     if len(declared) > 1:
         model_class.check_accepts(ProblemSpec(name=request.problem, members=tuple(declared)))
+
+
+def _unfit(request: Request, needed: str, hparams: HParams) -> UserError:
+    return UserError(
+        f"--model={request.model} --hparams_set={request.hparams_set}: the model reads {needed}, the set holds "
+        f"{type(hparams).__name__}; choose a set of the model's own family"
+    )

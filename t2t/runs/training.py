@@ -4,7 +4,7 @@ import contextlib
 import functools
 import logging
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -138,8 +138,14 @@ class TrainingRun:
             signals = StopOnSignal()
             stack.callback(signals.release)
             signals.take_over()
-            with _name_last_checkpoint(store):
+            try:
                 trainer.fit([*self._callbacks(trainer, run, store, signals, evaluator, callbacks), *callbacks])
+            except DivergedError as error:
+                latest = store.latest()
+                good = (
+                    "no checkpoint was saved before" if latest is None else f"the last good checkpoint is step {latest}"
+                )
+                raise DivergedError(f"{error}; {good}") from error
             store.prune(self.settings.keep_checkpoint_max)  # the last evaluation may have found another best
             if signals.received:
                 name = signal.Signals(signals.received).name
@@ -221,14 +227,3 @@ class TrainingRun:
                 )
             )
         return [*callbacks, hooks, signals]
-
-
-@contextlib.contextmanager
-def _name_last_checkpoint(store: CheckpointStore) -> Iterator[None]:
-    """Adds the last good checkpoint to a DivergedError."""
-    try:
-        yield
-    except DivergedError as error:
-        latest = store.latest()
-        good = f"the last good checkpoint is step {latest}" if latest is not None else "no checkpoint was saved before"
-        raise DivergedError(f"{error}; {good}") from error

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -48,10 +49,12 @@ class Service:
         self.limits = limits or RequestLimits()
         self.measures = Measures()
         for model in models:
-            self.measures.watch_queue(model.name, lambda model=model: model.queue.waiting)
+            self.measures.waiting_texts.labels(model.name).set_function(
+                functools.partial(getattr, model.queue, "waiting")
+            )
         room = self.limits.waiting_jobs
         self._jobs = Batcher(lambda jobs: [job() for job in jobs], most=1, wait_s=0.0, room=room, workers=1)
-        self.measures.watch_jobs(lambda: self._jobs.waiting)
+        self.measures.waiting_jobs.set_function(lambda: self._jobs.waiting)
 
     def model(self, name: Any) -> ServedModel:
         """Returns the model of a name, the first one for None; raises UnknownNameError."""
@@ -88,7 +91,7 @@ class Service:
         n_best = model.n_best if n_best is None else n_best
         model.check(n_best)
         found = await self._results(model.queue, [Question(text, n_best) for text in texts])
-        self.measures.note_texts(model.name, len(texts))
+        self.measures.texts.labels(model.name).inc(len(texts))
         return found
 
     async def run(self, job: Callable[[], Result]) -> Result:

@@ -14,9 +14,8 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UnknownNameError, UserError
 from t2t.inference.translator import Translator
 from t2t.serving.app import build_endpoint
-from t2t.serving.insight.beams import alternatives_json, beam_json
 from t2t.serving.insight.curves import curves_of
-from t2t.serving.insight.figures import figure_of
+from t2t.serving.insight.figures import alternatives_json, beam_json, figure_of
 from t2t.serving.insight.page import APP_FILES, app_page, static
 from t2t.serving.requests import read_json, texts_of
 from t2t.serving.service import Service

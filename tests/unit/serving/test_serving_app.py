@@ -8,11 +8,11 @@ import pytest
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
+from t2t.cli.server import named_runs
 from t2t.errors import UserError
 from t2t.inference.translator import Translator
 from t2t.serving.app import build_app
 from t2t.serving.models import BatchLimits, ServedModel
-from t2t.serving.names import named_runs
 from t2t.serving.service import RequestLimits, Service
 from tests.unit.inference.test_inference_translator import Letters, LettersAlone, build
 from tests.waiting import join_all, start_thread, wait_until

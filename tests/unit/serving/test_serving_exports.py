@@ -6,13 +6,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from t2t.cli import insight, server
+from t2t.cli.server import named_runs
 from t2t.errors import UserError
 from t2t.export.exporting import export
 from t2t.export.formats import is_export
 from t2t.export.job import ExportJob
 from t2t.serving.app import build_app
 from t2t.serving.exports import ServedExport
-from t2t.serving.names import named_runs
 from t2t.serving.service import Service
 from tests.unit.inference.test_inference_translator import Letters, build
 
