@@ -14,7 +14,7 @@ from t2t.cli.decoding import (
     refuse_flags,
     score_file,
 )
-from t2t.cli.flags import define_search_flags, define_trained_flags, load_run, open_trained_run
+from t2t.cli.flags import OUTPUT_FLAGS, define_search_flags, define_trained_flags, load_run, open_trained_run
 from t2t.cli.help import ACTION, flag_group
 from t2t.errors import UserError
 from t2t.files.output import check_output
@@ -44,15 +44,6 @@ target's log-probability, end of sequence included: natural logarithm, six decim
 source TAB target, in one file of HTML that needs no network; of parsing problems also the tree, of classes the
 probabilities.
 """
-
-_NOT_FOR_SCORES = (
-    "n_best", "output_format", "random_seed", "decode_beam_size", "decode_alpha", "decode_extra_length",
-    "decode_method", "decode_length_penalty", "sampling_temperature", "sampling_top_k", "sampling_top_p",
-)  # fmt: skip
-"""Flags of the search and of how its outputs are written."""
-
-_NOT_FOR_ATTENTION = ("n_best", "output_format", "decode_to_file", "decode_window")
-"""Flags of what is written, and where."""
 
 
 def build_flags() -> flags.FlagValues:
@@ -115,7 +106,8 @@ def _check(values: flags.FlagValues) -> None:
             "them too"
         )
     if values.score_file:
-        refuse_flags(values, _NOT_FOR_SCORES, "--score_file searches nothing")
+        unread = ("n_best", "output_format", "random_seed", *OUTPUT_FLAGS)
+        refuse_flags(values, unread, "--score_file searches nothing")
     if source := values.decode_from_file or values.score_file:
         check_files(source, values.decode_to_file)
     elif values.decode_to_file:
@@ -127,5 +119,6 @@ def _check_attention(values: flags.FlagValues, modes: list[str]) -> None:
         raise UserError(
             f"--attention_to_html and {others[0]} are given; the command does one thing at a time: keep one of them"
         )
-    refuse_flags(values, _NOT_FOR_ATTENTION, "--attention_to_html draws the best output of each line")
+    unread = ("n_best", "output_format", "decode_to_file", "decode_window")
+    refuse_flags(values, unread, "--attention_to_html draws the best output of each line")
     check_output(values.attention_to_html)

@@ -8,6 +8,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.cli.common import command
 from t2t.cli.decoding import refuse_flags
 from t2t.cli.flags import (
+    OUTPUT_FLAGS,
     define_field_flag,
     define_search_flags,
     define_trained_flags,
@@ -38,12 +39,6 @@ The last counts how often the model finds the right one of two given outputs mor
 TAB output A TAB output B TAB A or B for the right one; a language model does not look at the source.
 """
 
-_NOT_FOR_CHOICES = (
-    "data_dir", "split", "eval_steps", "decode_beam_size", "decode_alpha", "decode_extra_length", "decode_method",
-    "decode_length_penalty", "sampling_temperature", "sampling_top_k", "sampling_top_p",
-)  # fmt: skip
-"""Flags of the search and of the data."""
-
 log = logging.getLogger("t2t")
 
 
@@ -55,7 +50,7 @@ def build_flags() -> flags.FlagValues:
         define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.")
         define.enum("split", DEV, SPLITS, "Which split to evaluate on.")
         text = "Batches of the split to look at, its first ones; 0 = all."
-        define_field_flag(values, "eval_steps", Settings, "eval_steps", default=0, text=text)
+        define_field_flag(values, "eval_steps", Settings, default=0, text=text)
         define.string("choice_file", "", "Counts how often the right one of two outputs is chosen; plain or gzip, - "
                       "for standard input.")  # fmt: skip
     define_search_flags(values, decodes_only=True)
@@ -69,7 +64,8 @@ def main(values: flags.FlagValues) -> int:
     request = Request(**names, usr_dir=values.t2t_usr_dir)
     run = open_trained_run(values)
     if values.choice_file:
-        refuse_flags(values, _NOT_FOR_CHOICES, "--choice_file needs no data and searches nothing")
+        why = "--choice_file needs no data and searches nothing"
+        refuse_flags(values, ("data_dir", "split", "eval_steps", *OUTPUT_FLAGS), why)
         LineSource(values.choice_file)
         select_problem(run, request.problem)
         return _judge_choices(load_run(values, run.path, request.problem), values.choice_file)
@@ -92,12 +88,7 @@ def _judge_choices(loaded, file: str) -> int:
 def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, decode_overrides: str = "") -> int:
     """Evaluates a checkpoint and prints the figures, a line each; returns the exit status.
 
-    Args:
-        request: where run and data are, and names to check; without a problem, all of the run are evaluated.
-        checkpoint: see `t2t.runs.loading.load`.
-        split: train, dev or test.
-        eval_steps: number of batches, 0 for all.
-        decode_overrides: decode hparams to change.
+    `request` has the folders, and names to check; without a problem, all of the run are evaluated.
 
     Raises:
         UserError: no run, no data, another problem, model or vocabulary.

@@ -14,6 +14,7 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides, join_overrides
 from t2t.problems.text_problems import TextOptions
 from t2t.registry.plugins import load_plugins
+from t2t.runs.arguments import RENAMED
 from t2t.runs.listing import registry_listing
 from t2t.runs.names import Request, canonical, resolve_aliases
 from t2t.runs.run_checks import check_loadable
@@ -43,19 +44,13 @@ _OWN = object()
 
 
 def define_field_flag(
-    values: flags.FlagValues,
-    name: str,
-    owner: type,
-    field_name: str,
-    default: Any = _OWN,
-    text: str = "",
-    more: str = "",
+    values: flags.FlagValues, name: str, owner: type, default: Any = _OWN, text: str = "", more: str = ""
 ) -> None:
-    """Defines a flag for a field that `t2t.hparams.field.param` has made.
+    """Defines a flag for a field of a dataclass that `t2t.hparams.field.param` has made, see also `RENAMED`.
 
-    The flag's `default` and help `text` are the field's where left out; `more` is added to the field's help.
+    The flag's `default` and help `text` are by default the field's; `more` is added to the field's help.
     """
-    field = next(one for one in dataclasses.fields(owner) if one.name == field_name)
+    field = next(one for one in dataclasses.fields(owner) if one.name == RENAMED.get(name, name))
     rules, kind = field.metadata, type(field.default)
     condition = f" (with {rules['used_when']})" if rules["used_when"] else ""
     text = text or f"{rules['doc'].removesuffix('.')}{condition}{more}."
@@ -84,7 +79,7 @@ def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> Non
         define.boolean("keep_annotations", False, "Leaves traces, empty elements and function tags in the trees of "
                        "parsing problems.")  # fmt: skip
         for name in _NUMBER_FLAGS:
-            define_field_flag(values, name, TextOptions, name)
+            define_field_flag(values, name, TextOptions)
 
 
 def define_plugin_flags(values: flags.FlagValues) -> None:
@@ -102,7 +97,7 @@ def define_usr_dir_flag(values: flags.FlagValues) -> None:
 
 
 def lists_registry(values: flags.FlagValues) -> bool:
-    """Loads the plug-ins; where --registry_help asks for the names, prints them and returns True."""
+    """Loads the plug-ins; prints the names and returns True if --registry_help asks for them."""
     with quietly():
         load_plugins(values.t2t_usr_dir or None)
     if values.registry_help is None:
@@ -111,29 +106,26 @@ def lists_registry(values: flags.FlagValues) -> bool:
     return True
 
 
-_SEARCH_FLAGS = {"decode_beam_size": "beam_size", "decode_alpha": "alpha", "decode_extra_length": "extra_length"}
-_ALL_SEARCH_FLAGS = _SEARCH_FLAGS | {
-    "decode_method": "decode_method",
-    "decode_length_penalty": "length_penalty",
-    "decode_batch_size": "decode_batch_size",
-    "max_input_length": "max_input_length",
-    "sampling_temperature": "sampling_temperature",
-    "sampling_top_k": "sampling_top_k",
-    "sampling_top_p": "sampling_top_p",
-}
-"""Flag to hparam."""
+_SEARCH_FLAGS = ("decode_beam_size", "decode_alpha", "decode_extra_length")
+_MACHINE_FLAGS = ("decode_batch_size", "max_input_length")
+_ALL_SEARCH_FLAGS = (
+    *_SEARCH_FLAGS, "decode_method", "decode_length_penalty", *_MACHINE_FLAGS, "sampling_temperature", "sampling_top_k",
+    "sampling_top_p",
+)  # fmt: skip
+OUTPUT_FLAGS = tuple(name for name in _ALL_SEARCH_FLAGS if name not in _MACHINE_FLAGS)
+"""Search flags without effect where nothing is searched."""
 
 
 def define_search_flags(values: flags.FlagValues, decodes_only: bool = False) -> None:
     """How outputs are searched, in full for commands that only decode; unset flags keep the run's hparams."""
     with flag_group(values, DECODING):
-        for flag, field in (_ALL_SEARCH_FLAGS if decodes_only else _SEARCH_FLAGS).items():
-            define_field_flag(values, flag, DecodeHParams, field, default=None)
+        for flag in _ALL_SEARCH_FLAGS if decodes_only else _SEARCH_FLAGS:
+            define_field_flag(values, flag, DecodeHParams, default=None)
 
 
 def search_overrides(values: flags.FlagValues) -> str:
     """Returns the search flags that were given, as `--hparams` would have them."""
-    given = {field: values[flag].value for flag, field in _ALL_SEARCH_FLAGS.items() if flag in values}
+    given = {RENAMED.get(name, name): values[name].value for name in _ALL_SEARCH_FLAGS if name in values}
     return format_overrides({field: value for field, value in given.items() if value is not None})
 
 

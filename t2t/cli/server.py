@@ -78,11 +78,9 @@ def main(values: flags.FlagValues) -> int:
 
 
 def run_server(values: flags.FlagValues, more_routes=lambda service, folders: ()) -> int:
-    """Serves the runs that the flags name.
+    """Serves the runs that the flags of `define_server_flags` name.
 
-    Args:
-        values: of `define_server_flags`.
-        more_routes: `more_routes(service, folders) -> routes`; folders: name -> its run, and its folder as given.
+    `more_routes(service, folders)` returns further routes; folders: name -> run, and folder as given.
 
     Raises:
         UserError: no run, one that does not fit, or two of one name.

@@ -20,6 +20,7 @@ from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, RUN, TRAINING, WARM_STA
 from t2t.errors import UserError
 from t2t.files.progress import write_line
 from t2t.hparams.groups import TrainHParams
+from t2t.runs.arguments import RENAMED
 from t2t.runs.data import find_missing_data, generate_all, nominal_specs
 from t2t.runs.names import Request, check_names, resolve
 from t2t.runs.resuming import check_same_run, fill_from_run, recorded_seed
@@ -63,18 +64,11 @@ def build_flags() -> flags.FlagValues:
 
 
 _SETTINGS_FLAGS = {
-    TRAINING: {
-        "eval_steps": ("eval_steps", ", all of it with --schedule=evaluate"),
-        "local_eval_frequency": ("eval_every", ""),
-        "keep_checkpoint_max": ("keep_checkpoint_max", ""),
-        "log_step_count_steps": ("log_every", ""),
-    },
-    MACHINE: {name: (name, "") for name in ("worker_gpu", "worker_cpu")},
-    WARM_START: {
-        name: (name, "") for name in ("warm_start_from", "warm_start_other_vocabulary", "warm_start_optimizer")
-    },
+    TRAINING: ("eval_steps", "local_eval_frequency", "keep_checkpoint_max", "log_step_count_steps"),
+    MACHINE: ("worker_gpu", "worker_cpu"),
+    WARM_START: ("warm_start_from", "warm_start_other_vocabulary", "warm_start_optimizer"),
 }
-"""Heading to flag to field of `Settings`, and what the flag's help says beyond the field's."""
+"""Flags of `Settings` by heading."""
 
 
 def _define_training_flags(values: flags.FlagValues) -> None:
@@ -84,15 +78,16 @@ def _define_training_flags(values: flags.FlagValues) -> None:
         define.enum("schedule", SCHEDULES[0], SCHEDULES, "What to do: train and evaluate in turn, only train, or only "
                     "evaluate the latest checkpoint.")  # fmt: skip
         more = "; unset for the hparams set's, or that of the run in --output_dir"
-        define_field_flag(values, "train_steps", TrainHParams, "train_steps", default=None, more=more)
+        define_field_flag(values, "train_steps", TrainHParams, default=None, more=more)
         more = "; unset for that of the run that is in --output_dir, 0 for a new one"
-        define_field_flag(values, "random_seed", Settings, "seed", default=None, more=more)
+        define_field_flag(values, "random_seed", Settings, default=None, more=more)
         define.boolean("dry_run", False, "Prints what would run, its parameters, memory and training cost, and stops; "
                        "needs no data and makes nothing.")  # fmt: skip
-    for heading, fields in _SETTINGS_FLAGS.items():
+    for heading, names in _SETTINGS_FLAGS.items():
         with flag_group(values, heading):
-            for flag, (field, more) in fields.items():
-                define_field_flag(values, flag, Settings, field, more=more)
+            for name in names:
+                more = ", all of it with --schedule=evaluate" if name == "eval_steps" else ""
+                define_field_flag(values, name, Settings, more=more)
 
 
 @command(build_flags, USAGE)
@@ -149,11 +144,10 @@ def _check_model(request: Request) -> None:
 
 
 def _settings(values: flags.FlagValues, request: Request) -> Settings:
-    fields = {field: flag for flags_of in _SETTINGS_FLAGS.values() for flag, (field, _) in flags_of.items()}
     return Settings(
         seed=recorded_seed(request.output_folder, values.random_seed),
         evaluates=values.schedule == SCHEDULES[0],
-        **{field: values[flag].value for field, flag in fields.items()},
+        **{RENAMED.get(name, name): values[name].value for names in _SETTINGS_FLAGS.values() for name in names},
     )
 
 

@@ -3,7 +3,7 @@
 Legend: D width, L positions.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -166,14 +166,16 @@ class _CTranslate2Answers:
     def answers(self, beam: int) -> list[list[Answer]]:
         """Returns the best output of each row; its score is its log-probability."""
         outputs: list[tuple[int, ...]] = [()] * len(self._rows)
-        for length, places in self._by_length():
+        lengths = list(map(len, self._sources))
+        for length in sorted(set(lengths)):  # sources of equal length have the same limit of outputs
+            places = [place for place, found in enumerate(lengths) if found == length]
             limit = min(length + 1 + self._extra, self._most or length + 1 + self._extra)
-            found = self._translator.translate_batch(
+            results = self._translator.translate_batch(
                 [self._sources[place] for place in places], beam_size=beam, length_penalty=0, max_input_length=0,
                 min_decoding_length=0, max_decoding_length=limit, return_end_token=True,
                 suppress_sequences=[[self._target[PAD_ID]]],
             )  # fmt: skip
-            for place, result in zip(places, found, strict=True):
+            for place, result in zip(places, results, strict=True):
                 outputs[place] = tuple(self._ids[token] for token in result.hypotheses[0])
         return [[Answer(*pair)] for pair in zip(outputs, self._log_probs(outputs), strict=True)]
 
@@ -189,9 +191,3 @@ class _CTranslate2Answers:
         targets = [[self._target[token_id] for token_id in ids if token_id != EOS_ID] for ids in outputs]
         found = self._translator.score_batch(self._sources, targets, max_input_length=0)
         return [float(sum(one.log_probs[: len(ids)])) for one, ids in zip(found, outputs, strict=True)]
-
-    def _by_length(self) -> Iterator[tuple[int, list[int]]]:
-        """Yields how many ids a source has, and the places of all such: their outputs have the same limit."""
-        lengths = list(map(len, self._sources))
-        for length in sorted(set(lengths)):
-            yield length, [place for place, found in enumerate(lengths) if found == length]

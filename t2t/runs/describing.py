@@ -89,7 +89,7 @@ def describe(run: TrainingRun) -> list[str]:
     """Returns a line for each aspect of a run."""
     hparams, request = run.resolved.hparams, run.resolved.request
     best = run.parts[0].best_metric if len(run.parts) == 1 else "the mean over the problems"
-    lines = [
+    return [
         _names_line(request),
         _changes_line(run.resolved),
         f"data_dir {request.data_folder}, output_dir {request.output_folder}, random_seed {run.settings.seed}",
@@ -98,9 +98,11 @@ def describe(run: TrainingRun) -> list[str]:
         *([frozen_line(run.model, hparams.frozen_weights)] if hparams.frozen_weights else []),
         f"{_updates_line(hparams)}; best checkpoint by {best}",
         *(_batch_line(run, part) for part in run.parts),
+        *(
+            f"plug-in {plugin.name} ({plugin.kind}): {', '.join(plugin.registered) or 'registered nothing'}"
+            for plugin in run.resolved.plugins
+        ),
     ]
-    return lines + [f"plug-in {p.name} ({p.kind}): {', '.join(p.registered) or 'registered nothing'}"
-                    for p in run.resolved.plugins]  # fmt: skip
 
 
 def _names_line(request: Request) -> str:

@@ -44,15 +44,7 @@ class Part:
 def build_parts(
     model: SequenceModel, data: Sequence[OpenData], hparams: HParams, settings: Settings, per_update: int, is_new: bool
 ) -> list[Part]:
-    """Returns the parts of a run.
-
-    Args:
-        model: of all problems.
-        data: of each problem.
-        hparams: of the run.
-        settings: of the run.
-        per_update: batches of an update.
-        is_new: whether the run begins now; a resumed one may skip most examples.
+    """Returns the parts of a run with `per_update` batches an update; a resumed one (not `is_new`) may skip examples.
 
     Raises:
         UserError: hparams, such as `max_length`, that do not fit a problem or its data.

@@ -11,7 +11,7 @@ from t2t.hparams.base import HParams
 from t2t.registry import HPARAMS
 from t2t.registry.plugins import Plugin
 from t2t.runs.data import find_missing_data, open_data
-from t2t.runs.names import Request, canonical, get_hparams, get_problem, split_request, split_variants
+from t2t.runs.names import Request, canonical, get_hparams, get_problem, problems_of, split_request, split_variants
 from t2t.runs.resuming import recorded_data_fingerprint
 from t2t.runs.settings import Settings
 from t2t.specs.constants import DEV, TRAIN
@@ -20,13 +20,7 @@ log = logging.getLogger("t2t")
 
 
 def check_training(request: Request, settings: Settings, *, needs_data: bool, generates: bool) -> None:
-    """Checks the data of a run and its warm start.
-
-    Args:
-        request: with names that exist.
-        settings: of the run.
-        needs_data: whether the data must exist.
-        generates: whether missing data will be generated.
+    """Checks the data of a run, if it is needed, the files to generate it from, and its warm start.
 
     Raises:
         UserError: no data or other data, no file to make them of, or no checkpoint to begin with.
@@ -34,20 +28,13 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
     known = recorded_data_fingerprint(request.output_folder)
     for part in split_request(request) if needs_data else []:
         open_data(part, get_problem(part.problem, part.problem_options), verify=False, known=known, splits=(TRAIN, DEV))
-    if generates:
-        _check_raw_files(request)
-    if settings.warm_start_from and not RunDir.exists(request.output_folder):
-        find_source(settings.warm_start_from)
-
-
-def _check_raw_files(request: Request) -> None:
-    """Raises UserError if a file for the generation of data is missing."""
-    missing = find_missing_data(request)
-    for part in split_request(request):
-        options = get_problem(part.problem, part.problem_options).options
-        for name in options.file_names() if part.problem in missing else ():
+    missing = find_missing_data(request) if generates else []
+    for options in (problem.options for problem in problems_of(request) if problem.name in missing):
+        for name in options.file_names():
             if (path := getattr(options, name)) and not Path(path).exists():
                 raise UserError(f"--{name}={path}: there is no such file; check the path")
+    if settings.warm_start_from and not RunDir.exists(request.output_folder):
+        find_source(settings.warm_start_from)
 
 
 def check_loadable(run: RunDir, plugins: list[Plugin], checkpoint: str = LATEST, decode_overrides: str = "") -> None:

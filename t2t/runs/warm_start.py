@@ -71,11 +71,7 @@ class WarmStart:
 def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, TextEncoder], folder: Path) -> WarmStart:
     """Gives a new run the weights of a checkpoint or run that fit.
 
-    Args:
-        step: its model, moving averages and, if asked, optimizer are changed.
-        settings: name the source and what to take.
-        encoders: of the new run.
-        folder: of the new run.
+    Changes the model, the moving averages and, if `settings` say so, the optimizer of `step`.
 
     Raises:
         UserError: no such checkpoint, other vocabularies, nothing that fits, or another optimizer's state.

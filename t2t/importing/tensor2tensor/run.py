@@ -84,7 +84,9 @@ def import_run(request: ImportRequest) -> ImportReport:
     """
     values = files.read_hparams(request.t2t_dir)
     problem = _problem(request, read_vocabulary(request.vocab_file))
-    space = _target_space_id(request, problem.name)
+    space = request.target_space_id
+    if space is None:
+        space = next((number for pattern, number in _TARGET_SPACES if re.search(pattern, problem.name)), 0)
     variables = files.read_variables(files.find_checkpoint(request.t2t_dir, request.step))
     hparams, warnings = translate(values, attention_bias=_has_attention_bias(variables))
     hparams.target_space_embedding = any(name.endswith("target_space_embedding/kernel") for name in variables)
@@ -107,12 +109,6 @@ def _problem(request: ImportRequest, encoder: TextEncoder) -> Problem:
     problem = get_text_problem(name)
     assert isinstance(problem.stored, TextProblem), "others have been refused"
     return problem.with_encoders(dict.fromkeys(problem.stored.text_features, encoder))
-
-
-def _target_space_id(request: ImportRequest, problem: str) -> int:
-    if request.target_space_id is not None:
-        return request.target_space_id
-    return next((number for pattern, number in _TARGET_SPACES if re.search(pattern, problem)), 0)
 
 
 def _has_attention_bias(variables: Mapping[str, np.ndarray]) -> bool:

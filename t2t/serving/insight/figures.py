@@ -36,12 +36,7 @@ def figure_of(
 ) -> dict[str, Any]:
     """Returns the figure of one input and one output, with a note if the model has no attention.
 
-    Args:
-        translator: of the run.
-        title: the heading, e.g. the name of the run.
-        source: the input.
-        target: the output, as text or as ids with end of sequence; None for the model's best.
-        changes: see `Translator.translate`.
+    The target is text or ids with end of sequence, None for the model's best output.
 
     Raises:
         UserError: see `Translator.attend`.

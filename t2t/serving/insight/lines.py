@@ -4,10 +4,11 @@ from collections import Counter
 from pathlib import Path
 
 from t2t.errors import UserError
+from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.source import LineSource
 from t2t.inference.translator import Translator
 from t2t.serving.insight.figures import figure_of
-from t2t.serving.insight.page import figures_page, write_page
+from t2t.serving.insight.page import figures_page
 
 MOST_FIGURES = 100
 """On one page: a figure of a hundred pieces and 48 heads in all takes a megabyte."""
@@ -29,7 +30,8 @@ def write_attention_page(translator: Translator, title: str, source: LineSource,
             f"TAB target; give so many"
         )
     figures = [figure_of(translator, f"{number}", *pair) for number, pair in enumerate(pairs, start=1)]
-    write_page(path, figures_page(title, figures))
+    with os_errors_as_machine_errors(f"cannot write {path}"):
+        write_atomically(Path(path), figures_page(title, figures).encode())
     return len(figures)
 
 

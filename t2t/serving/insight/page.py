@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
-
 STATIC = Path(__file__).parent / "static"
 FIGURE_SCRIPTS = ("dom.js", "lines.js", "heat_map.js", "attention.js", "outputs.js")
 """Scripts that draw figures, in order of execution."""
@@ -83,9 +81,3 @@ def safe_json(data: Any) -> str:
 def hash_source(script: str) -> str:
     """Returns the name of a script in a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-
-
-def write_page(path: Path | str, page: str) -> None:
-    """Writes a page atomically; raises MachineError."""
-    with os_errors_as_machine_errors(f"cannot write {path}"):
-        write_atomically(Path(path), page.encode())
