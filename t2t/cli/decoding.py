@@ -1,4 +1,4 @@
-"""What the decoder and the trainer do with a model: decode a file, a split of generated data, or what is typed."""
+"""Decoding of files, splits and typed text, for the decoder and the trainer."""
 
 import contextlib
 import dataclasses

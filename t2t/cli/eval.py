@@ -1,4 +1,4 @@
-"""`t2t-eval`: judges a trained run on a split of generated data, or on a file of choices."""
+"""`t2t-eval`: evaluates a trained run on a split of generated data, or on a file of choices."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""`t2t-exporter`: makes of a run a model that other programs serve, and proves that it answers as the run does."""
+"""`t2t-exporter`: exports a run to another format and verifies that both give the same outputs."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Groups of flags that several commands have, and what they make of them."""
+"""Flags that several commands share, and the runs and requests that they describe."""
 
 import dataclasses
 from pathlib import Path

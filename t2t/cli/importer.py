@@ -1,4 +1,4 @@
-"""`t2t-import`: makes a run of Tensor2Tensor into one of ours."""
+"""`t2t-import`: imports a run of Tensor2Tensor."""
 
 from absl import flags
 

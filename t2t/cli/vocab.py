@@ -68,7 +68,7 @@ def main(values: flags.FlagValues) -> int:
 
 
 def _vocabularies(vocab_file: str, output_dir: str) -> dict[Path, TextEncoder]:
-    """Returns the vocabularies that are asked for, by file."""
+    """Returns the requested vocabularies by file."""
     if bool(vocab_file) == bool(output_dir):
         found = "both are given" if vocab_file else "neither is given"
         raise UserError(f"--vocab_file, --output_dir: {found}; name the file of a vocabulary, or the folder of a run")
@@ -82,7 +82,7 @@ def _vocabularies(vocab_file: str, output_dir: str) -> dict[Path, TextEncoder]:
 
 
 def summary(path: Path, encoder: TextEncoder) -> list[str]:
-    """Returns what there is to say of a vocabulary, a line each."""
+    """Describes a vocabulary, a line for each aspect."""
     size = encoder.vocab_size
     reserved = [] if encoder.kind == LabelEncoder.kind else [PAD_ID, EOS_ID]
     while len(reserved) < size and _NAMED.fullmatch(encoder.piece(len(reserved))):

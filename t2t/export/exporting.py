@@ -30,16 +30,9 @@ log = logging.getLogger("t2t")
 def export(
     translator: Translator, job: ExportJob, inputs: Sequence[Any], origin: str = "inputs of the caller"
 ) -> dict[str, Parity]:
-    """Makes an export, compares it with the run, and moves it to its place.
+    """Makes an export, compares it with the run, and moves it to its place; returns the comparisons by request.
 
-    Args:
-        translator: of the run.
-        job: what to make.
-        inputs: texts to compare on, blank ones left out, or arrays of other inputs.
-        origin: where the inputs come from, for the report.
-
-    Returns:
-        the comparison by kind of request, which the report in the folder also has.
+    `inputs` are texts, blank ones left out, or arrays; `origin` describes them in the report.
 
     Raises:
         UserError: see `check_request`; no inputs, or a model or setting that the format cannot hold.

@@ -58,9 +58,8 @@ _FLAG = re.compile(r"(?<![\w/-])--(?P<name>[a-z]\w*)(?P<value>[=/]?)")
 def checks_arguments(settings: type | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorates a function of the API: a misspelt argument is one line, and errors name arguments instead of flags.
 
-    Args:
-        settings: dataclass whose fields the function takes as `**settings`; without it, a function checks the names of
-            its `**kwargs` itself.
+    `settings` is a dataclass whose fields the function takes as `**settings`; without it, the function checks the names
+    of its `**kwargs` itself.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -106,9 +105,7 @@ def unknown_argument(function: str, name: str, known: Collection[str]) -> Unknow
 def format_for_python(text: str, parameters: Collection[str] = ()) -> str:
     """Returns an error's text with flags and commands replaced by arguments and functions.
 
-    Args:
-        text: e.g. `no data in x; make it with t2t-datagen --problem=a, or correct --data_dir`.
-        parameters: of the function that was called.
+    `parameters` are those of the function that was called.
     """
     if "--" not in text and "t2t-" not in text:
         return text

@@ -21,13 +21,7 @@ MEAN = "mean"
 
 
 class RunEvaluator:
-    """Evaluates the problems of a run on their dev splits.
-
-    Args:
-        parts: the problems.
-        eval_steps: see `build_evaluator`.
-        best_metric: the hparam.
-    """
+    """Evaluates the problems of a run on their dev splits; `best_metric` is the hparam."""
 
     def __init__(self, parts: Sequence[Part], eval_steps: int, best_metric: str):
         self._parts = parts

@@ -94,13 +94,7 @@ _ADDRESSES: tuple[tuple[str, str, Handler], ...] = (
 
 
 def build_app(service: Service, hosts: Sequence[str], more: Iterable[BaseRoute] = ()) -> Starlette:
-    """Returns the application, which closes the service when it ends.
-
-    Args:
-        service: answers requests.
-        hosts: allowed host names, see `t2t.serving.origins`.
-        more: further routes.
-    """
+    """Returns the application, which closes the service at its end; see `OriginCheck` for `hosts`."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

@@ -43,14 +43,7 @@ class BatchLimits:
 
 
 class ServedModel:
-    """A translator behind a queue.
-
-    Args:
-        name: in addresses.
-        translator: of the run.
-        step: updates of its checkpoint, the version.
-        n_best: outputs of each text by default.
-        limits: of the queue.
+    """A translator behind a queue; its version is the `step` of its checkpoint, `n_best` is of requests without one.
 
     Raises:
         UserError: inputs that are no text, more outputs than the search has.

@@ -22,9 +22,7 @@ _OWN_SITES = ("same-origin", "none")
 class OriginCheck:
     """Middleware that refuses requests under other host names and from pages of other origins.
 
-    Args:
-        app: answers the rest.
-        hosts: lower case, IPv6 addresses in brackets; `ANY` allows all.
+    `hosts` are lower case, IPv6 addresses in brackets; `ANY` allows all.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]):

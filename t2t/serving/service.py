@@ -6,13 +6,15 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from t2t.errors import UnknownNameError, did_you_mean
 from t2t.serving.batcher import Batcher, FullError
-from t2t.serving.measures import Measures
 from t2t.serving.models import Answer, Question, ServedModel
+
+_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 RETRY_S = 1
 """Value of the Retry-After header, in seconds."""
@@ -36,13 +38,34 @@ class RequestLimits:
     """Most jobs in their queue, see `Service.run`."""
 
 
-class Service:
-    """Models by name, with the limits and queues of all requests.
+class Measures:
+    """Metrics of one service for Prometheus."""
 
-    Args:
-        models: with unique names; the first one answers plain requests that name none.
-        limits: of each request.
-    """
+    def __init__(self):
+        self._registry = CollectorRegistry()
+        common = {"registry": self._registry, "namespace": "t2t"}
+        self._requests = Counter(
+            "requests", "Requests answered, by what was asked and status.", ["asked", "status"], **common
+        )
+        self._seconds = Histogram(
+            "request_seconds", "Seconds from the whole body to the answer.", ["asked"], buckets=_BUCKETS_S, **common
+        )
+        self.texts = Counter("texts", "Texts answered.", ["model"], **common)
+        self.waiting_texts = Gauge("waiting_texts", "Texts in the queue.", ["model"], **common)
+        self.waiting_jobs = Gauge("waiting_jobs", "Figures and curves in their queue.", **common)
+
+    def note_request(self, asked: str, status: int, seconds: float) -> None:
+        """Counts a request."""
+        self._requests.labels(asked, str(status)).inc()
+        self._seconds.labels(asked).observe(seconds)
+
+    def page(self) -> bytes:
+        """Returns all metrics in Prometheus's text format."""
+        return generate_latest(self._registry)
+
+
+class Service:
+    """Models by unique name, with the limits and queues of all requests; the first one is the default."""
 
     def __init__(self, models: Sequence[ServedModel], limits: RequestLimits | None = None):
         self.models = {model.name: model for model in models}

@@ -48,9 +48,7 @@ _ORDERS = {("none", "dan"): "post", ("", "dan"): "post", ("n", "da"): "pre"}
 def translate(values: Mapping[str, Any], attention_bias: bool) -> tuple[TransformerHParams, tuple[str, ...]]:
     """Returns the hparams for those of Tensor2Tensor's Transformer, and warnings about what was lost.
 
-    Args:
-        values: content of `hparams.json`.
-        attention_bias: whether the checkpoint's attention has biases; versions differed and no hparam tells.
+    `attention_bias`: whether the checkpoint's attention has biases, which no hparam tells.
 
     Raises:
         UserError: a field is missing, or asks for another network than the Transformer here.

@@ -39,11 +39,7 @@ def convert(
 ) -> Converted:
     """Sorts the variables of a checkpoint into weights, moments of Adam, and counters.
 
-    Args:
-        variables: arrays by name.
-        key_channels: of all heads.
-        value_channels: of all heads.
-        target_space_id: the problem's row of the table of target spaces.
+    Channels are of all heads; `target_space_id` is the problem's row of the table of target spaces.
 
     Raises:
         UserError: unknown variables, all named, or missing parts of a table.
