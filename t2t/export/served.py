@@ -22,7 +22,7 @@ TEXT, IDS, SCORE = "serving_default", "ids", "score"
 
 
 class Served:
-    """A model with its vocabularies and search as functions of tensors, for `n_best` (K) outputs; raises UserError."""
+    """A model with its vocabularies and search as functions of tensors; `n_best` is K, see `Translator.settings`."""
 
     def __init__(self, translator: Translator, n_best: int = 1):
         settings, hparams = translator.settings(n_best)

@@ -199,7 +199,9 @@ def train(
 def load(
     output_dir: StrPath, checkpoint: StrPath | int = "latest", usr_dir: StrPath | None = None, problem: str = ""
 ) -> Translator:
-    """Loads a run directory and returns a translator with these main methods.
+    """Loads a run directory and returns its translator.
+
+    The main methods of the `t2t.inference.translator.Translator`:
 
     - `translate(texts, n_best=1, **changes)`: lists of hypotheses with `text`, `ids`, `score`, `log_prob`;
     - `score(pairs)`: ln p(target | source), a float for each pair;

@@ -92,7 +92,8 @@ def resolve(request: Request) -> Resolved:
 def resolve_aliases(request: Request) -> Request:
     """Returns a request with aliases replaced by their names."""
     kinds = ("problem", "model", "hparams_set")
-    return dataclasses.replace(request, **{kind: canonical(kind, getattr(request, kind)) for kind in kinds})
+    names: dict[str, Any] = {kind: canonical(kind, getattr(request, kind)) for kind in kinds}
+    return dataclasses.replace(request, **names)
 
 
 def canonical(kind: str, name: str) -> str:
