@@ -6,7 +6,7 @@ from absl import flags
 
 from t2t.checkpoints.averaging import average_checkpoints, last_steps
 from t2t.checkpoints.store import AVERAGED, BEST, LATEST, CheckpointStore
-from t2t.cli.common import command, define_alias
+from t2t.cli.common import command, command_flags, define_alias
 from t2t.cli.flags import open_run
 from t2t.cli.help import RUN, flag_group
 from t2t.errors import UserError
@@ -24,9 +24,8 @@ Averages the weights of some checkpoints, variable by variable, into a checkpoin
 """
 
 
-def build_flags() -> flags.FlagValues:
-    """Returns the flags of the command."""
-    values = flags.FlagValues()
+@command_flags
+def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, RUN) as define:
         define.string("output_dir", "", "Folder of the run, as t2t-trainer was given it.")
         define_alias("model_dir", "output_dir", flag_values=values)
@@ -34,12 +33,10 @@ def build_flags() -> flags.FlagValues:
         define.integer("n", None, f"Averages the last so many, or all if there are fewer; {DEFAULT_COUNT} where unset.")
         define.list("checkpoints", [], "Averages these: steps, best, latest or averaged-...; 100,200,best.")
         define.string("name", AVERAGED, "Name of the result, averaged or averaged-...; one that is there is replaced.")
-    return values
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
-    """Runs the command; returns its exit status."""
     count, asked = values.n, values.checkpoints
     if asked and count is not None:
         raise UserError("--n and --checkpoints are given; keep one of them")

@@ -6,7 +6,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t.cli.common import command, warn_of_repairs
+from t2t.cli.common import command, command_flags, warn_of_repairs
 from t2t.cli.help import FILES, flag_group
 from t2t.errors import UserError
 from t2t.files.source import LineSource
@@ -36,9 +36,9 @@ _MOST = 100
 _LABEL_WIDTH = len("tokenized, compounds split") + 2
 
 
-def build_flags() -> flags.FlagValues:
-    """Returns the flags of the command; those of sacreBLEU have its names."""
-    values = flags.FlagValues()
+@command_flags
+def build_flags(values: flags.FlagValues) -> None:
+    """Defines flags with sacreBLEU's names."""
     with flag_group(values, FILES) as define:
         define.string("translation", "", "File of translations, plain or gzip; - for standard input.")
         define.string("reference", "", "File of references, plain or gzip.")
@@ -63,12 +63,10 @@ def build_flags() -> flags.FlagValues:
         define.boolean("chrf_whitespace", None, "Counts white space in chrF.")
         define.boolean("chrf_lowercase", None, "Ignores case in chrF.")
         define.boolean("chrf_eps_smoothing", None, "Epsilon smoothing in chrF.")
-    return values
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
-    """Runs the command; returns its exit status."""
     missing = [f"--{name}" for name in ("translation", "reference") if not values[name].value]
     if missing:
         raise UserError(f"{' and '.join(missing)} not given; name the file of translations and that of references")

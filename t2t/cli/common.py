@@ -33,6 +33,18 @@ ALL = "*"
 """Value of `--registry_help` given bare."""
 
 
+def command_flags(define: Callable[[flags.FlagValues], None]) -> Callable[[], flags.FlagValues]:
+    """Makes `build_flags() -> flags` of a function that defines the flags of a command."""
+
+    @functools.wraps(define)
+    def build_flags() -> flags.FlagValues:
+        values = flags.FlagValues()
+        define(values)
+        return values
+
+    return build_flags
+
+
 def command(
     build_flags: Callable[[], flags.FlagValues], usage: str, positional: tuple[str, ...] = ()
 ) -> Callable[[Body], Main]:

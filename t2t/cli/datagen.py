@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from t2t.cli.common import command
+from t2t.cli.common import command, command_flags
 from t2t.cli.flags import define_problem_flags, lists_registry, request_of
 from t2t.cli.help import DATA, flag_group
 from t2t.runs.data import generate_all
@@ -18,18 +18,15 @@ Generates the data of a problem: learns its vocabulary, encodes its splits, writ
 """
 
 
-def build_flags() -> flags.FlagValues:
-    """Returns the flags of the command."""
-    values = flags.FlagValues()
+@command_flags
+def build_flags(values: flags.FlagValues) -> None:
     define_problem_flags(values)
     with flag_group(values, DATA) as define:
         define.integer("random_seed", DATA_SEED, "Seed of everything that chance decides.")
-    return values
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
-    """Runs the command; returns its exit status."""
     if lists_registry(values):
         return 0
     generate_all(request_of(values), values.random_seed)

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from t2t.cli.common import command
+from t2t.cli.common import command, command_flags
 from t2t.cli.decoding import (
     check_files,
     decode_file,
@@ -46,9 +46,8 @@ probabilities.
 """
 
 
-def build_flags() -> flags.FlagValues:
-    """Returns the flags of the command."""
-    values = flags.FlagValues()
+@command_flags
+def build_flags(values: flags.FlagValues) -> None:
     define_trained_flags(values)
     with flag_group(values, ACTION) as define:
         define.boolean("decode_interactive", False, "Translates what is typed.")
@@ -64,12 +63,10 @@ def build_flags() -> flags.FlagValues:
         define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data, for --decode_split.")
     define_output_flags(values)
     define_search_flags(values, decodes_only=True)
-    return values
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
-    """Runs the command; returns its exit status."""
     _check(values)
     run = open_trained_run(values)
     problem, split = select_problem(run, values.problem), values.decode_split

@@ -5,7 +5,7 @@ import logging
 from absl import flags
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli.common import command
+from t2t.cli.common import command, command_flags
 from t2t.cli.decoding import refuse_flags
 from t2t.cli.flags import (
     OUTPUT_FLAGS,
@@ -42,9 +42,8 @@ TAB output A TAB output B TAB A or B for the right one; a language model does no
 log = logging.getLogger("t2t")
 
 
-def build_flags() -> flags.FlagValues:
-    """Returns the flags of the command."""
-    values = flags.FlagValues()
+@command_flags
+def build_flags(values: flags.FlagValues) -> None:
     define_trained_flags(values)
     with flag_group(values, DATA) as define:
         define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data.")
@@ -54,12 +53,10 @@ def build_flags() -> flags.FlagValues:
         define.string("choice_file", "", "Counts how often the right one of two outputs is chosen; plain or gzip, - "
                       "for standard input.")  # fmt: skip
     define_search_flags(values, decodes_only=True)
-    return values
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
-    """Runs the command; returns its exit status."""
     names = {name: values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "data_dir")}
     request = Request(**names, usr_dir=values.t2t_usr_dir)
     run = open_trained_run(values)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t.cli.common import command, warn_of_repairs
+from t2t.cli.common import command, command_flags, warn_of_repairs
 from t2t.cli.help import FILES, flag_group
 from t2t.errors import UserError
 from t2t.files.lines import read_lines
@@ -25,15 +25,14 @@ parameter file, which deletes no label). Errors of sentences go to standard erro
 """
 
 
-def build_flags() -> flags.FlagValues:
-    """Returns the flags of the command; -p is EVALB's."""
-    values = flags.FlagValues()
+@command_flags
+def build_flags(values: flags.FlagValues) -> None:
+    """Defines flags; -p is EVALB's."""
     with flag_group(values, FILES) as define:
         define.string("param_file", "COLLINS", f"EVALB's parameter file, or built-in settings: {', '.join(BUILT_IN)}.",
                       short_name="p")  # fmt: skip
         define.string("gold", "", "File of gold trees, plain or gzip; the first plain argument.")
         define.string("test", "", "File of trees to score; the second plain argument.")
-    return values
 
 
 @command(build_flags, USAGE, positional=("gold", "test"))

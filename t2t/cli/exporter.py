@@ -5,7 +5,7 @@ from pathlib import Path
 
 from absl import flags
 
-from t2t.cli.common import command
+from t2t.cli.common import command, command_flags
 from t2t.cli.flags import define_search_flags, define_trained_flags, load_run, open_trained_run
 from t2t.cli.help import flag_group
 from t2t.errors import UserError
@@ -36,9 +36,8 @@ own, with its settings or those given here, fixed.
 """
 
 
-def build_flags() -> flags.FlagValues:
-    """Returns the flags of the command."""
-    values = flags.FlagValues()
+@command_flags
+def build_flags(values: flags.FlagValues) -> None:
     define_trained_flags(values)
     with flag_group(values, "Export") as define:
         define.string("export_dir", "", "Folder to make; must not be there yet.")
@@ -52,12 +51,10 @@ def build_flags() -> flags.FlagValues:
         define.integer("parity_lines", 200, "How many of them.", lower_bound=1)
         define.string("data_dir", "", f"Folder of generated data, where the dev split is; empty for {DEFAULT_DATA_DIR} "
                       f"if it has the run's data, else random texts.")  # fmt: skip
-    return values
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
-    """Runs the command; returns its exit status."""
     folder = _check_early(values)
     exporting = import_quietly("t2t.runs.exporting")
     options = ("format", "n_best", "quantization", "parity_file", "parity_lines", "data_dir")

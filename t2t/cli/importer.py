@@ -3,7 +3,7 @@
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli.common import command, define_alias
+from t2t.cli.common import command, command_flags, define_alias
 from t2t.cli.flags import define_plugin_flags, lists_registry
 from t2t.cli.help import flag_group
 from t2t.errors import UserError
@@ -22,9 +22,8 @@ t2t-decoder decodes and t2t-trainer goes on training.
 """
 
 
-def build_flags() -> flags.FlagValues:
-    """Returns the flags of the command."""
-    values = flags.FlagValues()
+@command_flags
+def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, "Import") as define:
         define.string("t2t_dir", "", "Folder of the Tensor2Tensor run, its --output_dir.")
         define.string("vocab_file", "", "Vocabulary of the run, from its --data_dir: vocab.<problem>.<size>.subwords "
@@ -36,12 +35,10 @@ def build_flags() -> flags.FlagValues:
         define.integer("target_space_id", None, "Row of the table of target spaces; unset for the one of the problem's "
                        "target.", lower_bound=0)  # fmt: skip
     define_plugin_flags(values)
-    return values
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
-    """Runs the command; returns its exit status."""
     if lists_registry(values):
         return 0
     missing = [name for name in ("t2t_dir", "vocab_file", "output_dir") if not values[name].value]

@@ -3,7 +3,7 @@
 from absl import flags
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli.common import command
+from t2t.cli.common import command, command_flags
 from t2t.cli.flags import open_run
 from t2t.cli.help import flag_group
 from t2t.cli.server import SERVICE, define_server_flags, import_serving, parse_runs, run_and_checkpoint, run_server
@@ -22,19 +22,16 @@ two runs beside each other, training curves. It is served as by t2t-server, with
 """
 
 
-def build_flags() -> flags.FlagValues:
-    """Returns the flags of the command."""
-    values = flags.FlagValues()
+@command_flags
+def build_flags(values: flags.FlagValues) -> None:
     define_server_flags(values)
     with flag_group(values, SERVICE) as define:
         define.integer("port", 8600, "Where to listen; 0 for any that is free.", 0, 65535)
         define.string("plot", "", "Draws the training curves of the runs into this PNG and ends.")
-    return values
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
-    """Runs the command; returns its exit status."""
     if values.plot:
         return _plot(values)
     if exports := [folder for folder in parse_runs(values).values() if is_export(folder)]:

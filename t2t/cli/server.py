@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli.common import command
+from t2t.cli.common import command, command_flags
 from t2t.cli.flags import (
     check_run_loadable,
     define_search_flags,
@@ -41,13 +41,11 @@ reach opens it to them. Exports are checked before they are loaded: they may onl
 """
 
 
-def build_flags() -> flags.FlagValues:
-    """Returns the flags of the command."""
-    values = flags.FlagValues()
+@command_flags
+def build_flags(values: flags.FlagValues) -> None:
     define_server_flags(values)
     with flag_group(values, SERVICE) as define:
         define.integer("port", 8501, "Where to listen; 0 for any that is free.", 0, 65535)
-    return values
 
 
 def define_server_flags(values: flags.FlagValues) -> None:
@@ -73,7 +71,6 @@ def define_server_flags(values: flags.FlagValues) -> None:
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
-    """Runs the command; returns its exit status."""
     return run_server(values)
 
 

@@ -5,7 +5,7 @@ import sys
 
 from absl import flags
 
-from t2t.cli.common import command
+from t2t.cli.common import command, command_flags
 from t2t.cli.decoding import check_files, decode_file, decode_interactively
 from t2t.cli.eval import evaluate
 from t2t.cli.flags import (
@@ -43,9 +43,8 @@ Trains a model on a problem; resumes exactly where --output_dir holds a run that
 """
 
 
-def build_flags() -> flags.FlagValues:
-    """Returns the flags of the command."""
-    values = flags.FlagValues()
+@command_flags
+def build_flags(values: flags.FlagValues) -> None:
     define_problem_flags(values, goes_on=True)
     with flag_group(values, NAMES) as define:
         define.string("model", "", "Name of the model.")
@@ -60,7 +59,6 @@ def build_flags() -> flags.FlagValues:
         define.string("decode_from_file", "", "After training, decodes this file, plain or gzip; - for standard input.")
         define.string("decode_to_file", "", "Where --decode_from_file writes; see t2t-decoder.")
         define.boolean("decode_interactive", False, "After training, translates what is typed.")
-    return values
 
 
 _SETTINGS_FLAGS = {
@@ -92,7 +90,6 @@ def _define_training_flags(values: flags.FlagValues) -> None:
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
-    """Runs the command; returns its exit status."""
     if lists_registry(values):
         return 0
     asked = dataclasses.replace(request_of(values), train_steps=values.train_steps)

@@ -9,7 +9,7 @@ from pathlib import Path
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.cli.common import command, warn_of_repairs
+from t2t.cli.common import command, command_flags, warn_of_repairs
 from t2t.cli.help import ACTION, FILES, flag_group
 from t2t.errors import UserError
 from t2t.files.lines import on_one_line
@@ -38,21 +38,18 @@ _OPERATIONS = {
 }
 
 
-def build_flags() -> flags.FlagValues:
-    """Returns the flags of the command."""
-    values = flags.FlagValues()
+@command_flags
+def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, FILES) as define:
         define.string("vocab_file", "", "File of the vocabulary.")
         define.string("output_dir", "", "Folder of a run whose vocabulary to take instead.")
     with flag_group(values, ACTION) as define:
         for name, text in _OPERATIONS.items():
             define.boolean(name, False, text)
-    return values
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
-    """Runs the command; returns its exit status."""
     asked = [name for name in _OPERATIONS if values[name].value]
     if len(asked) > 1:
         raise UserError(f"{' and '.join('--' + name for name in asked)} are given; one at a time")

@@ -28,24 +28,10 @@ def figures_page(title: str, figures: Sequence[dict[str, Any]]) -> str:
     """
     script = "\n".join([*map(static, FIGURE_SCRIPTS), _START])
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {hash_source(script)}"
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width">
-<title>{html.escape(title)}</title>
+    head = f"""<meta http-equiv="Content-Security-Policy" content="{policy}">
 <style>
-{static("insight.css")}</style>
-</head>
-<body>
-<h1>{html.escape(title)}</h1>
-<main><noscript>The pictures are drawn by this page's own script, which is turned off.</noscript></main>
-<script type="application/json" id="figures">{safe_json(figures)}</script>
-<script>{script}</script>
-</body>
-</html>
-"""
+{static("insight.css")}</style>"""
+    return _page(title, head, "figures", figures, f"<script>{script}</script>\n")
 
 
 def app_page(models: Sequence[str]) -> str:
@@ -53,21 +39,26 @@ def app_page(models: Sequence[str]) -> str:
     scripts = "\n".join(
         f'<script src="/insight/files/{name}" defer></script>' for name in APP_FILES if name.endswith(".js")
     )
+    head = f"""<link rel="stylesheet" href="/insight/files/insight.css">
+<link rel="icon" href="data:,">
+{scripts}"""
+    return _page("t2t-insight", head, "models", list(models))
+
+
+def _page(title: str, head: str, data_id: str, data: Any, end: str = "") -> str:
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+{head}
 <meta name="viewport" content="width=device-width">
-<title>t2t-insight</title>
-<link rel="stylesheet" href="/insight/files/insight.css">
-<link rel="icon" href="data:,">
-{scripts}
+<title>{html.escape(title)}</title>
 </head>
 <body>
-<h1>t2t-insight</h1>
+<h1>{html.escape(title)}</h1>
 <main><noscript>The pictures are drawn by this page's own scripts, which are turned off.</noscript></main>
-<script type="application/json" id="models">{safe_json(list(models))}</script>
-</body>
+<script type="application/json" id="{data_id}">{safe_json(data)}</script>
+{end}</body>
 </html>
 """
 
