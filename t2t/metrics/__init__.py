@@ -68,12 +68,12 @@ def compute(
                 f"text has {', '.join(METRICS.names())}"
             )
         check_lines(name, hypotheses, references)
-    return {name: _apply(METRICS.get(name), hypotheses, references, language) for name in names}
-
-
-def _apply(metric: TextMetric, hypotheses: Sequence[str], references: Sequence[str], language: str) -> Score:
-    options = {"language": language} if language and "language" in inspect.signature(metric).parameters else {}
-    return metric(hypotheses, references, **options)
+    scores = {}
+    for name in names:
+        metric = METRICS.get(name)
+        options = {"language": language} if language and "language" in inspect.signature(metric).parameters else {}
+        scores[name] = metric(hypotheses, references, **options)
+    return scores
 
 
 def _check_name(name: str) -> None:

@@ -7,7 +7,7 @@ compared with those papers. Moses: Koehn et al. 2007; its tokenizer here is sacr
 import dataclasses
 import importlib.metadata
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -39,10 +39,8 @@ def moses_bleu(hypotheses: Sequence[str], references: Sequence[str], language: s
         UserError: no lines, unequal numbers of lines, or a language that Moses does not know.
     """
     tokenize = line_tokenizer(language)
-    score = bleu(
-        _tokenized(tokenize, hypotheses), _tokenized(tokenize, references),
-        tokenize="none", smooth_method="none", force=True, **options,
-    )  # fmt: skip
+    tokenized = [list(map(tokenize, lines)) for lines in (hypotheses, references)]
+    score = bleu(*tokenized, tokenize="none", smooth_method="none", force=True, **options)
     version = importlib.metadata.version("sacremoses")
     tokenizer = f"moses-{language}{'+compounds' if language in COMPOUND_LANGUAGES else ''}-sacremoses-{version}"
     return dataclasses.replace(
@@ -76,7 +74,3 @@ def line_tokenizer(language: str) -> Callable[[str], str]:
 def split_compounds(line: str) -> str:
     """Returns a tokenised line whose hyphens within words are tokens of their own."""
     return _HYPHEN.sub(r"\1 ##AT##-##AT## \2", line)
-
-
-def _tokenized(tokenize: Callable[[str], str], lines: Iterable[str]) -> list[str]:
-    return [tokenize(line) for line in lines]

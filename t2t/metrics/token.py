@@ -39,17 +39,14 @@ class Figure:
 
     compute: Callable[[TokenSums], float]
     higher_is_better: bool
-    summary: str
 
 
 FIGURES = {
-    "loss": Figure(lambda sums: sums.loss_sum / sums.tokens, False, "Mean loss of a token, nats."),
-    "perplexity": Figure(lambda sums: _exp(sums.loss_sum / sums.tokens), False, "exp(loss)."),
-    "neg_log_perplexity": Figure(lambda sums: -sums.loss_sum / sums.tokens, True, "Mean ln p of a token: -loss."),
-    "accuracy": Figure(lambda sums: sums.correct / sums.tokens, True, "Fraction of tokens predicted right."),
-    "accuracy_per_sequence": Figure(
-        lambda sums: sums.sequences_correct / sums.sequences, True, "Fraction of sequences predicted right throughout."
-    ),
+    "loss": Figure(lambda sums: sums.loss_sum / sums.tokens, False),  # nats
+    "perplexity": Figure(lambda sums: _exp(sums.loss_sum / sums.tokens), False),
+    "neg_log_perplexity": Figure(lambda sums: -sums.loss_sum / sums.tokens, True),
+    "accuracy": Figure(lambda sums: sums.correct / sums.tokens, True),
+    "accuracy_per_sequence": Figure(lambda sums: sums.sequences_correct / sums.sequences, True),
 }
 """By name, without the label."""
 

@@ -11,8 +11,7 @@ import dataclasses
 import functools
 import hashlib
 import math
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from t2t.metrics.base import Score, check_lines, lower_is_better
 from t2t.metrics.brackets.compare import compare
@@ -37,7 +36,7 @@ def bracket_f1(hypotheses: Sequence[str], references: Sequence[str], parameters:
     Raises:
         UserError: no lines, or unequal numbers of lines.
     """
-    return _score("bracket_f1", _f1_or_zero, hypotheses, references, parameters)
+    return _score("bracket_f1", "f1", hypotheses, references, parameters)
 
 
 @register_metric
@@ -47,19 +46,19 @@ def bracket_f1_gold_tags(
     """`bracket_f1` with the gold tags on the hypotheses' words, so that no wrong tag makes a sentence an error."""
     check_lines("bracket_f1_gold_tags", hypotheses, references)
     retagged = [with_gold_tags(*pair) for pair in zip(hypotheses, references, strict=True)]
-    return _score("bracket_f1_gold_tags", _f1_or_zero, retagged, references, parameters)
+    return _score("bracket_f1_gold_tags", "f1", retagged, references, parameters)
 
 
 @register_metric
 def bracket_precision(hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters = COLLINS) -> Score:
     """Percentage of the hypotheses' brackets whose span and label are gold; arguments as `bracket_f1`."""
-    return _score("bracket_precision", operator.attrgetter("precision"), hypotheses, references, parameters)
+    return _score("bracket_precision", "precision", hypotheses, references, parameters)
 
 
 @register_metric
 def bracket_recall(hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters = COLLINS) -> Score:
     """Percentage of the gold brackets that the hypotheses have; arguments as `bracket_f1`."""
-    return _score("bracket_recall", operator.attrgetter("recall"), hypotheses, references, parameters)
+    return _score("bracket_recall", "recall", hypotheses, references, parameters)
 
 
 @register_metric
@@ -67,7 +66,7 @@ def bracket_exact_match(
     hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters = COLLINS
 ) -> Score:
     """Percentage of sentences all of whose brackets are right; arguments as `bracket_f1`."""
-    return _score("bracket_exact_match", operator.attrgetter("exact_match"), hypotheses, references, parameters)
+    return _score("bracket_exact_match", "exact_match", hypotheses, references, parameters)
 
 
 @register_metric
@@ -75,35 +74,27 @@ def bracket_tagging_accuracy(
     hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters = COLLINS
 ) -> Score:
     """Percentage of words, punctuation left out, whose part of speech is right; arguments as `bracket_f1`."""
-    return _score(
-        "bracket_tagging_accuracy", operator.attrgetter("tagging_accuracy"), hypotheses, references, parameters
-    )
+    return _score("bracket_tagging_accuracy", "tagging_accuracy", hypotheses, references, parameters)
 
 
 @register_metric
 @lower_is_better
 def bracket_crossing(hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters = COLLINS) -> Score:
     """Brackets of a hypothesis, on average, that cross a gold one; arguments as `bracket_f1`."""
-    return _score("bracket_crossing", operator.attrgetter("average_crossing"), hypotheses, references, parameters)
+    return _score("bracket_crossing", "average_crossing", hypotheses, references, parameters)
 
 
 @register_metric
 @lower_is_better
 def bracket_errors(hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters = COLLINS) -> Score:
     """Percentage of sentences, in error or skipped, that no other bracket figure counts; arguments as `bracket_f1`."""
-    return _score("bracket_errors", _share_of_errors, hypotheses, references, parameters)
+    return _score("bracket_errors", "error_rate", hypotheses, references, parameters)
 
 
 def bracket_totals(
     hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters = COLLINS, *, name: str = "brackets"
 ) -> Totals:
-    """Returns the sums that all figures are made of.
-
-    Args:
-        hypotheses: a bracketed tree each.
-        references: as many; the gold trees.
-        parameters: which labels count and which are alike.
-        name: of the score, for the error.
+    """Returns the sums that all figures are made of; arguments as `bracket_f1`, and the score's name for errors.
 
     Raises:
         UserError: no lines, or unequal numbers of lines.
@@ -121,23 +112,14 @@ def _totals(hypotheses: tuple[str, ...], references: tuple[str, ...], parameters
     return totals
 
 
-def _f1_or_zero(totals: Totals) -> float:
-    return 0.0 if math.isnan(totals.f1) else totals.f1
-
-
-def _share_of_errors(totals: Totals) -> float:
-    return 100.0 * (totals.errors + totals.skipped) / totals.sentences
-
-
 def _score(
-    name: str,
-    figure: Callable[[Totals], float],
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    parameters: Parameters,
+    name: str, figure: str, hypotheses: Sequence[str], references: Sequence[str], parameters: Parameters
 ) -> Score:
+    """Returns a score whose value is the property `figure` of the totals."""
     totals = bracket_totals(hypotheses, references, parameters, name=name)
-    value = figure(totals)
+    value: float = getattr(totals, figure)
+    if math.isnan(value):
+        value = 0.0
     known = next((key for key, settings in BUILT_IN.items() if settings == parameters), "")
     settings = known or hashlib.sha256(repr(parameters).encode()).hexdigest()[:8]
     is_f1 = name.startswith("bracket_f1")

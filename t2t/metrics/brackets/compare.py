@@ -8,8 +8,7 @@ import enum
 from collections import defaultdict, deque
 
 from t2t.metrics.brackets.parameters import Parameters
-from t2t.metrics.brackets.quotes import put_back_quotes
-from t2t.metrics.brackets.sentence import Bracket, Result, Sentence, read_sentence
+from t2t.metrics.brackets.sentence import Bracket, Quote, Result, Sentence, Word, read_sentence
 
 
 class Status(enum.IntEnum):
@@ -76,7 +75,7 @@ def compare_sentences(gold: Sentence, test: Sentence, parameters: Parameters) ->
     if not test.words:
         return Comparison(gold, test, Status.SKIPPED, Counts(), faults)
     if len(gold.words) != len(test.words):
-        put_back_quotes(gold, test, parameters)
+        _put_back_quotes(gold, test, parameters)
     unequal = _difference_of_words(gold, test, parameters)
     if unequal:
         return Comparison(gold, test, Status.ERROR, Counts(), [*faults, unequal])
@@ -92,6 +91,36 @@ def compare_sentences(gold: Sentence, test: Sentence, parameters: Parameters) ->
         correct_tags=_correct_tags(gold, test, parameters),
     )
     return comparison
+
+
+def _put_back_quotes(gold: Sentence, test: Sentence, parameters: Parameters) -> None:
+    """Makes quotation marks at the same place count on both sides or on neither, as EVALB of 2006 (D. Ellis) does.
+
+    A parser that tags an apostrophe as `''` where the treebank has `POS` loses a word to DELETE_LABEL. The word is put
+    back on the side that lost it.
+    """
+    deleted = parameters.delete_labels
+    for own, quote in enumerate(test.quotes):
+        # the place before any change, against places that change: so does EVALB
+        index = quote.index
+        for other, counterpart in enumerate(gold.quotes):
+            if counterpart.index != index or counterpart.tag == quote.tag:
+                continue
+            if counterpart.tag in deleted and quote.tag not in deleted:
+                _put_back(gold, counterpart, gold.quotes[other:])
+            elif quote.tag in deleted and counterpart.tag not in deleted:
+                _put_back(test, quote, test.quotes[own:])
+
+
+def _put_back(sentence: Sentence, quote: Quote, later: list[Quote]) -> None:
+    sentence.words.insert(quote.index, Word(quote.word, quote.tag))
+    for bracket in sentence.brackets[quote.bracket :]:
+        bracket.start += 1
+        bracket.end += 1
+    for number in quote.around:
+        sentence.brackets[number].end += 1
+    for one in later:
+        one.index += 1
 
 
 def _difference_of_words(gold: Sentence, test: Sentence, parameters: Parameters) -> str:

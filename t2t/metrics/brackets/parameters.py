@@ -6,6 +6,7 @@ The keywords are those of EVALB's parameter files (S. Sekine and M. Collins, EVA
 import dataclasses
 import functools
 import re
+import string
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -90,8 +91,7 @@ _LISTS = {
 }
 _PAIRS = {"EQ_LABEL": "equal_labels", "EQ_WORD": "equal_words"}
 _KEYWORDS = (*_NUMBERS, *_LISTS, *_PAIRS)
-_BLANK = " \t\r\n\f\v"
-_LINE = re.compile(r"([^ \t\r\n\f\v]*)[ \t\r\n\f\v]*(.*)", re.S)
+_BLANKS = re.compile(r"\s+", re.ASCII)
 _SHORTEST = 3
 """Characters; shorter lines are passed over."""
 
@@ -122,12 +122,10 @@ def read_parameters(path: Path | str) -> Parameters:
     numbers: dict[str, Any] = {}
     gathered: dict[str, list[Any]] = {}
     for number, line in enumerate(read_lines(path, Counter()), start=1):
-        line = line.rstrip(_BLANK)
+        line = line.rstrip(string.whitespace)
         if line.startswith("#") or len(line) < _SHORTEST:
             continue
-        parts = _LINE.fullmatch(line)
-        assert parts is not None, "any line has these parts"
-        keyword, value = parts.groups()
+        keyword, value, *_ = *_BLANKS.split(line, maxsplit=1), ""
         where = f"{path}:{number}"
         if keyword not in _KEYWORDS:
             raise UserError(
@@ -156,7 +154,7 @@ def _number(keyword: str, value: str, where: str) -> int:
 
 
 def _pair(keyword: str, value: str, where: str) -> tuple[str, str]:
-    words = re.split(r"[ \t\r\n\f\v]+", value)
+    words = _BLANKS.split(value)
     if len(words) != 2:
         raise UserError(
             f"{where}: {keyword} has {len(words)} value{'s' * (len(words) != 1)} ({value}); it needs two, "

@@ -1,13 +1,17 @@
-"""EVALB's report, line for line: a row for each sentence, totals, and summaries of all and of short sentences."""
+"""EVALB's report, line for line: a row for each sentence, totals, and summaries of all and of short sentences.
+
+With DEBUG 1, every word and bracket too; with 2 also the brackets that did not match, without EVALB's dumps of its own
+variables.
+"""
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator
 
 from t2t.errors import T2TError
 from t2t.metrics.brackets.compare import Comparison, compare_sentences
-from t2t.metrics.brackets.debug import mismatch_lines, word_and_bracket_lines
 from t2t.metrics.brackets.parameters import Parameters
-from t2t.metrics.brackets.sentence import Sentence, read_sentence
+from t2t.metrics.brackets.sentence import Bracket, Sentence, Word, read_sentence
 from t2t.metrics.brackets.totals import Totals, percentage
 
 _RULE = "=" * 76
@@ -77,10 +81,10 @@ class _Report:
         for totals in (self._all, *([self._short] if gold.length <= self._parameters.cutoff_length else [])):
             totals.add(comparison.status, comparison.counts)
         if self._parameters.debug > 1:
-            yield from map(ReportLine, mismatch_lines(comparison))
+            yield from map(ReportLine, _mismatch_lines(comparison))
         yield ReportLine(_row(self._number, comparison))
         if self._parameters.debug > 0:
-            yield from map(ReportLine, word_and_bracket_lines(comparison))
+            yield from map(ReportLine, _word_and_bracket_lines(comparison))
 
     def _faults_of(self, sentence: Sentence) -> Iterator[ReportLine]:
         for fault in sentence.faults:
@@ -109,6 +113,45 @@ class _Report:
         yield "=== Summary ==="
         yield from _summary("All", totals)
         yield from _summary(f"len<={self._parameters.cutoff_length}", self._short)
+
+
+def _mismatch_lines(comparison: Comparison) -> Iterator[str]:
+    """Yields an empty line, then a line for each bracket that is missing, surplus, labelled otherwise or crossed."""
+    yield ""
+    for mismatch, sentence, bracket in comparison.mismatches:
+        text = sentence.text[bracket.text_start : bracket.text_end]
+        yield f"  {mismatch}[{bracket.start}-{bracket.end - 1}]: {text}"
+
+
+def _word_and_bracket_lines(comparison: Comparison) -> Iterator[str]:
+    """Yields two tables, gold on the left and test on the right: words with their tags, brackets with their spans."""
+    gold, test = comparison.gold, comparison.test
+    yield (
+        f"-<1>---(wn1={len(gold.words):3d}, bn1={len(gold.brackets):3d})-           "
+        f"-<2>---(wn2={len(test.words):3d}, bn2={len(test.brackets):3d})-"
+    )
+    for number, (one, other) in enumerate(itertools.zip_longest(gold.words, test.words)):
+        left = f"{_word(number, one)}      " if one and one.word else " " * 40
+        yield left + (_word(number, other) if other and other.word else "")
+    yield ""
+    for number, (one, other) in enumerate(itertools.zip_longest(gold.brackets, test.brackets)):
+        left = f"{_bracket(number, one)}      " if one else " " * 32
+        yield left + (_bracket(number, other) if other else "")
+    yield ""
+    yield "========"
+
+
+def _word(number: int, word: Word) -> str:
+    return f"{number:3d} : {word.result:d} : {_padded(word.tag, 6)}  {_padded(word.word, 16)}"
+
+
+def _bracket(number: int, bracket: Bracket) -> str:
+    return f"{number:3d} : {bracket.result:d} : {bracket.start:3d}  {bracket.end:3d}  {_padded(bracket.label, 6)}"
+
+
+def _padded(text: str, width: int) -> str:
+    """Pads to a width in bytes, as C does."""
+    return text + " " * (width - len(text.encode("utf-8", errors="surrogatepass")))
 
 
 def _row(number: int, comparison: Comparison) -> str:

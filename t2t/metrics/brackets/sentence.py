@@ -7,6 +7,7 @@ its report says of it, so this reader makes the same of it. It does not read tre
 import dataclasses
 import enum
 import re
+import string
 
 from t2t.metrics.brackets.parameters import Parameters
 
@@ -16,8 +17,7 @@ TOO_MANY_CLOSED = "Bracketing unbalance (too many close bracket)"
 STILL_OPEN = "Bracketing is unbalanced (too many open bracket)"
 
 _QUOTATION_MARKS = ("'", '"', "/")
-_BLANK = " \t\r\n\f\v"
-_OPENING = re.compile(r"\(([^ \t\r\n\f\v()]*)(?:[ \t\r\n\f\v]+([^ \t\r\n\f\v()]*))?")
+_OPENING = re.compile(r"\(([^\s()]*)(?:\s+([^\s()]*))?", re.ASCII)
 
 
 class Result(enum.IntEnum):
@@ -102,7 +102,7 @@ class _Reader:
     def read(self) -> Sentence:
         place = 0
         while place < len(self._text):
-            if self._text[place] in _BLANK:
+            if self._text[place] in string.whitespace:
                 place += 1
             elif self._text[place] == "(":
                 place = self._opened(place)
@@ -130,7 +130,8 @@ class _Reader:
             if following != "(" and word:
                 self._sentence.faults.append(TWO_ELEMENTS)
         sentence = self._sentence
-        self._push(len(sentence.brackets))
+        self._stack[self._top] = len(sentence.brackets)
+        self._top += 1
         sentence.brackets.append(Bracket(label, start=len(sentence.words), text_start=found.end(1)))
         return found.end(1)
 
@@ -140,14 +141,9 @@ class _Reader:
             sentence.length += 1
         if tag in parameters.quote_labels and word in _QUOTATION_MARKS:
             around = tuple(self._stack[place] for place in range(self._top))
-            quote = Quote(word, tag, len(sentence.words), len(sentence.brackets), around)
-            sentence.quotes.append(quote)
+            sentence.quotes.append(Quote(word, tag, len(sentence.words), len(sentence.brackets), around))
         if tag not in parameters.delete_labels:
             sentence.words.append(Word(word, tag))
-
-    def _push(self, bracket: int) -> None:
-        self._stack[self._top] = bracket
-        self._top += 1
 
     def _closed(self, place: int) -> None:
         # The first surplus bracket goes unnoticed until the end of the line; memory before the stack is taken for zero.

@@ -46,6 +46,11 @@ class Totals:
         return self.sentences - self.errors - self.skipped
 
     @property
+    def error_rate(self) -> float:
+        """Percentage of sentences that no other figure counts."""
+        return percentage(self.errors + self.skipped, self.sentences)
+
+    @property
     def recall(self) -> float:
         """Percentage of the gold brackets that the test has; 0 of none."""
         return percentage(self.matched, self.gold_brackets)
