@@ -82,11 +82,11 @@ def last_steps(store: CheckpointStore, count: int) -> list[int]:
 def average_checkpoints(store: CheckpointStore, names: Sequence[int | str], result: str = AVERAGED) -> Path:
     """Saves the mean of some checkpoints' weights as a named checkpoint and returns its folder.
 
-    The weights averaged are those that each checkpoint decodes with: the moving average where the run keeps one. The
-    result has the largest step of them. Its state has `averaged_steps`, their vocabularies and their architecture.
+    The weights are those that each checkpoint decodes with: the moving average where the run keeps one. The result has
+    their largest step; its state has `averaged_steps`, vocabularies and architecture.
 
     Args:
-        store: holds the checkpoints and gets the result.
+        store: of the checkpoints and the result.
         names: steps, or other names that `CheckpointStore.find` knows.
         result: name of the result.
 
@@ -136,15 +136,11 @@ def _require_same(first: str, wanted: dict[str, tuple], name: str, found: dict[s
     wrong += [f"{path} is only in {name}" for path in sorted(found.keys() - wanted.keys())]
     for path in sorted(wanted.keys() & found.keys()):
         if wanted[path] != found[path]:
-            wrong.append(f"{path} is {_text(wanted[path])} in {first} and {_text(found[path])} in {name}")
+            (shape, dtype), (other_shape, other_dtype) = wanted[path], found[path]
+            wrong.append(f"{path} is {shape} {dtype} in {first} and {other_shape} {other_dtype} in {name}")
     if wrong:
         more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
         raise UserError(
             f"cannot average {first} and {name}: {'; '.join(wrong[:_SHOWN])}{more}; "
             f"only checkpoints of one model can be averaged"
         )
-
-
-def _text(kind: tuple) -> str:
-    shape, dtype = kind
-    return f"{shape} {dtype}"

@@ -7,8 +7,7 @@
     checksums.json          sha256 of every other file; its own form never changes, so that damage is told from
                             a newer format
 
-Each file is read once, and nothing of it is used before its checksum has been compared: another process may remove or
-replace the checkpoint meanwhile.
+Each file is read once and verified before it is used: another process may remove or replace the checkpoint meanwhile.
 """
 
 import errno
@@ -112,7 +111,7 @@ def read_checkpoint(folder: Path, parts: Collection[str] = PARTS) -> Checkpoint:
 
 
 def fingerprint_of(folder: Path) -> str:
-    """Returns what tells the content of a checkpoint from any other's, without reading more than its checksums.
+    """Returns the sha256 of a checkpoint's checksums, which tells its content from any other's.
 
     Raises:
         OSError: there is no checkpoint.

@@ -22,11 +22,7 @@ class Pointer:
         self._types = types
 
     def write(self, **values: Any) -> None:
-        """Replaces what it points to.
-
-        Raises:
-            OSError: it could not be written; it then points to what it did before.
-        """
+        """Replaces its values, or raises OSError and keeps the old ones."""
         write_atomically(self.path, json.dumps(sealed(self.path.name, values)).encode())
 
     def read(self) -> dict[str, Any] | None:

@@ -7,8 +7,8 @@
     metrics.jsonl   one line of figures a log step
     lock            held by the process that trains here
 
-A run directory may come from a stranger: opening one reads no path outside it and imports nothing it names. Training on
-in it is asked for by `t2t-trainer`, which reads the data that the record names.
+A run directory may come from a stranger: opening one reads no path outside it and imports nothing it names. Only
+`t2t-trainer`, resuming it, reads the data that the record names.
 """
 
 import contextlib
@@ -67,8 +67,7 @@ class RunRecord:
     data_fingerprint: str = ""
     """sha256 of the manifest of the generated data; of several problems, one each with + between them."""
     data_dir: str = ""
-    """Folder of generated data that it was trained from last, for `t2t-trainer` to go on; nothing else looks there.
-    Empty where it is not known, as of an imported run."""
+    """Folder of generated data that it was trained from last, read by `t2t-trainer` alone; empty for an imported run."""
     plugins: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     """What `t2t.registry.plugins.Plugin.to_dict` gives, one a plug-in."""
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -76,9 +75,9 @@ class RunRecord:
     vocabularies: dict[str, VocabularyFile] = dataclasses.field(default_factory=dict)
     """By feature name, from `t2t.text.vocabulary_files.describe_encoders`."""
     warm_start: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Checkpoint whose weights the run began with, empty for none: `from` its path, `step` its updates, its
-    `fingerprint`, `anew` the features whose vocabularies it did not share, `optimizer_updates` those of the optimizer
-    whose state was taken, 0 for none, and the `report` of what was taken, a line each."""
+    """Checkpoint whose weights the run began with, empty for none: its path (`from`), `step` and `fingerprint`; `anew`,
+    features whose vocabularies it did not share; `optimizer_updates` of the state that was taken, 0 for none; `report`,
+    lines on what was taken."""
     created: str = ""
     """When the run began, ISO 8601 in UTC; set by `RunDir.create`."""
 
@@ -146,12 +145,7 @@ class RunDir:
 
     @classmethod
     def create(cls, path: str | Path, record: RunRecord, encoders: Mapping[str, TextEncoder]) -> Self:
-        """Begins a run: copies its vocabularies, then writes its record.
-
-        Args:
-            path: the output directory; made where it does not exist.
-            record: what the run is.
-            encoders: the vocabularies that the record describes.
+        """Begins a run in a directory, made where there is none: saves the vocabularies, then the record.
 
         Raises:
             UserError: the directory holds a run, or what is left of one.
@@ -175,9 +169,7 @@ class RunDir:
 
     @classmethod
     def abandon_unstarted(cls, path: str | Path) -> None:
-        """Forgets a run that ended before its first checkpoint, with a warning where it had got on.
-
-        The next run there may be another.
+        """Removes the record of a run that ended before its first checkpoint, so that another can begin there.
 
         Raises:
             UserError: it was evaluated, so that it had checkpoints, and they are gone.
@@ -241,13 +233,10 @@ class RunDir:
         return read_encoders(self.vocab_folder, self.record.vocabularies, "restore it from a copy")
 
     def check_same(self, record: RunRecord, may_change: Collection[str] = ()) -> None:
-        """Demands that what is asked for is the run that is here.
+        """Checks that the run here is the one that a record asks for.
 
-        An hparam that did not exist when the run began is not compared.
-
-        Args:
-            record: what is asked for.
-            may_change: what a resumed run may change: hparams, options of the problem, `data_fingerprint`.
+        Not compared are hparams that did not exist when the run began, and the names of hparams, options of the
+        problem and `data_fingerprint` that a resumed run `may_change`.
 
         Raises:
             UserError: it is another run; the message names what differs.
@@ -283,13 +272,9 @@ class RunDir:
         for name in ("plugins", "versions"):
             if updated.to_dict()[name] != self.record.to_dict()[name]:
                 log.warning("%s of the run in %s have changed since it began", name, self.path)
-        before, self.record = self.record, updated
-        try:
-            with os_errors_as_machine_errors(f"cannot rewrite {self.path / RECORD_FILE}"):
-                self._write_record()
-        except BaseException:
-            self.record = before
-            raise
+        with os_errors_as_machine_errors(f"cannot rewrite {self.path / RECORD_FILE}"):
+            type(self)(self.path, updated)._write_record()
+        self.record = updated
 
     def append_metrics(self, step: int, values: Mapping[str, float]) -> None:
         """Adds one line of figures; NaN and infinities, which JSON does not have, become null.
@@ -319,7 +304,7 @@ class RunDir:
 
 @contextlib.contextmanager
 def lock_run(path: str | Path) -> Iterator[None]:
-    """Keeps every other process from training in an output directory for the length of a `with` block.
+    """Context manager that keeps other processes from training in an output directory.
 
     Raises:
         UserError: another process trains there.

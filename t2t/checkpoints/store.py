@@ -1,9 +1,8 @@
 """The checkpoints of a run: `step-00001500` and the like, named ones such as `averaged`, and two pointers.
 
 A checkpoint is written under a temporary name and renamed, so that a folder with a checkpoint's name is complete. The
-pointers `latest.json` and `best.json`, of several problems `best.<problem>.json` too, are small files replaced the same
-way. A crash between two renames leaves a state that reads as the one before it, and what it left over is removed by the
-next save.
+pointers are the small files `latest.json` and `best.json`, with several problems also `best.<problem>.json`. A crash
+between two renames leaves a state that reads as the one before it; the next save removes the leftovers.
 """
 
 import contextlib
@@ -100,7 +99,7 @@ def _read(folder: Path, parts: Collection[str]) -> Checkpoint:
 
 
 def _identity(folder: Path) -> tuple[int, int, int] | None:
-    """Returns what tells a folder from another of its name, and from itself with fewer files; None for none."""
+    """Returns what changes when a folder is replaced or loses a file; None for none."""
     with contextlib.suppress(FileNotFoundError):
         found = folder.stat()
         return found.st_dev, found.st_ino, found.st_mtime_ns
@@ -128,7 +127,7 @@ class CheckpointStore:
         """Saves a step's checkpoint, whole or not at all, and makes it the latest.
 
         Raises:
-            MachineError: disk full, no permission, or the like; what was there before is untouched.
+            MachineError: disk full, no permission, or the like; the old checkpoints are untouched.
             TypeError: the state is not JSON.
         """
         name = step_name(step)
@@ -163,9 +162,7 @@ class CheckpointStore:
         return self.folder / name
 
     def mark_best(self, step: int, metric: str, value: float, problem: str = "") -> None:
-        """Makes a step's checkpoint the best (where a problem is named, the best of it), which `prune` keeps.
-
-        A value that is not finite marks nothing: the figure of that evaluation says nothing about the weights.
+        """Makes a step's checkpoint the best, of a problem where one is named; not by a value that is not finite.
 
         Raises:
             UserError: there is no such checkpoint.
@@ -181,10 +178,8 @@ class CheckpointStore:
     def prune(self, keep_max: int) -> list[int]:
         """Removes old checkpoints but for the newest `keep_max` (0 = all), the latest and every best.
 
-        What interrupted writers left goes, too.
-
-        Returns:
-            the steps that were removed; none where a pointer to a best one cannot be read: it may point to any of them.
+        Also removes what interrupted writers left. Returns the removed steps, none where a pointer to a best one cannot
+        be read: it may point to any of them.
         """
         if keep_max < 0:
             raise UserError(f"keep {keep_max} checkpoints: give a number above 0, or 0 to keep all")
@@ -226,7 +221,7 @@ class CheckpointStore:
         return tried[0] if tried else None
 
     def best(self, problem: str = "") -> Best | None:
-        """Returns which checkpoint is the best, or the best of a problem; None where none was marked by a finite value.
+        """Returns which checkpoint is the best, or the best of a problem; None where none was marked.
 
         Raises:
             DamagedCheckpointError: the pointer is unreadable.
@@ -254,27 +249,25 @@ class CheckpointStore:
             UserError: there is no such checkpoint; the message says which there are.
         """
         text = str(which)
-        if text == LATEST and (step := self.latest()) is not None:
-            return self._folder_of(step_name(step))
-        if text == BEST or text.startswith(f"{BEST}."):
-            if best := self.best(text.removeprefix(BEST).removeprefix(".")):
-                return self._folder_of(step_name(best.step))
-            raise UserError(self._unknown(text))
         if text == LATEST:
+            step = self.latest()
+        elif text == BEST or text.startswith(f"{BEST}."):
+            best = self.best(text.removeprefix(BEST).removeprefix("."))
+            step = best.step if best else None
+        else:
+            name = step_name(int(text)) if re.fullmatch("[0-9]{1,18}", text) else text
+            return self._folder_of(name) if name in self._names() else self._find_path(text)
+        if step is None:
             raise UserError(self._unknown(text))
-        name = step_name(int(text)) if re.fullmatch("[0-9]{1,18}", text) else text
-        if name in self._names():
-            return self._folder_of(name)
-        return self._find_path(text)
+        return self._folder_of(step_name(step))
 
     # === Loading ===
 
     def load(self, which: int | str = LATEST, parts: Collection[str] = PARTS) -> Checkpoint:
         """Reads a checkpoint, every file verified first; see `find` for `which`.
 
-        Where the latest is damaged, the one before it is loaded and a warning logged; one that was asked for by any
-        other name is never replaced by another. Where a trainer removes the checkpoint meanwhile, `which` is looked up
-        again.
+        Where the latest is damaged, the one before it is loaded, with a warning; other names load their checkpoint or
+        fail. Where a trainer removes the checkpoint meanwhile, `which` is looked up again.
 
         Raises:
             UserError: no such checkpoint, or a newer version of t2t wrote it.
@@ -322,29 +315,26 @@ class CheckpointStore:
     def _latest_first(self) -> list[int]:
         """Returns the step of the pointer, then all others from the newest down."""
         try:
-            pointer, steps = self._read_latest()
+            for _ in range(_ATTEMPTS):
+                pointer = self._latest.read()
+                steps = self.steps()[::-1]
+                if pointer is None or pointer["step"] in steps or pointer == self._latest.read():
+                    break  # else it was moved, and the checkpoint removed, between the two looks
         except DamagedCheckpointError as error:
             steps = self.steps()[::-1]
             if not steps:
                 raise
             log.warning("%s; taking the highest step", error)
             return steps
-        if pointer is None or pointer["step"] in steps:
-            return sorted(steps, key=lambda step: pointer is not None and step != pointer["step"])
+        if pointer is None:
+            return steps
+        if pointer["step"] in steps:
+            return sorted(steps, key=lambda step: step != pointer["step"])
         gone = f"checkpoint {step_name(pointer['step'])} is missing from {self.folder}, though it was the latest"
         if not steps:
             raise DamagedCheckpointError(f"{gone}, and no other is there; restore it or use another --output_dir")
         log.warning("%s; the newest of the others is step %d", gone, steps[0])
         return steps
-
-    def _read_latest(self) -> tuple[dict[str, Any] | None, list[int]]:
-        """Returns what the pointer to the latest holds and all steps, from the newest down."""
-        for _ in range(_ATTEMPTS):
-            pointer = self._latest.read()
-            steps = self.steps()[::-1]
-            if pointer is None or pointer["step"] in steps or pointer == self._latest.read():
-                break  # else it was moved, and the checkpoint removed, between the two looks
-        return pointer, steps
 
     # === Names ===
 

@@ -1,4 +1,4 @@
-"""Which weights of a checkpoint go into which variables of a model, told before any is assigned."""
+"""Compares the weights of a checkpoint with the variables of a model before any is assigned."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,12 +46,7 @@ class TransferReport:
 
 
 def match(weights: Mapping[str, Any], variables: Mapping[str, Shape]) -> TransferReport:
-    """Compares weights with the variables of a model.
-
-    Args:
-        weights: arrays by variable path.
-        variables: shapes by variable path.
-    """
+    """Compares arrays by variable path with the shapes of a model's variables by path."""
     found = {path: tuple(array.shape) for path, array in weights.items()}
     wanted = {path: tuple(shape) for path, shape in variables.items()}
     both = [path for path in wanted if path in found]
@@ -64,15 +59,10 @@ def match(weights: Mapping[str, Any], variables: Mapping[str, Shape]) -> Transfe
 
 
 def require_exact(weights: Mapping[str, Any], variables: Mapping[str, Shape], source: str) -> None:
-    """Demands that weights and variables are the same by path and shape, as resuming and decoding do.
-
-    Args:
-        weights: arrays by variable path.
-        variables: shapes by variable path.
-        source: where the weights are from, e.g. `checkpoint step-00001500`.
+    """Compares as `match`, for resuming and decoding; `source` names the checkpoint.
 
     Raises:
-        UserError: they are not; the message names what is missing, unexpected or of another shape.
+        UserError: paths or shapes differ; the message says which.
     """
     report = match(weights, variables)
     if not report.is_exact:
@@ -83,12 +73,7 @@ def require_exact(weights: Mapping[str, Any], variables: Mapping[str, Shape], so
 
 
 def require_some(weights: Mapping[str, Any], variables: Mapping[str, Shape], source: str) -> TransferReport:
-    """Returns what a warm start would take, and demands that it is not nothing.
-
-    Args:
-        weights: arrays by variable path.
-        variables: shapes by variable path.
-        source: where the weights are from, e.g. `--warm_start_from=/runs/base`.
+    """Compares as `match`, for a warm start; `source` names the checkpoint.
 
     Raises:
         UserError: no variable has a weight of its path and shape.

@@ -63,9 +63,7 @@ def compare(checkpoint: Checkpoint, own: Mapping[str, VocabularyFile]) -> Compar
 def check_same_vocabularies(
     checkpoint: Checkpoint, own: Mapping[str, VocabularyFile], user: Path, asked: str, remedy: str = ""
 ) -> None:
-    """Demands that a checkpoint was trained with the vocabularies that its weights are to be used with.
-
-    Where neither the checkpoint nor a run around it tells, that is warned about.
+    """Checks that a checkpoint was trained with a run's vocabularies; warns where that is not known.
 
     Args:
         checkpoint: what is to be used.
