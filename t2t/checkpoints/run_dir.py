@@ -67,7 +67,7 @@ class RunRecord:
     data_fingerprint: str = ""
     """sha256 of the manifest of the generated data; of several problems, one each with + between them."""
     data_dir: str = ""
-    """Folder of generated data that it was trained from last, read by `t2t-trainer` alone; empty for an imported run."""
+    """Folder of generated data that it was trained from last, read by `t2t-trainer` only; empty for imported runs."""
     plugins: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     """What `t2t.registry.plugins.Plugin.to_dict` gives, one a plug-in."""
     versions: dict[str, str] = dataclasses.field(default_factory=dict)

@@ -1,17 +1,15 @@
 """Beam search with a finished set: Wu et al. 2016 (arXiv:1609.08144), section 7.
 
-What is ranked against what. Every hypothesis has a log-probability, the sum over its tokens, and a length n, its
-number of tokens with end of sequence counted.
+A hypothesis has a log-probability, the sum over its tokens, and a length n, its tokens with end of sequence counted.
 
-* While they grow, hypotheses of one sentence are all of one length and compete by log-probability: the 2K best
-  continuations are looked at, of which at most K can be ends of sequence, so that K go on.
-* A continuation is complete when it adds end of sequence, or when it reaches its sentence's limit. Complete ones
-  compete for the K places of the finished set by log-probability / penalty(n), whichever way they were completed: one
-  that was cut off at the limit, n = limit, ranks beside those that ended by themselves. So every sentence has a result.
-* A sentence stops early when no growing hypothesis can enter the result any more, see `is_done`.
+* The unfinished hypotheses of a sentence have one length and compete by log-probability: of the 2K best continuations,
+  at most K end, so that K continue.
+* A continuation is complete when it adds end of sequence or reaches its sentence's limit. All complete ones compete for
+  the K places of the finished set by log-probability / penalty(n), so that every sentence has a result.
+* A sentence stops early when no unfinished hypothesis can enter the result any more, see `is_done`.
 
-Ties go to what was finished first, then to the lower beam, then to the lower token, so that results are reproducible. A
-sentence that has stopped is frozen: its result does not depend on the other sentences of the batch.
+Ties go to what was finished first, then to the lower beam, then to the lower token, so that results are reproducible.
+The result of a sentence that has stopped does not depend on the rest of the batch.
 
 Legend: B sentences, K beams, N = B * K rows, V vocabulary, T longest allowed length, C = 2K candidates.
 """
@@ -23,7 +21,7 @@ from keras import ops
 
 from t2t.decoding.penalties import LengthPenalty
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult, exists
-from t2t.decoding.state import as_tensors, restore_shapes
+from t2t.decoding.state import advance_while_active, as_tensors, restore_shapes
 from t2t.decoding.step import (
     NextToken,
     StepFn,
@@ -78,13 +76,19 @@ class BeamSearch(NamedTuple):
         Args:
             state: of the step function; every tensor with N or B as its first axis.
             start_ids: first input: one id, or (B,) int32, one a sentence.
-            width: T, room for so many tokens.
+            width: T, the size of the buffer of tokens.
         """
         batch_size = ops.shape(self.limits)[0]
+        none_BK = ops.full((batch_size, self.beam_size), NO_HYPOTHESIS, "float32")
         return BeamProgress(
             ops.zeros((), "int32"),
             initial_beams(row_start_ids(start_ids, batch_size, self.beam_size), width),
-            empty_results(batch_size, self.beam_size, width),
+            SearchResult(
+                ids=ops.zeros((batch_size, self.beam_size, width), "int32"),
+                scores=none_BK,
+                log_probs=none_BK,
+                lengths=ops.zeros((batch_size, self.beam_size), "int32"),
+            ),
             as_tensors(state),
         )
 
@@ -101,12 +105,9 @@ class BeamSearch(NamedTuple):
             until: int or () int32.
             min_active: int or () int32.
         """
-
-        def unfinished(*progress):
-            active_B = self.active_sentences(BeamProgress(*progress))
-            return ops.logical_and(progress[0] < until, ops.sum(ops.cast(active_B, "int32")) > min_active)
-
-        return BeamProgress(*ops.while_loop(unfinished, lambda *now: self._add_token(step_fn, *now), progress))
+        return advance_while_active(
+            self.active_sentences, lambda *now: self._add_token(step_fn, *now), progress, until, min_active
+        )
 
     def widen(self, progress: BeamProgress, width: Any) -> BeamProgress:
         """Pads the search to `width` tokens, at least the present width."""
@@ -134,74 +135,35 @@ class BeamSearch(NamedTuple):
         return BeamProgress(step + 1, deactivate(active, done_B), finished, state)
 
 
-def initial_beams(start_ids: Any, width: Any) -> ActiveBeams:
-    """Returns one empty hypothesis per sentence, in beam 0: equal beams would all grow alike.
-
-    Args:
-        start_ids: (B, K) int32.
-        width: T.
-    """
-    batch_size, beam_size = ops.shape(start_ids)
+def initial_beams(start_ids_BK: Any, width: Any) -> ActiveBeams:
+    """Returns one empty hypothesis per sentence, in beam 0: equal beams would all grow alike."""
+    batch_size, beam_size = ops.shape(start_ids_BK)
     only_first = ops.convert_to_tensor([0.0] + [NO_HYPOTHESIS] * (beam_size - 1), dtype="float32")
     return ActiveBeams(
         ids=ops.zeros((batch_size, beam_size, width), "int32"),
-        tokens=start_ids,
+        tokens=start_ids_BK,
         log_probs=ops.broadcast_to(only_first, (batch_size, beam_size)),
     )
 
 
-def empty_results(batch_size: Any, beam_size: int, width: Any) -> SearchResult:
-    """Returns an empty finished set."""
-    none_BK = ops.full((batch_size, beam_size), NO_HYPOTHESIS, "float32")
-    return SearchResult(
-        ids=ops.zeros((batch_size, beam_size, width), "int32"),
-        scores=none_BK,
-        log_probs=none_BK,
-        lengths=ops.zeros((batch_size, beam_size), "int32"),
-    )
-
-
-def expand(active_log_probs: Any, found: NextToken, vocab_size: int) -> Candidates:
-    """Returns the 2K best continuations of each sentence, K * V at most.
-
-    Args:
-        active_log_probs: (B, K) float32, of the hypotheses so far.
-        found: what the model says of the next token.
-        vocab_size: V.
-    """
-    beam_size = active_log_probs.shape[1]
+def expand(log_probs_BK: Any, found: NextToken, vocab_size: int) -> Candidates:
+    """Returns the 2K best continuations of each sentence's hypotheses, at most K * V."""
+    beam_size = log_probs_BK.shape[1]
     log_probs_NJ, tokens_NJ = best_log_probs(found, vocab_size, 2 * beam_size)
-    totals_NJ = ops.reshape(active_log_probs, (-1, 1)) + log_probs_NJ
+    totals_NJ = ops.reshape(log_probs_BK, (-1, 1)) + log_probs_NJ
     # The floor keeps forbidden tokens (-inf) and places without a hypothesis at one finite value.
     return best_over_beams(ops.maximum(totals_NJ, NO_HYPOTHESIS), tokens_NJ, beam_size, 2 * beam_size)
 
 
-def is_complete(tokens: Any, step: Any, limits: Any, eos_id: int) -> Any:
-    """Returns which candidates are complete hypotheses: ended by themselves or cut at the limit.
-
-    Args:
-        tokens: (B, C) int32, the token each adds.
-        step: () int32, how many tokens came before it.
-        limits: (B,) int32.
-        eos_id: id that ends a hypothesis.
-
-    Returns:
-        (B, C) bool.
-    """
-    return ops.logical_or(ops.equal(tokens, eos_id), ops.expand_dims(step + 1 >= limits, 1))
+def is_complete(tokens_BC: Any, step: Any, limits_B: Any, eos_id: int) -> Any:
+    """Returns which candidates are complete, (B, C) bool: their token ends them, or they reach the limit."""
+    return ops.logical_or(ops.equal(tokens_BC, eos_id), ops.expand_dims(step + 1 >= limits_B, 1))
 
 
-def extend_active(active: ActiveBeams, candidates: Candidates, complete: Any, step: Any) -> tuple[ActiveBeams, Any]:
-    """Returns the K best unfinished candidates, and the beam each of them continues, (B, K) int32.
-
-    Args:
-        active: the hypotheses that were continued.
-        candidates: their best continuations.
-        complete: (B, C) bool.
-        step: () int32, the position that the new tokens take.
-    """
+def extend_active(active: ActiveBeams, candidates: Candidates, complete_BC: Any, step: Any) -> tuple[ActiveBeams, Any]:
+    """Returns the K best unfinished candidates, and the beam that each continues, (B, K) int32."""
     beam_size = active.log_probs.shape[1]
-    open_BC = ops.where(complete, NO_HYPOTHESIS, candidates.log_probs)
+    open_BC = ops.where(complete_BC, NO_HYPOTHESIS, candidates.log_probs)
     log_probs_BK, chosen_BK = top_k(open_BC, beam_size)
     beams_BK = gather_beams(candidates.beams, chosen_BK)
     tokens_BK = gather_beams(candidates.tokens, chosen_BK)
@@ -213,23 +175,14 @@ def extend_finished(
     finished: SearchResult,
     active: ActiveBeams,
     candidates: Candidates,
-    complete: Any,
+    complete_BC: Any,
     step: Any,
     penalty: LengthPenalty,
 ) -> SearchResult:
-    """Returns the K best, by normalised score, of the finished hypotheses and the complete candidates.
-
-    Args:
-        finished: the K best so far.
-        active: the hypotheses that were continued.
-        candidates: their best continuations.
-        complete: (B, C) bool.
-        step: () int32, the position that the new tokens take.
-        penalty: of the length, step + 1.
-    """
+    """Returns the K best, by score, of the finished hypotheses and the complete candidates of length step + 1."""
     beam_size = finished.scores.shape[1]
     length = step + 1
-    real_BC = ops.logical_and(complete, exists(candidates.log_probs))
+    real_BC = ops.logical_and(complete_BC, exists(candidates.log_probs))
     scores_BC = ops.where(real_BC, candidates.log_probs / penalty(ops.cast(length, "float32")), NO_HYPOTHESIS)
     arrivals = SearchResult(
         ids=write_column(gather_beams(active.ids, candidates.beams), step, candidates.tokens),
@@ -237,18 +190,18 @@ def extend_finished(
         log_probs=candidates.log_probs,
         lengths=ops.broadcast_to(length, ops.shape(scores_BC)),
     )
-    # Empty places of the finished set come first among equals, so a candidate that is not real never takes one.
+    # Empty places come first among equals, so that a candidate that is not real never takes one.
     pool = SearchResult(*(ops.concatenate(pair, axis=1) for pair in zip(finished, arrivals, strict=True)))
     _, chosen_BK = top_k(pool.scores, beam_size)
     return SearchResult(*(gather_beams(field, chosen_BK) for field in pool))
 
 
 def is_done(active_log_probs: Any, finished_scores: Any, limits: Any, penalty: LengthPenalty, stop_early: bool) -> Any:
-    """Returns which sentences cannot improve: the stop rule.
+    """Returns which sentences cannot improve, (B,) bool: the stop rule.
 
-    Token log-probabilities are at most 0 and the penalty does not fall with length, so whatever a growing hypothesis of
-    log-probability a becomes, its score is at most a / penalty(limit). Where the best growing one cannot beat the best
-    finished score (`stop_early`), or the worst of K finished scores (else), more steps change nothing.
+    Token log-probabilities are at most 0 and the penalty does not fall with length, so a hypothesis of log-probability
+    a can reach a score of a / penalty(limit) at most. The best unfinished one must beat the best finished score
+    (`stop_early`), or the worst of K finished scores (else).
 
     Args:
         active_log_probs: (B, K) float32, best first.
@@ -256,9 +209,6 @@ def is_done(active_log_probs: Any, finished_scores: Any, limits: Any, penalty: L
         limits: (B,) int32.
         penalty: of a length.
         stop_early: only the best hypothesis is wanted.
-
-    Returns:
-        (B,) bool.
     """
     reachable_B = active_log_probs[:, 0] / penalty(ops.cast(limits, "float32"))
     to_beat_B = finished_scores[:, 0] if stop_early else finished_scores[:, -1]
@@ -266,5 +216,5 @@ def is_done(active_log_probs: Any, finished_scores: Any, limits: Any, penalty: L
 
 
 def deactivate(active: ActiveBeams, done: Any) -> ActiveBeams:
-    """Ends the growing hypotheses of sentences that are done, (B,) bool; nothing enters their results any more."""
+    """Ends the unfinished hypotheses of sentences that are done, (B,) bool; their results stay as they are."""
     return active._replace(log_probs=ops.where(ops.expand_dims(done, 1), NO_HYPOTHESIS, active.log_probs))

@@ -22,12 +22,9 @@ def force_prefix(found: NextToken, prefix_NP: Any, position: Any) -> NextToken:
     """Forces the next id of a prefix, with log-probability 0.
 
     Args:
-        found: of the next token.
+        found: unchanged in rows whose prefix has no id at `position`.
         prefix_NP: (N, P) int32, zero padded; None where there are no prefixes.
         position: () int32, how many ids have been written.
-
-    Returns:
-        Changed scores in rows whose prefix is longer than `position`, the same elsewhere.
     """
     if prefix_NP is None:
         return found

@@ -1,7 +1,7 @@
-"""Random numbers that depend on nothing but their names.
+"""Random numbers for sampling, from a counter-based generator.
 
-Sampling must give a sentence the same translation whatever else is in its batch, so each row draws from a stream of its
-own. `keras.random` takes one seed for a whole tensor; a counter-based generator takes one for each number.
+Each row draws from a stream of its own, so that a sentence's samples do not depend on its batch; `keras.random` takes
+one seed for a whole tensor.
 
 Legend: N rows.
 """
@@ -38,7 +38,7 @@ def threefry_2x32(key: tuple[Any, Any], counter: tuple[Any, Any]) -> tuple[Any, 
 
 
 def uniform(seed: Any, row_seeds: Any, position: Any, draw: Any) -> Any:
-    """Returns one number in [0, 1) for each row, a function of the four arguments alone.
+    """Returns a number in [0, 1) for each row, a function of the four arguments.
 
     Args:
         seed: () integer, the run's seed; its lower 32 bits count.

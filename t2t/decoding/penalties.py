@@ -1,8 +1,7 @@
-"""Length penalties: what the log-probability of a hypothesis is divided by before it is ranked.
+"""Length penalties: hypotheses are ranked by their log-probability divided by one.
 
-A penalty maps n, a length in tokens with end of sequence counted, to a positive number that does not fall as n
-grows. The stop rule of beam search rests on that, so negative exponents are refused. Penalties take floats, float
-arrays and float tensors alike.
+A penalty maps n, a length in tokens with end of sequence counted, to a positive number that does not fall as n grows,
+which the stop rule of beam search needs. It takes floats, float arrays and float tensors.
 """
 
 import math

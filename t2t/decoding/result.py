@@ -1,4 +1,4 @@
-"""What a search gives back.
+"""The result of a search.
 
 Legend: B sentences, K hypotheses of each, T the longest allowed length in tokens.
 """
@@ -14,10 +14,7 @@ real log-probabilities do not fall that far.
 
 
 class SearchResult(NamedTuple):
-    """Hypotheses of a batch of sentences.
-
-    Beam search sorts them by score, best first; samples stay in the order drawn.
-    """
+    """Hypotheses of a batch of sentences: of beam search best first, samples in the order drawn."""
 
     ids: Any
     """(B, K, T) int32: tokens without the start id, with end of sequence where it was reached, zeros after it."""

@@ -11,7 +11,7 @@ from keras import ops
 from t2t.decoding.noise import uniform
 from t2t.decoding.penalties import LengthPenalty
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
-from t2t.decoding.state import as_tensors, restore_shapes
+from t2t.decoding.state import advance_while_active, as_tensors, restore_shapes
 from t2t.decoding.step import (
     NextToken,
     StepFn,
@@ -136,10 +136,7 @@ class RollOutProgress(NamedTuple):
 
 
 class RollOut(NamedTuple):
-    """Greedy search or sampling, independent of the model: start, advance, result.
-
-    The methods are those of `t2t.decoding.beam_search.BeamSearch`.
-    """
+    """Greedy search or sampling, with the methods of `t2t.decoding.beam_search.BeamSearch`."""
 
     rows_per_sentence: int
     limits: Any
@@ -151,7 +148,14 @@ class RollOut(NamedTuple):
     def start(self, state: Any, start_ids: Any, width: Any) -> RollOutProgress:
         """Returns the initial state of a roll-out."""
         start_BK = row_start_ids(start_ids, ops.shape(self.limits)[0], self.rows_per_sentence)
-        rows = _initial_rows(ops.reshape(start_BK, (-1,)), width)
+        start_N = ops.reshape(start_BK, (-1,))
+        rows = _RollOutRows(
+            ids=ops.zeros((*ops.shape(start_N), width), "int32"),
+            tokens=start_N,
+            log_probs=ops.zeros_like(start_N, "float32"),
+            lengths=ops.zeros_like(start_N),
+            active=ops.ones_like(start_N, "bool"),
+        )
         return RollOutProgress(ops.zeros((), "int32"), rows, as_tensors(state))
 
     def active_sentences(self, progress: RollOutProgress) -> Any:
@@ -162,17 +166,22 @@ class RollOut(NamedTuple):
         """Continues until `until` tokens are written or at most `min_active` sentences are unfinished."""
         limits_N = ops.repeat(self.limits, self.rows_per_sentence, axis=0)
 
-        def unfinished(*progress):
-            active_B = self.active_sentences(RollOutProgress(*progress))
-            return ops.logical_and(progress[0] < until, ops.sum(ops.cast(active_B, "int32")) > min_active)
-
         def add_token(step, rows, state):
             found, new_state = step_fn(rows.tokens, step, state)
             chosen_N, log_probs_N = self.choose(as_next_token(found), step)
-            rows = _append(rows, step, chosen_N, log_probs_N, limits_N, self.eos_id)
+            tokens_N = ops.where(rows.active, chosen_N, PAD_ID)  # finished rows get padding at no cost
+            ended_N = ops.logical_or(ops.equal(tokens_N, self.eos_id), step + 1 >= limits_N)
+            gained_N = ops.where(rows.active, log_probs_N, 0.0)
+            rows = _RollOutRows(
+                ids=write_column(rows.ids, step, tokens_N),
+                tokens=tokens_N,
+                log_probs=ops.maximum(rows.log_probs + gained_N, NO_HYPOTHESIS),
+                lengths=rows.lengths + ops.cast(rows.active, "int32"),
+                active=ops.logical_and(rows.active, ops.logical_not(ended_N)),
+            )
             return RollOutProgress(step + 1, rows, restore_shapes(new_state, like=state))
 
-        return RollOutProgress(*ops.while_loop(unfinished, add_token, progress))
+        return advance_while_active(self.active_sentences, add_token, progress, until, min_active)
 
     def widen(self, progress: RollOutProgress, width: Any) -> RollOutProgress:
         """Pads the roll-out to `width` tokens."""
@@ -185,31 +194,6 @@ class RollOut(NamedTuple):
         fields = (rows.ids, scores_N, rows.log_probs, rows.lengths)
         first_axes = (ops.shape(self.limits)[0], self.rows_per_sentence)
         return SearchResult(*(ops.reshape(field, (*first_axes, *ops.shape(field)[1:])) for field in fields))
-
-
-def _initial_rows(start_ids: Any, width: Any) -> _RollOutRows:
-    (count,) = ops.shape(start_ids)
-    return _RollOutRows(
-        ids=ops.zeros((count, width), "int32"),
-        tokens=start_ids,
-        log_probs=ops.zeros((count,), "float32"),
-        lengths=ops.zeros((count,), "int32"),
-        active=ops.ones((count,), "bool"),
-    )
-
-
-def _append(rows: _RollOutRows, step: Any, chosen: Any, log_probs: Any, limits: Any, eos_id: int) -> _RollOutRows:
-    """Adds a token, (N,) of log-probabilities (N,), to each unfinished row; finished rows get padding at no cost."""
-    tokens_N = ops.where(rows.active, chosen, PAD_ID)
-    gained_N = ops.where(rows.active, log_probs, 0.0)
-    ended_N = ops.logical_or(ops.equal(tokens_N, eos_id), step + 1 >= limits)
-    return _RollOutRows(
-        ids=write_column(rows.ids, step, tokens_N),
-        tokens=tokens_N,
-        log_probs=ops.maximum(rows.log_probs + gained_N, NO_HYPOTHESIS),
-        lengths=rows.lengths + ops.cast(rows.active, "int32"),
-        active=ops.logical_and(rows.active, ops.logical_not(ended_N)),
-    )
 
 
 def _values_at(values: Any, indices: Any) -> Any:

@@ -1,4 +1,4 @@
-"""One door to every way of searching: settings as plain values, and the rules of the search that they ask for.
+"""The settings of a search, and the search that they ask for.
 
 Legend: B sentences, K hypotheses of each, V vocabulary.
 """

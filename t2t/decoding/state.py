@@ -3,6 +3,7 @@
 Legend: B sentences, K beams of each, N = B * K rows in sentence-major order, J chosen sentences.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -37,12 +38,24 @@ def select_sentences(structure: Any, chosen: Any, batch_size: Any) -> Any:
     return keras.tree.map_structure(select, structure)
 
 
+def advance_while_active(
+    active_sentences: Callable, add_token: Callable, progress: Any, until: Any, min_active: Any
+) -> Any:
+    """Adds tokens until `until` are written or at most `min_active` sentences are unfinished; returns the progress."""
+
+    def unfinished(*now):
+        active_B = active_sentences(type(progress)(*now))
+        return ops.logical_and(now[0] < until, ops.sum(ops.cast(active_B, "int32")) > min_active)
+
+    return type(progress)(*ops.while_loop(unfinished, add_token, progress))
+
+
 def restore_shapes(structure: Any, like: Any) -> Any:
     """Restores the static shapes of `like`, which a graph loop requires to be constant."""
+
+    def restore(new: Any, old: Any) -> Any:
+        # Equal as far as both are known: a reshape would hold an axis that grows to what it was.
+        return new if tuple(new.shape) == tuple(old.shape) else ops.reshape(new, ops.shape(old))
+
     keras.tree.assert_same_structure(like, structure)
-    return keras.tree.map_structure(_restore_shape, structure, like)
-
-
-def _restore_shape(new: Any, old: Any) -> Any:
-    # Equal as far as both are known: a reshape would hold an axis that grows to what it was.
-    return new if tuple(new.shape) == tuple(old.shape) else ops.reshape(new, ops.shape(old))
+    return keras.tree.map_structure(restore, structure, like)

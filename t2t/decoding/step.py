@@ -1,4 +1,4 @@
-"""What every search shares: the step function it drives, limits on length, and the buffer it writes to.
+"""What all searches share: the step function, its result, and the buffer of tokens.
 
 Legend: B sentences, K hypotheses of each, N = B * K rows in sentence-major order, V vocabulary,
 T longest allowed length.
@@ -35,10 +35,9 @@ StepFn = Callable[[Any, Any, Any], tuple[Any, Any]]
   same. So do shapes, except axes of unknown size in the graph, which may grow.
 - next: a `NextToken`, or only its log-probabilities (N, V) float, at most 0; -inf forbids a token.
 
-Beam search reorders the state at every step, as a rule by one copy of each of its tensors (see
-`t2t.layers.beams.reorder_rows`). What is the same for all rows of a sentence (projected encoder keys and values,
-masks) belongs not into the state but into the closure of `step_fn`, where it is never copied. Rows that are done are
-still passed in and what comes back for them is ignored.
+Beam search copies the state at every step to reorder it (see `t2t.layers.beams.reorder_rows`). What is the same for all
+rows of a sentence (projected encoder keys and values, masks) belongs in the closure of `step_fn` instead. Rows that are
+done are still passed in; what is returned for them is ignored.
 """
 
 
@@ -72,10 +71,9 @@ def best_log_probs(found: NextToken, vocab_size: int, count: int) -> tuple[Any, 
 
 
 def _log_totals(scores_NV: Any, best_NJ: Any, tokens_NJ: Any) -> Any:
-    """Returns log(sum(exp(scores))) of each row, (N, 1).
+    """Returns log(sum(exp(scores))) of each row, (N, 1): a score minus its log-probability.
 
-    It is what a score exceeds its log-probability by; the best token's probability, at least 1/V, has the digits for
-    it. A softmax is one pass over a row while that is at hand; a difference, an exponential and a sum are three.
+    Computed from the best token's probability, at least 1/V: a softmax is one pass over a row, `logsumexp` three.
     """
     rows, width = ops.shape(scores_NV)
     places_N = ops.arange(rows, dtype="int32") * width + tokens_NJ[:, 0]

@@ -38,10 +38,10 @@ def most_probable(log_probs: Any) -> Any:
 
 
 def top_k_blockwise(values: Any, k: int) -> tuple[Any, Any]:
-    """Returns what `top_k` returns, ties included, having sorted little: for wide rows and small k.
+    """Returns exactly what `top_k` returns, but faster for wide rows and small k.
 
-    Rows are cut into blocks of neighbours, and only the k blocks with the largest maxima are looked into. That loses
-    nothing: were one of the k largest in another block, k blocks would hold something that goes before it.
+    Rows are cut into blocks of neighbours, and only the k blocks with the largest maxima are sorted: each of them holds
+    a value that goes before all of any other block.
 
     Args:
         values: (N, V) float32; V known beforehand.
@@ -62,10 +62,9 @@ def top_k_blockwise(values: Any, k: int) -> tuple[Any, Any]:
 
 
 def block_width(width: int, k: int) -> int | None:
-    """Returns W for the k largest of `width` numbers, None where cutting does not pay.
+    """Returns W for the k largest of `width` numbers, None where blocks are not faster.
 
-    One pass finds the maxima of blocks; width / W of them and then k * W numbers are sorted. Of the divisors of the
-    width, which need no padding, the one that sorts least is taken.
+    width / W maxima and then k * W numbers are sorted: the divisor of the width that sorts least is taken.
     """
     if width < WIDE or 4 * k * SMALLEST_BLOCK > width:
         return None
@@ -74,14 +73,7 @@ def block_width(width: int, k: int) -> int | None:
 
 
 def best_over_beams(log_probs: Any, tokens: Any, beam_size: int, count: int) -> Candidates:
-    """Picks the best continuations of each sentence from the best of each beam.
-
-    Args:
-        log_probs: (N, J) float32, of J continuations of each beam, best first.
-        tokens: (N, J) int32, the token that each adds.
-        beam_size: K.
-        count: C, at most K * J.
-    """
+    """Picks the C = `count` best continuations of each sentence from the J best of each beam, (N, J) each."""
     per_beam = log_probs.shape[-1]
     flat = (-1, beam_size * per_beam)
     best_BC, places_BC = top_k(ops.reshape(log_probs, flat), count)

@@ -1,9 +1,8 @@
-"""Files that are there whole or not at all, whatever interrupts their writer.
+"""Files and folders that appear whole or not at all, whatever interrupts their writer; locks.
 
 The order is always the same: write under a temporary name beside the target, fsync the content, rename, fsync the
 folder. A rename within one folder is atomic on POSIX file systems; the fsyncs make it so across a power failure too.
-Each writer of a file has a temporary name of its own, so that of several at once one wins and none fails. A lock file
-keeps two processes from making the same folder.
+Each writer of a file has a temporary name of its own, so that of several at once one wins and none fails.
 """
 
 import contextlib
@@ -46,9 +45,9 @@ class LockedError(Exception):
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replaces the content of a file, or makes it; after a crash it holds either all of the old or all of the new.
+    """Replaces the content of a file, or makes it; after a crash it holds all of the old or all of the new.
 
-    Where several write it at once, in processes or threads, it holds all of what one of them wrote.
+    Where several write it at once, it holds all of what one of them wrote.
 
     Raises:
         OSError: the file could not be written; the old one is untouched.
@@ -251,7 +250,7 @@ def exclusive_lock(path: Path) -> Iterator[None]:
 
 
 def open_locked(path: Path) -> BinaryIO:
-    """Opens a file, made where there is none, for reading and writing; until it is closed no other process opens it so.
+    """Opens a file, made where there is none, for reading and writing, and locks it until it is closed.
 
     Raises:
         LockedError: another process has it open.
@@ -283,15 +282,12 @@ os.register_at_fork(after_in_child=_close_inherited_locks)
 
 
 def _cut_torn_line(file: BinaryIO) -> None:
-    end = file.seek(0, os.SEEK_END)
-    keep = end
-    while keep:
-        start = max(0, keep - 4096)
+    end = start = file.seek(0, os.SEEK_END)
+    keep = 0
+    while start and not keep:
+        stop, start = start, max(0, start - 4096)
         file.seek(start)
-        newline = file.read(keep - start).rfind(b"\n")
-        if newline >= 0:
-            keep = start + newline + 1
-            break
-        keep = start
+        newline = file.read(stop - start).rfind(b"\n")
+        keep = start + newline + 1 if newline >= 0 else 0
     if keep != end:
         file.truncate(keep)

@@ -1,4 +1,4 @@
-"""Lines of text files as they are found in the world: compressed or not, with damage mended and counted."""
+"""Lines of text files, compressed or not; damage is repaired and counted."""
 
 import contextlib
 import gzip
@@ -7,9 +7,9 @@ import itertools
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, cast
 
 from t2t.errors import UserError, one_line
 
@@ -26,19 +26,6 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _BREAKS = re.compile(r"[\n\r]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
-
-
-class ByteStream(Protocol):
-    """What lines are read from: a file, or a stream such as standard input."""
-
-    def read(self, size: int, /) -> bytes:
-        """Returns as many bytes, fewer at the end."""
-
-    def read1(self, size: int, /) -> bytes:
-        """Returns what is there, at most so many bytes; none at the end."""
-
-    def readline(self) -> bytes:
-        """Returns the bytes up to a line's end, that included."""
 
 
 def read_lines(path: Path | str, tally: Counter[str]) -> Iterator[str]:
@@ -61,10 +48,10 @@ def read_lines(path: Path | str, tally: Counter[str]) -> Iterator[str]:
         yield from stream_lines(file, tally, path)
 
 
-def stream_lines(stream: ByteStream | BinaryIO, tally: Counter[str], name: Path | str) -> Iterator[str]:
+def stream_lines(stream: BinaryIO, tally: Counter[str], name: Path | str) -> Iterator[str]:
     """Yields the lines of a stream that is read once, as `read_lines` does those of a file; errors call it `name`."""
     with errors_of_reading(name):
-        content = cast(ByteStream, stream)  # standard input has what `BinaryIO` does not name
+        content = cast(io.BufferedIOBase, stream)  # it has `read1`, which `BinaryIO` does not name
         for number, block in enumerate(_unpacked(content)):
             yield from _lines_of(block if number else _strip_bom(block, name), tally)
 
@@ -111,28 +98,41 @@ def read_parallel(source_path: Path | str, target_path: Path | str, tally: Count
     """
     sources, targets = read_lines(source_path, tally), read_lines(target_path, tally)
     for number, (source, target) in enumerate(itertools.zip_longest(sources, targets), start=1):
-        if target is None:
-            raise _unequal(source_path, number + _count_remaining(sources), target_path, number - 1)
-        if source is None:
-            raise _unequal(source_path, number - 1, target_path, number + _count_remaining(targets))
+        if source is None or target is None:
+            pairs = ((source, sources), (target, targets))
+            counts = [number - (line is None) + sum(1 for _ in remaining) for line, remaining in pairs]
+            raise UserError(
+                f"{source_path} has {counts[0]:,} lines and {target_path} has {counts[1]:,}; line n of one must be the "
+                f"translation of line n of the other; give files of equal length"
+            )
         yield source, target
 
 
-def _count_remaining(lines: Iterator[str]) -> int:
-    return sum(1 for _ in lines)
+def split_columns(line: str, names: Sequence[str], file: str, number: int) -> list[str]:
+    """Returns the columns of a line, which TABs separate: one for each name.
+
+    Args:
+        line: without its end.
+        names: of the columns, for the message.
+        file: its name, for the message.
+        number: of the line, from 1, for the message.
+
+    Raises:
+        UserError: too few or too many.
+    """
+    found = line.split("\t")
+    if len(found) != len(names):
+        raise UserError(
+            f"{file}: line {number:,} has {len(found)} column{'s' * (len(found) != 1)}; a line needs {len(names)}, "
+            f"{' TAB '.join(names)}; correct the file"
+        )
+    return found
 
 
-def _unequal(source_path: Path | str, sources: int, target_path: Path | str, targets: int) -> UserError:
-    return UserError(
-        f"{source_path} has {sources:,} lines and {target_path} has {targets:,}; line n of one must be the translation "
-        f"of line n of the other; give files of equal length"
-    )
-
-
-def _unpacked(stream: ByteStream) -> Iterator[bytes]:
+def _unpacked(stream: io.BufferedIOBase) -> Iterator[bytes]:
     """Yields blocks of whole lines of a stream, those of its content where that is gzip.
 
-    What is typed into a pipe is answered line by line: no more is waited for than the end of a line.
+    It waits for no more than the end of a line, so that lines typed into a pipe are answered at once.
     """
     first = _block(stream)
     if first.startswith(GZIP_MAGIC):
@@ -143,7 +143,7 @@ def _unpacked(stream: ByteStream) -> Iterator[bytes]:
     return itertools.takewhile(bool, itertools.chain([first], iter(lambda: _block(stream), b"")))
 
 
-def _block(stream: ByteStream) -> bytes:
+def _block(stream: io.BufferedIOBase) -> bytes:
     block = stream.read1(_BLOCK)
     return block if block.endswith(b"\n") or not block else block + stream.readline()
 
@@ -151,12 +151,12 @@ def _block(stream: ByteStream) -> bytes:
 class _PrefixedStream:
     """A stream to read whose first bytes were read from it before."""
 
-    def __init__(self, first: bytes, rest: ByteStream):
-        self._first, self._count_remaining = first, rest
+    def __init__(self, first: bytes, rest: io.BufferedIOBase):
+        self._first, self._rest = first, rest
 
     def read(self, size: int) -> bytes:
         taken, self._first = self._first[:size], self._first[size:]
-        return taken or self._count_remaining.read(size)
+        return taken or self._rest.read(size)
 
 
 def gunzipped(content: bytes, name: Path | str, most: int) -> bytes:

@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import json
 import os
-import stat
 import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -48,14 +47,9 @@ def check_output(path: str) -> None:
         raise UserError(f"cannot write {path}: it is a folder; give the name of a file")
     if not os.path.isdir(folder):
         raise UserError(f"cannot write {path}: there is no folder {folder}; make it or write elsewhere")
-    writable = os.access(folder, os.W_OK | os.X_OK) if not os.path.exists(path) else _may_replace(path, folder)
-    if not writable:
+    is_device = os.path.exists(path) and not os.path.isfile(path)
+    if not (os.access(path, os.W_OK) if is_device else os.access(folder, os.W_OK | os.X_OK)):
         raise MachineError(f"cannot write {path}: Permission denied; get write permission there or write elsewhere")
-
-
-def _may_replace(path: str, folder: str) -> bool:
-    is_device = not stat.S_ISREG(os.stat(path).st_mode)
-    return os.access(path, os.W_OK) if is_device else os.access(folder, os.W_OK | os.X_OK)
 
 
 def _close(file: BinaryIO) -> None:
@@ -122,7 +116,12 @@ class PartialFile:
 
     def __enter__(self) -> Self:
         with os_errors_as_machine_errors(f"cannot write {self._path}"):
-            self._file = self._open_locked()
+            try:
+                self._file = open_locked(self._partial)
+            except LockedError:
+                raise UserError(
+                    f"{self._partial}: another process is writing it; wait for it or write elsewhere"
+                ) from None
             self._take_over()
             self._file.truncate(self._bytes)
             self._file.seek(self._bytes)
@@ -159,7 +158,15 @@ class PartialFile:
             self.lines += lines
             self.notes = notes
             if self._fingerprint is not None:
-                write_atomically(self._state, json.dumps(sealed(self._state.name, self._now())).encode())
+                now = {
+                    "format": _FORMAT,
+                    "fingerprint": self._fingerprint,
+                    "lines": self.lines,
+                    "bytes": self._bytes,
+                    "sha256": self._digest.hexdigest(),
+                    "notes": self.notes,
+                }
+                write_atomically(self._state, json.dumps(sealed(self._state.name, now)).encode())
 
     def finish(self) -> None:
         """Gives the file its name.
@@ -171,22 +178,6 @@ class PartialFile:
             os.replace(self._partial, self._path)
             fsync_dir(self._path.parent)
             self._state.unlink(missing_ok=True)
-
-    def _now(self) -> dict[str, Any]:
-        return {
-            "format": _FORMAT,
-            "fingerprint": self._fingerprint,
-            "lines": self.lines,
-            "bytes": self._bytes,
-            "sha256": self._digest.hexdigest(),
-            "notes": self.notes,
-        }
-
-    def _open_locked(self) -> BinaryIO:
-        try:
-            return open_locked(self._partial)
-        except LockedError:
-            raise UserError(f"{self._partial}: another process is writing it; wait for it or write elsewhere") from None
 
     def _take_over(self) -> None:
         """Takes over what an earlier attempt at the same job has written, if that is still what it wrote."""

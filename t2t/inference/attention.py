@@ -1,7 +1,6 @@
-"""What a model looks at while it writes: the weights of every attention for one input and one output.
+"""Attention weights of one input and one output.
 
-They come from the layers that train and decode, run once on the whole output with each position seeing those before,
-which gives what decoding step by step does.
+The layers of the model run once on the whole output, which gives the same weights as decoding step by step.
 
 Legend: S source length, T target length, L layers, H heads, Q queries, K keys.
 """
@@ -46,7 +45,7 @@ class AttentionMap:
 
 @dataclasses.dataclass(frozen=True)
 class Attention:
-    """Everything that a model looked at while it wrote one output for one input."""
+    """The attention weights of one input and its output."""
 
     source: str
     target: str

@@ -55,7 +55,7 @@ def max_answers(model: SequenceModel) -> int:
 
 
 def classes(logits_BC, count: int) -> SearchResult:
-    """Returns the `count` likeliest classes of each row, each as one id; ties go to the lower."""
+    """Returns the `count` likeliest classes of each row, each as one id; ties: lower id."""
     log_probs_BK, ids_BK = ops.top_k(ops.log_softmax(logits_BC, axis=-1), count)
     return SearchResult(ids_BK[..., None], log_probs_BK, log_probs_BK, ops.ones_like(ids_BK))
 

@@ -1,8 +1,7 @@
-"""Searches many batches side by side; what is unfinished of several becomes one batch again.
+"""Searches many batches in parallel and concatenates what is unfinished of several.
 
-Sentences end one by one, and a search of few costs nearly as much a token as one of many. Each worker searches a batch
-some tokens further (`BatchSearch.advance`); batches with equally many tokens are concatenated, and nothing is computed
-twice. docs/architecture.md draws it.
+Sentences end one by one, and a search of few costs nearly as much per token as one of many. Each worker advances a
+batch by some tokens (`BatchSearch.advance`); unfinished batches with equally many tokens are concatenated.
 """
 
 import collections

@@ -28,12 +28,11 @@ MIN_ACTIVE_SHARE = 0.5
 """When no more than this fraction of a batch is still being searched, the rest is dropped from it."""
 
 SIZE_STEP = 8
-"""A batch shrinks to a multiple of so many sentences, or to one of SMALL_SIZES: on processors, matrix kernels are made
-for each new size, which costs as much as a step of the search."""
+"""A batch shrinks to a multiple of this, or to one of SMALL_SIZES: on CPUs, each new size costs as much as a step, for
+new matrix kernels."""
 
 SMALL_SIZES = (1, 2, 4)
-"""Some sentences go on to the limit long after the others: the last steps of a batch are many, and should be small."""
-
+"""For the many last steps of a batch, of few sentences that go on to the limit."""
 
 _NUMBER = tf.TensorSpec([], tf.int32)
 
@@ -68,8 +67,8 @@ BatchHypotheses = tuple[np.ndarray, SearchResult]
 class BatchSearch:
     """Searches batches of sentences; may be called from several threads at a time.
 
-    A step of a search is some hundred operations on the rows of all beams. They run in a graph of unknown sizes, so
-    that no batch waits for a compiler, caches grow with the outputs, and sentences that are done leave the batch.
+    A step runs in a graph of unknown sizes, so that no batch waits for a compiler, caches grow with the outputs, and
+    finished sentences leave the batch.
 
     Args:
         model: its current weights are read at each call.
@@ -129,10 +128,9 @@ class BatchSearch:
         """Runs beam search for one sentence and yields its progress after each step.
 
         Args:
-            ids: its source, or the beginning of its output where the model has no inputs.
-            prefix: what its output begins with, where the model has inputs.
-            log_prob: of what the output begins with, which the search itself takes as certain; part of all its
-                log-probabilities and scores.
+            ids: its source, or the prefix of its output where the model has no inputs.
+            prefix: of its output, where the model has inputs.
+            log_prob: of the prefix, added to all log-probabilities; the search itself takes it as certain.
         """
         state, advance = self._start(tf.constant([ids], tf.int32), tf.constant([0])), self._advance
         active = state.progress.active

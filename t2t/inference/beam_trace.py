@@ -1,6 +1,4 @@
-"""How a beam search came to its result: every hypothesis that it held, and where each was given up.
-
-And what the model would write next after any beginning.
+"""Every hypothesis that a beam search held, where each was given up, and alternatives to a token.
 
 Legend: B = 1 sentence, K beams, T tokens so far, V vocabulary.
 """
@@ -55,7 +53,9 @@ def beam_tree(translator: Translator, source: str, prefix: Sequence[int] = (), *
         UserError: no beam search of at least two, or an id that is none.
     """
     start = _start(translator, source, prefix)
-    costs = _forced_log_probs(translator, start)
+    costs = [0.0]  # log-probability of the first 0, 1, ... of the forced ids, those that are not free
+    if forced := start.written[start.free :]:
+        costs = _summed(_log_probs(translator, start.row, start.written)[start.free :], forced)
     settings, hparams = translator.settings(1, **changes)
     if not translator.model.autoregressive or not settings.uses_beam_search:
         raise UserError("the tree of a beam: this search holds one hypothesis; ask for decode_method=beam, beam_size=4")
@@ -77,9 +77,9 @@ def beam_tree(translator: Translator, source: str, prefix: Sequence[int] = (), *
     for rank, ids in enumerate(finished, start=1):
         nodes[ids].rank = rank
     for node in nodes.values():
-        forced = len(node.ids) - start.free
-        if forced < len(costs):
-            node.log_prob = costs[max(forced, 0)]
+        count = len(node.ids) - start.free
+        if count < len(costs):
+            node.log_prob = costs[max(count, 0)]
     return list(nodes.values())
 
 
@@ -119,13 +119,6 @@ class _Start:
     """All ids that the output begins with."""
     free: int
     """How many of them, the first ones, cost nothing."""
-
-
-def _forced_log_probs(translator: Translator, start: _Start) -> list[float]:
-    """Returns the log-probability of the first 0, 1, ... of the forced ids, those that are not free."""
-    if not (forced := start.written[start.free :]):
-        return [0.0]
-    return _summed(_log_probs(translator, start.row, start.written)[start.free :], forced)
 
 
 def log_prob_of(translator: Translator, source: str, ids: Sequence[int]) -> float:
@@ -185,7 +178,7 @@ def _finished(progress: Any) -> Iterator[tuple[Ids, tuple[float, float]]]:
 
 
 def _mark_ends(nodes: dict[Ids, Node], before: list[Ids], step: int, state: str) -> None:
-    """Marks those of the last step that nothing goes on from."""
+    """Marks the hypotheses of the step before that were not continued."""
     continued = {ids[:-1] for ids in nodes}
     for ids in before:
         if ids and ids not in continued:

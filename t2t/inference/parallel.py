@@ -22,10 +22,7 @@ Job = TypeVar("Job")
 
 
 def run_parallel(work: Callable[[Job], Any], jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
-    """Yields each job with its result, in order; as many run at a time as there are cores, up to MOST_WORKERS.
-
-    What a job gives must not depend on the others: then the results are the same however many run at a time.
-    """
+    """Yields each job with its result, in order; as many run at a time as there are cores, up to MOST_WORKERS."""
     count = min(len(jobs), workers())
     if count <= 1:
         yield from ((job, work(job)) for job in jobs)
@@ -45,12 +42,11 @@ def workers() -> int:
 def use_single_core_ops() -> None:
     """Makes TensorFlow run each operation on one core, which is faster with parallel batches.
 
-    It also keeps the kernels of its matrix library, which are compiled for each shape of operands: shapes change
-    with every step of a search, and come again with every batch.
+    It also keeps the kernels of its matrix library, which are compiled for each shape: shapes change with every step of
+    a search, and recur with every batch.
 
-    That holds for the whole process, so it is for commands to ask, before TensorFlow does anything. Nothing changes
-    where it has begun, where somebody has set the environment's variables of these things, or where batches run one by
-    one.
+    This holds for the whole process, so a command calls it before TensorFlow starts. Nothing changes where TensorFlow
+    has started, where the environment sets these things, or where batches run one by one.
     """
     if workers() > 1:
         for name, value in _KEPT_KERNELS.items():

@@ -12,7 +12,7 @@ from t2t.data.batching import Ladder, cut
 from t2t.errors import memory_errors_as_machine_errors
 from t2t.hparams.groups import DecodeHParams
 from t2t.models.base import SequenceModel
-from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
+from t2t.specs.constants import EOS_ID, INPUTS
 from t2t.specs.features import FeatureKind
 
 log = logging.getLogger("t2t")
@@ -88,10 +88,9 @@ def positions_in(model: SequenceModel) -> Callable[[Row], int]:
 
 
 def weights_of(rows: Sequence[Row], extra_length: int = 0, size_of: Callable[[Row], int] = len) -> np.ndarray:
-    """Returns the weight of each row in a batch, in ids, int.
+    """Returns the weight of each row in a batch, in ids, int: its own length, or an eighth of its longest output's.
 
-    That is its own, or an eighth of the outputs it may have where that is more: with short inputs and long outputs it
-    is the caches that fill the memory.
+    With short inputs and long outputs, caches fill the memory.
 
     Args:
         rows: ids, or other inputs.
@@ -118,12 +117,9 @@ def padded(rows: Sequence[Row]) -> np.ndarray:
 
     Of arrays (S, ...) it returns (B, S, ...) of their dtype.
     """
-    if rows and isinstance(rows[0], np.ndarray):
-        batch = np.zeros((len(rows), max(1, *map(len, rows)), *rows[0].shape[1:]), rows[0].dtype)
-        for place, row in zip(batch, rows, strict=True):
-            place[: len(row)] = row
-        return batch
-    matrix = np.full((len(rows), max(1, *map(len, rows)) if rows else 1), PAD_ID, np.int32)
-    for row, ids in zip(matrix, rows, strict=True):
-        row[: len(ids)] = ids
-    return matrix
+    first = rows[0] if rows else None
+    shape, dtype = (first.shape[1:], first.dtype) if isinstance(first, np.ndarray) else ((), np.dtype(np.int32))
+    batch = np.zeros((len(rows), max([1, *map(len, rows)]), *shape), dtype)
+    for place, row in zip(batch, rows, strict=True):
+        place[: len(row)] = row
+    return batch

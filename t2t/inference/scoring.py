@@ -31,7 +31,9 @@ class Scorer:
 
     def __init__(self, model: SequenceModel):
         self._model = model
-        self._log_probs = tf.function(self._batch_log_probs, autograph=False, reduce_retracing=True)
+        self._log_probs = tf.function(
+            lambda features: model.score_targets(features).log_probs, autograph=False, reduce_retracing=True
+        )
 
     def __call__(
         self,
@@ -61,9 +63,6 @@ class Scorer:
         if not np.isfinite(scores).all():
             raise UserError(NOT_FINITE)
         return (scores + 0.0).tolist()  # no -0.0
-
-    def _batch_log_probs(self, features):
-        return self._model.score_targets(features).log_probs
 
 
 def check_lengths(model: SequenceModel, targets: Sequence[Sequence[int]], hparams: DecodeHParams) -> None:

@@ -1,4 +1,4 @@
-"""From decode hparams, and what a call changes of them, to how a search goes."""
+"""Search settings from decode hparams and the changes of a call."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -35,7 +35,9 @@ def search_settings(
         if not 1 <= n_best <= at_once:
             there_are = f"from 1 to {at_once}" if at_once > 1 else "1"
             raise UserError(f"n_best={n_best}: a model that answers at once gives {there_are} here; ask for that")
-        return _no_search(n_best), dataclasses.replace(hparams, extra_length=0)
+        # equal wherever as many hypotheses are asked for: nothing is searched
+        settings = SearchSettings(method="beam" if n_best > 1 else "greedy", beam_size=n_best, alpha=0.0)
+        return settings, dataclasses.replace(hparams, extra_length=0)
     settings = SearchSettings(
         method="greedy" if hparams.decode_method == "beam" and hparams.beam_size == 1 else hparams.decode_method,
         beam_size=hparams.beam_size,
@@ -54,11 +56,6 @@ def search_settings(
             f"{settings.rows_per_sentence} hypotheses; ask for that many or raise beam_size"
         )
     return settings, hparams
-
-
-def _no_search(hypotheses: int) -> SearchSettings:
-    """Returns settings that say how many hypotheses there are, not how to find them; equal wherever that is."""
-    return SearchSettings(method="beam" if hypotheses > 1 else "greedy", beam_size=hypotheses, alpha=0.0)
 
 
 def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Examples of a split of generated data as a translator takes them, and as its outputs are scored against them."""
+"""Examples of a split as a translator takes them, and the references that its outputs are scored against."""
 
 import logging
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class SplitExamples:
         self._problem, self._reader, self.limit = problem, reader, limit
 
     def take_tokens(self, tokens: int) -> "SplitExamples":
-        """Returns as many of the examples, at least one, as have about so many tokens on their longer side."""
+        """Returns the first examples with about so many tokens on their longer sides, at least one."""
         names = self._problem.columns or dict.fromkeys(self._reader.features)
         most = min(len(self), tokens)
         stored = [self._stored(name) for name in names]

@@ -1,4 +1,4 @@
-"""What decodes with a model: texts to texts, ids to ids, pairs to probabilities."""
+"""Decoding and scoring with a model: texts to texts, ids to ids, pairs to probabilities."""
 
 import dataclasses
 import hashlib
@@ -54,16 +54,14 @@ class Hypothesis:
     score: float
     """Log-probability divided by the length penalty."""
     log_prob: float | None
-    """Natural logarithm of its probability, end of sequence included; of what the model wrote, where it went on
-    writing a beginning that it was given. None where an export that is served does not tell."""
+    """Natural logarithm of its probability, end of sequence included; of a continued prefix, only of what follows it.
+    None where a served export does not give it."""
     mended: bool = False
     """Whether the problem had to mend the output to make the text of it, e.g. brackets of a tree."""
 
 
 class Translator:
-    """A model with its vocabularies, ready to decode.
-
-    A model that answers at once is asked once and nothing is searched, whatever the hparams say of searching.
+    """A model with its vocabularies, ready to decode; for a model that answers at once, search hparams do not count.
 
     Args:
         problem: with its encoders; turns text into ids and back.
@@ -132,11 +130,11 @@ class Translator:
     def translate(self, texts: Iterable[str], n_best: int = 1, **changes) -> list[list[Hypothesis]]:
         """Returns the `n_best` best outputs of each text, best first, in the order of the texts.
 
-        Without inputs (a language model), each text is the beginning of an output that the model goes on writing. A
-        text has fewer than `n_best` outputs where there are no more; samples come in the order drawn.
+        A model without inputs (a language model) continues each text. A text has fewer than `n_best` outputs where
+        there are no more; samples come in the order drawn.
 
         Args:
-            texts: any strings; one output list each, whatever they hold. Half of a surrogate pair is read as U+FFFD.
+            texts: any strings. Half of a surrogate pair is read as U+FFFD.
             n_best: hypotheses for each text, at most the beam.
             changes: fields of the decode hparams to change, e.g. `beam_size=1`, and `seed` for sampling.
 
@@ -187,8 +185,7 @@ class Translator:
         """Decodes the batches of ids (see `translate_ids`) that need most memory, as many as are decoded at a time."""
         settings, hparams = self.settings()
         rows = cut_rows(self.model, sentences, hparams)
-        for _ in self._decode_batches(rows, np.arange(len(rows)), settings, hparams, most_batches=workers()):
-            pass
+        list(self._decode_batches(rows, np.arange(len(rows)), settings, hparams, most_batches=workers()))
 
     def _decode_batches(
         self,
@@ -249,7 +246,7 @@ class Translator:
         return self._scorer(sources, targets, self.hparams, on_done)
 
     def attend(self, source: str, target: str | Sequence[int] | None = None, **changes) -> Attention:
-        """Returns what the model looks at while it writes an output for an input: the weights of every attention.
+        """Returns the attention weights of an input and its output.
 
         Args:
             source: an input, cut as in `translate`; without inputs (a language model), the beginning of an output.
@@ -327,19 +324,15 @@ class Translator:
         """Returns the outputs of a row, with the text that the problem makes of them."""
         if source is None:
             source = self.problem.encoders[INPUTS].decode(ids_in) if self.problem.finishes else ""
+        is_class = self.model.spec.targets.kind == FeatureKind.LABEL
         hypotheses = []
         for k in range(n_best):
             ids = tuple(found.ids[row, k, : found.lengths[row, k]].tolist())
             if ids:
-                text, mended = self._finished(source, ids)
+                output = self.problem.decode_target(ids[0] if is_class else ids)
+                finished = self.problem.finish(without_surrogates(source), output)
                 score, log_prob = float(found.scores[row, k]), float(found.log_probs[row, k])
-                hypotheses.append(Hypothesis(text, ids, score, log_prob, mended))
+                hypotheses.append(Hypothesis(finished.text, ids, score, log_prob, finished.mended))
         if not hypotheses:
             raise UserError(NOT_FINITE)
         return hypotheses
-
-    def _finished(self, source: str, ids: tuple[int, ...]) -> tuple[str, bool]:
-        is_class = self.model.spec.targets.kind == FeatureKind.LABEL
-        output = self.problem.decode_target(ids[0] if is_class else ids)
-        finished = self.problem.finish(without_surrogates(source), output)
-        return finished.text, finished.mended

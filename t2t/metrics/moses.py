@@ -39,8 +39,8 @@ def moses_bleu(hypotheses: Sequence[str], references: Sequence[str], language: s
         UserError: no lines, unequal numbers of lines, or a language that Moses does not know.
     """
     tokenize = line_tokenizer(language)
-    tokenized = [list(map(tokenize, lines)) for lines in (hypotheses, references)]
-    score = bleu(*tokenized, tokenize="none", smooth_method="none", force=True, **options)
+    hypotheses, references = ([*map(tokenize, lines)] for lines in (hypotheses, references))
+    score = bleu(hypotheses, references, tokenize="none", smooth_method="none", force=True, **options)
     version = importlib.metadata.version("sacremoses")
     tokenizer = f"moses-{language}{'+compounds' if language in COMPOUND_LANGUAGES else ''}-sacremoses-{version}"
     return dataclasses.replace(

@@ -2,10 +2,9 @@
 
     The trophy does not fit into the case because it is too big. TAB ... il est trop gros. TAB ... elle ... TAB A
 
-So a translation model shows whether it knows what a pronoun stands for, where the target language must tell (Levesque,
-Davis and Morgenstern, "The Winograd Schema Challenge", 2012): the two outputs differ in what agrees with the one noun
-or the other. What is compared is ln p(output | source), with its end and without a length penalty. The columns of a
-line are source, output A, output B, and A or B for the right one; a language model does not look at the source.
+A test of pronouns (Levesque, Davis and Morgenstern, "The Winograd Schema Challenge", 2012): the outputs differ in what
+agrees with one noun or the other. ln p(output | source) is compared, end of sequence included, with no length penalty.
+A line has source, output A, output B, and A or B for the right one; a language model ignores the source.
 """
 
 import dataclasses
@@ -13,7 +12,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from t2t.errors import UserError
-from t2t.files.columns import split_columns
+from t2t.files.lines import split_columns
 from t2t.files.source import WINDOW, LineSource
 from t2t.inference.files.report import Report
 from t2t.inference.translator import Translator

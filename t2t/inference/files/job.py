@@ -1,4 +1,4 @@
-"""One file decoded: each line of it translated, or gone on with."""
+"""Decodes a file: translates, or continues, each line."""
 
 import dataclasses
 import functools
@@ -27,10 +27,9 @@ class Job(FileJob):
 
 
 def decode_file(translator: Translator, job: Job) -> Report:
-    """Decodes a file; goes on where an interrupted attempt at the same job has left off.
+    """Decodes a file; resumes an interrupted attempt at the same job.
 
-    A line that is empty or white space gets an empty output without the model being asked; only a language model,
-    which can begin with nothing, is.
+    An empty or blank line gets an empty output; a language model continues it.
 
     Raises:
         UserError: a file that is not there, or settings that make no sense; nothing has been written.

@@ -1,4 +1,4 @@
-"""What there is to say when a file has been decoded or scored: how fast, and what was not as it should be."""
+"""Summary printed after decoding or scoring a file: speed and warnings."""
 
 import dataclasses
 from collections import Counter
@@ -9,7 +9,7 @@ _SHOWN = 10
 
 @dataclasses.dataclass
 class LineCount:
-    """Lines to which something has happened: how many, and which were the first."""
+    """A count of lines, and the numbers of the first."""
 
     count: int = 0
     first: list[int] = dataclasses.field(default_factory=list)

@@ -1,4 +1,4 @@
-"""One file scored: how probable the model finds the target of each line, given the line's source.
+"""Scores a file: the probability of each line's target given its source.
 
     A dog runs. TAB Ein Hund rennt.        gives        -4.213077
 
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from t2t.files.columns import split_columns
+from t2t.files.lines import split_columns
 from t2t.files.source import LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.report import Report
@@ -25,8 +25,8 @@ COLUMNS = ("source", "target")
 def score_file(translator: Translator, job: FileJob) -> Report:
     """Writes ln p(target | source), end of sequence included, for each line of a file, six digits after the point.
 
-    It is what `Translator.score` returns; interrupted, the same job goes on where it was. Sources that are too long are
-    cut and counted. A target that is too long has no probability: its line is `nan`, and is counted.
+    An interrupted job is resumed. Sources that are too long are cut and counted. A target that is too long gets `nan`
+    and is counted.
 
     Raises:
         UserError: a file that is not there, or a line without its two columns. Files are looked through before anything

@@ -1,9 +1,9 @@
-"""A file answered line by line, a window at a time: what decoding a file and scoring one have in common.
+"""What decoding and scoring a file share: it is read, answered and written a window of lines at a time.
 
-The output is a function of the input, the model and the settings: an attempt that goes on from an interrupted one
-begins at the end of a window, so that it meets the batches of an undisturbed one.
+A resumed attempt begins at the end of a window, so that its batches, and the output, are those of an undisturbed one.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import itertools
@@ -11,11 +11,11 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from t2t.errors import UserError
-from t2t.files.output import PartialFile, StreamOutput, open_output
+from t2t.files.output import open_output
 from t2t.files.progress import Progress
 from t2t.files.source import WINDOW, LineSource
 from t2t.inference.files.report import Report
@@ -53,7 +53,7 @@ def check_job(job: FileJob) -> None:
 
 
 def answer_lines(job: FileJob, answer: Answer, made_by: Callable[[], Any], report: Report) -> Report:
-    """Answers each line of a file; goes on where an interrupted attempt at the same job has left off.
+    """Answers each line of a file; resumes an interrupted attempt at the same job.
 
     Args:
         job: checked.
@@ -67,38 +67,23 @@ def answer_lines(job: FileJob, answer: Answer, made_by: Callable[[], Any], repor
     """
     source = LineSource(job.source)
     sha256, total = (None, None) if source.is_stream else source.scan()
-    fingerprint = None if sha256 is None else _fingerprint([sha256, job.window, made_by()])
+    fingerprint = None
+    if sha256 is not None:
+        content = json.dumps([sha256, job.window, made_by()], sort_keys=True)
+        fingerprint = hashlib.sha256(content.encode()).hexdigest()
     with open_output(job.target, fingerprint) as output:
         lines = source.lines(report.mended)
         if output.lines:
             log.info("going on after line %s of an interrupted attempt", f"{output.lines:,}")
             report.take_over(output.notes)
             report.lines = sum(1 for _ in itertools.islice(lines, output.lines))
-        progress = Progress(report.verb, "sentences", total, report.lines)
-        try:
-            _answer_windows(job.window, answer, lines, output, report, progress)
-        finally:
-            progress.close()
+        began = time.monotonic()
+        with contextlib.closing(Progress(report.verb, "sentences", total, report.lines)) as progress:
+            while texts := list(itertools.islice(lines, job.window)):
+                answers = answer(texts, report, progress)
+                report.lines += len(texts)
+                report.done += len(texts)
+                report.seconds = time.monotonic() - began
+                output.write("".join(line + "\n" for line in answers).encode(), len(texts), report.notes())
         output.finish()
     return report
-
-
-def _answer_windows(
-    window: int,
-    answer: Answer,
-    lines: Iterator[str],
-    output: PartialFile | StreamOutput,
-    report: Report,
-    progress: Progress,
-) -> None:
-    began = time.monotonic()
-    while texts := list(itertools.islice(lines, window)):
-        answers = answer(texts, report, progress)
-        report.lines += len(texts)
-        report.done += len(texts)
-        report.seconds = time.monotonic() - began
-        output.write("".join(line + "\n" for line in answers).encode(), len(texts), report.notes())
-
-
-def _fingerprint(said: Any) -> str:
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
