@@ -86,19 +86,20 @@ class DilatedBlock(keras.layers.Layer):
 
 
 def bottleneck(
-    width: int, kernel_size: int, dilation: int, causal: bool, multiplicative: bool, dropout: float, **kwargs
-) -> DilatedBlock:
+    width: int, kernel_size: int, dilation: int, causal: bool, multiplicative: bool, dropout: float, dtype=None,
+    **kwargs,
+) -> DilatedBlock:  # fmt: skip
     """Returns the paper's block (figure 3): from D to half as many channels, a window, and back to D.
 
     The window is that of a multiplicative unit (right of the figure) or of a convolution (left).
     """
-    middle, inner, dtype = MultiplicativeUnit if multiplicative else NormedConvolution, width // 2, kwargs["dtype"]
+    middle, inner = MultiplicativeUnit if multiplicative else NormedConvolution, width // 2
     chain = (
         NormedConvolution(inner, 1, dtype=dtype, name="narrow"),
         middle(inner, kernel_size, dilation=dilation, causal=causal, dtype=dtype, name="window"),
         NormedConvolution(width, 1, dtype=dtype, name="wide"),
     )
-    return DilatedBlock(chain, dropout, normed=False, **kwargs)
+    return DilatedBlock(chain, dropout, normed=False, dtype=dtype, **kwargs)
 
 
 def cascade(
