@@ -72,9 +72,8 @@ class HParams(
         def __setattr__(self, name, value):
             field = self.field_of(name)
             if self._frozen:
-                raise UserError(
-                    f"hparam {name}={value!r}: the run has been resolved; use replace({name}=...) for a copy"
-                )
+                asked = f"hparam {name}={value!r}"
+                raise UserError(f"{asked}: the run has been resolved; use replace({name}=...) for a copy")
             object.__setattr__(self, name, coerce(field, value))
 
     def __copy__(self) -> Self:
@@ -133,8 +132,7 @@ class HParams(
 
     def document(self, name: str) -> str:
         """Returns the one line that says what a field means."""
-        doc: str = self.field_of(name).metadata["doc"]
-        return doc
+        return str(self.field_of(name).metadata["doc"])
 
     def difference(self, other: "HParams") -> dict[str, tuple[Any, Any]]:
         """Returns name -> (other's value, own value) where they differ."""

@@ -7,7 +7,7 @@ Source of the values, unless a line says otherwise: Kalchbrenner et al., *Neural
 from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
-from t2t.hparams.field import param
+from t2t.hparams.field import param, training_fraction
 from t2t.hparams.recipes import for_copying, for_multi30k
 from t2t.hparams.tensor2tensor_rates import adam_rate
 from t2t.registry import register_hparams
@@ -29,7 +29,7 @@ class ByteNetHParams(HParams):
     unfolding_offset: int = param(
         0, "The source is given a times its length and b more for the target to unfold over: b.", minimum=0
     )
-    dropout: float = param(0.0, "Dropout on what blocks add, a fraction.", minimum=0.0, maximum=0.99, only_trains=True)
+    dropout: float = training_fraction(0.0, "Dropout on what blocks add, a fraction.")
 
     def complaints(self) -> list[str]:
         """Inner channels are half of all; there is a dilation, and none below 1."""

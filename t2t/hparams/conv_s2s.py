@@ -7,7 +7,7 @@ arXiv:1705.03122), sections 4 and 5, and the first program that its authors publ
 from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
-from t2t.hparams.field import param
+from t2t.hparams.field import param, training_fraction
 from t2t.hparams.recipes import for_copying, for_multi30k
 from t2t.registry import register_hparams
 
@@ -22,10 +22,9 @@ class ConvS2sHParams(HParams):
     kernel_sizes: tuple[int, ...] = param(
         (3,), "Positions that each layer's windows hold, odd, the last number again for all that follow."
     )
-    dropout: float = param(
-        0.2, "Dropout on embeddings, on what convolutions read and on the decoder's output, a fraction.", minimum=0.0,
-        maximum=0.99, only_trains=True,
-    )  # fmt: skip
+    dropout: float = training_fraction(
+        0.2, "Dropout on embeddings, on what convolutions read and on the decoder's output, a fraction."
+    )
 
     def layers(self) -> list[tuple[int, int]]:
         """Returns (channels, positions of a window) of each layer."""

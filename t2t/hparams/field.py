@@ -46,16 +46,16 @@ def param(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def training_fraction(default: float, doc: str) -> Any:
+    """Declares a fraction below 1 that changes only how a model learns, such as a rate of dropout; see `param`."""
+    return param(default, doc, minimum=0.0, maximum=0.99, only_trains=True)
+
+
 def coerce(field: dataclasses.Field[Any], value: Any, what: str = "hparam") -> Any:
     """Returns `value` with the type of the field's default; an int may stand for a float, a list for a tuple.
 
-    Args:
-        field: made by `param`.
-        value: what was given.
-        what: what the field is one of, in the message.
-
     Raises:
-        UserError: the value has another type.
+        UserError: the value has another type; `what` says what the field is, e.g. `setting`.
     """
     kind = type(field.default)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from t2t.hparams.field import UsedWhen, param
+from t2t.hparams.field import UsedWhen, param, training_fraction
 
 SCHEDULES = ("noam", "inverse_sqrt", "constant", "linear", "cosine")
 OPTIMIZERS = ("adam", "adamw", "adamax", "sgd", "adafactor", "lamb")
@@ -23,13 +23,7 @@ class EveryModelHParams:
         256, "Longest training example, in ids with end of sequence: longer ones are skipped, or cut where the target "
         "is a class; learned positions go no further.", minimum=2, only_trains=True,
     )  # fmt: skip
-    label_smoothing: float = param(
-        0.1,
-        "Probability mass e spread evenly over the vocabulary, a fraction.",
-        minimum=0.0,
-        maximum=0.99,
-        only_trains=True,
-    )
+    label_smoothing: float = training_fraction(0.1, "Probability mass e spread evenly over the vocabulary, a fraction.")
     label_smoothing_kind: str = param(
         "all", "Who gets e: all K tokens e/K each, as the paper's reference; others: e/(K-1), as in Tensor2Tensor.",
         choices=("all", "others"), only_trains=True,

@@ -6,7 +6,7 @@ Source of the values, unless a line says otherwise: Tensor2Tensor's sets of thes
 from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
-from t2t.hparams.field import param
+from t2t.hparams.field import param, training_fraction
 from t2t.hparams.recipes import Set, for_copying, for_multi30k
 from t2t.registry import HPARAMS, register_hparams
 
@@ -19,13 +19,7 @@ class RecurrentHParams(HParams):
         "reversed", "How the source is read: from its last word to its first, forward, or both, half the units each.",
         choices=("reversed", "forward", "bidirectional"),
     )  # fmt: skip
-    dropout: float = param(
-        0.2,
-        "Dropout on the inputs of every layer and on the last output, a fraction.",
-        minimum=0.0,
-        maximum=0.99,
-        only_trains=True,
-    )
+    dropout: float = training_fraction(0.2, "Dropout on the inputs of every layer and on the last output, a fraction.")
 
     def complaints(self) -> list[str]:
         """Two directions share the units."""

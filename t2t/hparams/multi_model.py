@@ -7,7 +7,7 @@ Model To Learn Them All* (2017, arXiv:1706.05137), section 2.
 from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
-from t2t.hparams.field import param
+from t2t.hparams.field import param, training_fraction
 from t2t.hparams.recipes import for_copying
 from t2t.hparams.tensor2tensor_rates import noam_rate
 from t2t.registry import register_hparams
@@ -20,9 +20,7 @@ class MultiModelHParams(HParams):
     num_decoder_layers: int = param(4, "Blocks of convolutions and attention in the decoder.", minimum=1)
     kernel_sizes: tuple[int, ...] = param((3, 3, 15, 15), "Positions that the windows of a block's four steps hold.")
     dilations: tuple[int, ...] = param((1, 1, 1, 8), "Distances between the positions of the four windows.")
-    dropout: float = param(
-        0.4, "Dropout at the end of every block, a fraction.", minimum=0.0, maximum=0.99, only_trains=True
-    )
+    dropout: float = training_fraction(0.4, "Dropout at the end of every block, a fraction.")
     num_heads: int = param(8, "Attention heads.", minimum=1)
     num_experts: int = param(60, "Experts of each of the two mixtures.", minimum=2)
     experts_per_token: int = param(2, "Experts that each position uses, fewer than there are.", minimum=1)

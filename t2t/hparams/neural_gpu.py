@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
-from t2t.hparams.field import param
+from t2t.hparams.field import param, training_fraction
 from t2t.hparams.recipes import Set
 from t2t.registry import register_hparams
 
@@ -15,10 +15,9 @@ class NeuralGpuHParams(HParams):
     state_rows: int = param(1, "Rows of the state, of which the first holds inputs and outputs.", minimum=1)
     kernel_size: int = param(3, "Positions and rows that a convolution sees, odd.", minimum=1)
     steps_per_position: int = param(1, "Steps for each position of an input; a step applies every layer.", minimum=1)
-    dropout: float = param(
-        0.1, "Dropout in each step: on the state, or on what is new in it (diagonal); a fraction.", minimum=0.0,
-        maximum=0.99, only_trains=True,
-    )  # fmt: skip
+    dropout: float = training_fraction(
+        0.1, "Dropout in each step: on the state, or on what is new in it (diagonal); a fraction."
+    )
 
     def complaints(self) -> list[str]:
         """A kernel has a middle."""

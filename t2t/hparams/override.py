@@ -21,10 +21,7 @@ _BOOLS = {"true": True, "True": True, "1": True, "false": False, "False": False,
 def parse_overrides(text: str, defaults: dict[str, Any], current: dict[str, Any]) -> dict[str, Any]:
     """Returns name -> typed value.
 
-    Args:
-        text: what `--hparams` was given.
-        defaults: every known name with a value of its type.
-        current: the values that `name[3]=v` changes one element of.
+    `defaults` has every known name with a value of its type; `name[3]=v` changes one element of a `current` value.
 
     Raises:
         UserError: malformed text, unknown name, a name assigned twice, a value of another type.

@@ -7,7 +7,7 @@ Neural Machine Translation* (2017, arXiv:1706.03059), sections 3 and 4.
 from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
-from t2t.hparams.field import UsedWhen, param
+from t2t.hparams.field import UsedWhen, param, training_fraction
 from t2t.hparams.recipes import for_copying, for_multi30k
 from t2t.hparams.tensor2tensor_rates import adam_rate, noam_rate
 from t2t.registry import register_hparams
@@ -28,9 +28,7 @@ class SliceNetHParams(HParams):
         (1,), "Groups of channels, step by step in turn; separable with several is called super-separable.",
         used_when=UsedWhen("convolution", ("separable", "grouped")),
     )  # fmt: skip
-    dropout: float = param(
-        0.5, "Dropout on the output of every module, a fraction.", minimum=0.0, maximum=0.99, only_trains=True
-    )
+    dropout: float = training_fraction(0.5, "Dropout on the output of every module, a fraction.")
 
     @property
     def decoder_layers(self) -> int:

@@ -7,7 +7,7 @@ Source of the values, unless a line says otherwise: Vaswani et al., *Attention I
 from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
-from t2t.hparams.field import UsedWhen, param
+from t2t.hparams.field import UsedWhen, param, training_fraction
 from t2t.hparams.recipes import for_multi30k
 from t2t.hparams.tensor2tensor_rates import noam_rate
 from t2t.registry import HPARAMS, register_hparams
@@ -46,19 +46,11 @@ class TransformerHParams(HParams):
     target_space_embedding: bool = param(
         False, "Whether a learned vector is added to every source position, as Tensor2Tensor does to name the target."
     )
-    layer_prepostprocess_dropout: float = param(
-        0.1,
-        "Dropout on sub-layer outputs and on sums of embeddings and positions, a fraction.",
-        minimum=0.0,
-        maximum=0.99,
-        only_trains=True,
+    layer_prepostprocess_dropout: float = training_fraction(
+        0.1, "Dropout on sub-layer outputs and on sums of embeddings and positions, a fraction."
     )
-    attention_dropout: float = param(
-        0.0, "Dropout on attention weights, a fraction.", minimum=0.0, maximum=0.99, only_trains=True
-    )
-    relu_dropout: float = param(
-        0.0, "Dropout inside the feed-forward sub-layer, a fraction.", minimum=0.0, maximum=0.99, only_trains=True
-    )
+    attention_dropout: float = training_fraction(0.0, "Dropout on attention weights, a fraction.")
+    relu_dropout: float = training_fraction(0.0, "Dropout inside the feed-forward sub-layer, a fraction.")
 
     def experts_in(self, layer: int) -> int:
         """Returns how many experts layer 0, 1, ... has instead of a feed-forward layer; see `transformer_moe`."""

@@ -9,17 +9,15 @@ from t2t.registry import register_hparams
 
 @dataclass(kw_only=True)
 class TransformerMoeHParams(TransformerHParams):
-    """How many experts there are, where, and how alike they are to be used."""
+    """Number and place of the experts, and the cost of their uneven use."""
 
     num_experts: int = param(16, "Experts of each layer that has them.", minimum=2)
     experts_per_token: int = param(2, "Experts that each position uses, fewer than there are.", minimum=1)
     expert_layer_step: int = param(2, "One layer in so many has experts, the last of them; 1 = all have.", minimum=1)
     expert_balance: float = param(
-        0.01,
-        "Weight of the two costs of uneven use, in nats a target (equations 7 and 11).",
-        minimum=0.0,
+        0.01, "Weight of the two costs of uneven use, in nats a target (equations 7 and 11).", minimum=0.0,
         only_trains=True,
-    )
+    )  # fmt: skip
 
     def experts_in(self, layer: int) -> int:
         """Returns how many experts layer 0, 1, ... has; 0 for a plain feed-forward layer."""

@@ -7,7 +7,7 @@ Tensor2Tensor's sets of these names (the others).
 from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
-from t2t.hparams.field import param
+from t2t.hparams.field import param, training_fraction
 from t2t.registry import register_hparams
 
 
@@ -24,12 +24,8 @@ class XceptionHParams(HParams):
         "tensor2tensor", "Tensor2Tensor norms the sums of middle blocks, and has a ReLU before the last convolution "
         "but one; the paper has neither.", choices=("tensor2tensor", "paper"),
     )  # fmt: skip
-    dropout: float = param(
-        0.2, "Dropout on the output of each middle block, a fraction.", minimum=0.0, maximum=0.99, only_trains=True
-    )
-    output_dropout: float = param(
-        0.0, "Dropout on what the classes are told from, a fraction.", minimum=0.0, maximum=0.99, only_trains=True
-    )
+    dropout: float = training_fraction(0.2, "Dropout on the output of each middle block, a fraction.")
+    output_dropout: float = training_fraction(0.0, "Dropout on what the classes are told from, a fraction.")
 
     @property
     def exit_sizes(self) -> tuple[int, ...]:
@@ -47,27 +43,24 @@ class XceptionHParams(HParams):
     def complaints(self) -> list[str]:
         """There are four convolutions."""
         sizes = self.exit_channels
-        if len(sizes) != 4 or min(sizes) < 0:
-            return [f"hparam exit_channels={sizes}: the exit flow has four convolutions; give four numbers, 0 or more"]
-        return []
+        if len(sizes) == 4 and min(sizes) >= 0:
+            return []
+        return [f"hparam exit_channels={sizes}: the exit flow has four convolutions; give four numbers, 0 or more"]
 
 
 @register_hparams
 def xception() -> XceptionHParams:
     """The paper's model for ImageNet: 8 middle blocks of 728 channels, 22.9 million weights for 1,000 classes."""
     # The paper's momentum at 0.045 falls every other epoch; this is the Adam of the other sets. It averages weights.
-    hparams = XceptionHParams(
+    return xception_base().replace(
         hidden_size=728,
-        num_hidden_layers=8,
         exit_channels=(728, 1024, 1536, 2048),
         variant="paper",
         dropout=0.0,
         output_dropout=0.5,
         label_smoothing=0.0,
-        input_modality="xception_image",
         ema_decay=0.9999,
     )
-    return _optimised(hparams)
 
 
 @register_hparams
@@ -85,8 +78,10 @@ def xception_tiny() -> XceptionHParams:
 @register_hparams
 def xception_mnist() -> XceptionHParams:
     """Learns digits of 28 x 28 pixels in minutes on two processor cores."""
-    hparams = xception_tiny().replace(hidden_size=32, batch_size=64, train_steps=1000, dropout=0.1)
-    return hparams.replace(learning_rate=0.003, learning_rate_warmup_steps=100, ema_decay=0.99)
+    return xception_tiny().replace(
+        hidden_size=32, dropout=0.1, batch_size=64, learning_rate=0.003, learning_rate_warmup_steps=100,
+        train_steps=1000, ema_decay=0.99,
+    )  # fmt: skip
 
 
 def _optimised(hparams: XceptionHParams) -> XceptionHParams:

@@ -22,13 +22,12 @@ from t2t.layers.projection import HeadProjection
 BLOCKWISE_FROM = 2048**2
 """Scores of one head from which on attention is computed block by block."""
 
-
 _without_blockwise_attention = contextvars.ContextVar("without_blockwise_attention", default=False)
 
 
 @contextlib.contextmanager
 def without_blockwise_attention() -> Iterator[None]:
-    """Builds programs in which attention is one matrix product however long: to be counted, not to be run."""
+    """Builds programs, to be counted and not run, in which attention of any length is one matrix product."""
     token = _without_blockwise_attention.set(True)
     try:
         yield
@@ -37,14 +36,7 @@ def without_blockwise_attention() -> Iterator[None]:
 
 
 def attention_weights(q_BHTK, k_BHSK, keep, layer: str = ""):
-    """Returns softmax(q k^T / sqrt(K)) (section 3.2.1, equation 1), (B, H, T, S) float32.
-
-    Args:
-        q_BHTK: queries.
-        k_BHSK: keys.
-        keep: bool, broadcastable to (B, H, T, S); True = may be looked at. None for all.
-        layer: path of the layer that attends.
-    """
+    """Returns softmax(q k^T / sqrt(K)) (section 3.2.1, equation 1), (B, H, T, S) float32; see `probabilities`."""
     scale = float(k_BHSK.shape[-1]) ** -0.5
     return probabilities(float32_product(q_BHTK * scale, k_BHSK), keep, layer)
 
@@ -59,8 +51,8 @@ class MultiHeadAttention(CachingLayer):
         value_channels: H*U, channels of all values together.
         dropout: rate on the attention weights.
         use_bias: whether the four projections have biases.
-        longest: most positions that it is made for. Where lengths are unknown when the program is built, attention by
-            blocks is only built in where they may be long.
+        longest: most positions of an input. Where lengths are unknown when the program is built, blockwise attention is
+            built in only if they may be long.
         span: which keys each query may look at by position.
     """
 
@@ -91,7 +83,7 @@ class MultiHeadAttention(CachingLayer):
         self.dropout.build()
 
     def call(self, x, memory: KeysValues | None = None, keep=None, seed=None, cache: StepCache | None = None):
-        """Returns what queries, made of `x`, find: (B, T, D), or of the one position of a step (N, D).
+        """Returns what the queries of `x` find: (B, T, D), or of the one position of a step (N, D).
 
         Args:
             x: (B, T, D), or with a cache (N, D).
@@ -125,7 +117,7 @@ class MultiHeadAttention(CachingLayer):
         return KeysValues(*self.project(y_BSD, names=("key", "value")))
 
     def fused_weights(self):
-        """Returns the weights of self-attention as it multiplies them, to be made once for many steps."""
+        """Returns the fused weights of self-attention, made once for many steps."""
         return self.project.fused(("query", "key", "value"))
 
     @property
@@ -142,7 +134,7 @@ class MultiHeadAttention(CachingLayer):
         return KeysValues(*(ops.zeros((*shape, size), dtype=self.compute_dtype) for size in sizes))
 
     def _attend(self, q_BHTK, memory: KeysValues, keep, seed):
-        """Returns (B, H, T, U) of whole sequences: long ones are never compared as one matrix."""
+        """Returns (B, H, T, U) of whole sequences; long ones are computed by blocks."""
         queries, keys = ops.shape(q_BHTK)[2], ops.shape(memory.keys)[2]
 
         def full_attention():

@@ -10,14 +10,11 @@ from keras import ops
 
 
 def gather_beams(beams: Any, chosen: Any) -> Any:
-    """Picks beams of each sentence.
+    """Picks beams of each sentence: returns `result[b, j] = beams[b, chosen[b, j]]`, (B, J, ...).
 
     Args:
         beams: (B, K, ...) any dtype.
         chosen: (B, J) int32, numbers of beams, each in [0, K).
-
-    Returns:
-        (B, J, ...): `result[b, j] = beams[b, chosen[b, j]]`.
     """
     shape = ops.shape(beams)
     rows = ops.reshape(beams, (shape[0] * shape[1], *shape[2:]))
@@ -25,14 +22,9 @@ def gather_beams(beams: Any, chosen: Any) -> Any:
 
 
 def reorder_rows(structure: Any, beams: Any) -> Any:
-    """Gives each beam what belongs to another.
+    """Returns a nested structure of tensors (N, ...) with its rows moved, by one gather a tensor.
 
-    Args:
-        structure: nested structure of tensors (N, ...).
-        beams: (B, K) int32, which beam of the same sentence each beam takes.
-
-    Returns:
-        The structure with its rows moved: one gather a tensor.
+    `beams` (B, K) int32 says which beam of the same sentence each beam takes.
     """
     rows_N = ops.reshape(_row_numbers(beams, ops.shape(beams)[1]), (-1,))
     return keras.tree.map_structure(lambda leaf: ops.take(leaf, rows_N, axis=0), structure)

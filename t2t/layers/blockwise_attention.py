@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from t2t.layers.dropout import random_keep
-from t2t.layers.loops import fold, stack
+from t2t.layers.loops import fold, split_blocks, stack
 from t2t.layers.masks import MASKED_SCORE, Span, score_bias, span_keep
 from t2t.layers.products import float32_product
 
@@ -22,7 +22,7 @@ BLOCK = 512
 
 
 class WeightDropout(NamedTuple):
-    """Dropout on the attention weights: a mask for each pair of blocks, the same whenever it is asked for."""
+    """Dropout on the attention weights: a mask for each pair of blocks, the same at every call."""
 
     rate: float
     seed: Any
@@ -42,15 +42,8 @@ _STRIDE = 1_000_003
 def blockwise_attention(q_BHTK, k_BHSK, v_BHSU, keys_keep, span: Span, dropout: WeightDropout | None = None):
     """Returns softmax(q k^T / sqrt(K)) v (section 3.2.1, equation 1), (B, H, T, U) in the type of the values.
 
-    The same as the formula over whole matrices but for rounding. A query that may see no key gets some mean of values.
-
-    Args:
-        q_BHTK: queries.
-        k_BHSK: keys.
-        v_BHSU: values.
-        keys_keep: (B, 1, 1, S) bool, True = may be looked at; None for all.
-        span: which keys each query may see by position.
-        dropout: on the weights.
+    Equal to the formula over whole matrices but for rounding. A query that may see no key gets some mean of values.
+    `keys_keep` is (B, 1, 1, S) bool, True = may be looked at; None for all.
     """
     batch, keys = ops.shape(k_BHSK)[0], ops.shape(k_BHSK)[2]
     keep_BS = ops.ones((batch, keys), "bool") if keys_keep is None else keys_keep[:, 0, 0, :]
@@ -68,11 +61,8 @@ def blockwise_attention(q_BHTK, k_BHSK, v_BHSU, keys_keep, span: Span, dropout: 
             back = _Backward(work, _split(up), _split(delta), log_sum_GBHR1)
             q_gradient, (k_gradient, v_gradient) = back.query_gradient(), back.key_value_gradients()
             length, memory_length = ops.shape(q)[2], ops.shape(k)[2]
-            found = (
-                _join(q_gradient, length) * scale,
-                _join(k_gradient, memory_length),
-                _join(v_gradient, memory_length),
-            )
+            q_gradient = _join(q_gradient, length) * scale
+            found = (q_gradient, _join(k_gradient, memory_length), _join(v_gradient, memory_length))
             return tuple(ops.cast(g, x.dtype) for g, x in zip(found, (q, k, v), strict=True))
 
         return out, gradient
@@ -207,14 +197,7 @@ def _take_block(blocks, index):
 
 
 def _split(x, axis: int = 2):
-    """(..., T, ...) -> (G, ..., R, ...): blocks of the positions on an axis, as few as can be, zeros at the end."""
-    length = ops.shape(x)[axis]
-    blocks = (length + BLOCK - 1) // BLOCK
-    rows = (length + blocks - 1) // blocks
-    before, after = ops.shape(x)[:axis], ops.shape(x)[axis + 1 :]
-    missing = ops.zeros((*before, blocks * rows - length, *after), x.dtype)
-    padded = ops.reshape(ops.concatenate([x, missing], axis=axis), (*before, blocks, rows, *after))
-    return ops.moveaxis(padded, axis, 0)
+    return split_blocks(x, BLOCK, axis)
 
 
 def _join(blocks_GBHRK, length):

@@ -55,7 +55,7 @@ class CachingLayer(keras.layers.Layer):
     """A layer that may look at earlier positions of its own sequence."""
 
     def empty_entry(self, rows: Any, beams: int, length: Any) -> Any:
-        """Returns the entry of no position: `KeysValues` or a window, see `GrowingCache`; None where it needs none.
+        """Returns an empty entry, `KeysValues` or a window, see `GrowingCache`; None where it needs none.
 
         Args:
             rows: N.
@@ -80,14 +80,7 @@ def caching_layers(root: keras.layers.Layer) -> list[CachingLayer]:
 
 
 def empty_cache(layers: Iterable[CachingLayer], rows: Any, length: Any, beams: int) -> Cache:
-    """Returns the cache before the first position.
-
-    Args:
-        layers: of the decoder.
-        rows: N, int or () int32.
-        length: L where it is fixed; None for a cache that grows.
-        beams: K.
-    """
+    """Returns the cache before the first position: N `rows`, K `beams`, and L `length`, None for a cache that grows."""
     room = 0 if length is None else length
     entries = {layer.path: layer.empty_entry(rows, beams, room) for layer in layers}
     keys_values = {path: entry for path, entry in entries.items() if isinstance(entry, KeysValues)}

@@ -12,9 +12,6 @@ from keras import ops
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import fold
 
-SATURATION_LIMIT = 0.9
-"""Beyond it, on either side, what goes into a hard nonlinearity costs (Freivalds and Liepins 2017)."""
-
 
 def saturating_sigmoid(x):
     """Returns max(0, min(1, 1.2 sigmoid(x) - 0.1)), reaching 0 and 1 (Kaiser and Sutskever 2016, "gate cutoff")."""
@@ -32,8 +29,11 @@ def hard_tanh(x):
 
 
 def saturation(x):
-    """Returns the mean over channels of `max(0, |x| - 0.9)`, (...) float32 of (..., C): outside, gradients vanish."""
-    return ops.mean(ops.cast(ops.relu(ops.abs(x) - SATURATION_LIMIT), "float32"), axis=-1)
+    """Returns the mean over channels of `max(0, |x| - 0.9)` (Freivalds and Liepins 2017), (...) float32 of (..., C).
+
+    It is the cost of what goes into hard nonlinearities: beyond 1 gradients vanish.
+    """
+    return ops.mean(ops.cast(ops.relu(ops.abs(x) - 0.9), "float32"), axis=-1)
 
 
 class ConvGru(keras.layers.Layer):
@@ -44,17 +44,12 @@ class ConvGru(keras.layers.Layer):
         r = s(R * x + b_r),  u = s(U * x + b_u),  x' = u x + (1 - u) tanh(K * (r x) + b)
 
     where * is a convolution over positions and rows, zeros beyond the ends, and s the saturating sigmoid. The biases of
-    both gates begin at 1, as in Tensor2Tensor, so that a new network keeps what it has. Dropout acts on x.
-
-    Args:
-        channels: C.
-        rows: R; with one, the convolution goes along positions alone.
-        kernel_size: positions and rows that the convolution sees, odd.
-        dropout: rate.
+    both gates begin at 1, as in Tensor2Tensor, so that a new network keeps what it has. Dropout acts on x. With one
+    row, the convolution goes along positions alone. `kernel_size` is odd.
     """
 
     gate_biases = (1.0, 1.0)
-    """Where those of reset and update gate begin."""
+    """Initial biases of reset and update gate."""
 
     def __init__(self, channels: int, rows: int, kernel_size: int, dropout: float, **kwargs):
         super().__init__(**kwargs)
@@ -67,13 +62,10 @@ class ConvGru(keras.layers.Layer):
         channels = self.channels
         # Two kernels side by side: each begins as wide as Glorot and Bengio's would by itself.
         glorot = keras.initializers.VarianceScaling(1.5, mode="fan_avg", distribution="uniform")
-        self.gates_kernel = self.add_weight(
-            name="gates_kernel", shape=(*self.kernel_shape, channels, 2 * channels), initializer=glorot
-        )
+        gates, candidate = (*self.kernel_shape, channels, 2 * channels), (*self.kernel_shape, channels, channels)
+        self.gates_kernel = self.add_weight(name="gates_kernel", shape=gates, initializer=glorot)
         self.gates_bias = self.add_weight(name="gates_bias", shape=(2 * channels,), initializer=self._open)
-        self.candidate_kernel = self.add_weight(
-            name="candidate_kernel", shape=(*self.kernel_shape, channels, channels), initializer="glorot_uniform"
-        )
+        self.candidate_kernel = self.add_weight(name="candidate_kernel", shape=candidate, initializer="glorot_uniform")
         self.candidate_bias = self.add_weight(name="candidate_bias", shape=(channels,), initializer="zeros")
         self.dropout.build()
 
@@ -85,12 +77,8 @@ class ConvGru(keras.layers.Layer):
 
         Weights are read here, once, and not in the loop that calls it.
         """
-        gates, candidate = (
-            self._convolution(kernel, bias)
-            for kernel, bias in (
-                (self.gates_kernel, self.gates_bias), (self.candidate_kernel, self.candidate_bias),
-            )
-        )  # fmt: skip
+        gates = self._convolution(self.gates_kernel, self.gates_bias)
+        candidate = self._convolution(self.candidate_kernel, self.candidate_bias)
 
         def step(x, seed):
             x = self.dropout(x, seed=seed)
@@ -155,12 +143,11 @@ def unrolled(units: list[ConvGru], start_BPRC, keep_BP, steps_per_position: int,
         units: of equal channels and rows, built.
         start_BPRC: any float type.
         keep_BP: bool, True at data.
-        steps_per_position: how many.
+        steps_per_position: at least 1.
         seed: of dropout; None = none.
 
     Returns:
-        (B, P, R, C), and of the saturation the mean over units, steps and rows of the state, summed over positions and
-        batch, () float32.
+        (B, P, R, C), and the saturation, () float32: a mean over units, steps and rows, a sum over positions and batch.
     """
     steppers = [unit.stepper() for unit in units]
     steps_B = steps_per_position * ops.sum(ops.cast(keep_BP, "int32"), axis=1)
@@ -172,7 +159,8 @@ def unrolled(units: list[ConvGru], start_BPRC, keep_BP, steps_per_position: int,
         # At positions without data the state is zero from the start.
         goes_on_BP11 = goes_on_BP[:, :, None, None]
         for advance in steppers:
-            fresh_BPRC, saturated_BPR = advance(x_BPRC, None if seed is None else _step_seed(seed, i))
+            step_seed = None if seed is None else ops.concatenate([seed[:1] + ops.cast(i, seed.dtype), seed[1:]])
+            fresh_BPRC, saturated_BPR = advance(x_BPRC, step_seed)
             x_BPRC = ops.where(goes_on_BP11, fresh_BPRC, x_BPRC)
             if saturated_BPR is not None:
                 saturated_BP = ops.mean(saturated_BPR, axis=-1)
@@ -181,8 +169,3 @@ def unrolled(units: list[ConvGru], start_BPRC, keep_BP, steps_per_position: int,
 
     start_BPRC = start_BPRC * ops.cast(keep_BP, start_BPRC.dtype)[:, :, None, None]
     return fold(0, ops.max(steps_B), step, (start_BPRC, ops.zeros((), "float32")))
-
-
-def _step_seed(seed, i):
-    """Returns a seed (2,) of one step."""
-    return ops.concatenate([seed[:1] + ops.cast(i, seed.dtype), seed[1:]])

@@ -13,14 +13,10 @@ from t2t.layers.cache import CachingLayer, StepCache
 
 
 class WindowedLayer(CachingLayer):
-    """What looks at W positions, `dilation` apart: around its own, or at its own and those before it.
+    """A layer that reads W positions, `dilation` apart: around its own, or up to its own.
 
-    Beyond the ends of a sequence there are zeros.
-
-    Args:
-        kernel_size: W.
-        dilation: distance from one position of a window to the next.
-        causal: whether windows end at their own position instead of having it in their middle.
+    Beyond the ends of a sequence there are zeros. `causal` windows end at their own position; others have it in their
+    middle.
     """
 
     def __init__(self, kernel_size: int, dilation: int = 1, causal: bool = False, **kwargs):
@@ -53,7 +49,7 @@ class WindowedLayer(CachingLayer):
         raise NotImplementedError
 
     def empty_entry(self, rows, beams: int, length) -> Any:
-        """Returns a window before the first position, (N, R, C) zeros; None where none ends at its own position."""
+        """Returns the window before the first position, (N, R, C) zeros; None where windows are not causal."""
         if not self.causal or not self.reach:
             return None
         return ops.zeros((rows, self.reach, self.in_channels), self.compute_dtype)
@@ -145,12 +141,8 @@ class DepthwiseConvolution(WindowedLayer):
         super().build(input_shape)
         # Glorot uniform as for a kernel of one channel to one: there are W inputs to each output.
         limit = (3.0 / self.kernel_size) ** 0.5
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(self.kernel_size, self.in_channels),
-            initializer=keras.initializers.RandomUniform(-limit, limit),
-            autocast=False,
-        )
+        uniform, shape = keras.initializers.RandomUniform(-limit, limit), (self.kernel_size, self.in_channels)
+        self.kernel = self.add_weight(name="kernel", shape=shape, initializer=uniform, autocast=False)
 
     def convolve(self, x_BQdC):
         """Returns (B, Q - W + 1, d, C)."""

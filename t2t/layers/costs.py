@@ -1,8 +1,4 @@
-"""What layers ask for beside right predictions, gathered while a model's body runs.
-
-A layer deep in a stack that has a cost, e.g. that its experts are used alike, adds it here; the body hands the sum over
-with its output. Nothing that layers return has to carry it.
-"""
+"""Costs of layers beside the loss, e.g. of unevenly used experts, gathered while a model's body runs."""
 
 import contextlib
 import contextvars

@@ -14,30 +14,17 @@ from t2t.layers.cache import StepCache
 from t2t.layers.convolution import Convolution
 from t2t.layers.dropout import Dropout
 from t2t.layers.norm import LayerNorm
-
-EPSILON = 1e-6
-"""Added to the variance in layer normalisation."""
+from t2t.layers.residual import CompositeLayer
 
 
-class NormedConvolution(keras.layers.Layer):
-    """Conv(ReLU(LN(x))).
-
-    Args:
-        channels: of the output.
-        kernel_size: positions of a window.
-        **window: see `Convolution`.
-    """
+class NormedConvolution(CompositeLayer):
+    """Conv(ReLU(LN(x))), the arguments those of `Convolution`."""
 
     def __init__(self, channels: int, kernel_size: int, *, name: str, dtype=None, **window):
         super().__init__(name=name, dtype=dtype)
-        self.norm = LayerNorm(EPSILON, dtype=self.dtype_policy, name="norm")
+        self.norm = LayerNorm(dtype=self.dtype_policy, name="norm")
         self.convolution = Convolution(channels, kernel_size, dtype=self.dtype_policy, name="convolution", **window)
         self.channels, self.reach = channels, self.convolution.reach
-
-    def build(self, input_shape):
-        """Builds the parts for (B, T, channels of the input)."""
-        self.norm.build(input_shape)
-        self.convolution.build(input_shape)
 
     def call(self, x, keep_BT=None, cache: StepCache | None = None):
         """Returns (B, T, channels), or with a cache (N, channels); windows read zeros where `keep_BT` is False."""
@@ -47,12 +34,8 @@ class NormedConvolution(keras.layers.Layer):
 class MultiplicativeUnit(keras.layers.Layer):
     """MU(h) = g_1 * tanh(g_2 * h + g_3 * u) (Kalchbrenner et al. 2016, *Video Pixel Networks*, section 4.1).
 
-    The gates g_i = sigmoid(LN(W_i h)) and the update u = tanh(LN(W_4 h)) read windows of h.
-
-    Args:
-        channels: I, of h and of the output.
-        kernel_size: positions of a window.
-        **window: see `Convolution`.
+    The gates g_i = sigmoid(LN(W_i h)) and the update u = tanh(LN(W_4 h)) read windows of h. h and the output have I
+    `channels`; the other arguments are those of `Convolution`.
     """
 
     def __init__(self, channels: int, kernel_size: int, *, name: str, dtype=None, **window):
@@ -60,7 +43,7 @@ class MultiplicativeUnit(keras.layers.Layer):
         policy = self.dtype_policy
         self.convolution = Convolution(4 * channels, kernel_size, dtype=policy, name="convolution", **window)
         self.channels, self.reach = channels, self.convolution.reach
-        self.norms = [LayerNorm(EPSILON, dtype=policy, name=f"norm_{i}") for i in range(4)]
+        self.norms = [LayerNorm(dtype=policy, name=f"norm_{i}") for i in range(4)]
 
     def build(self, input_shape):
         """Builds the parts for (B, T, I)."""
@@ -77,18 +60,12 @@ class MultiplicativeUnit(keras.layers.Layer):
 
 
 class DilatedBlock(keras.layers.Layer):
-    """x + Dropout(f(x)), f a chain of layers of which some look at windows.
-
-    Args:
-        chain: the layers of f, in order.
-        dropout: rate.
-        normed: whether f ends with layer normalisation.
-    """
+    """x + Dropout(f(x)), f a chain of layers, some with windows, that ends with a norm where `normed`."""
 
     def __init__(self, chain: Sequence[NormedConvolution | MultiplicativeUnit], dropout: float, normed: bool, **kwargs):
         super().__init__(**kwargs)
         self.chain = list(chain)
-        self.norm = LayerNorm(EPSILON, dtype=self.dtype_policy, name="norm") if normed else None
+        self.norm = LayerNorm(dtype=self.dtype_policy, name="norm") if normed else None
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, input_shape):
@@ -109,26 +86,12 @@ class DilatedBlock(keras.layers.Layer):
 
 
 def bottleneck(
-    width: int,
-    kernel_size: int,
-    dilation: int,
-    causal: bool,
-    multiplicative: bool,
-    dropout: float,
-    dtype=None,
+    width: int, kernel_size: int, dilation: int, causal: bool, multiplicative: bool, dropout: float, dtype=None,
     **kwargs,
-) -> DilatedBlock:
+) -> DilatedBlock:  # fmt: skip
     """Returns the paper's block (figure 3): from D to half as many channels, a window, and back to D.
 
-    Args:
-        width: D.
-        kernel_size: positions of the window.
-        dilation: distance between them.
-        causal: whether the window ends at its own position.
-        multiplicative: whether the window is of a multiplicative unit (right of the figure) or of a convolution (left).
-        dropout: rate.
-        dtype: policy.
-        **kwargs: of the layer.
+    The window is that of a multiplicative unit (right of the figure) or of a convolution (left).
     """
     middle, inner = MultiplicativeUnit if multiplicative else NormedConvolution, width // 2
     chain = (
@@ -142,17 +105,7 @@ def bottleneck(
 def cascade(
     width: int, kernel_size: int, dilations: Sequence[int], causal: bool, dropout: float, dtype=None, **kwargs
 ) -> DilatedBlock:
-    """Returns Tensor2Tensor's block: convolutions of D channels after each other, their dilations rising, and a norm.
-
-    Args:
-        width: D.
-        kernel_size: positions of each window.
-        dilations: of the convolutions.
-        causal: whether windows end at their own position.
-        dropout: rate.
-        dtype: policy.
-        **kwargs: of the layer.
-    """
+    """Returns Tensor2Tensor's block: convolutions of D channels in a row, their dilations rising, and a norm."""
     window = {"causal": causal, "use_bias": False, "dtype": dtype}
     chain = [
         NormedConvolution(width, kernel_size, dilation=dilation, name=f"window_{i}", **window)

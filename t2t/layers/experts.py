@@ -34,12 +34,7 @@ class Gates(NamedTuple):
 
 
 class NoisyTopKGate(keras.layers.Layer):
-    """Chooses K of E experts (section 2.1, equations 3 to 5); noise, in training alone, spreads the load.
-
-    Args:
-        experts: E.
-        chosen: K, below E.
-    """
+    """Chooses K of E experts, K < E (section 2.1, equations 3 to 5); noise, in training alone, spreads the load."""
 
     def __init__(self, experts: int, chosen: int, **kwargs):
         super().__init__(**kwargs)
@@ -58,7 +53,10 @@ class NoisyTopKGate(keras.layers.Layer):
         x_ND = ops.cast(x_ND, "float32")
         clean_NE = ops.matmul(x_ND, ops.cast(self.gate_kernel, "float32"))
         spread_NE = ops.softplus(ops.matmul(x_ND, ops.cast(self.noise_kernel, "float32"))) + 1e-2
-        noisy_NE = clean_NE if seed is None else clean_NE + spread_NE * self._noise(ops.shape(clean_NE), seed)
+        noisy_NE = clean_NE
+        if seed is not None:
+            noise_seed = GivenSeed(self.dropout.own_seed(seed))
+            noisy_NE = clean_NE + spread_NE * keras.random.normal(ops.shape(clean_NE), dtype="float32", seed=noise_seed)
         best_NJ, experts_NJ = ops.top_k(noisy_NE, self.chosen + 1)
         weights_NK = ops.softmax(best_NJ[:, : self.chosen], axis=-1)
         experts_NK = ops.cast(experts_NJ[:, : self.chosen], "int32")
@@ -67,9 +65,6 @@ class NoisyTopKGate(keras.layers.Layer):
         importance_E = ops.sum(chosen_NKE * (weights_NK * counts_N1)[..., None], axis=(0, 1))
         load_E = ops.sum(_choice_probabilities(clean_NE, noisy_NE, spread_NE, best_NJ) * counts_N1, axis=0)
         return Gates(experts_NK, weights_NK, importance_E, load_E)
-
-    def _noise(self, shape, seed):
-        return keras.random.normal(shape, dtype="float32", seed=GivenSeed(self.dropout.own_seed(seed)))
 
 
 def _choice_probabilities(clean_NE, noisy_NE, spread_NE, best_NJ):
@@ -89,17 +84,8 @@ def squared_variation(x_E):
 class Experts(keras.layers.Layer):
     """sum over the chosen experts of their weight * FFN_e(x) (equation 1), FFN as of section 3.3 of the Transformer.
 
-    It adds a cost to the mean loss: w * (CV(importance)^2 + CV(load)^2) (equations 7 and 11), so that experts are used
-    alike.
-
-    Args:
-        width: D.
-        filter_size: F.
-        experts: E.
-        chosen: K.
-        balance: w, nats a target, for both terms.
-        activation: between the two maps.
-        dropout: rate on the inner activations.
+    It adds a cost to the mean loss, so that experts are used alike: w * (CV(importance)^2 + CV(load)^2) (equations 7
+    and 11), w being `balance` in nats a target. Dropout acts on the inner activations.
     """
 
     def __init__(
@@ -130,8 +116,7 @@ class Experts(keras.layers.Layer):
         count = ops.shape(x_ND)[0]
         keep_N = ops.ones((count,), "bool") if keep_BT is None else ops.reshape(keep_BT, (-1,))
         gates = self.gate(x_ND, keep_N, seed=seed)
-        uneven = squared_variation(gates.importance) + squared_variation(gates.load)
-        add_cost(self.balance * uneven)
+        add_cost(self.balance * (squared_variation(gates.importance) + squared_variation(gates.load)))
         plan = group_by_expert(ops.reshape(gates.experts, (-1,)), self.gate.experts)
         found_AD = self._apply_experts(x_ND, plan, seed)
         weights_NK1 = ops.cast(gates.weights, x_BTD.dtype)[..., None]
@@ -147,10 +132,8 @@ class Experts(keras.layers.Layer):
         def take_experts(weights):
             return ops.cast(ops.take(ops.convert_to_tensor(weights), plan.experts, axis=0), x_ND.dtype)
 
-        inner_GRF = self.activation(
-            ops.matmul(x_GRD, take_experts(self.inner)) + take_experts(self.inner_bias)[:, None]
-        )
-        inner_GRF = self.dropout(inner_GRF, seed=seed)
+        inner_GRF = ops.matmul(x_GRD, take_experts(self.inner)) + take_experts(self.inner_bias)[:, None]
+        inner_GRF = self.dropout(self.activation(inner_GRF), seed=seed)
         outer_GRD = ops.matmul(inner_GRF, take_experts(self.outer)) + take_experts(self.outer_bias)[:, None]
         return ops.take(ops.reshape(outer_GRD, (-1, self.width)), plan.places, axis=0)
 
@@ -167,13 +150,7 @@ class Blocks(NamedTuple):
 
 
 def group_by_expert(expert_A, experts: int, block: int = BLOCK) -> Blocks:
-    """Returns the layout for assignments to experts, (A,) int32 in [0, E): G = A // R + E blocks, enough for any.
-
-    Args:
-        expert_A: of each assignment.
-        experts: E.
-        block: R.
-    """
+    """Returns the layout for assignments to experts, (A,) int32 in [0, E): G = A // R + E blocks, enough for any."""
     count = ops.shape(expert_A)[0]
     blocks = count // block + experts
     order_A = ops.cast(ops.argsort(expert_A), "int32")

@@ -13,8 +13,7 @@ class FeedForward(keras.layers.Layer):
 
     def __init__(self, width: int, filter_size: int, activation: str, dropout: float, **kwargs):
         super().__init__(**kwargs)
-        self.width = width
-        self.filter_size = filter_size
+        self.width, self.filter_size = width, filter_size
         self.inner = keras.layers.Dense(filter_size, activation=activation, dtype=self.dtype_policy, name="inner")
         self.outer = keras.layers.Dense(width, dtype=self.dtype_policy, name="outer")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")

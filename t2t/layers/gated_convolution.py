@@ -15,15 +15,21 @@ ROOT_HALF = 0.5**0.5
 
 
 def linear(channels: int, inputs: int, dropout: float = 0.0, **kwargs) -> Convolution:
-    """Returns a linear map whose output keeps the variance of its input (section 3.5).
-
-    Args:
-        channels: of the output.
-        inputs: n_l, of the input.
-        dropout: rate that its input has been dropped with, 1 - p.
-        **kwargs: of the layer.
-    """
+    """Returns a linear map from n_l `inputs` that keeps the variance (section 3.5) of an input with dropout."""
     return Convolution(channels, 1, deviation=((1.0 - dropout) / inputs) ** 0.5, weight_norm=True, **kwargs)
+
+
+def with_scaled_gradient(x, factor: float):
+    """Returns `x`, whose gradient is multiplied by `factor` on its way back."""
+
+    @ops.custom_gradient
+    def same(x):
+        def gradient(*args, upstream=None):
+            return (args[0] if upstream is None else upstream) * factor
+
+        return x, gradient
+
+    return same(x)
 
 
 class GatedConvolution(keras.layers.Layer):
@@ -31,12 +37,7 @@ class GatedConvolution(keras.layers.Layer):
 
     Weights begin as N(0, sqrt(4 p / n_l)), since the gates halve the values and quarter their variance (section 3.5).
 
-    Args:
-        channels: C of the output.
-        inputs: channels of the input.
-        kernel_size: positions of a window.
-        causal: whether windows end at their own position.
-        dropout: rate on the input, 1 - p.
+    `inputs` is n_l, the channels of the input; `dropout` is its rate on the input, 1 - p.
     """
 
     def __init__(self, channels: int, inputs: int, kernel_size: int, causal: bool, dropout: float, **kwargs):
@@ -63,12 +64,7 @@ class GatedConvolution(keras.layers.Layer):
 class GatedLayer(keras.layers.Layer):
     """A gated convolution in a residual connection: sqrt(1/2) * (v(W x + b) + x), x mapped where its width differs.
 
-    Args:
-        channels: C of the output.
-        inputs: channels of the input.
-        kernel_size: positions of a window.
-        causal: whether windows end at their own position.
-        dropout: rate on what the convolution reads.
+    The arguments are those of `GatedConvolution`.
     """
 
     def __init__(self, channels: int, inputs: int, kernel_size: int, causal: bool, dropout: float, **kwargs):

@@ -7,13 +7,9 @@ from keras import ops
 
 
 def fold(first: Any, last: Any, step: Callable, start: tuple) -> tuple:
-    """Returns what becomes of a state under `step(i, *state)` for i from `first` to before `last`.
+    """Returns the last state of a loop of `state = step(i, *state)`, i from `first` to before `last`, int or () int32.
 
-    Args:
-        first: int or () int32.
-        last: int or () int32.
-        step: gives the next state, of the same shapes and types.
-        start: the first state, tensors; not empty.
+    States are tensors of the same shapes and types, at least one.
     """
 
     def loop_body(i, *state):
@@ -26,12 +22,9 @@ def fold(first: Any, last: Any, step: Callable, start: tuple) -> tuple:
 
 
 def stack(count: Any, function: Callable, shapes: tuple) -> tuple:
-    """Returns the results of `function(i)` for i from 0 to before `count`, each stacked along a new first axis.
+    """Returns the results of `function(i)`, a tuple, for i from 0 to before `count`, each stacked along a new axis 0.
 
-    Args:
-        count: int or () int32.
-        function: gives a tuple of tensors.
-        shapes: shape and dtype of each of them.
+    `shapes` holds the shape and dtype of each result.
     """
 
     def step(i, *results):
@@ -43,31 +36,29 @@ def stack(count: Any, function: Callable, shapes: tuple) -> tuple:
     return fold(0, count, step, tuple(ops.zeros((count, *shape), dtype) for shape, dtype in shapes))
 
 
-def split_rows(x_N: Any, most: int) -> Any:
-    """Returns (G, R, ...) of (N, ...): as few blocks of at most `most` rows as can be, all of a size; zeros at the end.
+def split_blocks(x: Any, most: int, axis: int = 0) -> Any:
+    """Returns (G, ..., R, ...) of (..., N, ...): as few blocks of at most `most` positions as can be, all of a size.
 
-    Args:
-        x_N: with at least one row; N may be unknown.
-        most: R at most.
+    Zeros fill the last block. There is at least one position; how many may be unknown.
     """
-    count = ops.shape(x_N)[0]
+    before, count, after = ops.shape(x)[:axis], ops.shape(x)[axis], ops.shape(x)[axis + 1 :]
     blocks = (count + most - 1) // most
     rows = (count + blocks - 1) // blocks
-    missing = ops.zeros((blocks * rows - count, *x_N.shape[1:]), x_N.dtype)
-    return ops.reshape(ops.concatenate([x_N, missing], axis=0), (blocks, rows, *x_N.shape[1:]))
+    missing = ops.zeros((*before, blocks * rows - count, *after), x.dtype)
+    split = ops.reshape(ops.concatenate([x, missing], axis=axis), (*before, blocks, rows, *after))
+    return ops.moveaxis(split, axis, 0) if axis else split
 
 
 def scan(step: Callable, start: Any, given: tuple, reverse: bool = False) -> tuple[Any, Any]:
-    """Returns the last state and all states of a recurrence, which has a gradient, over a length that may be unknown.
+    """Returns the last state of a recurrence, and its structure with (T, ...) for the states after each position.
+
+    It has a gradient, and T may be unknown.
 
     Args:
         step: `step(state, given of this position) -> state`, of the same shapes and types; `given` as a tuple.
         start: the first state, any structure of tensors.
         given: tensors (T, ..., C) of one type that differ in their last axis alone.
         reverse: whether it begins with position T - 1.
-
-    Returns:
-        The state after the last step, and the same structure with (T, ...) for the states after each position.
     """
     # As one tensor: Keras's scan in TensorFlow takes several only where their length is known.
     ends = [sum(x.shape[-1] for x in given[: i + 1]) for i in range(len(given) - 1)]

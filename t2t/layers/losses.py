@@ -9,7 +9,7 @@ from t2t.specs.constants import PAD_ID
 
 
 def class_cross_entropy(logits_NV, targets_N, smoothing: float, kind: str = "all"):
-    """Returns the cross-entropy of each target, with smoothing; none is taken for padding, which `token_weights` finds.
+    """Returns the label-smoothed cross-entropy of each target; padding is not left out, see `token_weights`.
 
     The target distribution is (1 - e) * one-hot + e / K over the K = V entries (Szegedy et al. 2016, section 7, which
     section 5.4 of the paper cites). It is never built: the loss is logsumexp(z) - (1 - e) * z_target - e * mean(z).

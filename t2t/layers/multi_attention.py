@@ -5,12 +5,11 @@ Legend: B batch, S source length, T target length, D width, H heads, N rows deco
 
 from typing import Any, NamedTuple
 
-import keras
-
 from t2t.layers.attention import MultiHeadAttention
 from t2t.layers.cache import KeysValues, StepCache
 from t2t.layers.masks import CAUSAL, keys_keep
 from t2t.layers.positions import SinusoidalPositions
+from t2t.layers.residual import CompositeLayer
 from t2t.layers.separable_convolution import ConvStep, Separability
 
 WINDOW, DILATIONS = 5, (1, 4)
@@ -26,18 +25,13 @@ class Memory(NamedTuple):
     """(B, S) bool, True at data."""
 
 
-class MultiAttention(keras.layers.Layer):
+class MultiAttention(CompositeLayer):
     """A target with timing signals is mixed by two steps, attends to itself, and asks a source.
 
     m = ConvStep(ConvStep(target + timing)),  q = m + SelfAttention(m),  Attention(q, K source, V source)
 
-    Windows and self-attention end at each position. An answer of one position alone has no others to attend to: for it
-    q = m.
-
-    Args:
-        width: D.
-        heads: H.
-        attends_itself: whether there is self-attention; without, every answer is of one position.
+    Windows and self-attention end at each position. Without self-attention (`attends_itself`) every answer is of one
+    position, and q = m.
     """
 
     def __init__(self, width: int, heads: int, attends_itself: bool, **kwargs):
@@ -53,12 +47,6 @@ class MultiAttention(keras.layers.Layer):
         if attends_itself:
             self.self_attention = MultiHeadAttention(*channels, span=CAUSAL, dtype=policy, name="self_attention")
         self.source_attention = MultiHeadAttention(*channels, dtype=policy, name="source_attention")
-
-    def build(self, input_shape):
-        """Builds the parts for (B, T, D)."""
-        for part in (self.timing, *self.steps, self.self_attention, self.source_attention):
-            if part is not None:
-                part.build(input_shape)
 
     def memory(self, source_BSD, keep_BS) -> Memory:
         """Returns what the block sees of a source (B, S, D): the two pointwise convolutions, keys and values."""

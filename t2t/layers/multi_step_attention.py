@@ -19,10 +19,6 @@ class MultiStepAttention(keras.layers.Layer):
 
     A sum of m terms with weights about 1/m is m^-1/2 times as large as one term; c is scaled by m sqrt(1/m) to make up
     for it (section 3.4). Then it is mapped from D to C and joined to h.
-
-    Args:
-        channels: C.
-        width: D.
     """
 
     def __init__(self, channels: int, width: int, **kwargs):
@@ -40,7 +36,7 @@ class MultiStepAttention(keras.layers.Layer):
         """Returns sqrt(1/2) * (h + c), (B, Q, C), or with a cache (N, C).
 
         Args:
-            h: (B, Q, C) or (N, C), what the gates of the layer let through.
+            h: (B, Q, C) or (N, C), the output of the layer's gates.
             g: (B, Q, D) or (N, D), embeddings of the tokens before each position.
             memory: keys z and values of the source.
             cache: where there is one position of each row.

@@ -6,6 +6,9 @@ Legend: D width; leading axes of any number.
 import keras
 from keras import ops
 
+EPSILON = 1e-6
+"""Usually added to the variance."""
+
 
 class LayerNorm(keras.layers.Layer):
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta over the last axis, in float32.
@@ -14,7 +17,7 @@ class LayerNorm(keras.layers.Layer):
     the activations twenty times, these formulas ten.
     """
 
-    def __init__(self, epsilon: float, **kwargs):
+    def __init__(self, epsilon: float = EPSILON, **kwargs):
         super().__init__(**kwargs)
         self.epsilon = epsilon
 

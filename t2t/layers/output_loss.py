@@ -1,15 +1,15 @@
 """The output layer and its loss as one function that never holds the logits of more than a block of positions.
 
-With a vocabulary of 32,000 the logits of a batch are larger than everything else that an update keeps, and they are
-wanted row by row alone: a block of rows is multiplied, reduced to its losses, turned into its part of the gradients
-while the processor's cache has it, and forgotten.
+With a vocabulary of 32,000 the logits of a batch are larger than everything else that an update keeps, and each row
+is needed only once: a block is multiplied, and reduced to its losses and its part of the gradients while it is in the
+processor's cache.
 
 Legend: N positions, D width, V vocabulary, G blocks, R positions of a block.
 """
 
 from keras import ops
 
-from t2t.layers.loops import fold, split_rows
+from t2t.layers.loops import fold, split_blocks
 from t2t.layers.losses import smoothing_of_all, token_weights
 
 BLOCK = 512
@@ -20,14 +20,8 @@ def linear_cross_entropy(hidden, kernel_VD, targets, smoothing: float, kind: str
     """Returns the smoothed cross-entropy under an output layer without bias, summed over positions: () float32, nats.
 
     It is the sum of `t2t.layers.losses.class_cross_entropy` of `hidden @ kernel^T` over positions without padding. The
-    gradients of the hidden states and of the kernel are computed together with it: this is for training alone.
-
-    Args:
-        hidden: (..., D), any float type; products are computed in it.
-        kernel_VD: float32.
-        targets: (...) int32; padding counts nothing.
-        smoothing: see `class_cross_entropy`.
-        kind: see `class_cross_entropy`.
+    gradients are computed together with it: this is for training alone. `hidden` is (..., D) of any float type, in
+    which products are computed, the kernel float32, and `targets` (...) int32.
     """
     targets_N = ops.reshape(targets, (-1,))
     smoothing = smoothing_of_all(smoothing, kind, kernel_VD.shape[0])
@@ -70,7 +64,7 @@ def _loss_and_gradients(hidden_ND, kernel_VD, targets_N, e: float):
 def _over_blocks(hidden_ND, kernel_VD, targets_N, weights_N1, e: float):
     """Returns the terms that need logits: of the loss (), and of its gradients (N, D) and (V, D) float32."""
     count, width = ops.shape(targets_N)[0], hidden_ND.shape[-1]
-    blocks = tuple(split_rows(x, BLOCK) for x in (hidden_ND, targets_N, weights_N1))
+    blocks = tuple(split_blocks(x, BLOCK) for x in (hidden_ND, targets_N, weights_N1))
 
     def advance(g, loss, gradient_GRD, gradient_VD):
         of_block, rows_RD, rows_VD = _block(*(ops.take(x, g, axis=0) for x in blocks), kernel_VD, e)

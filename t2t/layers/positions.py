@@ -48,17 +48,11 @@ class Positions(keras.layers.Layer):
 
 
 class SinusoidalPositions(Positions):
-    """Adds the sinusoids to embeddings; sequences may be longer than any seen in training.
-
-    Args:
-        width: D.
-        layout: see `sinusoids`.
-    """
+    """Adds the sinusoids of a layout to embeddings; sequences may be longer than any seen in training."""
 
     def __init__(self, width: int, layout: str = "interleaved", **kwargs):
         super().__init__(**kwargs)
-        self.width = width
-        self.layout = layout
+        self.width, self.layout = width, layout
 
     def vectors(self, position_T):
         """Returns the sinusoids of positions, (T, D) float32."""
@@ -70,27 +64,20 @@ class SinusoidalPositions(Positions):
 
 
 class LearnedPositions(Positions):
-    """Adds one learned vector a position, up to `length` positions.
+    """Adds one of L learned vectors to each position, initially normal around 0.
 
-    Args:
-        length: L.
-        width: D.
-        deviation: standard deviation of initial vectors; None for that of the embeddings, D^-1/2.
+    Their standard deviation is that of the embeddings, D^-1/2, unless `deviation` is given.
     """
 
     def __init__(self, length: int, width: int, deviation: float | None = None, **kwargs):
         super().__init__(**kwargs)
-        self.length = length
-        self.width = width
+        self.length, self.width = length, width
         self.deviation = width**-0.5 if deviation is None else deviation
 
     def build(self, input_shape=None):
-        """Creates the table, normal around 0."""
-        self.table = self.add_weight(
-            name="table",
-            shape=(self.length, self.width),
-            initializer=keras.initializers.RandomNormal(stddev=self.deviation),
-        )
+        """Creates the table (L, D)."""
+        normal = keras.initializers.RandomNormal(stddev=self.deviation)
+        self.table = self.add_weight(name="table", shape=(self.length, self.width), initializer=normal)
 
     def vectors(self, position_T):
         """Returns the vectors of positions, (T, D); those beyond the table have its last."""

@@ -10,28 +10,19 @@ from keras import ops
 class HeadProjection(keras.layers.Layer):
     """Projects hidden states into heads, once for each name: the W^Q, W^K, W^V of section 3.2.2.
 
-    Each name has a kernel (D, H*K) and, where asked, a bias of its own; names asked for together are multiplied as one
-    matrix.
-
-    Args:
-        num_heads: H.
-        channels: by name, the channels of all heads together, H*K.
-        use_bias: whether projections have biases.
+    Each name has its kernel (D, H*K) and, with `use_bias`, a bias; names asked for together are multiplied as one
+    matrix. `channels` gives H*K by name.
     """
 
     def __init__(self, num_heads: int, channels: dict[str, int], use_bias: bool, **kwargs):
         super().__init__(**kwargs)
-        self.num_heads = num_heads
-        self.channels = dict(channels)
-        self.use_bias = use_bias
+        self.num_heads, self.channels, self.use_bias = num_heads, dict(channels), use_bias
 
     def build(self, input_shape):
         """Creates the kernels, Glorot uniform each for itself, for inputs (..., D)."""
         self.kernels, self.biases = {}, {}
         for name, channels in self.channels.items():
-            self.kernels[name] = self.add_weight(
-                name=f"{name}_kernel", shape=(input_shape[-1], channels), initializer="glorot_uniform"
-            )
+            self.kernels[name] = self.add_weight(name=f"{name}_kernel", shape=(input_shape[-1], channels))
             if self.use_bias:
                 self.biases[name] = self.add_weight(name=f"{name}_bias", shape=(channels,), initializer="zeros")
 

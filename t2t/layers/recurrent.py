@@ -11,6 +11,7 @@ from keras import ops
 
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
+from t2t.layers.residual import CompositeLayer
 
 
 class LstmState(NamedTuple):
@@ -30,9 +31,6 @@ class LstmCell(keras.layers.Layer):
 
     No peepholes, as in Zaremba et al. (2014, section 3). The bias of f begins at 1 (Jozefowicz et al. 2015, section 5),
     so that a new network remembers.
-
-    Args:
-        units: D.
     """
 
     def __init__(self, units: int, **kwargs):
@@ -41,13 +39,10 @@ class LstmCell(keras.layers.Layer):
 
     def build(self, input_shape):
         """Creates W (C, 4D), U (D, 4D) and b (4D,) for inputs (..., C)."""
-        self.input_kernel = self.add_weight(
-            name="input_kernel", shape=(input_shape[-1], 4 * self.units), initializer="glorot_uniform"
-        )
-        self.recurrent_kernel = self.add_weight(
-            name="recurrent_kernel", shape=(self.units, 4 * self.units), initializer="orthogonal"
-        )
-        self.bias = self.add_weight(name="bias", shape=(4 * self.units,), initializer=_forget_bias)
+        self.input_kernel = self.add_weight(name="input_kernel", shape=(input_shape[-1], 4 * self.units))
+        shape = (self.units, 4 * self.units)
+        self.recurrent_kernel = self.add_weight(name="recurrent_kernel", shape=shape, initializer="orthogonal")
+        self.bias = self.add_weight(name="bias", shape=shape[1:], initializer=_forget_bias)
 
     def input_gates(self, x):
         """Returns x W + b, (..., 4D), of x (..., C), for all steps at once where all are known."""
@@ -74,22 +69,13 @@ class LstmCell(keras.layers.Layer):
         return LstmState(ops.zeros(shape, self.compute_dtype), ops.zeros(shape, "float32"))
 
 
-class LstmLayer(keras.layers.Layer):
-    """A cell along sequences, from zero states, in one direction.
-
-    Args:
-        units: D.
-        backwards: whether it begins at the last position that holds data and ends at the first.
-    """
+class LstmLayer(CompositeLayer):
+    """A cell along sequences, from zero states; `backwards` from the last position that holds data to the first."""
 
     def __init__(self, units: int, backwards: bool = False, **kwargs):
         super().__init__(**kwargs)
         self.backwards = backwards
         self.cell = LstmCell(units, dtype=self.dtype_policy, name="cell")
-
-    def build(self, input_shape):
-        """Builds the cell for (B, S, C)."""
-        self.cell.build(input_shape)
 
     def call(self, x_BSC, keep_BS):
         """Returns the hidden states (B, S, D) and the LstmState (B, D) at the end.
@@ -110,44 +96,31 @@ class LstmLayer(keras.layers.Layer):
         return ops.transpose(states.hidden, (1, 0, 2)), last
 
 
-class LstmEncoder(keras.layers.Layer):
+class LstmEncoder(CompositeLayer):
     """Layers of LSTMs, each reading the hidden states of the one below.
 
-    Args:
-        width: D, of each layer's hidden states.
-        num_layers: how many.
-        direction: `forward`; `reversed`, from the last word to the first (Sutskever et al. 2014, section 3.3);
-            `bidirectional`, each layer half of its units in each direction (Schuster and Paliwal 1997).
-        dropout: rate on the inputs of every layer, never on what goes from step to step (Zaremba et al. 2014, eq. 3).
+    The direction is `forward`; `reversed`, from the last word to the first (Sutskever et al. 2014, section 3.3); or
+    `bidirectional`, each layer half of its units in each direction (Schuster and Paliwal 1997). Dropout acts on the
+    inputs of every layer, never between steps (Zaremba et al. 2014, equation 3).
     """
 
     def __init__(self, width: int, num_layers: int, direction: str, dropout: float, **kwargs):
         super().__init__(**kwargs)
         ways = {"forward": (False,), "reversed": (True,), "bidirectional": (False, True)}[direction]
-        self.width = width
+        names = {False: "forward", True: "backward"}
         self.layers_ = [
             [
-                LstmLayer(width // len(ways), back, dtype=self.dtype_policy, name=f"layer_{i}_{_direction(back)}")
+                LstmLayer(width // len(ways), back, dtype=self.dtype_policy, name=f"layer_{i}_{names[back]}")
                 for back in ways
             ]
             for i in range(num_layers)
         ]
         self.dropouts = [Dropout(dropout, dtype=self.dtype_policy, name=f"dropout_{i}") for i in range(num_layers)]
 
-    def build(self, input_shape):
-        """Builds every layer for (B, S, D)."""
-        for directions, dropout in zip(self.layers_, self.dropouts, strict=True):
-            dropout.build()
-            for layer in directions:
-                layer.build((*input_shape[:-1], self.width))
-
     def call(self, x_BSD, keep_BS, seed=None):
         """Returns the top layer's hidden states (B, S, D), and of every layer the LstmState (B, D) at its end.
 
-        Args:
-            x_BSD: inputs.
-            keep_BS: (B, S) bool, True at data; padding changes no state.
-            seed: of dropout.
+        `keep_BS` is bool, True at data; padding changes no state.
         """
         finals = []
         for directions, dropout in zip(self.layers_, self.dropouts, strict=True):
@@ -156,10 +129,6 @@ class LstmEncoder(keras.layers.Layer):
             x_BSD = ops.concatenate(hidden, axis=-1)
             finals.append(LstmState(*(ops.concatenate(halves, axis=-1) for halves in zip(*last, strict=True))))
         return x_BSD, tuple(finals)
-
-
-def _direction(backwards: bool) -> str:
-    return "backward" if backwards else "forward"
 
 
 def _forget_bias(shape, dtype=None):

@@ -1,4 +1,4 @@
-"""What a recurrent decoder looks at in the encoder's output: additive and multiplicative attention.
+"""Additive and multiplicative attention of a recurrent decoder to the encoder's output.
 
 Legend: B batch, S source length, D width, N rows decoded together, Q rows of each sentence (N = B * Q).
 """
@@ -25,21 +25,15 @@ class Memory(NamedTuple):
 
 
 class MemoryAttention(keras.layers.Layer):
-    """Context vectors c_t = sum_s a_ts h_s with a_t = softmax of scores (Bahdanau et al. 2015, equations 5 and 6).
-
-    Args:
-        width: D.
-    """
+    """Context vectors c_t = sum_s a_ts h_s with a_t = softmax of scores (Bahdanau et al. 2015, equations 5 and 6)."""
 
     def __init__(self, width: int, **kwargs):
         super().__init__(**kwargs)
         self.width = width
 
     def build(self, input_shape):
-        """Creates the projection of the memory, (D, D)."""
-        self.memory_kernel = self.add_weight(
-            name="memory_kernel", shape=(self.width, self.width), initializer="glorot_uniform"
-        )
+        """Creates the projection of the memory, (D, D) Glorot uniform."""
+        self.memory_kernel = self.add_weight(name="memory_kernel", shape=(self.width, self.width))
 
     def memory(self, values_BSD, keep_BS) -> Memory:
         """Returns the encoder's output (B, S, D) with its keys; positions where `keep_BS` is False weigh nothing."""
@@ -68,12 +62,10 @@ class AdditiveAttention(MemoryAttention):
     """score(s, h) = v^T tanh(W s + U h) (Bahdanau et al. 2015, appendix A.1.2)."""
 
     def build(self, input_shape):
-        """Creates U, W and v."""
+        """Creates U, W and v, Glorot uniform."""
         super().build(input_shape)
-        self.query_kernel = self.add_weight(
-            name="query_kernel", shape=(self.width, self.width), initializer="glorot_uniform"
-        )
-        self.score_kernel = self.add_weight(name="score_kernel", shape=(self.width, 1), initializer="glorot_uniform")
+        self.query_kernel = self.add_weight(name="query_kernel", shape=(self.width, self.width))
+        self.score_kernel = self.add_weight(name="score_kernel", shape=(self.width, 1))
 
     def scorer(self, keys_BSD) -> Callable:
         """Returns `score(query_BQD) -> (B, Q, S)` float32."""

@@ -15,7 +15,6 @@ from t2t.layers.recurrent import LstmCell, LstmState
 from t2t.layers.recurrent_attention import AdditiveAttention, Memory, MultiplicativeAttention
 
 ATTENTION = {"bahdanau": AdditiveAttention, "luong": MultiplicativeAttention}
-"""By the name of the one who proposed it."""
 
 
 class DecoderState(NamedTuple):
@@ -35,11 +34,7 @@ class LstmDecoder(keras.layers.Layer):
     output is tanh(W_c [c_t; h_t]) (Luong et al. 2015, equation 5), where Bahdanau et al. have a maxout layer; without
     attention it is h_t of the top layer.
 
-    Args:
-        width: D.
-        num_layers: L.
-        attention: `bahdanau`, `luong` or None.
-        dropout: rate on the inputs of every layer and on the output, not on what is fed back.
+    Dropout acts on the inputs of every layer and on the output, not on what is fed back.
     """
 
     def __init__(self, width: int, num_layers: int, attention: str | None, dropout: float, **kwargs):
@@ -51,16 +46,14 @@ class LstmDecoder(keras.layers.Layer):
         self.attention = ATTENTION[attention](width, dtype=policy, name="attention") if attention else None
 
     def build(self, input_shape):
-        """Builds every layer for (B, T, D)."""
+        """Builds every layer for (B, T, D); kernels begin Glorot uniform."""
         width = self.width
         for layer in (*self.cells, *self.dropouts):
             layer.build((None, width))
         if self.attention is not None:
             self.attention.build((None, None, width))
-            self.fed_kernel = self.add_weight(name="fed_kernel", shape=(width, 4 * width), initializer="glorot_uniform")
-            self.combine_kernel = self.add_weight(
-                name="combine_kernel", shape=(2 * width, width), initializer="glorot_uniform"
-            )
+            self.fed_kernel = self.add_weight(name="fed_kernel", shape=(width, 4 * width))
+            self.combine_kernel = self.add_weight(name="combine_kernel", shape=(2 * width, width))
 
     def memory(self, values_BSD, keep_BS) -> Memory | tuple[()]:
         """Returns what there is to attend to in the encoder's output (B, S, D); nothing without attention."""
@@ -71,14 +64,7 @@ class LstmDecoder(keras.layers.Layer):
         return DecoderState(layers, ops.zeros_like(layers[-1].hidden))
 
     def call(self, x_BTD, layers: tuple[LstmState, ...], memory: Memory | tuple[()], seed=None):
-        """Returns the outputs (B, T, D) of all steps.
-
-        Args:
-            x_BTD: at each position the word before it.
-            layers: states (B, D) to begin with.
-            memory: of `memory`.
-            seed: of dropout.
-        """
+        """Returns the outputs (B, T, D) of all steps, of the word before each position and the first states (B, D)."""
         x_TBD = self.dropouts[0](ops.transpose(x_BTD, (1, 0, 2)), seed=seed)
         # Dropped outside of the loop: a mask drawn inside would be the same at every step.
         scales = [layer(ops.ones_like(x_TBD), seed=seed) for layer in self.dropouts[1:-1] if layer.acts(seed)]
@@ -97,7 +83,15 @@ class LstmDecoder(keras.layers.Layer):
         return self._stepper(memory)(self.cells[0].input_gates(x_ND), state, [])
 
     def _stepper(self, memory: Memory | tuple[()]) -> Callable:
-        stack = self._stack_stepper()
+        steps = [cell.stepper() for cell in self.cells]
+
+        def stack(gates_N4D, before: tuple[LstmState, ...], scales) -> tuple[LstmState, ...]:
+            after = [steps[0](gates_N4D, before[0])]
+            for i in range(1, len(steps)):
+                x_ND = after[-1].hidden * scales[i - 1] if scales else after[-1].hidden
+                after.append(steps[i](self.cells[i].input_gates(x_ND), before[i]))
+            return tuple(after)
+
         if self.attention is None:
 
             def plain(gates_N4D, before: DecoderState, scales):
@@ -118,15 +112,3 @@ class LstmDecoder(keras.layers.Layer):
             return DecoderState(layers, ops.tanh(ops.matmul(both_ND, combine_kernel)))
 
         return attentive
-
-    def _stack_stepper(self) -> Callable:
-        steps = [cell.stepper() for cell in self.cells]
-
-        def stack(gates_N4D, before: tuple[LstmState, ...], scales) -> tuple[LstmState, ...]:
-            after = [steps[0](gates_N4D, before[0])]
-            for i in range(1, len(steps)):
-                x_ND = after[-1].hidden * scales[i - 1] if scales else after[-1].hidden
-                after.append(steps[i](self.cells[i].input_gates(x_ND), before[i]))
-            return tuple(after)
-
-        return stack

@@ -1,4 +1,4 @@
-"""The residual connection and layer normalisation around a sub-layer: section 3.1.
+"""The residual connection around a sub-layer (section 3.1), and layers that are made of others.
 
 Legend: D width; leading axes of any number.
 """
@@ -18,7 +18,7 @@ class Residual(keras.layers.Layer):
     Its owner builds the sub-layer, whose weights are named beside those of the norm.
 
     Args:
-        layer: the sub-layer; it keeps the shape of what it is given.
+        layer: the sub-layer, whose output has the shape of its input.
         norm_position: `post` or `pre`.
         epsilon: added to the variance.
         dropout: rate on the sub-layer's output (section 5.4).
@@ -41,6 +41,14 @@ class Residual(keras.layers.Layer):
         y = self.layer(self.norm(x) if self.norm_position == "pre" else x, seed=seed, **given)
         joined = x + self.dropout(y, seed=seed)
         return self.norm(joined) if self.norm_position == "post" else joined
+
+
+class CompositeLayer(keras.layers.Layer):
+    """A layer whose parts all take inputs of the same shape; they are built in the order of their creation."""
+
+    def build(self, input_shape):
+        """Builds every part."""
+        build_all(self._flatten_layers(include_self=False, recursive=False), input_shape)
 
 
 def build_all(parts: Iterable[Any], input_shape) -> None:

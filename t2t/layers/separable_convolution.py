@@ -12,9 +12,6 @@ from t2t.layers.cache import StepCache
 from t2t.layers.convolution import Convolution, DepthwiseConvolution
 from t2t.layers.norm import LayerNorm
 
-EPSILON = 1e-6
-"""Added to the variance in layer normalisation."""
-
 
 class Separability(NamedTuple):
     """How a convolution is taken apart."""
@@ -31,13 +28,7 @@ class SeparableConvolution(keras.layers.Layer):
     """PointwiseConv(W_p, DepthwiseConv(W_d, x)), or a kin of it.
 
     For windows of k positions and c channels in and out it has k c + c^2 / g weights where it is separable, k c^2 / g +
-    c^2 where it is grouped and k c^2 where it is full (Table 1); none are biases.
-
-    Args:
-        channels: F.
-        kernel_size: positions of a window.
-        separability: how.
-        **window: see `WindowedLayer`.
+    c^2 where it is grouped and k c^2 where it is full (Table 1); none are biases. Windows are those of `WindowedLayer`.
     """
 
     def __init__(self, channels: int, kernel_size: int, separability: Separability, *, name: str, dtype=None, **window):
@@ -48,11 +39,10 @@ class SeparableConvolution(keras.layers.Layer):
         """Makes and builds the parts for (B, T, C)."""
         kind, groups = self.separability
         given = {**self._window, "dtype": self.dtype_policy, "name": "windows"}
-        inputs = input_shape[-1]
         if kind == "separable":
             self.windows = DepthwiseConvolution(self.kernel_size, **given)
         elif kind == "grouped":
-            self.windows = Convolution(inputs, self.kernel_size, groups=groups, use_bias=False, **given)
+            self.windows = Convolution(input_shape[-1], self.kernel_size, groups=groups, use_bias=False, **given)
         else:
             self.windows = Convolution(self.channels, self.kernel_size, use_bias=False, **given)
         self.windows.build(input_shape)
@@ -71,17 +61,12 @@ class SeparableConvolution(keras.layers.Layer):
 
 
 class ConvStep(keras.layers.Layer):
-    """LN(SepConv(ReLU(x))) (section 3.1).
-
-    Args:
-        *made_of: see `SeparableConvolution`.
-        **window: see `SeparableConvolution`.
-    """
+    """LN(SepConv(ReLU(x))) (section 3.1), the arguments those of `SeparableConvolution`."""
 
     def __init__(self, *made_of, name: str, dtype=None, **window):
         super().__init__(name=name, dtype=dtype)
         self.convolution = SeparableConvolution(*made_of, dtype=self.dtype_policy, name="convolution", **window)
-        self.norm = LayerNorm(EPSILON, dtype=self.dtype_policy, name="norm")
+        self.norm = LayerNorm(dtype=self.dtype_policy, name="norm")
 
     def build(self, input_shape):
         """Builds the parts for (B, T, C)."""

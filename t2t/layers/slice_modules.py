@@ -6,7 +6,6 @@ Legend: B batch, S source length, T target length, D width, N rows decoded toget
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import keras
 from keras import ops
 
 from t2t.layers.attention_record import probabilities
@@ -14,6 +13,7 @@ from t2t.layers.cache import StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.products import float32_product
+from t2t.layers.residual import CompositeLayer
 from t2t.layers.separable_convolution import ConvStep, Separability
 
 
@@ -26,41 +26,25 @@ class Source(NamedTuple):
     """(B, S) bool, True at data."""
 
 
-class StepSettings(NamedTuple):
-    """What one step of a module looks at, and how."""
-
-    kernel_size: int
-    dilation: int
-    separability: Separability
+Step = tuple[int, int, Separability]
+"""Positions of a window, dilation and separability."""
 
 
-class ConvModule(keras.layers.Layer):
+class ConvModule(CompositeLayer):
     """Four steps with two connections around them, then dropout (section 3.1).
 
         h_1 = step_1(x),  h_2 = x + step_2(h_1),  h_3 = step_3(h_2),  h_4 = x + step_4(h_3)
 
-    Args:
-        width: D.
-        steps: the settings of the four.
-        causal: whether windows end at their own position.
-        dropout: rate.
+    Where `causal`, windows end at their own position.
     """
 
-    def __init__(self, width: int, steps: Sequence[StepSettings], causal: bool, dropout: float, **kwargs):
+    def __init__(self, width: int, steps: Sequence[Step], causal: bool, dropout: float, **kwargs):
         super().__init__(**kwargs)
         self.steps = [
-            ConvStep(
-                width, step.kernel_size, step.separability, dilation=step.dilation, causal=causal,
-                dtype=self.dtype_policy, name=f"step_{i}",
-            )
-            for i, step in enumerate(steps, start=1)
-        ]  # fmt: skip
+            ConvStep(width, size, kind, dilation=dilation, causal=causal, dtype=self.dtype_policy, name=f"step_{i}")
+            for i, (size, dilation, kind) in enumerate(steps, start=1)
+        ]
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
-
-    def build(self, input_shape):
-        """Builds the steps for (B, T, D)."""
-        for layer in (*self.steps, self.dropout):
-            layer.build(input_shape)
 
     def call(self, x, keep_BT=None, cache: StepCache | None = None, seed=None):
         """Returns (B, T, D), or with a cache (N, D); positions where `keep_BT` (B, T) is False are read as zeros."""
@@ -70,14 +54,12 @@ class ConvModule(keras.layers.Layer):
         return self.dropout(x + step_4(step_3(h_2, **given), **given), seed=seed)
 
 
-class SourceAttention(keras.layers.Layer):
+class SourceAttention(CompositeLayer):
     """Attend(source, a(target)): inner products with the source after two steps with timing signals (section 3.2).
 
     Attend(s, t) = softmax(t s^T / sqrt(D)) s, without weights of its own.
 
-    Args:
-        width: D.
-        separabilities: of the two steps, which have windows of 5 positions and dilations 1 and 4.
+    The two steps have windows of 5 positions, dilations 1 and 4, and `separabilities`.
     """
 
     def __init__(self, width: int, separabilities: Sequence[Separability], **kwargs):
@@ -88,11 +70,6 @@ class SourceAttention(keras.layers.Layer):
             ConvStep(width, 5, separability, dilation=dilation, causal=True, dtype=policy, name=f"step_{i}")
             for i, (separability, dilation) in enumerate(zip(separabilities, (1, 4), strict=True), start=1)
         ]
-
-    def build(self, input_shape):
-        """Builds the steps for (B, T, D)."""
-        for layer in (self.timing, *self.steps):
-            layer.build(input_shape)
 
     def call(self, x, source: Source, cache: StepCache | None = None):
         """Returns (B, T, D), or with a cache (N, D): of each position what it finds in the source."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from t2t.layers.loops import split_rows, stack
+from t2t.layers.loops import split_blocks, stack
 from t2t.layers.losses import class_cross_entropy
 
 BLOCK = 512
@@ -33,16 +33,13 @@ def score_logits(logits, targets) -> TargetScores:
 
 
 def score_by_blocks(hidden, kernel_DV, targets) -> TargetScores:
-    """Returns the scores of targets under an output layer without bias; no target is taken for padding.
+    """Returns the scores of targets (...) int32 for hidden states (..., D), any float type, and a float32 kernel.
 
-    Args:
-        hidden: (..., D), any float type.
-        kernel_DV: float32.
-        targets: (...) int32.
+    The output layer has no bias, and no target is taken for padding.
     """
     targets_N = ops.reshape(targets, (-1,))
-    hidden_GRD = split_rows(ops.reshape(hidden, (-1, hidden.shape[-1])), BLOCK)
-    targets_GR = split_rows(targets_N, BLOCK)
+    hidden_GRD = split_blocks(ops.reshape(hidden, (-1, hidden.shape[-1])), BLOCK)
+    targets_GR = split_blocks(targets_N, BLOCK)
     blocks, rows = ops.shape(targets_GR)
 
     def of_block(g):

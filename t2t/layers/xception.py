@@ -11,17 +11,13 @@ from keras import ops
 
 from t2t.layers.dropout import Dropout
 from t2t.layers.norm import LayerNorm
-
-EPSILON = 1e-6
+from t2t.layers.residual import CompositeLayer
 
 
 class SeparableUnit(keras.layers.Layer):
-    """ReLU, a separable convolution without bias, a norm; in a block, what is no data is zero before the convolution.
+    """ReLU (where `first_relu`), a separable convolution without bias, a norm; padding is zero before the convolution.
 
-    Args:
-        channels: D.
-        kernel: rows and columns that it sees.
-        first_relu: whether there is the ReLU.
+    `kernel` is the rows and columns of a window.
     """
 
     def __init__(self, channels: int, kernel: tuple[int, int], first_relu: bool = True, **kwargs):
@@ -30,7 +26,7 @@ class SeparableUnit(keras.layers.Layer):
         self.convolution = keras.layers.SeparableConv2D(
             channels, kernel, padding="same", use_bias=False, dtype=self.dtype_policy, name="convolution"
         )
-        self.norm = LayerNorm(EPSILON, dtype=self.dtype_policy, name="norm")
+        self.norm = LayerNorm(dtype=self.dtype_policy, name="norm")
 
     def build(self, input_shape):
         """Builds both for (B, Y, X, C)."""
@@ -45,27 +41,17 @@ class SeparableUnit(keras.layers.Layer):
         return self.norm(self.convolution(x_BYXC))
 
 
-class MiddleBlock(keras.layers.Layer):
-    """LayerNorm(x + Dropout(three separable units of x)): the middle flow, normed and dropped out as Tensor2Tensor's.
+class MiddleBlock(CompositeLayer):
+    """LayerNorm(x + Dropout(three separable units of x)): the middle flow, with Tensor2Tensor's norm and dropout.
 
-    Args:
-        channels: D, in and out.
-        kernel: of the convolutions.
-        dropout: rate.
-        normed: whether the sum is; not in the paper.
+    In the paper the sum is not `normed`.
     """
 
     def __init__(self, channels: int, kernel: tuple[int, int], dropout: float, normed: bool = True, **kwargs):
         super().__init__(**kwargs)
         self.units = [SeparableUnit(channels, kernel, dtype=self.dtype_policy, name=f"unit_{i}") for i in range(3)]
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
-        self.norm = LayerNorm(EPSILON, dtype=self.dtype_policy, name="norm") if normed else None
-
-    def build(self, input_shape):
-        """Builds every part for (B, Y, X, D)."""
-        for part in (*self.units, self.dropout, self.norm):
-            if part is not None:
-                part.build(input_shape)
+        self.norm = LayerNorm(dtype=self.dtype_policy, name="norm") if normed else None
 
     def call(self, x_BYXD, keep_BYX1=None, seed=None):
         """Returns (B, Y, X, D)."""
@@ -79,9 +65,7 @@ class MiddleBlock(keras.layers.Layer):
 class DownBlock(keras.layers.Layer):
     """Two separable units and a pooling of 3 by 2, beside a strided 1 x 1 convolution: half the rows and columns.
 
-    Args:
-        channels: D of the first and of the second unit.
-        kernel: of the separable convolutions; a kernel of one column halves no columns.
+    `channels` is D of the first and of the second unit; a kernel of one column halves no columns.
     """
 
     def __init__(self, channels: tuple[int, int], kernel: tuple[int, int] = (3, 3), **kwargs):
@@ -94,7 +78,7 @@ class DownBlock(keras.layers.Layer):
         self.shortcut = keras.layers.Conv2D(
             channels[-1], 1, strides=self.strides, use_bias=False, dtype=self.dtype_policy, name="shortcut"
         )
-        self.norm = LayerNorm(EPSILON, dtype=self.dtype_policy, name="norm")
+        self.norm = LayerNorm(dtype=self.dtype_policy, name="norm")
 
     def build(self, input_shape):
         """Builds every part for (B, Y, X, C)."""
@@ -119,22 +103,16 @@ class DownBlock(keras.layers.Layer):
 
 
 class EntryFlow(keras.layers.Layer):
-    """From images to a grid of 16 x 16 pixels a vector: two convolutions and three blocks (figure 5, left).
-
-    Args:
-        width: D; 728 in the paper.
-    """
+    """From images to a grid of 16 x 16 pixels a vector: two convolutions and three blocks (figure 5, left; D = 728)."""
 
     def __init__(self, width: int, **kwargs):
         super().__init__(**kwargs)
-        convolutions = ((32, 2), (64, 1))
+        given = {"padding": "same", "use_bias": False, "dtype": self.dtype_policy}
         self.convolutions = [
-            keras.layers.Conv2D(
-                wide, 3, stride, padding="same", use_bias=False, dtype=self.dtype_policy, name=f"convolution_{i}"
-            )
-            for i, (wide, stride) in enumerate(convolutions)
+            keras.layers.Conv2D(wide, 3, stride, name=f"convolution_{i}", **given)
+            for i, (wide, stride) in enumerate(((32, 2), (64, 1)))
         ]
-        self.norms = [LayerNorm(EPSILON, dtype=self.dtype_policy, name=f"norm_{i}") for i in range(2)]
+        self.norms = [LayerNorm(dtype=self.dtype_policy, name=f"norm_{i}") for i in range(2)]
         self.blocks = [
             DownBlock((wide, wide), dtype=self.dtype_policy, name=f"block_{i}")
             for i, wide in enumerate((128, 256, width))

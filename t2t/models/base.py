@@ -29,16 +29,16 @@ READ_AS_VECTORS = (FeatureKind.TOKENS, FeatureKind.IMAGE, FeatureKind.AUDIO, Fea
 
 
 class Costed(NamedTuple):
-    """Hidden states of a model that asks for more than right predictions, e.g. that few of its gates are saturated."""
+    """Hidden states of a model with a cost beside the loss of its predictions, e.g. of saturated gates."""
 
     hidden: Any
     """What `logits` takes."""
     cost: Any = 0.0
-    """() float32, nats, added to the summed loss: a sum over rows to which padding adds nothing, as the loss is."""
+    """() float32, nats, added to the summed loss: a sum over rows to which padding adds nothing."""
     cost_per_target: Any = 0.0
-    """() float32, nats a target, added to the mean loss: what is of a batch as a whole and no sum over rows.
+    """() float32, nats a target, added to the mean loss: of a batch as a whole, not a sum over rows.
 
-    Of an update in parts (replicas, micro-batches), it is the mean of the parts' costs, weighted by their targets.
+    An update in parts (replicas, micro-batches) has the mean of their costs, weighted by their targets.
     """
 
 
@@ -100,20 +100,17 @@ class SequenceModel(keras.Model):
         # Without autocasting: features are read as they are, as by `body`, and each layer casts what it multiplies.
         super().__init__(dtype=dtype, autocast=False, name=kwargs.pop("name", type(self).registered_name()), **kwargs)
         self.check_accepts(spec)
-        self.hparams = hparams
-        self.spec = spec
+        self.hparams, self.spec = hparams, spec
         self.problem_modalities = {
             member.name: ProblemModalities(self._modalities_of(member, own), name=member.name)
             for member, own in zip(spec.members, hparams_of_members(spec, hparams), strict=True)
         }
         self.autoregressive = self.writes(spec)
-        self._set_modalities(Modalities(None, None, None) if spec.members else self._modalities_of(spec, hparams))
+        own = Modalities(None, None, None) if spec.members else self._modalities_of(spec, hparams)
+        self.source_embedding, self.target_embedding, self.top, self.command = own
 
     def _modalities_of(self, spec: ProblemSpec, hparams: HParams) -> Modalities:
         return build_modalities(spec, hparams, self.dtype_policy, self.writes(spec), self.has_command)
-
-    def _set_modalities(self, modalities: Modalities) -> None:
-        self.source_embedding, self.target_embedding, self.top, self.command = modalities
 
     @classmethod
     def writes(cls, spec: ProblemSpec) -> bool:
@@ -128,8 +125,7 @@ class SequenceModel(keras.Model):
         if not self.spec.members:
             return self
         spec, modalities = self.spec.member(name), self.problem_modalities[name].modalities
-        # A copy of the references to the layers that bypasses Keras, which would track them as new layers of a model
-        # that has been built.
+        # A copy that bypasses Keras, which would track the layers as new ones of a built model.
         view = object.__new__(type(self))
         view.__dict__.update(vars(self), spec=spec, autoregressive=self.writes(spec))
         view.__dict__.update(zip(("source_embedding", "target_embedding", "top", "command"), modalities, strict=True))
@@ -146,7 +142,12 @@ class SequenceModel(keras.Model):
         for member in spec.members:
             cls.check_accepts(member)
         if spec.members:
-            cls._check_mixture(spec)
+            has, lacks = ([m.name for m in spec.members if bool(m.inputs) == wanted] for wanted in (True, False))
+            if has and lacks:
+                raise UserError(
+                    f"--problems={spec.name}: {has[0]} has inputs and {lacks[0]} has none, for which a body has other "
+                    f"layers; train those with inputs together, and those without"
+                )
             return
         inputs = spec.inputs.kind if spec.inputs else None
         for side, kind, accepted in (
@@ -159,15 +160,6 @@ class SequenceModel(keras.Model):
                     f"takes {', '.join(str(k or 'none') for k in accepted)}; choose another model or problem"
                 )
 
-    @staticmethod
-    def _check_mixture(spec: ProblemSpec) -> None:
-        has, lacks = ([m.name for m in spec.members if bool(m.inputs) == wanted] for wanted in (True, False))
-        if has and lacks:
-            raise UserError(
-                f"--problems={spec.name}: {has[0]} has inputs and {lacks[0]} has none, for which a body has other "
-                f"layers; train those with inputs together, and those without"
-            )
-
     def vocabulary_weights(self, features: Collection[str]) -> set[str]:
         """Returns the paths of the variables that mean nothing without the vocabularies of these features.
 
@@ -177,7 +169,9 @@ class SequenceModel(keras.Model):
             UserError: the model does not say which they are.
         """
         if self.spec.members:
-            return self._of_members(features)
+            names = [member.name for member in self.spec.members]
+            own = {name: select_problem_entries(dict.fromkeys(features), name) for name in names}
+            return set().union(*(self.for_problem(name).vocabulary_weights(own[name]) for name in names))
         silent = [name for name in features if name not in self.vocabulary_layers]
         if silent:
             raise UserError(
@@ -186,15 +180,6 @@ class SequenceModel(keras.Model):
             )
         layers = [getattr(self, attribute) for name in features for attribute in self.vocabulary_layers[name]]
         return {variable.path for layer in layers if layer is not None for variable in layer.variables}
-
-    def _of_members(self, features: Collection[str]) -> set[str]:
-        of_each = (
-            self.for_problem(member.name).vocabulary_weights(
-                select_problem_entries(dict.fromkeys(features), member.name)
-            )
-            for member in self.spec.members
-        )
-        return set().union(*of_each)
 
     @property
     def longest_sequence(self) -> int | None:
@@ -226,9 +211,7 @@ class SequenceModel(keras.Model):
     def loss_sum(self, hidden, targets):
         """Returns the training loss summed over tokens, in nats, and the number of tokens, both float32 scalars.
 
-        Args:
-            hidden: (B, T, D), what `body` returned; where it has costs, they are part of the loss.
-            targets: (B, T) int32.
+        `hidden` is what `body` returned, whose costs are part of the loss; `targets` are (B, T) int32.
         """
         if not isinstance(hidden, Costed):
             return self.top.loss_sum(hidden, targets)
@@ -238,10 +221,7 @@ class SequenceModel(keras.Model):
     def score_targets(self, features: dict[str, Any]) -> TargetScores:
         """Returns how probable the targets are, each given those before it, (B, T), or (B,) of classes.
 
-        The same as from the logits of `call`, which are never held for more than a block of positions.
-
-        Args:
-            features: see `body`.
+        The logits of `call` are never held for more than a block of positions.
         """
         hidden, targets = self.body(features), features[TARGETS]
         scores = self.top.score_targets(hidden.hidden if isinstance(hidden, Costed) else hidden, targets)
@@ -300,10 +280,5 @@ class SequenceModel(keras.Model):
         raise NotImplementedError
 
     def reorder_cache(self, cache: Any, beams: Any) -> Any:
-        """Returns the cache after each beam went on from another: every row moved, unless a model has a better way.
-
-        Args:
-            cache: what `decode_step` returned.
-            beams: (N / K, K) int32, which of its K neighbours each row continues.
-        """
+        """Returns the cache with its rows moved: each continues one of its K neighbours, `beams` (N / K, K) int32."""
         return reorder_rows(cache, beams)

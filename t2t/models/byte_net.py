@@ -5,14 +5,14 @@ Legend: B batch, S source length, U length of its representation, T target lengt
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from t2t.hparams.byte_net import ByteNetHParams
 from t2t.layers.cache import StepCache
 from t2t.layers.convolution import Convolution
-from t2t.layers.dilated_blocks import EPSILON, bottleneck, cascade
+from t2t.layers.dilated_blocks import bottleneck, cascade
 from t2t.layers.norm import LayerNorm
+from t2t.layers.residual import CompositeLayer, build_all
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -33,10 +33,11 @@ class ByteNet(EncoderDecoder):
         self.encoder = DilatedStack(hparams, causal=False, dtype=policy, name="encoder")
         self.join = Convolution(width, hparams.kernel_size, causal=True, dtype=policy, name="join")
         self.decoder = DilatedStack(hparams, causal=True, dtype=policy, name="decoder")
-        self.output_map = None
+        self.output_map: Any = None
+        self.output_norm: Any = None
         if hparams.block != "cascade":
             self.output_map = Convolution(width, 1, dtype=policy, name="output_map")
-            self.output_norm = LayerNorm(EPSILON, dtype=policy, name="output_norm")
+            self.output_norm = LayerNorm(dtype=policy, name="output_norm")
         self.build()
 
     def build(self, input_shape=None):
@@ -46,9 +47,7 @@ class ByteNet(EncoderDecoder):
         self.encoder.build(hidden)
         self.join.build((None, None, 2 * self.hparams.hidden_size))
         self.decoder.build(hidden)
-        if self.output_map is not None:
-            self.output_map.build(hidden)
-            self.output_norm.build(hidden)
+        build_all((self.output_map, self.output_norm), hidden)
 
     def encode(self, features: dict[str, Any], seed=None):
         """Returns the representation of the source (B, U, D), zeros where it is longer than its own bound."""
@@ -76,7 +75,7 @@ class ByteNet(EncoderDecoder):
         return ops.cast(ops.ceil(stretched - 1e-3), "int32") + self.hparams.unfolding_offset
 
 
-class DilatedStack(keras.layers.Layer):
+class DilatedStack(CompositeLayer):
     """Residual blocks and, since nothing normalises their sum, a norm."""
 
     def __init__(self, hparams: ByteNetHParams, causal: bool, **kwargs):
@@ -85,12 +84,7 @@ class DilatedStack(keras.layers.Layer):
             _block(hparams, i, causal, dtype=self.dtype_policy, name=f"block_{i}")
             for i in range(hparams.num_hidden_layers)
         ]
-        self.norm = LayerNorm(EPSILON, dtype=self.dtype_policy, name="norm")
-
-    def build(self, input_shape):
-        """Builds every block for (B, T, D)."""
-        for layer in (*self.blocks, self.norm):
-            layer.build(input_shape)
+        self.norm = LayerNorm(dtype=self.dtype_policy, name="norm")
 
     def call(self, x, keep_BT=None, cache: StepCache | None = None, seed=None):
         """Returns (B, T, D), or with a cache (N, D); windows read zeros where `keep_BT` (B, T) bool is False."""

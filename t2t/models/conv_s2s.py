@@ -11,11 +11,11 @@ import keras
 from t2t.hparams.conv_s2s import ConvS2sHParams
 from t2t.layers.cache import StepCache
 from t2t.layers.dropout import Dropout
-from t2t.layers.gated_convolution import ROOT_HALF, GatedLayer, linear
-from t2t.layers.gradients import with_scaled_gradient
+from t2t.layers.gated_convolution import ROOT_HALF, GatedLayer, linear, with_scaled_gradient
 from t2t.layers.multi_step_attention import MultiStepAttention
 from t2t.layers.positions import LearnedPositions
 from t2t.layers.recurrent_attention import Memory
+from t2t.layers.residual import build_all
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -42,7 +42,7 @@ class ConvS2s(EncoderDecoder):
             for side in ("source", "target")
         )
         # Stacks (sections 3.2 and 3.3)
-        self.encoder = Encoder(width, layers, hparams.dropout, dtype=policy, name="encoder")
+        self.encoder = Encoder(width, layers, hparams.dropout, causal=False, dtype=policy, name="encoder")
         self.decoder = Decoder(width, layers, hparams.dropout, dtype=policy, name="decoder")
         self.source_dropout = Dropout(hparams.dropout, dtype=policy, name="source_dropout")
         self.target_dropout = Dropout(hparams.dropout, dtype=policy, name="target_dropout")
@@ -51,10 +51,8 @@ class ConvS2s(EncoderDecoder):
     def build(self, input_shape=None):
         """Creates every weight."""
         self.build_ends()
-        hidden = (None, None, self.hparams.hidden_size)
         sides = (self.source_positions, self.target_positions, self.source_dropout, self.target_dropout)
-        for layer in (*sides, self.encoder, self.decoder):
-            layer.build(hidden)
+        build_all((*sides, self.encoder, self.decoder), (None, None, self.hparams.hidden_size))
 
     @property
     def longest_sequence(self) -> int:
@@ -77,23 +75,28 @@ class ConvS2s(EncoderDecoder):
         return self.decoder(self.target_dropout(g, seed=seed), encoded, cache=cache, seed=seed)
 
 
-class Encoder(keras.layers.Layer):
-    """Gated convolutions around each position, between maps from and to the width of embeddings.
+class Stack(keras.layers.Layer):
+    """Gated convolutions between maps from and to D channels; `layers` holds (channels, positions of a window)."""
 
-    Args:
-        width: D.
-        layers: (channels, positions of a window) of each.
-        dropout: rate on what convolutions read.
-    """
-
-    def __init__(self, width: int, layers: list[tuple[int, int]], dropout: float, **kwargs):
+    def __init__(self, width: int, layers: list[tuple[int, int]], dropout: float, causal: bool, **kwargs):
         super().__init__(**kwargs)
-        self.width = width
-        self.narrow, self.layers_, self.wide = _stack(self, width, layers, dropout, causal=False)
+        policy = self.dtype_policy
+        inputs = [layers[0][0], *(channels for channels, _ in layers[:-1])]
+        self.narrow = linear(inputs[0], width, dropout, dtype=policy, name="narrow")
+        self.layers_ = [
+            GatedLayer(channels, before, kernel_size, causal, dropout, dtype=policy, name=f"layer_{i}")
+            for i, (before, (channels, kernel_size)) in enumerate(zip(inputs, layers, strict=True))
+        ]
+        self.wide = linear(width, layers[-1][0], dtype=policy, name="wide")
 
     def build(self, input_shape):
-        """Builds every layer for (B, S, D)."""
-        _build(self, input_shape)
+        """Builds every layer for (B, T, D)."""
+        build_all((self.narrow, *self.layers_), input_shape)
+        self.wide.build((*input_shape[:-1], self.layers_[-1].channels))
+
+
+class Encoder(Stack):
+    """Gated convolutions around each position."""
 
     def call(self, x_BSD, keep_BS, seed=None):
         """Returns z (B, S, D); positions where `keep_BS` (B, S) is False are read as zeros."""
@@ -103,19 +106,11 @@ class Encoder(keras.layers.Layer):
         return self.wide(x_BSC)
 
 
-class Decoder(keras.layers.Layer):
-    """Gated convolutions that end at each position, every layer with attention to the source of its own.
-
-    Args:
-        width: D.
-        layers: (channels, positions of a window) of each.
-        dropout: rate on what convolutions read and on the output.
-    """
+class Decoder(Stack):
+    """Gated convolutions that end at each position, each layer with its own attention to the source."""
 
     def __init__(self, width: int, layers: list[tuple[int, int]], dropout: float, **kwargs):
-        super().__init__(**kwargs)
-        self.width = width
-        self.narrow, self.layers_, self.wide = _stack(self, width, layers, dropout, causal=True)
+        super().__init__(width, layers, dropout, causal=True, **kwargs)
         self.attentions = [
             MultiStepAttention(channels, width, dtype=self.dtype_policy, name=f"attention_{i}")
             for i, (channels, _) in enumerate(layers)
@@ -124,10 +119,8 @@ class Decoder(keras.layers.Layer):
 
     def build(self, input_shape):
         """Builds every layer for (B, T, D)."""
-        _build(self, input_shape)
-        for attention in self.attentions:
-            attention.build(input_shape)
-        self.dropout.build()
+        super().build(input_shape)
+        build_all((*self.attentions, self.dropout), input_shape)
 
     def call(self, g, memory: Memory, cache: StepCache | None = None, seed=None):
         """Returns (B, T, D), each position of embeddings `g` (B, T, D) up to it and of all the source.
@@ -138,22 +131,3 @@ class Decoder(keras.layers.Layer):
         for layer, attention in zip(self.layers_, self.attentions, strict=True):
             x = layer(x, cache=cache, seed=seed, between=lambda h, attend=attention: attend(h, g, memory, cache=cache))
         return self.dropout(self.wide(x, cache=cache), seed=seed)
-
-
-def _stack(owner: Encoder | Decoder, width: int, layers: list[tuple[int, int]], dropout: float, causal: bool):
-    """Returns the map to the first layer's channels, the layers, and the map from the last one's."""
-    policy = owner.dtype_policy
-    inputs = [layers[0][0], *(channels for channels, _ in layers[:-1])]
-    stack = [
-        GatedLayer(channels, before, kernel_size, causal, dropout, dtype=policy, name=f"layer_{i}")
-        for i, (before, (channels, kernel_size)) in enumerate(zip(inputs, layers, strict=True))
-    ]
-    narrow = linear(inputs[0], width, dropout, dtype=policy, name="narrow")
-    return narrow, stack, linear(width, layers[-1][0], dtype=policy, name="wide")
-
-
-def _build(stack: Encoder | Decoder, input_shape) -> None:
-    stack.narrow.build(input_shape)
-    for layer in stack.layers_:
-        layer.build(input_shape)
-    stack.wide.build((*input_shape[:-1], stack.layers_[-1].channels))

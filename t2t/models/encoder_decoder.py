@@ -24,12 +24,7 @@ class EncoderDecoder(SequenceModel):
     """
 
     def encode(self, features: dict[str, Any], seed=None) -> Any:
-        """Returns what the decoder reads of the source: any structure with leading axis B; None without inputs.
-
-        Args:
-            features: `inputs`, see `body`.
-            seed: (2,) integer seed of dropout; None = no dropout.
-        """
+        """Returns what the decoder reads of the source: any structure with leading axis B; None without inputs."""
         raise NotImplementedError
 
     def decode(self, ids, encoded: Any, keep_BT=None, cache: StepCache | None = None, seed=None) -> Any:

@@ -3,7 +3,7 @@
 Legend: B batch, S source length, T target length, D width, V vocabulary, N rows decoded together.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 from keras import ops
@@ -27,26 +27,21 @@ class Encoded(NamedTuple):
     """What there is to attend to; nothing without attention."""
 
 
-class RecurrentModel(SequenceModel):
-    """An encoder of LSTMs and a decoder that begins with its last states, layer by layer."""
+@register_model
+class LstmSeq2seq(SequenceModel):
+    """Sequence to sequence by LSTMs: all that the decoder knows of the source is the encoder's last states."""
 
+    hparams_class: ClassVar[type[RecurrentHParams]] = LstmHParams
     accepts_inputs = READ_AS_VECTORS
 
     def __init__(self, hparams: RecurrentHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
-        width, depth = hparams.hidden_size, hparams.num_hidden_layers
-        self.encoder = LstmEncoder(
-            width, depth, hparams.encoder_direction, hparams.dropout, dtype=self.dtype_policy, name="encoder"
-        )
-        self.decoder = LstmDecoder(
-            width, depth, self.mechanism(hparams), hparams.dropout, dtype=self.dtype_policy, name="decoder"
-        )
+        policy, sizes = self.dtype_policy, (hparams.hidden_size, hparams.num_hidden_layers)
+        attention = getattr(hparams, "attention_mechanism", None)
+        direction, dropout = hparams.encoder_direction, hparams.dropout
+        self.encoder = LstmEncoder(*sizes, direction, dropout, dtype=policy, name="encoder")
+        self.decoder = LstmDecoder(*sizes, attention, dropout, dtype=policy, name="decoder")
         self.build()
-
-    @staticmethod
-    def mechanism(hparams: Any) -> str | None:
-        """Returns the kind of attention, or None."""
-        return None
 
     def build(self, input_shape=None):
         """Creates every weight."""
@@ -57,18 +52,16 @@ class RecurrentModel(SequenceModel):
 
     def body(self, features: dict[str, Any], seed=None):
         """Returns the decoder's output, (B, T, D); see the base class."""
-        encoded = self._encode(features[INPUTS], seed)
+        encoded = self.encode(features, seed=seed)
         shifted_BT = ops.pad(features[TARGETS][:, :-1], ((0, 0), (1, 0)))
         return self.decoder(self.target_embedding.before(shifted_BT), encoded.finals, encoded.memory, seed=seed)
 
-    def _encode(self, inputs, seed=None) -> Encoded:
+    def encode(self, features: dict[str, Any], seed=None) -> Encoded:
+        """Returns the encoder's last states, and its output where the decoder looks at it."""
+        inputs = features[INPUTS]
         x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs)
         output_BSD, finals = self.encoder(x_BSD, keep_BS, seed=seed)
         return Encoded(finals, self.decoder.memory(output_BSD, keep_BS))
-
-    def encode(self, features: dict[str, Any]) -> Encoded:
-        """Returns the encoder's last states, and its output where the decoder looks at it."""
-        return self._encode(features[INPUTS])
 
     def init_cache(self, encoded: Encoded, rows: Any, length: Any, beams: int = 1) -> DecoderState:
         """Returns the state in which each hypothesis begins, whatever its length will be; see the base class."""
@@ -84,19 +77,7 @@ class RecurrentModel(SequenceModel):
 
 
 @register_model
-class LstmSeq2seq(RecurrentModel):
-    """Sequence to sequence by LSTMs: all that the decoder knows of the source is the encoder's last states."""
-
-    hparams_class = LstmHParams
-
-
-@register_model
-class LstmSeq2seqAttention(RecurrentModel):
+class LstmSeq2seqAttention(LstmSeq2seq):
     """Sequence to sequence by LSTMs with attention, Bahdanau's or Luong's."""
 
     hparams_class = LstmAttentionHParams
-
-    @staticmethod
-    def mechanism(hparams: Any) -> str:
-        """Returns the kind of attention."""
-        return hparams.attention_mechanism

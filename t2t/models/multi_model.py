@@ -8,7 +8,6 @@ Legend: B batch, S source length, T target length, D width, N rows decoded toget
 
 from typing import Any
 
-import keras
 from keras import ops
 
 from t2t.hparams.multi_model import MultiModelHParams
@@ -16,10 +15,11 @@ from t2t.layers.cache import StepCache
 from t2t.layers.costs import gathered_costs
 from t2t.layers.experts import Experts
 from t2t.layers.multi_attention import Memory, MultiAttention
+from t2t.layers.norm import EPSILON
 from t2t.layers.positions import SinusoidalPositions
-from t2t.layers.residual import Residual, build_all
-from t2t.layers.separable_convolution import EPSILON, Separability
-from t2t.layers.slice_modules import ConvModule, StepSettings
+from t2t.layers.residual import CompositeLayer, Residual, build_all
+from t2t.layers.separable_convolution import Separability
+from t2t.layers.slice_modules import ConvModule
 from t2t.models.base import READ_AS_VECTORS, Costed
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -60,15 +60,8 @@ class MultiModel(EncoderDecoder):
     def build(self, input_shape=None):
         """Creates every weight."""
         self.build_ends()
-        for layer in (
-            self.timing,
-            *self.encoder,
-            self.encoder_experts,
-            self.mixer,
-            *self.decoder,
-            self.decoder_experts,
-        ):
-            layer.build((None, None, self.hparams.hidden_size))
+        encoder, decoder = (*self.encoder, self.encoder_experts), (self.mixer, *self.decoder, self.decoder_experts)
+        build_all((self.timing, *encoder, *decoder), (None, None, self.hparams.hidden_size))
 
     def body(self, features: dict[str, Any], seed=None):
         """Returns the decoder's output, (B, T, D) or of a class (B, D), with what the experts cost; see the base."""
@@ -117,11 +110,11 @@ class MultiModel(EncoderDecoder):
 
 def build_block(hparams: MultiModelHParams, causal: bool, name: str, dtype) -> ConvModule:
     """Returns a convolutional block (section 2.1), which is the module of SliceNet."""
-    steps = [StepSettings(*pair, Separability()) for pair in zip(hparams.kernel_sizes, hparams.dilations, strict=True)]
+    steps = [(*pair, Separability()) for pair in zip(hparams.kernel_sizes, hparams.dilations, strict=True)]
     return ConvModule(hparams.hidden_size, steps, causal, hparams.dropout, name=name, dtype=dtype)
 
 
-class ExpertBlock(keras.layers.Layer):
+class ExpertBlock(CompositeLayer):
     """x + Dropout(MoE(LN(x))) (section 2.3).
 
     The paper has no normalisation here, but the sums that leave blocks are of any size, and gates that read large ones
@@ -135,16 +128,12 @@ class ExpertBlock(keras.layers.Layer):
         experts = Experts(hparams.hidden_size, hparams.filter_size, *chosen, "relu", 0.0, dtype=policy, name="experts")
         self.residual = Residual(experts, "pre", EPSILON, hparams.dropout, dtype=policy, name="residual")
 
-    def build(self, input_shape):
-        """Builds the parts for (B, T, D)."""
-        build_all([self.residual], input_shape)
-
     def call(self, x_BTD, keep_BT, seed=None):
         """Returns (B, T, D); positions where `keep_BT` (B, T) bool is False count for no balance."""
         return self.residual(x_BTD, keep_BT=keep_BT, seed=seed)
 
 
-class AttentionBlock(keras.layers.Layer):
+class AttentionBlock(CompositeLayer):
     """ConvBlock(x) + Attention(source, x): a block of convolutions and attention, as in SliceNet."""
 
     def __init__(self, hparams: MultiModelHParams, attends_itself: bool, **kwargs):
@@ -155,17 +144,12 @@ class AttentionBlock(keras.layers.Layer):
             hparams.hidden_size, hparams.num_heads, attends_itself, dtype=policy, name="attention"
         )
 
-    def build(self, input_shape):
-        """Builds the parts for (B, T, D)."""
-        self.block.build(input_shape)
-        self.attention.build(input_shape)
-
     def call(self, x, memory: Memory, is_single: bool, cache: StepCache | None = None, seed=None):
         """Returns (B, T, D), or with a cache (N, D)."""
         return self.block(x, cache=cache, seed=seed) + self.attention(x, memory, is_single=is_single, cache=cache)
 
 
-class Mixer(keras.layers.Layer):
+class Mixer(CompositeLayer):
     """ConvBlock(ConvBlock(x + Attention(source, x))): it mixes the encoded inputs with the outputs before."""
 
     def __init__(self, hparams: MultiModelHParams, attends_itself: bool, **kwargs):
@@ -175,11 +159,6 @@ class Mixer(keras.layers.Layer):
             hparams.hidden_size, hparams.num_heads, attends_itself, dtype=policy, name="attention"
         )
         self.blocks = [build_block(hparams, causal=True, name=f"block_{i}", dtype=policy) for i in range(2)]
-
-    def build(self, input_shape):
-        """Builds the parts for (B, T, D)."""
-        for part in (self.attention, *self.blocks):
-            part.build(input_shape)
 
     def call(self, x, memory: Memory, is_single: bool, cache: StepCache | None = None, seed=None):
         """Returns (B, T, D), or with a cache (N, D)."""

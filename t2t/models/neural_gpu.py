@@ -18,16 +18,18 @@ from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
 
 
-class NeuralGpuModel(SequenceModel):
-    """A state that begins with the inputs, takes steps in proportion to their length, and ends with the outputs.
+@register_model
+class NeuralGpu(SequenceModel):
+    """Neural GPU: convolutional gated recurrent units, as many steps as positions.
 
-    It writes at most as many ids as it reads, end of sequence included: where targets are longer, their last ids cannot
-    be right.
+    The state begins with the inputs, takes steps in proportion to their length, and ends with the outputs. At most as
+    many ids are written as are read, end of sequence included: of longer targets the last ids cannot be right.
     """
 
+    hparams_class = NeuralGpuHParams
     accepts_inputs = (FeatureKind.TOKENS,)
     autoregressive = False
-    unit_class: ClassVar[type[ConvGru]]
+    unit_class: ClassVar[type[ConvGru]] = ConvGru
 
     def __init__(self, hparams: NeuralGpuHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
@@ -69,15 +71,7 @@ class NeuralGpuModel(SequenceModel):
 
 
 @register_model
-class NeuralGpu(NeuralGpuModel):
-    """Neural GPU: convolutional gated recurrent units, as many steps as positions."""
-
-    hparams_class = NeuralGpuHParams
-    unit_class = ConvGru
-
-
-@register_model
-class DiagonalNeuralGpu(NeuralGpuModel):
+class DiagonalNeuralGpu(NeuralGpu):
     """Neural GPU with gates that carry along the sequence, and hard nonlinearities whose saturation costs."""
 
     hparams_class = DiagonalNeuralGpuHParams

@@ -11,8 +11,9 @@ from keras import ops
 from t2t.hparams.slice_net import SliceNetHParams
 from t2t.layers.cache import StepCache
 from t2t.layers.positions import SinusoidalPositions
+from t2t.layers.residual import CompositeLayer, build_all
 from t2t.layers.separable_convolution import ConvStep, Separability
-from t2t.layers.slice_modules import ConvModule, Source, SourceAttention, StepSettings
+from t2t.layers.slice_modules import ConvModule, Source, SourceAttention, Step
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -32,7 +33,7 @@ class SliceNet(EncoderDecoder):
         policy, width = self.dtype_policy, hparams.hidden_size
         self.timing = SinusoidalPositions(width, dtype=policy, name="timing")
         self.encoder = [
-            ConvModule(width, build_step_settings(hparams), False, hparams.dropout, dtype=policy, name=f"encoder_{i}")
+            ConvModule(width, step_settings(hparams), False, hparams.dropout, dtype=policy, name=f"encoder_{i}")
             for i in range(hparams.num_hidden_layers)
         ]
         self.mixer = InputOutputMixer(hparams, dtype=policy, name="mixer")
@@ -44,8 +45,8 @@ class SliceNet(EncoderDecoder):
     def build(self, input_shape=None):
         """Creates every weight."""
         self.build_ends()
-        for layer in (self.timing, *self.encoder, self.mixer, *self.decoder):
-            layer.build((None, None, self.hparams.hidden_size))
+        parts = (self.timing, *self.encoder, self.mixer, *self.decoder)
+        build_all(parts, (None, None, self.hparams.hidden_size))
 
     def encode(self, features: dict[str, Any], seed=None) -> Source:
         """Returns the encoder's output, and where it holds data."""
@@ -84,31 +85,26 @@ class InputOutputMixer(keras.layers.Layer):
         return self.mix(ops.concatenate([self.attention(x, source, cache=cache), x], axis=-1), cache=cache)
 
 
-class AttentionConvModule(keras.layers.Layer):
+class AttentionConvModule(CompositeLayer):
     """ConvModule(x) + Attention(source, x), windows that end at each position (section 3.3)."""
 
     def __init__(self, hparams: SliceNetHParams, **kwargs):
         super().__init__(**kwargs)
         policy = self.dtype_policy
         self.module = ConvModule(
-            hparams.hidden_size, build_step_settings(hparams), True, hparams.dropout, dtype=policy, name="module"
+            hparams.hidden_size, step_settings(hparams), True, hparams.dropout, dtype=policy, name="module"
         )
         self.attention = attention_of(hparams, dtype=policy, name="attention")
-
-    def build(self, input_shape):
-        """Builds the parts for (B, T, D)."""
-        self.module.build(input_shape)
-        self.attention.build(input_shape)
 
     def call(self, x, source: Source, cache: StepCache | None = None, seed=None):
         """Returns (B, T, D), or with a cache (N, D)."""
         return self.module(x, cache=cache, seed=seed) + self.attention(x, source, cache=cache)
 
 
-def build_step_settings(hparams: SliceNetHParams) -> list[StepSettings]:
-    """Returns the settings of a module's four steps."""
+def step_settings(hparams: SliceNetHParams) -> list[Step]:
+    """Returns the four steps of a module."""
     pairs = zip(hparams.kernel_sizes, hparams.dilations, strict=True)
-    return [StepSettings(size, dilation, _separability(hparams, i)) for i, (size, dilation) in enumerate(pairs)]
+    return [(size, dilation, _separability(hparams, i)) for i, (size, dilation) in enumerate(pairs)]
 
 
 def attention_of(hparams: SliceNetHParams, **kwargs) -> SourceAttention:

@@ -22,7 +22,7 @@ from t2t.layers.feed_forward import FeedForward
 from t2t.layers.masks import EVERYTHING, Span, keys_keep
 from t2t.layers.norm import LayerNorm
 from t2t.layers.positions import build_positions
-from t2t.layers.residual import Residual, build_all
+from t2t.layers.residual import CompositeLayer, Residual, build_all
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -49,39 +49,28 @@ class Transformer(EncoderDecoder):
     def __init__(self, hparams: TransformerHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
         # Positions (section 3.5)
-        self.positions = build_positions(
-            hparams.positions,
-            hparams.max_length,
-            hparams.hidden_size,
-            hparams.sinusoid_layout,
-            dtype=self.dtype_policy,
-            name="positions",
-        )
+        policy, rate = self.dtype_policy, hparams.layer_prepostprocess_dropout
+        vectors = (hparams.positions, hparams.max_length, hparams.hidden_size, hparams.sinusoid_layout)
+        self.positions = build_positions(*vectors, dtype=policy, name="positions")
         # Stacks (section 3.1)
-        rate = hparams.layer_prepostprocess_dropout
-        self.encoder = Encoder(hparams, dtype=self.dtype_policy, name="encoder") if spec.inputs else None
-        self.decoder = Decoder(hparams, bool(spec.inputs), dtype=self.dtype_policy, name="decoder")
-        self.source_dropout = Dropout(rate, dtype=self.dtype_policy, name="source_dropout")
-        self.target_dropout = Dropout(rate, dtype=self.dtype_policy, name="target_dropout")
+        self.encoder = Encoder(hparams, dtype=policy, name="encoder") if spec.inputs else None
+        self.decoder = Decoder(hparams, bool(spec.inputs), dtype=policy, name="decoder")
+        self.source_dropout = Dropout(rate, dtype=policy, name="source_dropout")
+        self.target_dropout = Dropout(rate, dtype=policy, name="target_dropout")
         self.build()
-
-    def _target_space(self):
-        # Tensor2Tensor has a row of a Glorot-uniform table for each of 32 targets; a model of one target uses one row.
-        limit = (6.0 / (32 + self.hparams.hidden_size)) ** 0.5
-        return self.add_weight(
-            name="target_space",
-            shape=(self.hparams.hidden_size,),
-            initializer=keras.initializers.RandomUniform(-limit, limit),
-        )
 
     def build(self, input_shape=None):
         """Creates every weight."""
         self.build_ends()
         parts = (self.positions, self.encoder, self.decoder, self.source_dropout, self.target_dropout)
-        build_all(parts, (None, None, self.hparams.hidden_size))
+        width = self.hparams.hidden_size
+        build_all(parts, (None, None, width))
         self.target_space = None
         if self.encoder is not None and self.hparams.target_space_embedding:
-            self.target_space = self._target_space()
+            # Tensor2Tensor has a Glorot-uniform table of 32 targets; a model of one target uses one row.
+            limit = (6.0 / (32 + width)) ** 0.5
+            uniform = keras.initializers.RandomUniform(-limit, limit)
+            self.target_space = self.add_weight(name="target_space", shape=(width,), initializer=uniform)
 
     @property
     def longest_sequence(self) -> int | None:
@@ -107,7 +96,7 @@ class Transformer(EncoderDecoder):
         return self.decoder(self.target_dropout(x, seed=seed), encoded, keep_BT, cache=cache, seed=seed)
 
 
-class Encoder(keras.layers.Layer):
+class Encoder(CompositeLayer):
     """N layers of self-attention and feed-forward (section 3.1)."""
 
     def __init__(self, hparams: TransformerHParams, **kwargs):
@@ -117,10 +106,6 @@ class Encoder(keras.layers.Layer):
         ]
         self.final_norm = _final_norm(self, hparams)
 
-    def build(self, input_shape):
-        """Builds every layer for (B, S, D)."""
-        build_all((*self.layers_, self.final_norm), input_shape)
-
     def call(self, x_BSD, keep_BS, seed=None):
         """Returns (B, S, D); positions where `keep_BS` (B, S) is False are not looked at."""
         for layer in self.layers_:
@@ -128,7 +113,7 @@ class Encoder(keras.layers.Layer):
         return self.final_norm(x_BSD) if self.final_norm is not None else x_BSD
 
 
-class EncoderLayer(keras.layers.Layer):
+class EncoderLayer(CompositeLayer):
     """Self-attention, then feed-forward, each in a residual connection."""
 
     def __init__(self, hparams: TransformerHParams, index: int, **kwargs):
@@ -137,17 +122,13 @@ class EncoderLayer(keras.layers.Layer):
         self.self_attention = _attention(self, hparams, "self_attention", Span(reach, reach))
         self.feed_forward = _feed_forward(self, hparams, index)
 
-    def build(self, input_shape):
-        """Builds both for (B, S, D)."""
-        build_all((self.self_attention, self.feed_forward), input_shape)
-
     def call(self, x_BSD, keep_BS, seed=None):
         """Returns (B, S, D); see `Encoder`."""
         x_BSD = self.self_attention(x_BSD, keep=keys_keep(keep_BS), seed=seed)
         return self.feed_forward(x_BSD, keep_BT=keep_BS, seed=seed)
 
 
-class Decoder(keras.layers.Layer):
+class Decoder(CompositeLayer):
     """N layers of masked self-attention, attention to the encoder's output, and feed-forward (section 3.1)."""
 
     def __init__(self, hparams: TransformerHParams, has_source: bool, **kwargs):
@@ -157,10 +138,6 @@ class Decoder(keras.layers.Layer):
             for i in range(hparams.decoder_layers)
         ]
         self.final_norm = _final_norm(self, hparams)
-
-    def build(self, input_shape):
-        """Builds every layer for (B, T, D)."""
-        build_all((*self.layers_, self.final_norm), input_shape)
 
     def read_source(self, x_BSD, keep_BS) -> Source:
         """Returns the encoder's output (B, S, D), of which `keep_BS` (B, S) is data, as every layer attends to it."""
@@ -178,7 +155,7 @@ class Decoder(keras.layers.Layer):
         return self.final_norm(x) if self.final_norm is not None else x
 
 
-class DecoderLayer(keras.layers.Layer):
+class DecoderLayer(CompositeLayer):
     """Masked self-attention, attention to the encoder's output where there is one, feed-forward."""
 
     def __init__(self, hparams: TransformerHParams, index: int, has_source: bool, **kwargs):
@@ -186,10 +163,6 @@ class DecoderLayer(keras.layers.Layer):
         self.self_attention = _attention(self, hparams, "self_attention", Span(hparams.self_attention_reach, 0))
         self.source_attention: Any = _attention(self, hparams, "encdec_attention") if has_source else None
         self.feed_forward = _feed_forward(self, hparams, index)
-
-    def build(self, input_shape):
-        """Builds every sub-layer for (B, T, D)."""
-        build_all((self.self_attention, self.source_attention, self.feed_forward), input_shape)
 
     def call(self, x, source: KeysValues | None, source_keep, keep_BT, cache: StepCache | None = None, seed=None):
         """Returns (B, T, D), or with a cache (N, D); `source_keep` is (B, 1, 1, S) bool, see `Decoder`."""
@@ -200,18 +173,9 @@ class DecoderLayer(keras.layers.Layer):
 
 
 def _attention(owner: keras.layers.Layer, hparams: TransformerHParams, name: str, span: Span = EVERYTHING) -> Residual:
-    attention = MultiHeadAttention(
-        hparams.hidden_size,
-        hparams.num_heads,
-        hparams.key_channels,
-        hparams.value_channels,
-        hparams.attention_dropout,
-        hparams.attention_bias,
-        hparams.max_length,
-        span,
-        dtype=owner.dtype_policy,
-        name=name,
-    )
+    sizes = (hparams.hidden_size, hparams.num_heads, hparams.key_channels, hparams.value_channels)
+    settings = (hparams.attention_dropout, hparams.attention_bias, hparams.max_length, span)
+    attention = MultiHeadAttention(*sizes, *settings, dtype=owner.dtype_policy, name=name)
     return _residual(owner, hparams, attention)
 
 
@@ -228,14 +192,8 @@ def _feed_forward(owner: keras.layers.Layer, hparams: Any, index: int) -> Residu
 
 
 def _residual(owner: keras.layers.Layer, hparams: TransformerHParams, layer: keras.layers.Layer) -> Residual:
-    return Residual(
-        layer,
-        hparams.norm_position,
-        hparams.norm_epsilon,
-        hparams.layer_prepostprocess_dropout,
-        dtype=owner.dtype_policy,
-        name=f"{layer.name}_residual",
-    )
+    settings = (hparams.norm_position, hparams.norm_epsilon, hparams.layer_prepostprocess_dropout)
+    return Residual(layer, *settings, dtype=owner.dtype_policy, name=f"{layer.name}_residual")
 
 
 def _final_norm(owner: Encoder | Decoder, hparams: TransformerHParams) -> LayerNorm | None:

@@ -10,6 +10,7 @@ from t2t.layers.costs import gathered_costs
 from t2t.layers.dropout import Dropout
 from t2t.layers.pooling import mean_of_kept
 from t2t.layers.positions import build_positions
+from t2t.layers.residual import build_all
 from t2t.models.base import READ_AS_VECTORS, Costed, SequenceModel
 from t2t.models.transformer import Encoder
 from t2t.registry import register_model
@@ -28,11 +29,9 @@ class TransformerEncoder(SequenceModel):
 
     def __init__(self, hparams: TransformerHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
-        policy, width = self.dtype_policy, hparams.hidden_size
-        self.positions = build_positions(
-            hparams.positions, hparams.max_length, width, hparams.sinusoid_layout, dtype=policy, name="positions"
-        )
-        rate = hparams.layer_prepostprocess_dropout
+        policy, rate = self.dtype_policy, hparams.layer_prepostprocess_dropout
+        vectors = (hparams.positions, hparams.max_length, hparams.hidden_size, hparams.sinusoid_layout)
+        self.positions = build_positions(*vectors, dtype=policy, name="positions")
         self.source_dropout = Dropout(rate, dtype=policy, name="source_dropout")
         self.encoder = Encoder(hparams, dtype=policy, name="encoder")
         self.build()
@@ -40,9 +39,8 @@ class TransformerEncoder(SequenceModel):
     def build(self, input_shape=None):
         """Creates every weight."""
         self.build_ends()
-        for layer in (self.positions, self.source_dropout, self.encoder):
-            if layer is not None:
-                layer.build((None, None, self.hparams.hidden_size))
+        parts = (self.positions, self.source_dropout, self.encoder)
+        build_all(parts, (None, None, self.hparams.hidden_size))
 
     @property
     def longest_sequence(self) -> int | None:

@@ -12,6 +12,7 @@ from t2t.hparams.xception import XceptionHParams
 from t2t.layers.dropout import Dropout
 from t2t.layers.modalities.image import ImageBottom
 from t2t.layers.pooling import mean_of_kept
+from t2t.layers.residual import build_all
 from t2t.layers.xception import DownBlock, MiddleBlock, SeparableUnit
 from t2t.models.base import READ_AS_VECTORS, SequenceModel
 from t2t.registry import register_model
@@ -48,7 +49,7 @@ class Xception(SequenceModel):
 
     def _sees_images(self) -> bool:
         """Returns whether inputs are grids; sequences are grids of one column."""
-        sources = [modalities.source for modalities in self.problem_modalities.values()] or [self.source_embedding]
+        sources = [end.modalities.source for end in self.problem_modalities.values()] or [self.source_embedding]
         found = {isinstance(source, ImageBottom) for source in sources}
         if len(found) > 1:
             raise UserError(
@@ -60,15 +61,19 @@ class Xception(SequenceModel):
     def build(self, input_shape=None):
         """Creates every weight."""
         self.build_ends()
-        for block in (*self.middle, self.down):
-            block.build((None, None, None, self.hparams.hidden_size))
+        build_all((*self.middle, self.down), (None, None, None, self.hparams.hidden_size))
         for unit, channels in zip(self.exit, self.hparams.exit_sizes[1:3], strict=True):
             unit.build((None, None, None, channels))
         self.output_dropout.build()
 
     def body(self, features: dict[str, Any], seed=None):
         """Returns the mean over what the exit flow gives, (B, E)."""
-        x, keep = self._grid(features[INPUTS], seed)
+        inputs, keep = features[INPUTS], None
+        if self.sees_images:
+            x = self.source_embedding.grid(inputs, seed=seed)
+        else:
+            x = self.source_embedding(inputs, seed=seed)[:, :, None]
+            keep = self.source_embedding.keep(inputs)[:, :, None, None]
         for block in self.middle:
             x = block(x, keep, seed=seed)
         x = self.down(x, keep)
@@ -78,10 +83,3 @@ class Xception(SequenceModel):
         x = ops.relu(x)
         mean_BE = ops.mean(x, axis=(1, 2)) if keep is None else mean_of_kept(x[:, :, 0], keep[:, :, 0, 0])
         return self.output_dropout(mean_BE, seed=seed)
-
-    def _grid(self, inputs, seed):
-        """Returns (B, Y, X, D), and which of it holds data, (B, S, 1, 1) bool, where that is not all."""
-        if self.sees_images:
-            return self.source_embedding.grid(inputs, seed=seed), None
-        x_BSD = self.source_embedding(inputs, seed=seed)
-        return x_BSD[:, :, None], self.source_embedding.keep(inputs)[:, :, None, None]

@@ -1,4 +1,4 @@
-"""What training costs, in floating-point operations of matrix products, counted from the graph before anything runs.
+"""Cost of training in floating-point operations of matrix products, counted from the graph before anything runs.
 
 A product of (m, k) and (k, n) takes 2 m k n operations; the backward pass takes two products of that size for each.
 What is not a product (norms, softmax, dropout, the optimizer) is left out: it is a few percent.
@@ -13,8 +13,6 @@ import tensorflow as tf
 from t2t.models.base import SequenceModel
 from t2t.training.forward_graph import logits_graph
 
-_BACKWARD_AND_FORWARD = 3
-
 
 class UpdateCost(NamedTuple):
     """What the forward and backward pass of one batch take."""
@@ -28,7 +26,7 @@ class UpdateCost(NamedTuple):
 def update_cost(model: SequenceModel, batch: dict[str, np.ndarray]) -> UpdateCost:
     """Returns the cost of one batch; only its shapes matter."""
     operations = logits_graph(model, batch).get_operations()
-    flops = _BACKWARD_AND_FORWARD * sum(_operation_flops(op) for op in operations)
+    flops = 3 * sum(_operation_flops(op) for op in operations)  # forward once, backward twice
     return UpdateCost(flops, any(op.type in ("While", "StatelessWhile") for op in operations))
 
 

@@ -1,4 +1,4 @@
-"""Where training runs: all visible GPUs, some of them, or replicas on the processor."""
+"""The devices of training: visible GPUs, or replicas on the processor."""
 
 import functools
 

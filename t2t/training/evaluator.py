@@ -1,4 +1,4 @@
-"""How good a model is on a split: teacher-forced figures, labelled so, and the scores of real decodes.
+"""Evaluates a model on a split: teacher-forced figures, and scores of real decodes.
 
 Legend: B batch, T target length (1 for classes).
 """
@@ -29,7 +29,7 @@ class Evaluator:
     """Evaluates the model it was given as it stands; changes no state of training.
 
     Args:
-        model: the model.
+        model: of one problem.
         batches: of the split.
         decode: decodes the split for real; None where no text metric is wanted.
         metrics: names of text metrics and of teacher-forced figures.

@@ -6,18 +6,14 @@ import re
 from t2t.errors import UserError
 from t2t.models.base import SequenceModel
 
-_SHOWN = 5
-
 
 def freeze_weights(model: SequenceModel, pattern: str) -> None:
-    """Makes weights of a model no part of training: no gradient, no slots, no decay, no moving average.
+    """Freezes the weights whose path holds a match of a regular expression, before the optimizer is built.
 
-    Args:
-        model: before its optimizer is built.
-        pattern: regular expression; weights whose path holds a match are frozen; empty for none.
+    They have no gradient, slots, decay or moving average.
 
     Raises:
-        UserError: the pattern is none, or matches no weight or all of them.
+        UserError: the pattern is malformed, or matches no weight or all of them.
     """
     if not pattern:
         return
@@ -29,7 +25,7 @@ def freeze_weights(model: SequenceModel, pattern: str) -> None:
     trained = model.trainable_variables
     frozen = [variable for variable in trained if wanted.search(variable.path)]
     if len(frozen) in (0, len(trained)):
-        some = ", ".join(variable.path for variable in trained[:_SHOWN])
+        some = ", ".join(variable.path for variable in trained[:5])
         raise UserError(
             f"{asked}: it matches {'all' if frozen else 'none'} of the {len(trained)} weights of the model, which are "
             f"{some} and so on; match some of them, or leave it out"

@@ -1,7 +1,4 @@
-"""How much memory an update needs, estimated from the graph before anything runs.
-
-Legend: rows and widths are those of the largest batch.
-"""
+"""How much memory an update needs, estimated from the graph before anything runs."""
 
 import dataclasses
 import math
@@ -31,28 +28,20 @@ class MemoryEstimate:
         return self.weights + self.optimizer + self.gradients + self.activations
 
     def __str__(self) -> str:
-        parts = dataclasses.asdict(self)
-        listed = ", ".join(f"{name} {size / 2**20:,.0f} MiB" for name, size in parts.items())
+        listed = ", ".join(f"{name} {size / 2**20:,.0f} MiB" for name, size in dataclasses.asdict(self).items())
         return f"about {self.total / 2**20:,.0f} MiB on each replica ({listed})"
 
 
 def estimate(model: SequenceModel, batch: dict[str, np.ndarray], slots: int, accumulates: bool) -> MemoryEstimate:
-    """Returns the estimate for a model and its largest batch.
+    """Returns the estimate for a model and its largest batch, of which only shapes and dtypes matter.
 
-    Args:
-        model: built.
-        batch: features of the largest batch; only shapes and dtypes matter.
-        slots: weight-sized variables that the optimizer keeps, the moving average included.
-        accumulates: whether gradients are summed over micro-batches.
+    The optimizer keeps `slots` variables as large as the weights, the moving average included; `accumulates` says
+    whether gradients are summed over micro-batches.
     """
-    weights = sum(math.prod(v.shape) * 4 for v in model.variables)
-    trained = sum(math.prod(v.shape) * 4 for v in model.trainable_variables)
-    return MemoryEstimate(
-        weights=weights,
-        optimizer=trained * slots,
-        gradients=trained * (2 if accumulates else 1),
-        activations=_forward_bytes(model, batch),
+    weights, trained = (
+        sum(math.prod(v.shape) * 4 for v in some) for some in (model.variables, model.trainable_variables)
     )
+    return MemoryEstimate(weights, trained * slots, trained * (2 if accumulates else 1), _forward_bytes(model, batch))
 
 
 def _forward_bytes(model: SequenceModel, batch: dict[str, np.ndarray]) -> int:

@@ -56,14 +56,11 @@ class ClippedAdamax(keras.optimizers.Adamax):
     """AdaMax (Kingma and Ba 2015, algorithm 2), each weight's gradient cut by how large its past ones have been.
 
     |g| <= clip u + 1e-4, where u is the largest gradient of the past, exponentially decayed (Freivalds and Liepins
-    2017): one example that does not fit cannot undo what has been learnt.
-
-    Args:
-        clip: 0 = no cutting.
+    2017): one example that does not fit cannot undo what has been learnt. 0 = no cutting.
     """
 
     floor = 1e-4
-    """What is smaller is never cut, so that there is a first step."""
+    """Smaller gradients are never cut, so that there is a first step."""
 
     def __init__(self, clip: float = 0.0, **kwargs):
         super().__init__(**kwargs)

@@ -8,8 +8,7 @@ from t2t.hparams.groups import ScheduleHParams
 def learning_rate(schedule: ScheduleHParams, update: int, *, hidden_size: int, train_steps: int) -> float:
     """Returns the learning rate of an update; the first update is number 1.
 
-    With s the update, w the warm-up, d the width of the model, N the last update, r `learning_rate` and m
-    `learning_rate_minimum`:
+    With s the update, w the warm-up, d the width, N the last update, r `learning_rate` and m `learning_rate_minimum`:
 
         noam          r * d^-0.5 * min(s^-0.5, s * w^-1.5)        (Vaswani et al. 2017, section 5.3, equation 3)
         inverse_sqrt  r * min(s / w, (w / s)^0.5)

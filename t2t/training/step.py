@@ -50,8 +50,8 @@ class UpdateStep:
 
     Args:
         model: built under the strategy's scope; of one problem or several.
-        optimizer: built under the strategy's scope.
-        strategy: the MirroredStrategy.
+        optimizer: made under the strategy's scope.
+        strategy: a MirroredStrategy.
         run_seed: seed of the dropout masks.
         clip_grad_norm: largest global norm; 0 = none.
         weight_decay: decoupled decay of weights of two or more dimensions.
@@ -74,9 +74,8 @@ class UpdateStep:
         scale_loss: bool = False,
     ):
         self.model, self.optimizer, self.strategy = model, optimizer, strategy
-        self._run_seed = run_seed
-        self._clip, self._weight_decay, self._ema_decay = clip_grad_norm, weight_decay, ema_decay
-        self._noise = gradient_noise
+        self._run_seed, self._clip, self._noise = run_seed, clip_grad_norm, gradient_noise
+        self._weight_decay, self._ema_decay = weight_decay, ema_decay
         self._weights = [variable.value for variable in model.trainable_variables]
         self.updates_before = 0
         """Updates that the optimizer had done before the run's first, where it goes on from another run's state."""
@@ -84,7 +83,10 @@ class UpdateStep:
         """Of each problem, the numbers of the weights that its loss depends on; known once it is traced."""
         with strategy.scope():
             optimizer.build(model.trainable_variables)
-            self.ema = [_average_variable(w, w.read_value()) for w in self._weights] if ema_decay else []
+            self.ema = [
+                tf.Variable(w.read_value(), trainable=False, name=w.name.split(":")[0] + "_ema")
+                for w in (self._weights if ema_decay else ())
+            ]
             self.loss_scale = LossScale(scale_loss)
         self._sums: list[tf.Variable] = []
         self._compiled: dict[tuple[str, str], Any] = {}
@@ -97,13 +99,9 @@ class UpdateStep:
     def __call__(
         self, micro_batches: Sequence[Sequence[Features]], update: int, rate: float, problem: str = ""
     ) -> UpdateStats:
-        """Computes and applies update number `update` (the first is 1).
+        """Computes and applies update number `update` (the first is 1), from which the dropout masks derive.
 
-        Args:
-            micro_batches: for each micro-batch, one dict of features for each replica.
-            update: its number, from which the dropout masks derive.
-            rate: learning rate.
-            problem: whose batches they are, where the model is of several.
+        Each micro-batch has one dict of features for each replica; `problem` is theirs, for a model of several.
         """
         return self._run(micro_batches, update, rate, problem, applies=True)
 
@@ -187,7 +185,7 @@ class UpdateStep:
     def _gradients(self, problem: str, features, seeds, divisor):
         """On one replica: the gradient of loss sum * loss scale / divisor(tokens), the loss sum, and the tokens.
 
-        The gradient is that of the weights that the loss reaches, which are noted.
+        The gradient has the weights that the loss reaches, whose numbers are kept.
         """
         batch, seed = _local_value(features), _local_value(seeds)
         model = self.model.for_problem(problem) if problem else self.model
@@ -261,17 +259,12 @@ class UpdateStep:
 
     def _ensure_sums(self) -> None:
         if not self._sums:
+            by_replica = {
+                "synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.VariableAggregation.SUM,
+            }  # fmt: skip
+            shapes = [*(w.shape for w in self._weights), (), ()]
             with self.strategy.scope():
-                zeros = [tf.zeros(w.shape) for w in self._weights] + [tf.zeros(()), tf.zeros(())]
-                self._sums = [
-                    tf.Variable(
-                        zero,
-                        trainable=False,
-                        synchronization=tf.VariableSynchronization.ON_READ,
-                        aggregation=tf.VariableAggregation.SUM,
-                    )
-                    for zero in zeros
-                ]
+                self._sums = [tf.Variable(tf.zeros(shape), trainable=False, **by_replica) for shape in shapes]
 
 
 def _local_value(of_replicas):
@@ -283,7 +276,3 @@ def _local_value(of_replicas):
 def _global_tokens(tokens):
     """On one replica: the number of tokens of all, at least 1, so that nothing is divided by 0."""
     return tf.maximum(tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tokens), 1.0)
-
-
-def _average_variable(variable: tf.Variable, value) -> tf.Variable:
-    return tf.Variable(value, trainable=False, name=variable.name.split(":")[0] + "_ema")

@@ -1,7 +1,4 @@
-"""The loop: draw batches, update, and tell the callbacks.
-
-What an update is stands in `step`, where it runs in `distribute`, what happens every n updates in `callbacks`.
-"""
+"""The training loop: draws batches, updates, and calls the callbacks."""
 
 import dataclasses
 import logging
@@ -52,18 +49,11 @@ _ANEW = "in a new --output_dir with --warm_start_from"
 class Trainer:
     """Trains a model. Everything periodic is a Keras callback; it gets logs at log steps only.
 
-    Args:
-        step: computes and applies updates.
-        batches: endless training batches.
-        data_state: state of the data before the first of them.
-        plan: how long, how often.
-        update: number of updates done before.
+    `data_state` is the state of the data before the first of `batches`, `update` the number of updates done before.
     """
 
     def __init__(self, step: UpdateStep, batches: Batches, data_state: dict[str, int], plan: Plan, update: int = 0):
-        self.step, self.batches, self.plan = step, batches, plan
-        self.update = update
-        """Updates done."""
+        self.step, self.batches, self.plan, self.update = step, batches, plan, update
         self.data_state = data_state
         """State of the data after the last update: where a resumed run goes on."""
         self._pending: list[tuple[int, UpdateStats]] = []
@@ -73,9 +63,7 @@ class Trainer:
     def fit(self, callbacks: list[keras.callbacks.Callback]) -> int:
         """Trains to the plan's last update, or until a callback sets `model.stop_training`; returns updates done.
 
-        Args:
-            callbacks: called in this order. The hooks of epochs and tests are called by `CallEpochHooks`, where it is
-                among them.
+        Callbacks are called in their order; `CallEpochHooks` among them calls the hooks of epochs and tests.
 
         Raises:
             ArgumentError: a callback of Keras that cannot work here.
@@ -180,15 +168,9 @@ class Trainer:
 
     def _draw(self) -> tuple[list[list[dict[str, np.ndarray]]], dict[str, int]]:
         """Returns the next batches in the global order: replica by replica, then micro-batch by micro-batch."""
-        state: dict[str, int] = {}
-        drawn: list[list[dict[str, np.ndarray]]] = []
-        for _ in range(self.plan.micro_batches):
-            replicas = []
-            for _ in range(self.step.replicas):
-                batch, state = next(self.batches)
-                replicas.append(batch)
-            drawn.append(replicas)
-        return drawn, state
+        sizes = self.plan.micro_batches, self.step.replicas
+        drawn = [[next(self.batches) for _ in range(sizes[1])] for _ in range(sizes[0])]
+        return [[batch for batch, _ in replicas] for replicas in drawn], drawn[-1][-1][1]
 
     def _diverged(self, update: int, stats: UpdateStats) -> str:
         if not float(stats.tokens):

@@ -1,4 +1,4 @@
-"""Everything that training changes, out of the device's memory and back into it, by name."""
+"""Reads everything that training changes from the device, and writes it back, by name."""
 
 import contextlib
 import itertools
@@ -92,7 +92,7 @@ def slots_of_weights(step: UpdateStep) -> dict[str, dict[str, keras.Variable]]:
 
 
 def assign_model(model, arrays: Mapping[str, np.ndarray]) -> None:
-    """Gives every variable of a model that `arrays` names its value."""
+    """Assigns the variables of a model that `arrays` names."""
     for variable in model.variables:
         if variable.path in arrays:
             variable.assign(arrays[variable.path])
@@ -100,7 +100,7 @@ def assign_model(model, arrays: Mapping[str, np.ndarray]) -> None:
 
 @contextlib.contextmanager
 def averaged_weights(step: UpdateStep) -> Iterator[None]:
-    """Gives the model its moving average, where it keeps one, for the length of a `with` block."""
+    """Gives the model its moving average, where it keeps one, within a `with` block."""
     averages = ema_arrays(step)
     if averages is None:
         yield

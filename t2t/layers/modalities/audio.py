@@ -50,8 +50,7 @@ class LogMelAudio(Bottom):
             x_BFMC = block(x_BFMC, keep)
             keep = keep[:, ::2]
         x_BFMC = ops.where(keep, x_BFMC, ops.zeros_like(x_BFMC))
-        shape = ops.shape(x_BFMC)
-        return self.last(ops.reshape(x_BFMC, (shape[0], shape[1], x_BFMC.shape[2] * x_BFMC.shape[3])))
+        return self.last(ops.reshape(x_BFMC, (*ops.shape(x_BFMC)[:2], x_BFMC.shape[2] * x_BFMC.shape[3])))
 
     def keep(self, samples_BN):
         """Returns (B, P) bool."""

@@ -1,4 +1,4 @@
-"""What the two ends of a model offer to its body: a bottom gives vectors of a feature, a top predicts one.
+"""Base classes of modalities: a bottom turns a feature into vectors, a top predicts one.
 
 Legend: B batch, P positions, D width, C classes or vocabulary.
 """
@@ -6,18 +6,14 @@ Legend: B batch, P positions, D width, C classes or vocabulary.
 from typing import ClassVar
 
 import keras
+from keras import ops
 
 from t2t.layers.target_scores import TargetScores, score_logits
 from t2t.specs.features import FeatureKind, FeatureSpec
 
 
 class Bottom(keras.layers.Layer):
-    """Turns a feature into vectors.
-
-    Args:
-        spec: of the feature.
-        width: D.
-    """
+    """Turns a feature into vectors of D channels."""
 
     kinds: ClassVar[frozenset[FeatureKind]] = frozenset()
     """Kinds of features that it takes."""
@@ -46,13 +42,9 @@ class Bottom(keras.layers.Layer):
 
 
 class Top(keras.layers.Layer):
-    """Turns hidden states into predictions of a feature, and says how wrong they are.
+    """Turns hidden states of D channels into predictions of a feature, and computes their loss.
 
-    Args:
-        spec: of the feature.
-        width: D.
-        label_smoothing: mass e that the target distribution spreads, see `t2t.layers.losses.class_cross_entropy`.
-        label_smoothing_kind: who gets it.
+    Label smoothing and its kind are those of `t2t.layers.losses.class_cross_entropy`.
     """
 
     kinds: ClassVar[frozenset[FeatureKind]] = frozenset()
@@ -77,22 +69,31 @@ class Top(keras.layers.Layer):
         raise NotImplementedError
 
     def score_targets(self, hidden, targets) -> TargetScores:
-        """Returns how probable given targets are; what it says of padding has no meaning.
-
-        Args:
-            hidden: (..., D).
-            targets: the feature, (...) int32.
-        """
+        """Returns how probable targets (...) int32 are under hidden states (..., D); of no meaning at padding."""
         return score_logits(self(hidden), targets)
 
     def loss_sum(self, hidden, targets):
-        """Returns the training loss summed over all that is predicted, in nats, and how much that is.
+        """Returns the training loss in nats, summed over all predictions, and their number, both () float32.
 
-        Args:
-            hidden: (..., D).
-            targets: the feature.
-
-        Returns:
-            Two float32 scalars; padding counts nothing in either.
+        Padding counts nothing in either. `hidden` is (..., D), `targets` the feature.
         """
         raise NotImplementedError
+
+
+class DenseTop(Top):
+    """One dense layer with a bias on the hidden states, for classes and real vectors."""
+
+    @property
+    def outputs(self) -> int:
+        """C."""
+        raise NotImplementedError
+
+    def build(self, input_shape=None):
+        """Creates the kernel (D, C) and the bias (C,)."""
+        self.kernel = self.add_weight(name="kernel", shape=(self.width, self.outputs), initializer="glorot_uniform")
+        self.bias = self.add_weight(name="bias", shape=(self.outputs,), initializer="zeros")
+
+    def call(self, hidden, decode_weights=None):
+        """Returns (..., C) float32 for hidden states (..., D)."""
+        kernel_DC = ops.cast(ops.cast(self.kernel, self.compute_dtype), "float32")
+        return ops.matmul(ops.cast(hidden, "float32"), kernel_DC) + ops.cast(self.bias, "float32")

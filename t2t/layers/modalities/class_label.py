@@ -6,7 +6,7 @@ Legend: B batch, D width.
 from keras import ops
 
 from t2t.layers.losses import class_cross_entropy
-from t2t.layers.modalities.dense import DenseTop
+from t2t.layers.modalities.base import DenseTop
 from t2t.registry import register_modality
 from t2t.specs.features import FeatureKind
 

@@ -3,6 +3,8 @@
 Legend: B batch, Y rows, X columns, C channels, P positions (Y * X of the grid), D width.
 """
 
+from typing import ClassVar
+
 import keras
 from keras import ops
 
@@ -13,13 +15,17 @@ from t2t.specs.features import FeatureKind
 
 
 class ImageBottom(Bottom):
-    """What the two ways have in common: intensities are standardised, the grid is read row by row."""
+    """Base of both: intensities are standardised, the grid of vectors is read row by row."""
 
     kinds = frozenset({FeatureKind.IMAGE})
+    patch: ClassVar[int]
+    """Rows and columns of pixels that become a vector."""
+    network: keras.layers.Layer
+    """From (B, Y, X, C) to the grid."""
 
     def grid(self, images_BYXC, seed=None):
-        """Returns (B, Y, X, D), the vectors in their places."""
-        raise NotImplementedError
+        """Returns (B, Y / patch, X / patch, D), rounded up, of images (B, Y, X, C) uint8."""
+        return self.network(standardised(images_BYXC, self.compute_dtype))
 
     def call(self, images_BYXC, seed=None):
         """Returns (B, P, D) of images (B, Y, X, C) uint8."""
@@ -37,48 +43,32 @@ class ImageBottom(Bottom):
     @property
     def positions(self) -> int:
         """P: vectors of an image."""
-        raise NotImplementedError
+        rows, columns = (-(-side // self.patch) for side in self.spec.shape[:2])
+        return rows * columns
 
 
 @register_modality
 class SmallImage(ImageBottom):
     """Images of some ten pixels a side: one 3 x 3 convolution, a vector a pixel."""
 
+    patch = 1
+
     def build(self, input_shape=None):
         """Creates the convolution."""
-        self.convolution = keras.layers.Conv2D(
-            self.width, 3, padding="same", dtype=self.dtype_policy, name="convolution"
-        )
-        self.convolution.build((None, *self.spec.shape))
-
-    def grid(self, images_BYXC, seed=None):
-        """Returns (B, Y, X, D), Y and X as they were."""
-        return self.convolution(standardised(images_BYXC, self.compute_dtype))
-
-    @property
-    def positions(self) -> int:
-        """P: pixels."""
-        return self.spec.shape[0] * self.spec.shape[1]
+        self.network = keras.layers.Conv2D(self.width, 3, padding="same", dtype=self.dtype_policy, name="convolution")
+        self.network.build((None, *self.spec.shape))
 
 
 @register_modality
 class XceptionImage(ImageBottom):
     """Large images: Xception's entry flow, a vector for 16 x 16 pixels."""
 
+    patch = 16
+
     def build(self, input_shape=None):
         """Creates the entry flow."""
-        self.entry = EntryFlow(self.width, dtype=self.dtype_policy, name="entry")
-        self.entry.build((None, *self.spec.shape))
-
-    def grid(self, images_BYXC, seed=None):
-        """Returns (B, Y / 16, X / 16, D), rounded up."""
-        return self.entry(standardised(images_BYXC, self.compute_dtype))
-
-    @property
-    def positions(self) -> int:
-        """P: patches."""
-        rows, columns = (-(-side // 16) for side in self.spec.shape[:2])
-        return rows * columns
+        self.network = EntryFlow(self.width, dtype=self.dtype_policy, name="entry")
+        self.network.build((None, *self.spec.shape))
 
 
 def standardised(images_BYXC, dtype: str):

@@ -5,8 +5,7 @@ Legend: B batch, T length, C channels of a vector, D width.
 
 from keras import ops
 
-from t2t.layers.modalities.base import Bottom
-from t2t.layers.modalities.dense import DenseTop
+from t2t.layers.modalities.base import Bottom, DenseTop
 from t2t.registry import register_modality
 from t2t.specs.features import FeatureKind
 

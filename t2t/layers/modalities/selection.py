@@ -26,7 +26,7 @@ TOPS = {FeatureKind.TOKENS: "token_softmax", FeatureKind.LABEL: "class_label", F
 
 
 class Modalities(NamedTuple):
-    """Embeddings and output layer of a model: what is between its features and its body."""
+    """Embeddings and output layer of a model."""
 
     source: Bottom | None
     """None where a problem has no inputs."""
@@ -39,37 +39,24 @@ class Modalities(NamedTuple):
 
 
 class Command(keras.layers.Layer):
-    """A vector of a problem, from which its answers begin: Kaiser et al. 2017 (arXiv:1706.05137), section 2.4.
-
-    Args:
-        width: D.
-    """
+    """A vector of a problem, from which its answers begin: Kaiser et al. 2017 (arXiv:1706.05137), section 2.4."""
 
     def __init__(self, width: int, **kwargs):
         super().__init__(**kwargs)
         self.width = width
 
     def build(self, input_shape=None):
-        """Creates the vector (D,), normal around 0 and as long as embeddings are when they are read."""
+        """Creates the vector (D,), normal around 0 and as long as scaled embeddings."""
         normal = keras.initializers.RandomNormal(stddev=1.0)
         self.vector = self.add_weight(name="vector", shape=(self.width,), initializer=normal)
 
 
 class ProblemModalities(keras.layers.Layer):
-    """Modalities of one of several problems, under its name.
-
-    Args:
-        modalities: unbuilt.
-    """
+    """Modalities of one of several problems, under its name."""
 
     def __init__(self, modalities: Modalities, **kwargs):
         super().__init__(**kwargs)
-        self.source, self.target, self.top, self.command = modalities
-
-    @property
-    def modalities(self) -> Modalities:
-        """Embeddings and output layer of the problem."""
-        return Modalities(self.source, self.target, self.top, self.command)
+        self.modalities = modalities
 
     def build(self, input_shape=None):
         """Creates their weights."""
@@ -88,15 +75,11 @@ def build_modalities(
 ) -> Modalities:
     """Returns the unbuilt modalities of a model.
 
-    Args:
-        spec: of the problem.
-        hparams: of the model.
-        dtype_policy: of the layers.
-        reads_targets: False for a model that answers at once, which has no bottom of targets but one that is shared.
-        has_command: whether the body is told which problem it works on.
+    One that does not read its targets has no bottom of them but a shared one; `has_command` says whether the body is
+    told which problem it works on.
 
     Raises:
-        UserError: a modality that is named for a kind of feature that it does not take.
+        UserError: a modality is named for a kind of feature that it does not take.
     """
     width, source, target = hparams.hidden_size, None, None
     if spec.targets.kind == FeatureKind.TOKENS:
@@ -116,9 +99,9 @@ def build_modalities(
 
 
 def hparams_of_members(spec: ProblemSpec, hparams: HParams) -> list[HParams]:
-    """Returns the hparams of each problem of a mixture: a modality that is named is that of all whose kind it takes.
+    """Returns the hparams of each problem of a mixture: a named modality is kept by the problems whose kind it takes.
 
-    One that no problem's kind is for stays the first problem's, whose ends it is refused by.
+    If there are none, the first problem keeps it, so that it is refused there.
     """
     own = [hparams.replace() for _ in spec.members]
     for field, features in (

@@ -17,11 +17,8 @@ from t2t.specs.features import FeatureKind
 
 def _add_table(layer: keras.layers.Layer):
     # N(0, D^-1/2): vectors scaled by sqrt(D) have unit variance, and so have the logits of normalised hidden states.
-    return layer.add_weight(
-        name="table",
-        shape=(layer.spec.vocab_size, layer.width),
-        initializer=keras.initializers.RandomNormal(stddev=layer.width**-0.5),
-    )
+    normal = keras.initializers.RandomNormal(stddev=layer.width**-0.5)
+    return layer.add_weight(name="table", shape=(layer.spec.vocab_size, layer.width), initializer=normal)
 
 
 @register_modality
@@ -53,14 +50,7 @@ class TokenEmbedding(Bottom):
 
 @register_modality
 class TokenSoftmax(Top):
-    """Tokens: products with a table of vectors, which may be that of the embedding, unscaled and without bias.
-
-    Args:
-        spec: of the feature.
-        width: D.
-        embedding: whose table it uses; None for one of its own.
-        **kwargs: see the base class.
-    """
+    """Tokens: products with a table of vectors, unscaled and without bias; its own, or that of `embedding`."""
 
     kinds = frozenset({FeatureKind.TOKENS})
     part = "output_embedding"

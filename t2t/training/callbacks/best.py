@@ -7,16 +7,9 @@ from t2t.checkpoints.store import CheckpointStore
 
 
 class BestTracker:
-    """Tracks the best value of one figure.
+    """Tracks the best value of one figure; one that is not finite counts as no improvement.
 
-    A value that is not finite is never the best, and its evaluation counts as no improvement.
-
-    Args:
-        store: whose best checkpoint is marked.
-        figure: name of the figure.
-        higher_is_better: whether its larger values are the better ones.
-        history: (update, value) of earlier evaluations of the run.
-        problem: of several, the one whose best this is; empty for that of the run.
+    `history` holds (update, value) of earlier evaluations; `problem` is one of several, or empty for the run.
     """
 
     def __init__(

@@ -10,12 +10,7 @@ from t2t.training.weights import ema_arrays, model_arrays, optimizer_arrays
 class SaveCheckpoints(keras.callbacks.Callback):
     """Saves after every `every` updates, and after the last.
 
-    Args:
-        trainer: whose state is saved.
-        store: where.
-        every: updates between two checkpoints.
-        keep_max: how many to keep, besides the best; 0 = all.
-        state: further JSON to save, e.g. the run's seed.
+    It keeps `keep_max` checkpoints besides the best, 0 = all; `state` is more JSON to save, such as the run's seed.
     """
 
     def __init__(self, trainer: Trainer, store: CheckpointStore, every: int, keep_max: int, state: dict | None = None):
@@ -42,14 +37,10 @@ class SaveCheckpoints(keras.callbacks.Callback):
         if trainer.update == self._saved:
             return
         trainer.check_finite()
-        model = model_arrays(trainer.step)
+        step, state = trainer.step, {**self._state, "data": trainer.data_state}
+        model = model_arrays(step)
         trainer.check_weights(model)
-        self._store.save(
-            trainer.update,
-            model=model,
-            optimizer=optimizer_arrays(trainer.step),
-            ema=ema_arrays(trainer.step),
-            state={**self._state, "data": trainer.data_state},
-        )
+        optimizer, ema = optimizer_arrays(step), ema_arrays(step)
+        self._store.save(trainer.update, model=model, optimizer=optimizer, ema=ema, state=state)
         self._saved = trainer.update
         self._store.prune(self._keep_max)

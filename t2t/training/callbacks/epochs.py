@@ -14,11 +14,6 @@ class CallEpochHooks(keras.callbacks.Callback):
 
     Epoch n, counted from 0, has the updates n * every + 1 to (n + 1) * every, also in a resumed run; the last one ends
     with the run. An epoch that is interrupted does not end.
-
-    Args:
-        trainer: whose updates are counted.
-        callbacks: whose hooks are called.
-        every: updates of an epoch.
     """
 
     def __init__(self, trainer: Trainer, callbacks: Sequence[keras.callbacks.Callback], every: int):
@@ -27,19 +22,14 @@ class CallEpochHooks(keras.callbacks.Callback):
         self._hooks = keras.callbacks.CallbackList([])
         self._has_begun = self._in_test = False
         self._epoch: int | None = None
-        self._reported: Figures = {}
-        """Of training, at the last log step."""
-        self._evaluated: Figures = {}
-        """Of the evaluation that ends the epoch, as Keras names them: `val_loss`."""
+        self._reported: Figures = {}  # of training, at the last log step
+        self._evaluated: Figures = {}  # of the evaluation that ends the epoch, as Keras names them: `val_loss`
 
     def tests(self, evaluate: Callable[[], Figures], loss: Callable[[Figures], float]) -> Callable[[], Figures]:
         """Returns a function that evaluates, and calls the hooks of tests before and after.
 
-        An evaluation that is made up for before training begins calls none: the callbacks have not begun either.
-
-        Args:
-            evaluate: returns the figures of the dev split.
-            loss: returns what of them Keras callbacks know as `loss`.
+        An evaluation that is made up for before training begins calls none: the callbacks have not begun either. `loss`
+        returns the figure that Keras callbacks know by this name.
         """
 
         def evaluate_as_test() -> Figures:

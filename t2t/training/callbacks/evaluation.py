@@ -18,13 +18,13 @@ log = logging.getLogger("t2t")
 class Evaluate(keras.callbacks.Callback):
     """Evaluates after every `every` updates and after the last; comes after `SaveCheckpoints` in the list.
 
-    The history of a resumed run is what its metrics file holds up to where it goes on, so that best and early stopping
-    are those of an uninterrupted run. The last evaluation is made up for where a crash has lost it.
+    A resumed run forgets evaluations after the update where it goes on, so that best and early stopping are those of an
+    uninterrupted run. An evaluation that a crash has lost is made up for.
 
     Args:
         trainer: whose model is evaluated, under its moving average where it keeps one.
         evaluate: returns figures by name.
-        bests: what picks best checkpoints; the first picks the run's, and says when training is stuck.
+        best_trackers: pick best checkpoints; the first picks the run's, and says when training is stuck.
         every: updates between two evaluations.
         patience: updates without a better one after which training stops; 0 = never.
         listeners: called with (update, figures).
@@ -44,11 +44,9 @@ class Evaluate(keras.callbacks.Callback):
     ):
         super().__init__()
         self._trainer, self._evaluate, self._every, self._patience = trainer, evaluate, every, patience
-        self._bests = list(best_trackers)
+        self._bests, self._listeners, self._interruptible = list(best_trackers), list(listeners), interruptible
         for best in self._bests:
             best.forget_after(trainer.update)
-        self._listeners = list(listeners)
-        self._interruptible = interruptible
 
     def on_train_begin(self, logs=None):
         """Makes up for what a crash has lost: the evaluation of the checkpoint, or the mark of the best one."""

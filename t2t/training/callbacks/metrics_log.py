@@ -18,16 +18,12 @@ _OPERATION = re.compile(r"\{\{function_node .*?\}\} ?| ?\[Op:\w+\]( name: ?)?")
 class LogMetrics(keras.callbacks.Callback):
     """Writes figures of training as `train/...` and of evaluation as `dev/...`.
 
-    Args:
-        append: writes one line of figures: (update, values).
-        events_folder: where TensorBoard reads them; `train` and `dev` below it.
+    `append` writes one line of figures: (update, values). TensorBoard reads `train` and `dev` below `events_folder`.
     """
 
     def __init__(self, append: Callable[[int, dict[str, float]], None], events_folder: Path):
         super().__init__()
-        self._append = append
-        self._folder = Path(events_folder)
-        self._update = 0
+        self._append, self._folder, self._update = append, Path(events_folder), 0
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
 
     def on_train_batch_end(self, batch, logs=None):
@@ -40,9 +36,7 @@ class LogMetrics(keras.callbacks.Callback):
         """Writes what came after the last log step, and waits for the events to be on the disk."""
         if logs:
             self.write("train", self._update, logs)
-        with _events_on_disk(self._folder):
-            for writer in self._writers.values():
-                writer.flush()
+        self._flush()
 
     def write(self, group: str, update: int, figures: dict[str, float]) -> None:
         """Writes figures of a group, `train` or a split."""
@@ -59,6 +53,9 @@ class LogMetrics(keras.callbacks.Callback):
     def write_evaluation(self, update: int, figures: dict[str, float]) -> None:
         """Writes the figures of an evaluation of the dev split."""
         self.write("dev", update, figures)
+        self._flush()
+
+    def _flush(self) -> None:
         with _events_on_disk(self._folder):
             for writer in self._writers.values():
                 writer.flush()
@@ -66,11 +63,7 @@ class LogMetrics(keras.callbacks.Callback):
 
 @contextlib.contextmanager
 def _events_on_disk(folder: Path) -> Iterator[None]:
-    """Turns TensorFlow's errors about writing events into one line.
-
-    Raises:
-        MachineError: in place of any of them.
-    """
+    """Raises MachineError, one line, in place of TensorFlow's errors about writing events."""
     try:
         yield
     except tf.errors.OpError as error:

@@ -16,8 +16,7 @@ class ShowProgress(keras.callbacks.Callback):
 
     def __init__(self, trainer: Trainer, out: TextIO | None = None):
         super().__init__()
-        self._trainer = trainer
-        self._out = out or sys.stderr
+        self._trainer, self._out = trainer, out or sys.stderr
         self._progress: Progress | None = None
 
     def on_train_begin(self, logs=None):
@@ -45,16 +44,12 @@ class ShowProgress(keras.callbacks.Callback):
         write_line(text, self._out)
 
     def show_evaluation(self, update: int, figures: dict[str, float], problem: str = "") -> None:
-        """Writes the figures of an evaluation: of real decodes first, then the teacher-forced ones, labelled so.
-
-        Where it is of one of several problems, the line names that.
-        """
-        decoded = [f"{name} {value:.4g}" for name, value in figures.items() if not name.startswith(LABEL)]
-        forced = [
-            f"{name.removeprefix(LABEL)} {value:.4g}" for name, value in figures.items() if name.startswith(LABEL)
-        ]
-        parts = [f"{', '.join(decoded)} (real decodes)"] if decoded else []
-        parts += [f"{', '.join(forced)} (teacher-forced)"] if forced else []
+        """Writes the figures of an evaluation: of real decodes, then teacher-forced; `problem` is one of several."""
+        groups: dict[str, list[str]] = {"real decodes": [], "teacher-forced": []}
+        for name, value in figures.items():
+            group = "teacher-forced" if name.startswith(LABEL) else "real decodes"
+            groups[group].append(f"{name.removeprefix(LABEL)} {value:.4g}")
+        parts = [f"{', '.join(texts)} ({group})" for group, texts in groups.items() if texts]
         self.line(f"dev at update {update}{f', {problem}' if problem else ''}: {'; '.join(parts)}")
 
     def _show(self, logs: dict[str, float]) -> None:

@@ -15,8 +15,8 @@ class StopRequestedError(Exception):
 class StopOnSignal(keras.callbacks.Callback):
     """Ends training after the present update on SIGTERM, SIGHUP or Ctrl-C; a second Ctrl-C interrupts at once.
 
-    SIGHUP stays ignored where it is, as under nohup. It comes last in the list, so that the signals are held
-    until everything is saved.
+    An ignored SIGHUP stays ignored, as under nohup. The callback comes last, so that signals are held until everything
+    is saved.
     """
 
     def __init__(self) -> None:

@@ -9,8 +9,7 @@ import tensorflow as tf
 
 from t2t.layers.cache import StepCache, empty_cache
 from t2t.layers.convolution import Convolution, DepthwiseConvolution
-from t2t.layers.gated_convolution import GatedConvolution, linear
-from t2t.layers.gradients import with_scaled_gradient
+from t2t.layers.gated_convolution import GatedConvolution, linear, with_scaled_gradient
 from tests.builders import numpy, randomise
 from tests.reference.convolution import convolve, convolve_depthwise, with_lengths
 
