@@ -211,7 +211,7 @@ class EncodingPool:
                 initializer=_start_worker,
                 initargs=(self._problem, os.getpid()),
             )
-            self._pool.submit(_do_nothing).result()
+            self._pool.submit(os.getpid).result()  # forks them now
 
     def encode(self, samples: Iterable[Sample], split: str, vocabularies: Vocabularies) -> Iterator[Chunk]:
         """Yields the encoded chunks in the order of the samples, at most a few chunks ahead of the reader.
@@ -290,10 +290,6 @@ def _exit_with_parent(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
-
-
-def _do_nothing() -> None:
-    pass
 
 
 def _encode_in_worker(vocabularies: Vocabularies, split: str, samples: list[Sample], first: int) -> Chunk:

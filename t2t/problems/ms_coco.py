@@ -38,11 +38,7 @@ class ImageMsCocoCaptions(Image2Text):
     chunk_size = 64
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields each photograph with each of its captions.
-
-        Raises:
-            UserError: the data are not there and could not be downloaded.
-        """
+        """Yields each photograph with each of its captions."""
         self.check_split(split)
         for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source):
             for caption in _captions(example, source.tally):

@@ -65,11 +65,7 @@ class Text2TextFiles(Translation):
         self.splits = tuple(given) or _NEEDED
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the pairs of lines of a split, in the files' order.
-
-        Raises:
-            UserError: no files were named, or some do not exist; all of those are listed. Or see `read_parallel`.
-        """
+        """Yields the pairs of lines of a split, in the files' order."""
         self._check_flags(self.splits)
         self.check_split(split)
         self._check_files()
