@@ -20,12 +20,7 @@ from t2t.files.atomic import os_errors_as_machine_errors, sha256_of
 
 
 class TextsWriter:
-    """Writes the texts of a split as they come, and keeps those of the features that need it.
-
-    Args:
-        folder: where the files go.
-        split: name of the split.
-    """
+    """Writes the texts of a split as they come, and keeps those of the features that need it."""
 
     def __init__(self, folder: Path, split: str):
         self._folder, self._split = Path(folder), split

@@ -21,12 +21,7 @@ SUFFIXES = tuple(_COLUMNS)
 
 
 class VariantProblem(Problem):
-    """A problem whose features are another's, under other names.
-
-    Args:
-        base: the problem whose data is read.
-        suffix: `_rev` or `_copy`.
-    """
+    """A problem whose features are those of `base`, renamed as the suffix says."""
 
     def __init__(self, base: Problem, suffix: str):
         super().__init__()

@@ -102,12 +102,7 @@ def cut(values: np.ndarray, lengths: Iterable[int]) -> list[np.ndarray]:
 
 
 def lines_of_file(content: bytes, what: str, cure: str = "generate the data again") -> list[str]:
-    """Returns the lines of a vocabulary's file and what follows the last of them, empty where it is whole.
-
-    Args:
-        content: of the file.
-        what: the file is, for the message.
-        cure: what to do about one that cannot be read.
+    """Returns the lines of a vocabulary's file and what follows the last line end, empty where the file is whole.
 
     Raises:
         UserError: it is not UTF-8.
