@@ -43,10 +43,7 @@ class TextsWriter:
                 self._lines[name] = self._lines.get(name, 0) + len(column)
 
     def finish(self, examples: int) -> dict[str, FileRecord]:
-        """Closes the files and removes those that say no more than the ids.
-
-        Args:
-            examples: of the split; a feature that has no text for some of them is no text.
+        """Closes the files and removes those that say no more than the ids, or lack some of the split's examples.
 
         Raises:
             MachineError: the disk is full.

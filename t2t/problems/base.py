@@ -186,9 +186,6 @@ class Problem(ABC):
 
         Their contents are remembered with the data, so that data of other contents is noticed; files that do not
         exist may be among them.
-
-        Args:
-            tmp_dir: see `Source`.
         """
         return {}
 

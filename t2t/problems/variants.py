@@ -50,7 +50,12 @@ class VariantProblem(Problem):
     def with_encoders(self, encoders: Mapping[str, TextEncoder]) -> "VariantProblem":
         """Takes the vocabularies of the stored features."""
         self.base.with_encoders(encoders)
-        self._check_sides()
+        missing = [column for column in self._own.values() if column not in self.base.encoders]
+        if missing:
+            raise UserError(
+                f"problem {self.name}: {self.base.name} has no text feature {missing[0]!r} to swap or copy; "
+                f"use {self.base.name} itself"
+            )
         self.encoders = {name: self.base.encoders[column] for name, column in self._own.items()}
         return self
 
@@ -92,11 +97,3 @@ class VariantProblem(Problem):
     def requirements(self) -> str:
         """What the base needs."""
         return self.base.requirements()
-
-    def _check_sides(self) -> None:
-        missing = [column for column in self._own.values() if column not in self.base.encoders]
-        if missing:
-            raise UserError(
-                f"problem {self.name}: {self.base.name} has no text feature {missing[0]!r} to swap or copy; "
-                f"use {self.base.name} itself"
-            )
