@@ -57,13 +57,6 @@ def pack(
 ) -> Column:
     """Lays one feature of encoded examples end to end, checking each.
 
-    Args:
-        arrays: one an example, as `Problem.encode_samples` gives them.
-        spec: what the problem declares of the feature.
-        name: of the feature, for messages.
-        problem: its name, for messages.
-        method: of the problem, that gave the arrays, for messages.
-
     Raises:
         UserError: a value that the spec does not allow; the fault lies in the problem's code.
     """

@@ -62,14 +62,9 @@ class Vocabularies:
 def encode_chunk(
     problem: Problem, features: Mapping[str, FeatureSpec], split: str, samples: list[Sample], first: int = 1
 ) -> Chunk:
-    """Encodes samples; of the training split, drops those with an empty side or too long a sequence.
+    """Encodes consecutive samples, counted from `first`; of the training split, drops those that are empty or too long.
 
-    Args:
-        problem: with its encoders.
-        features: those of its spec, by name.
-        split: name of the split; dev and test are kept whole, since scores are over all of them.
-        samples: as the problem yields them.
-        first: number of the first of them in the split, counted from 1.
+    Dev and test are kept whole, since scores are over all of them.
 
     Raises:
         UserError: the problem's code gives what its spec does not allow, or a value is not finite.
@@ -108,12 +103,7 @@ def _check_finite(
 ) -> None:
     """Raises UserError where a feature holds nan or infinity: training would end in `nan` much later.
 
-    Args:
-        problem: for the message.
-        columns: features of the examples.
-        split: that they are of.
-        samples: that the examples were made of, one each; empty where that is not known.
-        numbers: of the samples in the split.
+    `samples` is empty where it is not known which of them became which example.
     """
     for name, column in columns.items():
         row = first_not_finite(column)
@@ -188,15 +178,11 @@ def _fit(
 
 
 class EncodingPool:
-    """Encodes streams of samples in worker processes.
+    """Encodes streams of samples in worker processes, one a core by default.
 
     The processes are forked here, before vocabularies are built or TensorFlow Datasets loads TensorFlow, whose threads
     do not survive a fork. For the same reason a process that has threads already encodes by itself. A problem's
     `encode_samples` sees the problem as it was constructed, plus its encoders.
-
-    Args:
-        problem: whose samples to encode.
-        workers: processes; None for one a core.
     """
 
     def __init__(self, problem: Problem, workers: int | None = None):
@@ -211,7 +197,7 @@ class EncodingPool:
                 initializer=_start_worker,
                 initargs=(self._problem, os.getpid()),
             )
-            self._pool.submit(_do_nothing).result()
+            self._pool.submit(os.getpid).result()  # forks them now
 
     def encode(self, samples: Iterable[Sample], split: str, vocabularies: Vocabularies) -> Iterator[Chunk]:
         """Yields the encoded chunks in the order of the samples, at most a few chunks ahead of the reader.
@@ -290,10 +276,6 @@ def _exit_with_parent(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
-
-
-def _do_nothing() -> None:
-    pass
 
 
 def _encode_in_worker(vocabularies: Vocabularies, split: str, samples: list[Sample], first: int) -> Chunk:

@@ -30,9 +30,12 @@ def extreme_batches(
         shapes: the only ones that occur; None for any.
         resized: stored features that come in any length up to `max_length`, see `TrainingBatches.resized`.
     """
-    if shapes is not None:
-        return [_fixed_shape_batch(reader, columns, *shape) for shape in shapes.extremes()]
     names = columns or {name: name for name in reader.features}
+    if shapes is not None:
+        return [
+            {name: _dummy_feature(reader, names[name], rows, width) for name, width in widths.items()}
+            for rows, widths in shapes.extremes()
+        ]
     sequences = [name for name, stored in names.items() if reader.is_sequence(stored)]
     longest_by_name = {name: longest_of(reader, names[name], max_length, resized) for name in sequences}
     longest = max(longest_by_name.values(), default=1)
@@ -46,14 +49,6 @@ def extreme_batches(
         widths = {name: min(width, longest_by_name[name]) for name in sequences}
         batches.append({name: _dummy_feature(reader, names[name], rows, widths[name]) for name in sequences} | single)
     return batches
-
-
-def _fixed_shape_batch(
-    reader: SplitReader, columns: Mapping[str, str] | None, rows: int, widths: Mapping[str, int]
-) -> Features:
-    return {
-        name: _dummy_feature(reader, (columns or {}).get(name, name), rows, width) for name, width in widths.items()
-    }
 
 
 def _dummy_feature(reader: SplitReader, stored: str, rows: int, width: int) -> np.ndarray:

@@ -71,9 +71,7 @@ class FixedShapes:
     def cut(self, indices: np.ndarray, lengths: Mapping[str, np.ndarray]) -> list[Batch]:
         """Returns batches that hold each example once, all of them of the shapes.
 
-        Args:
-            indices: (N,) examples.
-            lengths: by sequence feature, (N,); none above `longest`.
+        `indices` and each of `lengths` are (N,); no length is above `longest`.
         """
         main, other = _sides(lengths)
         other = np.zeros_like(main) if other is None else other

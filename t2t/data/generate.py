@@ -14,7 +14,6 @@ import random
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import t2t
 from t2t.data.encoding import EncodingPool, Vocabularies
@@ -131,16 +130,8 @@ def generate(
         log.info("generating %s in %s", problem.data_name, folder)
         partial = folder.with_name(f".{folder.name}.partial")
         pool, shown = EncodingPool(problem, workers), ReadingProgress()
-        job = _Job(
-            copy.copy(problem),
-            tmp_dir,
-            seed,
-            partial,
-            pool,
-            progress or shown.show,
-            most_examples,
-            most_bytes,
-        )
+        show = progress or shown.show
+        job = _Job(copy.copy(problem), tmp_dir, seed, partial, pool, show, most_examples, most_bytes)
         try:
             if once_forked is not None:
                 once_forked()
@@ -201,10 +192,7 @@ def _counts(manifest: Manifest) -> str:
 
 def _generate_into(job: _Job) -> Manifest:
     problem = job.problem
-    settings: dict[str, Any] = {
-        "settings": settings_of(problem),
-        "declared": declared_by(problem),
-    }  # before its code changes any
+    settings, declared = settings_of(problem), declared_by(problem)  # before its code changes any
     raw_files = describe_raw_files(problem.raw_files(job.tmp_dir))
     encoders = problem.build_encoders(job.source("vocabulary"))
     records = save_encoders(job.folder, encoders)
@@ -217,7 +205,8 @@ def _generate_into(job: _Job) -> Manifest:
     splits = {split: _generate_split(job, split, spec, vocabularies) for split in order}
     manifest = Manifest(
         problem=problem.data_name,
-        **settings,
+        settings=settings,
+        declared=declared,
         options=problem.options.of_data(),
         seed=job.seed,
         raw_files=raw_files,

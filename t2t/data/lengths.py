@@ -15,24 +15,13 @@ BLOCK = 1 << 20
 """Examples whose lengths are looked at together where those of a whole split are, so that memory is bounded."""
 
 
-def is_label(reader: SplitReader, stored: str) -> bool:
-    """Returns whether a feature is a class."""
-    return reader.features[stored].kind == FeatureKind.LABEL
-
-
 def is_audio(reader: SplitReader, stored: str) -> bool:
     """Returns whether a feature is a waveform."""
     return reader.features[stored].kind == FeatureKind.AUDIO
 
 
 def select_id_sequences(reader: SplitReader, sequences: Mapping[str, str], by_name: Mapping) -> dict:
-    """Returns the entries of the features that `max_length` is about: all sequences but audio.
-
-    Args:
-        reader: of the split.
-        sequences: feature name to stored feature name.
-        by_name: of some or all of the features, anything.
-    """
+    """Returns the entries of the features that `max_length` is about: all sequences but audio."""
     return {name: found for name, found in by_name.items() if not is_audio(reader, sequences[name])}
 
 

@@ -41,10 +41,7 @@ def shares_by_size(sizes: Any, temperature: float) -> np.ndarray:
 class MixedBatches(Iterator[tuple[Arrays, dict[str, Any]]]):
     """Endless batches of several problems, all of an update of one problem, with the state that follows each.
 
-    Args:
-        batches: of each problem, by name.
-        schedule: picks the problem of each update.
-        per_update: batches of an update: micro-batches times replicas.
+    An update takes `per_update` batches: micro-batches times replicas.
     """
 
     def __init__(self, batches: Mapping[str, TrainingBatches], schedule: ProblemSchedule, per_update: int):

@@ -16,7 +16,6 @@ from t2t.data.fixed_shapes import FixedShapes
 from t2t.data.lengths import (
     clip_lengths,
     is_audio,
-    is_label,
     lengths_in_blocks,
     lengths_of_all,
     longest_of,
@@ -93,7 +92,8 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         self._columns = checked_columns(reader, columns)
         self._sequences = sequences_of(reader, self._columns)
         self._order = WindowedOrder(len(reader), seed, window)
-        self._cuts = TARGETS in self._columns and is_label(reader, self._columns[TARGETS])
+        target = reader.features.get(self._columns.get(TARGETS, ""))
+        self._cuts = target is not None and target.kind == FeatureKind.LABEL
         self._ladder_step = ladder_step
         longer = self._count_longer()
         self.skipped = 0 if self._cuts else longer

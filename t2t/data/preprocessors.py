@@ -23,12 +23,6 @@ class PreprocessedReader(SplitReader):
     Those that change lengths come first, when lengths are asked for, and what they give is kept. The others come when
     an example is read.
 
-    Args:
-        reader: of the split.
-        preprocessors: in the order of the problem's list.
-        seed: of the run.
-        epoch: from 0.
-
     Raises:
         UserError: a preprocessor of a feature that is not stored.
     """

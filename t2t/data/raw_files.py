@@ -34,11 +34,6 @@ def describe_raw_files(files: Mapping[str, Path]) -> dict[str, RawFile]:
 def check_raw_files(recorded: Mapping[str, RawFile], files: Mapping[str, Path], folder: Path) -> None:
     """Refuses data that was made when a raw file held something else; files that are gone do not matter.
 
-    Args:
-        recorded: what `describe_raw_files` said when the data was made.
-        files: where the files are now, by the same names.
-        folder: of the data, for the message.
-
     Raises:
         UserError: the message names every file that differs.
     """

@@ -19,11 +19,6 @@ from t2t.specs.features import FeatureSpec
 class SplitReader:
     """One split of generated data. Opening it checks that each file has the size that the manifest says.
 
-    Args:
-        folder: of the generated data.
-        manifest: what `read_manifest` gave for it.
-        split: name of the split.
-
     Raises:
         UserError: no such split, or a file is missing, of another size, or no array.
     """

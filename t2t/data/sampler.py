@@ -31,14 +31,7 @@ class Permutation:
         self._round_keys = np.frombuffer(digest, dtype="<u8").astype(np.uint64)
 
     def __call__(self, positions: np.ndarray) -> np.ndarray:
-        """Returns where positions go.
-
-        Args:
-            positions: integers in [0, n), any shape.
-
-        Returns:
-            Integers in [0, n), int64, of the same shape.
-        """
+        """Returns where positions go: integers in [0, n), of any shape, to int64 of the same shape."""
         values = self._pass(np.asarray(positions).astype(np.uint64))
         while (outside := values >= self.n).any():
             values[outside] = self._pass(values[outside])

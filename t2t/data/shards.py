@@ -23,15 +23,7 @@ MOST_BYTES = 256 << 20
 
 
 class ShardWriter:
-    """Writes one split, shard after shard, in bounded memory.
-
-    Args:
-        folder: where the files go; they take their final names in `finish`.
-        split: name of the split.
-        features: stored feature name to what it is made of.
-        most_examples: examples after which a new shard begins.
-        most_bytes: bytes of values after which a new shard begins.
-    """
+    """Writes one split, shard after shard, in bounded memory."""
 
     def __init__(
         self,

@@ -17,10 +17,7 @@ class SplitTally:
     """Counts samples as they are drawn and chunks as they are encoded.
 
     An example is unfit where it is dropped or something in its raw data is mended; however much is, it counts once.
-
-    Args:
-        samples: of the split, as the problem yields them; iterate over the tally instead.
-        mended: counts of what was mended, to which the problem adds while it yields.
+    Iterate over the tally instead of the samples; the problem adds to `mended` while it yields.
     """
 
     def __init__(self, samples: Iterable[Sample], mended: Counter):

@@ -20,12 +20,7 @@ from t2t.files.atomic import os_errors_as_machine_errors, sha256_of
 
 
 class TextsWriter:
-    """Writes the texts of a split as they come, and keeps those of the features that need it.
-
-    Args:
-        folder: where the files go.
-        split: name of the split.
-    """
+    """Writes the texts of a split as they come, and keeps those of the features that need it."""
 
     def __init__(self, folder: Path, split: str):
         self._folder, self._split = Path(folder), split
@@ -48,10 +43,7 @@ class TextsWriter:
                 self._lines[name] = self._lines.get(name, 0) + len(column)
 
     def finish(self, examples: int) -> dict[str, FileRecord]:
-        """Closes the files and removes those that say no more than the ids.
-
-        Args:
-            examples: of the split; a feature that has no text for some of them is no text.
+        """Closes the files and removes those that say no more than the ids, or lack some of the split's examples.
 
         Raises:
             MachineError: the disk is full.

@@ -96,11 +96,7 @@ class FormulaProblem(Text2Text):
     dev_size = 1_000
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields tasks that belong to the split, and their answers.
-
-        Raises:
-            UserError: SymPy is needed and is not installed.
-        """
+        """Yields tasks that belong to the split, and their answers."""
         for _ in range(self.train_size if split == TRAIN else self.dev_size):
             answer = None
             while not answer:

@@ -46,11 +46,7 @@ class BabiQa(Text2Text):
     """Folder of the size: `en` or `en-10k`."""
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the questions of a split, task after task; of several tasks, those of dev and test in turn.
-
-        Raises:
-            UserError: the files are missing, or a line is none of theirs.
-        """
+        """Yields the questions of a split, task after task; of several tasks, those of dev and test in turn."""
         self.check_split(split)
         place = find_first_existing(source.tmp_dir, _PLACES)
         if place is None:

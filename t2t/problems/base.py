@@ -138,7 +138,11 @@ class Problem(ABC):
 
     @abstractmethod
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the samples of a split, one at a time; all chance comes from `source.rng`."""
+        """Yields the samples of a split, one at a time; all chance comes from `source.rng`.
+
+        Raises:
+            UserError: raw data are missing or damaged, or could not be downloaded.
+        """
 
     @abstractmethod
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
@@ -182,9 +186,6 @@ class Problem(ABC):
 
         Their contents are remembered with the data, so that data of other contents is noticed; files that do not
         exist may be among them.
-
-        Args:
-            tmp_dir: see `Source`.
         """
         return {}
 

@@ -58,11 +58,7 @@ class Cifar(Image2Class):
     """Name in TensorFlow Datasets."""
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the images of a split: from the original files where they are there, else through TFDS.
-
-        Raises:
-            UserError: a file is missing or damaged, or TFDS cannot get the data.
-        """
+        """Yields the images of a split: from the original files where they are there, else through TFDS."""
         self.check_split(split)
         place = find_first_existing(source.tmp_dir, self.places)
         if place is None:

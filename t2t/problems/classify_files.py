@@ -36,11 +36,7 @@ class ClassifyFiles(LabelledFiles, Text2Class):
     line_form = "a class, a TAB and a text"
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the lines of a split, in the file's order.
-
-        Raises:
-            UserError: see `columns_of` and `check_label`.
-        """
+        """Yields the lines of a split, in the file's order."""
         for number, label, text in self.columns_of(split, source):
             self.check_label(split, number, label)
             yield {INPUTS: text, TARGETS: label}

@@ -35,11 +35,7 @@ class SummarizeCnnDailymail32k(Text2Text):
     metrics = ("chrf", "bleu", "accuracy")
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the articles of a split.
-
-        Raises:
-            UserError: the data are not there and could not be downloaded.
-        """
+        """Yields the articles of a split."""
         self.check_split(split)
         for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source):
             article, summary = (clean_line(example[side], source.tally).split() for side in ("article", "highlights"))

@@ -33,11 +33,7 @@ class CommonVoice(Speech2Text):
     """Code of the language, as its folder is called."""
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the sentences of a split, in the order of its list.
-
-        Raises:
-            UserError: the folder, a list, a column or a recording is missing.
-        """
+        """Yields the sentences of a split, in the order of its list."""
         self.check_split(split)
         folder = self._folder(source.tmp_dir)
         if folder is None:

@@ -36,11 +36,7 @@ class Glue(Text2Class):
     dev_split: ClassVar[str] = "validation"
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the texts of a split.
-
-        Raises:
-            UserError: the data are not there and could not be downloaded.
-        """
+        """Yields the texts of a split."""
         self.check_split(split)
         for example in read_tfds(self.name, self.dataset, {TRAIN: "train", DEV: self.dev_split}[split], source):
             texts = (" ".join(clean_line(example[side], source.tally).split()) for side in self.sides)

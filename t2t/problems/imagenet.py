@@ -46,11 +46,7 @@ class ImageImagenet(Image2Class):
         return self._with_inputs(self._spec_of(_CLASSES))
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the images of a split.
-
-        Raises:
-            UserError: the data are not there and could not be prepared.
-        """
+        """Yields the images of a split."""
         self.check_split(split)
         names = class_names(self.name, _DATASET, "label", source)
         by_hand = Path(source.tmp_dir) / FOLDER / "downloads" / "manual"

@@ -41,11 +41,7 @@ class SentimentImdb(Text2Class):
     vocab_size = 2**13
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the reviews of a split, praise and blame in turn where they come from the original files.
-
-        Raises:
-            UserError: reviews are missing from the files, or TFDS cannot get the data.
-        """
+        """Yields the reviews of a split, praise and blame in turn where they come from the original files."""
         self.check_split(split)
         place = find_first_existing(source.tmp_dir, _PLACES)
         if place is None:

@@ -67,11 +67,7 @@ class Wikitext(Text2Self):
             self.vocab_sample_bytes = 1 << 40  # every word counts
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the paragraphs and headings of a split, in their order.
-
-        Raises:
-            UserError: files are missing; all of them are named.
-        """
+        """Yields the paragraphs and headings of a split, in their order."""
         self.check_split(split)
         files = {other: self._file(source.tmp_dir, other) for other in self.splits}
         missing = [self._names(other)[0] for other, file in files.items() if file is None]
@@ -136,11 +132,7 @@ class LanguagemodelLm1b32k(Text2Self):
     vocab_size = 2**15
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the sentences of a split: from the corpus's own folder where it is there, else through TFDS.
-
-        Raises:
-            UserError: files are missing, or TFDS cannot get the data.
-        """
+        """Yields the sentences of a split: from the corpus's own folder where it is there, else through TFDS."""
         self.check_split(split)
         if not (Path(source.tmp_dir) / _LM1B).is_dir():
             instead = f"; or unpack {_LM1B}.tar.gz in {source.tmp_dir}"

@@ -45,11 +45,7 @@ class Librispeech(Speech2Text):
     """By split, the parts of the corpus."""
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the sentences of a split: from the corpus's own folder where it is there, else through TFDS.
-
-        Raises:
-            UserError: a part or a recording is missing, or TFDS cannot get the data.
-        """
+        """Yields the sentences of a split: from the corpus's own folder where it is there, else through TFDS."""
         self.check_split(split)
         root = Path(source.tmp_dir) / _FOLDER
         for part in self.parts[split]:

@@ -46,11 +46,7 @@ class IdxImages(Image2Class):
     """What else to do where some files are missing, for the message."""
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the images of a split: from the original files where they are there, else through TFDS.
-
-        Raises:
-            UserError: some files are there and others are not, a file is damaged, or TFDS cannot get the data.
-        """
+        """Yields the images of a split: from the original files where they are there, else through TFDS."""
         self.check_split(split)
         files = _TEST_FILES if split == TEST else _TRAIN_FILES
         if not self._files(source.tmp_dir):

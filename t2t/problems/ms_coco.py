@@ -13,9 +13,7 @@ Source: Lin et al. 2014, "Microsoft COCO: Common objects in context"; Chen et al
 Licence: CC BY 4.0 (captions); the photographs have licences of their own.
 """
 
-from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from t2t.files.lines import clean_line
 from t2t.problems.array_inputs import Image2Text
@@ -38,14 +36,11 @@ class ImageMsCocoCaptions(Image2Text):
     chunk_size = 64
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields each photograph with each of its captions.
-
-        Raises:
-            UserError: the data are not there and could not be downloaded.
-        """
+        """Yields each photograph with each of its captions."""
         self.check_split(split)
         for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source):
-            for caption in _captions(example, source.tally):
+            for text in example["captions"]["text"]:
+                caption = " ".join(clean_line(text, source.tally).split())
                 yield {INPUTS: example["image"], TARGETS: caption}
 
     def requirements(self) -> str:
@@ -58,8 +53,3 @@ class ImageMsCocoCharacters(ImageMsCocoCaptions):
     """Photographs and what is to be seen on them (MS-COCO, 414,000 captions, bytes)."""
 
     vocab_kind, max_length = "byte", 512
-
-
-def _captions(example: dict[str, Any], tally: Counter[str]) -> Iterator[str]:
-    for text in example["captions"]["text"]:
-        yield " ".join(clean_line(text, tally).split())

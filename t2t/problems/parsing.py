@@ -132,17 +132,13 @@ class WsjParsing(Parsing):
         for name in (f"wsj_{split}.trees", f"wsj_{split}.trees.gz"):
             if (tmp_dir / name).is_file():
                 return [tmp_dir / name]
-        for folder in self._folders(tmp_dir):
-            files = [sorted((folder / f"{section:02d}").glob("*.mrg*")) for section in self.sections[split]]
+        for folder in ("wsj", "parsed/mrg/wsj", "treebank_3/parsed/mrg/wsj", "TREEBANK_3/PARSED/MRG/WSJ", "."):
+            files = [sorted((tmp_dir / folder / f"{section:02d}").glob("*.mrg*")) for section in self.sections[split]]
             if all(files):
                 return [path for of_section in files for path in of_section]
         raise UserError(
             f"problem {self.name}, split {split}: the trees are missing from --tmp_dir={tmp_dir}; {self.requirements()}"
         )
-
-    def _folders(self, tmp_dir: Path) -> Sequence[Path]:
-        inside = ("wsj", "parsed/mrg/wsj", "treebank_3/parsed/mrg/wsj", "TREEBANK_3/PARSED/MRG/WSJ", ".")
-        return [tmp_dir / name for name in inside]
 
     def requirements(self) -> str:
         """Returns which files a user must provide."""

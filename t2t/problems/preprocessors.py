@@ -30,9 +30,7 @@ class Preprocessor(ABC):
     def __call__(self, example: Example, rng: np.random.Generator) -> Example:
         """Returns the example, which has `features` alone, changed; its arrays are the caller's and stay as they are.
 
-        Args:
-            example: see `Example`.
-            rng: seeded by the run's seed, the epoch, the example and the place in the list.
+        `rng` is seeded by the run's seed, the epoch, the example and the place in the list.
         """
 
 

@@ -39,13 +39,7 @@ def chunk_samples(samples: Iterable[Sample], size: int) -> Iterator[tuple[int, l
 
 
 def check_samples(problem: Problem, split: str, samples: Sequence[Any], first: int = 1) -> None:
-    """Refuses samples that lack what the problem needs.
-
-    Args:
-        problem: whose `sample_fault` judges them.
-        split: that they are of.
-        samples: consecutive ones.
-        first: number of the first of them in the split, counted from 1.
+    """Refuses consecutive samples of a split that lack what the problem needs; `first` is counted from 1.
 
     Raises:
         UserError: the message names the first faulty one.
@@ -60,13 +54,7 @@ def check_samples(problem: Problem, split: str, samples: Sequence[Any], first: i
 
 
 def text_fault(sample: Any, names: Sequence[str], also: str = "") -> str:
-    """Returns what is wrong with the text of a sample, as `Problem.sample_fault` does.
-
-    Args:
-        sample: as the problem yields it.
-        names: of its features that are text.
-        also: what else a sample needs, for the message.
-    """
+    """Returns what is wrong with the text features of a sample; `also` says what else one needs."""
     fault = _first_fault(sample, names)
     return f"{fault}; it must be a dict with a str for {' and '.join(map(repr, names))}{also}" if fault else ""
 

@@ -1,7 +1,7 @@
-"""What problems share whose user names one file for each split: --train_file, --dev_file, --test_file."""
+"""Problems whose user names the files of each split: --train_file, --dev_file, --test_file, or pairs of such."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -9,7 +9,7 @@ from t2t.errors import UserError
 from t2t.files.lines import read_lines
 from t2t.problems.base import Problem, ProblemOptions, Source, file_option
 from t2t.problems.text_problems import TextOptions
-from t2t.specs.constants import DEV, SPLITS, TRAIN
+from t2t.specs.constants import DEV, SPLITS, TEST, TRAIN
 
 _NEEDED = (TRAIN, DEV)
 
@@ -31,23 +31,71 @@ class FilesAndTextOptions(FilesOptions, TextOptions):
     """Where the files are, and which vocabulary their text gets."""
 
 
-class SplitFiles(Problem):
-    """Reads lines of the files that the options name; to be put before the base class that says what they are.
+class NamedFiles(Problem):
+    """Problems whose options name the files; to be put before the base class that says what they hold.
 
     Raises:
         UserError: some of the files are given and others, without which they are of no use, are not.
     """
 
-    line_form: ClassVar[str] = ""
-    """What a line must be, for messages."""
-    options_class: ClassVar[type[ProblemOptions]] = FilesAndTextOptions
+    file_sides: ClassVar[tuple[str, ...]] = ("file",)
+    """The options of a split: `--<split>_<side>`."""
 
     def __init__(self, **options: Any):
         super().__init__(**options)
-        given = [split for split in SPLITS if self._path(split)]
+        given = tuple(split for split in SPLITS if any(self.paths_of(split)))
+        self.splits = given or _NEEDED
         if given:
             self._check_given()
-        self.splits = tuple(given) or _NEEDED
+
+    def paths_of(self, split: str) -> tuple[str, ...]:
+        """Returns the paths of a split's files by side, empty where an option is not given."""
+        return tuple(getattr(self.options, f"{split}_{side}") for side in self.file_sides)
+
+    def check_files(self, split: str) -> None:
+        """Raises UserError where no files were named, the split has none or some do not exist; all are listed."""
+        self._check_given()
+        self.check_split(split)
+        missing = [f"{flag}={path}" for flag, path in self._files(SPLITS).items() if path and not Path(path).is_file()]
+        if missing:
+            raise UserError(f"{self.name}: there is no such file: {', '.join(missing)}; check the paths")
+
+    def requirements(self) -> str:
+        """Returns which flags name which files."""
+        needed = ", ".join(f"{flag}=FILE" for flag in self._files(_NEEDED))
+        tests = " and ".join(f"{flag}=FILE" for flag in self._files((TEST,)))
+        return f"{needed}, and if there is a test set {tests}"
+
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the files by the names of their options."""
+        named = {flag.removeprefix("--"): Path(path) for flag, path in self._files(SPLITS).items() if path}
+        return super().raw_files(tmp_dir) | named
+
+    def _files(self, splits: Iterable[str]) -> dict[str, str]:
+        """Returns the paths of some splits by the flags that give them."""
+        return {
+            f"--{split}_{side}": path
+            for split in splits
+            for side, path in zip(self.file_sides, self.paths_of(split), strict=True)
+        }
+
+    def _check_given(self) -> None:
+        wanted = self._files(split for split in SPLITS if split in (*self.splits, *_NEEDED))
+        missing = [flag for flag, path in wanted.items() if not path]
+        if missing:
+            named = [f"{flag}={path}" for flag, path in self._files(SPLITS).items() if path]
+            raise UserError(
+                f"{self.name or type(self).__name__}: {', '.join(missing)} not given; "
+                f"{'found ' + ', '.join(named) if named else 'no file was named'}; it needs {self.requirements()}"
+            )
+
+
+class SplitFiles(NamedFiles):
+    """Reads lines of one file a split."""
+
+    line_form: ClassVar[str] = ""
+    """What a line must be, for messages."""
+    options_class: ClassVar[type[ProblemOptions]] = FilesAndTextOptions
 
     def lines(self, split: str, source: Source) -> Iterator[tuple[int, str]]:
         """Yields the lines of a split that are not empty, and their numbers, counted from 1.
@@ -55,11 +103,7 @@ class SplitFiles(Problem):
         Raises:
             UserError: no files were named, some do not exist, or a file cannot be read.
         """
-        self._check_given()
-        self.check_split(split)
-        missing = [f"{_flag(s)}={self._path(s)}" for s in SPLITS if self._path(s) and not Path(self._path(s)).is_file()]
-        if missing:
-            raise UserError(f"{self.name}: there is no such file: {', '.join(missing)}; check the paths")
+        self.check_files(split)
         for number, line in enumerate(read_lines(self._path(split), source.tally), 1):
             if line.strip():
                 yield number, line
@@ -77,38 +121,12 @@ class SplitFiles(Problem):
             yield number, left.strip(), right.strip()
 
     def line_error(self, split: str, number: int, found: str) -> UserError:
-        """Returns an error about one line of a file.
-
-        Args:
-            split: of the file.
-            number: of the line, counted from 1.
-            found: what is wrong, said of the line.
-        """
+        """Returns an error about one line of a split's file, counted from 1."""
         return UserError(f"{self._path(split)}, line {number:,}, {found}; a line is {self.line_form}; correct the file")
 
     def requirements(self) -> str:
-        """Returns which flags name which files."""
-        needed = ", ".join(f"{_flag(split)}=FILE" for split in _NEEDED)
-        return f"{needed}, and if there is a test set --test_file=FILE; a line is {self.line_form}"
-
-    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
-        """Returns the files by the names of their options."""
-        named = {f"{split}_file": Path(self._path(split)) for split in SPLITS if self._path(split)}
-        return super().raw_files(tmp_dir) | named
+        """Returns which flags name which files, and what a line is."""
+        return f"{super().requirements()}; a line is {self.line_form}"
 
     def _path(self, split: str) -> str:
-        path: str = getattr(self.options, f"{split}_file")
-        return path
-
-    def _check_given(self) -> None:
-        missing = [_flag(split) for split in _NEEDED if not self._path(split)]
-        if missing:
-            named = [f"{_flag(split)}={self._path(split)}" for split in SPLITS if self._path(split)]
-            raise UserError(
-                f"{self.name or type(self).__name__}: {', '.join(missing)} not given; "
-                f"{'found ' + ', '.join(named) if named else 'no file was named'}; it needs {self.requirements()}"
-            )
-
-
-def _flag(split: str) -> str:
-    return f"--{split}_file"
+        return self.paths_of(split)[0]

@@ -35,11 +35,7 @@ class SquadText2Text(Text2Text):
     metrics = ("accuracy_per_sequence", "chrf", "accuracy")
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the questions of a split: from the original file where it is there, else through TFDS.
-
-        Raises:
-            UserError: the file is damaged, or TFDS cannot get the data.
-        """
+        """Yields the questions of a split: from the original file where it is there, else through TFDS."""
         self.check_split(split)
         path = Path(source.tmp_dir) / _FILES[split]
         if path.is_file():

@@ -39,11 +39,7 @@ class TranslationFiles(Translation):
         cls.splits = tuple(split for split in SPLITS if split in cls.split_files)
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the pairs of lines of a split, in the files' order.
-
-        Raises:
-            UserError: files of any split are missing; all of them are named. Or see `read_parallel`.
-        """
+        """Yields the pairs of lines of a split, in the files' order."""
         self.check_split(split)
         self._check_files(source.tmp_dir)
         source_path, target_path = (_locate(source.tmp_dir, name) for name in self.split_files[split])

@@ -21,12 +21,7 @@ SUFFIXES = tuple(_COLUMNS)
 
 
 class VariantProblem(Problem):
-    """A problem whose features are another's, under other names.
-
-    Args:
-        base: the problem whose data is read.
-        suffix: `_rev` or `_copy`.
-    """
+    """A problem whose features are those of `base`, renamed as the suffix says."""
 
     def __init__(self, base: Problem, suffix: str):
         super().__init__()
@@ -55,7 +50,12 @@ class VariantProblem(Problem):
     def with_encoders(self, encoders: Mapping[str, TextEncoder]) -> "VariantProblem":
         """Takes the vocabularies of the stored features."""
         self.base.with_encoders(encoders)
-        self._check_sides()
+        missing = [column for column in self._own.values() if column not in self.base.encoders]
+        if missing:
+            raise UserError(
+                f"problem {self.name}: {self.base.name} has no text feature {missing[0]!r} to swap or copy; "
+                f"use {self.base.name} itself"
+            )
         self.encoders = {name: self.base.encoders[column] for name, column in self._own.items()}
         return self
 
@@ -97,11 +97,3 @@ class VariantProblem(Problem):
     def requirements(self) -> str:
         """What the base needs."""
         return self.base.requirements()
-
-    def _check_sides(self) -> None:
-        missing = [column for column in self._own.values() if column not in self.base.encoders]
-        if missing:
-            raise UserError(
-                f"problem {self.name}: {self.base.name} has no text feature {missing[0]!r} to swap or copy; "
-                f"use {self.base.name} itself"
-            )

@@ -34,11 +34,7 @@ class Wmt14(Translation):
     """Name of the data set and its configuration in TensorFlow Datasets."""
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the pairs of a split in the order in which they are stored; of a part, see `Source`, not all are read.
-
-        Raises:
-            UserError: the data are not there and could not be downloaded.
-        """
+        """Yields the pairs of a split in the order in which they are stored."""
         self.check_split(split)
         for pair in read_tfds(self.name, self.dataset, _TFDS_SPLITS[split], source):
             yield {

@@ -169,7 +169,7 @@ class Registry(Generic[T]):
         try:
             yield
         except BaseException:
-            self._forget_all_but(before)
+            self.forget(self._entries.keys() - before)
             raise
         finally:
             self._frozen = frozen
@@ -177,9 +177,6 @@ class Registry(Generic[T]):
     def forget(self, names: Collection[str]) -> None:
         """Removes names, of a plug-in that is loaded again."""
         self._entries = {name: entry for name, entry in self._entries.items() if name not in names}
-
-    def _forget_all_but(self, names: set[str]) -> None:
-        self._entries = {name: entry for name, entry in self._entries.items() if name in names}
 
     def _add(self, name: str, value: Any, origin: str) -> None:
         summary = (inspect.getdoc(value) or "").strip().split("\n")[0]

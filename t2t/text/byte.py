@@ -42,11 +42,7 @@ class ByteEncoder(TextEncoder):
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """Checks that the content is a byte vocabulary's.
-
-        Raises:
-            UserError: it is something else.
-        """
+        """Checks that the content is a byte vocabulary's."""
         if content != _CONTENT:
             raise UserError(
                 f"byte vocabulary: the file holds {len(content)} bytes of something else; it must hold the line "

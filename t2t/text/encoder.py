@@ -53,12 +53,20 @@ class TextEncoder(ABC):
     @classmethod
     @abstractmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """Reads what `to_bytes` wrote."""
+        """Reads what `to_bytes` wrote.
+
+        Raises:
+            UserError: the content is damaged or of another kind.
+        """
 
     @classmethod
     @abstractmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:
-        """Learns a vocabulary of about `size` ids from text."""
+        """Learns a vocabulary of about `size` ids, the reserved ones included, from text.
+
+        Raises:
+            UserError: the text is empty, or `size` leaves no room for a word.
+        """
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encodes many strings; kinds that can do so faster than one by one override it."""
@@ -94,12 +102,7 @@ def cut(values: np.ndarray, lengths: Iterable[int]) -> list[np.ndarray]:
 
 
 def lines_of_file(content: bytes, what: str, cure: str = "generate the data again") -> list[str]:
-    """Returns the lines of a vocabulary's file and what follows the last of them, empty where it is whole.
-
-    Args:
-        content: of the file.
-        what: the file is, for the message.
-        cure: what to do about one that cannot be read.
+    """Returns the lines of a vocabulary's file and what follows the last line end, empty where the file is whole.
 
     Raises:
         UserError: it is not UTF-8.

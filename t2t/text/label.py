@@ -72,11 +72,7 @@ class LabelEncoder(TextEncoder):
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """Reads what `to_bytes` wrote.
-
-        Raises:
-            UserError: the content is damaged or of another kind.
-        """
+        """Reads what `to_bytes` wrote."""
         lines = lines_of_file(content, "list of classes")
         if lines[-1]:
             raise UserError(f"list of classes: the file ends within {lines[-1]!r}; generate the data again")

@@ -136,24 +136,12 @@ class SentencePieceEncoder(TextEncoder):
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """Reads what `to_bytes` wrote.
-
-        Raises:
-            UserError: see the class.
-        """
+        """Reads what `to_bytes` wrote."""
         return cls(content)
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:
-        """Learns `size` pieces, or as near to it as the text allows, which is then said in the log.
-
-        Args:
-            lines: the text, held in memory while learning.
-            size: number of ids, the reserved ones and the bytes included.
-
-        Raises:
-            UserError: the text is empty.
-        """
+        """Learns `size` pieces, or as near to it as the text allows, which is then said in the log."""
         sentences = list(_sentences(lines))
         if not sentences:
             raise UserError("sentencepiece vocabulary: the training text is empty; check the corpus")

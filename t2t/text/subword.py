@@ -90,9 +90,6 @@ class SubwordEncoder(TextEncoder):
         """Reads a file of Tensor2Tensor's or one of `to_bytes`: pieces in single or double quotes, or without.
 
         White space around a piece without quotes is lost, as in the original.
-
-        Raises:
-            UserError: it is not UTF-8; and see the class.
         """
         lines = lines_of_file(content, "subword vocabulary", "give a text file of one piece a line")
         if not lines[-1]:
@@ -101,15 +98,7 @@ class SubwordEncoder(TextEncoder):
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:
-        """Learns about `size` pieces by Tensor2Tensor's algorithm and says in the log how many they are.
-
-        Args:
-            lines: the text, read once; the distinct tokens are held in memory.
-            size: number of ids wished for, the reserved two included.
-
-        Raises:
-            UserError: the text is empty.
-        """
+        """Learns about `size` pieces by Tensor2Tensor's algorithm and says in the log how many they are."""
         counts: Counter[str] = Counter()
         for line in lines:
             counts.update(token[:_LEARNT_LENGTH] for token in tokenize(line))

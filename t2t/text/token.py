@@ -11,10 +11,60 @@ from t2t.text.encoder import TextEncoder, lines_of_file
 _RESERVED = ("<pad>", "</s>", "<unk>")
 
 
-class TokenEncoder(TextEncoder):
+class WordEncoder(TextEncoder):
+    """A vocabulary of words; a text comes back with single spaces between its words.
+
+    Args:
+        pieces: words by id, the reserved ones included.
+    """
+
+    lossless = False
+
+    def __init__(self, pieces: Iterable[str]):
+        self._pieces = tuple(pieces)
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of words, the reserved ones included."""
+        return len(self._pieces)
+
+    def decode_ids(self, ids: list[int]) -> str:
+        """Returns the words with a space between each two."""
+        return " ".join(self._pieces[token_id] for token_id in ids)
+
+    def piece(self, token_id: int) -> str:
+        """Returns the word."""
+        return self._pieces[token_id]
+
+    def to_bytes(self) -> bytes:
+        """Returns the words in UTF-8, one a line: counted from 0, the number of a line is its id."""
+        return "".join(piece + "\n" for piece in self._pieces).encode("utf-8")
+
+
+def most_frequent_words(lines: Iterable[str], most: int, taken: Iterable[str], what: str) -> list[str]:
+    """Returns the most frequent words of a text, those of one frequency in the order of their characters.
+
+    Args:
+        lines: the text.
+        most: number of words at most.
+        taken: words that are left out.
+        what: the vocabulary is called in messages.
+
+    Raises:
+        UserError: there is no word in the text.
+    """
+    counts = Counter(word for line in lines for word in line.split())
+    for word in taken:
+        counts.pop(word, None)
+    if not counts:
+        raise UserError(f"{what}: the training text has no word; check the corpus")
+    return sorted(counts, key=lambda word: (-counts[word], word))[:most]
+
+
+class TokenEncoder(WordEncoder):
     """Words of a fixed list: ids 0 padding, 1 end of sequence, 2 unknown, then the words in the order given.
 
-    Text comes back with single spaces between its words and `<unk>` for words that are not on the list.
+    Words that are not on the list come back as `<unk>`.
 
     Args:
         words: the list; every word once, none with white space in it.
@@ -22,7 +72,6 @@ class TokenEncoder(TextEncoder):
 
     kind = "token"
     file_suffix = ".tokens"
-    lossless = False
     unknown_id = UNK_ID
 
     def __init__(self, words: Iterable[str]):
@@ -37,37 +86,16 @@ class TokenEncoder(TextEncoder):
         twice = [word for word, count in Counter(words).items() if count > 1]
         if twice:
             raise UserError(f"token vocabulary: {twice[0]!r} is listed more than once; list every word once")
-        self._pieces = _RESERVED + words
+        super().__init__(_RESERVED + words)
         self._ids = {word: position for position, word in enumerate(words, start=len(_RESERVED))}
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of words and the reserved three."""
-        return len(self._pieces)
 
     def encode(self, text: str) -> list[int]:
         """Returns one id per word; a word that is not on the list is UNK_ID."""
         return [self._ids.get(word, UNK_ID) for word in text.split()]
 
-    def decode_ids(self, ids: list[int]) -> str:
-        """Returns the words with a space between each two."""
-        return " ".join(self._pieces[token_id] for token_id in ids)
-
-    def piece(self, token_id: int) -> str:
-        """Returns the word."""
-        return self._pieces[token_id]
-
-    def to_bytes(self) -> bytes:
-        """Returns the pieces in UTF-8, one a line: counted from 0, the number of a line is its id."""
-        return "".join(piece + "\n" for piece in self._pieces).encode("utf-8")
-
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """Reads what `to_bytes` wrote.
-
-        Raises:
-            UserError: the content is damaged or of another kind.
-        """
+        """Reads what `to_bytes` wrote."""
         pieces = lines_of_file(content, "token vocabulary")
         if tuple(pieces[: len(_RESERVED)]) != _RESERVED:
             raise UserError(
@@ -80,23 +108,8 @@ class TokenEncoder(TextEncoder):
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:
-        """Keeps the most frequent words, those of one frequency in the order of their characters.
-
-        Args:
-            lines: the text.
-            size: number of ids at most, the reserved three included.
-
-        Raises:
-            UserError: there is no word in the text, or no room for one.
-        """
+        """Keeps the most frequent words, those of one frequency in the order of their characters."""
         room = size - len(_RESERVED)
         if room < 1:
             raise UserError(f"token vocabulary of {size}: three ids are reserved; ask for a size of 4 or more")
-        counts: Counter[str] = Counter()
-        for line in lines:
-            counts.update(line.split())
-        for reserved in _RESERVED:
-            counts.pop(reserved, None)
-        if not counts:
-            raise UserError("token vocabulary: the training text has no word; check the corpus")
-        return cls(sorted(counts, key=lambda word: (-counts[word], word))[:room])
+        return cls(most_frequent_words(lines, room, _RESERVED, "token vocabulary"))

@@ -76,10 +76,7 @@ def save_encoders(folder: Path, encoders: Mapping[str, TextEncoder]) -> dict[str
 def read_encoders(folder: Path, records: Mapping[str, VocabularyFile], cure: str) -> dict[str, TextEncoder]:
     """Reads the vocabulary of each text feature; features that share a file share the object.
 
-    Args:
-        folder: where the files are.
-        records: what they are, by feature name.
-        cure: what to do about a file that is missing, damaged or another; ends each message.
+    `cure` ends each message: what to do about a file that is missing, damaged or another.
 
     Raises:
         UserError: a file is missing, damaged, or another vocabulary than described.

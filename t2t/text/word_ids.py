@@ -11,11 +11,7 @@ _LONGEST_WORD = 32
 
 
 class WordIds(dict[str, bytes]):
-    """By word, its ids as the bytes of int32, which join fast: looked up, or else found and remembered.
-
-    Args:
-        encode: gives the ids of a word.
-    """
+    """By word, its ids as the bytes of int32, which join fast: looked up, or else found and remembered."""
 
     def __init__(self, encode: Callable[[str], list[int]]):
         super().__init__()

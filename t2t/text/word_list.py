@@ -1,23 +1,22 @@
 """Words of a list in Tensor2Tensor's format, one a line: what its `TokenTextEncoder` reads, BPE pieces included."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Self
 
 from t2t.errors import UserError
-from t2t.text.encoder import TextEncoder, lines_of_file
+from t2t.text.encoder import lines_of_file
+from t2t.text.token import WordEncoder, most_frequent_words
 
 RESERVED = ("<pad>", "<EOS>")
 UNKNOWN = ("UNK", "<UNK>", "<unk>")
 """What lists call the unknown word; the first one that is on the list is taken."""
 
 
-class WordListEncoder(TextEncoder):
+class WordListEncoder(WordEncoder):
     """Tensor2Tensor's token vocabulary: the number of a line, counted from 0, is the id of its word.
 
     Unlike a `token` vocabulary it has no fixed id for unknown words: they become `UNK` where the list has it, and are
-    an error where it has not; so do `<pad>` and `<EOS>`, which in a text are words as any other and no end of it. Text
-    comes back with single spaces between its words.
+    an error where it has not; so do `<pad>` and `<EOS>`, which in a text are words as any other and no end of it.
 
     Args:
         words: by id; the first two are `<pad>` and `<EOS>`. Of a word listed twice the later id is used.
@@ -28,22 +27,16 @@ class WordListEncoder(TextEncoder):
 
     kind = "word_list"
     file_suffix = ".txt"
-    lossless = False
 
     def __init__(self, words: Sequence[str]):
-        self._words = tuple(words)
-        if self._words[:2] != RESERVED:
+        super().__init__(words)
+        if self._pieces[:2] != RESERVED:
             raise UserError(
-                f"word list: the file starts with {' '.join(self._words[:2])[:60]!r}; its first two lines must be "
+                f"word list: the file starts with {' '.join(self._pieces[:2])[:60]!r}; its first two lines must be "
                 f"{' and '.join(RESERVED)}; put them first, or give another file"
             )
-        self._ids = {word: token_id for token_id, word in enumerate(self._words) if token_id >= len(RESERVED)}
+        self._ids = {word: token_id for token_id, word in enumerate(self._pieces) if token_id >= len(RESERVED)}
         self.unknown_id = next((self._ids[word] for word in UNKNOWN if word in self._ids), None)
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of words and the reserved two."""
-        return len(self._words)
 
     def encode(self, text: str) -> list[int]:
         """Returns one id per word.
@@ -53,25 +46,9 @@ class WordListEncoder(TextEncoder):
         """
         return [self._id(word) for word in text.split()]
 
-    def decode_ids(self, ids: list[int]) -> str:
-        """Returns the words with a space between each two."""
-        return " ".join(self._words[token_id] for token_id in ids)
-
-    def piece(self, token_id: int) -> str:
-        """Returns the word."""
-        return self._words[token_id]
-
-    def to_bytes(self) -> bytes:
-        """Returns the words in UTF-8, one a line."""
-        return "".join(word + "\n" for word in self._words).encode("utf-8")
-
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """Reads a file of Tensor2Tensor's or one of `to_bytes`; white space around a word is lost.
-
-        Raises:
-            UserError: it is not UTF-8; and see the class.
-        """
+        """Reads a file of Tensor2Tensor's or one of `to_bytes`; white space around a word is lost."""
         lines = lines_of_file(content, "word list", "give a text file")
         if not lines[-1]:
             lines.pop()
@@ -79,24 +56,12 @@ class WordListEncoder(TextEncoder):
 
     @classmethod
     def build(cls, lines: Iterable[str], size: int) -> Self:
-        """Keeps the most frequent words, those of one frequency in the order of their characters, and adds `UNK`.
-
-        Args:
-            lines: the text.
-            size: number of ids at most, the reserved two and `UNK` included.
-
-        Raises:
-            UserError: there is no word in the text, or no room for one.
-        """
+        """Keeps the most frequent words, those of one frequency in the order of their characters, and adds `UNK`."""
         room = size - len(RESERVED) - 1
         if room < 1:
             raise UserError(f"word list of {size}: three ids are taken; ask for a size of 4 or more")
-        counts = Counter(word for line in lines for word in line.split())
-        for taken in (*RESERVED, UNKNOWN[0]):
-            counts.pop(taken, None)
-        if not counts:
-            raise UserError("word list: the training text has no word; check the corpus")
-        return cls([*RESERVED, *sorted(counts, key=lambda word: (-counts[word], word))[:room], UNKNOWN[0]])
+        words = most_frequent_words(lines, room, (*RESERVED, UNKNOWN[0]), "word list")
+        return cls([*RESERVED, *words, UNKNOWN[0]])
 
     def _id(self, word: str) -> int:
         token_id = self._ids.get(word, self.unknown_id)

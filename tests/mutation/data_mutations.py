@@ -47,8 +47,8 @@ DATA_MUTATIONS = (
     Mutation(
         name="failed plug-in stays registered",
         file="t2t/registry/registry.py",
-        original="        except BaseException:\n            self._forget_all_but(before)\n            raise\n",
-        broken="        except BaseException:\n            raise\n",
+        original="            self.forget(self._entries.keys() - before)\n            raise\n",
+        broken="            raise\n",
         breaks="Names of a plug-in that failed to import stay registered.",
         tests=(
             "tests/unit/registry/test_registry.py::test_what_an_open_registry_was_given_goes_where_the_block_fails",

@@ -22,12 +22,7 @@ _IMAGE = 3 * SIDE * SIDE
 
 
 def read_binary(content: bytes, labels: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Reads a file of the binary version.
-
-    Args:
-        content: of the file.
-        labels: bytes of labels before each image, of which the last counts.
-        name: of the file, for messages.
+    """Reads a file of the binary version; of the bytes of labels before each image the last counts.
 
     Returns:
         (images, 32, 32, 3) uint8, and (images,) uint8 labels.
@@ -45,12 +40,7 @@ def read_binary(content: bytes, labels: int, name: str) -> tuple[np.ndarray, np.
 
 
 def read_python(content: bytes, key: str, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Reads a file of the Python version, running no code of it.
-
-    Args:
-        content: of the file.
-        key: under which the labels are: `labels` or `fine_labels`.
-        name: of the file, for messages.
+    """Reads a file of the Python version, running no code of it; `key` is `labels` or `fine_labels`.
 
     Returns:
         As `read_binary`.

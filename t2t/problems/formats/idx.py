@@ -20,10 +20,6 @@ _MOST_BYTES = 1 << 30
 def read_idx(path: Path | str, axes: int) -> np.ndarray:
     """Reads a file of unsigned bytes, plain or gzip, seen from its content.
 
-    Args:
-        path: the file.
-        axes: how many it must have.
-
     Returns:
         uint8 of that many axes.
 

@@ -63,10 +63,7 @@ def restored(words: Sequence[str], text: str, phrases: Container[str] = ()) -> R
 
     Where the tags are not as many as the words, `places` says which are surplus, or which words have none.
 
-    Args:
-        words: of the sentence, at least one.
-        text: labels as `linearised` writes them, or anything else.
-        phrases: labels that are those of phrases; so is every label whose end stands in the text.
+    There is at least one word. Labels of phrases are `phrases` and all whose end stands in the text.
     """
     tokens = text.split()
     ends = {token[1:] for token in tokens if _is_end(token)}

@@ -29,11 +29,6 @@ def read_samples(paths: Iterable[Path], tally: Counter[str], keep_annotations: b
     Malformed trees are counted, named by file and line, and skipped. A tree in which one label is that of a phrase and
     of a word cannot be told from another by its labels; it is skipped, too.
 
-    Args:
-        paths: files of trees in Penn brackets, plain or .gz.
-        tally: counts of what was skipped or mended.
-        keep_annotations: leave traces, empty elements and function tags where they are.
-
     Raises:
         UserError: a file is missing or unreadable, or more than a few trees are malformed.
     """

@@ -107,10 +107,6 @@ class Malformed:
 def read_tree_file(path: Path | str, tally: Counter[str]) -> Iterator[Tree | Malformed]:
     """Yields the trees of a file, plain or gzip; see `read_trees`.
 
-    Args:
-        path: the file.
-        tally: counts of mended lines are added, see `t2t.files.lines`.
-
     Raises:
         UserError: the file is missing, unreadable, broken gzip or UTF-16; the message names it.
     """
