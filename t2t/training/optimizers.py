@@ -69,7 +69,7 @@ class ClippedAdamax(keras.optimizers.Adamax):
     """AdaMax (Kingma and Ba 2015, algorithm 2), each weight's gradient cut by how large its past ones have been.
 
     |g| <= clip u + 1e-4, where u is the largest gradient of the past, exponentially decayed (Freivalds and Liepins
-    2017): one example that does not fit cannot undo what has been learnt. 0 = no cutting.
+    2017): one example that does not fit cannot undo what has been learnt. `clip` 0 cuts nothing.
     """
 
     floor = 1e-4
