@@ -41,7 +41,8 @@ def estimate(model: SequenceModel, batch: dict[str, np.ndarray], slots: int, acc
     weights, trained = (
         sum(math.prod(v.shape) * 4 for v in some) for some in (model.variables, model.trainable_variables)
     )
-    return MemoryEstimate(weights, trained * slots, trained * (2 if accumulates else 1), _forward_bytes(model, batch))
+    gradients = trained * (3 if accumulates else 2)  # of each weight, and as the vector that is reduced
+    return MemoryEstimate(weights, trained * slots, gradients, _forward_bytes(model, batch))
 
 
 def _forward_bytes(model: SequenceModel, batch: dict[str, np.ndarray]) -> int:

@@ -1,5 +1,7 @@
 """Optimizers by name: Keras's update rules, with clipping, averaging over tokens and weight decay left to the step."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -7,7 +9,7 @@ from t2t.hparams.groups import OptimizerHParams
 
 
 def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:
-    """Returns the optimizer; its learning rate is assigned before every update."""
+    """Returns the optimizer; its own learning rate is not used, each update is given one."""
     adam = {
         "beta_1": hparams.optimizer_adam_beta1,
         "beta_2": hparams.optimizer_adam_beta2,
@@ -33,20 +35,31 @@ class FusedAdam(keras.optimizers.Adam):
     one, which does the same in one pass. Slots, their names and checkpoints are Keras's.
     """
 
-    def update_step(self, gradient, variable, learning_rate):
+    def scalars(self, applied=True) -> tuple[Any, ...]:
+        """Returns what is the same for all weights: the betas, and their powers by the number of the update.
+
+        Args:
+            applied: () bool. Where it is False, gradients and rates of 0 change neither weights nor slots; a branch
+                would make the device wait for the host.
+        """
+        update = tf.cast(self.iterations.value + 1, tf.float32)
+        betas = (self.beta_1, self.beta_2)
+        return (*(tf.where(applied, beta, 1.0) for beta in betas), *(tf.pow(tf.constant(b), update) for b in betas))
+
+    def update_step(self, gradient, variable, learning_rate, scalars=None):
         """Updates one variable on its device: a weight, or under `strategy.extended.update` a replica's part of it."""
+        beta_1, beta_2, beta1_power, beta2_power = scalars or self.scalars()
         index = self._get_variable_index(variable)
         variable = variable.value if isinstance(variable, keras.Variable) else variable
-        step = tf.cast(self.iterations.value + 1, tf.float32)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=self._momentums[index].value.handle,
             v=self._velocities[index].value.handle,
-            beta1_power=tf.pow(tf.constant(self.beta_1), step),
-            beta2_power=tf.pow(tf.constant(self.beta_2), step),
+            beta1_power=beta1_power,
+            beta2_power=beta2_power,
             lr=learning_rate,
-            beta1=self.beta_1,
-            beta2=self.beta_2,
+            beta1=beta_1,
+            beta2=beta_2,
             epsilon=self.epsilon,
             grad=gradient,
         )
@@ -56,7 +69,7 @@ class ClippedAdamax(keras.optimizers.Adamax):
     """AdaMax (Kingma and Ba 2015, algorithm 2), each weight's gradient cut by how large its past ones have been.
 
     |g| <= clip u + 1e-4, where u is the largest gradient of the past, exponentially decayed (Freivalds and Liepins
-    2017): one example that does not fit cannot undo what has been learnt. 0 = no cutting.
+    2017): one example that does not fit cannot undo what has been learnt. `clip` 0 cuts nothing.
     """
 
     floor = 1e-4

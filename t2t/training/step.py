@@ -9,6 +9,8 @@ is written out here. An update whose gradient is not finite changes nothing and 
 Of a model of several problems each update is of one of them. Weights that its loss does not reach, the ends of the
 others, stay as they are, and so do their slots and moving averages: nothing decays because of another problem. What a
 rule derives from the number of updates, e.g. Adam's correction of its first ones, counts all of them.
+
+Legend: P numbers in all weights together; a gradient is one vector of them until it is applied.
 """
 
 import functools
@@ -20,7 +22,9 @@ import numpy as np
 import tensorflow as tf
 
 from t2t.models.base import SequenceModel
+from t2t.training.local_gradient import LocalGradient
 from t2t.training.loss_scale import LossScale
+from t2t.training.optimizers import FusedAdam
 from t2t.training.seeds import dropout_seed, noise_seed
 
 Features = dict[str, np.ndarray]
@@ -77,10 +81,10 @@ class UpdateStep:
         self._run_seed, self._clip, self._noise = run_seed, clip_grad_norm, gradient_noise
         self._weight_decay, self._ema_decay = weight_decay, ema_decay
         self._weights = [variable.value for variable in model.trainable_variables]
+        self._sizes = [weight.shape.num_elements() for weight in self._weights]
         self.updates_before = 0
         """Updates that the optimizer had done before the run's first, where it goes on from another run's state."""
-        self._reached: dict[str, list[int]] = {}
-        """Of each problem, the numbers of the weights that its loss depends on; known once it is traced."""
+        self._gradient = LocalGradient(model, scale_loss)
         with strategy.scope():
             optimizer.build(model.trainable_variables)
             self.ema = [
@@ -116,16 +120,16 @@ class UpdateStep:
     def _run(self, micro_batches, update: int, rate: float, problem: str, applies: bool) -> UpdateStats:
         with np.errstate(over="ignore"):  # what it does to the weights is found where they are saved
             # No Python number: TensorFlow keeps a tensor of each that it has met, for the life of the process.
-            self.optimizer.learning_rate = np.asarray(rate, np.float32)
-        applies = tf.constant(applies)
+            rate = tf.constant(np.asarray(rate, np.float32))
+        settings = (tf.constant(applies), rate)
         if len(micro_batches) == 1:
             features, seeds = self._inputs(micro_batches[0], update, 0)
-            return self._function("whole", problem, features)(applies, features, seeds)
+            return self._function("whole", problem, features)(features, seeds, *settings)
         self._ensure_sums()
         for index, batches in enumerate(micro_batches):
             features, seeds = self._inputs(batches, update, index)
             self._function("accumulate", problem, features)(features, seeds)
-        return self._function("apply", problem)(applies)
+        return self._function("apply", problem)(*settings)
 
     def _inputs(self, batches: Sequence[Features], update: int, micro_batch: int):
         seeds = [tf.constant(dropout_seed(self._run_seed, update, micro_batch, r)) for r in range(self.replicas)]
@@ -134,12 +138,15 @@ class UpdateStep:
     def _function(self, name: str, problem: str, features: list[dict[str, tf.Tensor]] | None = None):
         """Returns the traced function; any batch size and length goes through one trace."""
         if (name, problem) not in self._compiled:
-            signature = [] if name == "accumulate" else [tf.TensorSpec([], tf.bool)]
+            signature: list[Any] = []
             if features is not None:
+                self._gradient.trace(problem, features[0])
                 signature += [
                     [{k: tf.TensorSpec([None] * t.ndim, t.dtype) for k, t in one.items()} for one in features],
                     [tf.TensorSpec([2], tf.int64)] * self.replicas,
                 ]
+            if name != "accumulate":
+                signature += [tf.TensorSpec([], tf.bool), tf.TensorSpec([], tf.float32)]
             methods: dict[str, Callable[..., Any]] = {
                 "whole": self._full_update, "accumulate": self._accumulate, "apply": self._apply_sums,
             }  # fmt: skip
@@ -147,113 +154,106 @@ class UpdateStep:
             self._compiled[name, problem] = tf.function(of_problem, input_signature=signature, autograph=False)
         return self._compiled[name, problem]
 
-    def _full_update(self, problem: str, applies, features, seeds) -> UpdateStats:
+    def _full_update(self, problem: str, features, seeds, applies, rate) -> UpdateStats:
         def replica():
-            gradients, loss_sum, tokens = self._gradients(problem, features, seeds, divisor=_global_tokens)
-            return self._reduce(problem, gradients, loss_sum, tokens, 1.0)
+            return self._reduce(problem, applies, *self._local_sums(problem, features, seeds))
 
-        return self._apply(problem, applies, *self.strategy.run(replica))
+        return self._apply(problem, applies, rate, *self.strategy.run(replica))
 
     def _accumulate(self, problem: str, features, seeds) -> None:
         def replica():
-            # A sum over thousands of tokens would overflow float16 at any useful scale; their mean does not.
-            padded = tf.cast(tf.size(_local_value(features)["targets"]), tf.float32) if self.loss_scale.dynamic else 1.0
-            gradients, loss_sum, tokens = self._gradients(problem, features, seeds, divisor=lambda _: padded)
-            sums = [g * padded for g in gradients] if self.loss_scale.dynamic else gradients
-            for total, value in zip(self._sums_of(problem), [*sums, loss_sum, tokens], strict=True):
+            for total, value in zip(self._sums, self._local_sums(problem, features, seeds), strict=True):
                 total.assign_add(value)
 
         self.strategy.run(replica)
 
-    def _apply_sums(self, problem: str, applies) -> UpdateStats:
-        sums = self._sums_of(problem)
-
+    def _apply_sums(self, problem: str, applies, rate) -> UpdateStats:
         def replica():
-            *gradients, loss_sum, tokens = [tf.identity(total) for total in sums]
-            reduced = self._reduce(problem, gradients, loss_sum, tokens, _global_tokens(tokens))
+            reduced = self._reduce(problem, applies, *(tf.identity(total) for total in self._sums))
             with tf.control_dependencies(tf.nest.flatten(reduced)):
-                for total in sums:
+                for total in self._sums:
                     total.assign(tf.zeros_like(total))
             return reduced
 
-        return self._apply(problem, applies, *self.strategy.run(replica))
+        return self._apply(problem, applies, rate, *self.strategy.run(replica))
 
-    def _sums_of(self, problem: str) -> list[tf.Variable]:
-        """Returns the sums of the gradients that a problem has, of its loss and of its tokens."""
-        return [*(self._sums[index] for index in self._reached[problem]), *self._sums[-2:]]
+    def _local_sums(self, problem: str, features, seeds):
+        """On one replica: the gradient of its loss sum, times the loss scale, (P,); the loss sum; its tokens."""
+        weights = [weight.read_value() for weight in self._weights]
+        return self._gradient(problem, weights, _local_value(features), _local_value(seeds), self.loss_scale.value())
 
-    def _gradients(self, problem: str, features, seeds, divisor):
-        """On one replica: the gradient of loss sum * loss scale / divisor(tokens), the loss sum, and the tokens.
+    def _reduce(self, problem: str, applies, gradient_P, loss_sum, tokens):
+        """On one replica: the gradients of all replicas' mean loss, clipped, with noise, and what they are of.
 
-        The gradient has the weights that the loss reaches, whose numbers are kept.
+        There is one for each weight that the loss reaches. They are 0 where they will not be applied.
         """
-        batch, seed = _local_value(features), _local_value(seeds)
-        model = self.model.for_problem(problem) if problem else self.model
-        with tf.GradientTape() as tape:
-            loss_sum, tokens = model.loss_sum(model.body(batch, seed=seed), batch["targets"])
-            # Divided here, one number, and not in the gradients, as many as there are weights.
-            scaled = loss_sum * (self.loss_scale.value() / divisor(tokens))
-        gradients = tape.gradient(scaled, self._weights)
-        self._reached[problem] = [index for index, gradient in enumerate(gradients) if gradient is not None]
-        return [tf.convert_to_tensor(gradients[index]) for index in self._reached[problem]], loss_sum, tokens
-
-    def _reduce(self, problem: str, gradients, loss_sum, tokens, divisor):
-        """On one replica: the same global gradient everywhere, divided once more, with its noise, clipped."""
         context = tf.distribute.get_replica_context()
-        gradients, loss_sum, tokens = context.all_reduce(tf.distribute.ReduceOp.SUM, (gradients, loss_sum, tokens))
-        scale = 1.0 / (divisor * self.loss_scale.value())
-        if tf.get_static_value(scale) != 1.0:
-            gradients = [g * scale for g in gradients]
+        gradient_P, loss_sum, tokens = context.all_reduce(tf.distribute.ReduceOp.SUM, (gradient_P, loss_sum, tokens))
+        scale = 1.0 / (tf.maximum(tokens, 1.0) * self.loss_scale.value())
         if self._noise:
-            gradients = self._noisy(problem, gradients)
-        norm = tf.linalg.global_norm(gradients)
+            gradient_P, scale = gradient_P * scale + self._noise_like(problem), 1.0
+        norm = tf.linalg.global_norm([gradient_P]) * scale
+        finite = tf.math.is_finite(norm) & tf.math.is_finite(loss_sum) & (tokens > 0)
         if self._clip:
-            gradients, _ = tf.clip_by_global_norm(gradients, self._clip, use_norm=norm)
-        return gradients, loss_sum, tokens, norm
+            scale = scale * tf.minimum(self._clip / norm, 1.0)
+        # One factor for the mean, the loss scale, the clipping and for what is not applied: one pass over the gradient.
+        gradient_P = tf.math.multiply_no_nan(gradient_P, tf.where(finite & applies, scale, 0.0))
+        pieces = tf.split(gradient_P, self._sizes)
+        gradients = [tf.reshape(pieces[i], self._weights[i].shape) for i in self._gradient.reached(problem)]
+        return gradients, UpdateStats(loss_sum, tokens, norm, finite)
 
-    def _noisy(self, problem: str, gradients):
-        """On one replica: the gradients with normal noise that is a function of (run seed, update, weight).
+    def _noise_like(self, problem: str):
+        """On one replica: normal noise for the gradient, (P,), a function of (run seed, update, weight).
 
         Its variance falls with the update's number, see `NOISE_FALL`.
         """
         done = tf.cast(self.optimizer.iterations.value, tf.int64)
         deviation = self._noise * tf.cast(done + 1, tf.float32) ** (-NOISE_FALL / 2)
-        return [
-            g + deviation * tf.random.stateless_normal(tf.shape(g), tf.stack([noise_seed(self._run_seed, index), done]))
-            for index, g in zip(self._reached[problem], gradients, strict=True)
+        reached = set(self._gradient.reached(problem))
+        noise = [
+            tf.random.stateless_normal([size], tf.stack([noise_seed(self._run_seed, index), done]))
+            if index in reached
+            else tf.zeros([size])
+            for index, size in enumerate(self._sizes)
         ]
+        return deviation * tf.concat(noise, axis=0)
 
-    def _apply(self, problem: str, applies, gradients, loss_sum, tokens, norm) -> UpdateStats:
-        """Across replicas: applies the gradient where it is finite, and this is not a warm-up."""
-        loss_sum, tokens, norm = (self.strategy.experimental_local_results(x)[0] for x in (loss_sum, tokens, norm))
-        finite = tf.math.is_finite(norm) & tf.math.is_finite(loss_sum) & (tokens > 0)
+    def _apply(self, problem: str, applies, rate, gradients, stats) -> UpdateStats:
+        """Across replicas: applies the gradients where they are finite, and this is not a warm-up."""
+        stats = UpdateStats(*(self.strategy.experimental_local_results(x)[0] for x in stats))
+        applied = stats.finite & applies
 
-        def apply_update():
+        def update_variables():
             with self.strategy.scope():
-                self._update_variables(problem, gradients)
-            return tf.constant(True)
+                self._update_variables(problem, gradients, applied, rate)
 
-        tf.cond(finite & applies, apply_update, lambda: tf.constant(False))
+        if isinstance(self.optimizer, FusedAdam):
+            update_variables()
+        else:  # rules of Keras, which change their slots by any gradient
+            tf.cond(applied, update_variables, lambda: None)
         with self.strategy.scope():
-            self.loss_scale.update(finite, applies)
-        return UpdateStats(loss_sum, tokens, norm, finite)
+            self.loss_scale.update(stats.finite, applies)
+        return stats
 
-    def _update_variables(self, problem: str, gradients) -> None:
-        rate = tf.convert_to_tensor(self.optimizer.learning_rate.value)
+    def _update_variables(self, problem: str, gradients, applied, rate) -> None:
+        """Across replicas: changes nothing where `applied`, () bool, is False, if the optimizer is `FusedAdam`."""
+        rate = tf.where(applied, rate, 0.0)
+        share = tf.where(applied, 1.0 - self._ema_decay, 0.0)
+        shared = {"scalars": self.optimizer.scalars(applied)} if isinstance(self.optimizer, FusedAdam) else {}
         update = self.strategy.extended.update
 
         def update_weight(weight, gradient):
             if self._weight_decay and weight.shape.rank >= 2:
-                weight.assign_sub(weight * rate * self._weight_decay)
-            self.optimizer.update_step(gradient, weight, rate)
+                weight.assign_sub(weight * (rate * self._weight_decay))
+            self.optimizer.update_step(gradient, weight, rate, **shared)
 
         def average(mean, weight):
-            mean.assign_add((weight - mean) * (1.0 - self._ema_decay))
+            mean.assign_add((weight - mean) * share)
 
-        reached = self._reached[problem]
+        reached = self._gradient.reached(problem)
         for index, gradient in zip(reached, gradients, strict=True):
             update(self._weights[index], update_weight, args=(gradient,), group=False)
-        self.optimizer.iterations.assign_add(1)
+        self.optimizer.iterations.assign_add(tf.cast(applied, self.optimizer.iterations.dtype))
         for index in reached if self.ema else ():
             update(self.ema[index], average, args=(self._weights[index],), group=False)
 
@@ -262,7 +262,7 @@ class UpdateStep:
             by_replica = {
                 "synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.VariableAggregation.SUM,
             }  # fmt: skip
-            shapes = [*(w.shape for w in self._weights), (), ()]
+            shapes: list[tuple[int, ...]] = [(sum(self._sizes),), (), ()]
             with self.strategy.scope():
                 self._sums = [tf.Variable(tf.zeros(shape), trainable=False, **by_replica) for shape in shapes]
 
@@ -271,8 +271,3 @@ def _local_value(of_replicas):
     """On one replica: its own of a list with something for each."""
     context = tf.distribute.get_replica_context()
     return of_replicas[tf.get_static_value(tf.convert_to_tensor(context.replica_id_in_sync_group))]
-
-
-def _global_tokens(tokens):
-    """On one replica: the number of tokens of all, at least 1, so that nothing is divided by 0."""
-    return tf.maximum(tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tokens), 1.0)

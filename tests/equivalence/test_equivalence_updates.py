@@ -142,9 +142,9 @@ def test_every_replica_holds_the_same_weights():
 
 
 def test_loss_scale_halves_on_overflow_keeps_the_weights_and_recovers():
-    """In float16, a slope of 3 times the first scale 2^15 is beyond 65504; times 2^14 it is not."""
+    """In float16, a slope of 6, the mean over 2 targets, times the first scale 2^15 is beyond 65504; times 2^14 not."""
     step = slope_step(start=(1.0, 0.0), dtype="float16", scale_loss=True)
-    steep = slopes([3.0, 0.0])
+    steep = slopes([6.0, 0.0])
     assert float(step.loss_scale.value()) == INITIAL_SCALE == 2.0**15
     assert not bool(step([[steep]], 1, 1.0).finite)
     assert step.skipped(1) == 1
@@ -152,8 +152,8 @@ def test_loss_scale_halves_on_overflow_keeps_the_weights_and_recovers():
     np.testing.assert_array_equal(weights(step), [1.0, 0.0])
     stats = step([[steep]], 2, 1.0)
     assert bool(stats.finite)
-    np.testing.assert_allclose(weights(step), [-2.0, 0.0])  # the scale has been divided out of the gradient again
-    assert float(stats.grad_norm) == 3.0
+    np.testing.assert_allclose(weights(step), [-5.0, 0.0])  # the scale has been divided out of the gradient again
+    assert float(stats.grad_norm) == 6.0
     assert float(step.loss_scale.value()) == 2.0**14
 
 

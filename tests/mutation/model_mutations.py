@@ -158,8 +158,9 @@ MODEL_MUTATIONS = (
     Mutation(
         name="loss divided by replica",
         file="t2t/training/step.py",
-        original="self._gradients(problem, features, seeds, divisor=_global_tokens)",
-        broken="self._gradients(problem, features, seeds, divisor=lambda tokens: tokens * float(self.replicas))",
+        original="self._reduce(problem, applies, *self._local_sums(problem, features, seeds))",
+        broken="self._reduce(problem, applies, *(x / y for x, y in zip((s := self._local_sums(problem, features, "
+        "seeds)), (s[2], s[2], s[2]), strict=True)))",
         breaks="Tokens of short batches weigh more: a mean of means instead of one global mean.",
         tests=(
             "tests/equivalence/test_equivalence_updates.py::"
@@ -169,8 +170,8 @@ MODEL_MUTATIONS = (
     Mutation(
         name="Adam's bias correction off by one",
         file="t2t/training/optimizers.py",
-        original="step = tf.cast(self.iterations.value + 1, tf.float32)",
-        broken="step = tf.cast(self.iterations.value + 2, tf.float32)",
+        original="update = tf.cast(self.iterations.value + 1, tf.float32)",
+        broken="update = tf.cast(self.iterations.value + 2, tf.float32)",
         breaks="First updates are too small.",
         tests=(
             "tests/unit/training/test_training_optimizers.py::test_adams_first_step_is_the_rate_whatever_the_gradient",

@@ -10,8 +10,10 @@ from t2t.models.transformer import Transformer
 from t2t.training.distribute import build_strategy
 from t2t.training.optimizers import build_optimizer
 from t2t.training.step import UpdateStep
-from t2t.training.weights import optimizer_arrays
+from t2t.training.weights import ema_arrays, model_arrays, optimizer_arrays
 from tests.builders import tiny_hparams, tokens_spec
+
+NAMES = ("adam", "adamw", "adamax", "sgd", "adafactor", "lamb")
 
 
 class Given(keras.Model):
@@ -30,18 +32,25 @@ class Given(keras.Model):
         return tf.reduce_sum(hidden * self.vector) + tf.reduce_sum(hidden * self.matrix[0]), tf.constant(1.0)
 
 
-def updated(gradients, rate, weight_decay=0.0, **hparams):
-    """Returns (vector, matrix) after one update for each of `gradients`."""
+def given_step(weight_decay=0.0, ema_decay=0.0, **hparams):
     strategy = build_strategy(worker_cpu=1)
     with strategy.scope():
         model = Given()
         optimizer = build_optimizer(OptimizerHParams(**hparams))
-    step = UpdateStep(model, optimizer, strategy, weight_decay=weight_decay)
+    return UpdateStep(model, optimizer, strategy, weight_decay=weight_decay, ema_decay=ema_decay)
+
+
+def batch_of(gradient):
+    return {"slopes": np.array(gradient, np.float32), "targets": np.ones((1, 1), np.int32)}
+
+
+def updated(gradients, rate, weight_decay=0.0, **hparams):
+    """Returns (vector, matrix) after one update for each of `gradients`."""
+    step = given_step(weight_decay, **hparams)
     for number, gradient in enumerate(gradients, start=1):
-        batch = {"slopes": np.array(gradient, np.float32), "targets": np.ones((1, 1), np.int32)}
-        assert bool(step([[batch]], number, rate).finite)
+        assert bool(step([[batch_of(gradient)]], number, rate).finite)
     assert int(step.optimizer.iterations.numpy()) == len(gradients)
-    return np.asarray(model.vector), np.asarray(model.matrix)[0]
+    return np.asarray(step.model.vector), np.asarray(step.model.matrix)[0]
 
 
 def test_sgd():
@@ -139,7 +148,31 @@ def test_adafactors_first_step():
     np.testing.assert_allclose(vector, [0.9, 1.1], rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["adam", "adamw", "adamax", "sgd", "adafactor", "lamb"])
+@pytest.mark.parametrize("name", NAMES)
+def test_an_update_that_is_not_applied_changes_nothing(name):
+    """Not the last bit of a weight, slot or average: a gradient that is not finite, and a warm-up."""
+    step = given_step(optimizer=name, ema_decay=0.9)
+    good, bad = batch_of([0.5, -2.0]), batch_of([np.nan, 1.0])
+    for update in (1, 2):
+        assert bool(step([[good]], update, 0.1).finite)
+    before = state_of(step)
+    assert not bool(step([[bad]], 3, 0.1).finite)
+    step.warm_up([[good]])
+    step.warm_up([[good], [good]])
+    assert not bool(step([[good], [bad]], 4, 0.1).finite)
+    for one, other in zip(before, state_of(step), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert step.skipped(4) == 2
+    assert bool(step([[good]], 5, 0.1).finite)
+    assert not np.array_equal(before[0], state_of(step)[0])
+
+
+def state_of(step):
+    optimizer = optimizer_arrays(step).values()
+    return [*model_arrays(step).values(), *optimizer, *ema_arrays(step).values()]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_slot_has_a_name_of_its_own_that_is_the_same_for_every_optimizer_of_a_process(name):
     found = []
     for _ in range(2):

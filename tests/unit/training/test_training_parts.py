@@ -161,9 +161,9 @@ def test_memory_counts_what_there_is():
     model = Transformer(tiny_hparams(), tokens_spec())
     size = 4 * model.count_params()
     small = estimate(model, batch(), slots=2, accumulates=False)
-    assert (small.weights, small.optimizer, small.gradients) == (size, 2 * size, size)
-    assert estimate(model, batch(), slots=3, accumulates=True).gradients == 2 * size
-    assert small.total == 4 * size + small.activations
+    assert (small.weights, small.optimizer, small.gradients) == (size, 2 * size, 2 * size)
+    assert estimate(model, batch(), slots=3, accumulates=True).gradients == 3 * size
+    assert small.total == 5 * size + small.activations
     twice = {name: np.concatenate([ids, ids]) for name, ids in batch().items()}
     large = estimate(model, twice, slots=2, accumulates=False)
     np.testing.assert_allclose(large.activations / small.activations, 2.0, rtol=0.1)

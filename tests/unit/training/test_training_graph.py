@@ -1,0 +1,44 @@
+"""How large the graph of an update is: what is traced and optimized before the first one."""
+
+import numpy as np
+
+from t2t.hparams.groups import OptimizerHParams
+from t2t.models.transformer import Transformer
+from t2t.training.distribute import build_strategy
+from t2t.training.optimizers import build_optimizer
+from t2t.training.step import UpdateStep
+from tests.builders import tiny_hparams, tokens_spec
+
+PER_WEIGHT = 12
+"""Most operations of a replica for one weight: its value, its part of the gradient, Adam and their constants."""
+PER_REPLICA = 60
+"""Most other operations of a replica: sums, norm, loss scale."""
+
+
+def graph_of(replicas, layers=1):
+    """Returns the graph of an update, and the number of weights."""
+    strategy = build_strategy(worker_cpu=replicas)
+    with strategy.scope():
+        model = Transformer(tiny_hparams(num_hidden_layers=layers), tokens_spec())
+        optimizer = build_optimizer(OptimizerHParams())
+    step = UpdateStep(model, optimizer, strategy)
+    ids = np.ones((2, 3), np.int32)
+    step.warm_up([[{"inputs": ids, "targets": ids}] * replicas])
+    (update,) = step._compiled.values()
+    return update.get_concrete_function().graph, len(model.trainable_variables)
+
+
+def test_a_replica_adds_no_model_to_the_graph():
+    """It calls the one function that computes the gradient, and applies it weight by weight."""
+    (one, weights), (two, _) = graph_of(1), graph_of(2)
+    added = len(two.get_operations()) - len(one.get_operations())
+    assert 0 < added <= PER_WEIGHT * weights + PER_REPLICA
+    of_one, of_two = ([len(f.node_def) for f in graph.as_graph_def().library.function] for graph in (one, two))
+    assert sorted(of_one) == sorted(of_two)
+
+
+def test_no_operation_of_an_update_waits_for_the_host():
+    """There is no branch, for which a device would wait until its condition is known, and no Python."""
+    graph, _ = graph_of(1)
+    nodes = [*graph.as_graph_def().node, *(n for f in graph.as_graph_def().library.function for n in f.node_def)]
+    assert {node.op for node in nodes} & {"If", "StatelessIf", "PyFunc", "EagerPyFunc", "PyFuncStateless"} == set()
