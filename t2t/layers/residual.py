@@ -48,7 +48,9 @@ class CompositeLayer(keras.layers.Layer):
 
     def build(self, input_shape):
         """Builds every part."""
-        build_all(self._flatten_layers(include_self=False, recursive=False), input_shape)
+        attributes = keras.tree.flatten(list(vars(self).values()))
+        parts = {id(part): part for part in attributes if isinstance(part, keras.layers.Layer)}
+        build_all(parts.values(), input_shape)
 
 
 def build_all(parts: Iterable[Any], input_shape) -> None:
