@@ -44,7 +44,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _measured(setting: Setting, what: str, length: int, replicas: int) -> Sequence[Row]:
-    """Returns tokens a second and memory at a length and a number of replicas."""
+    """Returns tokens a second, memory and the time to the first update at a length and a number of replicas."""
     config = setting.config
     asked = {name: getattr(setting.arguments, name) for name in ("vocab_size", "steps")}
     job = {"config": config.to_dict(), "length": length, "replicas": replicas, **asked}
@@ -53,9 +53,10 @@ def _measured(setting: Setting, what: str, length: int, replicas: int) -> Sequen
     tokens = replicas * length * max(1, config.batch_size // length)
     name = f"{WORK}.{what}"
     facts = {"length": length, "replicas": replicas, "tokens": tokens, "versions": turns[0]["versions"]}
-    memory = [turn["peak_memory_mb"] for turn in turns]
+    memory, first = ([turn[key] for turn in turns] for key in ("peak_memory_mb", "first_update_seconds"))
     return (
         row(name, config.name, [tokens / one for one in seconds], unit="target tokens/s", **facts),
+        row(f"{name}.first_update", config.name, first, unit="s", better="lower", **facts),
         row(f"{name}.seconds", config.name, seconds, unit="s an update", better="lower", **facts),
         row(f"{name}.peak_memory", config.name, memory, unit="MB", better="lower", **facts),
     )
