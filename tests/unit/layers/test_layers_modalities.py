@@ -52,7 +52,7 @@ def test_a_small_image_is_one_convolution_of_its_pixels_read_row_by_row():
     randomise(bottom)
     images = np.random.default_rng(2).integers(0, 256, (1, 3, 4, 1)).astype(np.uint8)
     x = np.pad(numpy(standardised(images, "float32"))[0, :, :, 0], 1)
-    kernel, bias = (numpy(v) for v in bottom.convolution.variables)
+    kernel, bias = (numpy(v) for v in bottom.network.variables)
     expected = [
         [(x[row : row + 3, column : column + 3, None] * kernel[:, :, 0]).sum((0, 1)) + bias for column in range(4)]
         for row in range(3)
