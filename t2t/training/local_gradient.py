@@ -26,7 +26,8 @@ class LocalGradient:
 
     def __init__(self, model: SequenceModel, scales_loss: bool = False):
         self._model, self._scales_loss = model, scales_loss
-        self._variables = model.trainable_variables
+        self._trained = len(model.trainable_variables)
+        self._variables = [*model.trainable_variables, *model.non_trainable_variables]
         self._traced: dict[str, tf.types.experimental.ConcreteFunction] = {}
         self._reached: dict[str, list[int]] = {}
 
@@ -43,7 +44,7 @@ class LocalGradient:
             tf.TensorSpec([2], tf.int64),
             tf.TensorSpec([], tf.float32),
         )
-        # Inlined, the replicas' parts would be optimized as one large graph; called, they are optimized once.
+        # Inlined, the replicas' parts would be optimized as one large graph; called, each is by itself.
         function = tf.function(
             lambda *arguments: self._compute(problem, *arguments),
             input_signature=signature, autograph=False, experimental_attributes={"_noinline": True},
@@ -59,7 +60,7 @@ class LocalGradient:
 
         Args:
             problem: whose batch it is; traced before.
-            weights: of this replica.
+            weights: values of this replica, of the variables that are trained and then of the others.
             features: its batch.
             seed: (2,) int64, of its dropout masks.
             scale: () float32.
@@ -71,14 +72,15 @@ class LocalGradient:
         mapping = list(zip(self._variables, weights, strict=True))
         # In float16 a sum over thousands of tokens would overflow at any useful scale; their mean does not.
         padded = tf.cast(tf.size(features["targets"]), tf.float32) if self._scales_loss else tf.constant(1.0)
+        trained = weights[: self._trained]
         with keras.StatelessScope(state_mapping=mapping), tf.GradientTape() as tape:
-            tape.watch(weights)
+            tape.watch(trained)
             loss_sum, tokens = model.loss_sum(model.body(features, seed=seed), features["targets"])
             scaled = loss_sum * (scale / padded)
-        gradients = tape.gradient(scaled, weights)
+        gradients = tape.gradient(scaled, trained)
         self._reached[problem] = [number for number, gradient in enumerate(gradients) if gradient is not None]
         flat = [
             tf.zeros([weight.shape.num_elements()]) if gradient is None else tf.reshape(gradient, [-1])
-            for weight, gradient in zip(weights, gradients, strict=True)
+            for weight, gradient in zip(trained, gradients, strict=True)
         ]
         return tf.concat(flat, axis=0) * padded, loss_sum, tokens

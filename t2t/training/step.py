@@ -81,6 +81,7 @@ class UpdateStep:
         self._run_seed, self._clip, self._noise = run_seed, clip_grad_norm, gradient_noise
         self._weight_decay, self._ema_decay = weight_decay, ema_decay
         self._weights = [variable.value for variable in model.trainable_variables]
+        self._fixed = [variable.value for variable in model.non_trainable_variables]
         self._sizes = [weight.shape.num_elements() for weight in self._weights]
         self.updates_before = 0
         """Updates that the optimizer had done before the run's first, where it goes on from another run's state."""
@@ -179,7 +180,7 @@ class UpdateStep:
 
     def _local_sums(self, problem: str, features, seeds):
         """On one replica: the gradient of its loss sum, times the loss scale, (P,); the loss sum; its tokens."""
-        weights = [weight.read_value() for weight in self._weights]
+        weights = [w.read_value() for w in (*self._weights, *self._fixed)]
         return self._gradient(problem, weights, _local_value(features), _local_value(seeds), self.loss_scale.value())
 
     def _reduce(self, problem: str, applies, gradient_P, loss_sum, tokens):

@@ -1,6 +1,7 @@
 """How large the graph of an update is: what is traced and optimized before the first one."""
 
 import numpy as np
+import tensorflow as tf
 
 from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
@@ -35,6 +36,20 @@ def test_a_replica_adds_no_model_to_the_graph():
     assert 0 < added <= PER_WEIGHT * weights + PER_REPLICA
     of_one, of_two = ([len(f.node_def) for f in graph.as_graph_def().library.function] for graph in (one, two))
     assert sorted(of_one) == sorted(of_two)
+
+
+def test_the_function_of_the_gradient_holds_no_weight():
+    """Not a frozen one, either: it would be the first replica's, wherever the function is called."""
+    strategy = build_strategy(worker_cpu=2)
+    with strategy.scope():
+        model = Transformer(tiny_hparams(num_hidden_layers=1), tokens_spec())
+        model.encoder.trainable = False
+        step = UpdateStep(model, build_optimizer(OptimizerHParams()), strategy)
+    ids = np.ones((2, 3), np.int32)
+    step.warm_up([[{"inputs": ids, "targets": ids}] * 2])
+    (function,) = step._gradient._traced.values()
+    assert model.non_trainable_variables
+    assert [held for held in function.captured_inputs if held.dtype == tf.resource] == []
 
 
 def test_no_operation_of_an_update_waits_for_the_host():
