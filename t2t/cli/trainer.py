@@ -29,6 +29,7 @@ from t2t.runs.settings import Settings
 from t2t.runs.startup import import_quietly
 from t2t.specs.constants import DEFAULT_TRAIN_DIR, DEV
 from t2t.specs.mixture import split_mixture
+from t2t.training.cluster import find_cluster
 
 SCHEDULES = ("continuous_train_and_eval", "train", "evaluate")
 USAGE = """
@@ -63,7 +64,7 @@ def build_flags(values: flags.FlagValues) -> None:
 
 _SETTINGS_FLAGS = {
     TRAINING: ("eval_steps", "local_eval_frequency", "keep_checkpoint_max", "log_step_count_steps"),
-    MACHINE: ("worker_gpu", "worker_cpu"),
+    MACHINE: ("worker_gpu", "worker_cpu", "worker_hosts", "worker_index"),
     WARM_START: ("warm_start_from", "warm_start_other_vocabulary", "warm_start_optimizer"),
 }
 """Flags of `Settings` by heading."""
@@ -96,20 +97,23 @@ def main(values: flags.FlagValues) -> int:
     request = fill_from_run(asked, reads_data=not values.generate_data)
     check_names(request)
     _check_files(values, request)
-    is_dry = values.dry_run
+    is_dry, is_chief = values.dry_run, find_cluster(values.worker_hosts, values.worker_index).is_chief
     generates = values.generate_data and not is_dry
     if values.schedule != "evaluate":
         check_same_run(request)
         settings = _settings(values, request)
-        check_training(request, settings, needs_data=not generates and not is_dry, generates=generates)
-    if generates:  # before TensorFlow starts, so that worker processes can be forked
+        check_training(request, settings, needs_data=not generates and not is_dry, generates=generates and is_chief)
+    if generates and is_chief:  # before TensorFlow starts, so that worker processes can be forked
         generate_all(request, once_forked=lambda: _check_model(request))
     if values.schedule == "evaluate":
-        return evaluate(request, "latest", DEV, values.eval_steps, search_overrides(values))
+        how = (request, "latest", DEV, values.eval_steps, search_overrides(values))
+        return evaluate(*how) if is_chief else 0
     if is_dry:
         return _dry_run(request, settings)
     if stopped_by := _train(request, settings):
         return 128 + stopped_by
+    if not is_chief:
+        return 0
     if values.decode_interactive or values.decode_from_file:
         _decode(values, request)
     return 0
@@ -150,8 +154,8 @@ def _settings(values: flags.FlagValues, request: Request) -> Settings:
 
 def _train(request: Request, settings: Settings) -> int:
     """Trains; returns the signal that ended it early, or 0."""
-    run = import_quietly("t2t.runs.training").TrainingRun.from_request(request, settings)
-    for line in import_quietly("t2t.runs.describing").describe(run):
+    run = import_quietly("t2t.runs.training").TrainingRun.from_request(request, settings, settings.cluster)
+    for line in import_quietly("t2t.runs.describing").describe(run) if settings.cluster.is_chief else ():
         write_line(line, sys.stderr)
     return run.fit()
 

@@ -69,7 +69,16 @@ class MixedBatches(Iterator[tuple[Arrays, dict[str, Any]]]):
 
     def __next__(self) -> tuple[Arrays, dict[str, Any]]:
         """Returns a batch and the state after it, which is exact after the last batch of an update."""
-        problem = self._schedule(self._drawn // self._per_update + 1)
-        batch, _ = next(list(self._batches.values())[problem])
-        self._drawn += 1
+        batch, _ = next(self._next_problem())
         return batch, self.state()
+
+    def skip(self) -> dict[str, Any]:
+        """Passes over a batch without reading it; returns the state after it."""
+        self._next_problem().skip()
+        return self.state()
+
+    def _next_problem(self) -> TrainingBatches:
+        """Returns the batches that the next one is of."""
+        problem = self._schedule(self._drawn // self._per_update + 1)
+        self._drawn += 1
+        return list(self._batches.values())[problem]

@@ -136,6 +136,16 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
 
     def __next__(self) -> tuple[Arrays, State]:
         """Returns a batch and the state after it."""
+        batch, reader = self._next_batch()
+        return _read_batch(reader, batch, self._columns), self.state()
+
+    def skip(self) -> State:
+        """Passes over a batch without reading it; returns the state after it."""
+        self._next_batch()
+        return self.state()
+
+    def _next_batch(self) -> tuple[Batch, SplitReader]:
+        """Returns the examples and shape of the next batch, and what reads them."""
         batches, reader = self._window_batches()
         passed = 0
         while self._batch >= len(batches):
@@ -152,7 +162,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         self._drawn += 1
         if self._batch == len(batches):
             self._next_window()
-        return _read_batch(reader, batch, self._columns), self.state()
+        return batch, reader
 
     def _next_window(self) -> None:
         self._batch = 0

@@ -186,7 +186,7 @@ def train(
         from t2t.training.callbacks.checks import checked_callbacks
     own_callbacks = checked_callbacks(callbacks)
     try:
-        stopped_by = TrainingRun.from_request(request, chosen).fit(own_callbacks)
+        stopped_by = TrainingRun.from_request(request, chosen, chosen.cluster).fit(own_callbacks)
     finally:
         for registry in REGISTRIES:
             registry.thaw()  # a command ends here; a notebook may go on and register more

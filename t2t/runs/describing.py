@@ -164,7 +164,10 @@ def dry_run_lines(request: Request, settings: Settings) -> list[str]:
     if missing := find_missing_data(resolved.request):
         return _nominal_lines(resolved, settings, missing)
     run = TrainingRun.from_request(request, settings)
-    return [*describe(run), f"memory: {memory(run)}", f"training: about {cost(run)}"]
+    lines = [*describe(run), f"memory: {memory(run)}", f"training: about {cost(run)}"]
+    if (count := len(settings.cluster.addresses)) > 1:
+        lines.append(f"workers: {count}, each as described; an update has the batches of all")
+    return lines
 
 
 def _nominal_lines(resolved: Resolved, settings: Settings, missing: Sequence[str]) -> list[str]:

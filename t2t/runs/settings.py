@@ -1,9 +1,11 @@
 """How a training run is carried out, apart from what it learns."""
 
 import dataclasses
+import functools
 import os
 
 from t2t.hparams.field import check_values, param
+from t2t.training.cluster import Cluster, find_cluster
 
 _LARGEST_SEED = 2**32 - 1
 """numpy's."""
@@ -20,6 +22,11 @@ class Settings:
     seed: int = param(0, "Seed of weights, order of examples and dropout.", minimum=0, maximum=_LARGEST_SEED)
     worker_gpu: int = param(0, "GPUs to train on; 0 = all that are visible.", minimum=0)
     worker_cpu: int = param(0, "Replicas on the processor instead of GPUs; 0 = use GPUs, or one replica.", minimum=0)
+    worker_hosts: str = param(
+        "", "host:port of each process that trains, with commas between them, or slurm for those of an srun; empty for "
+        "TF_CONFIG's, or this one alone.",
+    )  # fmt: skip
+    worker_index: int = param(-1, "Number of this process among --worker_hosts, from 0; 0 writes the run.", minimum=-1)
     eval_every: int = param(1000, "Updates between two checkpoints, and between two evaluations.", minimum=1)
     eval_steps: int = param(
         100, "Batches of the dev split in an evaluation, at most; 0 = no evaluation while training.", minimum=0
@@ -46,6 +53,11 @@ class Settings:
         if isinstance(self.warm_start_from, os.PathLike):
             object.__setattr__(self, "warm_start_from", os.fspath(self.warm_start_from))
         check_values(self, "setting")
+
+    @functools.cached_property
+    def cluster(self) -> Cluster:
+        """The processes that train together; raises UserError where they make no cluster."""
+        return find_cluster(self.worker_hosts, self.worker_index)
 
     @property
     def evaluates_dev(self) -> bool:

@@ -14,6 +14,7 @@ from t2t.checkpoints import architectures, vocabularies
 from t2t.checkpoints.run_dir import RunDir, RunRecord, lock_run
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.prefetch import Prefetch
+from t2t.data.worker_batches import WorkerBatches
 from t2t.runs.data import OpenData, open_all
 from t2t.runs.names import Request, Resolved, resolve
 from t2t.runs.parts import batches_of, build_parts, schedule_of
@@ -24,12 +25,14 @@ from t2t.runs.settings import Settings
 from t2t.runs.starting import check_same_start, restore_latest, warn_changed_train_steps
 from t2t.runs.warm_start import warm_start
 from t2t.specs.constants import DEV, TRAIN
+from t2t.training.callbacks.agreement import AgreeToStop
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
 from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
 from t2t.training.callbacks.progress import ShowProgress
 from t2t.training.callbacks.signals import StopOnSignal
+from t2t.training.cluster import ALONE, Cluster
 from t2t.training.distribute import build_strategy
 from t2t.training.freezing import freeze_weights
 from t2t.training.optimizers import build_optimizer
@@ -37,6 +40,7 @@ from t2t.training.precision import apply_precision
 from t2t.training.schedules import learning_rate
 from t2t.training.step import UpdateStep
 from t2t.training.trainer import DivergedError, Plan, Trainer
+from t2t.training.workers import Workers
 
 log = logging.getLogger("t2t")
 
@@ -44,11 +48,12 @@ log = logging.getLogger("t2t")
 class TrainingRun:
     """A model under training, built from a resolved request; `fit` trains it."""
 
-    def __init__(self, resolved: Resolved, data: Sequence[OpenData], settings: Settings):
+    def __init__(self, resolved: Resolved, data: Sequence[OpenData], settings: Settings, cluster: Cluster = ALONE):
         self.resolved, self.data, self.settings = resolved, data, settings
         self.warm_start: dict[str, Any] = {}
         hparams = resolved.hparams
-        self.strategy = build_strategy(settings.worker_gpu, settings.worker_cpu)
+        self.strategy = build_strategy(settings.worker_gpu, settings.worker_cpu, cluster)
+        self.workers = Workers(self.strategy, cluster)
         keras.utils.set_random_seed(settings.seed)
         with self.strategy.scope():
             policy = apply_precision(hparams.precision)
@@ -72,7 +77,8 @@ class TrainingRun:
         is_new = not RunDir.exists(resolved.request.output_folder)
         self.parts = build_parts(self.model, data, hparams, settings, per_update, is_new=is_new)
         self.schedule = schedule_of(self.parts, hparams, settings.seed)
-        self.batches = batches_of(self.parts, self.schedule, per_update)
+        batches = batches_of(self.parts, self.schedule, per_update)
+        self.batches = batches if cluster is ALONE else WorkerBatches(batches, self.step.replicas, self.step.own)
         self.plan = Plan(
             train_steps=hparams.train_steps,
             micro_batches=micro_batches,
@@ -84,11 +90,13 @@ class TrainingRun:
         )
 
     @classmethod
-    def from_request(cls, request: Request, settings: Settings) -> Self:
+    def from_request(cls, request: Request, settings: Settings, cluster: Cluster = ALONE) -> Self:
         """Resolves names and opens data; raises UserError for wrong names and values, missing or other data."""
         resolved = resolve(request)
+        # Workers wait here for each other, and so for the chief to generate the data.
+        build_strategy(settings.worker_gpu, settings.worker_cpu, cluster)
         data = open_all(request, known=recorded_data_fingerprint(request.output_folder), splits=(TRAIN, DEV))
-        return cls(resolved, data, settings)
+        return cls(resolved, data, settings, cluster)
 
     def _micro_batches(self) -> int:
         hparams = self.resolved.hparams
@@ -104,53 +112,83 @@ class TrainingRun:
     def fit(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> int:
         """Trains, or resumes the run in the output directory; returns the signal that ended training early, or 0.
 
+        Of several workers, the chief alone reads and writes the output directory.
+
         Args:
             callbacks: of the caller, called after those that log, save and evaluate; see `checked_callbacks`.
 
         Raises:
             UserError: the output directory is another run's, or training diverged.
-            MachineError: out of memory, disk full.
+            MachineError: out of memory, disk full, or another worker has ended.
         """
-        folder = self.resolved.request.output_folder
+        folder, is_chief = self.resolved.request.output_folder, self.workers.is_chief
         apply_precision(self.resolved.hparams.precision)  # another model of the process may have changed it
-        with lock_run(folder), contextlib.ExitStack() as stack:
-            RunDir.abandon_unstarted(folder)
-            if RunDir.exists(folder):
-                begun = RunDir.open(folder)
-                begun.check_same(self.record(), changeable_fields(begun.record, self.data))
-                check_same_start(begun, self.settings.warm_start_from)
-                warn_changed_train_steps(begun, self.resolved.hparams)
-                self.step.updates_before = begun.record.warm_start.get("optimizer_updates", 0)
+        with self.workers.guard(), contextlib.ExitStack() as stack:
             store = CheckpointStore(RunDir(folder, self.record()).checkpoints_folder)
-            update, state = self._begin(store)
+            if is_chief:
+                stack.enter_context(lock_run(folder))
+                self._check_run(folder)
+            self.workers.check_same(self._shared())
+            update, state = self.workers.share(self.step, self._begin(store) if is_chief else (0, {}))
             if state:
                 self.batches.seek(state)
             data_state = self.batches.state()
             batches = stack.enter_context(Prefetch(self.batches))
             trainer = Trainer(self.step, batches, data_state, self.plan, update)
-            self._log_progress(folder, update)
             evaluator = None
-            if self.settings.evaluates_dev:
+            if self.settings.evaluates_dev and is_chief:
                 evaluator = RunEvaluator(self.parts, self.settings.eval_steps, self.resolved.hparams.best_metric)
+            if is_chief:
+                self._log_progress(folder, update)
             if update < self.plan.train_steps:
                 self._warm_up(trainer, evaluator)
-            run = self._open_run(folder)
             signals = StopOnSignal()
             stack.callback(signals.release)
             signals.take_over()
+            own = self._chief_callbacks(trainer, store, signals, evaluator, callbacks) if is_chief else []
+            agreement = (
+                [AgreeToStop(trainer, self.workers, self.settings.eval_every)] if self.workers.are_several else []
+            )
             try:
-                trainer.fit([*self._callbacks(trainer, run, store, signals, evaluator, callbacks), *callbacks])
+                trainer.fit([*own, signals, *callbacks, *agreement])
             except DivergedError as error:
                 latest = store.latest()
                 good = (
                     "no checkpoint was saved before" if latest is None else f"the last good checkpoint is step {latest}"
                 )
                 raise DivergedError(f"{error}; {good}") from error
-            store.prune(self.settings.keep_checkpoint_max)  # the last evaluation may have found another best
-            if signals.received:
-                name = signal.Signals(signals.received).name
-                log.info("stopped by %s; update %d is saved; the same command goes on from there", name, trainer.update)
-            return signals.received or 0
+            if is_chief:
+                store.prune(self.settings.keep_checkpoint_max)  # the last evaluation may have found another best
+            return self._report_signal(trainer.update, signals.received or 0)
+
+    def _check_run(self, folder: Path) -> None:
+        """Checks that the run in the output directory, if there is one, is this one; raises UserError."""
+        RunDir.abandon_unstarted(folder)
+        if RunDir.exists(folder):
+            begun = RunDir.open(folder)
+            begun.check_same(self.record(), changeable_fields(begun.record, self.data))
+            check_same_start(begun, self.settings.warm_start_from)
+            warn_changed_train_steps(begun, self.resolved.hparams)
+            self.step.updates_before = begun.record.warm_start.get("optimizer_updates", 0)
+
+    def _shared(self) -> dict[str, Any]:
+        """Returns what all workers must have alike, by the name in a message."""
+        record = self.record()
+        return {
+            "--problem": record.problem, "--model": record.model, "hparam": record.hparams,
+            "--random_seed": self.settings.seed, "--local_eval_frequency": self.settings.eval_every,
+            "data": record.data_fingerprint, "version of t2t, Keras or TensorFlow": record.versions,
+        }  # fmt: skip
+
+    def _report_signal(self, update: int, received: int) -> int:
+        """Returns the signal that ended training, whichever worker it came to, or 0."""
+        of_workers = self.workers.gather([received])[:, 0]
+        worker = int(of_workers.argmax())
+        if found := int(of_workers[worker]):
+            name = signal.Signals(found).name
+            where = f" to {self.workers.cluster.describe(worker)}" if self.workers.are_several else ""
+            log.info("stopped by %s%s; update %d is saved; the same command goes on from there", name, where, update)
+        return found
 
     def _warm_up(self, trainer: Trainer, evaluator: RunEvaluator | None) -> None:
         """Runs the largest batches, so that running out of memory happens now."""
@@ -193,17 +231,16 @@ class TrainingRun:
         """Returns the record of the run directory."""
         return record_of(self.resolved, self.data, self.warm_start)
 
-    def _callbacks(
+    def _chief_callbacks(
         self,
         trainer: Trainer,
-        run: RunDir,
         store: CheckpointStore,
         signals: StopOnSignal,
         evaluator: RunEvaluator | None,
         own: Sequence[keras.callbacks.Callback],
     ) -> list[keras.callbacks.Callback]:
-        """Returns the callbacks of every run; the caller's, `own`, follow them."""
-        settings = self.settings
+        """Begins the run's directory; returns the callbacks that write it. The caller's, `own`, follow them."""
+        settings, run = self.settings, self._open_run(self.resolved.request.output_folder)
         progress = ShowProgress(trainer)
         metrics = LogMetrics(run.append_metrics, run.path / "events")
         state = {
@@ -226,4 +263,4 @@ class TrainingRun:
                     interruptible=signals.interruptible,
                 )
             )
-        return [*callbacks, hooks, signals]
+        return [*callbacks, hooks]

@@ -1,22 +1,27 @@
-"""The devices of training: visible GPUs, or replicas on the processor."""
+"""The devices of training: visible GPUs of one machine or several, or replicas on the processor."""
 
 import functools
 
 import tensorflow as tf
 
 from t2t.errors import UserError
+from t2t.training.cluster import ALONE, Cluster
 
 
-def build_strategy(worker_gpu: int = 0, worker_cpu: int = 0) -> tf.distribute.MirroredStrategy:
-    """Returns a MirroredStrategy.
+def build_strategy(worker_gpu: int = 0, worker_cpu: int = 0, cluster: Cluster = ALONE) -> tf.distribute.Strategy:
+    """Returns a MirroredStrategy, or a MultiWorkerMirroredStrategy where several processes train together.
 
     Args:
         worker_gpu: number of GPUs; 0 = all visible ones, or one processor replica where there is none.
         worker_cpu: number of replicas on the processor instead; for tests and for trying out distribution.
+        cluster: the processes; of several, it waits until all are there.
 
     Raises:
-        UserError: more GPUs than there are, or replicas asked for after TensorFlow has started with fewer.
+        UserError: more GPUs than there are, replicas asked for after TensorFlow has started with fewer, or several
+            replicas on the processor of each of several workers.
     """
+    if cluster is not ALONE:
+        return _across_workers(worker_gpu, worker_cpu, cluster)
     gpus = tf.config.list_logical_devices("GPU") if not worker_cpu else []
     if worker_gpu > len(gpus) and not worker_cpu:
         raise UserError(
@@ -33,6 +38,28 @@ def _mirrored(devices: tuple[str, ...]) -> tf.distribute.MirroredStrategy:
     # Each new strategy numbers its reductions from the same start, and TensorFlow refuses a number that another model
     # of the process has used for other shapes; so runs on the same devices share one.
     return tf.distribute.MirroredStrategy(devices)
+
+
+@functools.cache
+def _across_workers(worker_gpu: int, worker_cpu: int, cluster: Cluster) -> tf.distribute.MultiWorkerMirroredStrategy:
+    gpus = [] if worker_cpu else tf.config.list_physical_devices("GPU")
+    if worker_cpu > 1:
+        raise UserError(f"--worker_cpu={worker_cpu}: of several workers, each has one replica on the processor")
+    if worker_gpu > len(gpus) and not worker_cpu:
+        raise UserError(f"--worker_gpu={worker_gpu}: {cluster.describe(cluster.index)} has {len(gpus)} GPUs")
+    try:
+        tf.config.set_visible_devices(gpus[: worker_gpu or len(gpus)], "GPU")
+        return tf.distribute.MultiWorkerMirroredStrategy(
+            tf.distribute.cluster_resolver.SimpleClusterResolver(
+                tf.train.ClusterSpec({"worker": list(cluster.addresses)}),
+                task_type="worker",
+                task_id=cluster.index,
+                rpc_layer="grpc",
+                num_accelerators={"GPU": worker_gpu or len(gpus)},
+            )
+        )
+    except RuntimeError as error:
+        raise UserError(f"--worker_hosts: TensorFlow has started; train in a process of its own ({error})") from error
 
 
 def _logical_cpus(count: int) -> list:

@@ -22,6 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t.models.base import SequenceModel
+from t2t.specs.constants import TARGETS
 from t2t.training.local_gradient import LocalGradient
 from t2t.training.loss_scale import LossScale
 from t2t.training.optimizers import FusedAdam
@@ -47,6 +48,10 @@ class UpdateStats(NamedTuple):
     """() float32: norm of the gradient before clipping."""
     finite: Any
     """() bool: whether the update was applied."""
+    padded: Any
+    """() float32: number of target tokens (or examples) with padding."""
+    stops: Any
+    """() float32: above 0 where a worker asks all to stop."""
 
 
 class UpdateStep:
@@ -55,7 +60,7 @@ class UpdateStep:
     Args:
         model: built under the strategy's scope; of one problem or several.
         optimizer: made under the strategy's scope.
-        strategy: a MirroredStrategy.
+        strategy: a MirroredStrategy, or a MultiWorkerMirroredStrategy.
         run_seed: seed of the dropout masks.
         clip_grad_norm: largest global norm; 0 = none.
         weight_decay: decoupled decay of weights of two or more dimensions.
@@ -98,17 +103,31 @@ class UpdateStep:
 
     @property
     def replicas(self) -> int:
-        """Number of replicas."""
+        """Number of replicas, of all workers."""
         return self.strategy.num_replicas_in_sync
 
+    @functools.cached_property
+    def own(self) -> range:
+        """Numbers of the replicas in this process."""
+        count = len(self.strategy.extended.worker_devices)
+        resolver = self.strategy.cluster_resolver
+        first = count * resolver.task_id if resolver is not None and self.replicas > count else 0
+        return range(first, first + count)
+
     def __call__(
-        self, micro_batches: Sequence[Sequence[Features]], update: int, rate: float, problem: str = ""
+        self,
+        micro_batches: Sequence[Sequence[Features]],
+        update: int,
+        rate: float,
+        problem: str = "",
+        stops: bool = False,
     ) -> UpdateStats:
         """Computes and applies update number `update` (the first is 1), from which the dropout masks derive.
 
-        Each micro-batch has one dict of features for each replica; `problem` is theirs, for a model of several.
+        Each micro-batch has one dict of features for each replica of this process; `problem` is theirs, for a model of
+        several. `stops` asks all workers to stop.
         """
-        return self._run(micro_batches, update, rate, problem, applies=True)
+        return self._run(micro_batches, update, rate, problem, applies=True, stops=stops)
 
     def skipped(self, update: int) -> int:
         """Returns how many of the first `update` updates were not applied, before a resumption too."""
@@ -118,11 +137,11 @@ class UpdateStep:
         """Runs an update and does not apply it: no state changes, but it is traced and its memory has been had."""
         self._run(micro_batches, 0, 0.0, problem, applies=False)
 
-    def _run(self, micro_batches, update: int, rate: float, problem: str, applies: bool) -> UpdateStats:
+    def _run(self, micro_batches, update: int, rate: float, problem: str, applies: bool, stops=False) -> UpdateStats:
         with np.errstate(over="ignore"):  # what it does to the weights is found where they are saved
             # No Python number: TensorFlow keeps a tensor of each that it has met, for the life of the process.
             rate = tf.constant(np.asarray(rate, np.float32))
-        settings = (tf.constant(applies), rate)
+        settings = (tf.constant(applies), rate, tf.constant(float(stops)))
         if len(micro_batches) == 1:
             features, seeds = self._inputs(micro_batches[0], update, 0)
             return self._function("whole", problem, features)(features, seeds, *settings)
@@ -133,7 +152,7 @@ class UpdateStep:
         return self._function("apply", problem)(*settings)
 
     def _inputs(self, batches: Sequence[Features], update: int, micro_batch: int):
-        seeds = [tf.constant(dropout_seed(self._run_seed, update, micro_batch, r)) for r in range(self.replicas)]
+        seeds = [tf.constant(dropout_seed(self._run_seed, update, micro_batch, r)) for r in self.own]
         return [{name: tf.constant(array) for name, array in batch.items()} for batch in batches], seeds
 
     def _function(self, name: str, problem: str, features: list[dict[str, tf.Tensor]] | None = None):
@@ -144,10 +163,10 @@ class UpdateStep:
                 self._gradient.trace(problem, features[0])
                 signature += [
                     [{k: tf.TensorSpec([None] * t.ndim, t.dtype) for k, t in one.items()} for one in features],
-                    [tf.TensorSpec([2], tf.int64)] * self.replicas,
+                    [tf.TensorSpec([2], tf.int64)] * len(self.own),
                 ]
             if name != "accumulate":
-                signature += [tf.TensorSpec([], tf.bool), tf.TensorSpec([], tf.float32)]
+                signature += [tf.TensorSpec([], tf.bool), *[tf.TensorSpec([], tf.float32)] * 2]
             methods: dict[str, Callable[..., Any]] = {
                 "whole": self._full_update, "accumulate": self._accumulate, "apply": self._apply_sums,
             }  # fmt: skip
@@ -155,9 +174,9 @@ class UpdateStep:
             self._compiled[name, problem] = tf.function(of_problem, input_signature=signature, autograph=False)
         return self._compiled[name, problem]
 
-    def _full_update(self, problem: str, features, seeds, applies, rate) -> UpdateStats:
+    def _full_update(self, problem: str, features, seeds, applies, rate, stops) -> UpdateStats:
         def replica():
-            return self._reduce(problem, applies, *self._local_sums(problem, features, seeds))
+            return self._reduce(problem, applies, stops, *self._local_sums(problem, features, seeds))
 
         return self._apply(problem, applies, rate, *self.strategy.run(replica))
 
@@ -168,9 +187,9 @@ class UpdateStep:
 
         self.strategy.run(replica)
 
-    def _apply_sums(self, problem: str, applies, rate) -> UpdateStats:
+    def _apply_sums(self, problem: str, applies, rate, stops) -> UpdateStats:
         def replica():
-            reduced = self._reduce(problem, applies, *(tf.identity(total) for total in self._sums))
+            reduced = self._reduce(problem, applies, stops, *(tf.identity(total) for total in self._sums))
             with tf.control_dependencies(tf.nest.flatten(reduced)):
                 for total in self._sums:
                     total.assign(tf.zeros_like(total))
@@ -179,17 +198,28 @@ class UpdateStep:
         return self._apply(problem, applies, rate, *self.strategy.run(replica))
 
     def _local_sums(self, problem: str, features, seeds):
-        """On one replica: the gradient of its loss sum, times the loss scale, (P,); the loss sum; its tokens."""
-        weights = [w.read_value() for w in (*self._weights, *self._fixed)]
-        return self._gradient(problem, weights, _local_value(features), _local_value(seeds), self.loss_scale.value())
+        """On one replica: the gradient of its loss sum, times the loss scale, (P,), and its counts.
 
-    def _reduce(self, problem: str, applies, gradient_P, loss_sum, tokens):
+        These are (3,) float32: the loss sum, the tokens, the tokens with padding.
+        """
+        features, seed = self._of_replica(features), self._of_replica(seeds)
+        weights = [w.read_value() for w in (*self._weights, *self._fixed)]
+        gradient_P, loss_sum, tokens = self._gradient(problem, weights, features, seed, self.loss_scale.value())
+        return gradient_P, tf.stack([loss_sum, tokens, tf.cast(tf.size(features[TARGETS]), tf.float32)])
+
+    def _of_replica(self, of_replicas):
+        """On one replica: its own of a list with something for each of this process."""
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return of_replicas[tf.get_static_value(tf.convert_to_tensor(number)) - self.own.start]
+
+    def _reduce(self, problem: str, applies, stops, gradient_P, counts):
         """On one replica: the gradients of all replicas' mean loss, clipped, with noise, and what they are of.
 
         There is one for each weight that the loss reaches. They are 0 where they will not be applied.
         """
-        context = tf.distribute.get_replica_context()
-        gradient_P, loss_sum, tokens = context.all_reduce(tf.distribute.ReduceOp.SUM, (gradient_P, loss_sum, tokens))
+        local = (gradient_P, tf.concat([counts, [stops]], axis=0))
+        gradient_P, counts = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, local)
+        loss_sum, tokens, padded, stops = tf.unstack(counts)
         scale = 1.0 / (tf.maximum(tokens, 1.0) * self.loss_scale.value())
         if self._noise:
             gradient_P, scale = gradient_P * scale + self._noise_like(problem), 1.0
@@ -201,7 +231,7 @@ class UpdateStep:
         gradient_P = tf.math.multiply_no_nan(gradient_P, tf.where(finite & applies, scale, 0.0))
         pieces = tf.split(gradient_P, self._sizes)
         gradients = [tf.reshape(pieces[i], self._weights[i].shape) for i in self._gradient.reached(problem)]
-        return gradients, UpdateStats(loss_sum, tokens, norm, finite)
+        return gradients, UpdateStats(loss_sum, tokens, norm, finite, padded, stops)
 
     def _noise_like(self, problem: str):
         """On one replica: normal noise for the gradient, (P,), a function of (run seed, update, weight).
@@ -263,12 +293,6 @@ class UpdateStep:
             by_replica = {
                 "synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.VariableAggregation.SUM,
             }  # fmt: skip
-            shapes: list[tuple[int, ...]] = [(sum(self._sizes),), (), ()]
+            shapes: list[tuple[int, ...]] = [(sum(self._sizes),), (3,)]
             with self.strategy.scope():
                 self._sums = [tf.Variable(tf.zeros(shape), trainable=False, **by_replica) for shape in shapes]
-
-
-def _local_value(of_replicas):
-    """On one replica: its own of a list with something for each."""
-    context = tf.distribute.get_replica_context()
-    return of_replicas[tf.get_static_value(tf.convert_to_tensor(context.replica_id_in_sync_group))]

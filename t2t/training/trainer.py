@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -11,15 +12,14 @@ import keras
 import numpy as np
 
 from t2t.errors import UserError, memory_errors_as_machine_errors, shapes_of
-from t2t.specs.constants import TARGETS
 from t2t.training.callbacks.checks import checked_callbacks
 from t2t.training.loss_scale import MINIMUM_SCALE
 from t2t.training.step import UpdateStats, UpdateStep
 
 log = logging.getLogger("t2t")
 
-Batches = Iterator[tuple[dict[str, np.ndarray], dict[str, int]]]
-"""Endless pairs of a batch and the state of the data after it."""
+Batches = Iterator[tuple[dict[str, np.ndarray] | None, dict[str, Any]]]
+"""Endless pairs of a batch, None where it is another worker's, and the state of the data after it."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,8 +56,10 @@ class Trainer:
         self.step, self.batches, self.plan, self.update = step, batches, plan, update
         self.data_state = data_state
         """State of the data after the last update: where a resumed run goes on."""
+        self.asks_to_stop = False
+        """Whether the next updates ask all workers to stop."""
         self._pending: list[tuple[int, UpdateStats]] = []
-        self._padded_tokens = 0
+        self._last_two: deque[UpdateStats] = deque(maxlen=2)
         self._since = time.monotonic()
 
     def fit(self, callbacks: list[keras.callbacks.Callback]) -> int:
@@ -90,7 +92,11 @@ class Trainer:
         for batch in batches:
             with _memory_errors(batch):
                 # Two micro-batches need as much memory as any more.
-                self.step.warm_up([[batch] * self.step.replicas] * min(self.plan.micro_batches, 2), problem)
+                self.step.warm_up([[batch] * len(self.step.own)] * min(self.plan.micro_batches, 2), problem)
+
+    def is_asked_to_stop(self) -> bool:
+        """Returns whether the update before the last one asked to stop: the device is busy with the last meanwhile."""
+        return len(self._last_two) == 2 and float(self._last_two[0].stops) > 0
 
     def check_finite(self) -> None:
         """Raises DivergedError where an update since the last report was not finite; waits for the device.
@@ -125,13 +131,13 @@ class Trainer:
             "loss": sum(float(stats.loss_sum) for stats in applied) / scored if applied else math.nan,
             "tokens_per_second": tokens / max(now - self._since, 1e-9),
             "tokens_per_update": tokens / max(len(self._pending), 1),
-            "padding": 1.0 - tokens / max(self._padded_tokens, 1),
+            "padding": 1.0 - tokens / max(sum(float(stats.padded) for _, stats in self._pending), 1.0),
             "learning_rate": self.plan.rate(max(self.update, 1)),
             "grad_norm": float(applied[-1].grad_norm) if applied else math.nan,
             **self._by_problem(),
             **self._skipped(),
         }
-        self._pending, self._padded_tokens, self._since = [], 0, now
+        self._pending, self._since = [], now
         return logs
 
     def _by_problem(self) -> dict[str, float]:
@@ -161,16 +167,16 @@ class Trainer:
         self.update += 1
         with _memory_errors(micro_batches[0][0]):
             rate, problem = self.plan.rate(self.update), self.plan.problem_of(self.update)
-            stats = self.step(micro_batches, self.update, rate, problem)
+            stats = self.step(micro_batches, self.update, rate, problem, self.asks_to_stop)
         self.data_state = state
         self._pending.append((self.update, stats))
-        self._padded_tokens += sum(batch[TARGETS].size for batches in micro_batches for batch in batches)
+        self._last_two.append(stats)
 
     def _draw(self) -> tuple[list[list[dict[str, np.ndarray]]], dict[str, int]]:
-        """Returns the next batches in the global order: replica by replica, then micro-batch by micro-batch."""
+        """Returns this worker's of the next batches, in the global order: by micro-batch, then by replica."""
         sizes = self.plan.micro_batches, self.step.replicas
         drawn = [[next(self.batches) for _ in range(sizes[1])] for _ in range(sizes[0])]
-        return [[batch for batch, _ in replicas] for replicas in drawn], drawn[-1][-1][1]
+        return [[batch for batch, _ in replicas if batch is not None] for replicas in drawn], drawn[-1][-1][1]
 
     def _diverged(self, update: int, stats: UpdateStats) -> str:
         if not float(stats.tokens):

@@ -66,7 +66,7 @@ def test_training_that_a_signal_ends_is_an_interrupt(tmp_path, monkeypatch):
         def fit(self, callbacks):
             return 2
 
-    monkeypatch.setattr(training.TrainingRun, "from_request", lambda request, settings: Stopped())
+    monkeypatch.setattr(training.TrainingRun, "from_request", lambda request, settings, cluster: Stopped())
     names, options, data_dir = digits(tmp_path)
     with pytest.raises(KeyboardInterrupt, match="was stopped; the same call resumes it"):
         t2t.train(*names, tmp_path / "run", problem_options=options, data_dir=data_dir)

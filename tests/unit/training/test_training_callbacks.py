@@ -300,7 +300,7 @@ class SendSignal(Step):
         super().__init__()
         self.number, self.update = number, update
 
-    def __call__(self, micro_batches, update, rate, problem=""):
+    def __call__(self, micro_batches, update, rate, problem="", stops=False):
         if update == self.update:
             os.kill(os.getpid(), self.number)
         return super().__call__(micro_batches, update, rate)

@@ -19,17 +19,18 @@ class Step:
 
     def __init__(self, replicas=1, bad=(), empty=(), scale=None):
         self.model, self.replicas, self.ema, self.given, self._bad = Model(), replicas, [], [], (*bad, *empty)
-        self._empty = empty
+        self._empty, self.own = empty, range(replicas)
         self.rehearsed, self.lost = [], 0
         self.loss_scale = types.SimpleNamespace(dynamic=scale is not None, value=lambda: scale or 1.0)
 
-    def __call__(self, micro_batches, update, rate, problem=""):
+    def __call__(self, micro_batches, update, rate, problem="", stops=False):
         self.given.append((update, rate, [[int(b["targets"][0, 0]) for b in replicas] for replicas in micro_batches]))
         finite = update not in self._bad
         self.lost += not finite
         if update in self._empty:
-            return UpdateStats(0.0, 0.0, 0.0, False)
-        return UpdateStats(6.0 if finite else float("nan"), 3.0, 0.5 * update, finite)
+            return UpdateStats(0.0, 0.0, 0.0, False, 6.0, 0.0)
+        padded = float(sum(batch["targets"].size for replicas in micro_batches for batch in replicas))
+        return UpdateStats(6.0 if finite else float("nan"), 3.0, 0.5 * update, finite, padded, float(stops))
 
     def skipped(self, update):
         return self.lost

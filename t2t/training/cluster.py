@@ -1,0 +1,135 @@
+"""The machines of a training run: which processes train together, and which of them this one is.
+
+Each process is a worker with all its GPUs; worker 0, the chief, alone reads and writes the run.
+"""
+
+import dataclasses
+import json
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from t2t.errors import UserError
+
+SLURM = "slurm"
+"""Value of --worker_hosts that takes the workers from the environment of srun."""
+
+SLURM_PORT = 12321
+"""Port of the first worker on a node of Slurm; others on the node take the next ones."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """The workers of a run."""
+
+    addresses: tuple[str, ...]
+    """`host:port` of each worker."""
+    index: int
+    """Number of this process among them, from 0."""
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process reads and writes the run."""
+        return self.index == 0
+
+    def describe(self, index: int) -> str:
+        """Returns a worker's number and address, e.g. `worker 1 (b:2222)`."""
+        return f"worker {index} ({self.addresses[index]})"
+
+
+ALONE = Cluster(("localhost",), 0)
+"""One process that trains by itself."""
+
+
+def find_cluster(worker_hosts: str, worker_index: int) -> Cluster:
+    """Returns the workers by the flags, else by TF_CONFIG; `ALONE` where neither names several.
+
+    Args:
+        worker_hosts: `host:port` of each worker with commas between them, `slurm`, or nothing.
+        worker_index: number of this process among them; -1 where it was not given.
+
+    Raises:
+        UserError: addresses or a number that make no cluster.
+    """
+    if worker_hosts == SLURM:
+        if worker_index != -1:
+            raise UserError(f"--worker_index={worker_index}: --worker_hosts=slurm takes it from srun; leave it out")
+        return _of_slurm(os.environ)
+    if worker_hosts:
+        return _checked(worker_hosts.split(","), worker_index, f"--worker_hosts={worker_hosts}", "--worker_index")
+    if worker_index != -1:
+        raise UserError(f"--worker_index={worker_index}: it is a number among --worker_hosts; give these too")
+    return _of_tf_config(os.environ.get("TF_CONFIG", ""))
+
+
+def _checked(addresses: list[str], index: Any, source: str, name: str) -> Cluster:
+    """Returns the cluster of addresses from a source, in which the number has this name."""
+    for address in addresses:
+        if not re.fullmatch(r"[^\s:/]+:\d+|\[[0-9a-fA-F:]+\]:\d+", address):
+            raise UserError(f"{source}: {address!r} is no host:port, e.g. node1:2222")
+    twice = next((address for address in addresses if addresses.count(address) > 1), None)
+    if twice is not None:
+        raise UserError(f"{source}: {twice} is there twice; each worker needs a port of its own")
+    if type(index) is not int or not 0 <= index < len(addresses):
+        raise UserError(
+            f"{source}: {name} is {index}; with {len(addresses)} workers it is one of 0 to {len(addresses) - 1}, "
+            f"another for each"
+        )
+    return Cluster(tuple(addresses), index) if len(addresses) > 1 else ALONE
+
+
+def _of_tf_config(text: str) -> Cluster:
+    """Returns the cluster of a TF_CONFIG, as Kubernetes' training operator sets it."""
+    if not text:
+        return ALONE
+    try:
+        config = json.loads(text)
+        hosts, task = config.get("cluster") or {}, config.get("task") or {}
+        kinds = {kind: list(addresses) for kind, addresses in hosts.items() if addresses}
+        kind, index = task.get("type"), task.get("index")
+    except (ValueError, AttributeError, TypeError) as error:
+        raise UserError(f"TF_CONFIG={text:.80}: it is no JSON of cluster and task; unset it or mend it") from error
+    if sum(map(len, kinds.values())) < 2:
+        return ALONE
+    strange = [one for one in (*kinds, kind) if one not in ("chief", "worker")]
+    if strange:
+        raise UserError(
+            f"TF_CONFIG: it has a {strange[0]}; training takes chief and worker only, which all do the same work"
+        )
+    chiefs, workers = kinds.get("chief", []), kinds.get("worker", [])
+    number = index + len(chiefs) if kind == "worker" and type(index) is int else index
+    return _checked(list(map(str, chiefs + workers)), number, "TF_CONFIG", "the number of the task")
+
+
+def _of_slurm(environment: Mapping[str, str]) -> Cluster:
+    """Returns the cluster of the tasks that one srun has started.
+
+    TensorFlow's SlurmClusterResolver sorts node10 before node2, and fails without GPUs.
+    """
+    needed = ("SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE", "SLURM_PROCID", "SLURM_LOCALID", "SLURMD_NODENAME")
+    nodes, tasks, index, local, node = (environment.get(name, "") for name in needed)
+    missing = [name for name in needed if not environment.get(name)]
+    if missing:
+        raise UserError(f"--worker_hosts=slurm: there is no {missing[0]} in the environment; start the workers by srun")
+    try:
+        shown = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UserError(
+            f"--worker_hosts=slurm: scontrol show hostnames {nodes} fails ({error}); name the workers with "
+            f"--worker_hosts and --worker_index"
+        ) from error
+    counts = [int(count) for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", tasks) for _ in range(int(times or 1))]
+    hosts = shown.stdout.split()
+    addresses = [
+        f"{host}:{SLURM_PORT + number}" for host, count in zip(hosts, counts, strict=False) for number in range(count)
+    ]
+    cluster = _checked(addresses, int(index), "--worker_hosts=slurm", "SLURM_PROCID")
+    own = f"{node}:{SLURM_PORT + int(local)}"
+    if cluster is not ALONE and cluster.addresses[cluster.index] != own:
+        raise UserError(
+            f"--worker_hosts=slurm: task {index} is {own}, not {cluster.addresses[cluster.index]} as tasks that are "
+            f"dealt out node by node; use srun --distribution=block, or --worker_hosts and --worker_index"
+        )
+    return cluster

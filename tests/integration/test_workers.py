@@ -1,0 +1,143 @@
+"""Several processes that train together, as on several machines: real ones, each with one replica."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from t2t.checkpoints.store import CheckpointStore
+from tests.waiting import LIMIT_S
+
+pytestmark = pytest.mark.slow
+
+HPARAMS = "ema_decay=0.9,clip_grad_norm=1.0,gradient_noise=0.01,relu_dropout=0.1,attention_dropout=0.1"
+TRAINER = (sys.executable, "-c", "import sys; from t2t.cli.trainer import main; sys.exit(main())")
+LOST = 138
+
+
+def free_addresses(count):
+    """Returns `localhost:port` of ports that nobody listens on."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("localhost", 0))
+        return [f"localhost:{one.getsockname()[1]}" for one in sockets]
+
+
+def start(flags, count, commands=None):
+    """Starts so many workers with the same flags; `commands` has other programs than the trainer, by number."""
+    hosts = ",".join(free_addresses(count))
+    return [
+        subprocess.Popen(
+            [*(commands or {}).get(index, TRAINER), *flags, f"--worker_hosts={hosts}", f"--worker_index={index}"],
+            stderr=subprocess.PIPE, text=True,
+        )
+        for index in range(count)
+    ]  # fmt: skip
+
+
+def finish(processes):
+    """Returns the statuses of workers and what they wrote."""
+    written = [process.communicate(timeout=LIMIT_S)[1] for process in processes]
+    return [process.returncode for process in processes], written
+
+
+def signalling(name, update):
+    return {1: (sys.executable, "-m", "tests.worker", name, str(update))}
+
+
+def arrays_of(folder):
+    """Returns the arrays of a run's last checkpoint by name, and its state."""
+    found = CheckpointStore(folder / "checkpoints").load()
+    parts = {"model": found.model, "optimizer": found.optimizer, "ema": found.ema or {}}
+    arrays = {f"{part}/{name}": array for part, named in parts.items() for name, array in named.items()}
+    return found.step, found.state, arrays
+
+
+def assert_identical(folder, other):
+    (step, state, arrays), (other_step, other_state, others) = arrays_of(folder), arrays_of(other)
+    assert (step, state, arrays.keys()) == (other_step, other_state, others.keys())
+    assert [name for name, array in arrays.items() if array.tobytes() != others[name].tobytes()] == []
+
+
+@pytest.fixture
+def flags(tiny_run):
+    own = [flag for flag in tiny_run.train_flags if not flag.startswith(("--local_eval", "--worker_cpu"))]
+    return [*own, f"--hparams={HPARAMS}", "--local_eval_frequency=10"]
+
+
+def alone(flags, folder, replicas=2):
+    """Trains in one process: a fresh one, since that of the tests has other threads, which round otherwise."""
+    command = [*TRAINER, *flags, f"--output_dir={folder}", f"--worker_cpu={replicas}"]
+    subprocess.run(command, check=True, timeout=LIMIT_S, stderr=subprocess.DEVNULL)
+    return folder
+
+
+def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path, monkeypatch):
+    flags = [*flags, "--train_steps=20", "--hparams=effective_batch_size=1024"]
+    expected = alone(flags, tmp_path / "alone")
+    chief, worker = free_addresses(2)
+    cluster = {"chief": [chief], "worker": [worker]}
+    processes = []
+    for kind in cluster:
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": kind, "index": 0}}))
+        command = [*TRAINER, *flags, f"--output_dir={tmp_path / 'together'}"]
+        processes.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+    statuses, (of_chief, of_worker) = finish(processes)
+    assert statuses == [0, 0], of_chief + of_worker
+    assert_identical(expected, tmp_path / "together")
+    assert "2 replica(s) x 2 step(s) = 1,024 an update" in of_chief
+    assert "update" not in of_worker, "the chief alone reports"
+
+
+def test_a_worker_that_is_killed_or_stopped_ends_all_and_all_go_on_exactly(flags, tmp_path):
+    folder = tmp_path / "run"
+    flags = [*flags, f"--output_dir={folder}", "--train_steps=30"]
+    statuses, (of_chief, _) = finish(start(flags, 2, signalling("SIGKILL", 13)))
+    assert statuses == [LOST, -signal.SIGKILL]
+    assert "has lost worker 1 (localhost:" in of_chief.splitlines()[-1]
+    assert CheckpointStore(folder / "checkpoints").latest() == 10
+    statuses, written = finish(start(flags, 2, signalling("SIGTERM", 17)))
+    assert statuses == [128 + signal.SIGTERM] * 2, written
+    assert "stopped by SIGTERM to worker 1 (localhost:" in written[0]
+    assert CheckpointStore(folder / "checkpoints").latest() == 19, "asked with update 18, read during 19"
+    statuses, written = finish(start(flags, 2))
+    assert statuses == [0, 0], written
+    assert "after update 19, going to update 30" in written[0]
+    assert_identical(alone(flags[:-2] + flags[-1:], tmp_path / "alone"), folder)
+
+
+def test_a_killed_chief_ends_the_others_and_one_process_goes_on_with_the_same_examples(flags, tmp_path):
+    folder = tmp_path / "run"
+    flags = [*flags, "--train_steps=20"]
+    kills_itself = {0: signalling("SIGKILL", 13)[1]}
+    statuses, (_, of_first, of_second) = finish(start([*flags, f"--output_dir={folder}"], 3, kills_itself))
+    assert statuses == [-signal.SIGKILL, LOST, LOST]
+    for written in (of_first, of_second):
+        assert "has lost worker 0 (localhost:" in written.splitlines()[-1]
+    alone(flags, folder, replicas=3)
+    step, state, arrays = arrays_of(folder)
+    other_step, other_state, others = arrays_of(alone(flags, tmp_path / "alone", replicas=3))
+    assert (step, state) == (other_step, other_state)
+    for name, array in arrays.items():  # three numbers are added in another order
+        np.testing.assert_allclose(array, others[name], rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_workers_of_different_commands_are_told_so(flags, tmp_path):
+    processes = []
+    hosts = ",".join(free_addresses(2))
+    for index, epsilon in enumerate((1e-9, 1e-8)):
+        command = [*TRAINER, *flags, f"--hparams=optimizer_adam_epsilon={epsilon}", f"--output_dir={tmp_path / 'run'}"]
+        command += [f"--worker_hosts={hosts}", f"--worker_index={index}", "--train_steps=2"]
+        processes.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+    statuses, written = finish(processes)
+    assert statuses == [2, 2], written
+    for text in written:
+        assert "trains with another hparam than worker 0" in text.splitlines()[-1]
+    assert not os.path.exists(tmp_path / "run" / "run.json")
