@@ -158,9 +158,9 @@ MODEL_MUTATIONS = (
     Mutation(
         name="loss divided by replica",
         file="t2t/training/step.py",
-        original="self._reduce(problem, applies, *self._local_sums(problem, features, seeds))",
-        broken="self._reduce(problem, applies, *(x / y for x, y in zip((s := self._local_sums(problem, features, "
-        "seeds)), (s[2], s[2], s[2]), strict=True)))",
+        original="self._reduce(problem, applies, stops, *self._local_sums(problem, features, seeds))",
+        broken="self._reduce(problem, applies, stops, *(lambda gradient, counts: (gradient / counts[1], "
+        "counts / counts[1]))(*self._local_sums(problem, features, seeds)))",
         breaks="Tokens of short batches weigh more: a mean of means instead of one global mean.",
         tests=(
             "tests/equivalence/test_equivalence_updates.py::"

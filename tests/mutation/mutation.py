@@ -50,6 +50,7 @@ class Mutation:
             raise NotApplicableError(f"the original text occurs {count} times in {self.file}")
         mutated = source.replace(self.original, self.broken)
         try:
+            compile(mutated, self.file, "exec", dont_inherit=True)  # it finds more than the parser
             is_same = ast.dump(ast.parse(mutated)) == ast.dump(ast.parse(source))
         except SyntaxError as error:
             raise NotApplicableError(f"{self.file} would not be Python: line {error.lineno}, {error.msg}") from error
