@@ -11,6 +11,7 @@ from benchmarks.harness.rows import Row, row
 WORK = "growth"
 LENGTHS = "256,1024,4096,16384"
 REPLICAS = "1,2"
+WORKERS = "2"
 OUTPUTS = "16,64,256"
 BEAMS = "1,4,8"
 CORPORA = "29000,290000"
@@ -25,6 +26,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--lengths", default=LENGTHS, help="tokens of a sequence; a batch has as many tokens in all "
                         "as it always has, or one pair of sequences")  # fmt: skip
     parser.add_argument("--replicas", default=REPLICAS, help="numbers of replicas, each with a batch of its own")
+    parser.add_argument("--workers", default=WORKERS, help="numbers of processes that train together, a replica each")
     parser.add_argument("--outputs", default=OUTPUTS, help="tokens by which outputs are longer than their sources")
     parser.add_argument("--beams", default=BEAMS, help="beams that they are searched with")
     parser.add_argument("--corpora", default=CORPORA, help="training pairs that data are generated from")
@@ -34,6 +36,8 @@ def main(argv: list[str]) -> int:
     lengths, replicas = _numbers(arguments.lengths), _numbers(arguments.replicas)
     rows = [one for length in lengths for one in _measured(setting, f"length{length}", length, 1)]
     rows += [one for count in replicas for one in _measured(setting, f"replicas{count}", USUAL, count)]
+    for count in _numbers(arguments.workers):
+        rows += _measured(setting, f"workers{count}", USUAL, 1, count)
     rows += _decoding(setting, _numbers(arguments.outputs), _numbers(arguments.beams))
     rows += [one for pairs in _numbers(arguments.corpora) for one in _generation(setting, pairs)]
     return setting.finish(rows)
@@ -43,16 +47,22 @@ def _numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",") if part]
 
 
-def _measured(setting: Setting, what: str, length: int, replicas: int) -> Sequence[Row]:
-    """Returns tokens a second, memory and the time to the first update at a length and a number of replicas."""
+def _measured(setting: Setting, what: str, length: int, replicas: int, workers: int = 1) -> Sequence[Row]:
+    """Returns tokens a second, memory and the time to the first update; with several workers, memory is the first's."""
     config = setting.config
     asked = {name: getattr(setting.arguments, name) for name in ("vocab_size", "steps")}
-    job = {"config": config.to_dict(), "length": length, "replicas": replicas, **asked}
+    job = {"config": config.to_dict(), "length": length, "replicas": replicas, "workers": workers, "worker": 0, **asked}
     turns = [run(setting.ours(WORK), job, setting.scratch, setting.conditions) for _ in range(setting.turns)]
     seconds = [one for turn in turns for one in turn["update_seconds"]]
-    tokens = replicas * length * max(1, config.batch_size // length)
+    tokens = workers * replicas * length * max(1, config.batch_size // length)
     name = f"{WORK}.{what}"
-    facts = {"length": length, "replicas": replicas, "tokens": tokens, "versions": turns[0]["versions"]}
+    facts = {
+        "length": length,
+        "replicas": replicas,
+        "workers": workers,
+        "tokens": tokens,
+        "versions": turns[0]["versions"],
+    }
     memory, first = ([turn[key] for turn in turns] for key in ("peak_memory_mb", "first_update_seconds"))
     return (
         row(name, config.name, [tokens / one for one in seconds], unit="target tokens/s", **facts),

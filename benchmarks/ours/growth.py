@@ -1,5 +1,9 @@
 """Makes updates of a job's sizes on seeded ids without padding, and times them."""
 
+import json
+import socket
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -12,12 +16,17 @@ from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 def main():
     """Writes the seconds of the first update, which traces it, those of each after it, and the most memory held."""
     job = read_job()
+    others = start_others(job)
     step, features = build_step(job)
     seconds = []
     for number in range(1, job["steps"] + 2):
         began = time.perf_counter()
         float(step([features], number, 1e-4).loss_sum)
         seconds.append(time.perf_counter() - began)
+    for other in others:
+        other.wait()
+    if job["worker"]:
+        return
     write_result(
         job,
         first_update_seconds=seconds[0],
@@ -27,12 +36,29 @@ def main():
     )
 
 
+def start_others(job):
+    """Starts the other workers of a job of several, and adds their addresses to it; returns the processes."""
+    if job["worker"] or job["workers"] == 1:
+        return []
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(job["workers"])]
+    job["hosts"] = [f"localhost:{one.getsockname()[1]}" for one in sockets]
+    for one in sockets:
+        one.close()
+    others = []
+    for worker in range(1, job["workers"]):
+        path = f"{sys.argv[1]}.worker{worker}"
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({**job, "worker": worker}, file)
+        others.append(subprocess.Popen([sys.executable, "-m", "benchmarks.ours.growth", path]))
+    return others
+
+
 def build_step(job):
-    """Returns the update of a job, and a batch for each of its replicas."""
-    distribute, models, optimizers, steps, sets, groups = (
+    """Returns the update of a job, and a batch for each of this process's replicas."""
+    distribute, clusters, models, optimizers, steps, sets, groups = (
         import_quietly(f"t2t.{name}")
-        for name in ("training.distribute", "models.transformer", "training.optimizers", "training.step",
-                     "hparams.transformer", "hparams.groups")
+        for name in ("training.distribute", "training.cluster", "models.transformer", "training.optimizers",
+                     "training.step", "hparams.transformer", "hparams.groups")
     )  # fmt: skip
     sizes, length, vocab_size = job["config"], job["length"], job["vocab_size"]
     hparams = sets.transformer_base().replace(
@@ -41,7 +67,8 @@ def build_step(job):
     )  # fmt: skip
     feature = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=vocab_size)
     spec = ProblemSpec(name="growth", features={"inputs": feature, "targets": feature}, shared_vocabulary=True)
-    strategy = distribute.build_strategy(worker_cpu=job["replicas"])
+    cluster = clusters.Cluster(tuple(job["hosts"]), job["worker"]) if job["workers"] > 1 else clusters.ALONE
+    strategy = distribute.build_strategy(worker_cpu=job["replicas"], cluster=cluster)
     with strategy.scope():
         model = models.Transformer(hparams, spec)
         optimizer = optimizers.build_optimizer(groups.OptimizerHParams())
