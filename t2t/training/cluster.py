@@ -129,7 +129,7 @@ def _of_slurm(environment: Mapping[str, str]) -> Cluster:
     own = f"{node}:{SLURM_PORT + int(local)}"
     if cluster is not ALONE and cluster.addresses[cluster.index] != own:
         raise UserError(
-            f"--worker_hosts=slurm: task {index} is {own}, not {cluster.addresses[cluster.index]} as tasks that are "
-            f"dealt out node by node; use srun --distribution=block, or --worker_hosts and --worker_index"
+            f"--worker_hosts=slurm: task {index} is {own}, not {cluster.addresses[cluster.index]}: tasks must fill one "
+            f"node after the other; start them with srun -m block, or use --worker_hosts and --worker_index"
         )
     return cluster

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.store import CheckpointStore
-from tests.waiting import LIMIT_S
 
 pytestmark = pytest.mark.slow
 
 HPARAMS = "ema_decay=0.9,clip_grad_norm=1.0,gradient_noise=0.01,relu_dropout=0.1,attention_dropout=0.1"
 TRAINER = (sys.executable, "-c", "import sys; from t2t.cli.trainer import main; sys.exit(main())")
 LOST = 138
+LIMIT_S = 1200
+"""What takes longer hangs."""
 
 
 def free_addresses(count):
@@ -44,7 +45,12 @@ def start(flags, count, commands=None):
 
 def finish(processes):
     """Returns the statuses of workers and what they wrote."""
-    written = [process.communicate(timeout=LIMIT_S)[1] for process in processes]
+    try:
+        written = [process.communicate(timeout=LIMIT_S)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()  # one that hangs keeps its port
+            process.wait()
     return [process.returncode for process in processes], written
 
 
