@@ -54,10 +54,9 @@ class FixedShapes:
             widest: by sequence feature, the widest width allowed; None for `longest`.
         """
         most = _longest(longest if widest is None else widest)
-        main, other = (
-            None if counts is None else _round_up(counts, multiple, limit)
-            for counts, limit in zip(_sides(lengths), most, strict=True)
-        )
+        main, other = _sides(lengths)
+        main = _round_up(main, multiple, most[0])
+        other = None if other is None else _round_up(other, multiple, most[1])
         longest_main, longest_other = (
             int(_round_up(length, multiple, limit)) for length, limit in zip(_longest(longest), most, strict=True)
         )
