@@ -16,6 +16,8 @@ _COMPILING = (
 )  # fmt: skip
 """What TensorFlow raises for an operation that XLA does not have, a size that it must know and does not, a compiler of
 the device that is missing or fails."""
+_TELLS = re.compile("xla|compil|local_gradient|libdevice|ptxas", re.IGNORECASE)
+"""What such an error mentions; others of these kinds are of other parts of an update, e.g. a worker that has ended."""
 
 
 @contextlib.contextmanager
@@ -27,7 +29,7 @@ def xla_errors(enabled: bool, batch: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except _COMPILING as error:
-        if not enabled:
+        if not (enabled and _TELLS.search(error.message or "")):
             raise
         reason = re.sub(r"\{\{.*?\}\}", "", (error.message or "").partition("\n")[0])
         raise UserError(

@@ -26,7 +26,8 @@ def test_an_operation_that_xla_does_not_have_is_one_line_that_says_what_to_do():
 
 @pytest.mark.parametrize(
     ("enabled", "error"),
-    [(False, tf.errors.InternalError(None, None, "x")), (True, MachineError("x")), (True, ValueError("x")),
+    [(True, tf.errors.InternalError(None, None, "Collective ops is aborted by: another worker has ended")),
+     (False, tf.errors.InternalError(None, None, "XLA")), (True, MachineError("x")), (True, ValueError("x")),
      (True, tf.errors.ResourceExhaustedError(None, None, "x"))],
 )  # fmt: skip
 def test_other_errors_stay_what_they_are(enabled, error):
