@@ -203,7 +203,7 @@ class TrainingRun:
 
     def _warm_up(self, trainer: Trainer, evaluator: RunEvaluator | None) -> None:
         """Runs the largest batches, so that running out of memory happens now; with XLA one of each shape."""
-        if self.step.xla:
+        if self.step.xla and self.workers.is_chief:
             log.info(compilation_line([part.batches.shapes for part in self.parts], len(self.step.own)))
         for part in self.parts:
             trainer.warm_up(part.warm_up_batches(self.step.xla), part.name)
