@@ -10,6 +10,7 @@ from t2t.specs.constants import INPUTS, TARGETS
 def main():
     """Writes the share of padding, of targets with any shapes and of both sides with few, and how many shapes occur."""
     job = read_job()
+    job |= {"overrides": f"{job['overrides']},xla=off"}  # with XLA, shapes would be few in both
     free, shapes = _epoch(job)
     few = {**job, "overrides": f"{job['overrides']},fixed_shapes={job['shapes']}"}
     fixed, fixed_shapes = _epoch(few)

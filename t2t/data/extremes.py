@@ -19,6 +19,7 @@ def extreme_batches(
     max_length: int,
     shapes: FixedShapes | None = None,
     resized: Collection[str] = (),
+    every_shape: bool = False,
 ) -> list[Features]:
     """Returns dummy batches of a split's extreme shapes: its longest sequences, and its shortest with most rows.
 
@@ -29,12 +30,13 @@ def extreme_batches(
         max_length: of sequences.
         shapes: the only ones that occur; None for any.
         resized: stored features that come in any length up to `max_length`, see `TrainingBatches.resized`.
+        every_shape: whether to return one batch of each of `shapes`, the extreme ones first.
     """
     names = columns or {name: name for name in reader.features}
     if shapes is not None:
         return [
             {name: _dummy_feature(reader, names[name], rows, width) for name, width in widths.items()}
-            for rows, widths in shapes.extremes()
+            for rows, widths in (shapes.every() if every_shape else shapes.extremes())
         ]
     sequences = [name for name, stored in names.items() if reader.is_sequence(stored)]
     longest_by_name = {name: longest_of(reader, names[name], max_length, resized) for name in sequences}

@@ -35,7 +35,13 @@ class FixedShapes:
 
     @classmethod
     def choose(
-        cls, lengths: Mapping[str, np.ndarray], count: int, longest: Mapping[str, int], batch_size: int
+        cls,
+        lengths: Mapping[str, np.ndarray],
+        count: int,
+        longest: Mapping[str, int],
+        batch_size: int,
+        multiple: int = 1,
+        widest: Mapping[str, int] | None = None,
     ) -> "FixedShapes":
         """Returns the shapes with the least padding for some examples.
 
@@ -44,29 +50,46 @@ class FixedShapes:
             count: of shapes, at most.
             longest: by sequence feature, the longest length that will come.
             batch_size: padded tokens of the longer side.
+            multiple: widths are multiples of this, except the widest where `widest` ends before the next multiple.
+            widest: by sequence feature, the widest width allowed; None for `longest`.
         """
+        most = _longest(longest if widest is None else widest)
         main, other = _sides(lengths)
+        main = _round_up(main, multiple, most[0])
+        other = None if other is None else _round_up(other, multiple, most[1])
+        longest_main, longest_other = (
+            int(_round_up(length, multiple, limit)) for length, limit in zip(_longest(longest), most, strict=True)
+        )
         for_each = 1 if other is None else max(1, round((count / 2) ** 0.5))
         grid: list[tuple[int, list[int]]] = []
         below = 0
-        for width in _widths(main, max(1, count // for_each), _longest(longest)[0]):
+        for width in _widths(main, max(1, count // for_each), longest_main):
             inside = (main > below) & (main <= width)
             within = np.zeros(1, int) if other is None or not inside.any() else other[inside]
             grid.append((width, _widths(within, for_each, int(within.max()))))
             below = width
         # The last shape takes whatever is left.
-        grid[-1][1][-1] = max(grid[-1][1][-1], _longest(longest)[1])
+        grid[-1][1][-1] = max(grid[-1][1][-1], longest_other)
         return cls(tuple(lengths), tuple((width, tuple(others)) for width, others in grid), batch_size)
 
     def extremes(self) -> list[tuple[int, dict[str, int]]]:
         """Returns the rows and widths of the shapes that need most memory: the widest, and the one of most rows."""
-        shapes = [
+        shapes = self._shapes()
+        widest, most_rows = shapes[-1], max(shapes, key=lambda shape: (shape[0], sum(shape[1].values())))
+        return [widest] if widest == most_rows else [widest, most_rows]
+
+    def every(self) -> list[tuple[int, dict[str, int]]]:
+        """Returns the rows and widths of all shapes; first those of `extremes`."""
+        first = self.extremes()
+        return first + [shape for shape in reversed(self._shapes()) if shape not in first]
+
+    def _shapes(self) -> list[tuple[int, dict[str, int]]]:
+        """Returns the rows and widths of all shapes, the narrowest first."""
+        return [
             (self._rows(width, other), self._widths_by_name(width, other))
             for width, others in self.grid
             for other in others
         ]
-        widest, most_rows = shapes[-1], max(shapes, key=lambda shape: (shape[0], sum(shape[1].values())))
-        return [widest] if widest == most_rows else [widest, most_rows]
 
     def cut(self, indices: np.ndarray, lengths: Mapping[str, np.ndarray]) -> list[Batch]:
         """Returns batches that hold each example once, all of them of the shapes.
@@ -116,6 +139,11 @@ def _sides(lengths: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray | 
 def _longest(longest: Mapping[str, int]) -> tuple[int, int]:
     main = _main_side(longest)
     return longest[main], max((length for name, length in longest.items() if name != main), default=0)
+
+
+def _round_up(lengths, multiple: int, limit: int):
+    """Returns the next multiples, none above `limit`; `lengths` is an int or (N,) and no more than `limit`."""
+    return np.minimum(-(-lengths // multiple) * multiple, limit)
 
 
 def _widths(lengths: np.ndarray, count: int, longest: int) -> list[int]:

@@ -61,6 +61,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             skip and cut none. Audio may have any length.
         ladder_step: ratio of neighbouring widths, see `Ladder`.
         fixed_shapes: at most so many shapes occur, see `FixedShapes`; 0 for any.
+        fixed_shapes_multiple: what the widths of fixed shapes are multiples of, up to `max_length`.
         curriculum: which examples are short enough when; None for all at any time.
         preprocessors: change the stored features of each example, differently in each epoch. Those that grow longer
             than `max_length` are skipped or cut as others are.
@@ -81,6 +82,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         max_length: int | None = None,
         ladder_step: float = LADDER_STEP,
         fixed_shapes: int = 0,
+        fixed_shapes_multiple: int = 1,
         curriculum: Curriculum | None = None,
         preprocessors: Sequence[Preprocessor] = (),
         state: State | None = None,
@@ -100,7 +102,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         """Examples of each epoch that are longer than `max_length`, as they are stored, and left out."""
         self.cut = longer - self.skipped
         """Those that are longer and whose text is cut."""
-        self.shapes = self._choose_shapes(fixed_shapes) if fixed_shapes else None
+        self.shapes = self._choose_shapes(fixed_shapes, fixed_shapes_multiple) if fixed_shapes else None
         """The only shapes that occur; None for any."""
         self._check_curriculum()
         self._plan: tuple[tuple[int, int, int | None], list[Batch], SplitReader] | None = None
@@ -198,26 +200,22 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             longest = max((int(counts.max(initial=1)) for counts in lengths.values()), default=1)
         return Ladder(longest, self._ladder_step)
 
-    def _choose_shapes(self, count: int) -> FixedShapes:
+    def _choose_shapes(self, count: int, multiple: int) -> FixedShapes:
         """Returns the shapes, by the lengths of the first window."""
-        single = self._columns.keys() - self._sequences.keys()
-        if single:
-            raise UserError(
-                f"hparam fixed_shapes={count}: {self._reader.problem} has features that are no sequences "
-                f"({', '.join(sorted(single))}), of which no row can be empty; set fixed_shapes=0"
-            )
-        unknown = {name for name in self.resized if self._max_length is None or is_audio(self._reader, name)}
-        if unknown:
-            raise UserError(
-                f"hparam fixed_shapes={count}: nothing bounds the lengths of {', '.join(sorted(unknown))} that "
-                f"preprocessors of {self._reader.problem} change; set fixed_shapes=0"
-            )
+        obstacle = obstacle_to_fixed_shapes(self._reader, self._columns, self._max_length, self._preprocessors)
+        if obstacle:
+            raise UserError(f"hparam fixed_shapes={count}: {obstacle}; set fixed_shapes=0")
         _, lengths = self._window_examples(self._reader_of(0), 0, 0)
         longest = {
             name: longest_of(self._reader, stored, self._max_length, self.resized)
             for name, stored in self._sequences.items()
         }
-        return FixedShapes.choose(lengths, count, longest, self._batch_size)
+        # No position of a model of this `max_length` is beyond it.
+        widest = {
+            name: length if is_audio(self._reader, self._sequences[name]) else max(length, self._max_length or 0)
+            for name, length in longest.items()
+        }
+        return FixedShapes.choose(lengths, count, longest, self._batch_size, multiple, widest)
 
     def _window_examples(
         self, reader: SplitReader, epoch: int, window: int, limit: int | None = None
@@ -342,6 +340,32 @@ def checked_columns(reader: SplitReader, columns: Mapping[str, str] | None) -> d
                 f"{did_you_mean(stored, reader.features)}it has {', '.join(reader.features)}"
             )
     return columns
+
+
+def obstacle_to_fixed_shapes(
+    reader: SplitReader,
+    columns: Mapping[str, str] | None,
+    max_length: int | None,
+    preprocessors: Sequence[Preprocessor],
+) -> str:
+    """Returns why the batches of a split cannot have few fixed shapes, or an empty string; see `TrainingBatches`."""
+    single = [name for name, stored in checked_columns(reader, columns).items() if not reader.is_sequence(stored)]
+    if single:
+        return (
+            f"{reader.problem} has features that are no sequences ({', '.join(sorted(single))}), of which no row can "
+            f"be empty"
+        )
+    unknown = {
+        name
+        for one in preprocessors
+        if one.changes_lengths
+        for name in one.features
+        if max_length is None or is_audio(reader, name)
+    }
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        return f"nothing bounds the lengths of {names} that preprocessors of {reader.problem} change"
+    return ""
 
 
 def sequences_of(reader: SplitReader, columns: Mapping[str, str]) -> dict[str, str]:

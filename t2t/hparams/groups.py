@@ -116,7 +116,11 @@ class BatchHParams:
     )
     fixed_shapes: int = param(
         0, "Training batches have at most so many shapes, rows and both lengths, for compilers that make a program for "
-        "each; 0 = any.", minimum=0,
+        "each; 0 = any, or 16 with xla.", minimum=0,
+    )  # fmt: skip
+    fixed_shapes_multiple: int = param(
+        0, "Lengths of fixed_shapes are multiples of this, at most max_length; 0 = 8 with xla, which suits GPUs, else "
+        "1.", minimum=0,
     )  # fmt: skip
 
 
@@ -150,6 +154,11 @@ class TrainHParams:
     precision: str = param(
         "float32", "Type of activations; weights stay float32. tensorfloat32: float32, but GPUs may round what they "
         "multiply to 11 binary digits.", choices=("float32", "tensorfloat32", "mixed_bfloat16", "mixed_float16"),
+    )  # fmt: skip
+    xla: str = param(
+        "auto", "Whether XLA compiles the forward and backward pass, one program for each of fixed_shapes, before the "
+        "first update. auto: on GPUs, where all features are sequences; a resumed run: as it was begun.",
+        choices=("auto", "on", "off"),
     )  # fmt: skip
     best_metric: str = param("", "Metric of the dev split that picks `best`; empty = the problem's first.")
     early_stopping_steps: int = param(

@@ -85,6 +85,8 @@ class SequenceModel(keras.Model):
     """
     has_command: ClassVar[bool] = False
     """Whether a vector identifies the problem to the body, see `command`."""
+    compiles_with_xla: ClassVar[bool] = True
+    """Whether XLA can compile its training: not where a gradient goes through `keras.ops.scan` or `while_loop`."""
     hparams: Any
     """Of the class `hparams_class`."""
     source_embedding: Any

@@ -32,6 +32,7 @@ class LstmSeq2seq(SequenceModel):
     """Sequence to sequence by LSTMs: all that the decoder knows of the source is the encoder's last states."""
 
     hparams_class: ClassVar[type[RecurrentHParams]] = LstmHParams
+    compiles_with_xla = False
     accepts_inputs = READ_AS_VECTORS
 
     def __init__(self, hparams: RecurrentHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):

@@ -27,6 +27,7 @@ class NeuralGpu(SequenceModel):
     """
 
     hparams_class = NeuralGpuHParams
+    compiles_with_xla = False
     accepts_inputs = (FeatureKind.TOKENS,)
     autoregressive = False
     unit_class: ClassVar[type[ConvGru]] = ConvGru

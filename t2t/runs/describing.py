@@ -12,7 +12,9 @@ from t2t.data.generate import data_folder
 from t2t.data.lengths import BLOCK, lengths_of_all
 from t2t.data.pipeline import checked_columns, sequences_of
 from t2t.hparams.base import HParams
+from t2t.hparams.override import assigned_names
 from t2t.problems.base import Problem
+from t2t.runs.compilation import DECIDED
 from t2t.runs.data import find_missing_data, nominal_specs
 from t2t.runs.names import Request, Resolved, problems_of, resolve
 from t2t.runs.parts import Part
@@ -98,6 +100,7 @@ def describe(run: TrainingRun) -> list[str]:
         *([frozen_line(run.model, hparams.frozen_weights)] if hparams.frozen_weights else []),
         f"{_updates_line(hparams)}; best checkpoint by {best}",
         *(_batch_line(run, part) for part in run.parts),
+        *([_xla_line(hparams)] if run.step.xla else []),
         *(
             f"plug-in {plugin.name} ({plugin.kind}): {', '.join(plugin.registered) or 'registered nothing'}"
             for plugin in run.resolved.plugins
@@ -110,7 +113,12 @@ def _names_line(request: Request) -> str:
 
 
 def _changes_line(resolved: Resolved) -> str:
-    changed = resolved.hparams.difference(resolved.named_set)
+    named = assigned_names(resolved.request.overrides)
+    changed = {
+        name: values
+        for name, values in resolved.hparams.difference(resolved.named_set).items()
+        if name in named or name not in DECIDED
+    }
     return "changed hparams: " + (", ".join(_change(name, *values) for name, values in changed.items()) or "none")
 
 
@@ -143,6 +151,11 @@ def _batch_line(run: TrainingRun, part: Part) -> str:
         f"batch_size{_which(part)}={part.hparams.batch_size} {unit} per replica per step; {run.step.replicas} "
         f"replica(s) x {run.plan.micro_batches} step(s) = {padded:,} an update{examples}"
     )
+
+
+def _xla_line(hparams: HParams) -> str:
+    shapes = f"at most {hparams.fixed_shapes} shapes for a problem" if hparams.fixed_shapes else "any shapes"
+    return f"XLA compiles the forward and backward pass: batches of {shapes}"
 
 
 def _which(part: Part) -> str:

@@ -40,9 +40,20 @@ class Part:
 
     def largest_batches(self) -> list[Features]:
         """Returns dummy batches of the extreme shapes of training: the longest, and the most rows."""
-        hparams, reader = self.hparams, self.data.readers[TRAIN]
-        columns, batches = self.data.problem.columns, self.batches
-        return extreme_batches(reader, columns, hparams.batch_size, hparams.max_length, batches.shapes, batches.resized)
+        return self.warm_up_batches()
+
+    def warm_up_batches(self, every_shape: bool = False) -> list[Features]:
+        """Returns `largest_batches`, or one of every fixed shape, the largest first."""
+        hparams, batches = self.hparams, self.batches
+        return extreme_batches(
+            self.data.readers[TRAIN],
+            self.data.problem.columns,
+            hparams.batch_size,
+            hparams.max_length,
+            batches.shapes,
+            batches.resized,
+            every_shape,
+        )
 
 
 def build_parts(
@@ -67,6 +78,7 @@ def build_parts(
             max_length=own.max_length,
             ladder_step=own.length_bucket_step,
             fixed_shapes=own.fixed_shapes,
+            fixed_shapes_multiple=max(1, own.fixed_shapes_multiple),
             curriculum=_curriculum(own, per_update),
             preprocessors=preprocessors,
         )

@@ -7,11 +7,13 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.override import assigned_names, merge_overrides
+from t2t.runs.compilation import with_recorded_compilation
 from t2t.runs.names import Request, build_hparams
 
 MAY_CHANGE_ON_RESUME = (
-    "train_steps", "best_metric", "early_stopping_steps", "decode_method", "beam_size", "alpha", "length_penalty",
-    "extra_length", "max_input_length", "decode_batch_size", "sampling_temperature", "sampling_top_k", "sampling_top_p",
+    "train_steps", "xla", "best_metric", "early_stopping_steps", "decode_method", "beam_size", "alpha",
+    "length_penalty", "extra_length", "max_input_length", "decode_batch_size", "sampling_temperature", "sampling_top_k",
+    "sampling_top_p",
 )  # fmt: skip
 """Hparams that a resumed run may change; `train_steps` also shapes the schedules `linear` and `cosine`."""
 
@@ -71,7 +73,8 @@ def check_same_run(request: Request) -> None:
     if not CheckpointStore(run.checkpoints_folder).steps():
         return  # a run without checkpoints may be replaced
     asked = {name: getattr(request, name) for name in ("problem", "model", "hparams_set")}
-    asked["hparams"] = build_hparams(request)[0].to_dict()
+    hparams = with_recorded_compilation(build_hparams(request)[0], run.record, request.overrides)
+    asked["hparams"] = hparams.to_dict()
     run.check_same(dataclasses.replace(run.record, **asked), MAY_CHANGE_ON_RESUME)
 
 

@@ -1,6 +1,7 @@
 """Assembles a training run: data, model, step, trainer, callbacks, run directory."""
 
 import contextlib
+import dataclasses
 import functools
 import logging
 import signal
@@ -15,6 +16,7 @@ from t2t.checkpoints.run_dir import RunDir, RunRecord, lock_run
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.prefetch import Prefetch
 from t2t.data.worker_batches import WorkerBatches
+from t2t.runs.compilation import begun_run, compilation_line, decide_compilation
 from t2t.runs.data import OpenData, open_all
 from t2t.runs.names import Request, Resolved, resolve
 from t2t.runs.parts import batches_of, build_parts, schedule_of
@@ -49,11 +51,19 @@ class TrainingRun:
     """A model under training, built from a resolved request; `fit` trains it."""
 
     def __init__(self, resolved: Resolved, data: Sequence[OpenData], settings: Settings, cluster: Cluster = ALONE):
-        self.resolved, self.data, self.settings = resolved, data, settings
+        self.data, self.settings = data, settings
         self.warm_start: dict[str, Any] = {}
-        hparams = resolved.hparams
         self.strategy = build_strategy(settings.worker_gpu, settings.worker_cpu, cluster)
         self.workers = Workers(self.strategy, cluster)
+        hparams = decide_compilation(
+            resolved.hparams,
+            resolved.model_class,
+            data,
+            on_gpus=any("GPU" in device for device in self.strategy.extended.worker_devices),
+            begun=begun_run(resolved.request.output_folder),
+            overrides=resolved.request.overrides,
+        )
+        self.resolved = resolved = dataclasses.replace(resolved, hparams=hparams)
         keras.utils.set_random_seed(settings.seed)
         with self.strategy.scope():
             policy = apply_precision(hparams.precision)
@@ -71,6 +81,7 @@ class TrainingRun:
             gradient_noise=hparams.gradient_noise,
             ema_decay=hparams.ema_decay,
             scale_loss=hparams.precision == "mixed_float16",
+            xla=hparams.xla == "on",
         )
         micro_batches = self._micro_batches()
         per_update = micro_batches * self.step.replicas
@@ -191,9 +202,11 @@ class TrainingRun:
         return found
 
     def _warm_up(self, trainer: Trainer, evaluator: RunEvaluator | None) -> None:
-        """Runs the largest batches, so that running out of memory happens now."""
+        """Runs the largest batches, so that running out of memory happens now; with XLA one of each shape."""
+        if self.step.xla and self.workers.is_chief:
+            log.info(compilation_line([part.batches.shapes for part in self.parts], len(self.step.own)))
         for part in self.parts:
-            trainer.warm_up(part.largest_batches(), part.name)
+            trainer.warm_up(part.warm_up_batches(self.step.xla), part.name)
         if evaluator is not None:
             evaluator.warm_up()
 

@@ -22,10 +22,11 @@ class LocalGradient:
     Args:
         model: under the scope of a strategy or not.
         scales_loss: whether the gradient must fit float16 on its way.
+        xla: whether XLA compiles it, one program for each shape of batches; nothing in it waits for the host.
     """
 
-    def __init__(self, model: SequenceModel, scales_loss: bool = False):
-        self._model, self._scales_loss = model, scales_loss
+    def __init__(self, model: SequenceModel, scales_loss: bool = False, xla: bool = False):
+        self._model, self._scales_loss, self._xla = model, scales_loss, xla
         self._trained = len(model.trainable_variables)
         self._variables = [*model.trainable_variables, *model.non_trainable_variables]
         self._traced: dict[str, tf.types.experimental.ConcreteFunction] = {}
@@ -44,10 +45,14 @@ class LocalGradient:
             tf.TensorSpec([2], tf.int64),
             tf.TensorSpec([], tf.float32),
         )
+
+        def local_gradient(*arguments):  # programs of XLA are called as the function is
+            return self._compute(problem, *arguments)
+
         # Inlined, the replicas' parts would be optimized as one large graph; called, each is by itself.
         function = tf.function(
-            lambda *arguments: self._compute(problem, *arguments),
-            input_signature=signature, autograph=False, experimental_attributes={"_noinline": True},
+            local_gradient, input_signature=signature, autograph=False, jit_compile=self._xla or None,
+            experimental_attributes={"_noinline": True},
         )  # fmt: skip
         self._traced[problem] = function.get_concrete_function()
 

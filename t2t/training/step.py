@@ -67,6 +67,7 @@ class UpdateStep:
         gradient_noise: deviation of the noise on the first gradient, see `NOISE_FALL`.
         ema_decay: decay of the moving average of the weights; 0 = none.
         scale_loss: whether to scale the loss dynamically (float16).
+        xla: whether XLA compiles the gradient of a batch, see `LocalGradient`.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class UpdateStep:
         gradient_noise: float = 0.0,
         ema_decay: float = 0.0,
         scale_loss: bool = False,
+        xla: bool = False,
     ):
         self.model, self.optimizer, self.strategy = model, optimizer, strategy
         self._run_seed, self._clip, self._noise = run_seed, clip_grad_norm, gradient_noise
@@ -90,7 +92,8 @@ class UpdateStep:
         self._sizes = [weight.shape.num_elements() for weight in self._weights]
         self.updates_before = 0
         """Updates that the optimizer had done before the run's first, where it goes on from another run's state."""
-        self._gradient = LocalGradient(model, scale_loss)
+        self.xla = xla
+        self._gradient = LocalGradient(model, scale_loss, xla)
         with strategy.scope():
             optimizer.build(model.trainable_variables)
             self.ema = [

@@ -85,8 +85,9 @@ def alone(flags, folder, replicas=2):
     return folder
 
 
-def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path, monkeypatch):
-    flags = [*flags, "--train_steps=20", "--hparams=effective_batch_size=1024"]
+@pytest.mark.parametrize("more", ["", ",xla=on,fixed_shapes=1"], ids=["", "XLA"])
+def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path, monkeypatch, more):
+    flags = [*flags, "--train_steps=20", f"--hparams=effective_batch_size=1024{more}"]
     expected = alone(flags, tmp_path / "alone")
     chief, worker = free_addresses(2)
     cluster = {"chief": [chief], "worker": [worker]}

@@ -113,3 +113,36 @@ def test_what_is_rehearsed_are_shapes_that_occur_the_widest_and_that_of_most_row
     assert set(rehearsed) <= found
     assert rehearsed[0] == max(found, key=lambda shapes: max(columns for _, columns in shapes))
     assert rehearsed[1][0][0] == max(shapes[0][0] for shapes in found)
+
+
+@pytest.mark.parametrize("widest", [60, 63, 64, 100])
+def test_widths_are_multiples_and_none_is_wider_than_allowed(lengths, widest):
+    shapes = FixedShapes.choose(
+        lengths, 16, {"inputs": 60, "targets": 60}, 4096, 8, {"inputs": widest, "targets": widest}
+    )
+    widths = {width for main, others in shapes.grid for width in (main, *others)}
+    assert {width for width in widths if width % 8} == {60: {60}, 63: {63}}.get(widest, set())
+    assert max(widths) == min(widest, 64)
+    batches = shapes.cut(np.arange(20_000), lengths)
+    np.testing.assert_array_equal(np.sort(np.concatenate([b.indices for b in batches])), np.arange(20_000))
+    for batch in batches:
+        assert all(lengths[name][batch.indices].max() <= width for name, width in batch.widths.items())
+
+
+def test_every_shape_that_occurs_is_listed_once_the_extreme_ones_first(shapes, lengths):
+    listed = [(rows, widths["inputs"], widths["targets"]) for rows, widths in shapes.every()]
+    assert shapes_of(shapes.cut(np.arange(20_000), lengths)) <= set(listed)
+    assert len(set(listed)) == len(listed) <= 32
+    assert shapes.every()[:2] == shapes.extremes()
+
+
+@pytest.mark.parametrize(("max_length", "widest"), [(21, 21), (23, 23), (256, 24)])
+def test_padding_to_multiples_ends_at_the_longest_length_that_models_are_made_for(digits_train, max_length, widest):
+    batches = TrainingBatches(
+        digits_train, seed=3, batch_size=120, max_length=max_length, fixed_shapes=4, fixed_shapes_multiple=8
+    )
+    widths = {array.shape[1] for _ in range(60) for array in next(batches)[0].values()}
+    assert max(widths) == widest
+    assert all(width % 8 == 0 for width in widths - {widest})
+    dummies = extreme_batches(digits_train, None, 120, max_length, batches.shapes, every_shape=True)
+    assert len(dummies) == len(batches.shapes.every()) <= 4

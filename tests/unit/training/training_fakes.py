@@ -17,6 +17,8 @@ class Model:
 class Step:
     """Remembers what it was given; every update has loss 6 over 3 tokens, unless `bad` or `empty` name it."""
 
+    xla = False
+
     def __init__(self, replicas=1, bad=(), empty=(), scale=None):
         self.model, self.replicas, self.ema, self.given, self._bad = Model(), replicas, [], [], (*bad, *empty)
         self._empty, self.own = empty, range(replicas)

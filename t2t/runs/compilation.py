@@ -1,0 +1,116 @@
+"""Decides, once in a run's life, whether XLA compiles its updates, and in which shapes its batches come for that.
+
+The decision is part of the run's record, so that a run goes on with the batches that it was begun with, on any machine.
+Later, only the compiler itself may change.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t.checkpoints.run_dir import RunDir, RunRecord
+from t2t.data.fixed_shapes import FixedShapes
+from t2t.data.pipeline import obstacle_to_fixed_shapes
+from t2t.errors import UserError
+from t2t.hparams.base import HParams
+from t2t.hparams.override import assigned_names
+from t2t.runs.data import OpenData
+from t2t.specs.constants import TRAIN
+
+SHAPES = 16
+"""Shapes of batches where XLA is on and no number is asked for: each is compiled before the first update.
+
+With lengths in multiples of 8 no more would help: of batches of Multi30k 21 % are padding with 16 shapes, as with 32.
+"""
+MULTIPLE = 8
+"""What lengths are then multiples of: tensor cores of GPUs multiply matrices in pieces of 8 rows of 16 bits."""
+
+DECIDED = ("xla", "fixed_shapes", "fixed_shapes_multiple")
+"""Hparams that a run may decide by itself."""
+
+
+def decide_compilation(
+    hparams: HParams,
+    model_class: type[Any],
+    data: Sequence[OpenData],
+    *,
+    on_gpus: bool,
+    begun: RunRecord | None,
+    overrides: str,
+) -> HParams:
+    """Returns hparams in which `xla` is on or off, with the shapes of batches.
+
+    Args:
+        hparams: as asked for.
+        model_class: of the run.
+        data: of the run, its training split open.
+        on_gpus: whether it trains on GPUs.
+        begun: record of the run that is resumed; None for a new one.
+        overrides: what `--hparams` was given.
+
+    Raises:
+        UserError: `xla=on` for a model or data that cannot have it.
+    """
+    asked = hparams.xla
+    if begun is not None:
+        hparams, data = with_recorded_compilation(hparams, begun, overrides), ()
+        asked = hparams.xla
+    elif asked == "auto" and not on_gpus:
+        asked = "off"
+    obstacle = "" if asked == "off" else _obstacle(hparams, model_class, data)
+    if obstacle and asked == "on":
+        raise UserError(f"hparam xla=on: {obstacle}; use --hparams=xla=off")
+    if begun is not None or asked == "off" or obstacle:
+        return hparams.replace(xla="on" if asked == "on" else "off").freeze()
+    return hparams.replace(
+        xla="on",
+        fixed_shapes=hparams.fixed_shapes or SHAPES,
+        fixed_shapes_multiple=hparams.fixed_shapes_multiple or MULTIPLE,
+    ).freeze()
+
+
+def with_recorded_compilation(hparams: HParams, begun: RunRecord, overrides: str) -> HParams:
+    """Returns hparams in which what a resumed run decided by itself is as its record says, where not asked otherwise.
+
+    Records of before there was a choice, and those of imported runs, say off.
+    """
+    recorded = {name: value for section in begun.hparams.values() for name, value in section.items()}
+    named = assigned_names(overrides)
+    values = {
+        name: recorded.get(name, 0)
+        for name in ("fixed_shapes", "fixed_shapes_multiple")
+        if not getattr(hparams, name) and name not in named
+    }
+    if hparams.xla == "auto":
+        values["xla"] = "on" if recorded.get("xla") == "on" else "off"
+    return hparams.replace(**values)
+
+
+def begun_run(folder: Path) -> RunRecord | None:
+    """Returns the record of the run that a folder holds; None where there is none that got as far as a checkpoint."""
+    if not RunDir.exists(folder):
+        return None
+    run = RunDir.open(folder)
+    return run.record if any(run.checkpoints_folder.glob("*")) else None
+
+
+def compilation_line(shapes: Sequence[FixedShapes | None], replicas: int) -> str:
+    """Describes what XLA is about to compile for the shapes of each problem's batches."""
+    if None in shapes:
+        return "XLA compiles a program for each new shape of batches, which the run was begun without limiting: slow"
+    count = sum(len(one.every()) for one in shapes if one is not None)
+    each = f", each for {replicas} replicas" if replicas > 1 else ""
+    return f"XLA compiles {count} programs{each}, one for each shape of batches; the first update comes after that"
+
+
+def _obstacle(hparams: HParams, model_class: type[Any], data: Sequence[OpenData]) -> str:
+    """Returns why XLA cannot compile a run, or an empty string."""
+    if not model_class.compiles_with_xla:
+        return f"model {model_class.__name__} has loops that XLA cannot differentiate"
+    obstacles = (
+        obstacle_to_fixed_shapes(
+            one.readers[TRAIN], one.problem.columns, hparams.max_length, one.problem.stored.preprocessors()
+        )
+        for one in data
+    )
+    return next(filter(None, obstacles), "")

@@ -1,0 +1,125 @@
+"""Who decides whether XLA compiles a run, and what a resumed run keeps of that."""
+
+import types
+
+import pytest
+
+from t2t.checkpoints.run_dir import RunDir, RunRecord
+from t2t.checkpoints.store import CheckpointStore
+from t2t.errors import UserError
+from t2t.hparams.transformer import transformer_tiny
+from t2t.models.lstm import LstmSeq2seqAttention
+from t2t.models.transformer import Transformer
+from t2t.runs.compilation import MULTIPLE, SHAPES, begun_run, decide_compilation
+from t2t.runs.names import Request
+from t2t.runs.resuming import check_same_run
+from t2t.specs.constants import TRAIN
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+
+TOKENS = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=9)
+LABEL = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=9)
+
+
+def data_of(targets=TOKENS):
+    """What is looked at of the data of a problem."""
+    features = {"inputs": TOKENS, "targets": targets}
+    reader = types.SimpleNamespace(
+        problem="made_up", features=features, is_sequence=lambda name: features[name].kind == FeatureKind.TOKENS
+    )
+    stored = types.SimpleNamespace(preprocessors=lambda: ())
+    return [types.SimpleNamespace(problem=types.SimpleNamespace(columns=None, stored=stored), readers={TRAIN: reader})]
+
+
+def decide(overrides="", model=Transformer, targets=TOKENS, gpus=False, begun=None):
+    hparams = decide_compilation(
+        transformer_tiny().override(overrides), model, data_of(targets), on_gpus=gpus, begun=begun, overrides=overrides
+    )
+    return hparams.xla, hparams.fixed_shapes, hparams.fixed_shapes_multiple
+
+
+def record_of(overrides, decided):
+    """The record of a run that was begun with these overrides and decided so."""
+    names = ("xla", "fixed_shapes", "fixed_shapes_multiple")
+    hparams = transformer_tiny().override(overrides).replace(**dict(zip(names, decided, strict=True)))
+    return RunRecord(
+        problem="translate_ende_numbers", model="transformer", hparams_set="transformer_tiny", overrides=overrides,
+        hparams=hparams.to_dict(), spec=ProblemSpec(name="translate_ende_numbers"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("overrides", "gpus", "expected"),
+    [
+        ("", False, ("off", 0, 0)),
+        ("", True, ("on", SHAPES, MULTIPLE)),
+        ("xla=on", False, ("on", SHAPES, MULTIPLE)),
+        ("xla=off", True, ("off", 0, 0)),
+        ("fixed_shapes=5", True, ("on", 5, MULTIPLE)),
+        ("fixed_shapes=5,fixed_shapes_multiple=1", True, ("on", 5, 1)),
+        ("fixed_shapes=5", False, ("off", 5, 0)),
+    ],
+)
+def test_a_new_run(overrides, gpus, expected):
+    assert decide(overrides, gpus=gpus) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"targets": LABEL}, r"made_up has features that are no sequences \(targets\), .*"),
+        ({"model": LstmSeq2seqAttention}, "model LstmSeq2seqAttention has loops that XLA cannot differentiate"),
+    ],
+)
+def test_what_cannot_be_compiled_is_not_chosen_by_itself_and_refused_where_it_is_asked_for(changes, found):
+    assert decide(gpus=True, **changes) == ("off", 0, 0)
+    with pytest.raises(UserError, match=rf"^hparam xla=on: {found}; use --hparams=xla=off$"):
+        decide("xla=on", **changes)
+
+
+@pytest.mark.parametrize("gpus", [False, True])
+@pytest.mark.parametrize("begun", [("on", 16, 8), ("on", 5, 1), ("off", 0, 0), ("off", 16, 8)])
+def test_the_same_command_goes_on_as_the_run_was_begun_on_any_machine(begun, gpus):
+    assert decide(gpus=gpus, begun=record_of("", begun)) == begun
+
+
+@pytest.mark.parametrize("asked", ["on", "off"])
+@pytest.mark.parametrize("begun", [("on", 16, 8), ("off", 0, 0)])
+def test_asked_for_on_resume_only_the_compiler_changes(asked, begun):
+    assert decide(f"xla={asked}", begun=record_of("", begun)) == (asked, *begun[1:])
+
+
+def test_runs_of_before_there_was_a_choice_and_imported_ones_go_on_without():
+    record = record_of("", ("on", 16, 8))
+    del record.hparams["train"]["xla"], record.hparams["batch"]["fixed_shapes"]
+    del record.hparams["batch"]["fixed_shapes_multiple"]
+    assert decide(gpus=True, begun=record) == ("off", 0, 0)
+    assert decide(gpus=True, begun=record_of("", ("auto", 0, 0))) == ("off", 0, 0)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run that was begun on GPUs, and got to a checkpoint."""
+    run = RunDir.create(tmp_path / "run", record_of("num_heads=2", ("on", 16, 8)), {})
+    assert begun_run(run.path) is None
+    CheckpointStore(run.checkpoints_folder).save(3, model={}, state={"seed": 7, "data": {}})
+    return run
+
+
+def request(run, overrides):
+    return Request(
+        problem="translate_ende_numbers", model="transformer", hparams_set="transformer_tiny",
+        output_dir=str(run.path), overrides=overrides,
+    )  # fmt: skip
+
+
+def test_what_was_decided_is_no_other_run_and_other_shapes_are(run):
+    assert begun_run(run.path) == RunDir.open(run.path).record
+    for overrides in ("", "xla=auto", "xla=on", "xla=off", "fixed_shapes=16", "xla=off,fixed_shapes_multiple=8"):
+        check_same_run(request(run, ",".join(filter(None, ("num_heads=2", overrides)))))
+    for overrides, found in [
+        ("fixed_shapes=0", "hparam fixed_shapes: asked 0, found 16"),
+        ("xla=on,fixed_shapes=4", "hparam fixed_shapes: asked 4, found 16"),
+        ("fixed_shapes_multiple=1", "hparam fixed_shapes_multiple: asked 1, found 8"),
+    ]:
+        with pytest.raises(UserError, match=f"belongs to another run: {found};"):
+            check_same_run(request(run, f"num_heads=2,{overrides}"))
