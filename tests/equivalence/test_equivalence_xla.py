@@ -36,8 +36,8 @@ def test_twenty_updates_with_dropout_end_in_the_same_weights(train):
     ("settings", "changes"),
     [
         ({"worker_cpu": 2}, {"effective_batch_size": 240}),
-        ({}, {"model": Transformer}),
-        ({}, {"problems": "forwards-one_word"}),
+        pytest.param({}, {"model": Transformer}, marks=pytest.mark.exhaustive),
+        pytest.param({}, {"problems": "forwards-one_word"}, marks=pytest.mark.exhaustive),
     ],
     ids=["replicas and micro-batches", "a Transformer", "two problems"],
 )

@@ -85,7 +85,9 @@ def alone(flags, folder, replicas=2):
     return folder
 
 
-@pytest.mark.parametrize("more", ["", ",xla=on,fixed_shapes=1"], ids=["", "XLA"])
+@pytest.mark.parametrize(
+    "more", ["", pytest.param(",xla=on,fixed_shapes=1", marks=pytest.mark.exhaustive)], ids=["", "XLA"]
+)
 def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path, monkeypatch, more):
     flags = [*flags, "--train_steps=20", f"--hparams=effective_batch_size=1024{more}"]
     expected = alone(flags, tmp_path / "alone")
