@@ -144,7 +144,8 @@ class TrainingRun:
             if state:
                 self.batches.seek(state)
             data_state = self.batches.state()
-            batches = stack.enter_context(Prefetch(self.batches))
+            per_update = self.plan.micro_batches * self.step.replicas
+            batches = stack.enter_context(Prefetch(self.batches, depth=max(4, 2 * per_update)))
             trainer = Trainer(self.step, batches, data_state, self.plan, update)
             evaluator = None
             if self.settings.evaluates_dev and is_chief:
