@@ -69,6 +69,10 @@ class OptimizerHParams:
     clip_grad_norm: float = param(
         0.0, "Largest norm of the whole gradient, taken after it is averaged over tokens; 0 = no clipping.", minimum=0.0
     )
+    gradient_reduction: str = param(
+        "float32", "Type in which replicas send each other their gradients; bfloat16 halves what the network carries, "
+        "and rounds to 8 bits.", choices=("float32", "bfloat16"),
+    )  # fmt: skip
     frozen_weights: str = param(
         "", "Regular expression: weights whose path holds a match stay as they begin, e.g. /encoder/|embedding; empty "
         "= all are trained."

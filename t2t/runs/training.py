@@ -81,6 +81,7 @@ class TrainingRun:
             gradient_noise=hparams.gradient_noise,
             ema_decay=hparams.ema_decay,
             scale_loss=hparams.precision == "mixed_float16",
+            reduction_dtype=hparams.gradient_reduction,
             xla=hparams.xla == "on",
         )
         micro_batches = self._micro_batches()

@@ -67,6 +67,7 @@ class UpdateStep:
         gradient_noise: deviation of the noise on the first gradient, see `NOISE_FALL`.
         ema_decay: decay of the moving average of the weights; 0 = none.
         scale_loss: whether to scale the loss dynamically (float16).
+        reduction_dtype: in which several replicas add up their gradients.
         xla: whether XLA compiles the gradient of a batch, see `LocalGradient`.
     """
 
@@ -82,10 +83,12 @@ class UpdateStep:
         gradient_noise: float = 0.0,
         ema_decay: float = 0.0,
         scale_loss: bool = False,
+        reduction_dtype: str = "float32",
         xla: bool = False,
     ):
         self.model, self.optimizer, self.strategy = model, optimizer, strategy
         self._run_seed, self._clip, self._noise = run_seed, clip_grad_norm, gradient_noise
+        self._reduction_dtype = reduction_dtype if self.replicas > 1 else "float32"
         self._weight_decay, self._ema_decay = weight_decay, ema_decay
         self._weights = [variable.value for variable in model.trainable_variables]
         self._fixed = [variable.value for variable in model.non_trainable_variables]
@@ -220,9 +223,9 @@ class UpdateStep:
 
         There is one for each weight that the loss reaches. They are 0 where they will not be applied.
         """
-        local = (gradient_P, tf.concat([counts, [stops]], axis=0))
-        gradient_P, counts = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, local)
-        loss_sum, tokens, padded, stops = tf.unstack(counts)
+        add_up = functools.partial(tf.distribute.get_replica_context().all_reduce, tf.distribute.ReduceOp.SUM)
+        gradient_P = tf.cast(add_up(tf.cast(gradient_P, self._reduction_dtype)), tf.float32)
+        loss_sum, tokens, padded, stops = tf.unstack(add_up(tf.concat([counts, [stops]], axis=0)))
         scale = 1.0 / (tf.maximum(tokens, 1.0) * self.loss_scale.value())
         if self._noise:
             gradient_P, scale = gradient_P * scale + self._noise_like(problem), 1.0

@@ -44,6 +44,17 @@ def test_gradient_is_the_sum_over_micro_batches_divided_by_all_tokens():
     np.testing.assert_allclose(weights(step), [-0.4, -0.5], rtol=1e-6)
 
 
+def test_what_replicas_send_may_be_rounded_to_bfloat16():
+    """Which has 8 bits: 257 becomes 256, and so does 256 + 1. Counts are not rounded, and what is not sent is not."""
+    step = slope_step(replicas=2, reduction_dtype="bfloat16")
+    stats = step([[slopes([257.0, 3.0], tokens=257), slopes([1.0, 5.0], tokens=255)]], 1, 1.0)
+    np.testing.assert_allclose(weights(step), [-256 / 512, -8 / 512], rtol=1e-6)
+    assert float(stats.tokens) == 512.0
+    alone = slope_step(reduction_dtype="bfloat16")
+    alone([[slopes([257.0, 3.0])]], 1, 1.0)
+    np.testing.assert_allclose(weights(alone), [-257.0, -3.0], rtol=1e-6)
+
+
 @pytest.mark.parametrize("micro_batches", [1, 2])
 def test_clipping_comes_after_the_reduction(micro_batches):
     """Replicas have [10, 0] and [0, 10]: together [10, 10] over two tokens = [5, 5], clipped to [.7071, .7071].
