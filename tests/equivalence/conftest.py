@@ -107,8 +107,8 @@ class Run(TrainingRun):
 
     extra = ()
 
-    def _callbacks(self, *args):
-        return [*super()._callbacks(*args), *self.extra]
+    def _chief_callbacks(self, *args):
+        return [*super()._chief_callbacks(*args), *self.extra]
 
     @property
     def folder(self):
