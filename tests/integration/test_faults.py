@@ -17,8 +17,14 @@ from tests.faults.jobs import Job, differences, made_in
 from tests.faults.report import Row, write_json
 
 ROOT = Path(__file__).parents[2]
-KILLS = ("generation, SIGINT", "training, SIGKILL", "decoding, SIGTERM")
-OTHERS = ("generation, SIGKILL", "generation, SIGTERM", "generation, a second process", "bad text")
+KILLS = ("training, SIGKILL", "decoding, SIGTERM")
+OTHERS = (
+    "generation, SIGKILL",
+    "generation, SIGTERM",
+    "generation, SIGINT",
+    "generation, a second process",
+    "bad text",
+)
 
 
 def survived(tmp_path, faults):
@@ -31,21 +37,21 @@ def survived(tmp_path, faults):
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(rows.read_text())
     assert all(row["injected"] == row["survived"] for row in found), done.stdout
-    assert [row["injected"] for row in found[:3]] == [1] * 3
+    assert [row["injected"] for row in found[:2]] == [1] * 2
     return [row["fault"] for row in found]
 
 
 @pytest.mark.slow
-def test_every_command_survives_a_signal(tmp_path):
+def test_commands_survive_signals(tmp_path):
     assert survived(tmp_path, KILLS) == list(KILLS)
 
 
 @pytest.mark.exhaustive
 def test_other_faults_are_survived(tmp_path):
     names = survived(tmp_path, OTHERS)
-    assert names[:3] == list(OTHERS[:3])
-    assert all(name.startswith("bad text, ") for name in names[3:])
-    assert len(names) > 9
+    assert names[:4] == list(OTHERS[:4])
+    assert all(name.startswith("bad text, ") for name in names[4:])
+    assert len(names) > 10
 
 
 def test_rows_say_what_was_survived(tmp_path):

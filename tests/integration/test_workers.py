@@ -120,6 +120,7 @@ def test_a_worker_that_is_killed_or_stopped_ends_all_and_all_go_on_exactly(flags
     assert_identical(alone([*flags, "--train_steps=19"], tmp_path / "alone"), folder)
 
 
+@pytest.mark.exhaustive
 def test_a_killed_chief_ends_the_others_and_one_process_goes_on_with_the_same_examples(flags, tmp_path):
     folder = tmp_path / "run"
     flags = [*flags, "--train_steps=20"]

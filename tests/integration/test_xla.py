@@ -11,7 +11,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.cli import trainer
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_as_many_programs_are_compiled_as_were_announced(tiny_run, tmp_path):
     """Counted by what XLA writes of each program that it compiles."""
     programs = tmp_path / "programs"
