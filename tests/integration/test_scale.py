@@ -3,11 +3,11 @@
 import os
 import re
 import subprocess
+import sys
 
 import pytest
 
 from t2t.checkpoints.store import CheckpointStore
-from tests.integration.test_workers import TRAINER, free_addresses
 from tests.readme import ROOT, block, execute, shortened
 
 PAGE = ROOT / "docs/scale.md"
@@ -36,11 +36,33 @@ def test_the_job_of_kubernetes_starts_the_trainer():
     assert worker["restartPolicy"] == "ExitCode", "a status above 127 restarts"
 
 
+@pytest.mark.slow
+def test_two_processes_as_shown(tmp_path):
+    done = execute("bash", shortened(block("workers", page=PAGE)), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "2 replica(s) x 1 step(s)" in done.stderr
+    assert CheckpointStore(tmp_path / "run/checkpoints").latest() == 6
+
+
+STAND_IN = """
+import sys
+from t2t.cli import trainer
+from t2t.cli.common import parse
+from t2t.training.cluster import find_cluster
+
+values = parse(trainer.build_flags(), ["t2t-trainer", *sys.argv[1:]], "")
+found = find_cluster(values.worker_hosts, values.worker_index)
+print(values.problem, found.index, *found.addresses, file=open("started", "a"))
+"""
+"""A trainer that only notes which worker it is."""
+
+
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     """A folder with an environment to activate, and programs that stand for those of a cluster."""
     (tmp_path / ".venv/bin").mkdir(parents=True)
-    program(tmp_path, "t2t-trainer", f'exec {TRAINER[0]} -c "{TRAINER[2]}" "$@"')
+    (tmp_path / "trainer.py").write_text(STAND_IN)
+    program(tmp_path, "t2t-trainer", f'{sys.executable} {tmp_path}/trainer.py "$@" && exit "${{TRAINER_STATUS:-0}}"')
     (tmp_path / ".venv/bin/activate").write_text(f"PATH={tmp_path}/.venv/bin:$PATH\n")
     monkeypatch.setenv("PATH", f"{tmp_path}/.venv/bin:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
@@ -53,45 +75,32 @@ def program(folder, name, text):
     path.chmod(0o755)
 
 
-def short_flags(tiny_run, folder):
-    own = [flag for flag in tiny_run.train_flags if not flag.startswith("--worker_cpu")]
-    return [*own, f"--output_dir={folder / 'run'}", "--train_steps=4"]
+def started(folder):
+    return sorted((folder / "started").read_text().splitlines())
 
 
-@pytest.mark.slow
-def test_two_processes_as_shown(tmp_path):
-    done = execute("bash", shortened(block("workers", page=PAGE)), tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "2 replica(s) x 1 step(s)" in done.stderr
-    assert CheckpointStore(tmp_path / "run/checkpoints").latest() == 6
-
-
-@pytest.mark.slow
-def test_ssh_starts_each_worker_on_its_machine(machine, tiny_run):
-    program(machine, "ssh", 'echo "on $1" >> hosts; shift; exec bash -c "$*"')
+def test_ssh_starts_each_worker_on_its_machine(machine, monkeypatch):
+    program(machine, "ssh", 'echo "$1" >> hosts; shift; exec bash -c "$*"')
     (machine / "train.sh").write_text(block("train.sh", "write", PAGE))
-    command = ["bash", "train.sh", " ".join(free_addresses(2)), *short_flags(tiny_run, machine)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert (machine / "hosts").read_text() == "on localhost\n" * 2
-    assert CheckpointStore(machine / "run/checkpoints").latest() == 4
+    command = ["bash", "train.sh", "a:2222 b:2223", "--problem=wsj_parsing", "--output_dir=run"]
+    assert subprocess.run(command, check=False).returncode == 0
+    assert sorted((machine / "hosts").read_text().split()) == ["a", "b"]
+    assert started(machine) == ["wsj_parsing 0 a:2222 b:2223", "wsj_parsing 1 a:2222 b:2223"]
+    monkeypatch.setenv("TRAINER_STATUS", "138")
+    assert subprocess.run(command, check=False).returncode == 138
 
 
-@pytest.mark.slow
-def test_slurm_starts_each_task_and_is_asked_again_when_the_time_is_up(machine, tiny_run):
-    program(machine, "scontrol", '[ "$1" = show ] && echo localhost || echo "$*" >> asked')
+def test_slurm_starts_each_task_and_is_asked_again_when_a_worker_is_lost(machine, monkeypatch):
+    program(machine, "scontrol", '[ "$1" = show ] && echo n1 || echo "$*" >> asked')
     program(machine, "srun", (
-        "shift; export SLURM_STEP_NODELIST=localhost 'SLURM_STEP_TASKS_PER_NODE=2' SLURMD_NODENAME=localhost\n"
+        "shift; export SLURM_STEP_NODELIST=n1 'SLURM_STEP_TASKS_PER_NODE=2' SLURMD_NODENAME=n1\n"
         'SLURM_PROCID=1 SLURM_LOCALID=1 "$@" & SLURM_PROCID=0 SLURM_LOCALID=0 "$@"; status=$?; wait; exit $status'
     ))  # fmt: skip
-    text = block("train.sbatch", "write", PAGE)
-    job, flags = re.subn(r" --problem=.* --output_dir=run", " " + " ".join(short_flags(tiny_run, machine)), text)
-    assert flags == 1
-    done = subprocess.run(["bash", "-c", job], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert CheckpointStore(machine / "run/checkpoints").latest() == 4
+    job = ["bash", "-c", block("train.sbatch", "write", PAGE)]
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert subprocess.run(job, check=False).returncode == 0
+    assert started(machine) == [f"wmt_ende_tokens_32k {index} n1:12321 n1:12322" for index in (0, 1)]
     assert not (machine / "asked").exists()
-    program(machine, "srun", "exit 143")
-    done = subprocess.run(["bash", "-c", job], env={**os.environ, "SLURM_JOB_ID": "7"}, check=False)
-    assert done.returncode == 143
+    monkeypatch.setenv("TRAINER_STATUS", "138")
+    assert subprocess.run(job, check=False).returncode == 138
     assert (machine / "asked").read_text() == "requeue 7\n"

@@ -74,8 +74,9 @@ def assert_identical(folder, other):
 
 @pytest.fixture
 def flags(tiny_run):
-    own = [flag for flag in tiny_run.train_flags if not flag.startswith(("--local_eval", "--worker_cpu"))]
-    return [*own, f"--hparams={HPARAMS}", "--local_eval_frequency=10"]
+    """Of runs that do not evaluate, which takes longer than all else."""
+    own = [flag for flag in tiny_run.train_flags if not flag.startswith(("--local_eval", "--eval", "--worker_cpu"))]
+    return [*own, f"--hparams={HPARAMS}", "--local_eval_frequency=10", "--schedule=train"]
 
 
 def alone(flags, folder, replicas=2):
