@@ -320,10 +320,10 @@ class EvalBatches:
         """Number of batches."""
         return len(self._batches)
 
-    def __iter__(self) -> Iterator[tuple[np.ndarray, Arrays]]:
-        """Yields the examples' places in the split, (B,) int64, and the batch."""
-        for batch in self._batches:
-            yield batch.indices, _read_batch(self._reader, batch, self._columns)
+    def __getitem__(self, number: int) -> tuple[np.ndarray, Arrays]:
+        """Returns the examples' places in the split, (B,) int64, and the batch; raises IndexError after the last."""
+        batch = self._batches[number]
+        return batch.indices, _read_batch(self._reader, batch, self._columns)
 
 
 def checked_columns(reader: SplitReader, columns: Mapping[str, str] | None) -> dict[str, str]:

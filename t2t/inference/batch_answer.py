@@ -9,6 +9,7 @@ from keras import ops
 
 from t2t.decoding.result import SearchResult
 from t2t.inference.batch_search import inputs_signature
+from t2t.inference.devices import ModelFunction
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID
 from t2t.specs.features import FeatureKind
@@ -24,7 +25,7 @@ class BatchAnswer:
 
     def __init__(self, model: SequenceModel, count: int = 1):
         self._model, self._count = model, count
-        self._compiled = tf.function(self.search_batch, [inputs_signature(model)], autograph=False)
+        self._compiled = ModelFunction(model, self.search_batch, [inputs_signature(model)])
 
     def __call__(self, inputs: np.ndarray) -> SearchResult:
         """Returns the hypotheses of a batch, numpy arrays; a score is the log-probability.

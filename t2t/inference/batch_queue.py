@@ -1,26 +1,22 @@
-"""Searches many batches in parallel and concatenates what is unfinished of several.
+"""Searches several batches one after the other and concatenates what is unfinished of them.
 
-Sentences end one by one, and a search of few costs nearly as much per token as one of many. Each worker advances a
-batch by some tokens (`BatchSearch.advance`); unfinished batches with equally many tokens are concatenated.
+Sentences end one by one, and a search of few costs nearly as much per token as one of many. Each batch is advanced by
+some tokens (`BatchSearch.advance`); unfinished batches with equally many tokens are concatenated.
 """
 
 import collections
-import functools
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from t2t.inference.batch_search import Batch, BatchHypotheses, BatchSearch, concat_batches
-from t2t.inference.parallel import workers
 from t2t.inference.rows import Batched
 
 
 class BatchQueue:
-    """A search of many batches, as many at a time as there are workers.
+    """A search of some batches; several queues may be searched in parallel.
 
-    The hypotheses of a row do not depend on other rows. Which rows share a batch does not depend on which worker is
-    faster: results are taken in the order in which batches were submitted.
+    The hypotheses of a row do not depend on other rows. Which rows share a batch depends on the batches alone.
 
     Args:
         search: searches one batch.
@@ -30,47 +26,35 @@ class BatchQueue:
 
     def __init__(self, search: BatchSearch, weights: np.ndarray, max_ids: int):
         self._search, self._weights, self._max_ids = search, weights, max_ids
-        self._running: collections.deque[Future] = collections.deque()
+        self._ready: collections.deque[list[Batch]] = collections.deque()
         self._unfinished: dict[int, list[Batch]] = collections.defaultdict(list)
         """By the number of tokens searched."""
 
-    def run(self, batches: Sequence[Batched], places: np.ndarray) -> Iterator[BatchHypotheses]:
-        """Yields numbers of rows with their hypotheses, as they finish.
+    def run(self, batches: Sequence[Batched], places: np.ndarray) -> Iterator[list[BatchHypotheses]]:
+        """Yields, after each advance of a batch, numbers of rows with their hypotheses, as they finish.
 
         Args:
             batches: numbers of rows, and the rows.
             places: of each row, what names it when sampling.
         """
-        new = iter(batches)
-        with ThreadPoolExecutor(workers(), "decoding") as pool:
-            try:
-                while self._fill(pool, new, places):
-                    found, unfinished = self._running.popleft().result()
-                    yield from found
-                    if unfinished is not None:
-                        self._add_unfinished(pool, unfinished)
-            finally:
-                pool.shutdown(cancel_futures=True)
+        for numbers, rows in batches:
+            yield self._advance(self._search.start(numbers, rows, places[numbers]))
+            yield from self._advance_ready()
+        while self._unfinished:
+            self._ready.append(self._unfinished.pop(min(self._unfinished)))
+            yield from self._advance_ready()
 
-    def _fill(self, pool: ThreadPoolExecutor, new: Iterator[Batched], places: np.ndarray) -> bool:
-        """Gives every worker a batch and the next one; returns whether anything is left to search."""
-        while len(self._running) < 2 * workers() and (batch := next(new, None)) is not None:
-            numbers, rows = batch
-            self._submit(pool, functools.partial(self._search.start, numbers, rows, places[numbers]))
-        if not self._running and self._unfinished:
-            self._submit_unfinished(pool, min(self._unfinished))
-        return bool(self._running)
+    def _advance_ready(self) -> Iterator[list[BatchHypotheses]]:
+        while self._ready:
+            yield self._advance(concat_batches(self._ready.popleft()))
 
-    def _add_unfinished(self, pool: ThreadPoolExecutor, batch: Batch) -> None:
-        """Keeps a batch for others to join; submits those kept before where they would be too many with it."""
-        kept = self._unfinished[batch.tokens]
-        numbers = np.concatenate([one.numbers for one in (*kept, batch)])
-        if kept and len(numbers) * int(self._weights[numbers].max()) > self._max_ids:
-            self._submit_unfinished(pool, batch.tokens)
-        self._unfinished[batch.tokens].append(batch)
-
-    def _submit_unfinished(self, pool: ThreadPoolExecutor, tokens: int) -> None:
-        self._submit(pool, functools.partial(concat_batches, self._unfinished.pop(tokens)))
-
-    def _submit(self, pool: ThreadPoolExecutor, start: Callable[[], Batch]) -> None:
-        self._running.append(pool.submit(lambda: self._search.advance(start())))
+    def _advance(self, batch: Batch) -> list[BatchHypotheses]:
+        """Advances a batch and keeps what is unfinished for others to join; where they would be too many, those go."""
+        found, unfinished = self._search.advance(batch)
+        if unfinished is not None:
+            kept = self._unfinished[unfinished.tokens]
+            numbers = np.concatenate([one.numbers for one in (*kept, unfinished)])
+            if kept and len(numbers) * int(self._weights[numbers].max()) > self._max_ids:
+                self._ready.append(self._unfinished.pop(unfinished.tokens))
+            self._unfinished[unfinished.tokens].append(unfinished)
+        return found

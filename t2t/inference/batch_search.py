@@ -18,6 +18,7 @@ from t2t.decoding.result import SearchResult, exists
 from t2t.decoding.search import SearchSettings, rules
 from t2t.decoding.state import repeat_for_beams, select_sentences
 from t2t.decoding.step import NextToken
+from t2t.inference.devices import ModelFunction, traced
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import INPUTS, PAD_ID
 
@@ -80,11 +81,11 @@ class BatchSearch:
         self._model, self._settings, self._extra_length = model, settings, extra_length
         self._has_inputs = model.spec.inputs is not None
         sources = (inputs_signature(model), tf.TensorSpec([None], tf.int32))
-        self._start = _traced(self._initial_state, sources)
+        self._start = ModelFunction(model, self._initial_state, sources)
         self._batch = batch = tf.nest.map_structure(unknown_sizes, self._start.structured_outputs)
-        self._advance = _traced(self._search_until, (batch, _NUMBER, _NUMBER))
-        self._keep = _traced(_select_sentences, (batch, tf.TensorSpec([None], tf.int32)))
-        self._result = _traced(lambda state: self._rules(state).result(state.progress), (batch,))
+        self._advance = ModelFunction(model, self._search_until, (batch, _NUMBER, _NUMBER))
+        self._keep = traced(_select_sentences, (batch, tf.TensorSpec([None], tf.int32)))
+        self._result = traced(lambda state: self._rules(state).result(state.progress), (batch,))
 
     def start(self, numbers_B: np.ndarray, ids_BS: np.ndarray, places_B: np.ndarray) -> Batch:
         """Returns a batch in its initial state.
@@ -132,7 +133,8 @@ class BatchSearch:
             prefix: of its output, where the model has inputs.
             log_prob: of the prefix, added to all log-probabilities; the search itself takes it as certain.
         """
-        state, advance = self._start(tf.constant([ids], tf.int32), tf.constant([0])), self._advance
+        advance: Callable = self._advance
+        state = self._start(tf.constant([ids], tf.int32), tf.constant([0]))
         active = state.progress.active
         active = active._replace(log_probs=ops.where(exists(active.log_probs), log_prob, active.log_probs))
         state = state._replace(progress=state.progress._replace(active=active))
@@ -150,7 +152,7 @@ class BatchSearch:
     @functools.cached_property
     def _advance_from_prefix(self) -> Callable:
         batch = self._batch._replace(prefix=tf.TensorSpec([None, None], tf.int32))
-        return _traced(self._search_until, (batch, _NUMBER, _NUMBER))
+        return ModelFunction(self._model, self._search_until, (batch, _NUMBER, _NUMBER))
 
     def search_batch(self, ids_BS, places_B) -> SearchResult:
         """Searches to the end inside one graph and returns the same hypotheses as tensors."""
@@ -223,10 +225,6 @@ def inputs_signature(model: SequenceModel) -> tf.TensorSpec:
     spec = model.spec.inputs or model.spec.targets
     lengths = [None] if spec.kind in SEQUENCES else []
     return tf.TensorSpec([None, *lengths, *item_shape(spec)], tf.as_dtype(batch_dtype(spec)))
-
-
-def _traced(function: Callable, signature: tuple) -> Any:
-    return tf.function(function, input_signature=signature, autograph=False).get_concrete_function()
 
 
 def unknown_sizes(spec: tf.TensorSpec) -> tf.TensorSpec:

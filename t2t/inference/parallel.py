@@ -1,42 +1,128 @@
-"""Decodes several batches in parallel: a small model leaves cores idle within one."""
+"""Runs independent jobs in parallel: on several devices, or on the cores of a processor, of one worker or several.
+
+A small model leaves cores idle within one batch. Jobs do not depend on how many devices or workers there are, and so
+their results do not either.
+"""
 
 import contextlib
+import dataclasses
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+import pickle
+import queue
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 import tensorflow as tf
 
-MOST_WORKERS = 4
-"""Batches searched at a time: each has its caches in memory."""
+from t2t.inference.devices import devices_of, use_device
+from t2t.models.base import SequenceModel
+
+MOST_CORES = 4
+"""Batches searched at a time on a processor: each has its caches in memory."""
 
 SMALLEST_SHARE = 256
 """Ids of a batch that is not worth being divided."""
+
+BATCHES_A_QUEUE = 8
+"""Batches that are searched one after the other, so that unfinished ones become one."""
 
 _KEPT_KERNELS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "4096", "TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE": "false"}
 """oneDNN's cache has room for 1,024 kernels, which a search of a thousand sentences overflows; TensorFlow has a cache
 of its own in front of it, which it does not use for products by default."""
 
 Job = TypeVar("Job")
+Item = TypeVar("Item")
 
 
-def run_parallel(work: Callable[[Job], Any], jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
-    """Yields each job with its result, in order; as many run at a time as there are cores, up to MOST_WORKERS."""
-    count = min(len(jobs), workers())
-    if count <= 1:
-        yield from ((job, work(job)) for job in jobs)
-        return
-    pool = ThreadPoolExecutor(count, "decoding")
-    try:
-        yield from zip(jobs, pool.map(work, jobs), strict=True)
-    finally:
-        pool.shutdown(cancel_futures=True)
+@dataclasses.dataclass(frozen=True)
+class Sharing:
+    """The workers that share jobs."""
+
+    index: int
+    """Of this one, from 0."""
+    count: int
+    exchange: Callable[[bytes], list[bytes]]
+    """Gives every worker what each has, in their order."""
 
 
-def workers() -> int:
-    """Returns how many batches are searched at a time; one on a GPU, which a batch keeps busy."""
-    return 1 if tf.config.list_physical_devices("GPU") else min(MOST_WORKERS, len(os.sched_getaffinity(0)))
+class Jobs:
+    """Runs jobs that need a model, on all devices with a copy of its weights.
+
+    Args:
+        model: with its weights.
+        sharing: the workers that run each some of the jobs; all must call `run` with the same ones.
+    """
+
+    def __init__(self, model: SequenceModel, sharing: Sharing | None = None):
+        self._devices, self._sharing = devices_of(model), sharing
+
+    @property
+    def searches(self) -> int:
+        """How many searches run at a time in this process: one on each device, or one on each core."""
+        return max(len(self._devices), cores())
+
+    def run(self, work: Callable[[Job], Iterable[Item]], jobs: Sequence[Job], at_a_time: int = 0) -> Iterator[Item]:
+        """Yields the items of `work(job)` of every job; which job's come first is left to chance.
+
+        Args:
+            work: is called in threads.
+            jobs: all of them; other workers run some.
+            at_a_time: jobs in this process; 0 = one on each device.
+        """
+        sharing = self._sharing
+        if sharing is None:
+            yield from self.run_alone(work, jobs, at_a_time)
+            return
+        own = list(self.run_alone(work, jobs[sharing.index :: sharing.count], at_a_time))
+        for items in sharing.exchange(pickle.dumps(own)):  # of processes of this same run
+            yield from pickle.loads(items)
+
+    def run_alone(
+        self, work: Callable[[Job], Iterable[Item]], jobs: Sequence[Job], at_a_time: int = 0
+    ) -> Iterator[Item]:
+        """Does as `run`, of all jobs, without other workers."""
+        threads = min(len(jobs), at_a_time or len(self._devices))
+        if threads <= 1:
+            for job in jobs:
+                yield from work(job)
+            return
+        free: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for thread in range(threads):
+            free.put(thread % len(self._devices))
+        found: queue.SimpleQueue[Item | Future] = queue.SimpleQueue()
+        stopped = False
+
+        def run_job(job: Job) -> None:
+            device = free.get()
+            with contextlib.ExitStack() as stack:
+                stack.callback(free.put, device)
+                stack.enter_context(use_device(device, self._devices[device]))
+                for item in work(job):
+                    found.put(item)
+                    if stopped:
+                        return
+
+        with ThreadPoolExecutor(threads, "decoding") as pool:
+            for job in jobs:
+                pool.submit(run_job, job).add_done_callback(found.put)
+            try:
+                running = len(jobs)
+                while running:
+                    item = found.get()
+                    if isinstance(item, Future):
+                        item.result()  # raises what the job raised
+                        running -= 1
+                    else:
+                        yield item
+            finally:
+                stopped = True
+                pool.shutdown(cancel_futures=True)
+
+
+def cores() -> int:
+    """Returns how many batches are searched at a time on a processor; one on a GPU, which a batch keeps busy."""
+    return 1 if tf.config.list_physical_devices("GPU") else min(MOST_CORES, len(os.sched_getaffinity(0)))
 
 
 def use_single_core_ops() -> None:
@@ -48,7 +134,7 @@ def use_single_core_ops() -> None:
     This holds for the whole process, so a command calls it before TensorFlow starts. Nothing changes where TensorFlow
     has started, where the environment sets these things, or where batches run one by one.
     """
-    if workers() > 1:
+    if cores() > 1:
         for name, value in _KEPT_KERNELS.items():
             os.environ.setdefault(name, value)
         if "TF_NUM_INTRAOP_THREADS" not in os.environ:
@@ -57,10 +143,16 @@ def use_single_core_ops() -> None:
 
 
 def batch_share(ids: int, largest: int) -> int:
-    """Returns the size of batches, in ids, under which every worker gets one.
+    """Returns the size of batches, in ids, under which every core gets one.
 
     Args:
         ids: how many there are in all.
         largest: most ids of a batch.
     """
-    return min(largest, max(SMALLEST_SHARE, -(-ids // workers())))
+    return min(largest, max(SMALLEST_SHARE, -(-ids // cores())))
+
+
+def queues_of(batches: Sequence[Job]) -> list[Sequence[Job]]:
+    """Divides batches, the longest first, into queues of about equal work: at least one for each core."""
+    count = max(min(cores(), len(batches)), len(batches) // BATCHES_A_QUEUE)
+    return [batches[number::count] for number in range(count)]

@@ -3,7 +3,8 @@
 Legend: B rows of a batch, T target length.
 """
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,12 @@ import tensorflow as tf
 
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
+from t2t.inference.batch_search import inputs_signature
+from t2t.inference.devices import ModelFunction
+from t2t.inference.parallel import Jobs
 from t2t.inference.rows import (
     NOT_FINITE,
+    Batched,
     Row,
     batches_of,
     cut_rows,
@@ -29,11 +34,15 @@ from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 class Scorer:
     """Scores targets given their sources, or by themselves where the model has no inputs."""
 
-    def __init__(self, model: SequenceModel):
-        self._model = model
-        self._log_probs = tf.function(
-            lambda features: model.score_targets(features).log_probs, autograph=False, reduce_retracing=True
-        )
+    def __init__(self, model: SequenceModel, jobs: Jobs):
+        self._model, self._jobs = model, jobs
+
+    @functools.cached_property
+    def _log_probs(self) -> ModelFunction:
+        signature = {TARGETS: tf.TensorSpec([None, None], tf.int32)}
+        if self._model.spec.inputs is not None:
+            signature[INPUTS] = inputs_signature(self._model)
+        return ModelFunction(self._model, lambda features: self._model.score_targets(features).log_probs, [signature])
 
     def __call__(
         self,
@@ -51,13 +60,19 @@ class Scorer:
         inputs: Sequence[Row] = cut_rows(self._model, sources, hparams) if has_inputs else targets
         scores = np.zeros(len(targets), np.float64)
         rows = [max(source, target, key=len) for source, target in zip(inputs, targets, strict=True)]
-        for indices, _ in batches_of(rows, weights_of(rows), hparams.decode_batch_size):
-            batch = {TARGETS: padded([targets[i] for i in indices])}
+        log_probs = self._log_probs
+
+        def score(batch: Batched) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            indices, _ = batch
+            features = {TARGETS: padded([targets[i] for i in indices])}
             if has_inputs:
-                batch[INPUTS] = padded([inputs[i] for i in indices])
-            with memory_errors(batch[TARGETS], 1):
-                log_probs_BT = self._log_probs({name: tf.constant(ids) for name, ids in batch.items()}).numpy()
-            scores[indices] = log_probs_BT.sum(axis=1, dtype=np.float64)
+                features[INPUTS] = padded([inputs[i] for i in indices])
+            with memory_errors(features[TARGETS], 1):
+                log_probs_BT = log_probs({name: tf.constant(ids) for name, ids in features.items()}).numpy()
+            yield indices, log_probs_BT.sum(axis=1, dtype=np.float64)
+
+        for indices, found in self._jobs.run(score, batches_of(rows, weights_of(rows), hparams.decode_batch_size)):
+            scores[indices] = found
             if on_done is not None:
                 on_done(len(indices))
         if not np.isfinite(scores).all():

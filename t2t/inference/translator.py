@@ -18,7 +18,7 @@ from t2t.inference.attention import Attention, attention_maps
 from t2t.inference.batch_answer import BatchAnswer, max_answers
 from t2t.inference.batch_queue import BatchQueue
 from t2t.inference.batch_search import BatchHypotheses, BatchSearch
-from t2t.inference.parallel import batch_share, run_parallel, workers
+from t2t.inference.parallel import Jobs, Sharing, batch_share, queues_of
 from t2t.inference.rows import (
     NOT_FINITE,
     Row,
@@ -67,12 +67,13 @@ class Translator:
         problem: with its encoders; turns text into ids and back.
         model: with its weights.
         hparams: how to search by default; any call may ask otherwise.
+        sharing: workers that decode and score together, each with the same model; all of them make the same calls.
 
     Raises:
         UserError: the model answers at once, and there are no inputs to answer.
     """
 
-    def __init__(self, problem: Problem, model: SequenceModel, hparams: DecodeHParams):
+    def __init__(self, problem: Problem, model: SequenceModel, hparams: DecodeHParams, sharing: Sharing | None = None):
         if not model.autoregressive and model.spec.inputs is None:
             raise UserError(
                 f"decoding {problem.name} with {type(model).__name__}: the model answers inputs at once, and there are "
@@ -81,7 +82,8 @@ class Translator:
         self.problem, self.model, self.hparams = problem, model, hparams
         self.has_inputs = model.spec.inputs is not None
         self._searches: dict[tuple[SearchSettings, int], BatchSearch | BatchAnswer] = {}
-        self._scorer = Scorer(model)
+        self._jobs = Jobs(model, sharing)
+        self._scorer = Scorer(model, self._jobs)
 
     @property
     def reads_text(self) -> bool:
@@ -173,7 +175,7 @@ class Translator:
         rows = cut_rows(self.model, sentences, hparams)
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
         results: list[list[Hypothesis]] = [[] for _ in rows]
-        for numbers, found in self._decode_batches(rows, seeds, settings, hparams):
+        for numbers, found in self._decode_batches(rows, seeds, settings, hparams, self._jobs.run):
             for row, number in enumerate(numbers):
                 source = sources[number] if sources is not None else None
                 results[number] = self._hypotheses(found, row, n_best, sentences[number], source)
@@ -185,7 +187,8 @@ class Translator:
         """Decodes the batches of ids (see `translate_ids`) that need most memory, as many as are decoded at a time."""
         settings, hparams = self.settings()
         rows = cut_rows(self.model, sentences, hparams)
-        list(self._decode_batches(rows, np.arange(len(rows)), settings, hparams, most_batches=workers()))
+        first = self._jobs.searches
+        list(self._decode_batches(rows, np.arange(len(rows)), settings, hparams, self._jobs.run_alone, first))
 
     def _decode_batches(
         self,
@@ -193,6 +196,7 @@ class Translator:
         places: np.ndarray,
         settings: SearchSettings,
         hparams: DecodeHParams,
+        run: Callable[..., Iterator[list[BatchHypotheses]]],
         most_batches: int | None = None,
     ) -> Iterator[BatchHypotheses]:
         """Yields numbers of rows with what was found for them, of all batches or the first, which are the longest."""
@@ -202,10 +206,14 @@ class Translator:
         search = self.search(settings, hparams.extra_length)
         with memory_errors(batches[0][1], settings.rows_per_sentence):
             if isinstance(search, BatchAnswer):
-                answered = run_parallel(lambda batch: search(batch[1]), batches)
-                yield from ((numbers, found) for (numbers, _), found in answered)
+                found = run(lambda batch: [[(batch[0], search(batch[1]))]], batches, self._jobs.searches)
             else:
-                yield from BatchQueue(search, weights, most).run(batches, places)
+                found = run(
+                    lambda own: BatchQueue(search, weights, most).run(own, places),
+                    queues_of(batches),
+                    self._jobs.searches,
+                )
+            yield from itertools.chain.from_iterable(found)
 
     def score(self, pairs: Iterable[tuple[str, str]]) -> list[float]:
         """Returns ln p(target | source), end of sequence included, of each (source, target) pair.

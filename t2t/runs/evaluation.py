@@ -1,12 +1,15 @@
 """Evaluates a model on a split of generated data."""
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Sequence
 
 from t2t.data.pipeline import EvalBatches
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
+from t2t.inference.evaluator import Evaluator
+from t2t.inference.parallel import Sharing
 from t2t.inference.rows import describe_max_ids, max_sequence_ids
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Hypothesis, Translator
@@ -14,7 +17,6 @@ from t2t.metrics import Score, compute, is_text_metric
 from t2t.models.base import SequenceModel
 from t2t.runs.data import OpenData, check_split
 from t2t.specs.features import FeatureKind
-from t2t.training.evaluator import Evaluator
 
 log = logging.getLogger("t2t")
 
@@ -44,9 +46,15 @@ def evaluate(
 
 
 def build_evaluator(
-    model: SequenceModel, data: OpenData, split: str, hparams: HParams, eval_steps: int, metrics: Sequence[str]
+    model: SequenceModel,
+    data: OpenData,
+    split: str,
+    hparams: HParams,
+    eval_steps: int,
+    metrics: Sequence[str],
+    sharing: Sharing | None = None,
 ) -> Evaluator:
-    """Returns an evaluator of a split, which decodes with the run's decode hparams."""
+    """Returns an evaluator of a split, which decodes with the run's decode hparams; workers may share the work."""
     check_split(data, split)
     examples = _first_examples(data, split, hparams, eval_steps)
     batches = EvalBatches(
@@ -58,13 +66,14 @@ def build_evaluator(
         log.warning("%s: %d examples are longer than %s and are cut for evaluation", split, batches.cut, longest)
     language = data.problem.target_language
     if not decodes(model):
-        return Evaluator(model, batches, None, metrics, language)
-    translator = Translator(data.problem, model, hparams)
+        return Evaluator(model, batches, None, metrics, language, sharing=sharing)
+    translator = Translator(data.problem, model, hparams, sharing)
 
     def decode() -> tuple[list[str], list[str]]:
         return [found[0].text for found in examples.decode(translator)], examples.references()
 
-    return Evaluator(model, batches, decode, metrics, language, lambda: translator.warm_up(examples.inputs()))
+    warm_up = functools.partial(translator.warm_up, examples.inputs())
+    return Evaluator(model, batches, decode, metrics, language, warm_up, sharing)
 
 
 def _first_examples(data: OpenData, split: str, hparams: HParams, eval_steps: int) -> SplitExamples:

@@ -10,6 +10,7 @@ from typing import Any
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
+from t2t.inference.parallel import Sharing
 from t2t.metrics import LABEL, higher_is_better
 from t2t.runs.evaluation import build_evaluator
 from t2t.runs.parts import Part
@@ -21,15 +22,28 @@ MEAN = "mean"
 
 
 class RunEvaluator:
-    """Evaluates the problems of a run on their dev splits; `best_metric` is the hparam."""
+    """Evaluates the problems of a run on their dev splits.
 
-    def __init__(self, parts: Sequence[Part], eval_steps: int, best_metric: str):
+    Args:
+        parts: the problems.
+        eval_steps: batches of each split, 0 = all.
+        best_metric: the hparam.
+        sharing: workers that evaluate together.
+    """
+
+    def __init__(self, parts: Sequence[Part], eval_steps: int, best_metric: str, sharing: Sharing | None = None):
         self._parts = parts
         self.figure = parts[0].best_metric if len(parts) == 1 or best_metric else f"{LABEL}loss"
         """Figure that picks the run's best checkpoint."""
         self._evaluators = [
             build_evaluator(
-                part.model, part.data, DEV, part.hparams, eval_steps, (part.best_metric, *part.data.problem.metrics)
+                part.model,
+                part.data,
+                DEV,
+                part.hparams,
+                eval_steps,
+                (part.best_metric, *part.data.problem.metrics),
+                sharing,
             )
             for part in parts
         ]

@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import logging
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from t2t.checkpoints.run_dir import RunDir, RunRecord, lock_run
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.prefetch import Prefetch
 from t2t.data.worker_batches import WorkerBatches
+from t2t.inference.parallel import Sharing
 from t2t.runs.compilation import begun_run, compilation_line, decide_compilation
 from t2t.runs.data import OpenData, open_all
 from t2t.runs.names import Request, Resolved, resolve
@@ -28,6 +29,7 @@ from t2t.runs.starting import check_same_start, restore_latest, warn_changed_tra
 from t2t.runs.warm_start import warm_start
 from t2t.specs.constants import DEV, TRAIN
 from t2t.training.callbacks.agreement import AgreeToStop
+from t2t.training.callbacks.best import BestTracker
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
 from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate
@@ -149,8 +151,9 @@ class TrainingRun:
             batches = stack.enter_context(Prefetch(self.batches, depth=max(4, 2 * per_update)))
             trainer = Trainer(self.step, batches, data_state, self.plan, update)
             evaluator = None
-            if self.settings.evaluates_dev and is_chief:
-                evaluator = RunEvaluator(self.parts, self.settings.eval_steps, self.resolved.hparams.best_metric)
+            if self.settings.evaluates_dev:
+                best_metric = self.resolved.hparams.best_metric
+                evaluator = RunEvaluator(self.parts, self.settings.eval_steps, best_metric, self._sharing())
             if is_chief:
                 self._log_progress(folder, update)
             if update < self.plan.train_steps:
@@ -158,7 +161,10 @@ class TrainingRun:
             signals = StopOnSignal()
             stack.callback(signals.release)
             signals.take_over()
-            own = self._chief_callbacks(trainer, store, signals, evaluator, callbacks) if is_chief else []
+            if is_chief:
+                own = self._chief_callbacks(trainer, store, signals, evaluator, callbacks)
+            else:
+                own = [self._evaluate(trainer, evaluator)] if evaluator is not None else []
             agreement = (
                 [AgreeToStop(trainer, self.workers, self.settings.eval_every)] if self.workers.are_several else []
             )
@@ -190,8 +196,16 @@ class TrainingRun:
         return {
             "--problem": record.problem, "--model": record.model, "hparam": record.hparams,
             "--random_seed": self.settings.seed, "--local_eval_frequency": self.settings.eval_every,
+            "--eval_steps": self.settings.eval_steps, "--schedule": self.settings.evaluates_dev,
             "data": record.data_fingerprint, "version of t2t, Keras or TensorFlow": record.versions,
         }  # fmt: skip
+
+    def _sharing(self) -> Sharing | None:
+        """Returns the workers that evaluate together, where there are several."""
+        cluster = self.workers.cluster
+        if not self.workers.are_several:
+            return None
+        return Sharing(cluster.index, len(cluster.addresses), self.workers.exchange)
 
     def _report_signal(self, update: int, received: int) -> int:
         """Returns the signal that ended training, whichever worker it came to, or 0."""
@@ -268,14 +282,28 @@ class TrainingRun:
         callbacks = [metrics, progress, saving]
         if evaluator is not None:
             callbacks.append(
-                Evaluate(
+                self._evaluate(
                     trainer,
                     hooks.tests(evaluator, evaluator.loss),
                     evaluator.best_trackers(run, store),
-                    every=settings.eval_every,
-                    patience=self.resolved.hparams.early_stopping_steps,
                     listeners=[metrics.write_evaluation, evaluator.evaluation_listener(progress.show_evaluation)],
-                    interruptible=signals.interruptible,
+                    # Where others take part in an evaluation, none may leave it.
+                    interruptible=contextlib.nullcontext if self.workers.are_several else signals.interruptible,
                 )
             )
         return [*callbacks, hooks]
+
+    def _evaluate(
+        self, trainer: Trainer, evaluate: Callable[[], dict[str, float]], best_trackers: Sequence[BestTracker] = (),
+        **options: Any,
+    ) -> Evaluate:  # fmt: skip
+        """Returns the callback that evaluates, or of a worker that helps the chief to."""
+        return Evaluate(
+            trainer,
+            evaluate,
+            best_trackers,
+            every=self.settings.eval_every,
+            patience=self.resolved.hparams.early_stopping_steps,
+            agree=lambda is_due: bool(self.workers.gather([int(is_due)])[0, 0]),
+            **options,
+        )

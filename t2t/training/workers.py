@@ -41,7 +41,7 @@ class Workers:
         """Whether there are others."""
         return self.cluster is not ALONE
 
-    def gather(self, numbers_N: Sequence[int]) -> np.ndarray:
+    def gather(self, numbers_N: Sequence[int] | np.ndarray) -> np.ndarray:
         """Returns the numbers of every worker, (W, N) int64."""
         own_N = np.asarray(numbers_N, np.int64)
         if not self.are_several:
@@ -49,6 +49,13 @@ class Workers:
         rows_WN = np.zeros((len(self.cluster.addresses), len(own_N)), np.int64)
         rows_WN[self.cluster.index] = own_N
         return self._sum_of_workers(tf.constant(rows_WN)).numpy()
+
+    def exchange(self, own: bytes) -> list[bytes]:
+        """Returns what every worker has, in their order."""
+        lengths_W = self.gather([len(own)])[:, 0]
+        padded = own.ljust(8 * -(-int(lengths_W.max()) // 8), b"\0")
+        rows_WN = self.gather(np.frombuffer(padded, np.int64))
+        return [row_N.tobytes()[:length] for row_N, length in zip(rows_WN, lengths_W, strict=True)]
 
     def check_same(self, what: Mapping[str, Any]) -> None:
         """Compares values, of JSON, by their names.
@@ -70,9 +77,7 @@ class Workers:
             return begin
         variables = [v.value for v in (*step.model.variables, *step.optimizer.variables)]
         self._send_variables([*variables, *step.ema, *step.loss_scale.variables])
-        text = json.dumps(begin).encode()
-        length = int(self.gather([len(text)])[0, 0])
-        update, state = json.loads(bytes(self.gather(list(text.ljust(length)[:length]))[0].astype(np.uint8)))
+        update, state = json.loads(self.exchange(json.dumps(begin).encode())[0])
         return update, state
 
     @contextlib.contextmanager

@@ -66,6 +66,13 @@ def arrays_of(folder):
     return found.step, found.state, arrays
 
 
+def evaluations_of(folder):
+    """Returns the figures of each evaluation of a run."""
+    lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    evaluations = [{name: line[name] for name in line if name != "time"} for line in lines]
+    return [figures for figures in evaluations if any(name.startswith("dev/") for name in figures)]
+
+
 def assert_identical(folder, other):
     (step, state, arrays), (other_step, other_state, others) = arrays_of(folder), arrays_of(other)
     assert (step, state, arrays.keys()) == (other_step, other_state, others.keys())
@@ -104,6 +111,24 @@ def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path, monkeypatc
     assert_identical(expected, tmp_path / "together")
     assert "2 replica(s) x 2 step(s) = 1,024 an update" in of_chief
     assert "update" not in of_worker, "the chief alone reports"
+
+
+def test_workers_evaluate_together_what_one_process_evaluates(flags, tmp_path):
+    """Each decodes and scores some of the dev split, in batches of few ids; the chief has the figures of all."""
+    own = [flag.replace("batch_size=256", "batch_size=32") for flag in flags]
+    evaluating = [
+        *(flag for flag in own if not flag.startswith(("--local_eval", "--schedule"))), "--train_steps=4", "--local_eval_frequency=2",
+        "--eval_steps=4", "--hparams=decode_batch_size=40",
+    ]  # fmt: skip
+    alone(evaluating, tmp_path / "alone")
+    folder = tmp_path / "together"
+    statuses, written = finish(start([*evaluating, f"--output_dir={folder}"], 2))
+    assert statuses == [0, 0], written
+    expected, found = (evaluations_of(run) for run in (tmp_path / "alone", folder))
+    assert [figures["step"] for figures in found] == [2, 4]
+    assert found == expected
+    assert_identical(folder, tmp_path / "alone")
+    assert "dev at update" not in written[1], "the chief alone reports"
 
 
 def test_a_worker_that_is_killed_or_stopped_ends_all_and_all_go_on_exactly(flags, tmp_path):

@@ -24,11 +24,13 @@ class Evaluate(keras.callbacks.Callback):
     Args:
         trainer: whose model is evaluated, under its moving average where it keeps one.
         evaluate: returns figures by name.
-        best_trackers: pick best checkpoints; the first picks the run's, and says when training is stuck.
+        best_trackers: pick best checkpoints; the first picks the run's, and says when training is stuck; empty for
+            workers that help the chief.
         every: updates between two evaluations.
         patience: updates without a better one after which training stops; 0 = never.
         listeners: called with (update, figures).
         interruptible: context in which an evaluation may be broken off by StopRequestedError.
+        agree: of several workers, makes the chief's answer that of all: whether to evaluate.
     """
 
     def __init__(
@@ -41,10 +43,12 @@ class Evaluate(keras.callbacks.Callback):
         patience: int = 0,
         listeners: Iterable[Callable[[int, dict[str, float]], Any]] = (),
         interruptible: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext,
+        agree: Callable[[bool], bool] = bool,
     ):
         super().__init__()
         self._trainer, self._evaluate, self._every, self._patience = trainer, evaluate, every, patience
-        self._bests, self._listeners, self._interruptible = list(best_trackers), list(listeners), interruptible
+        self._bests, self._listeners = list(best_trackers), list(listeners)
+        self._interruptible, self._agree = interruptible, agree
         for best in self._bests:
             best.forget_after(trainer.update)
 
@@ -70,7 +74,7 @@ class Evaluate(keras.callbacks.Callback):
 
     def _run(self) -> None:
         update = self._trainer.update
-        if self._bests[0].has(update):
+        if not self._agree(not any(best.has(update) for best in self._bests[:1])):
             self._stop_early()
             return
         try:
@@ -86,8 +90,8 @@ class Evaluate(keras.callbacks.Callback):
         self._stop_early()
 
     def _stop_early(self) -> None:
-        best = self._bests[0]
-        if self._patience and best.updates_since_best() >= self._patience:
+        if self._patience and self._bests and self._bests[0].updates_since_best() >= self._patience:
+            best = self._bests[0]
             found = best.best()
             value = f"{found[1]:.4f}" if found else "nan"
             log.info(

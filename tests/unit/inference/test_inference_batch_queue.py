@@ -1,5 +1,7 @@
 """Which unfinished batches become one: as many as fit, and no more."""
 
+from itertools import chain
+
 import numpy as np
 import pytest
 
@@ -36,12 +38,11 @@ class TwoSteps:
     ],
 )
 def test_unfinished_batches_are_concatenated_as_far_as_they_fit(monkeypatch, weight, max_ids, second):
-    monkeypatch.setattr(batch_queue, "workers", lambda: 1)
     monkeypatch.setattr(
         batch_queue, "concat_batches", lambda batches: Batch(np.concatenate([one.numbers for one in batches]), 1, None)
     )
     search = TwoSteps()
     batches = [(np.array([number]), np.array([[7]])) for number in range(5)]
-    found = list(BatchQueue(search, np.full(5, weight), max_ids).run(batches, np.arange(5)))
+    found = chain.from_iterable(BatchQueue(search, np.full(5, weight), max_ids).run(batches, np.arange(5)))
     assert sorted(number for numbers, _ in found for number in numbers.tolist()) == list(range(5))
     assert sorted(search.second) == second

@@ -1,9 +1,9 @@
-"""Searching in pieces, by shrinking batches and several at a time, finds what one search of all finds.
+"""Searching in pieces, by shrinking batches and those that are joined, finds what one search of all finds.
 
 Legend: B sentences, V vocabulary.
 """
 
-import threading
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from t2t.decoding.constraints import forbid_padding
 from t2t.decoding.search import SearchSettings
 from t2t.decoding.step import NextToken
 from t2t.hparams.transformer import TransformerHParams
-from t2t.inference import batch_queue, batch_search, parallel
+from t2t.inference import batch_queue, batch_search
 from t2t.inference.batch_queue import BatchQueue
 from t2t.inference.batch_search import Batch, BatchSearch, concat_batches
 from t2t.inference.rows import batches_of
@@ -94,7 +94,6 @@ def test_pieces_and_shrinking_batches_find_what_one_search_finds(model, settings
     assert len(sizes) > 1
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(
     "settings",
     [
@@ -102,9 +101,8 @@ def test_pieces_and_shrinking_batches_find_what_one_search_finds(model, settings
         for name, settings in SETTINGS.items()
     ],
 )
-def test_batches_that_go_on_together_find_what_one_search_finds(model, settings, workers, monkeypatch):
+def test_batches_that_go_on_together_find_what_one_search_finds(model, settings, monkeypatch):
     monkeypatch.setattr(batch_search, "TOKENS_PER_CALL", 3)
-    monkeypatch.setattr(batch_queue, "workers", lambda: workers)
     joined = []
     monkeypatch.setattr(
         batch_queue, "concat_batches", lambda batches: (joined.append(len(batches)), concat_batches(batches))[1]
@@ -113,7 +111,8 @@ def test_batches_that_go_on_together_find_what_one_search_finds(model, settings,
     weights = np.array(list(map(len, sources)))
     batches = batches_of(sources, weights, most=12)
     assert len(batches) > 2
-    found = list(BatchQueue(BatchSearch(model, settings, EXTRA), weights, 24).run(batches, np.arange(12)))
+    search = BatchSearch(model, settings, EXTRA)
+    found = list(chain.from_iterable(BatchQueue(search, weights, 24).run(batches, np.arange(12))))
     check_found(found, in_one_go(model, settings, padded(sources), length=9 + EXTRA))
     assert max(joined) > 1
 
@@ -139,9 +138,8 @@ def test_batches_wait_for_others_until_they_are_one_batchs_worth(monkeypatch):
         return Batch(np.concatenate([batch.numbers for batch in batches]), batches[0].tokens, None)
 
     monkeypatch.setattr(batch_queue, "concat_batches", join)
-    monkeypatch.setattr(batch_queue, "workers", lambda: 1)
     batches = [(np.arange(4) + 4 * i, np.zeros((4, 4), np.int32)) for i in range(3)]
-    found = list(BatchQueue(Search(), np.full(12, 4), 16).run(batches, np.arange(12)))
+    found = chain.from_iterable(BatchQueue(Search(), np.full(12, 4), 16).run(batches, np.arange(12)))
     assert sorted(n for numbers, _ in found for n in numbers.tolist()) == list(range(12))
     assert together_with[:2] == [[[0, 1], [4, 5]], [[8, 9]]]
     assert together_with[2:] == [[[0, 1, 4, 5]], [[8, 9]]]
@@ -155,33 +153,3 @@ def test_what_leaves_a_batch_and_what_stays():
     np.testing.assert_array_equal(batch_search._select_active(going, 8), [1, 1, 1, 0, 0, 1, 0, 0, 0])
     np.testing.assert_array_equal(batch_search._select_active(np.arange(17) < 11, 16), np.arange(17) < 16)
     assert [batch_search._max_size_below(count) for count in (0, 1, 3, 7, 8, 23)] == [0, 1, 2, 4, 8, 16]
-
-
-def test_jobs_run_side_by_side_and_come_in_order(monkeypatch):
-    monkeypatch.setattr(parallel, "workers", lambda: 2)
-    both_are_here = threading.Barrier(2, timeout=20)
-
-    def work(job):
-        both_are_here.wait()
-        return job * job
-
-    assert list(parallel.run_parallel(work, [1, 2, 3, 4])) == [(1, 1), (2, 4), (3, 9), (4, 16)]
-
-
-def test_a_failing_job_fails_the_whole(monkeypatch):
-    monkeypatch.setattr(parallel, "workers", lambda: 2)
-
-    def work(job):
-        if job == 2:
-            raise ValueError("two")
-        return job
-
-    with pytest.raises(ValueError, match="two"):
-        list(parallel.run_parallel(work, [1, 2, 3]))
-
-
-def test_every_worker_gets_a_batch_of_what_is_worth_dividing(monkeypatch):
-    monkeypatch.setattr(parallel, "workers", lambda: 4)
-    assert parallel.batch_share(10_000, 1000) == 1000
-    assert parallel.batch_share(2001, 1000) == 501
-    assert parallel.batch_share(300, 1000) == 256

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from t2t.errors import MachineError, UnknownNameError
+from t2t.inference.evaluator import Evaluator
 from t2t.layers.target_scores import BLOCK, score_logits
-from t2t.training.evaluator import Evaluator
 from tests.builders import batch as random_batch
 from tests.builders import largest_within, numpy, tiny_transformer, tokens_spec
 

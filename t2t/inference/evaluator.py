@@ -4,8 +4,8 @@ Legend: B batch, T target length (1 for classes).
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from threading import Lock
 
 import numpy as np
 import tensorflow as tf
@@ -13,6 +13,8 @@ from keras import ops
 
 from t2t.data.pipeline import EvalBatches
 from t2t.errors import memory_errors_as_machine_errors, shapes_of
+from t2t.inference.devices import ModelFunction
+from t2t.inference.parallel import Jobs, Sharing
 from t2t.layers.losses import token_weights
 from t2t.metrics import Score, compute, is_text_metric
 from t2t.metrics.token import TokenSums, teacher_forced
@@ -35,6 +37,7 @@ class Evaluator:
         metrics: names of text metrics and of teacher-forced figures.
         language: code of the language of what is decoded; empty where it is not known.
         warm_up_decode: decodes what needs most memory; None where nothing is decoded.
+        sharing: workers that evaluate together; `decode` shares its own work.
     """
 
     def __init__(
@@ -45,11 +48,14 @@ class Evaluator:
         metrics: Sequence[str],
         language: str = "",
         warm_up_decode: Callable[[], None] | None = None,
+        sharing: Sharing | None = None,
     ):
         self._model, self._batches, self._language = model, batches, language
         self._decode, self._warm_up_decode = decode, warm_up_decode
         self._text_metrics = [name for name in metrics if is_text_metric(name)]
-        self._sums: Any = None
+        self._jobs = Jobs(model, sharing)
+        self._sums: ModelFunction | None = None
+        self._tracing = Lock()
         self._signatures_said = False
 
     def __call__(self) -> dict[str, float]:
@@ -77,7 +83,13 @@ class Evaluator:
 
         A model that answers at once is given nothing of the reference but its length; a class counts as one token.
         """
-        return teacher_forced(sum((self._sums_of(batch) for _, batch in self._batches), TokenSums()))
+
+        def work(number: int) -> Iterator[tuple[int, TokenSums]]:
+            yield number, self._sums_of(self._batches[number][1])
+
+        found = dict(self._jobs.run(work, range(len(self._batches))))
+        # In the order of the batches: a sum of floats in another order would be another one.
+        return teacher_forced(sum((found[number] for number in sorted(found)), TokenSums()))
 
     def warm_up(self) -> None:
         """Evaluates and decodes what needs most memory, for no figure, so that running out of it happens now."""
@@ -87,11 +99,12 @@ class Evaluator:
             self._warm_up_decode()
 
     def _sums_of(self, batch: dict[str, np.ndarray]) -> TokenSums:
-        features = {name: tf.constant(array) for name, array in batch.items()}
-        if self._sums is None:
-            signature = {name: tf.TensorSpec([None] * t.ndim, t.dtype) for name, t in features.items()}
-            self._sums = tf.function(self._batch_sums, input_signature=[signature], autograph=False)
         with memory_errors_as_machine_errors(shapes_of(batch), "make batch_size or max_input_length smaller"):
+            features = {name: tf.constant(array) for name, array in batch.items()}
+            with self._tracing:
+                if self._sums is None:
+                    signature = {name: tf.TensorSpec([None] * t.ndim, t.dtype) for name, t in features.items()}
+                    self._sums = ModelFunction(self._model, self._batch_sums, [signature])
             return TokenSums(*(float(x) for x in self._sums(features)))
 
     def _batch_sums(self, features):

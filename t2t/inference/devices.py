@@ -1,0 +1,85 @@
+"""Functions of a model that run on each device with a copy of its weights."""
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t.models.base import SequenceModel
+
+_current: contextvars.ContextVar[int] = contextvars.ContextVar("device", default=0)
+"""Number of the device that this thread uses."""
+
+
+def copies_of(model: SequenceModel) -> list[list[tf.Variable]]:
+    """Returns the weights of a model on each device of this process: one list, or one for each replica."""
+    values = [variable.value for variable in model.variables]
+    if not values or not isinstance(values[0], tf.distribute.DistributedValues):
+        return [values]
+    local = values[0].distribute_strategy.experimental_local_results
+    return [list(copies) for copies in zip(*map(local, values), strict=True)]
+
+
+def devices_of(model: SequenceModel) -> list[str]:
+    """Returns the names of the devices that have the weights of a model; "" where there is one."""
+    copies = copies_of(model)
+    return [weights[0].device for weights in copies] if len(copies) > 1 else [""]
+
+
+@contextlib.contextmanager
+def use_device(number: int, name: str) -> Iterator[None]:
+    """Runs what is called in a `with` block on a device; this holds for the thread."""
+    token = _current.set(number)
+    try:
+        with tf.device(name) if name else contextlib.nullcontext():
+            yield
+    finally:
+        _current.reset(token)
+
+
+class ModelFunction:
+    """A function of tensors that reads a model's weights: on each device, the copy that lies there.
+
+    The model is traced once however many devices there are.
+
+    Args:
+        model: whose weights `function` reads; their current values count at each call.
+        function: of tensors.
+        signature: of the tensors.
+    """
+
+    def __init__(self, model: SequenceModel, function: Callable, signature: Sequence[Any]):
+        copies = copies_of(model)
+        if len(copies) == 1:
+            self._on_devices = [traced(function, signature)]
+            return
+        variables = model.variables
+
+        def of_weights(weights, *tensors):
+            with keras.StatelessScope(state_mapping=list(zip(variables, weights, strict=True))):
+                return function(*tensors)
+
+        weights = [tf.TensorSpec(v.shape, v.dtype) for v in variables]
+        shared = traced(of_weights, [weights, *signature])
+
+        def on_device(own: list[tf.Variable]) -> Callable:
+            return lambda *tensors: shared([weight.read_value() for weight in own], *tensors)
+
+        self._on_devices = [traced(on_device(own), signature) for own in copies]
+
+    def __call__(self, *tensors):
+        """Runs on the device of the thread, see `use_device`."""
+        return self._on_devices[_current.get()](*tensors)
+
+    @property
+    def structured_outputs(self) -> Any:
+        """The TensorSpecs of what is returned."""
+        return self._on_devices[0].structured_outputs
+
+
+def traced(function: Callable, signature: Sequence[Any]) -> Any:
+    """Returns a function of tensors as a graph."""
+    return tf.function(function, input_signature=signature, autograph=False).get_concrete_function()
