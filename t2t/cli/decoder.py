@@ -14,7 +14,14 @@ from t2t.cli.decoding import (
     refuse_flags,
     score_file,
 )
-from t2t.cli.flags import OUTPUT_FLAGS, define_search_flags, define_trained_flags, load_run, open_trained_run
+from t2t.cli.flags import (
+    OUTPUT_FLAGS,
+    define_device_flags,
+    define_search_flags,
+    define_trained_flags,
+    load_run,
+    open_trained_run,
+)
 from t2t.cli.help import ACTION, flag_group
 from t2t.errors import UserError
 from t2t.files.output import check_output
@@ -63,6 +70,7 @@ def build_flags(values: flags.FlagValues) -> None:
         define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data, for --decode_split.")
     define_output_flags(values)
     define_search_flags(values, decodes_only=True)
+    define_device_flags(values)
 
 
 @command(build_flags, USAGE)

@@ -9,13 +9,13 @@ from t2t.cli.common import command, command_flags
 from t2t.cli.decoding import refuse_flags
 from t2t.cli.flags import (
     OUTPUT_FLAGS,
+    define_device_flags,
     define_field_flag,
     define_search_flags,
     define_trained_flags,
     load_run,
     open_run,
     open_trained_run,
-    search_overrides,
 )
 from t2t.cli.help import DATA, flag_group
 from t2t.files.source import LineSource
@@ -53,6 +53,7 @@ def build_flags(values: flags.FlagValues) -> None:
         define.string("choice_file", "", "Counts how often the right one of two outputs is chosen; plain or gzip, - "
                       "for standard input.")  # fmt: skip
     define_search_flags(values, decodes_only=True)
+    define_device_flags(values)
 
 
 @command(build_flags, USAGE)
@@ -66,7 +67,7 @@ def main(values: flags.FlagValues) -> int:
         LineSource(values.choice_file)
         select_problem(run, request.problem)
         return _judge_choices(load_run(values, run.path, request.problem), values.choice_file)
-    return evaluate(request, values.checkpoint, values.split, values.eval_steps, search_overrides(values))
+    return evaluate(request, values.checkpoint, values.split, values.eval_steps, values)
 
 
 def _judge_choices(loaded, file: str) -> int:
@@ -82,10 +83,11 @@ def _judge_choices(loaded, file: str) -> int:
     return 0
 
 
-def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, decode_overrides: str = "") -> int:
+def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, values: flags.FlagValues) -> int:
     """Evaluates a checkpoint and prints the figures, a line each; returns the exit status.
 
-    `request` has the folders, and names to check; without a problem, all of the run are evaluated.
+    `request` has the folders, and names to check; without a problem, all of the run are evaluated. `values` are the
+    flags of search and devices.
 
     Raises:
         UserError: no run, no data, another problem, model or vocabulary.
@@ -96,9 +98,9 @@ def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, dec
     names = select_problems(run, request.problem)
     for name in names:
         check_split(open_run_data(run, request.data_dir, name, split, verify=False), split)
-    loading, evaluation = import_quietly("t2t.runs.loading"), import_quietly("t2t.runs.evaluation")
+    evaluation = import_quietly("t2t.runs.evaluation")
     for name in names:
-        loaded = loading.load(run.path, checkpoint, request.usr_dir or None, decode_overrides, name)
+        loaded = load_run(values, run.path, name, checkpoint)
         data = open_run_data(loaded.run, request.data_dir, name, split)
         found = evaluation.evaluate(loaded.model, loaded.hparams, data, split, eval_steps, data.problem.metrics)
         print(

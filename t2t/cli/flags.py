@@ -8,7 +8,7 @@ from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import ALL, define_alias
-from t2t.cli.help import DATA, DECODING, NAMES, RUN, flag_group
+from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, RUN, flag_group
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides, join_overrides
@@ -18,8 +18,10 @@ from t2t.runs.arguments import RENAMED
 from t2t.runs.listing import registry_listing
 from t2t.runs.names import Request, canonical, resolve_aliases
 from t2t.runs.run_checks import check_loadable
+from t2t.runs.settings import Settings
 from t2t.runs.startup import import_quietly, quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR
+from t2t.training.cluster import ALONE, find_cluster
 
 _OPTION_FLAGS = {
     "vocab_kind": "Kind of vocabulary: sentencepiece, subword, byte, token or word_list; empty for the problem's own.",
@@ -123,6 +125,22 @@ def define_search_flags(values: flags.FlagValues, decodes_only: bool = False) ->
             define_field_flag(values, flag, DecodeHParams, default=None)
 
 
+def define_device_flags(values: flags.FlagValues) -> None:
+    """The devices that decode."""
+    with flag_group(values, MACHINE):
+        define_field_flag(values, "worker_gpu", Settings, text="GPUs to decode on; 0 = all that are visible.")
+        text = "Copies of the model on the processor instead of GPUs; 0 = use GPUs, or one copy."
+        define_field_flag(values, "worker_cpu", Settings, text=text)
+
+
+def decoding_strategy(values: flags.FlagValues) -> Any:
+    """Returns a strategy with the devices that decode, None for one; loads TensorFlow."""
+    several = "worker_hosts" in values and find_cluster(values.worker_hosts, values.worker_index) is not ALONE
+    if "worker_gpu" not in values or several:  # of several processes that trained, the chief decodes
+        return None
+    return import_quietly("t2t.training.distribute").build_strategy(values.worker_gpu, values.worker_cpu)
+
+
 def search_overrides(values: flags.FlagValues) -> str:
     """Returns the search flags that were given, as `--hparams` would have them."""
     given = {RENAMED.get(name, name): values[name].value for name in _ALL_SEARCH_FLAGS if name in values}
@@ -187,7 +205,12 @@ def check_run_loadable(run: RunDir, values: flags.FlagValues, checkpoint: str = 
 def load_run(values: flags.FlagValues, output_dir: str | Path, problem: str, checkpoint: str = "") -> Any:
     """Returns the `t2t.runs.loading.LoadedRun` that the flags describe; loads TensorFlow."""
     return import_quietly("t2t.runs.loading").load(
-        output_dir, checkpoint or values.checkpoint, values.t2t_usr_dir or None, search_overrides(values), problem
+        output_dir,
+        checkpoint or values.checkpoint,
+        values.t2t_usr_dir or None,
+        search_overrides(values),
+        problem,
+        decoding_strategy(values),
     )
 
 

@@ -13,8 +13,8 @@ from t2t.cli.flags import (
     define_problem_flags,
     define_search_flags,
     lists_registry,
+    load_run,
     request_of,
-    search_overrides,
 )
 from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, RUN, TRAINING, WARM_START, flag_group
 from t2t.errors import UserError
@@ -106,8 +106,7 @@ def main(values: flags.FlagValues) -> int:
     if generates and is_chief:  # before TensorFlow starts, so that worker processes can be forked
         generate_all(request, once_forked=lambda: _check_model(request))
     if values.schedule == "evaluate":
-        how = (request, "latest", DEV, values.eval_steps, search_overrides(values))
-        return evaluate(*how) if is_chief else 0
+        return evaluate(request, "latest", DEV, values.eval_steps, values) if is_chief else 0
     if is_dry:
         return _dry_run(request, settings)
     if stopped_by := _train(request, settings):
@@ -170,9 +169,7 @@ def _dry_run(request: Request, settings: Settings) -> int:
 
 def _decode(values: flags.FlagValues, request: Request) -> None:
     """Decodes with the latest checkpoint, as `t2t-decoder` does."""
-    loaded = import_quietly("t2t.runs.loading").load(
-        request.output_folder, usr_dir=request.usr_dir or None, decode_overrides=search_overrides(values)
-    )
+    loaded = load_run(values, request.output_folder, "", "latest")
     if values.decode_from_file:
         decode_file(loaded, values.decode_from_file, values.decode_to_file)
     if values.decode_interactive:

@@ -197,7 +197,13 @@ def train(
 
 @checks_arguments()
 def load(
-    output_dir: StrPath, checkpoint: StrPath | int = "latest", usr_dir: StrPath | None = None, problem: str = ""
+    output_dir: StrPath,
+    checkpoint: StrPath | int = "latest",
+    usr_dir: StrPath | None = None,
+    problem: str = "",
+    *,
+    worker_gpu: int = 0,
+    worker_cpu: int = 0,
 ) -> Translator:
     """Loads a run directory and returns its translator.
 
@@ -212,12 +218,15 @@ def load(
         checkpoint: `latest`, `best`, `best.<problem>`, `averaged`, a step, or the folder of a checkpoint.
         usr_dir: folder of the plug-in that the run was trained with, where it was.
         problem: which one, of a run of several.
+        worker_gpu: GPUs to decode on; 0 = all that are visible.
+        worker_cpu: copies of the model on the processor instead of GPUs; 0 = use GPUs, or one copy.
 
     Raises:
         ArgumentError: an argument of another type.
-        UserError: no run, no such checkpoint, or a plug-in that is missing.
+        UserError: no run, no such checkpoint, a plug-in that is missing, or more GPUs than there are.
     """
-    return _load_run(output_dir, checkpoint, usr_dir, problem).translator()
+    devices = as_integer("worker_gpu", worker_gpu, 0), as_integer("worker_cpu", worker_cpu, 0)
+    return _load_run(output_dir, checkpoint, usr_dir, problem, devices=devices).translator()
 
 
 @checks_arguments()
@@ -279,14 +288,23 @@ def export_model(
     return export_run(loaded, folder, **options)
 
 
-def _load_run(output_dir: Any, checkpoint: Any, usr_dir: Any, problem: Any, overrides: str = "") -> LoadedRun:
+def _load_run(
+    output_dir: Any,
+    checkpoint: Any,
+    usr_dir: Any,
+    problem: Any,
+    overrides: str = "",
+    devices: tuple[int, int] | None = None,
+) -> LoadedRun:
     is_step = isinstance(checkpoint, int) and not isinstance(checkpoint, bool)
     folder = as_path("output_dir", output_dir, "the folder of a run")
     which = str(checkpoint) if is_step else as_path("checkpoint", checkpoint, "a step, latest, best or averaged")
     plugin, name = as_path("usr_dir", usr_dir), as_text("problem", problem)
     with quietly():
         from t2t.runs.loading import load as load_run
-    return load_run(folder, which, plugin or None, overrides, name)
+        from t2t.training.distribute import build_strategy
+    strategy = None if devices is None else build_strategy(*devices)
+    return load_run(folder, which, plugin or None, overrides, name, strategy)
 
 
 def _load_plugins(usr_dir: str) -> None:

@@ -1,9 +1,11 @@
 """Loads a run directory as a model that decodes."""
 
+import contextlib
 import dataclasses
 import logging
 
 import keras
+import tensorflow as tf
 
 from t2t.checkpoints.architectures import check_same_architecture
 from t2t.checkpoints.checkpoint import Checkpoint
@@ -55,10 +57,12 @@ def load(
     usr_dir: str | None = None,
     decode_overrides: str = "",
     problem: str = "",
+    strategy: tf.distribute.Strategy | None = None,
 ) -> LoadedRun:
     """Loads a run; see `t2t.load` for the arguments.
 
-    `decode_overrides` are hparams of the decode section to change, e.g. `beam_size=8`.
+    `decode_overrides` are hparams of the decode section to change, e.g. `beam_size=8`; `strategy` has the devices that
+    get a copy of the weights, one where there is none.
 
     Raises:
         UserError: no run, a problem that is not the run's, a missing plug-in, or parts that do not fit together.
@@ -76,7 +80,8 @@ def load(
     check_same_vocabularies(read, record.vocabularies, run.path, f"--checkpoint={checkpoint}")
     check_same_architecture(read, record.model, hparams, run.path / RECORD_FILE)
     keras.utils.set_random_seed(0)
-    model = model_class(hparams, record.spec, dtype=apply_precision(FLOAT32))
+    with strategy.scope() if strategy and strategy.num_replicas_in_sync > 1 else contextlib.nullcontext():
+        model = model_class(hparams, record.spec, dtype=apply_precision(FLOAT32))
     weights = read.weights
     require_exact(weights, {v.path: tuple(v.shape) for v in model.variables}, f"checkpoint {read.folder}")
     assign_model(model, weights)

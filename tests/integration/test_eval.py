@@ -8,8 +8,8 @@ import pytest
 from sacrebleu.metrics import BLEU
 
 import t2t
+from t2t.cli import decoder, trainer
 from t2t.cli import eval as eval_command
-from t2t.cli import trainer
 from t2t.text.token import TokenEncoder
 from tests.builders import edited
 
@@ -99,3 +99,20 @@ def test_mistakes(tiny_run, flags, message, capsys):
     data = [] if flags[0].startswith("--data_dir") else [f"--data_dir={tiny_run.data_dir}"]
     assert eval_command.main(["t2t-eval", f"--output_dir={tiny_run.output_dir}", *data, *flags]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_several_devices_say_and_write_what_one_does(tiny_run, tmp_path, capsys):
+    several = "--worker_cpu=2"
+    assert evaluated(capsys, *tiny_run.flags, several) == evaluated(capsys, *tiny_run.flags)
+    source, small = tiny_run.raw_dir / "train.source", "--decode_batch_size=200"
+    for name, *devices in [("one",), ("two", several)]:
+        flags = [f"--decode_from_file={source}", f"--decode_to_file={tmp_path / name}", small, *devices]
+        assert decoder.main(["t2t-decoder", f"--output_dir={tiny_run.output_dir}", *flags]) == 0
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    pairs = [("1 2", "2 1"), ("3", "4")] * 99
+    assert t2t.load(tiny_run.output_dir, worker_cpu=2).score(pairs) == t2t.load(tiny_run.output_dir).score(pairs)
+
+
+def test_more_gpus_than_there_are(tiny_run, capsys):
+    assert decoder.main(["t2t-decoder", f"--output_dir={tiny_run.output_dir}", "--worker_gpu=99"]) == 2
+    assert "--worker_gpu=99: 0 GPUs are visible" in capsys.readouterr().err

@@ -115,11 +115,9 @@ def test_two_workers_are_one_process_of_two_replicas(flags, tmp_path, monkeypatc
 
 def test_workers_evaluate_together_what_one_process_evaluates(flags, tmp_path):
     """Each decodes and scores some of the dev split, in batches of few ids; the chief has the figures of all."""
-    own = [flag.replace("batch_size=256", "batch_size=32") for flag in flags]
-    evaluating = [
-        *(flag for flag in own if not flag.startswith(("--local_eval", "--schedule"))), "--train_steps=4", "--local_eval_frequency=2",
-        "--eval_steps=4", "--hparams=decode_batch_size=40",
-    ]  # fmt: skip
+    own = [flag for flag in flags if not flag.startswith(("--local_eval", "--schedule"))]
+    evaluating = [flag.replace("batch_size=256", "batch_size=32") for flag in own]
+    evaluating += ["--train_steps=4", "--local_eval_frequency=2", "--eval_steps=4", "--hparams=decode_batch_size=40"]
     alone(evaluating, tmp_path / "alone")
     folder = tmp_path / "together"
     statuses, written = finish(start([*evaluating, f"--output_dir={folder}"], 2))

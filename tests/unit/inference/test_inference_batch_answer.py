@@ -93,6 +93,7 @@ def test_classes_come_likeliest_first_and_ties_go_to_the_lower():
 
 def test_a_model_of_other_inputs_than_ids_answers_at_all_its_positions():
     class Constant:
+        variables = ()
         spec = ProblemSpec(
             name="seen",
             features={
