@@ -24,8 +24,9 @@ MOST_CORES = 4
 SMALLEST_SHARE = 256
 """Ids of a batch that is not worth being divided."""
 
-BATCHES_A_QUEUE = 8
-"""Batches that are searched one after the other, so that unfinished ones become one."""
+GPU_QUEUE, CPU_QUEUE = 4, 16
+"""Batches that are searched one after the other, so that unfinished ones become one: each queue ends with few
+sentences. On GPUs there are more queues, for more devices."""
 
 _KEPT_KERNELS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "4096", "TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE": "false"}
 """oneDNN's cache has room for 1,024 kernels, which a search of a thousand sentences overflows; TensorFlow has a cache
@@ -122,7 +123,11 @@ class Jobs:
 
 def cores() -> int:
     """Returns how many batches are searched at a time on a processor; one on a GPU, which a batch keeps busy."""
-    return 1 if tf.config.list_physical_devices("GPU") else min(MOST_CORES, len(os.sched_getaffinity(0)))
+    return 1 if _on_gpus() else min(MOST_CORES, len(os.sched_getaffinity(0)))
+
+
+def _on_gpus() -> bool:
+    return bool(tf.config.list_physical_devices("GPU"))
 
 
 def use_single_core_ops() -> None:
@@ -154,5 +159,5 @@ def batch_share(ids: int, largest: int) -> int:
 
 def queues_of(batches: Sequence[Job]) -> list[Sequence[Job]]:
     """Divides batches, the longest first, into queues of about equal work: at least one for each core."""
-    count = max(min(cores(), len(batches)), len(batches) // BATCHES_A_QUEUE)
+    count = max(min(cores(), len(batches)), len(batches) // (GPU_QUEUE if _on_gpus() else CPU_QUEUE))
     return [batches[number::count] for number in range(count)]

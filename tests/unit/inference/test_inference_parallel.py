@@ -115,4 +115,7 @@ def test_queues_are_of_equal_work_and_no_more_than_pay(monkeypatch):
     monkeypatch.setattr(parallel, "cores", lambda: 2)
     assert parallel.queues_of([9]) == [[9]]
     assert parallel.queues_of([9, 8, 7]) == [[9, 7], [8]]
-    assert [len(queue) for queue in parallel.queues_of(list(range(33)))] == [9, 8, 8, 8]
+    assert [len(queue) for queue in parallel.queues_of(list(range(33)))] == [17, 16]
+    assert [len(queue) for queue in parallel.queues_of(list(range(50)))] == [17, 17, 16]
+    monkeypatch.setattr(parallel, "_on_gpus", lambda: True)
+    assert [len(queue) for queue in parallel.queues_of(list(range(50)))] == [5, 5, *[4] * 10]
