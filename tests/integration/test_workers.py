@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 
 from t2t.checkpoints.store import CheckpointStore
+from t2t.cli import datagen
+from tests.integration.test_mixture import COPY, REVERSE
+from tests.integration.test_mixture import TINY as MIXED
 
 pytestmark = pytest.mark.slow
 
@@ -127,6 +130,23 @@ def test_workers_evaluate_together_what_one_process_evaluates(flags, tmp_path):
     assert found == expected
     assert_identical(folder, tmp_path / "alone")
     assert "dev at update" not in written[1], "the chief alone reports"
+
+
+@pytest.mark.exhaustive
+def test_workers_learn_a_mixture_as_one_process_does(tmp_path):
+    """Updates of one problem or the other, on all workers; evaluations of both."""
+    both = f"--problems={COPY}-{REVERSE}"
+    assert datagen.main(["t2t-datagen", both, f"--data_dir={tmp_path / 'data'}"]) == 0
+    flags = [
+        both, f"--data_dir={tmp_path / 'data'}", "--model=transformer", "--hparams_set=transformer_tiny",
+        f"--hparams={MIXED},{HPARAMS}", "--train_steps=20", "--local_eval_frequency=10", "--eval_steps=2",
+    ]  # fmt: skip
+    expected = alone(flags, tmp_path / "alone")
+    folder = tmp_path / "together"
+    statuses, written = finish(start([*flags, f"--output_dir={folder}"], 2))
+    assert statuses == [0, 0], written
+    assert_identical(expected, folder)
+    assert evaluations_of(folder) == evaluations_of(expected)
 
 
 def test_a_worker_that_is_killed_or_stopped_ends_all_and_all_go_on_exactly(flags, tmp_path):
