@@ -21,6 +21,7 @@ from t2t.inference.batch_search import BatchHypotheses, BatchSearch
 from t2t.inference.parallel import Jobs, Sharing, batch_share, queues_of
 from t2t.inference.rows import (
     NOT_FINITE,
+    Batched,
     Row,
     batches_of,
     cut_rows,
@@ -175,7 +176,7 @@ class Translator:
         rows = cut_rows(self.model, sentences, hparams)
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
         results: list[list[Hypothesis]] = [[] for _ in rows]
-        for numbers, found in self._decode_batches(rows, seeds, settings, hparams, self._jobs.run):
+        for numbers, found in self._decode_batches(rows, seeds, settings, hparams):
             for row, number in enumerate(numbers):
                 source = sources[number] if sources is not None else None
                 results[number] = self._hypotheses(found, row, n_best, sentences[number], source)
@@ -187,8 +188,7 @@ class Translator:
         """Decodes the batches of ids (see `translate_ids`) that need most memory, as many as are decoded at a time."""
         settings, hparams = self.settings()
         rows = cut_rows(self.model, sentences, hparams)
-        first = self._jobs.searches
-        list(self._decode_batches(rows, np.arange(len(rows)), settings, hparams, self._jobs.run_alone, first))
+        list(self._decode_batches(rows, np.arange(len(rows)), settings, hparams, rehearses=True))
 
     def _decode_batches(
         self,
@@ -196,24 +196,24 @@ class Translator:
         places: np.ndarray,
         settings: SearchSettings,
         hparams: DecodeHParams,
-        run: Callable[..., Iterator[list[BatchHypotheses]]],
-        most_batches: int | None = None,
+        rehearses: bool = False,
     ) -> Iterator[BatchHypotheses]:
-        """Yields numbers of rows with what was found for them, of all batches or the first, which are the longest."""
+        """Yields numbers of rows with what was found for them, or `rehearses` with as many batches as run at a time."""
         weights = weights_of(rows, hparams.extra_length, positions_in(self.model))
         most = batch_share(int(weights.sum()), hparams.decode_batch_size // settings.rows_per_sentence)
-        batches = batches_of(rows, weights, most)[:most_batches]
+        batches = batches_of(rows, weights, most)
+        run, queues = self._jobs.run, queues_of(batches)
+        if rehearses:  # the longest come first
+            run, queues = self._jobs.run_alone, [[batch] for batch in batches[: self._jobs.searches]]
         search = self.search(settings, hparams.extra_length)
-        with memory_errors(batches[0][1], settings.rows_per_sentence):
+
+        def decode(queue: Sequence[Batched]) -> Iterator[list[BatchHypotheses]]:
             if isinstance(search, BatchAnswer):
-                found = run(lambda batch: [[(batch[0], search(batch[1]))]], batches, self._jobs.searches)
-            else:
-                found = run(
-                    lambda own: BatchQueue(search, weights, most).run(own, places),
-                    queues_of(batches),
-                    self._jobs.searches,
-                )
-            yield from itertools.chain.from_iterable(found)
+                return ([(numbers, search(batch))] for numbers, batch in queue)
+            return BatchQueue(search, weights, most).run(queue, places)
+
+        with memory_errors(batches[0][1], settings.rows_per_sentence):
+            yield from itertools.chain.from_iterable(run(decode, queues, self._jobs.searches))
 
     def score(self, pairs: Iterable[tuple[str, str]]) -> list[float]:
         """Returns ln p(target | source), end of sequence included, of each (source, target) pair.
