@@ -7,7 +7,6 @@ from t2t.decoding.penalties import gnmt
 from t2t.decoding.sampling import RollOut, greedy_chooser, sampling_chooser
 from t2t.decoding.search import rules
 from t2t.layers.beams import reorder_rows
-from t2t.specs.constants import EOS_ID, PAD_ID
 
 
 def limits_of(max_steps, batch_size):
@@ -15,19 +14,19 @@ def limits_of(max_steps, batch_size):
     return ops.broadcast_to(ops.cast(ops.convert_to_tensor(max_steps), "int32"), (batch_size,))
 
 
-def searched(search, step_fn, state, start_ids=PAD_ID, width=None):
+def searched(search, step_fn, state, width=None):
     """Runs a `BeamSearch` or a `RollOut` from beginning to end."""
     width = ops.max(search.limits) if width is None else width
-    return search.result(search.advance(step_fn, search.start(state, start_ids, width), width))
+    return search.result(search.advance(step_fn, search.start(state, width), width))
 
 
 def beam_search(
     step_fn, state, *, batch_size, beam_size, vocab_size, max_steps, length_penalty=None, stop_early=True,
-    start_ids=PAD_ID, eos_id=EOS_ID, width=None,
+    width=None,
 ):  # fmt: skip
     limits, penalty = limits_of(max_steps, batch_size), length_penalty or gnmt(0.6)
-    search = BeamSearch(beam_size, vocab_size, limits, penalty, stop_early, eos_id)
-    return searched(search, step_fn, state, start_ids, width)
+    search = BeamSearch(beam_size, vocab_size, limits, penalty, stop_early)
+    return searched(search, step_fn, state, width)
 
 
 def greedy(step_fn, state, *, batch_size, vocab_size, max_steps, length_penalty=None):

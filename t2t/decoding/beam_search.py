@@ -28,12 +28,11 @@ from t2t.decoding.step import (
     as_next_token,
     best_log_probs,
     pad_to_width,
-    row_start_ids,
     write_column,
 )
 from t2t.decoding.topk import Candidates, best_over_beams, top_k
 from t2t.layers.beams import gather_beams, reorder_rows
-from t2t.specs.constants import EOS_ID
+from t2t.specs.constants import EOS_ID, PAD_ID
 
 
 class ActiveBeams(NamedTuple):
@@ -42,7 +41,7 @@ class ActiveBeams(NamedTuple):
     ids: Any
     """(B, K, T) int32: tokens so far, zeros after."""
     tokens: Any
-    """(B, K) int32: the last token, at first the start id."""
+    """(B, K) int32: the last token, at first PAD_ID."""
     log_probs: Any
     """(B, K) float32."""
 
@@ -66,23 +65,21 @@ class BeamSearch(NamedTuple):
     """(B,) int32: most tokens of a hypothesis of each sentence, end of sequence included, at least 1."""
     penalty: LengthPenalty
     stop_early: bool = True
-    eos_id: int = EOS_ID
     reorder: Callable[[Any, Any], Any] = reorder_rows
     """Reorders the beams of a state, see `t2t.layers.beams.reorder_rows`."""
 
-    def start(self, state: Any, start_ids: Any, width: Any) -> BeamProgress:
+    def start(self, state: Any, width: Any) -> BeamProgress:
         """Returns the initial state of a search.
 
         Args:
             state: of the step function; every tensor with N or B as its first axis.
-            start_ids: first input: one id, or (B,) int32, one a sentence.
             width: T, the size of the buffer of tokens.
         """
         batch_size = ops.shape(self.limits)[0]
         none_BK = ops.full((batch_size, self.beam_size), NO_HYPOTHESIS, "float32")
         return BeamProgress(
             ops.zeros((), "int32"),
-            initial_beams(row_start_ids(start_ids, batch_size, self.beam_size), width),
+            initial_beams(batch_size, self.beam_size, width),
             SearchResult(
                 ids=ops.zeros((batch_size, self.beam_size, width), "int32"),
                 scores=none_BK,
@@ -127,7 +124,7 @@ class BeamSearch(NamedTuple):
         """Extends every hypothesis by one token."""
         found, new_state = step_fn(ops.reshape(active.tokens, (-1,)), step, state)
         candidates = expand(active.log_probs, as_next_token(found), self.vocab_size)
-        complete_BC = is_complete(candidates.tokens, step, self.limits, self.eos_id)
+        complete_BC = is_complete(candidates.tokens, step, self.limits)
         finished = extend_finished(finished, active, candidates, complete_BC, step, self.penalty)
         active, beams_BK = extend_active(active, candidates, complete_BC, step)
         done_B = is_done(active.log_probs, finished.scores, self.limits, self.penalty, self.stop_early)
@@ -135,13 +132,12 @@ class BeamSearch(NamedTuple):
         return BeamProgress(step + 1, deactivate(active, done_B), finished, state)
 
 
-def initial_beams(start_ids_BK: Any, width: Any) -> ActiveBeams:
+def initial_beams(batch_size: Any, beam_size: int, width: Any) -> ActiveBeams:
     """Returns one empty hypothesis per sentence, in beam 0: equal beams would all grow alike."""
-    batch_size, beam_size = ops.shape(start_ids_BK)
     only_first = ops.convert_to_tensor([0.0] + [NO_HYPOTHESIS] * (beam_size - 1), dtype="float32")
     return ActiveBeams(
         ids=ops.zeros((batch_size, beam_size, width), "int32"),
-        tokens=start_ids_BK,
+        tokens=ops.full((batch_size, beam_size), PAD_ID, "int32"),
         log_probs=ops.broadcast_to(only_first, (batch_size, beam_size)),
     )
 
@@ -155,9 +151,9 @@ def expand(log_probs_BK: Any, found: NextToken, vocab_size: int) -> Candidates:
     return best_over_beams(ops.maximum(totals_NJ, NO_HYPOTHESIS), tokens_NJ, beam_size, 2 * beam_size)
 
 
-def is_complete(tokens_BC: Any, step: Any, limits_B: Any, eos_id: int) -> Any:
+def is_complete(tokens_BC: Any, step: Any, limits_B: Any) -> Any:
     """Returns which candidates are complete, (B, C) bool: their token ends them, or they reach the limit."""
-    return ops.logical_or(ops.equal(tokens_BC, eos_id), ops.expand_dims(step + 1 >= limits_B, 1))
+    return ops.logical_or(ops.equal(tokens_BC, EOS_ID), ops.expand_dims(step + 1 >= limits_B, 1))
 
 
 def extend_active(active: ActiveBeams, candidates: Candidates, complete_BC: Any, step: Any) -> tuple[ActiveBeams, Any]:

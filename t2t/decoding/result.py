@@ -17,7 +17,7 @@ class SearchResult(NamedTuple):
     """Hypotheses of a batch of sentences: of beam search best first, samples in the order drawn."""
 
     ids: Any
-    """(B, K, T) int32: tokens without the start id, with end of sequence where it was reached, zeros after it."""
+    """(B, K, T) int32: tokens without the first PAD_ID, with end of sequence where it was reached, zeros after it."""
     scores: Any
     """(B, K) float32: log-probability divided by the length penalty of the hypothesis."""
     log_probs: Any

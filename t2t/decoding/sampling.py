@@ -19,11 +19,9 @@ from t2t.decoding.step import (
     as_next_token,
     best_log_probs,
     pad_to_width,
-    row_start_ids,
     write_column,
 )
 from t2t.decoding.topk import keep_top_k, keep_top_p, most_probable
-from t2t.errors import UserError
 from t2t.specs.constants import EOS_ID, PAD_ID
 
 Chooser = Callable[[NextToken, Any], tuple[Any, Any]]
@@ -87,16 +85,6 @@ def sampling_chooser(
     return choose
 
 
-def check_sampling(temperature: float, top_k: int, top_p: float) -> None:
-    """Raises UserError for arguments outside their ranges."""
-    if not 0 < temperature < float("inf"):
-        raise UserError(f"temperature {temperature}: it must be above 0; for temperature 0 ask for greedy search")
-    if top_k < 0:
-        raise UserError(f"top_k {top_k}: it must be at least 1, or 0 to draw from all tokens")
-    if not 0 < top_p <= 1:
-        raise UserError(f"top_p {top_p}: it must be above 0 and at most 1; 1 draws from all tokens")
-
-
 def distribution(log_probs: Any, temperature: float, top_k: int, top_p: float) -> Any:
     """Returns the probabilities (N, V) float32 that tokens are drawn with; forbidden ones have exactly 0."""
     shaped_NV = log_probs / temperature
@@ -143,12 +131,10 @@ class RollOut(NamedTuple):
     """(B,) int32."""
     penalty: LengthPenalty
     choose: Chooser
-    eos_id: int = EOS_ID
 
-    def start(self, state: Any, start_ids: Any, width: Any) -> RollOutProgress:
+    def start(self, state: Any, width: Any) -> RollOutProgress:
         """Returns the initial state of a roll-out."""
-        start_BK = row_start_ids(start_ids, ops.shape(self.limits)[0], self.rows_per_sentence)
-        start_N = ops.reshape(start_BK, (-1,))
+        start_N = ops.full((ops.shape(self.limits)[0] * self.rows_per_sentence,), PAD_ID, "int32")
         rows = _RollOutRows(
             ids=ops.zeros((*ops.shape(start_N), width), "int32"),
             tokens=start_N,
@@ -170,7 +156,7 @@ class RollOut(NamedTuple):
             found, new_state = step_fn(rows.tokens, step, state)
             chosen_N, log_probs_N = self.choose(as_next_token(found), step)
             tokens_N = ops.where(rows.active, chosen_N, PAD_ID)  # finished rows get padding at no cost
-            ended_N = ops.logical_or(ops.equal(tokens_N, self.eos_id), step + 1 >= limits_N)
+            ended_N = ops.logical_or(ops.equal(tokens_N, EOS_ID), step + 1 >= limits_N)
             gained_N = ops.where(rows.active, log_probs_N, 0.0)
             rows = _RollOutRows(
                 ids=write_column(rows.ids, step, tokens_N),

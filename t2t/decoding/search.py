@@ -8,19 +8,17 @@ from collections.abc import Callable
 from typing import Any
 
 from t2t.decoding.beam_search import BeamSearch
-from t2t.decoding.penalties import length_penalty
-from t2t.decoding.sampling import RollOut, check_sampling, greedy_chooser, sampling_chooser
-from t2t.errors import UnknownNameError, UserError, did_you_mean
+from t2t.decoding.penalties import PENALTIES
+from t2t.decoding.sampling import RollOut, greedy_chooser, sampling_chooser
+from t2t.errors import UserError
 from t2t.layers.beams import reorder_rows
-from t2t.specs.constants import EOS_ID
 
 BEAM, GREEDY, SAMPLE = "beam", "greedy", "sample"
-METHODS = (BEAM, GREEDY, SAMPLE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchSettings:
-    """How to search; checked when made, so that a mistake shows before a model is loaded."""
+    """How to search: decode hparams that have been checked, and what a call asks for."""
 
     method: str = BEAM
     """beam, greedy or sample."""
@@ -44,15 +42,8 @@ class SearchSettings:
     """Names the stream of random numbers (sample)."""
 
     def __post_init__(self):
-        if self.method not in METHODS:
-            raise UnknownNameError(
-                f"search method {self.method!r} is not known; {did_you_mean(self.method, METHODS)}"
-                f"there are {', '.join(METHODS)}"
-            )
-        if self.rows_per_sentence < 1:
-            raise UserError(f"beam size or number of samples {self.rows_per_sentence}: it must be at least 1")
-        check_sampling(self.temperature, self.top_k, self.top_p)
-        length_penalty(self.penalty, self.alpha)
+        if self.top_p <= 0:  # the lower bound of the hparam, which it does not include
+            raise UserError(f"top_p {self.top_p}: it must be above 0 and at most 1; 1 draws from all tokens")
 
     @property
     def rows_per_sentence(self) -> int:
@@ -71,7 +62,6 @@ def rules(
     vocab_size: int,
     limits: Any,
     sentence_seeds: Any = None,
-    eos_id: int = EOS_ID,
     reorder: Callable[[Any, Any], Any] = reorder_rows,
 ) -> BeamSearch | RollOut:
     """Returns the search that the settings ask for.
@@ -81,15 +71,14 @@ def rules(
         vocab_size: V, int.
         limits: (B,) int32, at least 1: most tokens of a hypothesis of each sentence, end of sequence included.
         sentence_seeds: (B,) int32, for sampling only, see `t2t.decoding.sampling.sampling_chooser`.
-        eos_id: id that ends a hypothesis.
         reorder: gives the beams of a state new places.
     """
-    penalty = length_penalty(settings.penalty, settings.alpha)
+    penalty = PENALTIES[settings.penalty](settings.alpha)
     if settings.uses_beam_search:
-        return BeamSearch(settings.beam_size, vocab_size, limits, penalty, settings.stop_early, eos_id, reorder)
+        return BeamSearch(settings.beam_size, vocab_size, limits, penalty, settings.stop_early, reorder)
     if settings.method == SAMPLE:
         chances = (settings.samples, settings.temperature, settings.top_k, settings.top_p)
         choose = sampling_chooser(settings.seed, sentence_seeds, *chances, vocab_size)
     else:
         choose = greedy_chooser(vocab_size)
-    return RollOut(settings.rows_per_sentence, limits, penalty, choose, eos_id)
+    return RollOut(settings.rows_per_sentence, limits, penalty, choose)

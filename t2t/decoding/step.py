@@ -29,7 +29,7 @@ class NextToken(NamedTuple):
 StepFn = Callable[[Any, Any, Any], tuple[Any, Any]]
 """`step_fn(ids, position, state) -> (next, state)`: one token for every row.
 
-- ids: (N,) int32, the last token of each row, at first the start id.
+- ids: (N,) int32, the last token of each row, at first PAD_ID.
 - position: () int32, the number of tokens produced so far, from 0.
 - state: a nested structure of tensors, each with N or B as its first axis; () for none. Structure and dtypes stay the
   same. So do shapes, except axes of unknown size in the graph, which may grow.
@@ -92,8 +92,3 @@ def pad_to_width(ids: Any, width: Any) -> Any:
     shape = ops.shape(ids)
     return ops.concatenate([ids, ops.zeros((*shape[:-1], width - shape[-1]), ids.dtype)], axis=-1)
 
-
-def row_start_ids(start_ids: Any, batch_size: Any, rows_per_sentence: int) -> Any:
-    """Returns (B, K) int32 start ids from one id for all, or (B,) int32, one a sentence."""
-    start_ids_B = ops.broadcast_to(ops.cast(ops.convert_to_tensor(start_ids), "int32"), (batch_size,))
-    return ops.broadcast_to(ops.expand_dims(start_ids_B, 1), (batch_size, rows_per_sentence))

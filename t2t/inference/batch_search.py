@@ -174,7 +174,7 @@ class BatchSearch:
         # Programs take structures of tensors, in which () is what there is none of, as a memory without attention.
         kept = tf.nest.map_structure(lambda part: () if part is None else part, encoded)
         state = _SearchState(kept, prefix, limits_B, places_B, ())
-        return state._replace(progress=self._rules(state).start(cache, PAD_ID, width=0))
+        return state._replace(progress=self._rules(state).start(cache, width=0))
 
     def _search_until(self, state: _SearchState, room, min_active) -> tuple[_SearchState, Any]:
         """Advances to `room` tokens or until at most `min_active` sentences are unfinished; returns which are."""

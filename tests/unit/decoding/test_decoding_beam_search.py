@@ -225,7 +225,7 @@ def test_forbidden_tokens_make_no_hypotheses():
 # --- What the step function sees -----------------------------------------------------------------------------------
 
 
-def test_step_function_is_told_start_ids_and_positions():
+def test_step_function_is_told_the_last_ids_and_positions():
     seen = []
 
     def step_fn(ids, position, state):
@@ -233,8 +233,8 @@ def test_step_function_is_told_start_ids_and_positions():
         return ops.log(ops.convert_to_tensor([[0.1, 0.1, 0.8]] * 4)), state
 
     kwargs = dict(batch_size=2, beam_size=2, vocab_size=3, max_steps=2, length_penalty=gnmt(0.0))
-    beam_search(step_fn, (), start_ids=np.asarray([7, 9], "int32"), **kwargs)
-    assert seen == [([7, 7, 9, 9], 0), ([2, 0, 2, 0], 1)]
+    beam_search(step_fn, (), **kwargs)
+    assert seen == [([0, 0, 0, 0], 0), ([2, 0, 2, 0], 1)]
 
 
 def test_loop_ends_with_the_last_sentence():

@@ -6,11 +6,10 @@ from decoding_tables import hypotheses, tree_state, tree_step_fn
 from keras import ops
 
 from t2t.decoding.noise import threefry_2x32, uniform
-from t2t.decoding.penalties import gnmt, length_penalty, power
+from t2t.decoding.penalties import gnmt, power
 from t2t.decoding.search import SearchSettings
 from t2t.decoding.state import repeat_for_beams
 from t2t.decoding.step import write_column
-from t2t.errors import UnknownNameError, UserError
 from t2t.layers.beams import gather_beams, reorder_rows
 from tests.reference import beam_search as reference
 from tests.searches import beam_search, decode, greedy, sample
@@ -33,23 +32,6 @@ def test_penalties_take_tensors():
     lengths = np.asarray([1.0, 7.0, 13.0], "float32")
     np.testing.assert_allclose(gnmt(2.0)(ops.convert_to_tensor(lengths)), [1.0, 4.0, 9.0], rtol=1e-6)
     np.testing.assert_allclose(power(2.0)(ops.convert_to_tensor(lengths)), [1.0, 49.0, 169.0], rtol=1e-6)
-
-
-def test_penalty_by_name():
-    assert length_penalty("gnmt", 1.0)(7) == pytest.approx(2.0)
-    assert length_penalty("power", 2.0)(7) == pytest.approx(49.0)
-
-
-def test_unknown_penalty_names_the_nearest():
-    with pytest.raises(UnknownNameError, match=r"length penalty 'powr' is not known; did you mean power\?; there are"):
-        length_penalty("powr", 1.0)
-
-
-@pytest.mark.parametrize("name", ["gnmt", "power"])
-@pytest.mark.parametrize("alpha", [-0.1, float("nan"), float("inf")])
-def test_exponents_that_would_break_the_stop_rule(name, alpha):
-    with pytest.raises(UserError, match=rf"alpha {alpha} of length penalty {name}: it must be a number from 0 up"):
-        length_penalty(name, alpha)
 
 
 # --- Random numbers ------------------------------------------------------------------------------------------------
@@ -158,18 +140,3 @@ def test_default_settings_find_the_reference_beam():
     for sentence, table in enumerate(tables):
         expected = reference.beam_search(table, 4, 4, 4, gnmt(0.6), True)
         assert hypotheses(result, sentence)[0][2] == expected[0][2]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"method": "bean"}, r"search method 'bean' is not known; did you mean beam\?; there are beam, greedy, sample"),
-        ({"beam_size": 0}, "beam size or number of samples 0"),
-        ({"alpha": -1.0}, "alpha -1.0 of length penalty gnmt"),
-        ({"penalty": "gmnt"}, r"length penalty 'gmnt' is not known; did you mean gnmt\?"),
-        ({"temperature": -1.0}, "temperature -1.0: it must be above 0"),
-    ],
-)
-def test_settings_are_checked_when_made(settings, message):
-    with pytest.raises(UserError, match=message):
-        SearchSettings(**settings)
