@@ -7,7 +7,7 @@ Messages name a setting as the commands do, `--data_dir`; the functions of `t2t.
 
 import contextlib
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -58,6 +58,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def one_line(text: object) -> str:
     """Returns `text` on a single line, for quoting another error's message."""
     return " ".join(str(text).split())
+
+
+def first_few(texts: Sequence[str], separator: str = "; ", most: int = 8) -> str:
+    """Returns the first texts, joined, and how many more there are: `a; b; and 12 more`."""
+    return separator.join([*texts[:most], *([f"and {len(texts) - most} more"] if len(texts) > most else [])])
 
 
 @contextlib.contextmanager

@@ -13,9 +13,7 @@ import numpy as np
 
 from t2t.checkpoints.checkpoint import ARCHITECTURE, VOCABULARIES
 from t2t.checkpoints.store import AVERAGED, LATEST, CheckpointStore
-from t2t.errors import UserError
-
-_SHOWN = 8
+from t2t.errors import UserError, first_few
 
 log = logging.getLogger("t2t")
 
@@ -139,8 +137,6 @@ def _require_same(first: str, wanted: dict[str, tuple], name: str, found: dict[s
             (shape, dtype), (other_shape, other_dtype) = wanted[path], found[path]
             wrong.append(f"{path} is {shape} {dtype} in {first} and {other_shape} {other_dtype} in {name}")
     if wrong:
-        more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
         raise UserError(
-            f"cannot average {first} and {name}: {'; '.join(wrong[:_SHOWN])}{more}; "
-            f"only checkpoints of one model can be averaged"
+            f"cannot average {first} and {name}: {first_few(wrong)}; only checkpoints of one model can be averaged"
         )

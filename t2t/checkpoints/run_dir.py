@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from t2t.errors import UserError, one_line
+from t2t.errors import UserError, first_few, one_line
 from t2t.files.atomic import (
     LockedError,
     append_line,
@@ -44,7 +44,6 @@ FORMAT = 1
 RECORD_FILE, _VOCAB_FOLDER, _METRICS_FILE, _LOCK_FILE = "run.json", "vocab", "metrics.jsonl", "lock"
 _OWN = (RECORD_FILE, _VOCAB_FOLDER, "checkpoints", _METRICS_FILE, "events", _LOCK_FILE)
 """What is read and written in a run directory; none of it may be a link that leads out."""
-_SHOWN = 8
 
 log = logging.getLogger("t2t")
 
@@ -251,10 +250,9 @@ class RunDir:
             if old != new and not is_new_hparam and not is_unknown and (name or kind) not in may_change:
                 wrong.append(f"{kind} {name}".strip() + f": asked {_shown(new)}, found {_shown(old)}")
         if wrong:
-            more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
             raise UserError(
-                f"--output_dir={self.path} belongs to another run: {'; '.join(wrong[:_SHOWN])}{more}; "
-                f"use another --output_dir, or ask for the run that is there"
+                f"--output_dir={self.path} belongs to another run: {first_few(wrong)}; use another --output_dir, or "
+                f"ask for the run that is there"
             )
 
     def resume(self, record: RunRecord, may_change: Collection[str] = ()) -> None:

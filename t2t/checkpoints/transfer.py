@@ -4,10 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from t2t.errors import UserError
-
-_SHOWN = 8
-"""At most this many names of a kind are listed in a message."""
+from t2t.errors import UserError, first_few
 
 Shape = tuple[int, ...]
 
@@ -42,7 +39,7 @@ class TransferReport:
             ("missing from the checkpoint", self.missing),
             ("in the checkpoint only", self.unused),
         )
-        return [f"{len(names)} {kind}: {_format_names(names)}" for kind, names in kinds if names]
+        return [f"{len(names)} {kind}: {first_few(names, ', ')}" for kind, names in kinds if names]
 
 
 def match(weights: Mapping[str, Any], variables: Mapping[str, Shape]) -> TransferReport:
@@ -85,8 +82,3 @@ def require_some(weights: Mapping[str, Any], variables: Mapping[str, Shape], sou
             f"choose a checkpoint of a model of this kind and size, or leave it out"
         )
     return report
-
-
-def _format_names(names: list[str] | tuple[str, ...]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

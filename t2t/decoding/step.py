@@ -91,4 +91,3 @@ def pad_to_width(ids: Any, width: Any) -> Any:
     """Returns ids (..., T) with zeros after them, (..., width); width at least T."""
     shape = ops.shape(ids)
     return ops.concatenate([ids, ops.zeros((*shape[:-1], width - shape[-1]), ids.dtype)], axis=-1)
-

@@ -3,6 +3,7 @@
 Legend: B batch, P positions, R rows of the state, C channels.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -79,13 +80,13 @@ class ConvGru(keras.layers.Layer):
         """
         gates = self._convolution(self.gates_kernel, self.gates_bias)
         candidate = self._convolution(self.candidate_kernel, self.candidate_bias)
+        return functools.partial(self.step, gates, candidate)
 
-        def step(x, seed):
-            x = self.dropout(x, seed=seed)
-            reset, update = ops.split(saturating_sigmoid(gates(x)), 2, axis=-1)
-            return update * x + (1.0 - update) * ops.tanh(candidate(reset * x)), None
-
-        return step
+    def step(self, gates: Callable, candidate: Callable, x, seed):
+        """Returns the next state and its saturation, see `stepper`."""
+        x = self.dropout(x, seed=seed)
+        reset, update = ops.split(saturating_sigmoid(gates(x)), 2, axis=-1)
+        return update * x + (1.0 - update) * ops.tanh(candidate(reset * x)), None
 
     def _convolution(self, kernel, bias) -> Callable:
         kernel, bias = (ops.cast(weight, self.compute_dtype) for weight in (kernel, bias))
@@ -103,20 +104,14 @@ class DiagonalConvGru(ConvGru):
 
     gate_biases = (0.5, 0.7)
 
-    def stepper(self) -> Callable:
-        """Returns `step(x_BPRC, seed) -> (x_BPRC, saturation_BPR)`; see the base class."""
-        gates = self._convolution(self.gates_kernel, self.gates_bias)
-        candidate = self._convolution(self.candidate_kernel, self.candidate_bias)
-
-        def step(x, seed):
-            into_gates = gates(x)
-            reset, update = ops.split(hard_sigmoid(into_gates), 2, axis=-1)
-            into_candidate = candidate(reset * x)
-            fresh = self.dropout(hard_tanh(into_candidate), seed=seed)
-            saturated = (2.0 * saturation(into_gates) + saturation(into_candidate)) / 3.0
-            return update * shifted(x) + (1.0 - update) * fresh, saturated
-
-        return step
+    def step(self, gates: Callable, candidate: Callable, x, seed):
+        """Returns the next state and its saturation, see `stepper`."""
+        into_gates = gates(x)
+        reset, update = ops.split(hard_sigmoid(into_gates), 2, axis=-1)
+        into_candidate = candidate(reset * x)
+        fresh = self.dropout(hard_tanh(into_candidate), seed=seed)
+        saturated = (2.0 * saturation(into_gates) + saturation(into_candidate)) / 3.0
+        return update * shifted(x) + (1.0 - update) * fresh, saturated
 
 
 def shifted(x_BPRC):

@@ -8,12 +8,8 @@ from typing import Any, NamedTuple
 from t2t.layers.attention import MultiHeadAttention
 from t2t.layers.cache import KeysValues, StepCache
 from t2t.layers.masks import CAUSAL, keys_keep
-from t2t.layers.positions import SinusoidalPositions
-from t2t.layers.residual import CompositeLayer
-from t2t.layers.separable_convolution import ConvStep, Separability
-
-WINDOW, DILATIONS = 5, (1, 4)
-"""Of the two steps that mix a target, as in SliceNet (arXiv:1706.03059, section 3.2), whose block this one widens."""
+from t2t.layers.separable_convolution import Separability
+from t2t.layers.slice_modules import MixedTarget
 
 
 class Memory(NamedTuple):
@@ -25,8 +21,8 @@ class Memory(NamedTuple):
     """(B, S) bool, True at data."""
 
 
-class MultiAttention(CompositeLayer):
-    """A target with timing signals is mixed by two steps, attends to itself, and asks a source.
+class MultiAttention(MixedTarget):
+    """SliceNet's block, widened: a target is mixed by two steps, attends to itself, and asks a source.
 
     m = ConvStep(ConvStep(target + timing)),  q = m + SelfAttention(m),  Attention(q, K source, V source)
 
@@ -35,14 +31,8 @@ class MultiAttention(CompositeLayer):
     """
 
     def __init__(self, width: int, heads: int, attends_itself: bool, **kwargs):
-        super().__init__(**kwargs)
-        policy = self.dtype_policy
-        self.timing = SinusoidalPositions(width, dtype=policy, name="timing")
-        self.steps = [
-            ConvStep(width, WINDOW, Separability(), dilation=dilation, causal=True, dtype=policy, name=f"step_{i}")
-            for i, dilation in enumerate(DILATIONS, start=1)
-        ]
-        channels = (width, heads, width, width, 0.0, False)
+        super().__init__(width, [Separability()] * 2, **kwargs)
+        policy, channels = self.dtype_policy, (width, heads, width, width, 0.0, False)
         self.self_attention: Any = None
         if attends_itself:
             self.self_attention = MultiHeadAttention(*channels, span=CAUSAL, dtype=policy, name="self_attention")
@@ -57,9 +47,7 @@ class MultiAttention(CompositeLayer):
 
         `is_single` where answers have one position.
         """
-        mixed = self.timing(x, cache=cache)
-        for step in self.steps:
-            mixed = step(mixed, cache=cache)
+        mixed = self.mixed(x, cache=cache)
         if not is_single:
             mixed = mixed + self.self_attention(mixed, cache=cache)
         return self.source_attention(mixed, memory=memory.source, keep=keys_keep(memory.keep), cache=cache)

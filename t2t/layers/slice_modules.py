@@ -54,13 +54,8 @@ class ConvModule(CompositeLayer):
         return self.dropout(x + step_4(step_3(h_2, **given), **given), seed=seed)
 
 
-class SourceAttention(CompositeLayer):
-    """Attend(source, a(target)): inner products with the source after two steps with timing signals (section 3.2).
-
-    Attend(s, t) = softmax(t s^T / sqrt(D)) s, without weights of its own.
-
-    The two steps have windows of 5 positions, dilations 1 and 4, and `separabilities`.
-    """
+class MixedTarget(CompositeLayer):
+    """a(target): two steps after timing signals (section 3.2), with windows of 5 positions and dilations 1 and 4."""
 
     def __init__(self, width: int, separabilities: Sequence[Separability], **kwargs):
         super().__init__(**kwargs)
@@ -71,11 +66,23 @@ class SourceAttention(CompositeLayer):
             for i, (separability, dilation) in enumerate(zip(separabilities, (1, 4), strict=True), start=1)
         ]
 
+    def mixed(self, x, cache: StepCache | None = None):
+        """Returns (B, T, D), or with a cache (N, D)."""
+        x = self.timing(x, cache=cache)
+        for step in self.steps:
+            x = step(x, cache=cache)
+        return x
+
+
+class SourceAttention(MixedTarget):
+    """Attend(source, a(target)): inner products with the source (section 3.2).
+
+    Attend(s, t) = softmax(t s^T / sqrt(D)) s, without weights of its own.
+    """
+
     def call(self, x, source: Source, cache: StepCache | None = None):
         """Returns (B, T, D), or with a cache (N, D): of each position what it finds in the source."""
-        query = self.timing(x, cache=cache)
-        for step in self.steps:
-            query = step(query, cache=cache)
+        query = self.mixed(x, cache=cache)
         if cache is None:
             return attend(query, source, self.path)
         query_BQD = cache.by_sentence(query, ops.shape(source.hidden)[0])

@@ -140,9 +140,8 @@ class AttentionBlock(CompositeLayer):
         super().__init__(**kwargs)
         policy = self.dtype_policy
         self.block = build_block(hparams, causal=True, name="block", dtype=policy)
-        self.attention = MultiAttention(
-            hparams.hidden_size, hparams.num_heads, attends_itself, dtype=policy, name="attention"
-        )
+        sizes = (hparams.hidden_size, hparams.num_heads)
+        self.attention = MultiAttention(*sizes, attends_itself, dtype=policy, name="attention")
 
     def call(self, x, memory: Memory, is_single: bool, cache: StepCache | None = None, seed=None):
         """Returns (B, T, D), or with a cache (N, D)."""
@@ -154,10 +153,8 @@ class Mixer(CompositeLayer):
 
     def __init__(self, hparams: MultiModelHParams, attends_itself: bool, **kwargs):
         super().__init__(**kwargs)
-        policy = self.dtype_policy
-        self.attention = MultiAttention(
-            hparams.hidden_size, hparams.num_heads, attends_itself, dtype=policy, name="attention"
-        )
+        policy, sizes = self.dtype_policy, (hparams.hidden_size, hparams.num_heads)
+        self.attention = MultiAttention(*sizes, attends_itself, dtype=policy, name="attention")
         self.blocks = [build_block(hparams, causal=True, name=f"block_{i}", dtype=policy) for i in range(2)]
 
     def call(self, x, memory: Memory, is_single: bool, cache: StepCache | None = None, seed=None):

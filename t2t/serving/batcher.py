@@ -22,29 +22,25 @@ class _Waiting:
 
 
 class Batcher:
-    """A bounded queue, first in first out, and threads that answer batches of its items.
+    """A bounded queue, first in first out, and a thread that answers batches of its items.
 
     A batch is taken when it is full, or when its first item has waited for `wait_s`.
 
     Args:
-        answer: `answer(items) -> as many results`, called in several threads. If it fails for a batch, each item is
-            tried alone.
+        answer: `answer(items) -> as many results`, called in the thread. If it fails for a batch, each item is tried
+            alone.
         most: items of a batch.
         wait_s: seconds that an item waits for others to come.
         room: items that may wait.
-        workers: threads.
     """
 
-    def __init__(
-        self, answer: Callable[[Sequence[Any]], Sequence[Any]], *, most: int, wait_s: float, room: int, workers: int
-    ):
+    def __init__(self, answer: Callable[[Sequence[Any]], Sequence[Any]], *, most: int, wait_s: float, room: int):
         self._answer, self._most, self._wait_s, self.room = answer, most, wait_s, room
         self._queue: deque[_Waiting] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._threads = [threading.Thread(target=self._work, name=f"batcher-{i}", daemon=True) for i in range(workers)]
-        for thread in self._threads:
-            thread.start()
+        self._thread = threading.Thread(target=self._work, name="batcher", daemon=True)
+        self._thread.start()
 
     @property
     def waiting(self) -> int:
@@ -62,16 +58,15 @@ class Batcher:
                 raise FullError(f"{len(self._queue)} of {self.room} places taken")
             entries = [_Waiting(item, Future(), time.monotonic()) for item in items]
             self._queue.extend(entries)
-            self._changed.notify_all()
+            self._changed.notify()
         return [entry.future for entry in entries]
 
     def close(self) -> None:
-        """Refuses new items, answers those in the queue, and joins the threads."""
+        """Refuses new items, answers those in the queue, and joins the thread."""
         with self._changed:
             self._closed = True
-            self._changed.notify_all()
-        for thread in self._threads:
-            thread.join()
+            self._changed.notify()
+        self._thread.join()
 
     def _work(self) -> None:
         while (batch := self._take()) is not None:
@@ -105,4 +100,4 @@ class Batcher:
                 left = self._queue[0].since + self._wait_s - time.monotonic()
                 if self._closed or len(self._queue) >= self._most or left <= 0:
                     return [self._queue.popleft() for _ in range(min(self._most, len(self._queue)))]
-                self._changed.wait(left)  # others may come, or another thread may take what is here
+                self._changed.wait(left)  # others may come

@@ -65,7 +65,7 @@ class ServedModel:
         self.check(n_best)
         limits = limits or BatchLimits()
         self.answer([Question(".", n_best)])  # builds what every request needs
-        self.queue = Batcher(self.answer, most=limits.most_texts, wait_s=limits.wait_s, room=limits.room, workers=1)
+        self.queue = Batcher(self.answer, most=limits.most_texts, wait_s=limits.wait_s, room=limits.room)
 
     def check(self, n_best: int) -> None:
         """Raises UserError for more outputs than the search has."""

@@ -76,7 +76,7 @@ class Service:
                 functools.partial(getattr, model.queue, "waiting")
             )
         room = self.limits.waiting_jobs
-        self._jobs = Batcher(lambda jobs: [job() for job in jobs], most=1, wait_s=0.0, room=room, workers=1)
+        self._jobs = Batcher(lambda jobs: [job() for job in jobs], most=1, wait_s=0.0, room=room)
         self.measures.waiting_jobs.set_function(lambda: self._jobs.waiting)
 
     def model(self, name: Any) -> ServedModel:

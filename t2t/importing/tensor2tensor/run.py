@@ -11,6 +11,7 @@ import numpy as np
 from t2t.checkpoints import architectures, vocabularies
 from t2t.checkpoints.run_dir import RunDir, RunRecord, lock_run
 from t2t.checkpoints.store import CheckpointStore
+from t2t.checkpoints.transfer import match
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.hparams.override import format_overrides
@@ -122,19 +123,12 @@ def _inner_path(path: str) -> str:
 
 
 def _check_shapes(weights: Mapping[str, np.ndarray], model: SequenceModel, request: ImportRequest) -> None:
-    """Raises UserError unless both sides have the same variables of the same shapes; names all that differ."""
-    wanted = {_inner_path(v.path): tuple(v.shape) for v in model.variables}
-    wrong = [f"{path} is missing" for path in wanted if path not in weights]
-    wrong += [f"{path} has no place" for path in weights if path not in wanted]
-    wrong += [
-        f"{path} has shape {weights[path].shape}, {wanted[path]} is wanted"
-        for path in wanted
-        if path in weights and weights[path].shape != wanted[path]
-    ]
-    if wrong:
+    """Raises UserError unless both sides have the same variables of the same shapes."""
+    report = match(weights, {_inner_path(v.path): v.shape for v in model.variables})
+    if not report.is_exact:
         raise UserError(
             f"the checkpoint in {request.t2t_dir} does not fit its hparams.json and {request.vocab_file} "
-            f"({model.spec.targets.vocab_size} ids): {'; '.join(wrong)}; give the files of one run"
+            f"({model.spec.targets.vocab_size} ids): {'; '.join(report.differences())}; give the files of one run"
         )
 
 

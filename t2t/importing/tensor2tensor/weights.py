@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.importing.tensor2tensor.names import TARGET_SPACE, Place, network_name, parse_name
-
-Arrays = dict[str, np.ndarray]
 
 _SLOT = re.compile(r"(.+)/([A-Za-z][\w-]*)")
 _ADAM = {"Adam": "momentum", "Adam_1": "velocity"}
@@ -45,8 +44,8 @@ def convert(
         UserError: unknown variables, all named, or missing parts of a table.
     """
     rename = functools.partial(_rename_variables, key_channels, value_channels, target_space_id)
-    network: dict[str, np.ndarray] = {}
-    slots: dict[str, dict[str, np.ndarray]] = {}
+    network: Arrays = {}
+    slots: dict[str, Arrays] = {}
     counters, unknown = [], []
     for name, array in variables.items():
         inner = network_name(name)

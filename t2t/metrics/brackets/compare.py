@@ -34,7 +34,7 @@ class Mismatch(enum.StrEnum):
     """A gold bracket that one of the test crosses."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Counts:
     """What one sentence adds to the totals; zeros where it is skipped or its words differ."""
 

@@ -20,8 +20,6 @@ _HEAD = (
     " ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy",
     _RULE,
 )
-_TOO_MANY_GOLD = "Number of lines unmatch (too many lines in gold file)"
-_TOO_MANY_TEST = "Number of lines unmatch (too many lines in test file)"
 
 
 class TooManyErrorsError(T2TError):
@@ -50,24 +48,23 @@ class _Report:
     def __init__(self, parameters: Parameters):
         self._parameters = parameters
         self._all, self._short = Totals(), Totals()
-        self._number = 0
+        self._number = 1
         self._errors = 0
 
     def lines(self, gold: Iterator[str], test: Iterator[str]) -> Iterator[ReportLine]:
         for text in _HEAD:
             yield ReportLine(text)
-        self._number = 1
         for gold_line in gold:
             gold_sentence = read_sentence(gold_line, self._parameters)
             yield from self._faults_of(gold_sentence)
             test_line = next(test, None)
             if test_line is None:
-                yield from self._error(_TOO_MANY_GOLD)
+                yield from self._error("Number of lines unmatch (too many lines in gold file)")
                 break
             yield from self._sentence(gold_sentence, test_line)
             self._number += 1
         if next(test, None) is not None:
-            yield from self._error(_TOO_MANY_TEST)
+            yield from self._error("Number of lines unmatch (too many lines in test file)")
         for text in self._end():
             yield ReportLine(text)
 

@@ -9,18 +9,12 @@ FEW_CROSSINGS = 2
 
 
 @dataclasses.dataclass
-class Totals:
+class Totals(Counts):
     """What EVALB adds up; sentences that are skipped or in error count as such and in nothing else."""
 
     sentences: int = 0
     errors: int = 0
     skipped: int = 0
-    matched: int = 0
-    gold_brackets: int = 0
-    test_brackets: int = 0
-    crossing: int = 0
-    words: int = 0
-    correct_tags: int = 0
     exact: int = 0
     """Sentences all of whose brackets match."""
     without_crossing: int = 0

@@ -49,7 +49,7 @@ def test_an_inexact_checkpoint_is_named(variables, text):
 
 
 def test_long_lists_are_cut():
-    with pytest.raises(UserError, match=r"30 missing from the checkpoint: v0, v1, .*, v7 and 22 more; use the model"):
+    with pytest.raises(UserError, match=r"30 missing from the checkpoint: v0, v1, .*, v7, and 22 more; use the model"):
         require_exact({}, {f"v{index}": () for index in range(30)}, "checkpoint latest")
 
 

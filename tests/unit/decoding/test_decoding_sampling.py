@@ -146,5 +146,5 @@ def test_graph_with_unknown_sizes_equals_eager():
 
 
 def test_an_empty_nucleus_is_refused():
-    with pytest.raises(UserError, match="top_p 0.0: it must be above 0 and at most 1; 1 draws from all tokens"):
+    with pytest.raises(UserError, match=r"top_p 0\.0: it must be above 0 and at most 1; 1 draws from all tokens"):
         SearchSettings(method="sample", top_p=0.0)

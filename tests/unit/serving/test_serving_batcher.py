@@ -32,7 +32,7 @@ def batcher(request):
     made = []
 
     def make(answer, **changes):
-        made.append(Batcher(answer, **{"most": 4, "wait_s": 0.0, "room": 100, "workers": 1, **changes}))
+        made.append(Batcher(answer, **{"most": 4, "wait_s": 0.0, "room": 100, **changes}))
         return made[-1]
 
     yield make
@@ -116,7 +116,7 @@ def test_results_of_another_number_are_an_error_and_the_thread_goes_on(batcher):
 
 def test_closing_answers_what_waits_and_takes_no_more(batcher):
     answers = Answers(held=True)
-    queue = batcher(answers, workers=2, wait_s=60.0, most=2)
+    queue = batcher(answers, wait_s=60.0, most=2)
     futures = queue.submit([1, 2, 3])
     answers.gate.set()
     queue.close()
@@ -126,7 +126,7 @@ def test_closing_answers_what_waits_and_takes_no_more(batcher):
 
 
 def test_many_threads_lose_nothing(batcher):
-    queue = batcher(Answers(), workers=4, most=7, room=10_000, wait_s=0.001)
+    queue = batcher(Answers(), most=7, room=10_000, wait_s=0.001)
     found = {}
 
     def ask(start):
