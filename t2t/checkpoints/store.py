@@ -1,17 +1,14 @@
 """The checkpoints of a run: `step-00001500` and the like, named ones such as `averaged`, and two pointers.
 
-A checkpoint is written under a temporary name and renamed, so that a folder with a checkpoint's name is complete. The
-pointers are the small files `latest.json` and `best.json`, with several problems also `best.<problem>.json`. A crash
-between two renames leaves a state that reads as the one before it; the next save removes the leftovers.
+A folder with a checkpoint's name is complete, see `t2t.checkpoints.named_folders`. The pointers are the small files
+`latest.json` and `best.json`, with several problems also `best.<problem>.json`.
 """
 
 import contextlib
 import logging
 import math
-import os
 import re
-import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,18 +25,11 @@ from t2t.checkpoints.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
+from t2t.checkpoints.named_folders import REPLACED, NamedFolders
 from t2t.checkpoints.pointer import Pointer
 from t2t.errors import UserError
-from t2t.files.atomic import (
-    TEMPORARY,
-    LockedError,
-    exclusive_lock,
-    fsync_dir,
-    lock_beside,
-    os_errors_as_machine_errors,
-)
+from t2t.files.atomic import LockedError, exclusive_lock, lock_beside, os_errors_as_machine_errors
 from t2t.files.paths import local_path
-from t2t.files.trust import check_inside
 
 LATEST, BEST, AVERAGED = "latest", "best", "averaged"
 
@@ -47,8 +37,6 @@ _ATTEMPTS = 10
 """How often a checkpoint is looked up that another process removes while it is read."""
 _STEP_NAME = re.compile(r"step-(\d{8,})\Z")
 _EXTRA_NAME = re.compile(r"averaged(-[A-Za-z0-9]+)*\Z")
-_REPLACED = ".old-"
-"""A checkpoint on its way out while another of the same name moves in; still valid where that never arrived."""
 
 log = logging.getLogger("t2t")
 
@@ -89,7 +77,7 @@ def _read(folder: Path, parts: Collection[str]) -> Checkpoint:
         if before is None or _identity(folder) != before:
             raise _RemovedError(str(error)) from error
         raise
-    step = _step_of(folder.name.removeprefix(_REPLACED))
+    step = _step_of(folder.name.removeprefix(REPLACED))
     if step not in (None, loaded.step):
         raise DamagedCheckpointError(
             f"checkpoint {folder} is damaged: it holds step {loaded.step}; give the folder its name back, "
@@ -111,6 +99,7 @@ class CheckpointStore:
 
     def __init__(self, folder: Path):
         self.folder = local_path(folder)
+        self._folders = NamedFolders(self.folder, _is_name)
         self._latest = Pointer(self.folder / "latest.json", {"step": int})
 
     # === Saving ===
@@ -132,7 +121,8 @@ class CheckpointStore:
         """
         name = step_name(step)
         with os_errors_as_machine_errors(f"cannot save checkpoint {name} in {self.folder}"):
-            self._write(name, "step-*", Checkpoint(step, model, optimizer, ema, dict(state or {})))
+            checkpoint = Checkpoint(step, model, optimizer, ema, dict(state or {}))
+            self._folders.write(name, "step-*", lambda folder: write_checkpoint(folder, checkpoint))
             self._latest.write(step=step)
         return self.folder / name
 
@@ -150,10 +140,11 @@ class CheckpointStore:
                 f"checkpoint name {name!r}: use {AVERAGED} or {AVERAGED}-..., in letters, digits and hyphens"
             )
         with os_errors_as_machine_errors(f"cannot save checkpoint {name} in {self.folder}"):
-            self._make_folder()
+            self._folders.make_root()
             try:
                 with exclusive_lock(lock_beside(self.folder / name)):
-                    self._write(name, name, Checkpoint(step, model, state=dict(state or {})))
+                    checkpoint = Checkpoint(step, model, state=dict(state or {}))
+                    self._folders.write(name, name, lambda folder: write_checkpoint(folder, checkpoint))
             except LockedError as error:
                 raise UserError(
                     f"checkpoint {name} in {self.folder}: process {error} is writing it; wait for it, or give another "
@@ -184,7 +175,7 @@ class CheckpointStore:
         if keep_max < 0:
             raise UserError(f"keep {keep_max} checkpoints: give a number above 0, or 0 to keep all")
         with os_errors_as_machine_errors(f"cannot remove old checkpoints in {self.folder}"):
-            self._clean("step-*")
+            self._folders.clean("step-*")
         steps = self.steps()
         if not keep_max or len(steps) <= keep_max:
             return []
@@ -197,19 +188,18 @@ class CheckpointStore:
         removed = [step for step in steps if step not in kept]
         with os_errors_as_machine_errors(f"cannot remove old checkpoints in {self.folder}"):
             for step in removed:
-                name = step_name(step)
-                self._discard(self._folder_of(name), name)
+                self._folders.remove(step_name(step))
         return removed
 
     # === Looking ===
 
     def steps(self) -> list[int]:
         """Returns the steps that have a checkpoint, in order."""
-        return sorted(step for step in map(_step_of, self._names()) if step is not None)
+        return sorted(step for step in map(_step_of, self._folders.names()) if step is not None)
 
     def names(self) -> list[str]:
         """Returns the names of the checkpoints that are not a step's, such as `averaged`."""
-        return sorted(filter(_EXTRA_NAME.match, self._names()))
+        return sorted(filter(_EXTRA_NAME.match, self._folders.names()))
 
     def latest(self) -> int | None:
         """Returns the step that `load("latest")` tries first; None where nothing was ever saved.
@@ -256,10 +246,20 @@ class CheckpointStore:
             step = best.step if best else None
         else:
             name = step_name(int(text)) if re.fullmatch("[0-9]{1,18}", text) else text
-            return self._folder_of(name) if name in self._names() else self._find_path(text)
+            return self._folders.path(name) if name in self._folders.names() else self._find_path(text)
         if step is None:
             raise UserError(self._unknown(text))
-        return self._folder_of(step_name(step))
+        return self._folders.path(step_name(step))
+
+    def _find_path(self, text: str) -> Path:
+        path = local_path(text)
+        if is_checkpoint(path) or (path.is_dir() and _is_name(path.name)):
+            return path
+        for folder in (path / "checkpoints", path):
+            other = CheckpointStore(folder)
+            if other.steps():
+                return other.find(LATEST)
+        raise UserError(self._unknown(text))
 
     # === Loading ===
 
@@ -298,7 +298,7 @@ class CheckpointStore:
         errors = []
         for step in tried:
             try:
-                loaded = _read(self._folder_of(step_name(step)), parts)
+                loaded = _read(self._folders.path(step_name(step)), parts)
             except _RemovedError:
                 raise
             except DamagedCheckpointError as error:
@@ -336,31 +336,7 @@ class CheckpointStore:
         log.warning("%s; the newest of the others is step %d", gone, steps[0])
         return steps
 
-    # === Names ===
-
-    def _names(self) -> set[str]:
-        """Returns the names of all complete checkpoints."""
-        if not self.folder.is_dir():
-            return set()
-        with os_errors_as_machine_errors(f"cannot list the checkpoints in {self.folder}"):
-            folders = [path for path in self.folder.iterdir() if _is_name(path.name.removeprefix(_REPLACED))]
-        for folder in folders:
-            check_inside(self.folder, folder)
-        return {folder.name.removeprefix(_REPLACED) for folder in folders if folder.is_dir()}
-
-    def _folder_of(self, name: str) -> Path:
-        folder, replaced = self.folder / name, self.folder / (_REPLACED + name)
-        return replaced if replaced.is_dir() and not folder.is_dir() else folder
-
-    def _find_path(self, text: str) -> Path:
-        path = local_path(text)
-        if is_checkpoint(path) or (path.is_dir() and _is_name(path.name)):
-            return path
-        for folder in (path / "checkpoints", path):
-            other = CheckpointStore(folder)
-            if other.steps():
-                return other.find(LATEST)
-        raise UserError(self._unknown(text))
+    # === Messages ===
 
     def _unknown(self, asked: str) -> str:
         return (
@@ -376,57 +352,3 @@ class CheckpointStore:
         names += [f"{BEST}.{problem}" for problem in self._have_best() if problem]
         listed = ", ".join(([f"steps {', '.join(shown)}"] if steps else []) + names)
         return f"{self.folder} holds {listed or 'no checkpoints'}"
-
-    # === Files ===
-
-    def _make_folder(self) -> None:
-        if not self.folder.is_dir():
-            self.folder.mkdir(parents=True)
-            fsync_dir(self.folder.parent)
-
-    def _write(self, name: str, leftovers: str, checkpoint: Checkpoint) -> None:
-        self._make_folder()
-        self._clean(leftovers)
-        temporary = self.folder / (TEMPORARY + name)
-        try:
-            write_checkpoint(temporary, checkpoint)
-            self._move_in(temporary, name)
-        except OSError:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-
-    def _move_in(self, temporary: Path, name: str) -> None:
-        target, replaced = self.folder / name, self.folder / (_REPLACED + name)
-        if target.is_dir():
-            os.rename(target, replaced)
-        try:
-            os.rename(temporary, target)
-        except OSError:
-            if replaced.is_dir():
-                os.rename(replaced, target)
-            raise
-        fsync_dir(self.folder)
-        if replaced.is_dir():
-            self._discard(replaced, name)
-
-    def _clean(self, leftovers: str) -> None:
-        """Removes what an interrupted writer left; `leftovers` keeps trainer and averager out of each other's way."""
-        for path in self._glob(TEMPORARY + leftovers):
-            shutil.rmtree(path)
-        for path in self._glob(_REPLACED + leftovers):
-            target = self.folder / path.name.removeprefix(_REPLACED)
-            if target.is_dir():
-                self._discard(path, target.name)
-            else:
-                os.rename(path, target)
-
-    def _glob(self, pattern: str) -> Iterable[Path]:
-        return sorted(path for path in self.folder.glob(pattern) if path.is_dir())
-
-    def _discard(self, folder: Path, name: str) -> None:
-        """Removes a checkpoint so that it is never seen half removed."""
-        temporary = self.folder / (TEMPORARY + name)
-        if temporary.is_dir():
-            shutil.rmtree(temporary)
-        os.rename(folder, temporary)
-        shutil.rmtree(temporary)

@@ -101,10 +101,15 @@ def _check(values: flags.FlagValues) -> None:
     """Finds mistakes on the command line before a model is loaded."""
     modes = ("decode_from_file", "score_file", "decode_split", "decode_interactive")
     given = [f"--{name}" for name in modes if values[name].value]
-    if len(given) > 1:
-        raise UserError(f"{' and '.join(given)} are given; the command does one thing at a time: keep one of them")
+    exclusive = given
     if values.attention_to_html:
-        _check_attention(values, given)
+        exclusive = ["--attention_to_html", *(mode for mode in given if mode != "--decode_from_file")]
+    if len(exclusive) > 1:
+        raise UserError(f"{' and '.join(exclusive)} are given; the command does one thing at a time: keep one of them")
+    if values.attention_to_html:
+        unread = ("n_best", "output_format", "decode_to_file", "decode_window")
+        refuse_flags(values, unread, "--attention_to_html draws the best output of each line")
+        check_output(values.attention_to_html)
     if values.decode_to_file and given in ([], ["--decode_interactive"]):
         raise UserError(
             "--decode_to_file: it names where --decode_from_file, --score_file or --decode_split writes; give one of "
@@ -117,13 +122,3 @@ def _check(values: flags.FlagValues) -> None:
         check_files(source, values.decode_to_file)
     elif values.decode_to_file:
         check_output(values.decode_to_file)
-
-
-def _check_attention(values: flags.FlagValues, modes: list[str]) -> None:
-    if others := [mode for mode in modes if mode != "--decode_from_file"]:
-        raise UserError(
-            f"--attention_to_html and {others[0]} are given; the command does one thing at a time: keep one of them"
-        )
-    unread = ("n_best", "output_format", "decode_to_file", "decode_window")
-    refuse_flags(values, unread, "--attention_to_html draws the best output of each line")
-    check_output(values.attention_to_html)

@@ -96,14 +96,8 @@ def decode_file(loaded, source: str, target: str = "", output_options: OutputOpt
     """
     job = import_quietly("t2t.inference.files.job")
     target = target or default_target(source, loaded.record, loaded.hparams, output_options.output_format)
-    asked = job.Job(
-        source=source,
-        target=target,
-        output_format=output_options.output_format,
-        n_best=output_options.n_best,
-        window=output_options.window,
-        changes={"seed": output_options.seed},
-    )
+    how = {name: getattr(output_options, name) for name in ("output_format", "n_best", "window")}
+    asked = job.Job(source=source, target=target, changes={"seed": output_options.seed}, **how)
     translator = loaded.translator()
     _print_report(job.decode_file(translator, asked), translator, target)
 

@@ -6,7 +6,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.cli.common import command, command_flags
 from t2t.cli.flags import open_run
 from t2t.cli.help import flag_group
-from t2t.cli.server import SERVICE, define_server_flags, import_serving, parse_runs, run_and_checkpoint, run_server
+from t2t.cli.server import SERVICE, define_server_flags, import_serving, named_runs, run_and_checkpoint, run_server
 from t2t.errors import UserError
 from t2t.export.formats import is_export
 from t2t.files.output import check_output
@@ -34,7 +34,7 @@ def build_flags(values: flags.FlagValues) -> None:
 def main(values: flags.FlagValues) -> int:
     if values.plot:
         return _plot(values)
-    if exports := [folder for folder in parse_runs(values).values() if is_export(folder)]:
+    if exports := [folder for folder in named_runs(values.output_dir).values() if is_export(folder)]:
         raise UserError(
             f"--output_dir={exports[0]}: an export has nothing to look into; name the run that it was made of"
         )
@@ -51,7 +51,7 @@ def _routes(service, folders):
 
 def _plot(values: flags.FlagValues) -> int:
     found = {}
-    for name, folder in parse_runs(values).items():
+    for name, folder in named_runs(values.output_dir).items():
         run_folder, checkpoint = run_and_checkpoint(folder)
         run, update = open_run(run_folder), None
         if checkpoint:

@@ -83,7 +83,7 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, folders: ()
         UserError: no run, one that does not fit, or two of one name.
         MachineError: the address cannot be had.
     """
-    named = parse_runs(values)
+    named = named_runs(values.output_dir)
     folders = {name: (_checked_run(values, folder), folder) for name, folder in named.items() if not is_export(folder)}
     import_quietly("t2t.inference.parallel").use_single_core_ops()
     server, app, service = (import_serving(f"t2t.serving.{name}") for name in ("server", "app", "service"))
@@ -103,15 +103,10 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, folders: ()
     return 0
 
 
-def parse_runs(values: flags.FlagValues) -> dict[str, str]:
-    """Returns name -> folder of each run or export; raises UserError if there is none, or two of one name."""
-    if not values.output_dir:
-        raise UserError("--output_dir: not given; name the folder of a run, as t2t-trainer was given it")
-    return named_runs(values.output_dir)
-
-
 def named_runs(arguments: Sequence[str]) -> dict[str, str]:
-    """Returns name -> folder of each `RUN` or `NAME=RUN`; raises UserError for wrong and repeated names."""
+    """Returns name -> folder of each `RUN` or `NAME=RUN`; raises UserError for none, and wrong and repeated names."""
+    if not arguments:
+        raise UserError("--output_dir: not given; name the folder of a run, as t2t-trainer was given it")
     found: dict[str, str] = {}
     for name, folder in map(_named_run, arguments):
         if not _NAME.fullmatch(name):

@@ -50,11 +50,8 @@ def compute(
 ) -> dict[str, Score]:
     """Computes text metrics with their default options, by name, in the order asked for.
 
-    Args:
-        names: of the metrics.
-        hypotheses: one string a line.
-        references: as many.
-        language: code of the language that both are in, for metrics with a parameter `language`; empty if not known.
+    Both sides are one string a line; `language` is the code of theirs, for metrics with such a parameter, empty if it
+    is not known.
 
     Raises:
         UnknownNameError: no such metric.

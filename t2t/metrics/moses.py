@@ -29,11 +29,7 @@ def moses_bleu(hypotheses: Sequence[str], references: Sequence[str], language: s
     (`rich-text` -> `rich ##AT##-##AT## text`, so that a compound counts as its parts), and BLEU is that of Moses'
     multi-bleu.perl: cased, without smoothing. That script's references came tokenised; here they go the same way.
 
-    Args:
-        hypotheses: one string a line.
-        references: as many.
-        language: code of the language that both are in.
-        **options: sacreBLEU's, e.g. `lowercase=True`.
+    `language` is the code of both sides' language; options are sacreBLEU's, e.g. `lowercase=True`.
 
     Raises:
         UserError: no lines, unequal numbers of lines, or a language that Moses does not know.

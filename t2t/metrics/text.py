@@ -22,11 +22,8 @@ _CHOICES = {"tokenize": BLEU.TOKENIZERS, "smooth_method": BLEU.SMOOTH_DEFAULTS}
 def bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "", **options: Any) -> Score:
     """Corpus BLEU of detokenised text, from 0 to 100: Papineni et al. 2002, as sacreBLEU computes it.
 
-    Args:
-        hypotheses: one string a line.
-        references: as many.
-        language: code of the language that both are in; chooses the tokenizer, see `bleu_tokenizer`.
-        **options: sacreBLEU's, e.g. `tokenize="intl"`, `lowercase=True`; default the language's tokenizer, cased.
+    `language`, the code of both sides' language, chooses the tokenizer, see `bleu_tokenizer`. Options are sacreBLEU's,
+    e.g. `tokenize="intl"`, `lowercase=True`; by default the language's tokenizer, cased.
 
     Raises:
         UserError: no lines, unequal numbers of lines, or an option or value that sacreBLEU does not know.
@@ -66,16 +63,16 @@ def _check_options(name: str, metric_class: type, options: dict[str, Any]) -> No
     known = [option for option in inspect.signature(metric_class).parameters if option != "references"]
     for option, value in options.items():
         if option not in known:
-            raise UnknownNameError(
-                f"option {option!r} of {name}: sacreBLEU has none of that name; {did_you_mean(option, known)}"
-                f"it has {', '.join(known)}"
-            )
+            raise _unknown(f"option {option!r} of {name}", option, known)
         choices = sorted(_CHOICES.get(option, ()))
         if choices and value is not None and value not in choices:
-            raise UnknownNameError(
-                f"{option} {value!r} of {name}: sacreBLEU has none of that name; {did_you_mean(str(value), choices)}"
-                f"it has {', '.join(choices)}"
-            )
+            raise _unknown(f"{option} {value!r} of {name}", str(value), choices)
+
+
+def _unknown(asked: str, name: str, known: list[str]) -> UnknownNameError:
+    return UnknownNameError(
+        f"{asked}: sacreBLEU has none of that name; {did_you_mean(name, known)}it has {', '.join(known)}"
+    )
 
 
 def _sacrebleu(

@@ -31,6 +31,8 @@ class NeuralGpu(SequenceModel):
     accepts_inputs = (FeatureKind.TOKENS,)
     autoregressive = False
     unit_class: ClassVar[type[ConvGru]] = ConvGru
+    has_hard_states: ClassVar[bool] = False
+    """Whether states begin within the range of `hard_tanh`, and what saturates costs."""
 
     def __init__(self, hparams: NeuralGpuHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
@@ -53,22 +55,16 @@ class NeuralGpu(SequenceModel):
         """Returns the first row of the last state, (B, T, D), or (B, P, D) without targets; see the base class."""
         inputs = features[INPUTS]
         rows_after = ((0, 0), (0, 0), (0, self.hparams.state_rows - 1), (0, 0))
-        start_BPRD = ops.pad(self.initial_state(self.source_embedding(inputs, seed=seed))[:, :, None], rows_after)
+        x_BPD = self.source_embedding(inputs, seed=seed)
+        start_BPRD = ops.pad((hard_tanh(x_BPD) if self.has_hard_states else x_BPD)[:, :, None], rows_after)
         keep_BP = self.source_embedding.keep(inputs)
         last_BPRD, saturation = unrolled(self.units, start_BPRD, keep_BP, self.hparams.steps_per_position, seed)
         hidden_BPD = last_BPRD[:, :, 0]
         if TARGETS not in features:
             return hidden_BPD
         count = ops.shape(features[TARGETS])[1]
-        return self.with_cost(ops.pad(hidden_BPD, ((0, 0), (0, count), (0, 0)))[:, :count], saturation)
-
-    def initial_state(self, x_BPD):
-        """Returns the first state of vectors, of the same shape."""
-        return x_BPD
-
-    def with_cost(self, hidden_BTD, saturation):
-        """Returns what `body` returns where there are targets."""
-        return hidden_BTD
+        hidden_BTD = ops.pad(hidden_BPD, ((0, 0), (0, count), (0, 0)))[:, :count]
+        return Costed(hidden_BTD, self.hparams.saturation_cost * saturation) if self.has_hard_states else hidden_BTD
 
 
 @register_model
@@ -77,11 +73,4 @@ class DiagonalNeuralGpu(NeuralGpu):
 
     hparams_class = DiagonalNeuralGpuHParams
     unit_class = DiagonalConvGru
-
-    def initial_state(self, x_BPD):
-        """Returns what is within the range of states."""
-        return hard_tanh(x_BPD)
-
-    def with_cost(self, hidden_BTD, saturation):
-        """Returns the hidden states, and `saturation_cost` times what saturated."""
-        return Costed(hidden_BTD, self.hparams.saturation_cost * saturation)
+    has_hard_states = True

@@ -124,13 +124,13 @@ MODEL_MUTATIONS = (
         name="latest before its checkpoint",
         file="t2t/checkpoints/store.py",
         original="""\
-            self._write(name, "step-*", Checkpoint(step, model, optimizer, ema, dict(state or {})))
+            self._folders.write(name, "step-*", lambda folder: write_checkpoint(folder, checkpoint))
             self._latest.write(step=step)
 """,
         broken="""\
-            self._make_folder()
+            self._folders.make_root()
             self._latest.write(step=step)
-            self._write(name, "step-*", Checkpoint(step, model, optimizer, ema, dict(state or {})))
+            self._folders.write(name, "step-*", lambda folder: write_checkpoint(folder, checkpoint))
 """,
         breaks="After a crash the pointer names a checkpoint that was never written.",
         tests=(

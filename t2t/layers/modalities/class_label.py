@@ -18,11 +18,6 @@ class ClassLabel(DenseTop):
     kinds = frozenset({FeatureKind.LABEL})
     part = "class_label"
 
-    @property
-    def outputs(self) -> int:
-        """Number of classes."""
-        return self.spec.vocab_size
-
     def loss_sum(self, hidden, targets):
         """Returns label-smoothed cross-entropy summed over the examples (B, D) and (B,), and their number."""
         losses_B = class_cross_entropy(self(hidden), targets, self.label_smoothing, self.label_smoothing_kind)

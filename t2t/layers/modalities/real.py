@@ -47,12 +47,6 @@ class RealValues(DenseTop):
     kinds = frozenset({FeatureKind.REAL})
     part = "real_values"
 
-    @property
-    def outputs(self) -> int:
-        """Channels of a vector."""
-        (channels,) = self.spec.shape
-        return channels
-
     def loss_sum(self, hidden, targets):
         """Returns half of the squared error (the part of the likelihood that can be learnt) and the vectors' number."""
         squares_BT = ops.sum(ops.square(self(hidden) - ops.cast(targets, "float32")), axis=-1)
