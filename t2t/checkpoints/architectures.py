@@ -20,14 +20,8 @@ def check_same_architecture(checkpoint: Checkpoint, model: str, hparams: HParams
 
     What only one of them knows is not compared: it came with a later version. The first checkpoints know nothing.
 
-    Args:
-        checkpoint: what is to be used.
-        model: name of the model that is to have its weights.
-        hparams: of that model.
-        record: the file that says so.
-
     Raises:
-        UserError: it is another model.
+        UserError: it is another model; the message names `record`, the file that says which it is.
     """
     theirs = checkpoint.state.get(ARCHITECTURE, {})
     ours = to_state(model, hparams)[ARCHITECTURE]

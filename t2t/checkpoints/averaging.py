@@ -21,10 +21,8 @@ log = logging.getLogger("t2t")
 def average(checkpoints: Iterable[tuple[str, Mapping[str, np.ndarray]]]) -> dict[str, np.ndarray]:
     """Returns the mean of each variable, summed in float64 and given the type that the variable has.
 
-    Integers and booleans (counters, seeds) have no meaningful mean and are the last checkpoint's.
-
-    Args:
-        checkpoints: pairs of what a checkpoint is called in messages and its weights by variable path; read once.
+    Integers and booleans (counters, seeds) have no meaningful mean and are the last checkpoint's. `checkpoints` are
+    pairs, read once: the name in messages, and the weights by variable path.
 
     Raises:
         UserError: no checkpoint at all, two that differ in the names, shapes or types of their variables, or one that
@@ -81,12 +79,8 @@ def average_checkpoints(store: CheckpointStore, names: Sequence[int | str], resu
     """Saves the mean of some checkpoints' weights as a named checkpoint and returns its folder.
 
     The weights are those that each checkpoint decodes with: the moving average where the run keeps one. The result has
-    their largest step; its state has `averaged_steps`, vocabularies and architecture.
-
-    Args:
-        store: of the checkpoints and the result.
-        names: steps, or other names that `CheckpointStore.find` knows.
-        result: name of the result.
+    their largest step; its state has `averaged_steps`, vocabularies and architecture. `names` are steps, or other names
+    that `CheckpointStore.find` knows.
 
     Raises:
         UserError: a checkpoint is missing, damaged, given twice, or does not go with the others.

@@ -10,12 +10,7 @@ from t2t.files.trust import read_sealed, sealed
 
 
 class Pointer:
-    """One pointer file.
-
-    Args:
-        path: where it is.
-        types: name -> type of the values that it holds.
-    """
+    """One pointer file; `types` maps the names of the values that it holds to their types."""
 
     def __init__(self, path: Path, types: dict[str, type]):
         self.path = path

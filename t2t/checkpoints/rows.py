@@ -19,10 +19,7 @@ class RowTransfer:
     def transfer_rows(self, path: str, theirs: np.ndarray, ours: np.ndarray) -> np.ndarray | None:
         """Returns our weights with their rows for the pieces that both have; None where the two do not correspond.
 
-        Args:
-            path: of the weights.
-            theirs: float array with an axis of `there` ids.
-            ours: with `here` ids there, and otherwise of the same shape.
+        `theirs` has an axis of `there` ids, `ours` one of `here` ids in its place and otherwise the same shape.
         """
         axis = vocabulary_axis(path, ours.ndim)
         there, here = np.moveaxis(theirs, axis, 0), np.moveaxis(ours.copy(), axis, 0)

@@ -35,11 +35,8 @@ class Comparison:
 def compare(checkpoint: Checkpoint, own: Mapping[str, VocabularyFile]) -> Comparison:
     """Compares the vocabularies of a checkpoint, and of the run in which it lies, with a run's own.
 
-    A feature that only one of them has is no difference: no weight of it is in both.
-
-    Args:
-        checkpoint: read from its folder, which may be `<run>/checkpoints/<name>`.
-        own: by feature, the vocabularies of the run that is to use it.
+    A feature that only one of them has is no difference: no weight of it is in both. The checkpoint has been read from
+    its folder, which may be `<run>/checkpoints/<name>`.
     """
     known: dict[str, dict[str, list]] = {}
     assert checkpoint.folder is not None, "it has been read from its folder"
@@ -63,14 +60,10 @@ def compare(checkpoint: Checkpoint, own: Mapping[str, VocabularyFile]) -> Compar
 def check_same_vocabularies(
     checkpoint: Checkpoint, own: Mapping[str, VocabularyFile], user: Path, asked: str, remedy: str = ""
 ) -> None:
-    """Checks that a checkpoint was trained with a run's vocabularies; warns where that is not known.
+    """Checks that a checkpoint was trained with a run's `own` vocabularies; warns where that is not known.
 
-    Args:
-        checkpoint: what is to be used.
-        own: by feature, the vocabularies of the run that is to use it.
-        user: that run's folder.
-        asked: what the user asked for, e.g. `--checkpoint=/runs/base`.
-        remedy: what else the user may do.
+    `user` is the folder of the run, `asked` what the user asked for, e.g. `--checkpoint=/runs/base`, and `remedy` what
+    else may be done.
 
     Raises:
         UserError: one is another.

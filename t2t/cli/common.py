@@ -50,10 +50,8 @@ def command(
 ) -> Callable[[Body], Main]:
     """Makes `main(argv=None) -> exit status` of a function of the parsed flags; errors become one line.
 
-    Args:
-        build_flags: returns the flags.
-        usage: text above them in the help; %s is the command's name.
-        positional: names of flags that may also be given as plain arguments, in this order.
+    `usage` stands above the flags in the help, see `help_text`; flags named in `positional` may also be given as plain
+    arguments, in this order.
     """
 
     def decorate(body: Body) -> Main:

@@ -25,9 +25,9 @@ Makes of a run a model for other programs. It is kept only if it answers a few h
     %s --output_dir=run --export_dir=fast --format=ctranslate2 --quantization=int8
     %s --output_dir=run --export_dir=graphs --format=onnx
 
-With {FLOAT32}, {PROMISES[FLOAT32].describe()}.
+With {FLOAT32}, {PROMISES[FLOAT32]}.
 
-With {INT8}, {PROMISES[INT8].describe()}.
+With {INT8}, {PROMISES[INT8]}.
 
 How it compared stands beside it, in t2t_export.json, with a README.md of how to call it. The inputs
 are the dev split of the run's data, lines of --parity_file, or, where neither is at hand, random

@@ -96,11 +96,7 @@ class BeamSearch(NamedTuple):
     def advance(self, step_fn: StepFn, progress: BeamProgress, until: Any, min_active: Any = 0) -> BeamProgress:
         """Continues until `until` tokens are written or at most `min_active` sentences are unfinished.
 
-        Args:
-            step_fn: see `t2t.decoding.step.StepFn`.
-            progress: with room for `until` tokens.
-            until: int or () int32.
-            min_active: int or () int32.
+        Both are int or () int32; the progress has room for `until` tokens.
         """
         return advance_while_active(
             self.active_sentences, lambda *now: self._add_token(step_fn, *now), progress, until, min_active

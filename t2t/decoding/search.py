@@ -67,8 +67,8 @@ def rules(
     """Returns the search that the settings ask for.
 
     Args:
-        settings: how to search.
-        vocab_size: V, int.
+        settings: see `SearchSettings`.
+        vocab_size: V.
         limits: (B,) int32, at least 1: most tokens of a hypothesis of each sentence, end of sequence included.
         sentence_seeds: (B,) int32, for sampling only, see `t2t.decoding.sampling.sampling_chooser`.
         reorder: gives the beams of a state new places.

@@ -28,12 +28,7 @@ class Promise:
     it is the log-probability of the run's output, in nats per token."""
 
     def __str__(self) -> str:
-        share = "all outputs" if self.identical_share == 1 else f"at least {self.identical_share:.0%} of the outputs"
-        unit = "" if self.identical_share == 1 else " nats per token"
-        return f"{share} must be those of the run and scores within {self.score_difference:g}{unit}"
-
-    def describe(self) -> str:
-        """Returns the promise as a sentence for help and documents."""
+        """Returns the promise as a sentence for help, documents and messages."""
         if self.identical_share == 1:
             return f"every output is that of the run, id by id; scores are within {self.score_difference:g}"
         return (

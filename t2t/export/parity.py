@@ -55,7 +55,7 @@ class Parity:
             kept = kept and (self.identical is None or self.identical >= promise.identical_share * self.inputs)
         if kept:
             return dataclasses.replace(self, promise=promise)
-        wanted = promise or "scores must be finite"
+        wanted = f"promised: {promise}" if promise else "scores must be finite"
         raise ParityError(f"{what}: {self}; {wanted}; {self.first + '; ' if self.first else ''}the export is not kept")
 
     def __str__(self) -> str:

@@ -51,7 +51,7 @@ class SavedModelExport(Export):
         model = self.translator.model
         gives_classes = model.spec.targets.kind == FeatureKind.LABEL
         what, more = ("classes", ", probabilities") if gives_classes else ("outputs", "")
-        of = "text: string [batch]" if self._reads_text else "inputs"
+        of = "text: string [batch]" if reads_ids(model) else "inputs"
         score = f"\n- `{SCORE}({of}) -> {{log_probs: float [batch]}}`" if model.spec.inputs is None else ""
         return f"""
 A TensorFlow SavedModel; it needs TensorFlow and tensorflow-text, and nothing else.
@@ -75,11 +75,7 @@ TensorFlow Serving takes the folder as it is, as a version below a model's folde
 
     def _example(self) -> str:
         """Returns arguments of the signature of texts as Python source."""
-        if self._reads_text:
-            return f"text=tf.constant([{example_text(self.translator)!r}])"
         model = self.translator.model
+        if reads_ids(model):
+            return f"text=tf.constant([{example_text(self.translator)!r}])"
         return f"inputs=tf.zeros({[1, *example_shape(model)]}, tf.{inputs_signature(model).dtype.name})"
-
-    @property
-    def _reads_text(self) -> bool:
-        return reads_ids(self.translator.model)

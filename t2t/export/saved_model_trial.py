@@ -63,11 +63,7 @@ def _answers_of_signature(
 ) -> list[list[Answer]]:
     """Returns the answers to each input; inputs of about the same length are batched.
 
-    Args:
-        signature: of the SavedModel.
-        rows: ids without end of sequence, or arrays.
-        given: inputs of the signature: the same rows, or texts.
-        read: calls the signature on a batch and returns its answers.
+    `given` are inputs of the signature, the rows or their texts; `read` calls it on a batch and returns the answers.
     """
     answers: list[list[Answer]] = [[] for _ in rows]
     order = sorted(range(len(rows)), key=lambda place: len(rows[place]))

@@ -20,11 +20,7 @@ def gathered_costs() -> Iterator[list[Any]]:
 
 
 def add_cost(cost: Any) -> None:
-    """Adds a cost; does nothing where nobody gathers, as in decoding.
-
-    Args:
-        cost: () float32, nats a target, whatever the number of positions and targets: it is added to the mean loss.
-    """
+    """Adds a cost, () float32 nats, to the mean loss of a target; does nothing where nobody gathers, as in decoding."""
     costs = _gathered.get()
     if costs is not None:
         costs.append(cost)

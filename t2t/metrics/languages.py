@@ -29,10 +29,8 @@ def bleu_tokenizer(language: str) -> str:
     """Returns the name of sacreBLEU's tokenizer for a language: `zh` for `zh`, `char` for `th`, `13a` for most.
 
     Japanese and Korean are split by MeCab where its package is installed; where it is not, by characters, which is
-    logged once, and which the signature of the score says as `tok:char`.
-
-    Args:
-        language: a code, which a region or script may follow (`zh-CN`, `zho_Hans`); empty where it is not known.
+    logged once, and which the signature of the score says as `tok:char`. A region or script may follow the code
+    (`zh-CN`, `zho_Hans`), which is empty where it is not known.
     """
     tokenizer = _BY_LANGUAGE.get(re.split("[-_]", language.lower())[0], _USUAL)
     return _installed(tokenizer) if tokenizer in _EXTRAS else tokenizer

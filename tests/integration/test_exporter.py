@@ -280,5 +280,5 @@ def test_help_says_what_is_promised(capsys):
     page = (ROOT / "docs/exporting.md").read_text(encoding="utf-8")
     printed, shown = (" ".join(text.split()) for text in (capsys.readouterr().out, page))
     for promise in PROMISES.values():
-        assert promise.describe() in printed
-        assert promise.describe() in shown
+        assert str(promise) in printed
+        assert str(promise) in shown

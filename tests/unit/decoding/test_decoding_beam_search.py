@@ -305,9 +305,9 @@ def test_compiled_by_xla_equals_eager():
 
 
 def test_first_alive_is_one_empty_hypothesis():
-    active = beam.initial_beams(ops.convert_to_tensor([[5, 5], [6, 6]], "int32"), 3)
+    active = beam.initial_beams(2, 2, 3)
     np.testing.assert_array_equal(active.log_probs, np.asarray([[0, NO_HYPOTHESIS]] * 2, "float32"))
-    np.testing.assert_array_equal(active.tokens, [[5, 5], [6, 6]])
+    np.testing.assert_array_equal(active.tokens, [[0, 0], [0, 0]])
 
 
 def test_expand_adds_log_probabilities_and_keeps_twice_the_beams():
@@ -327,7 +327,7 @@ def test_expand_keeps_the_impossible_finite():
 
 def test_complete_by_end_of_sequence_or_by_limit():
     tokens = ops.convert_to_tensor([[0, 1, 2], [0, 1, 2]], "int32")
-    complete = beam.is_complete(tokens, ops.convert_to_tensor(2), ops.convert_to_tensor([4, 3]), 1)
+    complete = beam.is_complete(tokens, ops.convert_to_tensor(2), ops.convert_to_tensor([4, 3]))
     np.testing.assert_array_equal(complete, [[False, True, False], [True, True, True]])
 
 
