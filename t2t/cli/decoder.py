@@ -107,8 +107,8 @@ def _check(values: flags.FlagValues) -> None:
     if len(exclusive) > 1:
         raise UserError(f"{' and '.join(exclusive)} are given; the command does one thing at a time: keep one of them")
     if values.attention_to_html:
-        unread = ("n_best", "output_format", "decode_to_file", "decode_window")
-        refuse_flags(values, unread, "--attention_to_html draws the best output of each line")
+        why = "--attention_to_html draws the best output of each line"
+        refuse_flags(values, ("n_best", "output_format", "decode_to_file", "decode_window"), why)
         check_output(values.attention_to_html)
     if values.decode_to_file and given in ([], ["--decode_interactive"]):
         raise UserError(

@@ -69,11 +69,9 @@ class BeamSearch(NamedTuple):
     """Reorders the beams of a state, see `t2t.layers.beams.reorder_rows`."""
 
     def start(self, state: Any, width: Any) -> BeamProgress:
-        """Returns the initial state of a search.
+        """Returns the initial state of a search, with room for `width` T tokens.
 
-        Args:
-            state: of the step function; every tensor with N or B as its first axis.
-            width: T, the size of the buffer of tokens.
+        `state` is that of the step function, every tensor with N or B as its first axis.
         """
         batch_size = ops.shape(self.limits)[0]
         none_BK = ops.full((batch_size, self.beam_size), NO_HYPOTHESIS, "float32")

@@ -57,10 +57,7 @@ class CachingLayer(keras.layers.Layer):
     def empty_entry(self, rows: Any, beams: int, length: Any) -> Any:
         """Returns an empty entry, `KeysValues` or a window, see `GrowingCache`; None where it needs none.
 
-        Args:
-            rows: N.
-            beams: K.
-            length: L, positions that there is room for.
+        `rows` is N, `beams` K, and `length` L, the positions that there is room for.
         """
         raise NotImplementedError
 

@@ -83,11 +83,15 @@ class Top(keras.layers.Layer):
 class DenseTop(Top):
     """One dense layer with a bias on the hidden states, for classes and real vectors."""
 
+    @property
+    def outputs(self) -> int:
+        """C: the number of classes, or the channels of a vector."""
+        return self.spec.vocab_size or self.spec.shape[0]
+
     def build(self, input_shape=None):
-        """Creates the kernel (D, C) and the bias (C,), C being the number of classes or the channels of a vector."""
-        outputs = self.spec.vocab_size or self.spec.shape[0]
-        self.kernel = self.add_weight(name="kernel", shape=(self.width, outputs), initializer="glorot_uniform")
-        self.bias = self.add_weight(name="bias", shape=(outputs,), initializer="zeros")
+        """Creates the kernel (D, C) and the bias (C,)."""
+        self.kernel = self.add_weight(name="kernel", shape=(self.width, self.outputs), initializer="glorot_uniform")
+        self.bias = self.add_weight(name="bias", shape=(self.outputs,), initializer="zeros")
 
     def call(self, hidden, decode_weights=None):
         """Returns (..., C) float32 for hidden states (..., D)."""
