@@ -15,6 +15,10 @@ from t2t.registry import HPARAMS, register_hparams
 class RecurrentHParams(HParams):
     """What recurrent encoders and decoders have in common."""
 
+    cell: str = param(
+        "lstm", "What each layer repeats: long short-term memory, or gated units (Cho et al. 2014), which have fewer "
+        "weights.", choices=("lstm", "gru"),
+    )  # fmt: skip
     encoder_direction: str = param(
         "reversed", "How the source is read: from its last word to its first, forward, or both, half the units each.",
         choices=("reversed", "forward", "bidirectional"),

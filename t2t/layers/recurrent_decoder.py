@@ -1,6 +1,6 @@
-"""A stack of LSTM cells that writes: one function of a step, for whole sequences in training and alone in decoding.
+"""A stack of recurrent cells that writes: one function of a step, for training on whole sequences and for decoding.
 
-Legend: B batch, T target length, D width, N rows, L layers.
+Legend: B batch, T target length, D width, N rows, G numbers that a cell reads of an input.
 """
 
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from keras import ops
 
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
-from t2t.layers.recurrent import LstmCell, LstmState
 from t2t.layers.recurrent_attention import AdditiveAttention, Memory, MultiplicativeAttention
+from t2t.layers.recurrent_cells import CELLS, CellState
 
 ATTENTION = {"bahdanau": AdditiveAttention, "luong": MultiplicativeAttention}
 
@@ -20,13 +20,13 @@ ATTENTION = {"bahdanau": AdditiveAttention, "luong": MultiplicativeAttention}
 class DecoderState(NamedTuple):
     """What a step knows of those before."""
 
-    layers: tuple[LstmState, ...]
+    layers: tuple[CellState, ...]
     output: Any
     """(N, D): what the last step gave to the output layer."""
 
 
-class LstmDecoder(keras.layers.Layer):
-    """LSTM layers from the states that an encoder ended in, with attention to its output or without.
+class RecurrentDecoder(keras.layers.Layer):
+    """Recurrent layers from the states that an encoder ended in, with attention to its output or without.
 
     `bahdanau` attends with the state of the top layer before the step, and the context is read by the bottom layer
     beside the word (Bahdanau et al. 2015, appendix A.1.2). `luong` attends with the state after the step, and the
@@ -37,11 +37,11 @@ class LstmDecoder(keras.layers.Layer):
     Dropout acts on the inputs of every layer and on the output, not on what is fed back.
     """
 
-    def __init__(self, width: int, num_layers: int, attention: str | None, dropout: float, **kwargs):
+    def __init__(self, cell: str, width: int, num_layers: int, attention: str | None, dropout: float, **kwargs):
         super().__init__(autocast=False, **kwargs)  # the states of cells that it is given are to stay float32
         self.width, self.mechanism = width, attention
         policy = self.dtype_policy
-        self.cells = [LstmCell(width, dtype=policy, name=f"cell_{i}") for i in range(num_layers)]
+        self.cells = [CELLS[cell](width, dtype=policy, name=f"cell_{i}") for i in range(num_layers)]
         self.dropouts = [Dropout(dropout, dtype=policy, name=f"dropout_{i}") for i in range(num_layers + 1)]
         self.attention = ATTENTION[attention](width, dtype=policy, name="attention") if attention else None
 
@@ -52,18 +52,18 @@ class LstmDecoder(keras.layers.Layer):
             layer.build((None, width))
         if self.attention is not None:
             self.attention.build((None, None, width))
-            self.fed_kernel = self.add_weight(name="fed_kernel", shape=(width, 4 * width))
+            self.fed_kernel = self.add_weight(name="fed_kernel", shape=(width, self.cells[0].num_gates * width))
             self.combine_kernel = self.add_weight(name="combine_kernel", shape=(2 * width, width))
 
     def memory(self, values_BSD, keep_BS) -> Memory | tuple[()]:
         """Returns what there is to attend to in the encoder's output (B, S, D); nothing without attention."""
         return () if self.attention is None else self.attention.memory(values_BSD, keep_BS)
 
-    def start(self, layers: tuple[LstmState, ...]) -> DecoderState:
+    def start(self, layers: tuple[CellState, ...]) -> DecoderState:
         """Returns the state before the first step, of states (N, D), one a layer."""
         return DecoderState(layers, ops.zeros_like(layers[-1].hidden))
 
-    def call(self, x_BTD, layers: tuple[LstmState, ...], memory: Memory | tuple[()], seed=None):
+    def call(self, x_BTD, layers: tuple[CellState, ...], memory: Memory | tuple[()], seed=None):
         """Returns the outputs (B, T, D) of all steps, of the word before each position and the first states (B, D)."""
         x_TBD = self.dropouts[0](ops.transpose(x_BTD, (1, 0, 2)), seed=seed)
         # Dropped outside of the loop: a mask drawn inside would be the same at every step.
@@ -71,8 +71,8 @@ class LstmDecoder(keras.layers.Layer):
         advance = self._stepper(memory)
 
         def step(before: DecoderState, given):
-            gates_B4D, *scales_BD = given
-            return advance(gates_B4D, before, scales_BD)
+            gates_BG, *scales_BD = given
+            return advance(gates_BG, before, scales_BD)
 
         given = (self.cells[0].input_gates(x_TBD), *scales)
         _, states = scan(step, self.start(layers), given)
@@ -85,8 +85,8 @@ class LstmDecoder(keras.layers.Layer):
     def _stepper(self, memory: Memory | tuple[()]) -> Callable:
         steps = [cell.stepper() for cell in self.cells]
 
-        def stack(gates_N4D, before: tuple[LstmState, ...], scales) -> tuple[LstmState, ...]:
-            after = [steps[0](gates_N4D, before[0])]
+        def stack(gates_NG, before: tuple[CellState, ...], scales) -> tuple[CellState, ...]:
+            after = [steps[0](gates_NG, before[0])]
             for i in range(1, len(steps)):
                 x_ND = after[-1].hidden * scales[i - 1] if scales else after[-1].hidden
                 after.append(steps[i](self.cells[i].input_gates(x_ND), before[i]))
@@ -94,8 +94,8 @@ class LstmDecoder(keras.layers.Layer):
 
         if self.attention is None:
 
-            def plain(gates_N4D, before: DecoderState, scales):
-                layers = stack(gates_N4D, before.layers, scales)
+            def plain(gates_NG, before: DecoderState, scales):
+                layers = stack(gates_NG, before.layers, scales)
                 return DecoderState(layers, layers[-1].hidden)
 
             return plain
@@ -103,9 +103,9 @@ class LstmDecoder(keras.layers.Layer):
         fed_kernel, combine_kernel = (ops.cast(w, self.compute_dtype) for w in (self.fed_kernel, self.combine_kernel))
         looks_first = self.mechanism == "bahdanau"
 
-        def attentive(gates_N4D, before: DecoderState, scales):
+        def attentive(gates_NG, before: DecoderState, scales):
             fed_ND = attend(before.layers[-1].hidden) if looks_first else before.output
-            layers = stack(gates_N4D + ops.matmul(fed_ND, fed_kernel), before.layers, scales)
+            layers = stack(gates_NG + ops.matmul(fed_ND, fed_kernel), before.layers, scales)
             top_ND = layers[-1].hidden
             context_ND = fed_ND if looks_first else attend(top_ND)
             both_ND = ops.concatenate([context_ND, top_ND], axis=-1)

@@ -9,9 +9,10 @@ import keras
 from keras import ops
 
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams, RecurrentHParams
-from t2t.layers.recurrent import LstmEncoder, LstmState
+from t2t.layers.recurrent import RecurrentEncoder
 from t2t.layers.recurrent_attention import Memory
-from t2t.layers.recurrent_decoder import DecoderState, LstmDecoder
+from t2t.layers.recurrent_cells import CellState
+from t2t.layers.recurrent_decoder import DecoderState, RecurrentDecoder
 from t2t.models.base import READ_AS_VECTORS, DecodeContext, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, TARGETS
@@ -21,7 +22,7 @@ from t2t.specs.features import ProblemSpec
 class Encoded(NamedTuple):
     """What the decoder knows of a source sentence."""
 
-    finals: tuple[LstmState, ...]
+    finals: tuple[CellState, ...]
     """Of each layer the state (B, D) in which the encoder ended."""
     memory: Memory | tuple[()]
     """What there is to attend to; nothing without attention."""
@@ -37,11 +38,11 @@ class LstmSeq2seq(SequenceModel):
 
     def __init__(self, hparams: RecurrentHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
-        policy, sizes = self.dtype_policy, (hparams.hidden_size, hparams.num_hidden_layers)
+        policy, sizes = self.dtype_policy, (hparams.cell, hparams.hidden_size, hparams.num_hidden_layers)
         attention = getattr(hparams, "attention_mechanism", None)
         direction, dropout = hparams.encoder_direction, hparams.dropout
-        self.encoder = LstmEncoder(*sizes, direction, dropout, dtype=policy, name="encoder")
-        self.decoder = LstmDecoder(*sizes, attention, dropout, dtype=policy, name="decoder")
+        self.encoder = RecurrentEncoder(*sizes, direction, dropout, dtype=policy, name="encoder")
+        self.decoder = RecurrentDecoder(*sizes, attention, dropout, dtype=policy, name="decoder")
         self.build()
 
     def build(self, input_shape=None):

@@ -9,6 +9,7 @@ import pytest
 
 from t2t.errors import UserError
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams, lstm_attention_tiny
+from t2t.layers.recurrent import RecurrentLayer
 from t2t.models.lstm import LstmSeq2seq, LstmSeq2seqAttention
 from tests.builders import batch, numpy, randomise, tokens_spec, weights_of
 from tests.models import (
@@ -61,6 +62,30 @@ def test_gradients_are_those_of_finite_differences_of_the_independent_model(atte
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 def test_steps_of_several_beams_are_teacher_forcing(attention, dtype):
     check_steps_of_beams(tiny(attention, dtype), dtype, SOURCES, length=6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_steps_of_gated_units_are_teacher_forcing(attention, dtype):
+    check_steps_of_beams(tiny(attention, dtype, cell="gru"), dtype, SOURCES, length=6)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_gated_units_are_those_of_keras(backwards):
+    """Keras has the same order of gates, z, r, h, and the same place of r, in its variant `reset_after=False`."""
+    x_BSC = np.random.default_rng(0).normal(size=(3, 6, 4)).astype(np.float32)
+    keep_BS = np.arange(6) < np.array([[6], [2], [4]])
+    layer = RecurrentLayer("gru", 5, backwards)
+    layer.build((None, None, 4))
+    theirs = keras.layers.GRU(5, reset_after=False, return_sequences=True, return_state=True, go_backwards=backwards)
+    theirs.build(x_BSC.shape)
+    randomise(layer)
+    theirs.set_weights([numpy(weight) for weight in layer.weights])
+    hidden_BSD, last = layer(x_BSC, keep_BS)
+    for row, length in enumerate((6, 2, 4)):
+        expected_1SD, last_1D = theirs(x_BSC[row : row + 1, :length])
+        expected_SD = numpy(expected_1SD)[0][:: -1 if backwards else 1]
+        np.testing.assert_allclose(numpy(hidden_BSD)[row, :length], expected_SD, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(numpy(last.hidden)[row], numpy(last_1D)[0], rtol=1e-4, atol=1e-5)
 
 
 def test_a_reordered_cache_goes_on_from_the_other_beam(attention):
