@@ -13,17 +13,23 @@ from t2t.registry import HPARAMS, register_hparams
 
 @dataclass(kw_only=True)
 class RecurrentHParams(HParams):
-    """What recurrent encoders and decoders have in common."""
+    """What recurrent models have in common."""
 
     cell: str = param(
         "lstm", "What each layer repeats: long short-term memory, or gated units (Cho et al. 2014), which have fewer "
         "weights.", choices=("lstm", "gru"),
     )  # fmt: skip
+    dropout: float = training_fraction(0.2, "Dropout on the inputs of every layer and on the last output, a fraction.")
+
+
+@dataclass(kw_only=True)
+class DirectedHParams(RecurrentHParams):
+    """An encoder of equal layers, which begin the decoder's where they end."""
+
     encoder_direction: str = param(
         "reversed", "How the source is read: from its last word to its first, forward, or both, half the units each.",
         choices=("reversed", "forward", "bidirectional"),
     )  # fmt: skip
-    dropout: float = training_fraction(0.2, "Dropout on the inputs of every layer and on the last output, a fraction.")
 
     def complaints(self) -> list[str]:
         """Two directions share the units."""
@@ -33,12 +39,12 @@ class RecurrentHParams(HParams):
 
 
 @dataclass(kw_only=True)
-class LstmHParams(RecurrentHParams):
+class LstmHParams(DirectedHParams):
     """An encoder and a decoder that begins where it ended."""
 
 
 @dataclass(kw_only=True)
-class LstmAttentionHParams(RecurrentHParams):
+class LstmAttentionHParams(DirectedHParams):
     """A decoder that also looks at the encoder's output."""
 
     attention_mechanism: str = param(
@@ -47,7 +53,8 @@ class LstmAttentionHParams(RecurrentHParams):
     )  # fmt: skip
 
 
-def _optimised(hparams: Set) -> Set:
+def for_recurrent(hparams: Set) -> Set:
+    """Returns the set with the batches, optimizer and learning rate of the recurrent models."""
     # Tensor2Tensor's rate comes to 0.0002 throughout, after 100 updates, with betas 0.85 and 0.997 and epsilon 1e-6.
     # This is a larger one that falls, under Adam's usual constants. Gradients of recurrent networks explode now and
     # then, so their norm is bounded (Pascanu et al. 2013, section 3.2): by 1, where Tensor2Tensor has 2.
@@ -65,13 +72,13 @@ def _optimised(hparams: Set) -> Set:
 @register_hparams
 def lstm_seq2seq() -> LstmHParams:
     """2 layers of 128 units, dropout 0.2, the source read backwards."""
-    return _optimised(LstmHParams(hidden_size=128, num_hidden_layers=2))
+    return for_recurrent(LstmHParams(hidden_size=128, num_hidden_layers=2))
 
 
 @register_hparams
 def lstm_bahdanau_attention() -> LstmAttentionHParams:
     """The sizes of lstm_seq2seq with additive attention."""
-    return _optimised(LstmAttentionHParams(hidden_size=128, num_hidden_layers=2))
+    return for_recurrent(LstmAttentionHParams(hidden_size=128, num_hidden_layers=2))
 
 
 HPARAMS.alias("lstm_attention", "lstm_bahdanau_attention")

@@ -68,7 +68,7 @@ class RecurrentDecoder(keras.layers.Layer):
         x_TBD = self.dropouts[0](ops.transpose(x_BTD, (1, 0, 2)), seed=seed)
         # Dropped outside of the loop: a mask drawn inside would be the same at every step.
         scales = [layer(ops.ones_like(x_TBD), seed=seed) for layer in self.dropouts[1:-1] if layer.acts(seed)]
-        advance = self._stepper(memory)
+        advance = self.stepper(memory)
 
         def step(before: DecoderState, given):
             gates_BG, *scales_BD = given
@@ -80,9 +80,13 @@ class RecurrentDecoder(keras.layers.Layer):
 
     def step(self, x_ND, state: DecoderState, memory: Memory | tuple[()]) -> DecoderState:
         """Returns the state after one step, whose `output` (N, D) is what `call` gives at its position."""
-        return self._stepper(memory)(self.cells[0].input_gates(x_ND), state, [])
+        return self.stepper(memory)(self.cells[0].input_gates(x_ND), state, [])
 
-    def _stepper(self, memory: Memory | tuple[()]) -> Callable:
+    def stepper(self, memory: Memory | tuple[()]) -> Callable:
+        """Returns `step(gates_NG, state, scales) -> DecoderState`; scales (N, D) drop the inputs of the upper layers.
+
+        Gates are those of the bottom cell, of the word before; there are no scales where nothing is dropped.
+        """
         steps = [cell.stepper() for cell in self.cells]
 
         def stack(gates_NG, before: tuple[CellState, ...], scales) -> tuple[CellState, ...]:

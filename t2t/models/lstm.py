@@ -23,7 +23,7 @@ class Encoded(NamedTuple):
     """What the decoder knows of a source sentence."""
 
     finals: tuple[CellState, ...]
-    """Of each layer the state (B, D) in which the encoder ended."""
+    """Of each layer the state (B, D) in which the decoder begins, the one in which the encoder ended."""
     memory: Memory | tuple[()]
     """What there is to attend to; nothing without attention."""
 
@@ -38,12 +38,16 @@ class LstmSeq2seq(SequenceModel):
 
     def __init__(self, hparams: RecurrentHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
+        self.encoder, self.decoder = self.build_stacks(hparams)
+        self.build()
+
+    def build_stacks(self, hparams: Any) -> tuple[Any, RecurrentDecoder]:
+        """Returns encoder and decoder, named so; the first gives its output and the states where the other begins."""
         policy, sizes = self.dtype_policy, (hparams.cell, hparams.hidden_size, hparams.num_hidden_layers)
         attention = getattr(hparams, "attention_mechanism", None)
         direction, dropout = hparams.encoder_direction, hparams.dropout
-        self.encoder = RecurrentEncoder(*sizes, direction, dropout, dtype=policy, name="encoder")
-        self.decoder = RecurrentDecoder(*sizes, attention, dropout, dtype=policy, name="decoder")
-        self.build()
+        encoder = RecurrentEncoder(*sizes, direction, dropout, dtype=policy, name="encoder")
+        return encoder, RecurrentDecoder(*sizes, attention, dropout, dtype=policy, name="decoder")
 
     def build(self, input_shape=None):
         """Creates every weight."""
