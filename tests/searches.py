@@ -22,10 +22,10 @@ def searched(search, step_fn, state, width=None):
 
 def beam_search(
     step_fn, state, *, batch_size, beam_size, vocab_size, max_steps, length_penalty=None, stop_early=True,
-    width=None,
+    width=None, reorder=reorder_rows,
 ):  # fmt: skip
     limits, penalty = limits_of(max_steps, batch_size), length_penalty or gnmt(0.6)
-    search = BeamSearch(beam_size, vocab_size, limits, penalty, stop_early)
+    search = BeamSearch(beam_size, vocab_size, limits, penalty, stop_early, reorder)
     return searched(search, step_fn, state, width)
 
 

@@ -5,7 +5,8 @@ A hypothesis has a log-probability, the sum over its tokens, and a length n, its
 * The unfinished hypotheses of a sentence have one length and compete by log-probability: of the 2K best continuations,
   at most K end, so that K continue.
 * A continuation is complete when it adds end of sequence or reaches its sentence's limit. All complete ones compete for
-  the K places of the finished set by log-probability / penalty(n), so that every sentence has a result.
+  the K places of the finished set by log-probability / penalty(n), plus the coverage penalty where there is one, so
+  that every sentence has a result.
 * A sentence stops early when no unfinished hypothesis can enter the result any more, see `is_done`.
 
 Ties go to what was finished first, then to the lower beam, then to the lower token, so that results are reproducible.
@@ -117,9 +118,10 @@ class BeamSearch(NamedTuple):
     ) -> BeamProgress:
         """Extends every hypothesis by one token."""
         found, new_state = step_fn(ops.reshape(active.tokens, (-1,)), step, state)
-        candidates = expand(active.log_probs, as_next_token(found), self.vocab_size)
+        found = as_next_token(found)
+        candidates = expand(active.log_probs, found, self.vocab_size)
         complete_BC = is_complete(candidates.tokens, step, self.limits)
-        finished = extend_finished(finished, active, candidates, complete_BC, step, self.penalty)
+        finished = extend_finished(finished, active, candidates, complete_BC, step, self.penalty, found.coverage)
         active, beams_BK = extend_active(active, candidates, complete_BC, step)
         done_B = is_done(active.log_probs, finished.scores, self.limits, self.penalty, self.stop_early)
         state = restore_shapes(self.reorder(new_state, beams_BK), like=state)
@@ -168,12 +170,19 @@ def extend_finished(
     complete_BC: Any,
     step: Any,
     penalty: LengthPenalty,
+    coverage_N: Any = None,
 ) -> SearchResult:
-    """Returns the K best, by score, of the finished hypotheses and the complete candidates of length step + 1."""
+    """Returns the K best, by score, of the finished hypotheses and the complete candidates of length step + 1.
+
+    `coverage_N` is float32, the coverage penalty of each beam; None for none.
+    """
     beam_size = finished.scores.shape[1]
     length = step + 1
     real_BC = ops.logical_and(complete_BC, exists(candidates.log_probs))
-    scores_BC = ops.where(real_BC, candidates.log_probs / penalty(ops.cast(length, "float32")), NO_HYPOTHESIS)
+    scores_BC = candidates.log_probs / penalty(ops.cast(length, "float32"))
+    if coverage_N is not None:
+        scores_BC = scores_BC + gather_beams(ops.reshape(coverage_N, (-1, beam_size)), candidates.beams)
+    scores_BC = ops.where(real_BC, scores_BC, NO_HYPOTHESIS)
     arrivals = SearchResult(
         ids=write_column(gather_beams(active.ids, candidates.beams), step, candidates.tokens),
         scores=scores_BC,
@@ -189,9 +198,9 @@ def extend_finished(
 def is_done(active_log_probs: Any, finished_scores: Any, limits: Any, penalty: LengthPenalty, stop_early: bool) -> Any:
     """Returns which sentences cannot improve, (B,) bool: the stop rule.
 
-    Token log-probabilities are at most 0 and the penalty does not fall with length, so a hypothesis of log-probability
-    a can reach a score of a / penalty(limit) at most. The best unfinished one must beat the best finished score
-    (`stop_early`), or the worst of K finished scores (else).
+    Token log-probabilities and coverage penalties are at most 0, and the length penalty does not fall with length, so a
+    hypothesis of log-probability a can reach a score of a / penalty(limit) at most. The best unfinished one must beat
+    the best finished score (`stop_early`), or the worst of K finished scores (else).
 
     Args:
         active_log_probs: (B, K) float32, best first.

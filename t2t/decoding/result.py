@@ -19,7 +19,7 @@ class SearchResult(NamedTuple):
     ids: Any
     """(B, K, T) int32: tokens without the first PAD_ID, with end of sequence where it was reached, zeros after it."""
     scores: Any
-    """(B, K) float32: log-probability divided by the length penalty of the hypothesis."""
+    """(B, K) float32: log-probability divided by the length penalty of the hypothesis, plus its coverage penalty."""
     log_probs: Any
     """(B, K) float32: natural logarithm of the probability of the whole hypothesis, end of sequence included."""
     lengths: Any

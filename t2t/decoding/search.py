@@ -28,6 +28,8 @@ class SearchSettings:
     """Length penalty: gnmt, ((5+n)/6)^alpha, or power, n^alpha."""
     alpha: float = 0.6
     """Exponent of the length penalty, from 0 up."""
+    coverage: float = 0.0
+    """beta of the coverage penalty (beam), from 0 up; 0 for none."""
     stop_early: bool = True
     """Stop a sentence once its best hypothesis is certain (beam); off where an n-best list is wanted."""
     samples: int = 1
@@ -54,6 +56,11 @@ class SearchSettings:
     def uses_beam_search(self) -> bool:
         """Whether hypotheses compete, so that rows are reordered; a beam of 1 is greedy search."""
         return self.method == BEAM and self.beam_size > 1
+
+    @property
+    def counts_coverage(self) -> bool:
+        """Whether scores have a coverage penalty, so that steps are those of `t2t.decoding.coverage.covering`."""
+        return self.uses_beam_search and self.coverage > 0
 
 
 def rules(

@@ -24,6 +24,8 @@ class NextToken(NamedTuple):
     """Whether they are log-probabilities."""
     never: int | None = None
     """The id that is never produced, whatever its score; the probability that it has goes to no other."""
+    coverage: Any = None
+    """(N,) float32, at most 0: added to the score of a hypothesis that ends here, see `t2t.decoding.coverage`."""
 
 
 StepFn = Callable[[Any, Any, Any], tuple[Any, Any]]

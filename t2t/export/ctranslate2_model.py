@@ -67,7 +67,7 @@ class CTranslate2Export(Export):
         found[what] = compare(expected, asked.answers(beam=1), measure).demand(what, promise)
         beam = self.translator.hparams.beam_size
         what = f"beam search of {beam} without length penalty"
-        beams = answers_of_run(self.translator, trial.rows, decode_method="beam", alpha=0.0)
+        beams = answers_of_run(self.translator, trial.rows, decode_method="beam", alpha=0.0, coverage_penalty=0.0)
         return found | {what: compare(beams, asked.answers(beam), measure).demand(what, None)}
 
     def _positions(self, weights: dict[str, np.ndarray]) -> np.ndarray:
@@ -115,7 +115,7 @@ print(target.decode(target_tokens.index(token) for token in found[0].hypotheses[
 ```
 
 The network is the run's own; beam search is CTranslate2's, which knows the length penalty n^alpha (`length_penalty`)
-and not ((5+n)/6)^alpha, and stops by rules of its own.
+and not ((5+n)/6)^alpha, and stops by rules of its own. It is given no coverage penalty.
 """
 
 

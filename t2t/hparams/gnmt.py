@@ -44,6 +44,7 @@ def gnmt_8_layers() -> GnmtHParams:
         learning_rate_warmup_steps=0,
         clip_grad_norm=5.0,
         alpha=0.2,
+        coverage_penalty=0.2,
     )
 
 

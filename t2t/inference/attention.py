@@ -13,7 +13,7 @@ from keras import ops
 
 from t2t.errors import UserError
 from t2t.inference.rows import Row, padded
-from t2t.layers.attention_record import Record, recorded_attention
+from t2t.layers.attention_record import Record, looks_at_source, recorded_attention
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.text.encoder import TextEncoder
@@ -90,7 +90,7 @@ def attention_maps(
 
 def _kind(path: str) -> str:
     """Tells the kind of attention of a layer by its path: `model/encoder/.../self_attention` and so on."""
-    if not path.endswith("self_attention"):
+    if looks_at_source(path):
         return ENCODER_DECODER
     return ENCODER if "/encoder/" in path else DECODER
 

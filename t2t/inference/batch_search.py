@@ -14,6 +14,7 @@ from keras import ops
 
 from t2t.data.columns import SEQUENCES, batch_dtype, item_shape
 from t2t.decoding.constraints import forbid_padding, force_prefix
+from t2t.decoding.coverage import covering, reorder_covered, start_coverage
 from t2t.decoding.result import SearchResult, exists
 from t2t.decoding.search import SearchSettings, rules
 from t2t.decoding.state import repeat_for_beams, select_sentences
@@ -170,6 +171,8 @@ class BatchSearch:
         if self._model.longest_sequence is not None:
             limits_B = ops.minimum(limits_B, self._model.longest_sequence)
         cache = self._model.init_cache(encoded, ops.shape(ids_BS)[0] * rows, None, beams=beams)
+        if self._settings.counts_coverage:
+            cache = start_coverage(cache, keep_BS, rows)
         prefix = () if self._has_inputs else repeat_for_beams(ids_BS, rows)
         # Programs take structures of tensors, in which () is what there is none of, as a memory without attention.
         kept = tf.nest.map_structure(lambda part: () if part is None else part, encoded)
@@ -185,17 +188,20 @@ class BatchSearch:
             logits_NV, cache = self._model.decode_step(ids_N, position, cache, encoded)
             return force_prefix(forbid_padding(NextToken(logits_NV, normalised=False)), prefix_NP, position), cache
 
+        if self._settings.counts_coverage:
+            step = covering(step, self._settings.coverage)
         search = self._rules(state)
         progress = search.advance(step, search.widen(state.progress, room), room, min_active)
         return state._replace(progress=progress), search.active_sentences(progress)
 
     def _rules(self, state: _SearchState):
+        reorder = self._model.reorder_cache
         return rules(
             self._settings,
             vocab_size=self._model.spec.targets.vocab_size,
             limits=state.limits,
             sentence_seeds=state.places,
-            reorder=self._model.reorder_cache,
+            reorder=reorder_covered(reorder) if self._settings.counts_coverage else reorder,
         )
 
 

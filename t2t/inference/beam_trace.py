@@ -34,7 +34,7 @@ class Node:
     step: int = 0
     """After which step it was pruned or stopped, or was complete."""
     score: float | None = None
-    """Of a complete one, its log-probability divided by the length penalty."""
+    """Of a complete one, its log-probability divided by the length penalty, plus the coverage penalty."""
     rank: int | None = None
     """Of a complete one, its place in the result, from 1; None where better ones took all places."""
 

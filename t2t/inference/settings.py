@@ -43,6 +43,7 @@ def search_settings(
         beam_size=hparams.beam_size,
         penalty=hparams.length_penalty,
         alpha=hparams.alpha,
+        coverage=hparams.coverage_penalty,
         stop_early=n_best == 1,
         samples=max(n_best, 1) if hparams.decode_method == "sample" else 1,
         temperature=hparams.sampling_temperature,

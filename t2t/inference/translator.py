@@ -53,7 +53,7 @@ class Hypothesis:
     ids: tuple[int, ...]
     """Its ids, end of sequence included where the model wrote it."""
     score: float
-    """Log-probability divided by the length penalty."""
+    """Log-probability divided by the length penalty, plus the coverage penalty."""
     log_prob: float | None
     """Natural logarithm of its probability, end of sequence included; of a continued prefix, only of what follows it.
     None where a served export does not give it."""

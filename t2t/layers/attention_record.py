@@ -33,6 +33,11 @@ def recorded_attention() -> Iterator[Record]:
         _record.reset(token)
 
 
+def looks_at_source(path: str) -> bool:
+    """Returns whether the layer of a path attends to the source, and not to its own sequence."""
+    return not path.endswith("self_attention")
+
+
 def is_recorded() -> bool:
     """Returns whether somebody wants to see the weights."""
     return _record.get() is not None

@@ -36,6 +36,7 @@ RENAMED = {
     "decode_alpha": "alpha",
     "decode_extra_length": "extra_length",
     "decode_length_penalty": "length_penalty",
+    "decode_coverage_penalty": "coverage_penalty",
 }
 """Flag to argument or hparam of another name."""
 

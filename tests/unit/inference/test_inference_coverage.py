@@ -1,0 +1,49 @@
+"""The coverage penalty of real models: what a search reports against the attention of one pass over its output."""
+
+import math
+
+import numpy as np
+import pytest
+
+from t2t.errors import UserError
+from t2t.hparams.conv_s2s import ConvS2sHParams
+from t2t.hparams.gnmt import GnmtHParams
+from t2t.hparams.lstm import LstmHParams
+from t2t.inference.attention import ENCODER_DECODER, attention_maps
+from t2t.models.conv_s2s import ConvS2s
+from t2t.models.gnmt import Gnmt
+from t2t.models.lstm import LstmSeq2seq
+from t2t.models.transformer import Transformer
+from t2t.specs.constants import EOS_ID
+from tests.builders import tiny_hparams
+from tests.letters import TEXTS, WORDS, letters, translator_of
+
+BETA = 0.7
+MODELS = {
+    "transformer": (Transformer, tiny_hparams()),
+    "gnmt": (Gnmt, GnmtHParams(hidden_size=8, num_hidden_layers=2, dropout=0.0)),
+    "conv_s2s": (ConvS2s, ConvS2sHParams(hidden_size=8, num_hidden_layers=2, max_length=64, dropout=0.0)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_scores_hold_the_penalty_of_the_attention_whatever_is_in_the_batch(name):
+    translator = translator_of(letters(), *MODELS[name], decoding={"alpha": 0.6})
+    plain = translator.translate(TEXTS, 3)
+    outputs = translator.translate(TEXTS, 3, coverage_penalty=BETA)
+    for text, found in zip(TEXTS, outputs, strict=True):
+        row = [*WORDS.encode(text), EOS_ID]
+        for best in found:
+            seen = attention_maps(translator.model, row, best.ids, {})[ENCODER_DECODER]
+            coverage_S = seen.weights.mean(axis=(0, 1)).sum(axis=0)
+            penalty = BETA * np.log(np.minimum(coverage_S + 1e-6, 1.0)).sum()
+            expected = best.log_prob / ((5 + len(best.ids)) / 6) ** 0.6 + penalty
+            assert best.score == pytest.approx(expected, rel=1e-3, abs=1e-3)
+            assert math.isfinite(best.score)
+    assert [f[0].score for f in outputs] != [f[0].score for f in plain]
+
+
+def test_a_model_without_attention_is_refused():
+    translator = translator_of(letters(), LstmSeq2seq, LstmHParams(hidden_size=4, num_hidden_layers=1))
+    with pytest.raises(UserError, match=r"coverage_penalty=0.2: no layer of the model attends to its inputs"):
+        translator.translate(["a b"], coverage_penalty=0.2)
