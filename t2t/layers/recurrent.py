@@ -24,6 +24,11 @@ class RecurrentLayer(CompositeLayer):
 
         Where `keep_BS` (B, S) bool is False nothing happens: the state stays what it was.
         """
+        hidden_SBD, last = self.run(self.cell.input_gates(ops.transpose(x_BSC, (1, 0, 2))), keep_BS)
+        return ops.transpose(hidden_SBD, (1, 0, 2)), last
+
+    def run(self, gates_SBG, keep_BS):
+        """Returns the hidden states (S, B, D) and the last CellState (B, D), of what the cell reads of positions."""
         advance = self.cell.stepper()
 
         def step(before: CellState, given):
@@ -31,11 +36,10 @@ class RecurrentLayer(CompositeLayer):
             after = advance(gates_BG, before)
             return CellState(*(ops.where(keep_B1 > 0, new, old) for new, old in zip(after, before, strict=True)))
 
-        gates_SBG = self.cell.input_gates(ops.transpose(x_BSC, (1, 0, 2)))
         given = (gates_SBG, ops.cast(ops.transpose(keep_BS)[..., None], gates_SBG.dtype))
-        start = self.cell.zero_state(ops.shape(x_BSC)[0])
+        start = self.cell.zero_state(ops.shape(gates_SBG)[1])
         last, states = scan(step, start, given, reverse=self.backwards)
-        return ops.transpose(states.hidden, (1, 0, 2)), last
+        return states.hidden, last
 
 
 class RecurrentEncoder(CompositeLayer):

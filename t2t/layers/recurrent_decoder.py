@@ -43,7 +43,7 @@ class RecurrentDecoder(keras.layers.Layer):
         policy = self.dtype_policy
         self.cells = [CELLS[cell](width, dtype=policy, name=f"cell_{i}") for i in range(num_layers)]
         self.dropouts = [Dropout(dropout, dtype=policy, name=f"dropout_{i}") for i in range(num_layers + 1)]
-        self.attention = ATTENTION[attention](width, dtype=policy, name="attention") if attention else None
+        self.attention: Any = ATTENTION[attention](width, dtype=policy, name="attention") if attention else None
 
     def build(self, input_shape):
         """Builds every layer for (B, T, D); kernels begin Glorot uniform."""
@@ -103,7 +103,7 @@ class RecurrentDecoder(keras.layers.Layer):
                 return DecoderState(layers, layers[-1].hidden)
 
             return plain
-        attend = self.attention.stepper(memory)  # type: ignore[arg-type]  # with attention there is one
+        attend = self.attention.stepper(memory)
         fed_kernel, combine_kernel = (ops.cast(w, self.compute_dtype) for w in (self.fed_kernel, self.combine_kernel))
         looks_first = self.mechanism == "bahdanau"
 

@@ -73,6 +73,14 @@ MODEL_MUTATIONS = (
         tests=("tests/unit/decoding/test_decoding_parts.py::test_penalties_by_hand",),
     ),
     Mutation(
+        name="coverage without a bound",
+        file="t2t/decoding/coverage.py",
+        original="ops.log(ops.minimum(coverage_NS, 1.0))",
+        broken="ops.log(coverage_NS)",
+        breaks="A word that was looked at many times makes up for one that was not looked at.",
+        tests=("tests/unit/decoding/test_decoding_coverage.py",),
+    ),
+    Mutation(
         name="sampling temperature inverted",
         file="t2t/decoding/sampling.py",
         original="shaped_NV = log_probs / temperature",

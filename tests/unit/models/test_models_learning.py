@@ -16,6 +16,7 @@ CASES = [
             ("lstm_seq2seq_attention", "lstm_attention_tiny", "", "reverse"),
             ("lstm_seq2seq_attention", "lstm_attention_tiny", "attention_mechanism=luong", "reverse"),
             ("gnmt", "gnmt_tiny", "", "reverse"),
+            ("deep_att", "deep_att_tiny", "", "reverse"),
             ("conv_s2s", "conv_s2s_tiny", "", "copy"),
             ("conv_s2s", "conv_s2s_tiny", "", "reverse"),
             ("byte_net", "byte_net_tiny", "", "copy"),

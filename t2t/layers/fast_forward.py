@@ -1,0 +1,116 @@
+"""The stacks of Deep-Att: recurrent layers whose inputs go on to the next layer past all nonlinearities.
+
+Zhou et al. 2016 (arXiv:1606.04199), section 3. With f_k what the cell of layer k reads of its input (G numbers), h_k
+its hidden states and x the word, layers counted from 1:
+
+    f_1 = x W_1 + b_1,  f_k = [Half(f_(k-1)); h_(k-1)] W_k + b_k,  h_k = Cell_k(f_k)
+
+Half takes the first half of the numbers. These are the fast-forward connections.
+
+Legend: B batch, S source length, D width, N rows, G numbers that a cell reads of an input, C channels of any number.
+"""
+
+from collections.abc import Callable
+
+import keras
+from keras import ops
+
+from t2t.layers.dropout import Dropout
+from t2t.layers.recurrent import RecurrentLayer
+from t2t.layers.recurrent_attention import Memory
+from t2t.layers.recurrent_cells import CELLS
+from t2t.layers.recurrent_decoder import DecoderState, RecurrentDecoder
+
+
+class FastForwardEncoder(keras.layers.Layer):
+    """Two columns of layers that change direction from layer to layer, one begun forwards and one backwards.
+
+    The output is [h; f] of the top layers of both columns, projected to D. What the decoder begins with is zeros.
+    """
+
+    def __init__(self, cell: str, width: int, num_layers: int, num_decoder_layers: int, dropout: float, **kwargs):
+        super().__init__(**kwargs)
+        policy, self.num_decoder_layers = self.dtype_policy, num_decoder_layers
+        self.width, self.gates = width, CELLS[cell].num_gates * width
+        self.columns = [
+            [
+                RecurrentLayer(cell, width, (i + column) % 2 == 1, dtype=policy, name=f"column_{column}_layer_{i}")
+                for i in range(num_layers)
+            ]
+            for column in range(2)
+        ]
+        self.dropouts = [
+            [Dropout(dropout, dtype=policy, name=f"column_{column}_dropout_{i}") for i in range(num_layers)]
+            for column in range(2)
+        ]
+
+    def build(self, input_shape):
+        """Builds every layer for (B, S, D)."""
+        for layers, dropouts in zip(self.columns, self.dropouts, strict=True):
+            for i, layer in enumerate(layers):
+                layer.build((None, None, self.gates // 2 + self.width if i else input_shape[-1]))
+            for dropout in dropouts:
+                dropout.build()
+        shape = (2 * (self.width + self.gates), self.width)
+        self.output_kernel = self.add_weight(name="output_kernel", shape=shape)
+
+    def call(self, x_BSD, keep_BS, seed=None) -> tuple:
+        """Returns the output (B, S, D), and the CellState (B, D) in which each decoder layer begins.
+
+        `keep_BS` is bool, True at data.
+        """
+        tops = []
+        for layers, dropouts in zip(self.columns, self.dropouts, strict=True):
+            read_SBC = dropouts[0](ops.transpose(x_BSD, (1, 0, 2)), seed=seed)
+            for i, layer in enumerate(layers):
+                gates_SBG = layer.cell.input_gates(read_SBC)
+                hidden_SBD, _ = layer.run(gates_SBG, keep_BS)
+                if i + 1 < len(layers):
+                    read_SBC = fast_forward(gates_SBG, dropouts[i + 1](hidden_SBD, seed=seed))
+            tops += [hidden_SBD, gates_SBG]
+        tops_SBC = ops.concatenate(tops, axis=-1)
+        output_SBD = ops.matmul(tops_SBC, ops.cast(self.output_kernel, tops_SBC.dtype))
+        start = self.columns[0][0].cell.zero_state(ops.shape(x_BSD)[0])
+        return ops.transpose(output_SBD, (1, 0, 2)), (start,) * self.num_decoder_layers
+
+
+class FastForwardDecoder(RecurrentDecoder):
+    """Fast-forward layers, the bottom one reading the context of its own state before the step beside the word.
+
+    The output is [Half(f); h] of the top layer, projected to D.
+    """
+
+    def __init__(self, cell: str, width: int, num_layers: int, dropout: float, **kwargs):
+        super().__init__(cell, width, num_layers, "bahdanau", dropout, **kwargs)
+
+    def build(self, input_shape):
+        """Builds every layer for (B, T, D)."""
+        width, gates = self.width, self.cells[0].num_gates * self.width
+        for i, cell in enumerate(self.cells):
+            cell.build((None, gates // 2 + width if i else width))
+        for layer in (*self.dropouts, self.attention):
+            layer.build((None, None, width))
+        self.fed_kernel = self.add_weight(name="fed_kernel", shape=(width, gates))
+        self.combine_kernel = self.add_weight(name="combine_kernel", shape=(gates // 2 + width, width))
+
+    def stepper(self, memory: Memory | tuple[()]) -> Callable:
+        """Returns `step(gates_NG, state, scales) -> DecoderState`; see the base class."""
+        steps = [cell.stepper() for cell in self.cells]
+        fed_kernel, combine_kernel = (ops.cast(w, self.compute_dtype) for w in (self.fed_kernel, self.combine_kernel))
+        attend = self.attention.stepper(memory)
+
+        def step(gates_NG, before: DecoderState, scales) -> DecoderState:
+            gates_NG = gates_NG + ops.matmul(attend(before.layers[0].hidden), fed_kernel)
+            after = [steps[0](gates_NG, before.layers[0])]
+            for i in range(1, len(steps)):
+                hidden_ND = after[-1].hidden * scales[i - 1] if scales else after[-1].hidden
+                gates_NG = self.cells[i].input_gates(fast_forward(gates_NG, hidden_ND))
+                after.append(steps[i](gates_NG, before.layers[i]))
+            return DecoderState(tuple(after), ops.matmul(fast_forward(gates_NG, after[-1].hidden), combine_kernel))
+
+        return step
+
+
+def fast_forward(gates, hidden):
+    """Returns [Half(f); h], (..., G // 2 + D), of f (..., G) and h (..., D)."""
+    return ops.concatenate([gates[..., : gates.shape[-1] // 2], hidden], axis=-1)
