@@ -9,10 +9,11 @@ import pytest
 import tensorflow as tf
 
 from t2t.layers.losses import class_cross_entropy, token_weights
-from t2t.layers.output_loss import BLOCK, linear_cross_entropy
+from t2t.layers.output_loss import BLOCKS, linear_cross_entropy
 from tests.builders import largest_within
 
 V, D = 50, 8
+BLOCK = BLOCKS["cpu"]
 
 
 def example(positions, seed=0):
@@ -51,6 +52,14 @@ def test_loss_and_gradients_are_those_written_out(positions, smoothing, kind):
     data = example(positions)
     expected = written_out(*data, smoothing, kind)
     for one, other in zip(found(*data, smoothing, kind), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("most", [1, 4, 23, 100])
+def test_any_size_of_blocks_gives_the_same(most, monkeypatch):
+    data = example(23)
+    monkeypatch.setitem(BLOCKS, "cpu", most)
+    for one, other in zip(found(*data, 0.1, "all"), written_out(*data, 0.1, "all"), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-4)
 
 
@@ -106,9 +115,11 @@ def test_positions_of_a_batch_are_those_of_a_row():
     np.testing.assert_allclose(row, whole, rtol=1e-5)
 
 
-def test_no_more_logits_than_a_block_are_ever_held():
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_no_more_logits_than_a_block_of_the_device_are_ever_held(kind, monkeypatch):
     """Of all operations of forward and backward pass, none puts out more than a block of logits."""
-    positions = 8 * BLOCK
+    monkeypatch.setattr(keras.distribution, "list_devices", lambda: [f"{kind}:0", f"{kind}:1"])
+    positions = 8 * BLOCKS[kind]
 
     def gradient(hidden, kernel, targets):
         with tf.GradientTape() as tape:
@@ -118,4 +129,4 @@ def test_no_more_logits_than_a_block_are_ever_held():
 
     signature = [tf.TensorSpec((positions, 4)), tf.TensorSpec((1000, 4)), tf.TensorSpec((positions,), tf.int32)]
     graph = tf.function(gradient, autograph=False).get_concrete_function(*signature).graph
-    assert largest_within(graph) == BLOCK * 1000
+    assert largest_within(graph) == BLOCKS[kind] * 1000
