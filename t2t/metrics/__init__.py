@@ -50,8 +50,8 @@ def compute(
 ) -> dict[str, Score]:
     """Computes text metrics with their default options, by name, in the order asked for.
 
-    Both sides are one string a line; `language` is the code of theirs, for metrics with such a parameter, empty if it
-    is not known.
+    Both sides are one string a line. `language` is the code of their language, empty if it is not known; metrics that
+    do not depend on it ignore it.
 
     Raises:
         UnknownNameError: no such metric.

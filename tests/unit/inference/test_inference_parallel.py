@@ -50,6 +50,7 @@ def test_a_failing_job_fails_the_whole_and_later_ones_are_not_begun(at_a_time):
         begun.append(job)
         if job == 2:
             raise ValueError("two")
+        time.sleep(0.01)  # a thousand of them take longer than the failure needs to be seen
         yield job
 
     with pytest.raises(ValueError, match="two"):
