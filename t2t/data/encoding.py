@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from t2t.data.columns import SEQUENCES, Column, first_not_finite, pack, select
-from t2t.data.manifest import ANEW
+from t2t.data.manifest import REMEDY
 from t2t.errors import MachineError, UserError
 from t2t.problems.base import Problem, Sample
 from t2t.problems.samples import check_samples, chunk_samples
@@ -243,7 +243,9 @@ class _Encoder:
 
     def encode(self, vocabularies: Vocabularies, split: str, samples: list[Sample], first: int) -> Chunk:
         if vocabularies != self._vocabularies:
-            self._problem = self._problem.with_encoders(read_encoders(vocabularies.folder, vocabularies.records, ANEW))
+            self._problem = self._problem.with_encoders(
+                read_encoders(vocabularies.folder, vocabularies.records, REMEDY)
+            )
             self._features = self._problem.spec().features
             self._vocabularies = vocabularies
         return encode_chunk(self._problem, self._features, split, samples, first)

@@ -18,8 +18,8 @@ from pathlib import Path
 import t2t
 from t2t.data.encoding import EncodingPool, Vocabularies
 from t2t.data.manifest import (
-    ANEW,
     MANIFEST_NAME,
+    REMEDY,
     ColumnTotals,
     Manifest,
     SplitRecord,
@@ -196,7 +196,7 @@ def _generate_into(job: _Job) -> Manifest:
     raw_files = describe_raw_files(problem.raw_files(job.tmp_dir))
     encoders = problem.build_encoders(job.source("vocabulary"))
     records = save_encoders(job.folder, encoders)
-    problem.with_encoders(read_encoders(job.folder, records, ANEW))
+    problem.with_encoders(read_encoders(job.folder, records, REMEDY))
     _log_vocabularies(problem)
     spec = problem.spec()
     vocabularies = Vocabularies(job.folder, records)

@@ -18,7 +18,7 @@ MANIFEST_NAME = "manifest.json"
 FORMAT = 1
 """Version of the layout of the files; newer ones are refused."""
 
-ANEW = "delete that folder and run t2t-datagen again"
+REMEDY = "delete that folder and run t2t-datagen again"
 """What to do about generated data that is not what was written."""
 
 
@@ -175,7 +175,7 @@ def read_manifest(folder: Path) -> Manifest:
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}; correct --data_dir or its permissions") from error
     except ValueError as error:
-        raise UserError(f"{path} is damaged ({one_line(error)}); {ANEW}") from error
+        raise UserError(f"{path} is damaged ({one_line(error)}); {REMEDY}") from error
     found = plain.get("format")
     if isinstance(found, int) and found > FORMAT:
         raise UserError(
@@ -185,7 +185,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         return Manifest.from_dict(plain)
     except ValueError as error:
-        raise UserError(f"{path} is damaged ({one_line(error)}); {ANEW}") from error
+        raise UserError(f"{path} is damaged ({one_line(error)}); {REMEDY}") from error
 
 
 def load_encoders(folder: Path, manifest: Manifest) -> dict[str, TextEncoder]:
@@ -194,4 +194,4 @@ def load_encoders(folder: Path, manifest: Manifest) -> dict[str, TextEncoder]:
     Raises:
         UserError: a file is missing, or is not the vocabulary that the data was made with.
     """
-    return read_encoders(folder, manifest.vocabularies, ANEW)
+    return read_encoders(folder, manifest.vocabularies, REMEDY)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from t2t.data.columns import SEQUENCES, batch_dtype, item_shape, ranges, stored_dtype
-from t2t.data.manifest import ANEW, FileRecord, Manifest, ShardRecord
+from t2t.data.manifest import REMEDY, FileRecord, Manifest, ShardRecord
 from t2t.data.texts import read_texts
 from t2t.data.verification import verify_files
 from t2t.errors import UserError, one_line
@@ -119,9 +119,9 @@ class SplitReader:
             # Unlike np.load this reads no pickles and no archives.
             return np.asarray(np.lib.format.open_memmap(path, mode="r")).view(np.ndarray)
         except OSError as error:
-            raise UserError(f"cannot read {path}: {error.strerror}; correct its permissions, or {ANEW}") from error
+            raise UserError(f"cannot read {path}: {error.strerror}; correct its permissions, or {REMEDY}") from error
         except Exception as error:  # whatever numpy's parser makes of a damaged header
-            raise UserError(f"{path} is corrupt ({one_line(error)}); {ANEW}") from error
+            raise UserError(f"{path} is corrupt ({one_line(error)}); {REMEDY}") from error
 
     def _checked(self, record: FileRecord) -> Path:
         """Returns the path of a file, which is there and has the size that the manifest says."""
@@ -130,11 +130,11 @@ class SplitReader:
         try:
             size = path.stat().st_size
         except FileNotFoundError:
-            raise UserError(f"{path} is missing; {ANEW}") from None
+            raise UserError(f"{path} is missing; {REMEDY}") from None
         except OSError as error:
-            raise UserError(f"cannot read {path}: {error.strerror}; correct its permissions, or {ANEW}") from error
+            raise UserError(f"cannot read {path}: {error.strerror}; correct its permissions, or {REMEDY}") from error
         if size != record.bytes:
-            raise UserError(f"{path} has {size:,} bytes where the manifest says {record.bytes:,}; {ANEW}")
+            raise UserError(f"{path} has {size:,} bytes where the manifest says {record.bytes:,}; {REMEDY}")
         return path
 
     def _check_shapes(self, number: int, shard: ShardRecord) -> None:
@@ -145,5 +145,5 @@ class SplitReader:
             fits = fits and values.dtype == stored_dtype(spec) and offsets.dtype == np.int64
             if not fits or offsets[0] != 0 or offsets[-1] != len(values):
                 raise UserError(
-                    f"{self.folder / shard.offsets[name].name} does not fit {shard.values[name].name}; {ANEW}"
+                    f"{self.folder / shard.offsets[name].name} does not fit {shard.values[name].name}; {REMEDY}"
                 )

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from t2t.data.manifest import ANEW, FileRecord
+from t2t.data.manifest import REMEDY, FileRecord
 from t2t.errors import UserError
 from t2t.files.atomic import sha256_of, write_atomically
 from t2t.files.trust import read_sealed, sealed
@@ -43,7 +43,7 @@ def verify_files(folder: Path, records: Iterable[FileRecord]) -> None:
         if known.get(record.name) == [record.sha256, *before]:
             continue
         if sha256_of(path) != record.sha256:
-            raise UserError(f"{path} is corrupt: its sha256 is not the one in the manifest; {ANEW}")
+            raise UserError(f"{path} is corrupt: its sha256 is not the one in the manifest; {REMEDY}")
         found.pop(record.name, None)
         if _marks(path) == before and _is_settled(before):
             found[record.name] = [record.sha256, *before]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from t2t.hparams.base import HParams
 from t2t.hparams.field import param, training_fraction
 from t2t.hparams.recipes import Set, for_copying, for_multi30k
-from t2t.registry import HPARAMS, register_hparams
+from t2t.registry import register_hparams
 
 
 @dataclass(kw_only=True)
@@ -75,13 +75,10 @@ def lstm_seq2seq() -> LstmHParams:
     return for_recurrent(LstmHParams(hidden_size=128, num_hidden_layers=2))
 
 
-@register_hparams
+@register_hparams(aliases=["lstm_attention"])
 def lstm_bahdanau_attention() -> LstmAttentionHParams:
     """The sizes of lstm_seq2seq with additive attention."""
     return for_recurrent(LstmAttentionHParams(hidden_size=128, num_hidden_layers=2))
-
-
-HPARAMS.alias("lstm_attention", "lstm_bahdanau_attention")
 
 
 @register_hparams

@@ -10,7 +10,7 @@ from t2t.hparams.base import HParams
 from t2t.hparams.field import UsedWhen, param, training_fraction
 from t2t.hparams.recipes import for_multi30k
 from t2t.hparams.tensor2tensor_rates import noam_rate
-from t2t.registry import HPARAMS, register_hparams
+from t2t.registry import register_hparams
 
 
 @dataclass(kw_only=True)
@@ -93,16 +93,13 @@ class TransformerHParams(HParams):
         return found
 
 
-@register_hparams
+@register_hparams(aliases=["transformer_base_v1"])
 def transformer_base() -> TransformerHParams:
     """The paper's base model: 6 layers, d 512, 8 heads, 100,000 updates of 8 x 4,096 tokens.
 
     Tensor2Tensor called this set transformer_base_v1 later on, and transformer_base what is transformer_base_v3 here.
     """
     return TransformerHParams()
-
-
-HPARAMS.alias("transformer_base_v1", "transformer_base")
 
 
 @register_hparams

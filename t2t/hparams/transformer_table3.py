@@ -9,7 +9,7 @@ Tensor2Tensor has sets of these names too, but they start from its latest `trans
 """
 
 from t2t.hparams.transformer import TransformerHParams, transformer_base
-from t2t.registry import HPARAMS, register_hparams
+from t2t.registry import register_hparams
 
 # === (A) Heads, at the same cost: d_k = d_v = 512 / h ===
 
@@ -38,24 +38,19 @@ def transformer_h32() -> TransformerHParams:
     return transformer_base().replace(num_heads=32)
 
 
-# === (B) Narrower keys; values keep d_v = 64 ===
+# === (B) Narrower keys; values keep d_v = 64; the aliases count the channels of all heads ===
 
 
-@register_hparams
+@register_hparams(aliases=["transformer_k128"])
 def transformer_k16() -> TransformerHParams:
     """Table 3 (B): d_k = 16, 128 channels for the keys of all heads. Paper: perplexity 5.16, BLEU 25.1."""
     return transformer_base().replace(attention_key_channels=8 * 16)
 
 
-@register_hparams
+@register_hparams(aliases=["transformer_k256"])
 def transformer_k32() -> TransformerHParams:
     """Table 3 (B): d_k = 32, 256 channels for the keys of all heads. Paper: perplexity 5.01, BLEU 25.4."""
     return transformer_base().replace(attention_key_channels=8 * 32)
-
-
-# Tensor2Tensor names these two after the channels of all heads together.
-HPARAMS.alias("transformer_k128", "transformer_k16")
-HPARAMS.alias("transformer_k256", "transformer_k32")
 
 
 # === (C) Depth and width ===

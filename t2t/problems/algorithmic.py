@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from t2t.problems.base import Sample, Source
 from t2t.problems.text_problems import Text2Text
-from t2t.registry import PROBLEMS, register_problem
+from t2t.registry import register_problem
 from t2t.specs.constants import TRAIN
 
 BINARY = ("0", "1")
@@ -220,7 +220,7 @@ class AlgorithmicSortBinary40(Sort):
     symbols = vocabulary = BINARY
 
 
-@register_problem
+@register_problem(aliases=["algorithmic_sort_problem"])
 class AlgorithmicSortDecimal40(Sort):
     """Sort a sequence of digits."""
 
@@ -284,6 +284,3 @@ class AlgorithmicReverseNlplike32k(NaturalReverse):
     """Reverse sequences of 32,000 symbols that are as unequally frequent as words."""
 
     symbols = vocabulary = tuple(map(str, range(32_000)))
-
-
-PROBLEMS.alias("algorithmic_sort_problem", "algorithmic_sort_decimal40")

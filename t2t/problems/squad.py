@@ -19,14 +19,14 @@ from t2t.files.lines import clean_line
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.tfds import FOLDER, read_tfds
 from t2t.problems.text_problems import Text2Text
-from t2t.registry import PROBLEMS, register_problem
+from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
 
 _FILES = {TRAIN: "train-v1.1.json", DEV: "dev-v1.1.json"}
 _TFDS_SPLITS = {TRAIN: "train", DEV: "validation"}
 
 
-@register_problem("squad_text2text")
+@register_problem("squad_text2text", aliases=["squad"])
 class SquadText2Text(Text2Text):
     """Questions about paragraphs of Wikipedia (SQuAD 1.1, 87,599 questions)."""
 
@@ -54,9 +54,6 @@ class SquadText2Text(Text2Text):
         """Returns which files are looked for, and what else is read."""
         files = " and ".join(_FILES.values())
         return f"{files} in --tmp_dir; else squad/v1.1 of TensorFlow Datasets in --tmp_dir/{FOLDER}, downloaded"
-
-
-PROBLEMS.alias("squad", "squad_text2text")
 
 
 def _read_file(path: Path) -> Iterator[Sample]:

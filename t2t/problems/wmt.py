@@ -9,6 +9,8 @@ train: Europarl v7, Common Crawl and News Commentary v9, for French also the UN 
 Source: Bojar et al. 2014, "Findings of the 2014 Workshop on Statistical Machine Translation",
 https://www.statmt.org/wmt14/translation-task.html, through TensorFlow Datasets (`wmt14_translate`).
 Licence: research use, as the workshop states; each corpus has terms of its own.
+
+The aliases are Tensor2Tensor's names from version 1.2 on, and such names for those of 128k, which it dropped.
 """
 
 from collections.abc import Iterator
@@ -18,7 +20,7 @@ from t2t.files.lines import clean_line
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.tfds import read_tfds
 from t2t.problems.translation import Translation
-from t2t.registry import PROBLEMS, register_problem
+from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _TFDS_SPLITS = {TRAIN: "train", DEV: "validation", TEST: "test"}
@@ -61,68 +63,57 @@ class WmtEnfr(Wmt14):
     dataset = "wmt14_translate/fr-en"
 
 
-@register_problem("wmt_ende_tokens_8k")
+@register_problem("wmt_ende_tokens_8k", aliases=["translate_ende_wmt8k"])
 class WmtEnde8k(WmtEnde):
     """WMT 2014 news translation, English to German (4.5 million pairs, 8k pieces)."""
 
     vocab_size = 2**13
 
 
-@register_problem("wmt_ende_tokens_32k")
+@register_problem("wmt_ende_tokens_32k", aliases=["translate_ende_wmt32k"])
 class WmtEnde32k(WmtEnde):
     """WMT 2014 news translation, English to German (4.5 million pairs, 32k pieces)."""
 
     vocab_size = 2**15
 
 
-@register_problem("wmt_ende_tokens_128k")
+@register_problem("wmt_ende_tokens_128k", aliases=["translate_ende_wmt128k"])
 class WmtEnde128k(WmtEnde):
     """WMT 2014 news translation, English to German (4.5 million pairs, 128k pieces)."""
 
     vocab_size = 2**17
 
 
-@register_problem("wmt_ende_characters")
+@register_problem("wmt_ende_characters", aliases=["translate_ende_wmt_characters"])
 class WmtEndeCharacters(WmtEnde):
     """WMT 2014 news translation, English to German (4.5 million pairs, bytes)."""
 
     vocab_kind, max_length = "byte", _MAX_BYTES  # sets say `max_length` too: --hparams=max_length=1024
 
 
-@register_problem("wmt_enfr_tokens_8k")
+@register_problem("wmt_enfr_tokens_8k", aliases=["translate_enfr_wmt8k"])
 class WmtEnfr8k(WmtEnfr):
     """WMT 2014 news translation, English to French (40 million pairs, 8k pieces)."""
 
     vocab_size = 2**13
 
 
-@register_problem("wmt_enfr_tokens_32k")
+@register_problem("wmt_enfr_tokens_32k", aliases=["translate_enfr_wmt32k"])
 class WmtEnfr32k(WmtEnfr):
     """WMT 2014 news translation, English to French (40 million pairs, 32k pieces)."""
 
     vocab_size = 2**15
 
 
-@register_problem("wmt_enfr_tokens_128k")
+@register_problem("wmt_enfr_tokens_128k", aliases=["translate_enfr_wmt128k"])
 class WmtEnfr128k(WmtEnfr):
     """WMT 2014 news translation, English to French (40 million pairs, 128k pieces)."""
 
     vocab_size = 2**17
 
 
-@register_problem("wmt_enfr_characters")
+@register_problem("wmt_enfr_characters", aliases=["translate_enfr_wmt_characters"])
 class WmtEnfrCharacters(WmtEnfr):
     """WMT 2014 news translation, English to French (40 million pairs, bytes)."""
 
     vocab_kind, max_length = "byte", _MAX_BYTES
-
-
-# Tensor2Tensor's names from version 1.2 on, and such names for those of 128k, which it dropped.
-PROBLEMS.alias("translate_ende_wmt8k", "wmt_ende_tokens_8k")
-PROBLEMS.alias("translate_ende_wmt32k", "wmt_ende_tokens_32k")
-PROBLEMS.alias("translate_ende_wmt128k", "wmt_ende_tokens_128k")
-PROBLEMS.alias("translate_ende_wmt_characters", "wmt_ende_characters")
-PROBLEMS.alias("translate_enfr_wmt8k", "wmt_enfr_tokens_8k")
-PROBLEMS.alias("translate_enfr_wmt32k", "wmt_enfr_tokens_32k")
-PROBLEMS.alias("translate_enfr_wmt128k", "wmt_enfr_tokens_128k")
-PROBLEMS.alias("translate_enfr_wmt_characters", "wmt_enfr_characters")

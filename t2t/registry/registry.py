@@ -13,7 +13,7 @@ import inspect
 import pkgutil
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
@@ -73,16 +73,18 @@ class Registry(Generic[T]):
     def register(self, name: D) -> D: ...
 
     @overload
-    def register(self, name: str | None = None) -> Callable[[D], D]: ...
+    def register(self, name: str | None = None, *, aliases: Sequence[str] = ()) -> Callable[[D], D]: ...
 
-    def register(self, name: Any = None) -> Any:
-        """Decorates a class or function: `@register`, `@register("name")` or `@register(name="name")`."""
+    def register(self, name: Any = None, *, aliases: Sequence[str] = ()) -> Any:
+        """Decorates a class or function: `@register`, or `@register("name", aliases=["another_name"])`."""
         if callable(name):
-            self._add(snake_case(name.__name__), name, _caller())
-            return name
+            return self.register()(name)
 
         def decorate(value: Any) -> Any:
-            self._add(name or snake_case(value.__name__), value, _caller())
+            chosen = name or snake_case(value.__name__)
+            self._add(chosen, value, _caller())
+            for alias in aliases:
+                self.alias(alias, chosen)
             return value
 
         return decorate
@@ -252,23 +254,23 @@ def read_registrations(path: Path, decorator: str) -> list[Entry[Any]]:
             target = call.func if call else mark
             if decorator not in (getattr(target, "id", ""), getattr(target, "attr", "")):  # x, or t2t.registry.x
                 continue
-            given = _name_given(call, path) if call else None
-            summary = (ast.get_docstring(node) or "").split("\n")[0]
-            found.append(Entry(given or snake_case(node.name), summary, f"{path}:{_first_line(node)}", None))
+            given, aliases = (_argument(call, key, path) if call else None for key in ("name", "aliases"))
+            name, origin = given or snake_case(node.name), f"{path}:{_first_line(node)}"
+            found.append(Entry(name, (ast.get_docstring(node) or "").split("\n")[0], origin, None))
+            found += [Entry(alias, f"alias of {name}", origin, None, alias_of=name) for alias in aliases or ()]
     return found
 
 
-def _name_given(call: ast.Call, path: Path) -> str | None:
-    """Returns the name that a decorator is called with, by place or by keyword."""
-    values = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "name")]
-    if not values:
-        return None
-    if isinstance(values[0], ast.Constant) and isinstance(values[0].value, str | None):
-        return values[0].value
-    raise RegistrationError(
-        f"{path}:{call.lineno}: the name {ast.unparse(values[0])} is found by running the module, which is only read; "
-        f"write the name itself"
-    )
+def _argument(call: ast.Call, key: str, path: Path) -> Any:
+    """Returns what a decorator is called with: its `name`, by place or by keyword, or its `aliases`."""
+    given = dict(zip(["name"], call.args, strict=False)) | {keyword.arg: keyword.value for keyword in call.keywords}
+    try:
+        return ast.literal_eval(given[key]) if key in given else None
+    except ValueError:
+        raise RegistrationError(
+            f"{path}:{call.lineno}: the {key} {ast.unparse(given[key])} is found by running the module, which is only "
+            f"read; write it out"
+        ) from None
 
 
 def _assigned_in_class(path: Path, line: int, attribute: str) -> str:

@@ -295,13 +295,23 @@ def test_a_name_is_read_however_the_decorator_is_called(tmp_path, decorator, nam
     assert [entry.name for entry in read_registrations(path, "register_thing")] == [name]
 
 
+@pytest.mark.parametrize("read_source", [False, True])
+def test_a_decorator_registers_aliases_too(make, read_source):
+    source = '@register_thing("plain", aliases=["old", "short"])\nclass Plain:\n    pass\n'
+    registry = make({"one": source}, read_source=read_source)
+    assert registry.names() == ["old", "plain", "short"]
+    assert [registry.canonical(name) for name in registry.names()] == ["plain"] * 3
+    assert registry.get("old") is registry.get("plain")
+    assert [entry.summary for entry in registry.entries("o")] == ["alias of plain", "alias of plain"]
+
+
 def test_a_name_that_only_running_could_tell_is_refused(tmp_path):
     path = tmp_path / "m.py"
     path.write_text("@register_thing(PREFIX + 'net')\nclass MyNet:\n    pass\n")
     with pytest.raises(RegistrationError) as error:
         read_registrations(path, "register_thing")
     assert str(error.value) == (
-        f"{path}:1: the name PREFIX + 'net' is found by running the module, which is only read; write the name itself"
+        f"{path}:1: the name PREFIX + 'net' is found by running the module, which is only read; write it out"
     )
 
 
