@@ -1,7 +1,4 @@
-"""The gradient of one batch, as a function that is traced once however many replicas call it.
-
-A graph in which each replica has the whole model grows with their number, and so do the minutes before the first update
-and the memory that it takes. Here the model is a function of its weights: each replica only calls it with its own.
+"""The gradient of one batch, as a function of the weights, which each replica calls with its own.
 
 Legend: P numbers in all weights together.
 """
@@ -12,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from t2t.models.base import SequenceModel
+from t2t.training.replica_function import ReplicaFunction
 
 Tensors = dict[str, tf.Tensor]
 
@@ -29,51 +27,44 @@ class LocalGradient:
         self._model, self._scales_loss, self._xla = model, scales_loss, xla
         self._trained = len(model.trainable_variables)
         self._variables = [*model.trainable_variables, *model.non_trainable_variables]
-        self._traced: dict[str, tf.types.experimental.ConcreteFunction] = {}
+        self._functions: dict[str, ReplicaFunction] = {}
         self._reached: dict[str, list[int]] = {}
 
-    def trace(self, problem: str, features: Tensors) -> None:
-        """Prepares the function of a problem, "" of a model of one; any batch of the ranks of `features` fits it.
-
-        It must be called outside of other functions.
-        """
-        if problem in self._traced:
+    def trace(self, problem: str, variables: Sequence[tf.Variable], features: Tensors) -> None:
+        """Prepares the function of a problem, "" of a model of one; any batch of the ranks of `features` fits it."""
+        if problem in self._functions:
             return
-        signature = (
-            [tf.TensorSpec(v.shape, v.dtype) for v in self._variables],
-            {name: tf.TensorSpec([None] * tensor.shape.rank, tensor.dtype) for name, tensor in features.items()},
-            tf.TensorSpec([2], tf.int64),
-            tf.TensorSpec([], tf.float32),
-        )
 
         def local_gradient(*arguments):  # programs of XLA are called as the function is
             return self._compute(problem, *arguments)
 
-        # Inlined, the replicas' parts would be optimized as one large graph; called, each is by itself.
-        function = tf.function(
-            local_gradient, input_signature=signature, autograph=False, jit_compile=self._xla or None,
-            experimental_attributes={"_noinline": True},
-        )  # fmt: skip
-        self._traced[problem] = function.get_concrete_function()
+        of_any_size = {
+            name: tf.TensorSpec([None] * tensor.shape.rank, tensor.dtype) for name, tensor in features.items()
+        }
+        arguments = (list(variables), of_any_size, tf.TensorSpec([2], tf.int64))
+        if self._scales_loss:  # TensorFlow makes another copy of the function for each call that it gives a constant
+            arguments += (tf.TensorSpec([], tf.float32),)
+        self._functions[problem] = ReplicaFunction(local_gradient, arguments, self._xla)
 
     def reached(self, problem: str) -> list[int]:
         """Returns the numbers of the weights that a problem's loss depends on; those of other problems it does not."""
         return self._reached[problem]
 
-    def __call__(self, problem: str, weights: Sequence[tf.Tensor], features: Tensors, seed, scale):
+    def __call__(self, problem: str, variables: Sequence[tf.Variable], features: Tensors, seed, scale):
         """Returns the gradient of `scale` times the summed loss, (P,) float32, the loss sum, and the target tokens.
 
         Args:
             problem: whose batch it is; traced before.
-            weights: values of this replica, of the variables that are trained and then of the others.
+            variables: of this replica, those that are trained and then the others.
             features: its batch.
             seed: (2,) int64, of its dropout masks.
             scale: () float32.
         """
-        return self._traced[problem](list(weights), features, seed, scale)
+        return self._functions[problem](list(variables), features, seed, *([scale] if self._scales_loss else []))
 
-    def _compute(self, problem: str, weights, features, seed, scale):
+    def _compute(self, problem: str, variables, features, seed, scale=1.0):
         model = self._model.for_problem(problem) if problem else self._model
+        weights = [variable.read_value() for variable in variables]
         mapping = list(zip(self._variables, weights, strict=True))
         # In float16 a sum over thousands of tokens would overflow at any useful scale; their mean does not.
         padded = tf.cast(tf.size(features["targets"]), tf.float32) if self._scales_loss else tf.constant(1.0)

@@ -46,18 +46,21 @@ class FusedAdam(keras.optimizers.Adam):
         betas = (self.beta_1, self.beta_2)
         return (*(tf.where(applied, beta, 1.0) for beta in betas), *(tf.pow(tf.constant(b), update) for b in betas))
 
-    def update_step(self, gradient, variable, learning_rate, scalars=None):
-        """Updates one variable on its device: a weight, or under `strategy.extended.update` a replica's part of it."""
-        beta_1, beta_2, beta1_power, beta2_power = scalars or self.scalars()
-        index = self._get_variable_index(variable)
-        variable = variable.value if isinstance(variable, keras.Variable) else variable
+    def slots(self) -> tuple[list[tf.Variable], list[tf.Variable]]:
+        """Returns the means of the gradients and of their squares, one of each for a weight."""
+        return [slot.value for slot in self._momentums], [slot.value for slot in self._velocities]
+
+    def apply_to(self, weight: tf.Variable, slots: tuple[tf.Variable, ...], gradient, rate, scalars) -> None:
+        """Changes one weight, or a replica's part of it, and its slots."""
+        beta_1, beta_2, beta1_power, beta2_power = scalars
+        momentum, velocity = slots
         tf.raw_ops.ResourceApplyAdam(
-            var=variable.handle,
-            m=self._momentums[index].value.handle,
-            v=self._velocities[index].value.handle,
+            var=weight.handle,
+            m=momentum.handle,
+            v=velocity.handle,
             beta1_power=beta1_power,
             beta2_power=beta2_power,
-            lr=learning_rate,
+            lr=rate,
             beta1=beta_1,
             beta2=beta_2,
             epsilon=self.epsilon,

@@ -25,8 +25,8 @@ from t2t.models.base import SequenceModel
 from t2t.specs.constants import TARGETS
 from t2t.training.local_gradient import LocalGradient
 from t2t.training.loss_scale import LossScale
-from t2t.training.optimizers import FusedAdam
 from t2t.training.seeds import dropout_seed, noise_seed
+from t2t.training.weight_update import WeightUpdate
 
 Features = dict[str, np.ndarray]
 
@@ -89,7 +89,6 @@ class UpdateStep:
         self.model, self.optimizer, self.strategy = model, optimizer, strategy
         self._run_seed, self._clip, self._noise = run_seed, clip_grad_norm, gradient_noise
         self._reduction_dtype = reduction_dtype if self.replicas > 1 else "float32"
-        self._weight_decay, self._ema_decay = weight_decay, ema_decay
         self._weights = [variable.value for variable in model.trainable_variables]
         self._fixed = [variable.value for variable in model.non_trainable_variables]
         self._sizes = [weight.shape.num_elements() for weight in self._weights]
@@ -104,6 +103,7 @@ class UpdateStep:
                 for w in (self._weights if ema_decay else ())
             ]
             self.loss_scale = LossScale(scale_loss)
+        self._update = WeightUpdate(optimizer, strategy, self._weights, self.ema, weight_decay, ema_decay)
         self._sums: list[tf.Variable] = []
         self._compiled: dict[tuple[str, str], Any] = {}
 
@@ -166,7 +166,8 @@ class UpdateStep:
         if (name, problem) not in self._compiled:
             signature: list[Any] = []
             if features is not None:
-                self._gradient.trace(problem, features[0])
+                self._gradient.trace(problem, self._variables_of(0), features[0])
+                self._update.trace(problem, self._gradient.reached(problem))
                 signature += [
                     [{k: tf.TensorSpec([None] * t.ndim, t.dtype) for k, t in one.items()} for one in features],
                     [tf.TensorSpec([2], tf.int64)] * len(self.own),
@@ -182,9 +183,10 @@ class UpdateStep:
 
     def _full_update(self, problem: str, features, seeds, applies, rate, stops) -> UpdateStats:
         def replica():
-            return self._reduce(problem, applies, stops, *self._local_sums(problem, features, seeds))
+            reduced = self._reduce(problem, applies, stops, *self._local_sums(problem, features, seeds))
+            return self._apply(problem, applies, rate, *reduced)
 
-        return self._apply(problem, applies, rate, *self.strategy.run(replica))
+        return self._finish(problem, applies, rate, *self.strategy.run(replica))
 
     def _accumulate(self, problem: str, features, seeds) -> None:
         def replica():
@@ -199,29 +201,34 @@ class UpdateStep:
             with tf.control_dependencies(tf.nest.flatten(reduced)):
                 for total in self._sums:
                     total.assign(tf.zeros_like(total))
-            return reduced
+            return self._apply(problem, applies, rate, *reduced)
 
-        return self._apply(problem, applies, rate, *self.strategy.run(replica))
+        return self._finish(problem, applies, rate, *self.strategy.run(replica))
 
     def _local_sums(self, problem: str, features, seeds):
         """On one replica: the gradient of its loss sum, times the loss scale, (P,), and its counts.
 
         These are (3,) float32: the loss sum, the tokens, the tokens with padding.
         """
-        features, seed = self._of_replica(features), self._of_replica(seeds)
-        weights = [w.read_value() for w in (*self._weights, *self._fixed)]
-        gradient_P, loss_sum, tokens = self._gradient(problem, weights, features, seed, self.loss_scale.value())
-        return gradient_P, tf.stack([loss_sum, tokens, tf.cast(tf.size(features[TARGETS]), tf.float32)])
+        number = self._replica()
+        own = (self._variables_of(number), features[number], seeds[number])
+        gradient_P, loss_sum, tokens = self._gradient(problem, *own, self.loss_scale.value())
+        return gradient_P, tf.stack([loss_sum, tokens, tf.cast(tf.size(features[number][TARGETS]), tf.float32)])
 
-    def _of_replica(self, of_replicas):
-        """On one replica: its own of a list with something for each of this process."""
+    def _replica(self) -> int:
+        """On one replica: its number in this process."""
         number = tf.distribute.get_replica_context().replica_id_in_sync_group
-        return of_replicas[tf.get_static_value(tf.convert_to_tensor(number)) - self.own.start]
+        return int(tf.get_static_value(tf.convert_to_tensor(number))) - self.own.start
+
+    def _variables_of(self, replica: int) -> list[tf.Variable]:
+        """Returns the variables of a replica of this process, those that are trained first."""
+        local = self.strategy.experimental_local_results
+        return [local(variable)[replica] for variable in (*self._weights, *self._fixed)]
 
     def _reduce(self, problem: str, applies, stops, gradient_P, counts):
-        """On one replica: the gradients of all replicas' mean loss, clipped, with noise, and what they are of.
+        """On one replica: the gradient of all replicas' mean loss, clipped, with noise, (P,), and what it is of.
 
-        There is one for each weight that the loss reaches. They are 0 where they will not be applied.
+        It is 0 where it will not be applied.
         """
         add_up = functools.partial(tf.distribute.get_replica_context().all_reduce, tf.distribute.ReduceOp.SUM)
         gradient_P = tf.cast(add_up(tf.cast(gradient_P, self._reduction_dtype)), tf.float32)
@@ -235,9 +242,7 @@ class UpdateStep:
             scale = scale * tf.minimum(self._clip / norm, 1.0)
         # One factor for the mean, the loss scale, the clipping and for what is not applied: one pass over the gradient.
         gradient_P = tf.math.multiply_no_nan(gradient_P, tf.where(finite & applies, scale, 0.0))
-        pieces = tf.split(gradient_P, self._sizes)
-        gradients = [tf.reshape(pieces[i], self._weights[i].shape) for i in self._gradient.reached(problem)]
-        return gradients, UpdateStats(loss_sum, tokens, norm, finite, padded, stops)
+        return gradient_P, UpdateStats(loss_sum, tokens, norm, finite, padded, stops)
 
     def _noise_like(self, problem: str):
         """On one replica: normal noise for the gradient, (P,), a function of (run seed, update, weight).
@@ -255,44 +260,18 @@ class UpdateStep:
         ]
         return deviation * tf.concat(noise, axis=0)
 
-    def _apply(self, problem: str, applies, rate, gradients, stats) -> UpdateStats:
-        """Across replicas: applies the gradients where they are finite, and this is not a warm-up."""
-        stats = UpdateStats(*(self.strategy.experimental_local_results(x)[0] for x in stats))
+    def _apply(self, problem: str, applies, rate, gradient_P, stats: UpdateStats):
+        """On one replica: applies the gradient where it is finite and this is not a warm-up; see `WeightUpdate`."""
         applied = stats.finite & applies
+        return self._update.on_replica(problem, self._replica(), gradient_P, applied, rate), stats
 
-        def update_variables():
-            with self.strategy.scope():
-                self._update_variables(problem, gradients, applied, rate)
-
-        if isinstance(self.optimizer, FusedAdam):
-            update_variables()
-        else:  # rules of Keras, which change their slots by any gradient
-            tf.cond(applied, update_variables, lambda: None)
+    def _finish(self, problem: str, applies, rate, gradients, stats: UpdateStats) -> UpdateStats:
+        """Across replicas: applies and counts what replicas do not by themselves."""
+        stats = UpdateStats(*(self.strategy.experimental_local_results(x)[0] for x in stats))
         with self.strategy.scope():
+            self._update.across(problem, gradients, stats.finite & applies, rate)
             self.loss_scale.update(stats.finite, applies)
         return stats
-
-    def _update_variables(self, problem: str, gradients, applied, rate) -> None:
-        """Across replicas: changes nothing where `applied`, () bool, is False, if the optimizer is `FusedAdam`."""
-        rate = tf.where(applied, rate, 0.0)
-        share = tf.where(applied, 1.0 - self._ema_decay, 0.0)
-        shared = {"scalars": self.optimizer.scalars(applied)} if isinstance(self.optimizer, FusedAdam) else {}
-        update = self.strategy.extended.update
-
-        def update_weight(weight, gradient):
-            if self._weight_decay and weight.shape.rank >= 2:
-                weight.assign_sub(weight * (rate * self._weight_decay))
-            self.optimizer.update_step(gradient, weight, rate, **shared)
-
-        def average(mean, weight):
-            mean.assign_add((weight - mean) * share)
-
-        reached = self._gradient.reached(problem)
-        for index, gradient in zip(reached, gradients, strict=True):
-            update(self._weights[index], update_weight, args=(gradient,), group=False)
-        self.optimizer.iterations.assign_add(tf.cast(applied, self.optimizer.iterations.dtype))
-        for index in reached if self.ema else ():
-            update(self.ema[index], average, args=(self._weights[index],), group=False)
 
     def _ensure_sums(self) -> None:
         if not self._sums:

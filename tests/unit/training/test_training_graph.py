@@ -1,7 +1,6 @@
 """How large the graph of an update is: what is traced and optimized before the first one."""
 
 import numpy as np
-import tensorflow as tf
 
 from t2t.hparams.groups import OptimizerHParams
 from t2t.models.transformer import Transformer
@@ -10,10 +9,10 @@ from t2t.training.optimizers import build_optimizer
 from t2t.training.step import UpdateStep
 from tests.builders import tiny_hparams, tokens_spec
 
-PER_WEIGHT = 12
-"""Most operations of a replica for one weight: its value, its part of the gradient, Adam and their constants."""
-PER_REPLICA = 60
-"""Most other operations of a replica: sums, norm, loss scale."""
+PER_WEIGHT = 3
+"""Operations of a replica for one weight: the placeholders of itself and of its slots."""
+PER_REPLICA = 150
+"""Most other operations of a replica: its functions, sums, norm, loss scale, and what reduces them."""
 
 
 def graph_of(replicas, layers=1):
@@ -30,7 +29,7 @@ def graph_of(replicas, layers=1):
 
 
 def test_a_replica_adds_no_model_to_the_graph():
-    """It calls the one function that computes the gradient, and applies it weight by weight."""
+    """It calls the one function that computes the gradient, and the one that applies it."""
     (one, weights), (two, _) = graph_of(1), graph_of(2)
     added = len(two.get_operations()) - len(one.get_operations())
     assert 0 < added <= PER_WEIGHT * weights + PER_REPLICA
@@ -38,7 +37,7 @@ def test_a_replica_adds_no_model_to_the_graph():
     assert sorted(of_one) == sorted(of_two)
 
 
-def test_the_function_of_the_gradient_holds_no_weight():
+def test_the_functions_of_an_update_hold_no_weight_and_name_no_device():
     """Not a frozen one, either: it would be the first replica's, wherever the function is called."""
     strategy = build_strategy(worker_cpu=2)
     with strategy.scope():
@@ -47,9 +46,11 @@ def test_the_function_of_the_gradient_holds_no_weight():
         step = UpdateStep(model, build_optimizer(OptimizerHParams()), strategy)
     ids = np.ones((2, 3), np.int32)
     step.warm_up([[{"inputs": ids, "targets": ids}] * 2])
-    (function,) = step._gradient._traced.values()
+    functions = [*step._gradient._functions.values(), *step._update._functions.values()]
     assert model.non_trainable_variables
-    assert [held for held in function.captured_inputs if held.dtype == tf.resource] == []
+    assert len(functions) == 2
+    assert [held for function in functions for held in function.traced.captured_inputs] == []
+    assert {node.device for function in functions for node in function.traced.graph.as_graph_def().node} == {""}
 
 
 def test_no_operation_of_an_update_waits_for_the_host():

@@ -1,0 +1,63 @@
+"""Functions that are traced once, and called by each replica with its own values.
+
+A graph in which every replica has the whole of an update grows with their number, and so do the minutes before the
+first update and the memory that it takes. Calling one function from each is not yet enough: by default TensorFlow goes
+through the function again at each call, to infer shapes, and again on each device, to optimize it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+Attribute = tf.compat.v1.AttrValue
+
+
+class ReplicaFunction:
+    """A function of tensors and variables, which must not hold any of its own.
+
+    No argument of a call should be a constant: TensorFlow makes a copy of the function for each call that has one.
+
+    Args:
+        function: what is traced, once, outside of other functions.
+        arguments: nested specs of tensors, and the variables of any one replica.
+        xla: whether XLA compiles it, one program for each shape of its tensors.
+    """
+
+    def __init__(self, function: Callable, arguments: Sequence[Any], xla: bool = False):
+        # Inlined, the replicas' parts would be optimized as one large graph.
+        attributes = {"_noinline": True}
+        compiled = tf.function(function, autograph=False, jit_compile=xla or None, experimental_attributes=attributes)
+        self.traced = compiled.get_concrete_function(*arguments)
+        self._xla = xla
+        assert not self.traced.captured_inputs, "another replica would be given the first one's"
+
+    def __call__(self, *arguments):
+        """Calls it, in the graph of another function, with what is like the `arguments` that it was traced with."""
+        inputs = [x.handle if isinstance(x, tf.Variable) else x for x in tf.nest.flatten(arguments)]
+        results = tf.nest.flatten(self.traced.structured_outputs)
+        types = [result.dtype for result in results]
+        graph = tf.compat.v1.get_default_graph()
+        self.traced.add_to_graph(graph)
+        call = graph.create_op("StatefulPartitionedCall", inputs, types, attrs=self._attributes(inputs, types))
+        for tensor, result in zip(call.outputs, results, strict=True):
+            tensor.set_shape(result.shape)
+        return tf.nest.pack_sequence_as(self.traced.structured_outputs, call.outputs)
+
+    def _attributes(self, inputs: Sequence[tf.Tensor], types: Sequence[tf.DType]) -> dict[str, Attribute]:
+        """Returns the attributes of a call, which leave out what need not be done again each time."""
+        config = tf.compat.v1.ConfigProto()
+        optimizer = config.graph_options.rewrite_options
+        optimizer.meta_optimizer_iterations = optimizer.ONE  # of two; the calling graph's optimizer has seen it, too
+        attributes = {
+            "f": Attribute(func=tf.compat.v1.NameAttrList(name=self.traced.function_def.signature.name)),
+            "Tin": _list_of([tensor.dtype for tensor in inputs]),
+            "Tout": _list_of(types),
+            "config_proto": Attribute(s=config.SerializeToString()),
+            "_disable_call_shape_inference": Attribute(b=True),
+        }
+        return attributes | ({"_XlaMustCompile": Attribute(b=True)} if self._xla else {})
+
+
+def _list_of(types: Sequence[tf.DType]) -> Attribute:
+    return Attribute(list=Attribute.ListValue(type=[dtype.as_datatype_enum for dtype in types]))

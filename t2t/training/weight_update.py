@@ -1,0 +1,124 @@
+"""How weights change by a gradient: decoupled decay, the optimizer's rule, moving average.
+
+Legend: P numbers in all weights together.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t.training.optimizers import FusedAdam
+from t2t.training.replica_function import ReplicaFunction
+
+
+class WeightUpdate:
+    """Updates of weights by a reduced gradient, which is the same on all replicas.
+
+    Adam is one function that each replica calls with its own variables. Rules of Keras are applied across replicas,
+    weight by weight.
+
+    Args:
+        optimizer: built, as the weights are, under the scope of the strategy.
+        strategy: of one worker or several.
+        weights: those that are trained.
+        averages: their moving averages, none or one for each.
+        weight_decay: decoupled decay of weights of two or more dimensions.
+        ema_decay: of the moving averages.
+    """
+
+    def __init__(
+        self,
+        optimizer: keras.optimizers.Optimizer,
+        strategy: tf.distribute.Strategy,
+        weights: Sequence[tf.Variable],
+        averages: Sequence[tf.Variable],
+        weight_decay: float,
+        ema_decay: float,
+    ):
+        self._optimizer, self._strategy, self._weights, self._averages = optimizer, strategy, weights, averages
+        self._weight_decay, self._ema_decay = weight_decay, ema_decay
+        self._sizes = [weight.shape.num_elements() for weight in weights]
+        self._functions: dict[str, ReplicaFunction] = {}
+        self._reached: dict[str, list[int]] = {}
+
+    def trace(self, problem: str, reached: list[int]) -> None:
+        """Prepares the updates of a problem, whose loss depends on the weights of these numbers."""
+        if problem in self._reached:
+            return
+        self._reached[problem] = reached
+        if isinstance(self._optimizer, FusedAdam):
+
+            def update(*arguments):
+                self._update_replica(reached, *arguments)
+                return ()
+
+            number = tf.TensorSpec([], tf.float32)
+            gradient_P = tf.TensorSpec([sum(self._sizes)], tf.float32)
+            arguments = (self._variables_of(0, reached), gradient_P, number, number, (number,) * 4)
+            self._functions[problem] = ReplicaFunction(update, arguments)
+
+    def on_replica(self, problem: str, replica: int, gradient_P: tf.Tensor, applied, rate) -> list[tf.Tensor]:
+        """On one replica, by its number in this process: updates its variables, or returns what `across` needs.
+
+        The gradient is 0 where `applied`, () bool, is False; then nothing changes.
+        """
+        reached = self._reached[problem]
+        if not isinstance(self._optimizer, FusedAdam):
+            return self._cut(gradient_P, reached)
+        scalars = (*self._rates(applied, rate), self._optimizer.scalars(applied))
+        self._functions[problem](self._variables_of(replica, reached), gradient_P, *scalars)
+        return []
+
+    def across(self, problem: str, gradients: list[Any], applied, rate) -> None:
+        """Across replicas: counts the update, and applies it where `on_replica` has not."""
+        if gradients:
+            # Rules of Keras change their slots by any gradient.
+            tf.cond(applied, lambda: self._update_across(problem, gradients, applied, rate), lambda: None)
+        self._optimizer.iterations.assign_add(tf.cast(applied, self._optimizer.iterations.dtype))
+
+    def _variables_of(self, replica: int, reached: list[int]) -> list[list[tf.Variable]]:
+        """Returns a replica's part of the weights that are reached, their slots and averages."""
+        kinds = [self._weights, *self._optimizer.slots(), *([self._averages] if self._averages else [])]
+        local = self._strategy.experimental_local_results
+        return [[local(kind[index])[replica] for index in reached] for kind in kinds]
+
+    def _cut(self, gradient_P: tf.Tensor, reached: list[int]) -> list[tf.Tensor]:
+        pieces = tf.split(gradient_P, self._sizes)
+        return [tf.reshape(pieces[index], self._weights[index].shape) for index in reached]
+
+    def _rates(self, applied, rate) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the learning rate and the new weights' share in the averages, 0 where nothing is applied."""
+        return tf.where(applied, rate, 0.0), tf.where(applied, 1.0 - self._ema_decay, 0.0)
+
+    def _decay(self, weight: tf.Variable, rate) -> None:
+        if self._weight_decay and weight.shape.rank >= 2:
+            weight.assign_sub(weight * (rate * self._weight_decay))
+
+    @staticmethod
+    def _average(mean: tf.Variable, weight: tf.Variable, share) -> None:
+        mean.assign_add((weight - mean) * share)
+
+    def _update_replica(self, reached: list[int], variables, gradient_P, rate, share, scalars) -> None:
+        weights, momentums, velocities, *averages = variables
+        for number, gradient in enumerate(self._cut(gradient_P, reached)):
+            weight = weights[number]
+            self._decay(weight, rate)
+            self._optimizer.apply_to(weight, (momentums[number], velocities[number]), gradient, rate, scalars)
+            for mean in averages:
+                self._average(mean[number], weight, share)
+
+    def _update_across(self, problem: str, gradients: list[Any], applied, rate) -> None:
+        rate, share = self._rates(applied, rate)
+        update = self._strategy.extended.update
+
+        def update_weight(weight, gradient):
+            self._decay(weight, rate)
+            self._optimizer.update_step(gradient, weight, rate)
+
+        for index, gradient in zip(self._reached[problem], gradients, strict=True):
+            update(self._weights[index], update_weight, args=(gradient,), group=False)
+            if self._averages:
+                args = (self._weights[index], share)
+                update(self._averages[index], self._average, args=args, group=False)
