@@ -157,7 +157,8 @@ class TrainHParams:
     train_steps: int = param(100_000, "Updates after which training ends.", minimum=0)
     precision: str = param(
         "float32", "Type of activations; weights stay float32. tensorfloat32: float32, but GPUs may round what they "
-        "multiply to 11 binary digits.", choices=("float32", "tensorfloat32", "mixed_bfloat16", "mixed_float16"),
+        "multiply to 11 binary digits. auto: mixed_bfloat16 on GPUs that multiply it, else float32; a resumed run: as "
+        "it was begun.", choices=("auto", "float32", "tensorfloat32", "mixed_bfloat16", "mixed_float16"),
     )  # fmt: skip
     xla: str = param(
         "auto", "Whether XLA compiles the forward and backward pass, one program for each of fixed_shapes, before the "

@@ -129,7 +129,12 @@ def transformer_base_v3() -> TransformerHParams:
 def transformer_big() -> TransformerHParams:
     """The paper's big model: d 1024, d_ff 4096, 16 heads, dropout 0.3, 300,000 updates."""
     return transformer_base().replace(
-        hidden_size=1024, filter_size=4096, num_heads=16, layer_prepostprocess_dropout=0.3, train_steps=300_000
+        hidden_size=1024,
+        filter_size=4096,
+        num_heads=16,
+        layer_prepostprocess_dropout=0.3,
+        train_steps=300_000,
+        precision="auto",
     )
 
 

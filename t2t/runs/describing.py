@@ -14,8 +14,8 @@ from t2t.data.pipeline import checked_columns, sequences_of
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names
 from t2t.problems.base import Problem
-from t2t.runs.compilation import DECIDED
 from t2t.runs.data import find_missing_data, nominal_specs
+from t2t.runs.decisions import DECIDED, decide_precision
 from t2t.runs.names import Request, Resolved, problems_of, resolve
 from t2t.runs.parts import Part
 from t2t.runs.recording import joined_spec
@@ -28,6 +28,7 @@ from t2t.training.distribute import build_strategy
 from t2t.training.freezing import freeze_weights, frozen_line
 from t2t.training.memory import MemoryEstimate, estimate
 from t2t.training.optimizers import build_optimizer
+from t2t.training.precision import multiplies_bfloat16
 from t2t.training.schedules import learning_rate
 
 
@@ -184,7 +185,7 @@ def dry_run_lines(request: Request, settings: Settings) -> list[str]:
 
 
 def _nominal_lines(resolved: Resolved, settings: Settings, missing: Sequence[str]) -> list[str]:
-    hparams, request = resolved.hparams, resolved.request
+    hparams, request = decide_precision(resolved.hparams, multiplies_bfloat16()), resolved.request
     problems, specs = problems_of(request), nominal_specs(request)
     strategy = build_strategy(settings.worker_gpu, settings.worker_cpu)
     keras.utils.set_random_seed(settings.seed)

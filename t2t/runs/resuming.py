@@ -7,7 +7,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.override import assigned_names, merge_overrides
-from t2t.runs.compilation import with_recorded_compilation
+from t2t.runs.decisions import with_recorded_decisions
 from t2t.runs.names import Request, build_hparams
 
 MAY_CHANGE_ON_RESUME = (
@@ -73,7 +73,7 @@ def check_same_run(request: Request) -> None:
     if not CheckpointStore(run.checkpoints_folder).steps():
         return  # a run without checkpoints may be replaced
     asked = {name: getattr(request, name) for name in ("problem", "model", "hparams_set")}
-    hparams = with_recorded_compilation(build_hparams(request)[0], run.record, request.overrides)
+    hparams = with_recorded_decisions(build_hparams(request)[0], run.record, request.overrides)
     asked["hparams"] = hparams.to_dict()
     run.check_same(dataclasses.replace(run.record, **asked), MAY_CHANGE_ON_RESUME)
 

@@ -17,8 +17,8 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.data.prefetch import Prefetch
 from t2t.data.worker_batches import WorkerBatches
 from t2t.inference.parallel import Sharing
-from t2t.runs.compilation import begun_run, compilation_line, decide_compilation
 from t2t.runs.data import OpenData, open_all
+from t2t.runs.decisions import begun_run, compilation_line, decide
 from t2t.runs.names import Request, Resolved, resolve
 from t2t.runs.parts import batches_of, build_parts, schedule_of
 from t2t.runs.recording import changeable_fields, encoders_of, record_of, spec_of
@@ -40,7 +40,7 @@ from t2t.training.cluster import ALONE, Cluster
 from t2t.training.distribute import build_strategy
 from t2t.training.freezing import freeze_weights
 from t2t.training.optimizers import build_optimizer
-from t2t.training.precision import apply_precision
+from t2t.training.precision import apply_precision, multiplies_bfloat16
 from t2t.training.schedules import learning_rate
 from t2t.training.step import UpdateStep
 from t2t.training.trainer import DivergedError, Plan, Trainer
@@ -57,11 +57,12 @@ class TrainingRun:
         self.warm_start: dict[str, Any] = {}
         self.strategy = build_strategy(settings.worker_gpu, settings.worker_cpu, cluster)
         self.workers = Workers(self.strategy, cluster)
-        hparams = decide_compilation(
+        hparams = decide(
             resolved.hparams,
             resolved.model_class,
             data,
             on_gpus=any("GPU" in device for device in self.strategy.extended.worker_devices),
+            bfloat16=multiplies_bfloat16(),
             begun=begun_run(resolved.request.output_folder),
             overrides=resolved.request.overrides,
         )

@@ -9,6 +9,12 @@ import tensorflow as tf
 FLOAT32, TENSORFLOAT32 = "float32", "tensorfloat32"
 
 
+def multiplies_bfloat16() -> bool:
+    """Returns whether there are GPUs and all that are visible multiply bfloat16: NVIDIA's from Ampere (2020) on."""
+    details = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.get_visible_devices("GPU")]
+    return bool(details) and all(one.get("compute_capability", (0, 0)) >= (8, 0) for one in details)
+
+
 def apply_precision(precision: str) -> str:
     """Sets how this process multiplies float32 matrices, and returns the Keras dtype policy of a model.
 

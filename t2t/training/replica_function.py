@@ -49,6 +49,8 @@ class ReplicaFunction:
         config = tf.compat.v1.ConfigProto()
         optimizer = config.graph_options.rewrite_options
         optimizer.meta_optimizer_iterations = optimizer.ONE  # of two; the calling graph's optimizer has seen it, too
+        options = tf.config.optimizer.get_experimental_options()
+        optimizer.disable_meta_optimizer = options.get("disable_meta_optimizer", False)
         attributes = {
             "f": Attribute(func=tf.compat.v1.NameAttrList(name=self.traced.function_def.signature.name)),
             "Tin": _list_of([tensor.dtype for tensor in inputs]),

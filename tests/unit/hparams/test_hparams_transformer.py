@@ -79,7 +79,7 @@ def test_a_row_of_table_3_changes_nothing_else(name):
         "num_hidden_layers", "hidden_size", "filter_size", "num_heads", "attention_key_channels", "train_steps",
         "layer_prepostprocess_dropout", "label_smoothing", "positions",
     }  # fmt: skip
-    changed = set(get_hparams(name).difference(get_hparams("transformer_base")))
+    changed = set(get_hparams(name).difference(get_hparams("transformer_base"))) - {"precision"}  # see numerics.md
     assert changed <= columns
     following = {"d_k", "d_v"} if "d_v" in TABLE_3[name] else set()
     assert len(changed) == len(TABLE_3[name].keys() - following)

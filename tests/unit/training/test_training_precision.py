@@ -27,7 +27,7 @@ def as_it_was():
 
 def test_float32_is_float32_and_the_others_allow_tensorfloat32():
     (field,) = (one for one in dataclasses.fields(TrainHParams) if one.name == "precision")
-    assert tuple(CHOICES) == field.metadata["choices"]
+    assert ("auto", *CHOICES) == field.metadata["choices"]
     for precision, (allowed, policy) in (*CHOICES.items(), *reversed(CHOICES.items())):
         assert apply_precision(precision) == policy
         assert tf.config.experimental.tensor_float_32_execution_enabled() is allowed

@@ -1,7 +1,7 @@
-"""Decides, once in a run's life, whether XLA compiles its updates, and in which shapes its batches come for that.
+"""Decides, once in a run's life, what hparams leave to the machine: the precision; XLA, and shapes of batches for it.
 
-The decision is part of the run's record, so that a run goes on with the batches that it was begun with, on any machine.
-Later, only the compiler itself may change.
+The decisions are part of the run's record, so that a run goes on, on any machine, in the batches and the precision that
+it was begun with. Later, only the compiler itself may change.
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names
 from t2t.runs.data import OpenData
 from t2t.specs.constants import TRAIN
+from t2t.training.precision import FLOAT32
 
 SHAPES = 16
 """Shapes of batches where XLA is on and no number is asked for: each is compiled before the first update.
@@ -25,37 +26,39 @@ With lengths in multiples of 8 no more would help: of batches of Multi30k 21 % a
 MULTIPLE = 8
 """What lengths are then multiples of: tensor cores of GPUs multiply matrices in pieces of 8 rows of 16 bits."""
 
-DECIDED = ("xla", "fixed_shapes", "fixed_shapes_multiple")
+DECIDED = ("precision", "xla", "fixed_shapes", "fixed_shapes_multiple")
 """Hparams that a run may decide by itself."""
 
 
-def decide_compilation(
+def decide(
     hparams: HParams,
     model_class: type[Any],
     data: Sequence[OpenData],
     *,
     on_gpus: bool,
+    bfloat16: bool,
     begun: RunRecord | None,
     overrides: str,
 ) -> HParams:
-    """Returns hparams in which `xla` is on or off, with the shapes of batches.
+    """Returns hparams in which `precision` is chosen and `xla` is on or off, with the shapes of batches.
 
     Args:
         hparams: as asked for.
         model_class: of the run.
         data: of the run, its training split open.
         on_gpus: whether it trains on GPUs.
+        bfloat16: whether these multiply bfloat16, see `multiplies_bfloat16`.
         begun: record of the run that is resumed; None for a new one.
         overrides: what `--hparams` was given.
 
     Raises:
         UserError: `xla=on` for a model or data that cannot have it.
     """
-    asked = hparams.xla
     if begun is not None:
-        hparams, data = with_recorded_compilation(hparams, begun, overrides), ()
-        asked = hparams.xla
-    elif asked == "auto" and not on_gpus:
+        hparams, data = with_recorded_decisions(hparams, begun, overrides), ()
+    hparams = decide_precision(hparams, bfloat16)
+    asked = hparams.xla
+    if begun is None and asked == "auto" and not on_gpus:
         asked = "off"
     obstacle = "" if asked == "off" else _obstacle(hparams, model_class, data)
     if obstacle and asked == "on":
@@ -69,10 +72,17 @@ def decide_compilation(
     ).freeze()
 
 
-def with_recorded_compilation(hparams: HParams, begun: RunRecord, overrides: str) -> HParams:
+def decide_precision(hparams: HParams, bfloat16: bool) -> HParams:
+    """Returns hparams in which `precision` is chosen, of a new run."""
+    if hparams.precision != "auto":
+        return hparams
+    return hparams.replace(precision="mixed_bfloat16" if bfloat16 else FLOAT32).freeze()
+
+
+def with_recorded_decisions(hparams: HParams, begun: RunRecord, overrides: str) -> HParams:
     """Returns hparams in which what a resumed run decided by itself is as its record says, where not asked otherwise.
 
-    Records of before there was a choice, and those of imported runs, say off.
+    Records of before there was a choice, and those of imported runs, mean float32 and no XLA.
     """
     recorded = {name: value for section in begun.hparams.values() for name, value in section.items()}
     named = assigned_names(overrides)
@@ -83,6 +93,9 @@ def with_recorded_compilation(hparams: HParams, begun: RunRecord, overrides: str
     }
     if hparams.xla == "auto":
         values["xla"] = "on" if recorded.get("xla") == "on" else "off"
+    if hparams.precision == "auto":
+        begun_in = recorded.get("precision", "auto")
+        values["precision"] = FLOAT32 if begun_in == "auto" else begun_in
     return hparams.replace(**values)
 
 

@@ -1,8 +1,9 @@
-"""Who decides whether XLA compiles a run, and what a resumed run keeps of that."""
+"""Who decides on a run's precision and on XLA, and what a resumed run keeps of that."""
 
 import types
 
 import pytest
+import tensorflow as tf
 
 from t2t.checkpoints.run_dir import RunDir, RunRecord
 from t2t.checkpoints.store import CheckpointStore
@@ -10,11 +11,12 @@ from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.models.lstm import LstmSeq2seqAttention
 from t2t.models.transformer import Transformer
-from t2t.runs.compilation import MULTIPLE, SHAPES, begun_run, decide_compilation
+from t2t.runs.decisions import MULTIPLE, SHAPES, begun_run, decide
 from t2t.runs.names import Request
 from t2t.runs.resuming import check_same_run
 from t2t.specs.constants import TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
+from t2t.training.precision import multiplies_bfloat16
 
 TOKENS = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=9)
 LABEL = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=9)
@@ -30,17 +32,22 @@ def data_of(targets=TOKENS):
     return [types.SimpleNamespace(problem=types.SimpleNamespace(columns=None, stored=stored), readers={TRAIN: reader})]
 
 
-def decide(overrides="", model=Transformer, targets=TOKENS, gpus=False, begun=None):
-    hparams = decide_compilation(
-        transformer_tiny().override(overrides), model, data_of(targets), on_gpus=gpus, begun=begun, overrides=overrides
-    )
+def decided(overrides="", model=Transformer, targets=TOKENS, gpus=False, bfloat16=False, begun=None):
+    return decide(
+        transformer_tiny().override(overrides), model, data_of(targets), on_gpus=gpus, bfloat16=bfloat16, begun=begun,
+        overrides=overrides,
+    )  # fmt: skip
+
+
+def compilation(*args, **kwargs):
+    hparams = decided(*args, **kwargs)
     return hparams.xla, hparams.fixed_shapes, hparams.fixed_shapes_multiple
 
 
-def record_of(overrides, decided):
-    """The record of a run that was begun with these overrides and decided so."""
+def record_of(overrides, shapes):
+    """The record of a run that was begun with these overrides and compilation."""
     names = ("xla", "fixed_shapes", "fixed_shapes_multiple")
-    hparams = transformer_tiny().override(overrides).replace(**dict(zip(names, decided, strict=True)))
+    hparams = transformer_tiny().override(overrides).replace(**dict(zip(names, shapes, strict=True)))
     return RunRecord(
         problem="translate_ende_numbers", model="transformer", hparams_set="transformer_tiny", overrides=overrides,
         hparams=hparams.to_dict(), spec=ProblemSpec(name="translate_ende_numbers"),
@@ -60,7 +67,7 @@ def record_of(overrides, decided):
     ],
 )
 def test_a_new_run(overrides, gpus, expected):
-    assert decide(overrides, gpus=gpus) == expected
+    assert compilation(overrides, gpus=gpus) == expected
 
 
 @pytest.mark.parametrize(
@@ -71,29 +78,57 @@ def test_a_new_run(overrides, gpus, expected):
     ],
 )
 def test_what_cannot_be_compiled_is_not_chosen_by_itself_and_refused_where_it_is_asked_for(changes, found):
-    assert decide(gpus=True, **changes) == ("off", 0, 0)
+    assert compilation(gpus=True, **changes) == ("off", 0, 0)
     with pytest.raises(UserError, match=rf"^hparam xla=on: {found}; use --hparams=xla=off$"):
-        decide("xla=on", **changes)
+        decided("xla=on", **changes)
 
 
 @pytest.mark.parametrize("gpus", [False, True])
 @pytest.mark.parametrize("begun", [("on", 16, 8), ("on", 5, 1), ("off", 0, 0), ("off", 16, 8)])
 def test_the_same_command_goes_on_as_the_run_was_begun_on_any_machine(begun, gpus):
-    assert decide(gpus=gpus, begun=record_of("", begun)) == begun
+    assert compilation(gpus=gpus, begun=record_of("", begun)) == begun
 
 
 @pytest.mark.parametrize("asked", ["on", "off"])
 @pytest.mark.parametrize("begun", [("on", 16, 8), ("off", 0, 0)])
 def test_asked_for_on_resume_only_the_compiler_changes(asked, begun):
-    assert decide(f"xla={asked}", begun=record_of("", begun)) == (asked, *begun[1:])
+    assert compilation(f"xla={asked}", begun=record_of("", begun)) == (asked, *begun[1:])
 
 
 def test_runs_of_before_there_was_a_choice_and_imported_ones_go_on_without():
     record = record_of("", ("on", 16, 8))
     del record.hparams["train"]["xla"], record.hparams["batch"]["fixed_shapes"]
     del record.hparams["batch"]["fixed_shapes_multiple"]
-    assert decide(gpus=True, begun=record) == ("off", 0, 0)
-    assert decide(gpus=True, begun=record_of("", ("auto", 0, 0))) == ("off", 0, 0)
+    assert compilation(gpus=True, begun=record) == ("off", 0, 0)
+    assert compilation(gpus=True, begun=record_of("", ("auto", 0, 0))) == ("off", 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "bfloat16", "begun", "expected"),
+    [
+        ("auto", False, None, "float32"),
+        ("auto", True, None, "mixed_bfloat16"),
+        ("tensorfloat32", True, None, "tensorfloat32"),
+        ("auto", True, "float32", "float32"),
+        ("auto", False, "mixed_bfloat16", "mixed_bfloat16"),
+        ("auto", True, "auto", "float32"),
+        ("float32", True, "mixed_bfloat16", "float32"),
+    ],
+)
+def test_precision_is_left_to_the_machine_once(asked, bfloat16, begun, expected):
+    """Where a run is resumed, `begun` is what its record says; imported ones say `auto`, and are float32."""
+    record = record_of(f"precision={begun}", ("off", 0, 0)) if begun else None
+    assert decided(f"precision={asked}", bfloat16=bfloat16, begun=record).precision == expected
+
+
+@pytest.mark.parametrize(
+    ("cards", "expected"), [([], False), ([(8, 0)], True), ([(9, 0), (7, 5)], False), ([None], False)]
+)
+def test_gpus_multiply_bfloat16_from_compute_capability_8_on(monkeypatch, cards, expected):
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: cards)
+    details = {card: {"compute_capability": card} if card else {} for card in cards}
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", details.get)
+    assert multiplies_bfloat16() == expected
 
 
 @pytest.fixture
