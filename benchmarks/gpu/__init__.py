@@ -2,11 +2,11 @@
 
     KERAS_BACKEND=jax python -m benchmarks gpu --config=base,big
 
-Ours runs through TensorFlow and the project's own update, or through JAX with a minimal one where `KERAS_BACKEND=jax`
-(the models are `keras.ops` alone). Both sides train on the same batches of one shape, without padding, in bfloat16 with
-float32 weights; PyTorch compiled, with its fused attention. `precision` and `tensorfloat32` in the file of `--json` say
-how each side multiplied. Without a GPU all of it runs on the processor: to see that
-it works, with `--config=tiny --steps=2 --batch_size=256`.
+Ours runs through TensorFlow and the project's own update, compiled by XLA, as `t2t-trainer` does it on a GPU, and not
+compiled; or through JAX with a minimal update where `KERAS_BACKEND=jax` (the models are `keras.ops` alone). Both sides
+train on the same batches of one shape, without padding, in bfloat16 with float32 weights; PyTorch compiled, with its
+fused attention. `precision` and `tensorfloat32` in the file of `--json` say how each side multiplied. Without a GPU all
+of it runs on the processor: to see that it works, with `--config=tiny --steps=2 --batch_size=256`.
 """
 
 import argparse
@@ -55,6 +55,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--vocab_size", type=int, default=37_000, help="pieces of the joint vocabulary; default 37000, the paper's")
     add("--steps", type=int, default=20, help="updates that are measured in a turn; default 20")
     add("--turns", type=int, default=3, help="how often the updates are measured; default 3")
+    add(
+        "--xla",
+        default="on,off",
+        choices=("on", "off", "on,off"),
+        help="whether XLA compiles TensorFlow's update; default on,off",
+    )
     add("--peers", default="torch", help="torch, or empty for ours alone")
     add("--json", type=Path, help="file to write the rows to")
     return parser
@@ -65,11 +71,13 @@ def _compare(name: str, arguments: argparse.Namespace) -> list[Row]:
     backend = os.environ.get("KERAS_BACKEND", "tensorflow")
     job = {"config": SIZES[name], **{k: getattr(arguments, k) for k in ("length", "vocab_size", "steps", "turns")}}
     job["rows"] = max(1, arguments.batch_size // arguments.length)
-    ours = _measure(f"benchmarks.gpu.{backend}_step", job)
+    jobs = {name: job}
+    if backend == "tensorflow":
+        jobs = {f"{name}, xla={one}": {**job, "xla": one == "on"} for one in arguments.xla.split(",")}
+    ours = {variant: _measure(f"benchmarks.gpu.{backend}_step", one) for variant, one in jobs.items()}
     peer = _peer(job) if arguments.peers == "torch" else {}
-    if "reason" in peer:
-        return [*_rows(name, job, ours, {}), unavailable(WORK, name, "torch", peer["reason"])]
-    return _rows(name, job, ours, peer)
+    missing = [unavailable(WORK, name, "torch", peer.pop("reason"))] if "reason" in peer else []
+    return [found for variant, one in jobs.items() for found in _rows(variant, one, ours[variant], peer)] + missing
 
 
 def _peer(job: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def main():
     strategy = build_strategy(worker_gpu=min(1, len(gpus)))
     with strategy.scope():
         model, optimizer = build_model(job), build_optimizer(OptimizerHParams())
-    step, features, last = UpdateStep(model, optimizer, strategy, run_seed=SEED), batch(job), []
+    step, features, last = UpdateStep(model, optimizer, strategy, run_seed=SEED, xla=job["xla"]), batch(job), []
 
     def update(number):
         last[:] = [step([[features]], number, 1e-4).loss_sum]

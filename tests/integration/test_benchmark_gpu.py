@@ -15,13 +15,15 @@ SMALL = ("--steps=2", "--turns=1", "--batch_size=64", "--length=8", "--vocab_siz
 def test_it_runs_without_a_gpu(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("KERAS_BACKEND", raising=False)
     assert main(["gpu", "--config=tiny", "--peers=", *SMALL, f"--json={tmp_path / 'rows.json'}"]) == 0
-    assert "| training on a GPU | tiny |" in capsys.readouterr().out
-    rate, share = json.loads((tmp_path / "rows.json").read_text())
-    assert rate["ours"] > 0
-    assert share["ours"] == pytest.approx(rate["ours"] / 64 * rate["flops"] / rate["matrix_flops"])
-    assert (rate["work"], rate["config"], rate["peer"], rate["theirs"], rate["ratio"]) == (
-        "training on a GPU", "tiny", None, None, None,
-    )  # fmt: skip
+    assert "| training on a GPU | tiny, xla=on |" in capsys.readouterr().out
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    for config, rate, share in zip(("tiny, xla=on", "tiny, xla=off"), rows[::2], rows[1::2], strict=True):
+        assert rate["ours"] > 0
+        assert share["ours"] == pytest.approx(rate["ours"] / 64 * rate["flops"] / rate["matrix_flops"])
+        assert (rate["work"], rate["config"], rate["peer"], rate["theirs"], rate["ratio"]) == (
+            "training on a GPU", config, None, None, None,
+        )  # fmt: skip
+    assert [row["job"]["xla"] for row in rows] == [True, True, False, False]
 
 
 def test_a_backend_that_is_not_there_is_named_with_the_reason(capsys, monkeypatch):
