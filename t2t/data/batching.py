@@ -60,7 +60,10 @@ class Ladder:
 
 
 def cut(indices: np.ndarray, lengths: Mapping[str, np.ndarray], batch_size: int, ladder: Ladder) -> list[Batch]:
-    """Sorts examples by (target length, source length) and cuts them into batches, greedily.
+    """Sorts examples by the target's width, then by source length, and cuts them into batches, greedily.
+
+    Source lengths rise and fall in turn from one width to the next, so that a batch that reaches into the next width
+    has sources of about one length.
 
     Args:
         indices: (N,) examples.
@@ -70,12 +73,14 @@ def cut(indices: np.ndarray, lengths: Mapping[str, np.ndarray], batch_size: int,
         ladder: the widths allowed.
 
     Returns:
-        Batches, shortest first, that hold each example once.
+        Batches, those of the shortest targets first, that hold each example once.
     """
     if not lengths:
         return [Batch(indices[start : start + batch_size], {}) for start in range(0, len(indices), batch_size)]
-    names = sorted(lengths, key=lambda name: name == TARGETS)  # lexsort takes the weightiest key last
-    order = np.lexsort([lengths[name] for name in names])
+    *others, main = sorted(lengths, key=lambda name: name == TARGETS)
+    rung = np.searchsorted(ladder.rungs, lengths[main])
+    rising = np.where(rung % 2 == 0, 1, -1)
+    order = np.lexsort([*(lengths[name] * rising for name in others), rung])  # the weightiest key comes last
     indices = indices[order]
     widths = {name: ladder.round_up(lengths[name][order]) for name in lengths}
     widest = np.maximum.reduce(list(widths.values()))

@@ -120,6 +120,14 @@ DATA_MUTATIONS = (
         tests=("tests/unit/data/test_data_batching.py",),
     ),
     Mutation(
+        name="sources rise in every width",
+        file="t2t/data/batching.py",
+        original="np.where(rung % 2 == 0, 1, -1)",
+        broken="np.ones_like(rung)",
+        breaks="A batch that reaches into the next width has the longest and the shortest sources of the two.",
+        tests=("tests/unit/data/test_data_batching.py",),
+    ),
+    Mutation(
         name="length on a rung goes to the next",
         file="t2t/data/batching.py",
         original="self.rungs[np.searchsorted(self.rungs, lengths)]",

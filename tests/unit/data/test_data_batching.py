@@ -12,10 +12,18 @@ def by_name(pairs):
     return {"inputs": np.array([p[0] for p in pairs]), "targets": np.array([p[1] for p in pairs])}
 
 
-def greedy(pairs, batch_size, round_up):
+def greedy(pairs, batch_size, rungs):
     """The same rule, one example at a time."""
+
+    def round_up(length):
+        return min(rung for rung in rungs if rung >= length)
+
+    def place_in_order(i):
+        number = rungs.index(round_up(pairs[i][1]))
+        return number, pairs[i][0] if number % 2 == 0 else -pairs[i][0], i
+
     batches, rows, widest = [], [], 0
-    for place in sorted(range(len(pairs)), key=lambda i: (pairs[i][1], pairs[i][0], i)):
+    for place in sorted(range(len(pairs)), key=place_in_order):
         width = max(round_up(length) for length in pairs[place])
         if rows and (len(rows) + 1) * max(widest, width) > batch_size:
             batches.append(rows)
@@ -28,8 +36,16 @@ def greedy(pairs, batch_size, round_up):
 def test_cut_is_the_greedy_rule(pairs, batch_size, step):
     ladder = Ladder(60, step)
     batches = cut(np.arange(len(pairs)), by_name(pairs), batch_size, ladder)
-    expected = greedy(pairs, batch_size, lambda n: min(rung for rung in ladder.rungs.tolist() if rung >= n))
-    assert [batch.indices.tolist() for batch in batches] == expected
+    assert [batch.indices.tolist() for batch in batches] == greedy(pairs, batch_size, ladder.rungs.tolist())
+
+
+def test_sources_rise_and_fall_from_one_width_to_the_next():
+    """Targets of 3 and 4 have the widths 4 and 8: three rows of the longer side fit 24 tokens of width 8."""
+    lengths = {"inputs": np.array([2, 8, 5, 1, 5, 8, 2]), "targets": np.array([4, 4, 3, 4, 8, 8, 8])}
+    ladder = Ladder(8, 2.0)
+    ladder.rungs = np.array([4, 8])
+    batches = cut(np.arange(7), lengths, 24, ladder)
+    assert [lengths["inputs"][batch.indices].tolist() for batch in batches] == [[1, 2, 5], [8, 8, 5], [2]]
 
 
 @given(LENGTHS, st.integers(60, 400), st.sampled_from([1.0, 1.1, 1.5]))
