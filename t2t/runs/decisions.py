@@ -16,7 +16,6 @@ from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names
 from t2t.runs.data import OpenData
 from t2t.specs.constants import TRAIN
-from t2t.training.precision import FLOAT32
 
 SHAPES = 16
 """Shapes of batches where XLA is on and no number is asked for: each is compiled before the first update.
@@ -76,7 +75,7 @@ def decide_precision(hparams: HParams, bfloat16: bool) -> HParams:
     """Returns hparams in which `precision` is chosen, of a new run."""
     if hparams.precision != "auto":
         return hparams
-    return hparams.replace(precision="mixed_bfloat16" if bfloat16 else FLOAT32).freeze()
+    return hparams.replace(precision="mixed_bfloat16" if bfloat16 else "float32").freeze()
 
 
 def with_recorded_decisions(hparams: HParams, begun: RunRecord, overrides: str) -> HParams:
@@ -95,7 +94,7 @@ def with_recorded_decisions(hparams: HParams, begun: RunRecord, overrides: str) 
         values["xla"] = "on" if recorded.get("xla") == "on" else "off"
     if hparams.precision == "auto":
         begun_in = recorded.get("precision", "auto")
-        values["precision"] = FLOAT32 if begun_in == "auto" else begun_in
+        values["precision"] = "float32" if begun_in == "auto" else begun_in
     return hparams.replace(**values)
 
 
