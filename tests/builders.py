@@ -47,6 +47,17 @@ def randomise(model, seed=1):
     return model
 
 
+@contextlib.contextmanager
+def shapes_alone():
+    """Weights that are made within are given no values, which takes seconds and gigabytes of the big sets'.
+
+    Keras forgets them after: at the end of the next scope of this kind it would make up for it.
+    """
+    with keras.StatelessScope(initialize_variables=False):
+        yield
+    keras.utils.clear_session()
+
+
 def weights_of(model):
     """Weights by path, without the model's own name in front."""
     return {v.path.partition("/")[2]: np.asarray(v) for v in model.variables}

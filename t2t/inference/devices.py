@@ -59,7 +59,9 @@ class ModelFunction:
         variables = model.variables
 
         def of_weights(weights, *tensors):
-            with keras.StatelessScope(state_mapping=list(zip(variables, weights, strict=True))):
+            mapping = list(zip(variables, weights, strict=True))
+            # Here, too, other models' variables that wait for values are left alone, as in training.
+            with keras.StatelessScope(state_mapping=mapping, initialize_variables=False):
                 return function(*tensors)
 
         weights = [tf.TensorSpec(v.shape, v.dtype) for v in variables]

@@ -4,6 +4,7 @@ Legend: P numbers in all weights together.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -41,7 +42,7 @@ class LocalGradient:
         of_any_size = {
             name: tf.TensorSpec([None] * tensor.shape.rank, tensor.dtype) for name, tensor in features.items()
         }
-        arguments = (list(variables), of_any_size, tf.TensorSpec([2], tf.int64))
+        arguments: tuple[Any, ...] = (list(variables), of_any_size, tf.TensorSpec([2], tf.int64))
         if self._scales_loss:  # TensorFlow makes another copy of the function for each call that it gives a constant
             arguments += (tf.TensorSpec([], tf.float32),)
         self._functions[problem] = ReplicaFunction(local_gradient, arguments, self._xla)
@@ -69,7 +70,9 @@ class LocalGradient:
         # In float16 a sum over thousands of tokens would overflow at any useful scale; their mean does not.
         padded = tf.cast(tf.size(features["targets"]), tf.float32) if self._scales_loss else tf.constant(1.0)
         trained = weights[: self._trained]
-        with keras.StatelessScope(state_mapping=mapping), tf.GradientTape() as tape:
+        # At its end Keras would give values to every variable of the process that waits for one.
+        scope = keras.StatelessScope(state_mapping=mapping, initialize_variables=False)
+        with scope, tf.GradientTape() as tape:
             tape.watch(trained)
             loss_sum, tokens = model.loss_sum(model.body(features, seed=seed), features["targets"])
             scaled = loss_sum * (scale / padded)

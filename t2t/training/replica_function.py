@@ -44,7 +44,7 @@ class ReplicaFunction:
             tensor.set_shape(result.shape)
         return tf.nest.pack_sequence_as(self.traced.structured_outputs, call.outputs)
 
-    def _attributes(self, inputs: Sequence[tf.Tensor], types: Sequence[tf.DType]) -> dict[str, Attribute]:
+    def _attributes(self, inputs: Sequence[tf.Tensor], types: Sequence[tf.DType]) -> dict[str, Any]:
         """Returns the attributes of a call, which leave out what need not be done again each time."""
         config = tf.compat.v1.ConfigProto()
         optimizer = config.graph_options.rewrite_options
@@ -61,5 +61,5 @@ class ReplicaFunction:
         return attributes | ({"_XlaMustCompile": Attribute(b=True)} if self._xla else {})
 
 
-def _list_of(types: Sequence[tf.DType]) -> Attribute:
+def _list_of(types: Sequence[tf.DType]) -> Any:
     return Attribute(list=Attribute.ListValue(type=[dtype.as_datatype_enum for dtype in types]))

@@ -5,14 +5,13 @@ Letters: D width, V vocabulary, C channels, k positions of a window, g groups.
 
 import math
 
-import keras
 import pytest
 
 from t2t.errors import UserError
 from t2t.registry import MODELS
 from t2t.runs.names import get_hparams
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
-from tests.builders import tokens_spec
+from tests.builders import shapes_alone, tokens_spec
 
 IMAGENET = ProblemSpec(
     name="imagenet",
@@ -26,7 +25,7 @@ V = 100
 
 def shapes(model, set_name, spec=None):
     """The shapes of a model's weights by path; none of them is given a value."""
-    with keras.StatelessScope(initialize_variables=False):
+    with shapes_alone():
         built = MODELS.get(model)(get_hparams(set_name), spec or tokens_spec(V, V))
         return {variable.path.partition("/")[2]: tuple(variable.shape) for variable in built.variables}
 

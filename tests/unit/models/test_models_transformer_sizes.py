@@ -8,12 +8,11 @@ import math
 import re
 from pathlib import Path
 
-import keras
 import pytest
 
 from t2t.models.transformer import Transformer
 from t2t.runs.names import get_hparams
-from tests.builders import tokens_spec
+from tests.builders import shapes_alone, tokens_spec
 
 PIECES = 37_000
 """Of the shared vocabulary of English-German (section 5.1)."""
@@ -69,7 +68,7 @@ def as_trained(name):
 
 def count(name):
     """The model's weights, of which none is given a value: the big ones would take seconds."""
-    with keras.StatelessScope(initialize_variables=False):
+    with shapes_alone():
         model = Transformer(get_hparams(name), tokens_spec(PIECES, PIECES))
         return sum(math.prod(variable.shape) for variable in model.variables)
 

@@ -1,5 +1,6 @@
 """How large the graph of an update is: what is traced and optimized before the first one."""
 
+import keras
 import numpy as np
 
 from t2t.hparams.groups import OptimizerHParams
@@ -8,6 +9,7 @@ from t2t.training.distribute import build_strategy
 from t2t.training.optimizers import build_optimizer
 from t2t.training.step import UpdateStep
 from tests.builders import tiny_hparams, tokens_spec
+from tests.slopes import slope_step, slopes
 
 PER_WEIGHT = 3
 """Operations of a replica for one weight: the placeholders of itself and of its slots."""
@@ -51,6 +53,15 @@ def test_the_functions_of_an_update_hold_no_weight_and_name_no_device():
     assert len(functions) == 2
     assert [held for function in functions for held in function.traced.captured_inputs] == []
     assert {node.device for function in functions for node in function.traced.graph.as_graph_def().node} == {""}
+
+
+def test_tracing_an_update_gives_no_values_to_another_models_weights():
+    """One that was made of shapes alone, to count them, may be larger than memory."""
+    given = []
+    with keras.StatelessScope(initialize_variables=False):
+        keras.Variable(lambda shape, dtype: given.append(shape) or np.zeros(shape, dtype), shape=(3,))
+    slope_step()([[slopes([1.0, 1.0])]], 1, 1.0)
+    assert given == []
 
 
 def test_no_operation_of_an_update_waits_for_the_host():
