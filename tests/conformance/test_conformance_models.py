@@ -94,9 +94,14 @@ def gradient_of(model, features, *, xla):
     """The gradient of a batch, the summed loss and the targets, as training computes them, dropout included."""
     features = {name: tf.constant(ids) for name, ids in features.items()}
     gradient = LocalGradient(model, xla=xla)
-    gradient.trace("", features)
-    variables = [*model.trainable_variables, *model.non_trainable_variables]
-    return gradient("", [v.value.read_value() for v in variables], features, tf.constant([1, 2], tf.int64), 1.0)
+    variables = [v.value for v in (*model.trainable_variables, *model.non_trainable_variables)]
+    gradient.trace("", variables, features)
+
+    @tf.function(autograph=False)
+    def call(features, seed):
+        return gradient("", variables, features, seed, 1.0)
+
+    return call(features, tf.constant([1, 2], tf.int64))
 
 
 def features_of(model, **changes):
