@@ -7,8 +7,8 @@ import numpy as np
 
 from benchmarks.harness.child import read_job, versions
 from benchmarks.harness.decoding_child import in_batches, time_decoding
-from t2t.export.ctranslate2_spec import build_spec
 from t2t.hparams.transformer import TransformerHParams
+from t2t.inference.ctranslate2.spec import build_spec
 
 PAD, EOS = "0", "1"
 """Tokens are ids, written as text."""

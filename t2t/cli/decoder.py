@@ -17,6 +17,7 @@ from t2t.cli.decoding import (
 from t2t.cli.flags import (
     OUTPUT_FLAGS,
     define_device_flags,
+    define_engine_flags,
     define_search_flags,
     define_trained_flags,
     load_run,
@@ -70,6 +71,7 @@ def build_flags(values: flags.FlagValues) -> None:
         define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data, for --decode_split.")
     define_output_flags(values)
     define_search_flags(values, decodes_only=True)
+    define_engine_flags(values)
     define_device_flags(values)
 
 

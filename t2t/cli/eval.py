@@ -10,6 +10,7 @@ from t2t.cli.decoding import refuse_flags
 from t2t.cli.flags import (
     OUTPUT_FLAGS,
     define_device_flags,
+    define_engine_flags,
     define_field_flag,
     define_search_flags,
     define_trained_flags,
@@ -53,6 +54,7 @@ def build_flags(values: flags.FlagValues) -> None:
         define.string("choice_file", "", "Counts how often the right one of two outputs is chosen; plain or gzip, - "
                       "for standard input.")  # fmt: skip
     define_search_flags(values, decodes_only=True)
+    define_engine_flags(values)
     define_device_flags(values)
 
 
@@ -102,7 +104,9 @@ def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, val
     for name in names:
         loaded = load_run(values, run.path, name, checkpoint)
         data = open_run_data(loaded.run, request.data_dir, name, split)
-        found = evaluation.evaluate(loaded.model, loaded.hparams, data, split, eval_steps, data.problem.metrics)
+        engine = loaded.translator().engine if evaluation.decodes(loaded.model) else None
+        parts = loaded.model, loaded.hparams, data, split, eval_steps, data.problem.metrics
+        found = evaluation.evaluate(*parts, engine)
         print(
             f"{found.examples:,} of {found.of:,} {split} examples of {name}, {loaded.checkpoint.name} "
             f"({loaded.checkpoint.step:,} updates)"

@@ -12,6 +12,7 @@ from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, RUN, flag_group
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides, join_overrides
+from t2t.inference.engine_choice import COMPUTE_TYPES, ENGINES, TENSORFLOW, EngineChoice
 from t2t.problems.text_problems import TextOptions
 from t2t.registry.plugins import load_plugins
 from t2t.runs.arguments import RENAMED
@@ -147,6 +148,20 @@ def search_overrides(values: flags.FlagValues) -> str:
     return format_overrides({field: value for field, value in given.items() if value is not None})
 
 
+def define_engine_flags(values: flags.FlagValues) -> None:
+    """What decodes, and how it computes."""
+    with flag_group(values, DECODING) as define:
+        define.enum("engine", TENSORFLOW, ENGINES, "What decodes and scores; auto: CTranslate2, faster on "
+                    "processors, where it is installed, holds the model and answers as TensorFlow.")  # fmt: skip
+        define.enum("compute_type", COMPUTE_TYPES[0], COMPUTE_TYPES, "In which numbers CTranslate2 multiplies; "
+                    "all but float32 change some outputs.")  # fmt: skip
+
+
+def engine_choice(values: flags.FlagValues) -> EngineChoice:
+    """Returns the values of the flags of `define_engine_flags`, where a command has them."""
+    return EngineChoice(values.engine, values.compute_type) if "engine" in values else EngineChoice()
+
+
 def define_trained_flags(values: flags.FlagValues) -> None:
     """The run and its checkpoint; the names of its problem, model and set are optional, and checked."""
     with flag_group(values, RUN) as define:
@@ -200,6 +215,7 @@ def check_run_loadable(run: RunDir, values: flags.FlagValues, checkpoint: str = 
     with quietly():
         plugins = load_plugins(values.t2t_usr_dir or None)
     check_loadable(run, plugins, checkpoint or values.checkpoint, search_overrides(values))
+    engine_choice(values).check()
 
 
 def load_run(values: flags.FlagValues, output_dir: str | Path, problem: str, checkpoint: str = "") -> Any:
@@ -211,6 +227,7 @@ def load_run(values: flags.FlagValues, output_dir: str | Path, problem: str, che
         search_overrides(values),
         problem,
         decoding_strategy(values),
+        engine_choice(values),
     )
 
 

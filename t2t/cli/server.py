@@ -9,6 +9,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import command, command_flags
 from t2t.cli.flags import (
     check_run_loadable,
+    define_engine_flags,
     define_search_flags,
     define_usr_dir_flag,
     load_run,
@@ -67,6 +68,7 @@ def define_server_flags(values: flags.FlagValues) -> None:
         define.float("request_seconds", 60.0, "Longest time that a request takes.", 0.001)
         define.float("grace_seconds", 30.0, "Time that requests have to be answered when the service ends.", 1.0)
     define_search_flags(values, decodes_only=True)
+    define_engine_flags(values)
 
 
 @command(build_flags, USAGE)

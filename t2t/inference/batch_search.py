@@ -20,6 +20,7 @@ from t2t.decoding.search import SearchSettings, rules
 from t2t.decoding.state import repeat_for_beams, select_sentences
 from t2t.decoding.step import NextToken
 from t2t.inference.devices import ModelFunction, traced
+from t2t.inference.engine import BatchHypotheses
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import INPUTS, PAD_ID
 
@@ -60,10 +61,6 @@ class Batch(NamedTuple):
     tokens: int
     """Tokens searched so far."""
     state: _SearchState
-
-
-BatchHypotheses = tuple[np.ndarray, SearchResult]
-"""Numbers of sentences and their hypotheses, numpy arrays."""
 
 
 class BatchSearch:

@@ -4,8 +4,7 @@ Legend: B rows of a batch, T target length.
 """
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -16,11 +15,9 @@ from t2t.inference.batch_search import inputs_signature
 from t2t.inference.devices import ModelFunction
 from t2t.inference.parallel import Jobs
 from t2t.inference.rows import (
-    NOT_FINITE,
     Batched,
     Row,
     batches_of,
-    cut_rows,
     describe_max_ids,
     max_sequence_ids,
     memory_errors,
@@ -28,7 +25,7 @@ from t2t.inference.rows import (
     weights_of,
 )
 from t2t.models.base import SequenceModel
-from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from t2t.specs.constants import INPUTS, TARGETS
 
 
 class Scorer:
@@ -45,39 +42,23 @@ class Scorer:
         return ModelFunction(self._model, lambda features: self._model.score_targets(features).log_probs, [signature])
 
     def __call__(
-        self,
-        sources: Sequence[Sequence[int]],
-        targets: Sequence[Sequence[int]],
-        hparams: DecodeHParams,
-        on_done: Callable[[int], Any] | None = None,
-    ) -> list[float]:
-        """Returns ln p(target | source), end of sequence included, of each pair; see `Translator.score_ids`."""
-        if not targets:
-            return []
-        check_lengths(self._model, targets, hparams)
-        targets = [[*ids, EOS_ID] for ids in targets]
+        self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields numbers of pairs and their log-probabilities, see `Engine.score`."""
         has_inputs = self._model.spec.inputs is not None
-        inputs: Sequence[Row] = cut_rows(self._model, sources, hparams) if has_inputs else targets
-        scores = np.zeros(len(targets), np.float64)
-        rows = [max(source, target, key=len) for source, target in zip(inputs, targets, strict=True)]
+        rows = [max(source, target, key=len) for source, target in zip(sources, targets, strict=True)]
         log_probs = self._log_probs
 
         def score(batch: Batched) -> Iterator[tuple[np.ndarray, np.ndarray]]:
             indices, _ = batch
             features = {TARGETS: padded([targets[i] for i in indices])}
             if has_inputs:
-                features[INPUTS] = padded([inputs[i] for i in indices])
+                features[INPUTS] = padded([sources[i] for i in indices])
             with memory_errors(features[TARGETS], 1):
                 log_probs_BT = log_probs({name: tf.constant(ids) for name, ids in features.items()}).numpy()
             yield indices, log_probs_BT.sum(axis=1, dtype=np.float64)
 
-        for indices, found in self._jobs.run(score, batches_of(rows, weights_of(rows), hparams.decode_batch_size)):
-            scores[indices] = found
-            if on_done is not None:
-                on_done(len(indices))
-        if not np.isfinite(scores).all():
-            raise UserError(NOT_FINITE)
-        return (scores + 0.0).tolist()  # no -0.0
+        yield from self._jobs.run(score, batches_of(rows, weights_of(rows), hparams.decode_batch_size))
 
 
 def check_lengths(model: SequenceModel, targets: Sequence[Sequence[int]], hparams: DecodeHParams) -> None:

@@ -15,25 +15,13 @@ from t2t.errors import ArgumentError, UserError
 from t2t.files.lines import without_surrogates
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.attention import Attention, attention_maps
-from t2t.inference.batch_answer import BatchAnswer, max_answers
-from t2t.inference.batch_queue import BatchQueue
-from t2t.inference.batch_search import BatchHypotheses, BatchSearch
-from t2t.inference.parallel import Jobs, Sharing, batch_share, queues_of
-from t2t.inference.rows import (
-    NOT_FINITE,
-    Batched,
-    Row,
-    batches_of,
-    cut_rows,
-    describe_max_ids,
-    max_sequence_ids,
-    memory_errors,
-    positions_in,
-    reads_ids,
-    weights_of,
-)
-from t2t.inference.scoring import Scorer, check_lengths
+from t2t.inference.batch_answer import max_answers
+from t2t.inference.engine import Engine
+from t2t.inference.parallel import Sharing
+from t2t.inference.rows import NOT_FINITE, Row, cut_rows, describe_max_ids, max_sequence_ids, reads_ids
+from t2t.inference.scoring import check_lengths
 from t2t.inference.settings import search_settings
+from t2t.inference.tensorflow_engine import TensorFlowEngine
 from t2t.inference.texts import as_pairs, as_texts, check_rows
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
@@ -69,12 +57,20 @@ class Translator:
         model: with its weights.
         hparams: how to search by default; any call may ask otherwise.
         sharing: workers that decode and score together, each with the same model; all of them make the same calls.
+        engine: what decodes and scores; default: TensorFlow, which does what an engine does not in any case.
 
     Raises:
         UserError: the model answers at once, and there are no inputs to answer.
     """
 
-    def __init__(self, problem: Problem, model: SequenceModel, hparams: DecodeHParams, sharing: Sharing | None = None):
+    def __init__(
+        self,
+        problem: Problem,
+        model: SequenceModel,
+        hparams: DecodeHParams,
+        sharing: Sharing | None = None,
+        engine: Engine | None = None,
+    ):
         if not model.autoregressive and model.spec.inputs is None:
             raise UserError(
                 f"decoding {problem.name} with {type(model).__name__}: the model answers inputs at once, and there are "
@@ -82,9 +78,8 @@ class Translator:
             )
         self.problem, self.model, self.hparams = problem, model, hparams
         self.has_inputs = model.spec.inputs is not None
-        self._searches: dict[tuple[SearchSettings, int], BatchSearch | BatchAnswer] = {}
-        self._jobs = Jobs(model, sharing)
-        self._scorer = Scorer(model, self._jobs)
+        self.tensorflow = TensorFlowEngine(model, sharing)
+        self.engine: Engine = engine or self.tensorflow
 
     @property
     def reads_text(self) -> bool:
@@ -102,10 +97,9 @@ class Translator:
         return describe_max_ids(self.model, self.hparams)
 
     def fingerprint(self) -> str:
-        """Returns a sha256 of what decides its outputs: weights, vocabularies, problem, version of t2t."""
-        digest = hashlib.sha256(
-            f"{t2t.__version__} {self.problem.name} {self.model.hparams.to_dict()['model']}".encode()
-        )
+        """Returns a sha256 of what decides its outputs: weights, vocabularies, problem, engine, version of t2t."""
+        model = self.model.hparams.to_dict()["model"]
+        digest = hashlib.sha256(f"{t2t.__version__} {self.engine.name} {self.problem.name} {model}".encode())
         for name, encoder in sorted(self.problem.encoders.items()):
             digest.update(f"\0{name} {encoder.fingerprint}".encode())
         for variable in sorted(self.model.variables, key=lambda v: v.path):
@@ -176,7 +170,7 @@ class Translator:
         rows = cut_rows(self.model, sentences, hparams)
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
         results: list[list[Hypothesis]] = [[] for _ in rows]
-        for numbers, found in self._decode_batches(rows, seeds, settings, hparams):
+        for numbers, found in self.engine.decode(rows, seeds, settings, hparams):
             for row, number in enumerate(numbers):
                 source = sources[number] if sources is not None else None
                 results[number] = self._hypotheses(found, row, n_best, sentences[number], source)
@@ -188,32 +182,7 @@ class Translator:
         """Decodes the batches of ids (see `translate_ids`) that need most memory, as many as are decoded at a time."""
         settings, hparams = self.settings()
         rows = cut_rows(self.model, sentences, hparams)
-        list(self._decode_batches(rows, np.arange(len(rows)), settings, hparams, rehearses=True))
-
-    def _decode_batches(
-        self,
-        rows: Sequence[Row],
-        places: np.ndarray,
-        settings: SearchSettings,
-        hparams: DecodeHParams,
-        rehearses: bool = False,
-    ) -> Iterator[BatchHypotheses]:
-        """Yields numbers of rows with what was found for them, or `rehearses` with as many batches as run at a time."""
-        weights = weights_of(rows, hparams.extra_length, positions_in(self.model))
-        most = batch_share(int(weights.sum()), hparams.decode_batch_size // settings.rows_per_sentence)
-        batches = batches_of(rows, weights, most)
-        run, queues = self._jobs.run, queues_of(batches)
-        if rehearses:  # the longest come first
-            run, queues = self._jobs.run_alone, [[batch] for batch in batches[: self._jobs.searches]]
-        search = self.search(settings, hparams.extra_length)
-
-        def decode(queue: Sequence[Batched]) -> Iterator[list[BatchHypotheses]]:
-            if isinstance(search, BatchAnswer):
-                return ([(numbers, search(batch))] for numbers, batch in queue)
-            return BatchQueue(search, weights, most).run(queue, places)
-
-        with memory_errors(batches[0][1], settings.rows_per_sentence):
-            yield from itertools.chain.from_iterable(run(decode, queues, self._jobs.searches))
+        self.engine.warm_up(rows, settings, hparams)
 
     def score(self, pairs: Iterable[tuple[str, str]]) -> list[float]:
         """Returns ln p(target | source), end of sequence included, of each (source, target) pair.
@@ -251,7 +220,18 @@ class Translator:
         check_rows(targets, "targets")
         if len(sources) != len(targets):
             raise ArgumentError(f"{len(sources)} sources and {len(targets)} targets; give as many of both")
-        return self._scorer(sources, targets, self.hparams, on_done)
+        if not len(targets):
+            return []
+        check_lengths(self.model, targets, self.hparams)
+        rows = cut_rows(self.model, sources, self.hparams) if self.has_inputs else [()] * len(targets)
+        scores = np.zeros(len(targets), np.float64)
+        for numbers, found in self.engine.score(rows, [[*ids, EOS_ID] for ids in targets], self.hparams):
+            scores[numbers] = found
+            if on_done is not None:
+                on_done(len(numbers))
+        if not np.isfinite(scores).all():
+            raise UserError(NOT_FINITE)
+        return (scores + 0.0).tolist()  # no -0.0
 
     def attend(self, source: str, target: str | Sequence[int] | None = None, **changes) -> Attention:
         """Returns the attention weights of an input and its output.
@@ -315,16 +295,6 @@ class Translator:
         """
         at_once = None if self.model.autoregressive else max_answers(self.model)
         return search_settings(self.hparams, n_best, seed, changes, at_once)
-
-    def search(self, settings: SearchSettings, extra_length: int) -> BatchSearch | BatchAnswer:
-        """Returns what searches batches in that way, the same one each time."""
-        key = (settings, extra_length)
-        if key not in self._searches:
-            if self.model.autoregressive:
-                self._searches[key] = BatchSearch(self.model, settings, extra_length)
-            else:
-                self._searches[key] = BatchAnswer(self.model, settings.rows_per_sentence)
-        return self._searches[key]
 
     def _hypotheses(
         self, found: SearchResult, row: int, n_best: int, ids_in: Sequence[int], source: str | None

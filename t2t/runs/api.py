@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from t2t.errors import UserError
 from t2t.export.formats import check_request
 from t2t.files.paths import local_path
+from t2t.inference.engine_choice import EngineChoice
 from t2t.registry import REGISTRIES
 from t2t.registry.plugins import load_plugins
 from t2t.runs.arguments import (
@@ -204,6 +205,8 @@ def load(
     *,
     worker_gpu: int = 0,
     worker_cpu: int = 0,
+    engine: str = "tensorflow",
+    compute_type: str = "float32",
 ) -> Translator:
     """Loads a run directory and returns its translator.
 
@@ -220,13 +223,19 @@ def load(
         problem: which one, of a run of several.
         worker_gpu: GPUs to decode on; 0 = all that are visible.
         worker_cpu: copies of the model on the processor instead of GPUs; 0 = use GPUs, or one copy.
+        engine: what decodes and scores: `tensorflow`, `ctranslate2`, or `auto`: CTranslate2 where it is installed,
+            can hold the model and gives the same outputs for some inputs.
+        compute_type: in which numbers CTranslate2 multiplies: `float32`, `int8`, `int16` or `bfloat16`.
 
     Raises:
         ArgumentError: an argument of another type.
-        UserError: no run, no such checkpoint, a plug-in that is missing, or more GPUs than there are.
+        UserError: no run, no such checkpoint, a plug-in that is missing, more GPUs than there are, or an engine that
+            is not installed or cannot hold the model.
     """
     devices = as_integer("worker_gpu", worker_gpu, 0), as_integer("worker_cpu", worker_cpu, 0)
-    return _load_run(output_dir, checkpoint, usr_dir, problem, devices=devices).translator()
+    choice = EngineChoice(as_text("engine", engine), as_text("compute_type", compute_type))
+    choice.check()
+    return _load_run(output_dir, checkpoint, usr_dir, problem, devices=devices, engine=choice).translator()
 
 
 @checks_arguments()
@@ -295,6 +304,7 @@ def _load_run(
     problem: Any,
     overrides: str = "",
     devices: tuple[int, int] | None = None,
+    engine: EngineChoice | None = None,
 ) -> LoadedRun:
     is_step = isinstance(checkpoint, int) and not isinstance(checkpoint, bool)
     folder = as_path("output_dir", output_dir, "the folder of a run")
@@ -304,7 +314,7 @@ def _load_run(
         from t2t.runs.loading import load as load_run
         from t2t.training.distribute import build_strategy
     strategy = None if devices is None else build_strategy(*devices)
-    return load_run(folder, which, plugin or None, overrides, name, strategy)
+    return load_run(folder, which, plugin or None, overrides, name, strategy, engine)
 
 
 def _load_plugins(usr_dir: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from t2t.data.pipeline import EvalBatches
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
+from t2t.inference.engine import Engine
 from t2t.inference.evaluator import Evaluator
 from t2t.inference.parallel import Sharing
 from t2t.inference.rows import describe_max_ids, max_sequence_ids
@@ -36,10 +37,19 @@ class Evaluation:
 
 
 def evaluate(
-    model: SequenceModel, hparams: HParams, data: OpenData, split: str, eval_steps: int, metrics: Sequence[str]
+    model: SequenceModel,
+    hparams: HParams,
+    data: OpenData,
+    split: str,
+    eval_steps: int,
+    metrics: Sequence[str],
+    engine: Engine | None = None,
 ) -> Evaluation:
-    """Evaluates a model on the first `eval_steps` batches of a split (0 = all of it), scores with their signatures."""
-    evaluator = build_evaluator(model, data, split, hparams, eval_steps, metrics)
+    """Evaluates a model on the first `eval_steps` batches of a split (0 = all of it), scores with their signatures.
+
+    What decodes is the `engine`, TensorFlow by default.
+    """
+    evaluator = build_evaluator(model, data, split, hparams, eval_steps, metrics, engine=engine)
     examples = len(_first_examples(data, split, hparams, eval_steps))
     figures, scores = evaluator.teacher_forced(), list(evaluator.scores().values())
     return Evaluation(examples, len(data.readers[split]), figures, scores)
@@ -53,6 +63,7 @@ def build_evaluator(
     eval_steps: int,
     metrics: Sequence[str],
     sharing: Sharing | None = None,
+    engine: Engine | None = None,
 ) -> Evaluator:
     """Returns an evaluator of a split, which decodes with the run's decode hparams; workers may share the work."""
     check_split(data, split)
@@ -67,7 +78,7 @@ def build_evaluator(
     language = data.problem.target_language
     if not decodes(model):
         return Evaluator(model, batches, None, metrics, language, sharing=sharing)
-    translator = Translator(data.problem, model, hparams, sharing)
+    translator = Translator(data.problem, model, hparams, sharing, engine)
 
     def decode() -> tuple[list[str], list[str]]:
         return [found[0].text for found in examples.decode(translator)], examples.references()

@@ -14,11 +14,13 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import require_exact
 from t2t.checkpoints.vocabularies import check_same_vocabularies
 from t2t.hparams.base import HParams
+from t2t.inference.engine_choice import EngineChoice
 from t2t.inference.translator import Translator
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.registry import HPARAMS, MODELS
 from t2t.registry.plugins import load_plugins
+from t2t.runs.engines import engine_of
 from t2t.runs.names import get_hparams, get_problem
 from t2t.runs.parts import set_batch_size
 from t2t.runs.run_checks import check_plugins, override_decoding, select_problem
@@ -40,6 +42,8 @@ class LoadedRun:
     model: SequenceModel
     hparams: HParams
     checkpoint: Checkpoint
+    engine: EngineChoice = dataclasses.field(default_factory=EngineChoice)
+    """What decodes."""
 
     @property
     def record(self) -> RunRecord:
@@ -47,8 +51,10 @@ class LoadedRun:
         return self.run.record.for_problem(self.problem.name)
 
     def translator(self) -> Translator:
-        """Returns a translator of the run."""
-        return Translator(self.problem, self.model, self.hparams)
+        """Returns a translator of the run; raises as `engine_of`."""
+        translator = Translator(self.problem, self.model, self.hparams)
+        translator.engine = engine_of(translator, self.run.path, self.checkpoint, self.engine)
+        return translator
 
 
 def load(
@@ -58,11 +64,12 @@ def load(
     decode_overrides: str = "",
     problem: str = "",
     strategy: tf.distribute.Strategy | None = None,
+    engine: EngineChoice | None = None,
 ) -> LoadedRun:
     """Loads a run; see `t2t.load` for the arguments.
 
     `decode_overrides` are hparams of the decode section to change, e.g. `beam_size=8`; `strategy` has the devices that
-    get a copy of the weights, one where there is none.
+    get a copy of the weights, one where there is none; `engine` is what decodes, TensorFlow by default.
 
     Raises:
         UserError: no run, a problem that is not the run's, a missing plug-in, or parts that do not fit together.
@@ -86,7 +93,7 @@ def load(
     require_exact(weights, {v.path: tuple(v.shape) for v in model.variables}, f"checkpoint {read.folder}")
     assign_model(model, weights)
     log.info("loaded checkpoint %s (%d updates)", read.folder, read.step)
-    return LoadedRun(run, loaded_problem, model.for_problem(name), hparams, read)
+    return LoadedRun(run, loaded_problem, model.for_problem(name), hparams, read, engine or EngineChoice())
 
 
 def _family(record: RunRecord, model_class: type[SequenceModel]) -> type[HParams]:

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from t2t.errors import UserError
-from t2t.export import ctranslate2_model
-from t2t.export.ctranslate2_model import CTranslate2Export, tokens_of
+from t2t.export.ctranslate2_model import CTranslate2Export
 from t2t.export.exporting import export
 from t2t.export.formats import PROMISES
 from t2t.export.job import ExportJob, Trial
 from t2t.export.parity import ParityError
 from t2t.hparams.transformer_moe import TransformerMoeHParams
+from t2t.inference.ctranslate2.engine import CTranslate2Engine
+from t2t.inference.ctranslate2.tokens import tokens_of
 from t2t.models.transformer_moe import TransformerMoe
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.byte import ByteEncoder
@@ -93,16 +94,19 @@ def test_a_single_line_that_int8_finds_otherwise_is_found_out(tmp_path, monkeypa
     """Where a mean over lines would hide it."""
     translator = translator_of(letters(), hidden_size=64, filter_size=64)
     made, trial = tried(translator, tmp_path, "int8")
-    log_probs = ctranslate2_model._CTranslate2Answers._log_probs
-    for value in (-10.0, np.nan):
-        monkeypatch.setattr(
-            ctranslate2_model._CTranslate2Answers,
-            "_log_probs",
-            lambda *given, v=value: [log_probs(*given)[0] + v, *log_probs(*given)[1:]],
-        )
-        with pytest.raises(
-            ParityError, match="log-probability of the run's output of each line, nats per token: 6 out"
-        ):
+    score = CTranslate2Engine.score
+
+    def score_with(wrong):
+        def other_score(*given):
+            for numbers, log_probs in score(*given):
+                yield numbers, log_probs + np.where(numbers == 0, wrong, 0.0)
+
+        return other_score
+
+    what = "log-probability of the run's output of each line, nats per token: 6 out"
+    for wrong, error, message in ((-10.0, ParityError, what), (np.nan, UserError, "gives no finite probabilities")):
+        monkeypatch.setattr(CTranslate2Engine, "score", score_with(wrong))
+        with pytest.raises(error, match=message):
             made.verify(tmp_path, trial)
 
 

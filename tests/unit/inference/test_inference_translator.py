@@ -176,7 +176,7 @@ def test_running_out_of_memory_says_of_what_and_what_to_do(error, monkeypatch):
 
     translator = build(Letters)
     monkeypatch.setattr(BatchSearch, "advance", full)
-    monkeypatch.setattr(translator._scorer, "_log_probs", full)
+    monkeypatch.setattr(translator.tensorflow._scorer, "_log_probs", full)
     with pytest.raises(MachineError) as raised:
         translator.translate(["a b c", "d"])
     assert str(raised.value) == (

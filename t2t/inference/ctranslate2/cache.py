@@ -1,0 +1,122 @@
+"""Conversions of a run's checkpoints, kept in the run directory, each made once."""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import t2t
+from t2t.errors import UserError
+from t2t.files.atomic import LockedError, new_folder, sha256_of, write_atomically
+from t2t.files.trust import check_inside, read_record, read_sealed, sealed
+from t2t.inference.ctranslate2.conversion import write_model
+from t2t.inference.ctranslate2.tokens import TokenLists
+from t2t.inference.fallback import Agreement
+from t2t.models.transformer import Transformer
+
+log = logging.getLogger("t2t")
+
+FOLDER = "cache/ctranslate2"
+"""In a run directory."""
+
+RECORD, TRIALS = "conversion.json", "trials.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Record:
+    """What a conversion is of."""
+
+    fingerprint: str
+    checksums: dict[str, str]
+    """sha256 of each of its files, by name."""
+
+
+class ConversionCache:
+    """The conversions of one checkpoint.
+
+    Args:
+        run: folder of the run.
+        checkpoint: name of the checkpoint.
+        fingerprint: of the checkpoint, and of whatever else its conversion depends on.
+    """
+
+    def __init__(self, run: Path, checkpoint: str, fingerprint: str):
+        import ctranslate2
+
+        versions = f"{fingerprint} {t2t.__version__} {ctranslate2.__version__}"
+        self._fingerprint = hashlib.sha256(versions.encode()).hexdigest()
+        self._run, self._checkpoint = run, checkpoint
+        self._folder = run / FOLDER / f"{checkpoint}-{self._fingerprint[:12]}"
+
+    @contextlib.contextmanager
+    def opened(self, model: Transformer, tokens: TokenLists, longest: int) -> Iterator[Path]:
+        """Yields a folder to load the model from, see `write_model`; where it cannot be kept, one that goes again."""
+        if not self._is_whole():
+            log.info("converting %s for CTranslate2", self._checkpoint)
+            try:
+                with new_folder(self._folder) as folder:
+                    write_model(folder, model, tokens, longest)
+                    checksums = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
+                    record = dataclasses.asdict(_Record(self._fingerprint, checksums))
+                    (folder / RECORD).write_text(json.dumps(sealed(RECORD, record)), encoding="utf-8")
+                self._remove_outdated()
+            except (OSError, LockedError) as error:
+                log.info("the conversion is not kept in %s: %s", self._folder.parent, error)
+                with tempfile.TemporaryDirectory() as folder:
+                    write_model(Path(folder), model, tokens, longest)
+                    yield Path(folder)
+                return
+        yield self._folder
+
+    def get(self, what: str) -> Agreement | None:
+        """Returns how a trial of the conversion went, or None."""
+        return self._trials().get(what)
+
+    def set(self, what: str, found: Agreement) -> None:
+        """Keeps how a trial of the conversion went, where it can be kept."""
+        trials = {name: dataclasses.asdict(one) for name, one in (self._trials() | {what: found}).items()}
+        with contextlib.suppress(OSError):
+            if self._folder.is_dir():
+                write_atomically(self._folder / TRIALS, json.dumps(sealed(TRIALS, trials)).encode())
+
+    def _trials(self) -> dict[str, Agreement]:
+        try:
+            return {name: read_record(Agreement, one) for name, one in self._read(TRIALS).items()}
+        except (OSError, ValueError):
+            return {}
+
+    def _is_whole(self) -> bool:
+        """Returns whether the conversion is there as it was written; removes one that is damaged."""
+        if not self._folder.exists():
+            return False
+        with contextlib.suppress(OSError, ValueError, UserError):
+            record = read_record(_Record, self._read(RECORD))
+            for name, checksum in record.checksums.items():
+                check_inside(self._folder, self._folder / name)
+                if sha256_of(self._folder / name) != checksum:
+                    raise ValueError(name)
+            if record.fingerprint == self._fingerprint:
+                return True
+        log.warning("%s is damaged; it is made again", self._folder)
+        with contextlib.suppress(OSError):
+            shutil.rmtree(self._folder)
+        return False
+
+    def _read(self, name: str) -> dict[str, Any]:
+        check_inside(self._run, self._folder / name)
+        return read_sealed(self._folder / name)
+
+    def _remove_outdated(self) -> None:
+        """Removes conversions of what the checkpoint was before, and of checkpoints that are gone."""
+        for folder in self._folder.parent.iterdir():
+            checkpoint = folder.name.rpartition("-")[0]
+            is_gone = not (self._run / "checkpoints" / checkpoint).exists()
+            is_other = folder.is_dir() and folder != self._folder and not folder.name.startswith(".")
+            if is_other and (checkpoint == self._checkpoint or is_gone):
+                shutil.rmtree(folder, ignore_errors=True)

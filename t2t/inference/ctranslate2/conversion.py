@@ -1,0 +1,68 @@
+"""Writes a Transformer as a folder that CTranslate2 reads.
+
+Legend: D width, L positions.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from t2t.inference.ctranslate2.spec import build_spec, complaints
+from t2t.inference.ctranslate2.tokens import TokenLists
+from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
+from t2t.layers.positions import sinusoids
+from t2t.models.base import SequenceModel
+from t2t.models.transformer import Transformer
+from t2t.specs.features import FeatureKind
+
+FLOAT32 = "float32"
+
+
+def model_complaints(model: SequenceModel) -> list[str]:
+    """Returns why CTranslate2 cannot hold a model; an empty list where it can."""
+    kinds = [feature.kind if feature else "absent" for feature in (model.spec.inputs, model.spec.targets)]
+    if not isinstance(model, Transformer) or kinds != [FeatureKind.TOKENS] * 2:
+        what = f"it is a {type(model).__name__}, its inputs are {kinds[0]}, its targets {kinds[1]}"
+        return [f"{what}; a Transformer from tokens to tokens is wanted"]
+    found = complaints(model.hparams)
+    if type(model.source_embedding) is not TokenEmbedding or type(model.top) is not TokenSoftmax:
+        found.append("its modalities are other than those of tokens")
+    return found
+
+
+def write_model(folder: Path, model: Transformer, tokens: TokenLists, longest: int, weights_in: str = FLOAT32) -> None:
+    """Writes a model that has no `model_complaints`.
+
+    Args:
+        folder: to write to; it is there.
+        model: with its weights.
+        tokens: of its vocabularies.
+        longest: L, positions of inputs and outputs; learned ones are as many as there are.
+        weights_in: float32, or what CTranslate2 is to round weights to.
+    """
+    weights = {v.path.partition("/")[2]: np.asarray(v) for v in model.variables} | _embedding_tables(model)
+    spec = build_spec(model.hparams, weights, _positions(model, weights, longest), tokens.source, tokens.target)
+    spec.validate()
+    spec.optimize(quantization=None if weights_in == FLOAT32 else weights_in)
+    spec.save(str(folder))
+
+
+def _positions(model: Transformer, weights: Mapping[str, np.ndarray], longest: int) -> np.ndarray:
+    """Returns what is added at each position of inputs and outputs, (L, D)."""
+    hparams = model.hparams
+    if hparams.positions == "learned":
+        return weights["positions/table"]
+    if hparams.positions == "none":
+        return np.zeros((longest, hparams.hidden_size), np.float32)
+    return sinusoids(longest, hparams.hidden_size, hparams.sinusoid_layout)
+
+
+def _embedding_tables(model: Transformer) -> dict[str, np.ndarray]:
+    """Returns the tables of tokens, which have other paths where a model is of several problems."""
+    tables = {
+        "source_embedding/table": model.source_embedding.table,
+        "target_embedding/table": model.target_embedding.table,
+        "output_embedding/table": model.top.kernel(),
+    }
+    return {path: np.asarray(table) for path, table in tables.items()}

@@ -1,0 +1,211 @@
+"""Decodes and scores with CTranslate2.
+
+What it shares with our own search: which hypotheses compete, by log-probability among those of one length, and the
+limit of each output. It has other rules for when to stop, and of the 2K candidates of a step it lets the best K end
+an output, where ours lets any of them. Of what it returns, the best are chosen by the length penalty asked for.
+
+Legend: B sentences, K hypotheses of each, T longest output.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t.decoding.penalties import PENALTIES
+from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
+from t2t.decoding.search import SAMPLE, SearchSettings
+from t2t.errors import UserError
+from t2t.hparams.groups import DecodeHParams
+from t2t.inference.ctranslate2.tokens import TokenLists
+from t2t.inference.engine import BatchHypotheses
+from t2t.inference.engine_choice import COMPUTE_TYPES
+from t2t.inference.fallback import PartialEngine
+from t2t.inference.rows import Row
+from t2t.specs.constants import EOS_ID, PAD_ID
+
+BATCH_ROWS = 32
+"""Most rows that it searches together; measured on two cores, from 8 to 128."""
+
+_Found = tuple[list[str], float]
+"""Tokens of a hypothesis and its log-probability."""
+
+
+class CTranslate2Engine(PartialEngine):
+    """Searches greedily or with a beam.
+
+    Args:
+        folder: a model as `t2t.inference.ctranslate2.conversion.write_model` writes it.
+        tokens: how that calls the ids.
+        longest: positions that it has.
+        most_tokens: of an output, whatever the length of its input; None for any number.
+        compute_type: one of COMPUTE_TYPES.
+
+    Raises:
+        UserError: the processor cannot compute so.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        tokens: TokenLists,
+        longest: int,
+        most_tokens: int | None = None,
+        compute_type: str = "float32",
+    ):
+        import ctranslate2
+
+        offered = ctranslate2.get_supported_compute_types("cpu")
+        if compute_type not in offered:
+            there_are = ", ".join(name for name in COMPUTE_TYPES if name in offered)
+            raise UserError(f"--compute_type={compute_type}: on this processor there are {there_are}; ask for one")
+        self._tokens, self._longest, self._most_tokens = tokens, longest, most_tokens
+        self._padding, self._end = tokens.target[PAD_ID], tokens.target[EOS_ID]
+        self.name = f"CTranslate2 {ctranslate2.__version__} in {compute_type}"
+        self._workers = len(os.sched_getaffinity(0))
+        self._model = ctranslate2.Translator(
+            str(folder), device="cpu", compute_type=compute_type, inter_threads=self._workers, intra_threads=1
+        )
+
+    def refusal(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> str:
+        """See the base class."""
+        if settings.method == SAMPLE:
+            return "it draws random numbers of its own, so that a seed would not name a sample"
+        if settings.counts_coverage:
+            return "it has another coverage penalty"
+        if max(self._limits(rows, hparams)) > self._longest:
+            return f"extra_length={hparams.extra_length}: it was given {self._longest:,} positions"
+        return ""
+
+    def score_refusal(self, sources: Sequence[Row], targets: Sequence[Row]) -> str:
+        """See the base class."""
+        longest = max(map(len, [*sources, *targets]))
+        return f"{longest:,} ids: it was given {self._longest:,} positions" if longest > self._longest else ""
+
+    def decode(
+        self, rows: Sequence[Row], places: np.ndarray, settings: SearchSettings, hparams: DecodeHParams
+    ) -> Iterator[BatchHypotheses]:
+        """See the base class; there is no `refusal`."""
+        limits = self._limits(rows, hparams)
+        batches = self._batches(rows, hparams.decode_batch_size // settings.rows_per_sentence)
+        for numbers, waiting in [
+            (numbers, self._search(numbers.tolist(), rows, limits, settings)) for numbers in batches
+        ]:
+            found = []
+            for number, result in zip(numbers, waiting, strict=True):
+                hypotheses = _hypotheses(result, settings)
+                if any(len(tokens) > limits[number] for tokens, _ in hypotheses):  # that of the longest in the batch
+                    (result,) = self._search([number], rows, limits, settings)
+                    hypotheses = _hypotheses(result, settings)
+                if any(self._padding in tokens for tokens, _ in hypotheses):  # only of a model that is hardly trained
+                    hypotheses = self._search_without_padding(number, rows, limits, settings)
+                found.append(_ranked(hypotheses, settings))
+            yield numbers, self._result(found, settings)
+
+    def score(
+        self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """See the base class."""
+        longer = [max(source, target, key=len) for source, target in zip(sources, targets, strict=True)]
+        waiting = [
+            (
+                numbers,
+                self._model.score_batch(
+                    [self._tokens.source_of(sources[n]) for n in numbers],
+                    [self._tokens.target_of(targets[n]) for n in numbers],
+                    max_input_length=0, max_batch_size=0, asynchronous=True,
+                ),
+            )
+            for numbers in self._batches(longer, hparams.decode_batch_size)
+        ]  # fmt: skip
+        for numbers, results in waiting:
+            yield numbers, np.array([sum(result.result().log_probs) for result in results], np.float64)
+
+    def warm_up(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> None:
+        """See the base class."""
+        longest = sorted(rows, key=len, reverse=True)[: self._workers * BATCH_ROWS]
+        list(self.decode(longest, np.arange(len(longest)), settings, hparams))
+
+    def _limits(self, rows: Sequence[Row], hparams: DecodeHParams) -> list[int]:
+        wanted = [max(len(row) + hparams.extra_length, 1) for row in rows]
+        return [min(limit, self._most_tokens or limit) for limit in wanted]
+
+    def _batches(self, rows: Sequence[Row], most_ids: int) -> Iterator[np.ndarray]:
+        """Yields the numbers of rows to be searched together, the longest first; every worker gets some."""
+        lengths = np.array(list(map(len, rows)))
+        order = np.argsort(-lengths, kind="stable")
+        most_rows = min(BATCH_ROWS, -(-len(order) // self._workers))
+        while len(order):
+            count = max(1, min(most_rows, most_ids // max(1, int(lengths[order[0]]))))
+            yield order[:count]
+            order = order[count:]
+
+    def _search(
+        self,
+        numbers: Sequence[int],
+        rows: Sequence[Row],
+        limits: Sequence[int],
+        settings: SearchSettings,
+        suppressed: str = "",
+    ) -> list[Any]:
+        """Returns what will hold the results of `translate_batch`; a token may be suppressed."""
+        beam = settings.beam_size if settings.uses_beam_search else 1
+        # Without a penalty it stops at the first output that is the best so far, which is certain then.
+        only_best = beam == 1 or (settings.stop_early and not settings.alpha)
+        return self._model.translate_batch(
+            [self._tokens.source_of(rows[n]) for n in numbers],
+            beam_size=beam,
+            num_hypotheses=1 if only_best else beam,
+            length_penalty=settings.alpha if beam > 1 else 0,
+            max_decoding_length=max(limits[n] for n in numbers),
+            min_decoding_length=0, max_input_length=0, max_batch_size=0,
+            suppress_sequences=[[suppressed]] if suppressed else None,
+            return_end_token=True, return_scores=True, asynchronous=True,
+        )  # fmt: skip
+
+    def _search_without_padding(
+        self, number: int, rows: Sequence[Row], limits: Sequence[int], settings: SearchSettings
+    ) -> list[_Found]:
+        """Returns the hypotheses of a row, with their log-probabilities among all tokens, the suppressed one too."""
+        (result,) = self._search([number], rows, limits, settings, self._padding)
+        hypotheses = [tokens for tokens, _ in _hypotheses(result, settings)]
+        targets = [tokens[:-1] if tokens[-1] == self._end else tokens for tokens in hypotheses]
+        source = self._tokens.source_of(rows[number])
+        scored = self._model.score_batch([source] * len(targets), targets, max_input_length=0)
+        return [
+            (tokens, float(sum(one.log_probs[: len(tokens)]))) for tokens, one in zip(hypotheses, scored, strict=True)
+        ]
+
+    def _result(self, found: Sequence[Sequence[_Found]], settings: SearchSettings) -> SearchResult:
+        """Returns the hypotheses of a batch as arrays; one that is not finite does not exist."""
+        penalty = PENALTIES[settings.penalty](settings.alpha)
+        most = 1 if settings.stop_early else settings.rows_per_sentence
+        widest = max((len(tokens) for each in found for tokens, _ in each), default=0)
+        ids_BKT = np.zeros((len(found), most, widest), np.int32)
+        lengths_BK = np.zeros((len(found), most), np.int32)
+        log_probs_BK = np.full((len(found), most), NO_HYPOTHESIS, np.float32)
+        for b, each in enumerate(found):
+            for k, (tokens, log_prob) in enumerate(each):
+                if np.isfinite(log_prob):
+                    ids_BKT[b, k, : len(tokens)] = self._tokens.ids_of(tokens)
+                    lengths_BK[b, k], log_probs_BK[b, k] = len(tokens), log_prob
+        scores_BK = log_probs_BK / penalty(np.maximum(lengths_BK, 1).astype(np.float32))
+        return SearchResult(ids_BKT, scores_BK, log_probs_BK, lengths_BK)
+
+
+def _hypotheses(result: Any, settings: SearchSettings) -> list[_Found]:
+    """Waits for the hypotheses of a sentence."""
+    found, divided_by = result.result(), settings.alpha if settings.uses_beam_search else 0
+    return [
+        (tokens, score * len(tokens) ** divided_by)
+        for tokens, score in zip(found.hypotheses, found.scores, strict=True)
+    ]
+
+
+def _ranked(hypotheses: list[_Found], settings: SearchSettings) -> list[_Found]:
+    """Returns the hypotheses of a sentence that are wanted, best first."""
+    penalty = PENALTIES[settings.penalty](settings.alpha)
+    best = sorted(hypotheses, key=lambda one: one[1] / penalty(float(len(one[0]))), reverse=True)
+    return best[:1] if settings.stop_early else best

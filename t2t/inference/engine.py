@@ -1,0 +1,50 @@
+"""What decodes: rows of ids to hypotheses, and to probabilities."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from t2t.decoding.result import SearchResult
+from t2t.decoding.search import SearchSettings
+from t2t.hparams.groups import DecodeHParams
+from t2t.inference.rows import Row
+
+BatchHypotheses = tuple[np.ndarray, SearchResult]
+"""Numbers of rows and their hypotheses, numpy arrays."""
+
+
+class Engine(ABC):
+    """Runs a model for a `Translator`; may be called from several threads at a time."""
+
+    name: str
+    """Of itself, and of what else its answers depend on."""
+
+    @abstractmethod
+    def decode(
+        self, rows: Sequence[Row], places: np.ndarray, settings: SearchSettings, hparams: DecodeHParams
+    ) -> Iterator[BatchHypotheses]:
+        """Yields numbers of rows with what was found for them, in any order.
+
+        Args:
+            rows: at least one; ids as the model reads them, see `t2t.inference.rows.cut_rows`, or other inputs.
+            places: (rows,) int, what names each row when sampling.
+            settings: how to search.
+            hparams: the sizes of batches, and by how much an output may be longer than its input.
+        """
+
+    @abstractmethod
+    def score(
+        self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields numbers of pairs and ln p(target | source) of each, (pairs of the batch,) float64, in any order.
+
+        Args:
+            sources: as the `rows` of `decode`; empty ones where the model has no inputs.
+            targets: as many, ids with end of sequence.
+            hparams: the sizes of batches.
+        """
+
+    @abstractmethod
+    def warm_up(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> None:
+        """Decodes the batches of rows that need most memory, as many as are decoded at a time."""

@@ -1,0 +1,44 @@
+"""Which engine decodes and how it computes, as commands and functions ask for it. Loads no TensorFlow."""
+
+import dataclasses
+import importlib.util
+
+from t2t.errors import UserError, needs_extra
+
+TENSORFLOW, CTRANSLATE2, AUTO = ENGINES = ("tensorflow", "ctranslate2", "auto")
+
+COMPUTE_TYPES = ("float32", "int8", "int16", "bfloat16")
+"""In which CTranslate2 multiplies, as far as the processor can; TensorFlow decodes in the first."""
+
+
+@dataclasses.dataclass(frozen=True)
+class EngineChoice:
+    """What is asked for."""
+
+    engine: str = TENSORFLOW
+    """One of ENGINES; auto is CTranslate2 where it is installed, holds the model and agrees with TensorFlow."""
+    compute_type: str = COMPUTE_TYPES[0]
+    """One of COMPUTE_TYPES."""
+
+    def check(self) -> None:
+        """Raises UserError for what is not there, or does not go together."""
+        for flag, value, allowed in (
+            ("--engine", self.engine, ENGINES),
+            ("--compute_type", self.compute_type, COMPUTE_TYPES),
+        ):
+            if value not in allowed:
+                raise UserError(f"{flag}={value}: there is no such; ask for one of {', '.join(allowed)}")
+        if self.engine == TENSORFLOW and self.compute_type != COMPUTE_TYPES[0]:
+            raise UserError(
+                f"--compute_type={self.compute_type}: --engine=tensorflow decodes in float32; ask for "
+                f"--engine=ctranslate2 or --engine=auto too"
+            )
+        if self.engine == CTRANSLATE2:
+            with needs_extra("ctranslate2", "--engine=ctranslate2"):
+                if not ctranslate2_is_installed():
+                    raise ModuleNotFoundError(name="ctranslate2")
+
+
+def ctranslate2_is_installed() -> bool:
+    """Returns whether CTranslate2 is there; does not import it."""
+    return importlib.util.find_spec("ctranslate2") is not None

@@ -1,0 +1,177 @@
+"""Lets a fast engine decode what it does as asked, and TensorFlow the rest.
+
+Legend: B rows of a trial.
+"""
+
+import dataclasses
+import logging
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from t2t.decoding.search import SearchSettings
+from t2t.hparams.groups import DecodeHParams
+from t2t.inference.engine import BatchHypotheses, Engine
+from t2t.inference.rows import Row
+
+log = logging.getLogger("t2t")
+
+TRIAL_ROWS = 16
+"""Rows that both engines answer before the fast one is taken; TensorFlow takes seconds for its first ones."""
+
+
+class PartialEngine(Engine):
+    """One that cannot do all that it may be asked."""
+
+    @abstractmethod
+    def refusal(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> str:
+        """Returns why it cannot decode as asked; an empty text where it can."""
+
+    @abstractmethod
+    def score_refusal(self, sources: Sequence[Row], targets: Sequence[Row]) -> str:
+        """Returns why it cannot score; an empty text where it can."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """How the answers of two engines compare."""
+
+    rows: int
+    identical: int
+    """Rows with the same best output, id by id; of scores, all."""
+    difference: float
+    """Largest of the log-probabilities of equal outputs, in nats per token."""
+
+    def __str__(self) -> str:
+        return f"{self.identical} of {self.rows} outputs are equal, by up to {self.difference:.1g} nats a token apart"
+
+
+@dataclasses.dataclass(frozen=True)
+class Demand:
+    """What must hold before the fast engine is taken by itself."""
+
+    identical_share: float
+    difference: float
+
+    def holds(self, found: Agreement) -> bool:
+        """Returns whether answers agree well enough; NaN never does."""
+        return found.identical >= self.identical_share * found.rows and found.difference <= self.difference
+
+
+class Trials(Protocol):
+    """Remembers how trials went."""
+
+    def get(self, what: str) -> Agreement | None:
+        """Returns how a trial went, or None."""
+
+    def set(self, what: str, found: Agreement) -> None:
+        """Keeps how a trial went."""
+
+
+class FallbackEngine(Engine):
+    """Asks `fast` where it can do as asked, `full` elsewhere, and says so once for each reason.
+
+    Args:
+        fast: preferred.
+        full: does everything.
+        demand: None to take `fast` in any case; else what must hold of the first rows of each way to search.
+        trials: where that is kept.
+    """
+
+    def __init__(self, fast: PartialEngine, full: Engine, demand: Demand | None = None, trials: Trials | None = None):
+        self._fast, self._full, self._demand = fast, full, demand
+        self._trials: Trials = trials if trials is not None else _Remembered()
+        self._notified: set[str] = set()
+        self.name = fast.name
+
+    def decode(
+        self, rows: Sequence[Row], places: np.ndarray, settings: SearchSettings, hparams: DecodeHParams
+    ) -> Iterator[BatchHypotheses]:
+        """See the base class."""
+        what = " ".join(map(str, (self.name, *_decisive(settings), hparams.extra_length)))
+
+        def try_both() -> Agreement:
+            chosen = _spread(len(rows))
+            some = [rows[i] for i in chosen]
+            answers = (engine.decode(some, places[chosen], settings, hparams) for engine in (self._full, self._fast))
+            return _compare(*map(_best, answers))
+
+        return self._engine(self._fast.refusal(rows, settings, hparams), what, try_both).decode(
+            rows, places, settings, hparams
+        )
+
+    def score(
+        self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """See the base class."""
+
+        def try_both() -> Agreement:
+            chosen = _spread(len(targets))
+            some = [sources[i] for i in chosen], [targets[i] for i in chosen]
+            log_probs = np.zeros((2, len(chosen)))
+            for engine, found in zip((self._full, self._fast), log_probs, strict=True):
+                for numbers, values in engine.score(some[0], some[1], hparams):
+                    found[numbers] = values
+            apart = np.abs(log_probs[0] - log_probs[1]) / list(map(len, some[1]))
+            return Agreement(len(chosen), len(chosen), float(apart.max()))
+
+        return self._engine(self._fast.score_refusal(sources, targets), f"{self.name} scores", try_both).score(
+            sources, targets, hparams
+        )
+
+    def warm_up(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> None:
+        """See the base class."""
+        self._fast.warm_up(rows, settings, hparams)
+
+    def _engine(self, refusal: str, what: str, try_both: Callable[[], Agreement]) -> Engine:
+        reason = refusal or self._disagreement(what, try_both)
+        if not reason:
+            return self._fast
+        if reason not in self._notified:
+            self._notified.add(reason)
+            log.warning("%s: %s; TensorFlow does this", self._fast.name, reason)
+        return self._full
+
+    def _disagreement(self, what: str, try_both: Callable[[], Agreement]) -> str:
+        if self._demand is None:
+            return ""
+        found = self._trials.get(what)
+        if found is None:
+            found = try_both()
+            self._trials.set(what, found)
+            log.info("%s beside TensorFlow: %s", self._fast.name, found)
+        return "" if self._demand.holds(found) else str(found)
+
+
+class _Remembered(dict[str, Agreement]):
+    """Trials of this process."""
+
+    set = dict.__setitem__
+
+
+def _decisive(settings: SearchSettings) -> tuple[Any, ...]:
+    """Returns what of the settings a search without chance depends on."""
+    return settings.method, settings.rows_per_sentence, settings.penalty, settings.alpha, settings.stop_early
+
+
+def _spread(count: int) -> np.ndarray:
+    """Returns the numbers of at most TRIAL_ROWS rows, evenly spread."""
+    return np.unique(np.linspace(0, count - 1, min(count, TRIAL_ROWS)).astype(int))
+
+
+def _best(batches: Iterator[BatchHypotheses]) -> list[tuple[tuple[int, ...], float]]:
+    """Returns the ids and the log-probability of the best output of each row."""
+    found: dict[int, Any] = {}
+    for numbers, result in batches:
+        for row, number in enumerate(numbers):
+            ids = tuple(result.ids[row, 0, : result.lengths[row, 0]].tolist())
+            found[int(number)] = ids, float(result.log_probs[row, 0])
+    return [found[number] for number in sorted(found)]
+
+
+def _compare(ours: list, theirs: list) -> Agreement:
+    equal = [(a, b) for a, b in zip(ours, theirs, strict=True) if a[0] == b[0]]
+    apart = [abs(a[1] - b[1]) / max(1, len(a[0])) for a, b in equal]
+    return Agreement(len(ours), len(equal), max(apart, default=0.0))

@@ -1,0 +1,85 @@
+"""Decodes and scores with the model itself, on all of its devices."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from t2t.decoding.search import SearchSettings
+from t2t.hparams.groups import DecodeHParams
+from t2t.inference.batch_answer import BatchAnswer
+from t2t.inference.batch_queue import BatchQueue
+from t2t.inference.batch_search import BatchSearch
+from t2t.inference.engine import BatchHypotheses, Engine
+from t2t.inference.parallel import Jobs, Sharing, batch_share, queues_of
+from t2t.inference.rows import Batched, Row, batches_of, memory_errors, positions_in, weights_of
+from t2t.inference.scoring import Scorer
+from t2t.models.base import SequenceModel
+
+
+class TensorFlowEngine(Engine):
+    """Searches every model in every way.
+
+    Args:
+        model: its current weights are read at each call.
+        sharing: workers that decode and score together, each with the same model; all of them make the same calls.
+    """
+
+    name = "TensorFlow"
+
+    def __init__(self, model: SequenceModel, sharing: Sharing | None = None):
+        self._model = model
+        self._searches: dict[tuple[SearchSettings, int], BatchSearch | BatchAnswer] = {}
+        self._jobs = Jobs(model, sharing)
+        self._scorer = Scorer(model, self._jobs)
+
+    def decode(
+        self, rows: Sequence[Row], places: np.ndarray, settings: SearchSettings, hparams: DecodeHParams
+    ) -> Iterator[BatchHypotheses]:
+        """See the base class."""
+        return self._decode(rows, places, settings, hparams)
+
+    def warm_up(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> None:
+        """See the base class."""
+        list(self._decode(rows, np.arange(len(rows)), settings, hparams, rehearses=True))
+
+    def score(
+        self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """See the base class."""
+        return self._scorer(sources, targets, hparams)
+
+    def search(self, settings: SearchSettings, extra_length: int) -> BatchSearch | BatchAnswer:
+        """Returns what searches batches in that way, the same one each time."""
+        key = (settings, extra_length)
+        if key not in self._searches:
+            if self._model.autoregressive:
+                self._searches[key] = BatchSearch(self._model, settings, extra_length)
+            else:
+                self._searches[key] = BatchAnswer(self._model, settings.rows_per_sentence)
+        return self._searches[key]
+
+    def _decode(
+        self,
+        rows: Sequence[Row],
+        places: np.ndarray,
+        settings: SearchSettings,
+        hparams: DecodeHParams,
+        rehearses: bool = False,
+    ) -> Iterator[BatchHypotheses]:
+        """Yields what `decode` does, or `rehearses` with as many batches as run at a time."""
+        weights = weights_of(rows, hparams.extra_length, positions_in(self._model))
+        most = batch_share(int(weights.sum()), hparams.decode_batch_size // settings.rows_per_sentence)
+        batches = batches_of(rows, weights, most)
+        run, queues = self._jobs.run, queues_of(batches)
+        if rehearses:  # the longest come first
+            run, queues = self._jobs.run_alone, [[batch] for batch in batches[: self._jobs.searches]]
+        search = self.search(settings, hparams.extra_length)
+
+        def decode(queue: Sequence[Batched]) -> Iterator[list[BatchHypotheses]]:
+            if isinstance(search, BatchAnswer):
+                return ([(numbers, search(batch))] for numbers, batch in queue)
+            return BatchQueue(search, weights, most).run(queue, places)
+
+        with memory_errors(batches[0][1], settings.rows_per_sentence):
+            yield from itertools.chain.from_iterable(run(decode, queues, self._jobs.searches))

@@ -1,0 +1,132 @@
+"""CTranslate2 behind a translator answers as TensorFlow does."""
+
+import numpy as np
+import pytest
+
+from t2t.decoding.penalties import gnmt, power
+from t2t.errors import UserError
+from t2t.inference.ctranslate2.conversion import write_model
+from t2t.inference.ctranslate2.engine import CTranslate2Engine
+from t2t.inference.ctranslate2.tokens import TokenLists
+from t2t.inference.translator import Translator
+from t2t.specs.constants import EOS_ID, PAD_ID
+from tests.builders import numpy
+from tests.letters import TEXTS, letters, translator_of
+
+LONGEST = 40
+
+
+def fast_of(translator, folder, compute_type="float32", longest=LONGEST):
+    """The same translator on CTranslate2."""
+    tokens = TokenLists.of_encoders(translator.problem.encoders)
+    folder.mkdir(exist_ok=True)
+    write_model(folder, translator.model, tokens, longest)
+    engine = CTranslate2Engine(folder, tokens, longest, translator.model.longest_sequence, compute_type)
+    return Translator(translator.problem, translator.model, translator.hparams, engine=engine)
+
+
+def written(found):
+    return [[hypothesis.ids for hypothesis in each] for each in found]
+
+
+def check_same(expected, found):
+    """The best outputs are equal, and so are their figures."""
+    assert written(expected) == written(found)
+    for (ours,), (fast,) in zip(expected, found, strict=True):
+        np.testing.assert_allclose((fast.log_prob, fast.score), (ours.log_prob, ours.score), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_greedy_outputs_and_their_figures_are_the_same(alpha, tmp_path):
+    """Lines of one batch that go on to the limits of their own, too."""
+    translator = translator_of(letters(), decoding={"decode_method": "greedy", "alpha": alpha})
+    expected = translator.translate(TEXTS)
+    limits = [len(ids) + 1 + 5 for ids in translator.encode(TEXTS)]
+    assert [len(found.ids) for (found,) in expected] == limits, "every output is as long as it may be"
+    check_same(expected, fast_of(translator, tmp_path).translate(TEXTS))
+
+
+def test_padding_is_never_written_and_counts_in_the_probabilities(tmp_path):
+    translator = translator_of(
+        letters(), decoding={"decode_method": "greedy"}, shared_embedding_and_softmax_weights=False
+    )
+    table = numpy(translator.model.top.kernel())
+    table[PAD_ID] = table[3:].sum(axis=0)
+    translator.model.top.kernel().assign(table)
+    hidden = translator.translate(TEXTS)
+    check_same(hidden, fast_of(translator, tmp_path).translate(TEXTS))
+
+
+@pytest.mark.parametrize(("name", "penalty"), [("gnmt", gnmt), ("power", power)])
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_each_hypothesis_of_a_beam_has_the_probability_that_the_model_gives_it(name, penalty, alpha, tmp_path):
+    """As TensorFlow scores it, given; ranked by the penalty asked for."""
+    decoding = {"beam_size": 4, "length_penalty": name, "alpha": alpha, "extra_length": 2}
+    translator = translator_of(letters(), decoding=decoding)
+    table = numpy(translator.model.target_embedding.table)
+    table[EOS_ID] = table[5]  # the piece that it likes best: outputs end
+    translator.model.target_embedding.table.assign(table)
+    found = fast_of(translator, tmp_path).translate(TEXTS, n_best=4)
+    ids = translator.encode(TEXTS)
+    ended = 0
+    for source, hypotheses in zip(ids, found, strict=True):
+        assert len({hypothesis.ids for hypothesis in hypotheses}) == len(hypotheses) >= 2
+        scores = [hypothesis.score for hypothesis in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        for hypothesis in hypotheses:
+            length = len(hypothesis.ids)
+            assert length <= len(source) + 1 + 2
+            assert hypothesis.score == pytest.approx(hypothesis.log_prob / penalty(alpha)(length), rel=1e-5)
+            if hypothesis.ids[-1] == EOS_ID:
+                ended += 1
+                (given,) = translator.score_ids([source], [hypothesis.ids[:-1]])
+                assert hypothesis.log_prob == pytest.approx(given, rel=1e-4, abs=1e-4)
+    assert ended
+
+
+def test_the_best_of_a_wide_beam_is_that_of_ours(tmp_path):
+    """Both have room for every continuation here."""
+    translator = translator_of(letters(), decoding={"beam_size": 11, "extra_length": 1, "alpha": 0.6})
+    check_same(translator.translate(["a", "b c"]), fast_of(translator, tmp_path).translate(["a", "b c"]))
+
+
+def test_given_outputs_have_the_same_probabilities(tmp_path):
+    translator = translator_of(letters())
+    pairs = [("a b c", "a"), ("d", "h g f e d c"), ("e f", ""), ("a", "never seen")]
+    np.testing.assert_allclose(fast_of(translator, tmp_path).score(pairs), translator.score(pairs), rtol=1e-4)
+
+
+def test_many_lines_come_back_in_their_order(tmp_path):
+    translator = translator_of(letters(), decoding={"decode_method": "greedy"})
+    rng = np.random.default_rng(3)
+    lines = [" ".join(rng.choice(list("abcdefgh"), rng.integers(1, 9))) for _ in range(150)]
+    seen = []
+    fast = fast_of(translator, tmp_path)
+    found = fast.translate_ids(fast.encode(lines), on_done=seen.append)
+    assert sum(seen) == len(lines)
+    check_same(translator.translate(lines), found)
+
+
+@pytest.mark.parametrize("compute_type", ["int8", "int16", "bfloat16"])
+def test_rounded_arithmetic_gives_about_the_same_probabilities(compute_type, tmp_path):
+    import ctranslate2
+
+    translator = translator_of(letters(), hidden_size=64, filter_size=64)
+    pairs = [("a b c", "a b"), ("d", "h g f e d c")]
+    if compute_type not in ctranslate2.get_supported_compute_types("cpu"):
+        with pytest.raises(UserError, match=f"--compute_type={compute_type}: on this processor there are float32, "):
+            fast_of(translator, tmp_path, compute_type)
+        return
+    found, expected = (t.score(pairs) for t in (fast_of(translator, tmp_path, compute_type), translator))
+    assert found != expected
+    np.testing.assert_allclose(found, expected, rtol=0.05)
+
+
+def test_weights_that_are_not_numbers_are_said(tmp_path):
+    translator = translator_of(letters())
+    table = translator.model.target_embedding.table
+    table.assign(np.full(table.shape, np.nan))
+    fast = fast_of(translator, tmp_path)
+    for ask in (lambda: fast.translate(["a b"]), lambda: fast.score([("a", "b")])):
+        with pytest.raises(UserError, match="the model gives no finite probabilities"):
+            ask()

@@ -1,0 +1,74 @@
+"""Which engine decodes a run: what is asked for, what is installed, and what can hold the model."""
+
+import logging
+
+import pytest
+
+from t2t.checkpoints.checkpoint import Checkpoint
+from t2t.errors import UserError
+from t2t.inference import engine_choice
+from t2t.inference.engine_choice import EngineChoice
+from t2t.runs import engines
+from t2t.runs.engines import engine_of
+from tests.letters import TEXTS, letters, translator_of
+
+
+@pytest.fixture
+def translator():
+    return translator_of(letters(), decoding={"decode_method": "greedy"})
+
+
+def chosen(translator, folder, *choice):
+    (folder / "checkpoints/step-00000005").mkdir(parents=True, exist_ok=True)
+    checkpoint = Checkpoint(5, {}, folder=folder / "checkpoints/step-00000005", fingerprint="abc")
+    return engine_of(translator, folder, checkpoint, EngineChoice(*choice))
+
+
+def test_tensorflow_decodes_by_default(translator, tmp_path):
+    assert chosen(translator, tmp_path) is translator.tensorflow
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("choice", ["ctranslate2", "auto"])
+def test_ctranslate2_decodes_where_it_can_and_is_converted_once(choice, translator, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "t2t")
+    expected = [found[0].ids for found in translator.translate(TEXTS)]
+    for _ in range(2):
+        translator.engine = chosen(translator, tmp_path, choice)
+        assert translator.engine.name.endswith(" in float32")
+        assert [found[0].ids for found in translator.translate(TEXTS)] == expected
+    assert caplog.text.count("converting step-00000005 for CTranslate2") == 1
+    assert caplog.text.count("6 of 6 outputs are equal") == (choice == "auto"), "tried once, and kept with the run"
+
+
+def test_a_model_that_it_cannot_hold_is_refused_or_decoded_by_tensorflow(tmp_path, caplog):
+    caplog.set_level(logging.INFO, "t2t")
+    translator = translator_of(letters(), self_attention_window=4)
+    reason = "self_attention_window=4: its attention sees every position"
+    with pytest.raises(UserError, match=f"--engine=ctranslate2: it cannot hold this model: {reason}"):
+        chosen(translator, tmp_path, "ctranslate2")
+    assert chosen(translator, tmp_path, "auto") is translator.tensorflow
+    assert f"TensorFlow decodes: {reason}" in caplog.text
+
+
+def test_without_the_package_auto_is_tensorflow_and_ctranslate2_is_refused(translator, tmp_path, monkeypatch, caplog):
+    caplog.set_level(logging.INFO, "t2t")
+    for module in (engine_choice, engines):
+        monkeypatch.setattr(module, "ctranslate2_is_installed", lambda: False)
+    assert chosen(translator, tmp_path, "auto") is translator.tensorflow
+    assert "CTranslate2 is not installed (pip install 't2t-keras[ctranslate2]')" in caplog.text
+    with pytest.raises(UserError, match="--engine=ctranslate2: the package ctranslate2 is not installed; pip install"):
+        chosen(translator, tmp_path, "ctranslate2")
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        (("torch",), "--engine=torch: there is no such; ask for one of tensorflow, ctranslate2, auto"),
+        (("auto", "int4"), "--compute_type=int4: there is no such; ask for one of float32, int8, int16, bfloat16"),
+        (("tensorflow", "int8"), "--compute_type=int8: --engine=tensorflow decodes in float32; ask for --engine=ctr"),
+    ],
+)
+def test_what_does_not_go_together_is_said(choice, message):
+    with pytest.raises(UserError, match=message):
+        EngineChoice(*choice).check()
