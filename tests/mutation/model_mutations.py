@@ -222,9 +222,9 @@ MODEL_MUTATIONS = (
     ),
     Mutation(
         name="end of sequence not scored",
-        file="t2t/inference/scoring.py",
-        original="targets = [[*ids, EOS_ID] for ids in targets]",
-        broken="targets = [[*ids] for ids in targets]",
+        file="t2t/inference/translator.py",
+        original="[[*ids, EOS_ID] for ids in targets]",
+        broken="[[*ids] for ids in targets]",
         breaks="The probability of an output is that of all outputs that begin with it.",
         tests=("tests/unit/inference/test_inference_translator.py::test_scores_by_hand_one_by_one_and_together",),
     ),
