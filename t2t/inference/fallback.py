@@ -98,7 +98,7 @@ class FallbackEngine(Engine):
             answers = (engine.decode(some, places[chosen], settings, hparams) for engine in (self._full, self._fast))
             return _compare(*map(_best, answers))
 
-        return self._engine(self._fast.refusal(rows, settings, hparams), what, try_both).decode(
+        return self._engine(self._fast.refusal(rows, settings, hparams), what, len(rows), try_both).decode(
             rows, places, settings, hparams
         )
 
@@ -117,16 +117,16 @@ class FallbackEngine(Engine):
             apart = np.abs(log_probs[0] - log_probs[1]) / list(map(len, some[1]))
             return Agreement(len(chosen), len(chosen), float(apart.max()))
 
-        return self._engine(self._fast.score_refusal(sources, targets), f"{self.name} scores", try_both).score(
-            sources, targets, hparams
-        )
+        return self._engine(
+            self._fast.score_refusal(sources, targets), f"{self.name} scores", len(targets), try_both
+        ).score(sources, targets, hparams)
 
     def warm_up(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> None:
         """See the base class."""
         self._fast.warm_up(rows, settings, hparams)
 
-    def _engine(self, refusal: str, what: str, try_both: Callable[[], Agreement]) -> Engine:
-        reason = refusal or self._disagreement(what, try_both)
+    def _engine(self, refusal: str, what: str, rows: int, try_both: Callable[[], Agreement]) -> Engine:
+        reason = refusal or self._disagreement(what, rows, try_both)
         if not reason:
             return self._fast
         if reason not in self._notified:
@@ -134,11 +134,11 @@ class FallbackEngine(Engine):
             log.warning("%s: %s; TensorFlow does this", self._fast.name, reason)
         return self._full
 
-    def _disagreement(self, what: str, try_both: Callable[[], Agreement]) -> str:
+    def _disagreement(self, what: str, rows: int, try_both: Callable[[], Agreement]) -> str:
         if self._demand is None:
             return ""
         found = self._trials.get(what)
-        if found is None:
+        if found is None or found.rows < min(rows, TRIAL_ROWS):  # one line tells little
             found = try_both()
             self._trials.set(what, found)
             log.info("%s beside TensorFlow: %s", self._fast.name, found)

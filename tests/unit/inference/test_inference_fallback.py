@@ -67,6 +67,21 @@ def test_an_engine_that_agrees_is_taken(translator, tmp_path, caplog):
     assert len(trials) == 3
 
 
+def test_a_trial_of_few_rows_is_made_again_with_more(translator, tmp_path):
+    trials = {}
+
+    class Kept(dict):
+        set = trials.__setitem__
+        get = trials.get
+
+    asked = with_fallback(translator, fast_of(translator, tmp_path), STRICT, Kept())
+    rows = []
+    for lines in (TEXTS[:1], TEXTS[1:2], TEXTS, TEXTS * 5, TEXTS):
+        asked.translate(lines)
+        rows += [trial.rows for trial in trials.values()]
+    assert rows == [1, 1, 6, TRIAL_ROWS, TRIAL_ROWS]
+
+
 def test_an_engine_that_disagrees_is_not_taken(translator, tmp_path, caplog):
     other = translator_of(letters(), decoding={"decode_method": "greedy"}, norm_epsilon=0.5)
     asked = with_fallback(translator, fast_of(other, tmp_path), STRICT)
