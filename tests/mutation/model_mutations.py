@@ -221,6 +221,17 @@ MODEL_MUTATIONS = (
         tests=("tests/unit/inference/test_inference_translator.py::test_too_long_an_input_is_cut_and_said_to_be",),
     ),
     Mutation(
+        name="limit of the longest line for all",
+        file="t2t/inference/ctranslate2/engine.py",
+        original="any(len(tokens) > limits[number] for tokens, _ in hypotheses)",
+        broken="False",
+        breaks="What is decoded beside a longer line may be longer than its own limit.",
+        tests=(
+            "tests/unit/inference/ctranslate2/test_inference_ctranslate2_engine.py::"
+            "test_greedy_outputs_and_their_figures_are_the_same[0.6]",
+        ),
+    ),
+    Mutation(
         name="end of sequence not scored",
         file="t2t/inference/translator.py",
         original="[[*ids, EOS_ID] for ids in targets]",
