@@ -5,6 +5,7 @@
     vocab/          the vocabularies
     checkpoints/    see `t2t.checkpoints`
     metrics.jsonl   one line of figures a log step
+    shortlist/      see `t2t.inference.shortlist`
     lock            held by the process that trains here
 
 A run directory may come from a stranger: opening one reads no path outside it and imports nothing it names. Only
@@ -42,7 +43,7 @@ FORMAT = 1
 """Format of the records that this version writes; it reads all formats up to it."""
 
 RECORD_FILE, _VOCAB_FOLDER, _METRICS_FILE, _LOCK_FILE = "run.json", "vocab", "metrics.jsonl", "lock"
-_OWN = (RECORD_FILE, _VOCAB_FOLDER, "checkpoints", _METRICS_FILE, "events", _LOCK_FILE)
+_OWN = (RECORD_FILE, _VOCAB_FOLDER, "checkpoints", _METRICS_FILE, "events", "shortlist", _LOCK_FILE)
 """What is read and written in a run directory; none of it may be a link that leads out."""
 
 log = logging.getLogger("t2t")
@@ -131,6 +132,11 @@ class RunDir:
     def checkpoints_folder(self) -> Path:
         """Where the checkpoints are, for `CheckpointStore`."""
         return self.path / "checkpoints"
+
+    @property
+    def shortlist_folder(self) -> Path:
+        """Where the shortlists are, a folder for each problem."""
+        return self.path / "shortlist"
 
     @property
     def metrics_file(self) -> Path:

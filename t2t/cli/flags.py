@@ -13,12 +13,13 @@ from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides, join_overrides
 from t2t.inference.engine_choice import COMPUTE_TYPES, ENGINES, TENSORFLOW, EngineChoice
+from t2t.inference.shortlist.shortlist import read_shortlist
 from t2t.problems.text_problems import TextOptions
 from t2t.registry.plugins import load_plugins
 from t2t.runs.arguments import RENAMED
 from t2t.runs.listing import registry_listing
 from t2t.runs.names import Request, canonical, resolve_aliases
-from t2t.runs.run_checks import check_loadable
+from t2t.runs.run_checks import check_loadable, select_problems
 from t2t.runs.settings import Settings
 from t2t.runs.startup import import_quietly, quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR
@@ -112,7 +113,7 @@ def lists_registry(values: flags.FlagValues) -> bool:
 _SEARCH_FLAGS = ("decode_beam_size", "decode_alpha", "decode_extra_length")
 _MACHINE_FLAGS = ("decode_batch_size", "max_input_length")
 _ALL_SEARCH_FLAGS = (
-    *_SEARCH_FLAGS, "decode_method", "decode_length_penalty", "decode_coverage_penalty", *_MACHINE_FLAGS,
+    *_SEARCH_FLAGS, "decode_method", "decode_length_penalty", "decode_coverage_penalty", "shortlist", *_MACHINE_FLAGS,
     "sampling_temperature", "sampling_top_k", "sampling_top_p",
 )  # fmt: skip
 OUTPUT_FLAGS = tuple(name for name in _ALL_SEARCH_FLAGS if name not in _MACHINE_FLAGS)
@@ -207,6 +208,8 @@ def open_trained_run(values: flags.FlagValues) -> RunDir:
     """
     run = open_run(values.output_dir, values.problem, values.model, values.hparams_set, values.t2t_usr_dir)
     check_run_loadable(run, values)
+    for problem in select_problems(run, values.problem) if "shortlist" in values and values.shortlist else ():
+        read_shortlist(run, problem)
     return run
 
 

@@ -1,4 +1,4 @@
-"""Constraints on the next token: no padding, given prefixes.
+"""Constraints on the next token: some tokens alone, no padding, given prefixes.
 
 Legend: N rows, P prefix length, V vocabulary.
 """
@@ -11,6 +11,11 @@ from t2t.decoding.step import NextToken
 from t2t.specs.constants import PAD_ID
 
 _FORBIDDEN = -1e9
+
+
+def allow_only(found: NextToken, allowed_NV: Any) -> NextToken:
+    """Forbids tokens of each row, which then have no probability; `allowed_NV` is bool, True at the others."""
+    return found._replace(scores=ops.where(allowed_NV, found.scores, -float("inf")))
 
 
 def forbid_padding(found: NextToken) -> NextToken:
@@ -32,7 +37,7 @@ def force_prefix(found: NextToken, prefix_NP: Any, position: Any) -> NextToken:
 
     def forced_scores():
         wanted_N = ops.take(prefix_NP, ops.minimum(position, width - 1), axis=1)
-        is_wanted_NV = ops.equal(ops.arange(found.scores.shape[-1])[None, :], wanted_N[:, None])
+        is_wanted_NV = ops.equal(found.columns[None, :], wanted_N[:, None])
         # As a log-probability, and as a logit beside which the others are nothing.
         certain_NV = ops.where(is_wanted_NV, 0.0, _FORBIDDEN)
         return ops.where(ops.not_equal(wanted_N, PAD_ID)[:, None], certain_NV, found.scores)

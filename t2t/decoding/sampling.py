@@ -73,14 +73,15 @@ def sampling_chooser(
         top_p: draw from the nucleus of this probability; 1 for all.
         vocab_size: V, int.
     """
+    top_k = min(top_k, vocab_size)
     row_seeds_N = ops.repeat(ops.convert_to_tensor(sentence_seeds), samples, axis=0)
     draw_N = ops.tile(ops.arange(samples, dtype="int32"), (ops.shape(row_seeds_N)[0] // samples,))
 
     def choose(found, position):
         log_probs_NV = all_log_probs(found, vocab_size)
         noise_N = uniform(seed, row_seeds_N, position, draw_N)
-        tokens_N = draw(distribution(log_probs_NV, temperature, top_k, top_p), noise_N)
-        return tokens_N, _values_at(log_probs_NV, tokens_N)
+        places_N = draw(distribution(log_probs_NV, temperature, top_k, top_p), noise_N)
+        return found.tokens_at(places_N), _values_at(log_probs_NV, places_N)
 
     return choose
 
@@ -103,12 +104,12 @@ def draw(probs: Any, noise: Any) -> Any:
         noise: (N,) float32 in [0, 1).
 
     Returns:
-        (N,) int32: the first token at which the cumulative probability exceeds the noise.
+        (N,) int32: the place of the first token at which the cumulative probability exceeds the noise.
     """
     cumulative_NV = ops.cumsum(probs, axis=-1)
     target_N1 = ops.expand_dims(noise, 1) * cumulative_NV[:, -1:]
     tokens_N = ops.sum(ops.cast(cumulative_NV <= target_N1, "int32"), axis=-1)
-    tokens_N = ops.minimum(tokens_N, probs.shape[-1] - 1)
+    tokens_N = ops.minimum(tokens_N, ops.shape(probs)[-1] - 1)
     # Parallel sums need not rise evenly; where rounding lands on a forbidden token, take the most probable one.
     allowed_N = _values_at(probs, tokens_N) > 0
     return ops.where(allowed_N, tokens_N, most_probable(probs))

@@ -1,7 +1,7 @@
 """What all searches share: the step function, its result, and the buffer of tokens.
 
 Legend: B sentences, K hypotheses of each, N = B * K rows in sentence-major order, V vocabulary,
-T longest allowed length.
+T longest allowed length. Where only some tokens have scores, V is their number.
 """
 
 from collections.abc import Callable
@@ -26,6 +26,17 @@ class NextToken(NamedTuple):
     """The id that is never produced, whatever its score; the probability that it has goes to no other."""
     coverage: Any = None
     """(N,) float32, at most 0: added to the score of a hypothesis that ends here, see `t2t.decoding.coverage`."""
+    ids: Any = None
+    """(V,) int32, ascending: the tokens that have scores, where these are not all tokens in their order."""
+
+    @property
+    def columns(self) -> Any:
+        """Returns the token of each column of the scores, (V,) int32."""
+        return ops.arange(self.scores.shape[-1], dtype="int32") if self.ids is None else self.ids
+
+    def tokens_at(self, places: Any) -> Any:
+        """Returns the tokens whose scores are at these places of the rows, int32 of any shape."""
+        return places if self.ids is None else ops.take(self.ids, places)
 
 
 StepFn = Callable[[Any, Any, Any], tuple[Any, Any]]
@@ -49,36 +60,47 @@ def as_next_token(found: Any) -> NextToken:
 
 
 def all_log_probs(found: NextToken, vocab_size: int) -> Any:
-    """Returns the log-probabilities of every token, (N, V) float32; -inf for the one that is never produced."""
-    scores_NV = ops.reshape(found.scores, (-1, vocab_size))
+    """Returns the log-probabilities of every token, (N, V) float32; -inf for the one that is never produced.
+
+    `vocab_size` is the number of all tokens.
+    """
+    scores_NV = _of_known_width(found, vocab_size)
     log_probs_NV = scores_NV if found.normalised else ops.log_softmax(scores_NV, axis=-1)
     if found.never is None:
         return log_probs_NV
-    return ops.where(ops.equal(ops.arange(vocab_size), found.never)[None, :], -float("inf"), log_probs_NV)
+    return ops.where(ops.equal(found.columns, found.never)[None, :], -float("inf"), log_probs_NV)
 
 
 def best_log_probs(found: NextToken, vocab_size: int, count: int) -> tuple[Any, Any]:
     """Returns the `count` most probable tokens of each row, or all V, best first; ties go to the lower id.
 
+    `vocab_size` is the number of all tokens; where only some have scores, these are at least `count` + 1.
+
     Returns:
         Log-probabilities (N, J) float32, those of a token that is never produced -inf, and ids (N, J) int32.
     """
-    scores_NV = ops.reshape(found.scores, (-1, vocab_size))
+    scores_NV = _of_known_width(found, vocab_size)
     # One more makes up for the one that may be struck out.
-    scores_NJ, tokens_NJ = top_k_blockwise(scores_NV, min(count + (found.never is not None), vocab_size))
-    log_probs_NJ = scores_NJ if found.normalised else scores_NJ - _log_totals(scores_NV, scores_NJ, tokens_NJ)
+    scores_NJ, places_NJ = top_k_blockwise(scores_NV, min(count + (found.never is not None), vocab_size))
+    log_probs_NJ = scores_NJ if found.normalised else scores_NJ - _log_totals(scores_NV, scores_NJ, places_NJ)
+    tokens_NJ = found.tokens_at(places_NJ)
     if found.never is not None:
         log_probs_NJ = ops.where(ops.equal(tokens_NJ, found.never), -float("inf"), log_probs_NJ)
     return log_probs_NJ, tokens_NJ
 
 
-def _log_totals(scores_NV: Any, best_NJ: Any, tokens_NJ: Any) -> Any:
+def _of_known_width(found: NextToken, vocab_size: int) -> Any:
+    """Returns the scores, (N, V), whose width the graph knows where they are of all tokens."""
+    return ops.reshape(found.scores, (-1, vocab_size)) if found.ids is None else found.scores
+
+
+def _log_totals(scores_NV: Any, best_NJ: Any, places_NJ: Any) -> Any:
     """Returns log(sum(exp(scores))) of each row, (N, 1): a score minus its log-probability.
 
     Computed from the best token's probability, at least 1/V: a softmax is one pass over a row, `logsumexp` three.
     """
     rows, width = ops.shape(scores_NV)
-    places_N = ops.arange(rows, dtype="int32") * width + tokens_NJ[:, 0]
+    places_N = ops.arange(rows, dtype="int32") * width + places_NJ[:, 0]
     best_probs_N = ops.take(ops.reshape(ops.softmax(scores_NV, axis=-1), (-1,)), places_N)
     return best_NJ[:, :1] - ops.log(best_probs_N)[:, None]
 

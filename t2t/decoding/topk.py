@@ -44,11 +44,11 @@ def top_k_blockwise(values: Any, k: int) -> tuple[Any, Any]:
     a value that goes before all of any other block.
 
     Args:
-        values: (N, V) float32; V known beforehand.
+        values: (N, V) float32; where V is not known beforehand, whole rows are sorted.
         k: at most V.
     """
     width = values.shape[-1]
-    block = block_width(width, k)
+    block = None if width is None else block_width(width, k)
     if block is None:
         return top_k(values, k)
     if width % block:
@@ -85,9 +85,11 @@ def keep_top_k(log_probs: Any, k: int) -> Any:
 
     Args:
         log_probs: (N, V) float32, up to a constant for each row.
-        k: number of tokens that stay; exactly so many, ties going to lower ids.
+        k: number of tokens that stay; exactly so many, ties going to lower ids. At most V where that is not known
+            beforehand.
     """
-    k = min(k, log_probs.shape[-1])
+    width = log_probs.shape[-1]
+    k = k if width is None else min(k, width)
     return _keep_largest(log_probs, top_k(log_probs, k)[0][:, -1:], k)
 
 
@@ -100,7 +102,7 @@ def keep_top_p(log_probs: Any, p: float) -> Any:
         log_probs: (N, V) float32, up to a constant for each row.
         p: in (0, 1].
     """
-    largest_NV, _ = top_k(log_probs, log_probs.shape[-1])
+    largest_NV, _ = top_k(log_probs, ops.shape(log_probs)[-1])
     probs_NV = ops.softmax(largest_NV, axis=-1)
     before_NV = ops.cumsum(probs_NV, axis=-1) - probs_NV
     # The first token always stays: before it stands nothing, which is less than any p.

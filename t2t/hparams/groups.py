@@ -188,6 +188,10 @@ class DecodeHParams:
         0.0, "Added to scores: this times the sum over source positions of log(min(all attention to one, 1)); 0 = "
         "none.", minimum=0.0, used_when=_BEAM,
     )  # fmt: skip
+    shortlist: bool = param(
+        False, "Whether outputs have only pieces of the run's shortlist, see t2t-shortlist: the most frequent ones and "
+        "probable translations of the pieces of the input."
+    )  # fmt: skip
     extra_length: int = param(50, "Longest output: ids of the input plus this many.", minimum=0, maximum=1_000_000)
     max_input_length: int = param(
         0, "Longest input that is decoded or evaluated, in ids with end of sequence; the rest is cut and reported. "

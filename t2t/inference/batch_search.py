@@ -1,6 +1,7 @@
 """Searches one batch TOKENS_PER_CALL tokens at a time and drops finished sentences between compiled calls.
 
-Legend: B sentences of a batch, S source length, N = B * K rows, P prefix length, J selected sentences.
+Legend: B sentences of a batch, S source length, N = B * K rows, P prefix length, J selected sentences, V vocabulary,
+C tokens that are candidates of any sentence of the batch.
 """
 
 import functools
@@ -13,7 +14,7 @@ import tensorflow as tf
 from keras import ops
 
 from t2t.data.columns import SEQUENCES, batch_dtype, item_shape
-from t2t.decoding.constraints import forbid_padding, force_prefix
+from t2t.decoding.constraints import allow_only, forbid_padding, force_prefix
 from t2t.decoding.coverage import covering, reorder_covered, start_coverage
 from t2t.decoding.result import SearchResult, exists
 from t2t.decoding.search import SearchSettings, rules
@@ -21,6 +22,7 @@ from t2t.decoding.state import repeat_for_beams, select_sentences
 from t2t.decoding.step import NextToken
 from t2t.inference.devices import ModelFunction, traced
 from t2t.inference.engine import BatchHypotheses
+from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import INPUTS, PAD_ID
 
@@ -50,6 +52,8 @@ class _SearchState(NamedTuple):
     """(B,) int32."""
     places: Any
     """(B,) int32."""
+    candidates: Any
+    """(B, V) bool: the tokens that may be written; () for all."""
     progress: Any
 
 
@@ -73,12 +77,18 @@ class BatchSearch:
         model: its current weights are read at each call.
         settings: how to search.
         extra_length: outputs may be that much longer than their inputs.
+        shortlist: gives the candidates of each sentence; None for all tokens. The model `selects_tokens`.
     """
 
-    def __init__(self, model: SequenceModel, settings: SearchSettings, extra_length: int):
+    def __init__(
+        self, model: SequenceModel, settings: SearchSettings, extra_length: int, shortlist: Shortlist | None = None
+    ):
         self._model, self._settings, self._extra_length = model, settings, extra_length
+        self._shortlist, self._vocab_size = shortlist, model.spec.targets.vocab_size
         self._has_inputs = model.spec.inputs is not None
-        sources = (inputs_signature(model), tf.TensorSpec([None], tf.int32))
+        sources = [inputs_signature(model), tf.TensorSpec([None], tf.int32)]
+        if shortlist is not None:
+            sources.append(tf.TensorSpec([None, self._vocab_size], tf.bool))
         self._start = ModelFunction(model, self._initial_state, sources)
         self._batch = batch = tf.nest.map_structure(unknown_sizes, self._start.structured_outputs)
         self._advance = ModelFunction(model, self._search_until, (batch, _NUMBER, _NUMBER))
@@ -94,7 +104,7 @@ class BatchSearch:
                 text as `t2t.data.pipeline` gives them.
             places_B: (B,) int32, what names each sentence when sampling.
         """
-        return Batch(numbers_B, 0, self._start(tf.constant(ids_BS), tf.constant(places_B, tf.int32)))
+        return Batch(numbers_B, 0, self._start_state(ids_BS, places_B))
 
     def advance(self, batch: Batch) -> tuple[list[BatchHypotheses], Batch | None]:
         """Searches TOKENS_PER_CALL more tokens. Returns finished hypotheses and the batch of unfinished sentences.
@@ -132,7 +142,7 @@ class BatchSearch:
             log_prob: of the prefix, added to all log-probabilities; the search itself takes it as certain.
         """
         advance: Callable = self._advance
-        state = self._start(tf.constant([ids], tf.int32), tf.constant([0]))
+        state = self._start_state(np.array([ids], np.int32), np.zeros(1))
         active = state.progress.active
         active = active._replace(log_probs=ops.where(exists(active.log_probs), log_prob, active.log_probs))
         state = state._replace(progress=state.progress._replace(active=active))
@@ -158,7 +168,11 @@ class BatchSearch:
         state, _ = self._advance(state, ops.max(state.limits), tf.constant(0))
         return self._result(state)
 
-    def _initial_state(self, ids_BS, places_B) -> _SearchState:
+    def _start_state(self, ids_BS: np.ndarray, places_B: np.ndarray) -> _SearchState:
+        candidates = () if self._shortlist is None else (tf.constant(self._shortlist.candidates(ids_BS)),)
+        return self._start(tf.constant(ids_BS), tf.constant(places_B, tf.int32), *candidates)
+
+    def _initial_state(self, ids_BS, places_B, candidates_BV=()) -> _SearchState:
         rows = self._settings.rows_per_sentence
         beams = rows if self._settings.uses_beam_search else 1
         encoded = self._model.encode({INPUTS: ids_BS}) if self._has_inputs else None
@@ -173,17 +187,24 @@ class BatchSearch:
         prefix = () if self._has_inputs else repeat_for_beams(ids_BS, rows)
         # Programs take structures of tensors, in which () is what there is none of, as a memory without attention.
         kept = tf.nest.map_structure(lambda part: () if part is None else part, encoded)
-        state = _SearchState(kept, prefix, limits_B, places_B, ())
+        state = _SearchState(kept, prefix, limits_B, places_B, candidates_BV, ())
         return state._replace(progress=self._rules(state).start(cache, width=0))
 
     def _search_until(self, state: _SearchState, room, min_active) -> tuple[_SearchState, Any]:
         """Advances to `room` tokens or until at most `min_active` sentences are unfinished; returns which are."""
-        encoded = self._model.prepare_decode(state.encoded if self._has_inputs else None)
         prefix_NP = None if isinstance(state.prefix, tuple) else state.prefix
+        token_ids, allowed_NC = None, None
+        if self._shortlist is not None:
+            token_ids = self._union(state.candidates, prefix_NP)
+            allowed_BC = ops.take(state.candidates, token_ids, axis=1)
+            allowed_NC = repeat_for_beams(allowed_BC, self._settings.rows_per_sentence)
+        encoded = self._model.prepare_decode(state.encoded if self._has_inputs else None, token_ids)
 
         def step(ids_N, position, cache):
-            logits_NV, cache = self._model.decode_step(ids_N, position, cache, encoded)
-            return force_prefix(forbid_padding(NextToken(logits_NV, normalised=False)), prefix_NP, position), cache
+            logits, cache = self._model.decode_step(ids_N, position, cache, encoded)
+            found = NextToken(logits, normalised=False, ids=token_ids)
+            found = found if allowed_NC is None else allow_only(found, allowed_NC)
+            return force_prefix(forbid_padding(found), prefix_NP, position), cache
 
         if self._settings.counts_coverage:
             step = covering(step, self._settings.coverage)
@@ -191,11 +212,23 @@ class BatchSearch:
         progress = search.advance(step, search.widen(state.progress, room), room, min_active)
         return state._replace(progress=progress), search.active_sentences(progress)
 
+    def _union(self, candidates_BV, prefix_NP):
+        """Returns the candidates of any sentence and the tokens of prefixes, (C,) int32, ascending.
+
+        They are at least as many as a search asks for at once, of which a sentence may have fewer.
+        """
+        most = max(2 * self._settings.rows_per_sentence + 1, self._settings.top_k)
+        union_V = ops.logical_or(ops.any(candidates_BV, axis=0), ops.arange(self._vocab_size) < most)
+        if prefix_NP is not None:
+            in_prefix = tf.scatter_nd(tf.reshape(prefix_NP, (-1, 1)), tf.ones([tf.size(prefix_NP)]), [self._vocab_size])
+            union_V = ops.logical_or(union_V, in_prefix > 0)
+        return tf.cast(tf.where(union_V)[:, 0], tf.int32)
+
     def _rules(self, state: _SearchState):
         reorder = self._model.reorder_cache
         return rules(
             self._settings,
-            vocab_size=self._model.spec.targets.vocab_size,
+            vocab_size=self._vocab_size,
             limits=state.limits,
             sentence_seeds=state.places,
             reorder=reorder_covered(reorder) if self._settings.counts_coverage else reorder,

@@ -62,7 +62,7 @@ def beam_tree(translator: Translator, source: str, prefix: Sequence[int] = (), *
     nodes: dict[Ids, Node] = {}
     before: list[Ids] = [()]
     step = 0
-    search = translator.tensorflow.search(settings, hparams.extra_length)
+    search = translator.tensorflow.search(settings, hparams.extra_length, hparams.shortlist)
     assert isinstance(search, BatchSearch), "a model that writes searches"
     for step, progress in enumerate(search.steps(start.row, start.prefix, costs[-1]), start=1):
         finished = dict(_finished(progress))

@@ -1,11 +1,13 @@
 """Decodes and scores with the model itself, on all of its devices."""
 
+import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from t2t.decoding.search import SearchSettings
+from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.batch_answer import BatchAnswer
 from t2t.inference.batch_queue import BatchQueue
@@ -14,6 +16,7 @@ from t2t.inference.engine import BatchHypotheses, Engine
 from t2t.inference.parallel import Jobs, Sharing, batch_share, queues_of
 from t2t.inference.rows import Batched, Row, batches_of, memory_errors, positions_in, weights_of
 from t2t.inference.scoring import Scorer
+from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
 
 
@@ -26,10 +29,12 @@ class TensorFlowEngine(Engine):
     """
 
     name = "TensorFlow"
+    read_shortlist: Callable[[], Shortlist] | None = None
+    """Reads the shortlist of the run, where the model is of one."""
 
     def __init__(self, model: SequenceModel, sharing: Sharing | None = None):
         self._model = model
-        self._searches: dict[tuple[SearchSettings, int], BatchSearch | BatchAnswer] = {}
+        self._searches: dict[tuple[SearchSettings, int, bool], BatchSearch | BatchAnswer] = {}
         self._jobs = Jobs(model, sharing)
         self._scorer = Scorer(model, self._jobs)
 
@@ -49,12 +54,27 @@ class TensorFlowEngine(Engine):
         """See the base class."""
         return self._scorer(sources, targets, hparams)
 
-    def search(self, settings: SearchSettings, extra_length: int) -> BatchSearch | BatchAnswer:
-        """Returns what searches batches in that way, the same one each time."""
-        key = (settings, extra_length)
+    @functools.cached_property
+    def shortlist(self) -> Shortlist:
+        """The shortlist of the run; raises UserError where there is none, or the model cannot be restricted to one."""
+        if not self._model.selects_tokens or not self._model.spec.inputs:
+            raise UserError(
+                f"--shortlist: {type(self._model).__name__} with problem {self._model.spec.name} does not write text "
+                f"from a source by a table with a row for each piece; leave it out"
+            )
+        if self.read_shortlist is None:
+            raise UserError("--shortlist: a shortlist belongs to a run directory; load one, or leave it out")
+        return self.read_shortlist()
+
+    def search(
+        self, settings: SearchSettings, extra_length: int, uses_shortlist: bool = False
+    ) -> BatchSearch | BatchAnswer:
+        """Returns what searches batches in that way, the same one each time; raises as `shortlist`."""
+        key = (settings, extra_length, uses_shortlist)
+        shortlist = self.shortlist if uses_shortlist else None
         if key not in self._searches:
             if self._model.autoregressive:
-                self._searches[key] = BatchSearch(self._model, settings, extra_length)
+                self._searches[key] = BatchSearch(self._model, settings, extra_length, shortlist)
             else:
                 self._searches[key] = BatchAnswer(self._model, settings.rows_per_sentence)
         return self._searches[key]
@@ -74,7 +94,7 @@ class TensorFlowEngine(Engine):
         run, queues = self._jobs.run, queues_of(batches)
         if rehearses:  # the longest come first
             run, queues = self._jobs.run_alone, [[batch] for batch in batches[: self._jobs.searches]]
-        search = self.search(settings, hparams.extra_length)
+        search = self.search(settings, hparams.extra_length, hparams.shortlist)
 
         def decode(queue: Sequence[Batched]) -> Iterator[list[BatchHypotheses]]:
             if isinstance(search, BatchAnswer):

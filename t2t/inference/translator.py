@@ -102,6 +102,8 @@ class Translator:
         digest = hashlib.sha256(f"{t2t.__version__} {self.engine.name} {self.problem.name} {model}".encode())
         for name, encoder in sorted(self.problem.encoders.items()):
             digest.update(f"\0{name} {encoder.fingerprint}".encode())
+        if self.hparams.shortlist:
+            digest.update(f"\0shortlist {self.tensorflow.shortlist.fingerprint}".encode())
         for variable in sorted(self.model.variables, key=lambda v: v.path):
             digest.update(f"\0{variable.path} {variable.shape} {variable.dtype}".encode())
             digest.update(np.ascontiguousarray(np.asarray(variable)).tobytes())

@@ -19,6 +19,7 @@ from t2t.layers.modalities.selection import (
     build_weights,
     hparams_of_members,
 )
+from t2t.layers.modalities.tokens import TokenSoftmax
 from t2t.layers.target_scores import TargetScores
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
@@ -256,9 +257,18 @@ class SequenceModel(keras.Model):
         """
         raise NotImplementedError
 
-    def prepare_decode(self, encoded: Any) -> DecodeContext:
-        """Prepares decoding, once before many steps; the result is the `encoded` of `decode_step`."""
-        return DecodeContext(encoded, self.decode_weights(), self.top.decode_weights())
+    def prepare_decode(self, encoded: Any, token_ids: Any = None) -> DecodeContext:
+        """Prepares decoding, once before many steps; the result is the `encoded` of `decode_step`.
+
+        `token_ids`, (V',) int32, are the only tokens whose logits the steps give, where `selects_tokens`.
+        """
+        top = self.top.decode_weights() if token_ids is None else self.top.decode_weights(token_ids)
+        return DecodeContext(encoded, self.decode_weights(), top)
+
+    @property
+    def selects_tokens(self) -> bool:
+        """Whether `prepare_decode` takes `token_ids`: the output layer is a table with a row for each token."""
+        return self.autoregressive and isinstance(self.top, TokenSoftmax)
 
     def decode_weights(self) -> Any:
         """Returns weights in the layout that decoding steps read; any structure, empty by default."""

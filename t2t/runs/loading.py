@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import logging
 
 import keras
@@ -15,6 +16,7 @@ from t2t.checkpoints.transfer import require_exact
 from t2t.checkpoints.vocabularies import check_same_vocabularies
 from t2t.hparams.base import HParams
 from t2t.inference.engine_choice import EngineChoice
+from t2t.inference.shortlist.shortlist import read_shortlist
 from t2t.inference.translator import Translator
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
@@ -53,6 +55,7 @@ class LoadedRun:
     def translator(self) -> Translator:
         """Returns a translator of the run; raises as `engine_of`."""
         translator = Translator(self.problem, self.model, self.hparams)
+        translator.tensorflow.read_shortlist = functools.partial(read_shortlist, self.run, self.problem.name)
         translator.engine = engine_of(translator, self.run.path, self.checkpoint, self.engine)
         return translator
 

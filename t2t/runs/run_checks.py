@@ -11,7 +11,16 @@ from t2t.hparams.base import HParams
 from t2t.registry import HPARAMS
 from t2t.registry.plugins import Plugin
 from t2t.runs.data import find_missing_data, open_data
-from t2t.runs.names import Request, canonical, get_hparams, get_problem, problems_of, split_request, split_variants
+from t2t.runs.names import (
+    Request,
+    build_hparams,
+    canonical,
+    get_hparams,
+    get_problem,
+    problems_of,
+    split_request,
+    split_variants,
+)
 from t2t.runs.resuming import recorded_data_fingerprint
 from t2t.runs.settings import Settings
 from t2t.specs.constants import DEV, TRAIN
@@ -25,6 +34,11 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
     Raises:
         UserError: no data or other data, no file to make them of, or no checkpoint to begin with.
     """
+    if build_hparams(request)[0].shortlist:
+        raise UserError(
+            "hparam shortlist=True: a shortlist is learned for a trained run, and evaluations while it trains search "
+            "all pieces; leave it out, and decode the run with --shortlist"
+        )
     known = recorded_data_fingerprint(request.output_folder)
     for part in split_request(request) if needs_data else []:
         open_data(part, get_problem(part.problem, part.problem_options), verify=False, known=known, splits=(TRAIN, DEV))

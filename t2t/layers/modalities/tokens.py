@@ -67,12 +67,14 @@ class TokenSoftmax(Top):
         """Returns the table, (V, D) float32."""
         return ops.convert_to_tensor(self.own_table if self.embedding is None else self.embedding.table)
 
-    def decode_weights(self):
+    def decode_weights(self, token_ids=None):
         """Returns the table as `call` multiplies it: transposed, products of few rows are up to three times as fast.
 
         (D, V) float32, of numbers that the layer's type has, so that all logits are of the weights that are trained.
+        With `token_ids` (V',) int32, it returns their columns, (D, V').
         """
-        return ops.transpose(ops.cast(ops.cast(self.kernel(), self.compute_dtype), "float32"))
+        kernel = self.kernel() if token_ids is None else ops.take(self.kernel(), token_ids, axis=0)
+        return ops.transpose(ops.cast(ops.cast(kernel, self.compute_dtype), "float32"))
 
     def call(self, hidden, decode_weights=None):
         """Returns (..., V) float32."""
