@@ -1,0 +1,130 @@
+"""Learns the lexical shortlist of a run from the data that it was trained on. Loads no TensorFlow."""
+
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from t2t.checkpoints.run_dir import RunDir
+from t2t.data.reader import SplitReader
+from t2t.errors import UserError
+from t2t.files.progress import Progress
+from t2t.hparams.field import check_values, param
+from t2t.inference.shortlist.model1 import Sentences, best_translations, fit
+from t2t.inference.shortlist.shortlist import Shortlist, text_spec, write_shortlist
+from t2t.runs.data import OpenData, open_run_data
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
+
+log = logging.getLogger("t2t")
+
+ITERATIONS = 5
+"""Of expectation maximization; of 10, the candidates are hardly better."""
+
+READ_AT_ONCE = 4096
+"""Examples."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShortlistOptions:
+    """What a shortlist has.
+
+    Raises:
+        UserError: a value of another type or out of bounds.
+    """
+
+    frequent: int = param(1000, "Most frequent target pieces, candidates for every input.", minimum=0)
+    translations: int = param(20, "Most probable translations of each source piece.", minimum=1)
+    max_examples: int = param(200_000, "Training examples to learn from, evenly spread; 0 = all.", minimum=0)
+
+    def __post_init__(self):
+        check_values(self, "option")
+
+
+@dataclasses.dataclass(frozen=True)
+class ShortlistReport:
+    """What was learned."""
+
+    folder: Path
+    examples: int
+    """Training examples that it was learned from."""
+    candidates: float
+    """Mean number of candidates of an input of the dev split."""
+    coverage: float
+    """Fraction of the pieces of the dev split's targets that are candidates of their input."""
+
+    def __str__(self) -> str:
+        return (
+            f"learned from {self.examples:,} examples; dev: {self.candidates:.0f} candidates for an input, among them "
+            f"{100 * self.coverage:.1f} % of the pieces of the references"
+        )
+
+
+def learn_shortlist(run: RunDir, data_dir: str, problem: str, options: ShortlistOptions) -> ShortlistReport:
+    """Learns the shortlist of one of a run's problems, and writes it into the run.
+
+    Raises:
+        UserError: no problem from text to text, no data of the run, or no training examples.
+        MachineError: it cannot be written.
+    """
+    spec = text_spec(run, problem)
+    train = _Pairs(open_run_data(run, data_dir, problem, TRAIN), TRAIN)
+    dev = _Pairs(open_run_data(run, data_dir, problem, DEV), DEV)
+    source_size, target_size = spec.features[INPUTS].vocab_size, spec.features[TARGETS].vocab_size
+    chosen = _spread(len(train), options.max_examples)
+    if not len(chosen):
+        raise UserError(f"{problem}: its data has no training examples to learn a shortlist from; generate it again")
+    log.info("learning a shortlist of %s from %s examples", problem, f"{len(chosen):,}")
+    counts = np.zeros(target_size, np.int64)
+    for _, targets in train.batches(chosen):
+        counts += np.bincount(targets.ids, minlength=target_size)
+    frequent = np.argsort(-counts, kind="stable")[: options.frequent].astype(np.int32)
+    with contextlib.closing(Progress("learning", "examples", len(chosen) * (ITERATIONS + 1))) as progress:
+        table = fit(lambda: train.batches(chosen, progress.add), target_size, ITERATIONS)
+    translations = best_translations(table, source_size, target_size, options.translations)
+    shortlist = Shortlist(frequent, translations, target_size)
+    folder = write_shortlist(run, problem, shortlist, len(chosen))
+    return ShortlistReport(folder, len(chosen), *_measure(shortlist, dev))
+
+
+class _Pairs:
+    """The examples of a split as ids of inputs and targets."""
+
+    def __init__(self, data: OpenData, split: str):
+        columns = data.problem.columns or {}
+        self._reader: SplitReader = data.readers[split]
+        self._names = [columns.get(name, name) for name in (INPUTS, TARGETS)]
+
+    def __len__(self) -> int:
+        return len(self._reader)
+
+    def batches(
+        self, chosen: np.ndarray, on_done: Callable[[int], object] = int
+    ) -> Iterator[tuple[Sentences, Sentences]]:
+        """Yields some examples, READ_AT_ONCE at a time; calls `on_done` with the number of those that were used."""
+        for start in range(0, len(chosen), READ_AT_ONCE):
+            some = chosen[start : start + READ_AT_ONCE]
+            sources, targets = (Sentences(*self._reader.read(some, name)) for name in self._names)
+            yield sources, targets
+            on_done(len(some))
+
+
+def _spread(count: int, most: int) -> np.ndarray:
+    """Returns `most` numbers below `count`, evenly spread; all where there are no more, or `most` is 0."""
+    chosen = min(count, most or count)
+    return np.arange(chosen) * count // max(chosen, 1)
+
+
+def _measure(shortlist: Shortlist, dev: _Pairs) -> tuple[float, float]:
+    """Returns the mean number of candidates of an input, and the fraction of target pieces among them."""
+    candidates = covered = pieces = 0
+    for sources, targets in dev.batches(np.arange(len(dev))):
+        pairs = zip(*(np.split(ids, np.cumsum(lengths)[:-1]) for ids, lengths in (sources, targets)), strict=True)
+        for source, target in pairs:
+            (allowed_V,) = shortlist.candidates(source[None, :])
+            candidates += allowed_V.sum()
+            covered += allowed_V[target].sum()
+            pieces += len(target)
+    return candidates / max(len(dev), 1), covered / max(pieces, 1)
