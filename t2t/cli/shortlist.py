@@ -7,7 +7,8 @@ from t2t.cli.flags import define_field_flag, define_usr_dir_flag, open_run
 from t2t.cli.help import DATA, NAMES, RUN, flag_group
 from t2t.registry.plugins import load_plugins
 from t2t.runs.run_checks import check_plugins, select_problem
-from t2t.runs.shortlist import ShortlistOptions, learn_shortlist
+from t2t.runs.shortlist import learn_shortlist
+from t2t.runs.shortlist_options import ShortlistOptions
 from t2t.runs.startup import quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR
 

@@ -29,6 +29,7 @@ from t2t.runs.arguments import (
     unknown_argument,
 )
 from t2t.runs.settings import Settings
+from t2t.runs.shortlist_options import ShortlistOptions
 from t2t.runs.startup import quietly
 from t2t.specs.constants import DATA_SEED, DEFAULT_DATA_DIR
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from t2t.export.parity import Parity
     from t2t.inference.translator import Translator
     from t2t.runs.loading import LoadedRun
+    from t2t.runs.shortlist import ShortlistReport
 
 
 StrPath = str | PathLike[str]
@@ -295,6 +297,46 @@ def export_model(
 
     loaded = _load_run(output_dir, checkpoint, usr_dir, problem, as_overrides(hparams))
     return export_run(loaded, folder, **options)
+
+
+@checks_arguments(settings=ShortlistOptions)
+def learn_shortlist(
+    output_dir: StrPath,
+    data_dir: StrPath = DEFAULT_DATA_DIR,
+    *,
+    usr_dir: StrPath | None = None,
+    problem: str = "",
+    **options: Any,
+) -> ShortlistReport:
+    """Learns which pieces outputs of a run are made of, as `t2t-shortlist` does; kept in the run.
+
+    Then `translate(texts, shortlist=True)` considers no others.
+
+    Args:
+        output_dir: folder of the run.
+        data_dir: where the data is that it was trained on.
+        usr_dir: see `load`.
+        problem: see `load`.
+        options: fields of `t2t.runs.shortlist.ShortlistOptions`: `frequent`, `translations`, `max_examples`.
+
+    Returns:
+        what was learned: `candidates`, of an input of the dev split on average, and `coverage`, the fraction of the
+        pieces of its references that are candidates of their input.
+
+    Raises:
+        ArgumentError: an unknown option, or an argument of another type.
+        UserError: no run, a problem that is not from text to text, or other data.
+        MachineError: it cannot be written.
+    """
+    from t2t.checkpoints.run_dir import RunDir
+    from t2t.runs import shortlist
+    from t2t.runs.run_checks import check_plugins, select_problem
+
+    run = RunDir.open(as_path("output_dir", output_dir, "the folder of a run"))
+    with quietly():
+        check_plugins(run, load_plugins(as_path("usr_dir", usr_dir) or None))
+    name = select_problem(run, as_text("problem", problem))
+    return shortlist.learn_shortlist(run, as_path("data_dir", data_dir), name, ShortlistOptions(**options))
 
 
 def _load_run(

@@ -56,6 +56,8 @@ class LoadedRun:
         """Returns a translator of the run; raises as `engine_of`."""
         translator = Translator(self.problem, self.model, self.hparams)
         translator.tensorflow.read_shortlist = functools.partial(read_shortlist, self.run, self.problem.name)
+        if self.hparams.shortlist:
+            translator.tensorflow.shortlist  # noqa: B018 - what is wrong with it is said now
         translator.engine = engine_of(translator, self.run.path, self.checkpoint, self.engine)
         return translator
 

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +12,10 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
 from t2t.files.progress import Progress
-from t2t.hparams.field import check_values, param
 from t2t.inference.shortlist.model1 import Sentences, best_translations, fit
 from t2t.inference.shortlist.shortlist import Shortlist, text_spec, write_shortlist
 from t2t.runs.data import OpenData, open_run_data
+from t2t.runs.shortlist_options import ShortlistOptions
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
 
 log = logging.getLogger("t2t")
@@ -25,22 +25,6 @@ ITERATIONS = 5
 
 READ_AT_ONCE = 4096
 """Examples."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ShortlistOptions:
-    """What a shortlist has.
-
-    Raises:
-        UserError: a value of another type or out of bounds.
-    """
-
-    frequent: int = param(1000, "Most frequent target pieces, candidates for every input.", minimum=0)
-    translations: int = param(20, "Most probable translations of each source piece.", minimum=1)
-    max_examples: int = param(200_000, "Training examples to learn from, evenly spread; 0 = all.", minimum=0)
-
-    def __post_init__(self):
-        check_values(self, "option")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +66,7 @@ def learn_shortlist(run: RunDir, data_dir: str, problem: str, options: Shortlist
         counts += np.bincount(targets.ids, minlength=target_size)
     frequent = np.argsort(-counts, kind="stable")[: options.frequent].astype(np.int32)
     with contextlib.closing(Progress("learning", "examples", len(chosen) * (ITERATIONS + 1))) as progress:
-        table = fit(lambda: train.batches(chosen, progress.add), target_size, ITERATIONS)
+        table = fit(lambda: train.batches(chosen, progress), target_size, ITERATIONS)
     translations = best_translations(table, source_size, target_size, options.translations)
     shortlist = Shortlist(frequent, translations, target_size)
     folder = write_shortlist(run, problem, shortlist, len(chosen))
@@ -100,15 +84,14 @@ class _Pairs:
     def __len__(self) -> int:
         return len(self._reader)
 
-    def batches(
-        self, chosen: np.ndarray, on_done: Callable[[int], object] = int
-    ) -> Iterator[tuple[Sentences, Sentences]]:
-        """Yields some examples, READ_AT_ONCE at a time; calls `on_done` with the number of those that were used."""
+    def batches(self, chosen: np.ndarray, progress: Progress | None = None) -> Iterator[tuple[Sentences, Sentences]]:
+        """Yields some examples, READ_AT_ONCE at a time; counts those that have been used in `progress`."""
         for start in range(0, len(chosen), READ_AT_ONCE):
             some = chosen[start : start + READ_AT_ONCE]
             sources, targets = (Sentences(*self._reader.read(some, name)) for name in self._names)
             yield sources, targets
-            on_done(len(some))
+            if progress is not None:
+                progress.add(len(some))
 
 
 def _spread(count: int, most: int) -> np.ndarray:

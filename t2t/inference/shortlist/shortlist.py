@@ -135,7 +135,7 @@ def _folders(run: RunDir) -> NamedFolders:
 
 def _fingerprints(run: RunDir, problem: str) -> dict[str, str]:
     vocabularies = run.record.for_problem(problem).vocabularies
-    return {feature: vocabularies[feature].fingerprint for feature in (INPUTS, TARGETS)}
+    return {feature: vocabulary.fingerprint for feature, vocabulary in vocabularies.items()}
 
 
 def _check_vocabularies(record: _Record, run: RunDir, problem: str, what: str, learn: str) -> None:
