@@ -44,9 +44,12 @@ def sample(
     return searched(RollOut(samples, limits, penalty, choose), step_fn, state)
 
 
-def decode(step_fn, state, settings, *, batch_size, vocab_size, max_steps, sentence_seeds=None, reorder=reorder_rows):
+def decode(
+    step_fn, state, settings, *, batch_size, vocab_size, max_steps, sentence_seeds=None, reorder=reorder_rows,
+    prefix=None,
+):  # fmt: skip
     """Searches as settings say."""
     seeds = ops.arange(batch_size, dtype="int32") if sentence_seeds is None else sentence_seeds
     limits = limits_of(max_steps, batch_size)
-    search = rules(settings, vocab_size=vocab_size, limits=limits, sentence_seeds=seeds, reorder=reorder)
+    search = rules(settings, vocab_size=vocab_size, limits=limits, sentence_seeds=seeds, reorder=reorder, prefix=prefix)
     return searched(search, step_fn, state)

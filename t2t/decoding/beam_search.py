@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from t2t.decoding.constraints import Constraint
 from t2t.decoding.penalties import LengthPenalty
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult, exists
 from t2t.decoding.state import advance_while_active, as_tensors, restore_shapes
@@ -68,6 +69,10 @@ class BeamSearch(NamedTuple):
     stop_early: bool = True
     reorder: Callable[[Any, Any], Any] = reorder_rows
     """Reorders the beams of a state, see `t2t.layers.beams.reorder_rows`."""
+    constraint: Constraint | None = None
+    """What may be written next; None for anything."""
+    eos_penalty: float = 0.0
+    """What the constraint takes from the log-probability of end of sequence: scores have it, log-probabilities not."""
 
     def start(self, state: Any, width: Any) -> BeamProgress:
         """Returns the initial state of a search, with room for `width` T tokens.
@@ -119,9 +124,14 @@ class BeamSearch(NamedTuple):
         """Extends every hypothesis by one token."""
         found, new_state = step_fn(ops.reshape(active.tokens, (-1,)), step, state)
         found = as_next_token(found)
+        if self.constraint is not None:
+            ids_NT = ops.reshape(active.ids, (-1, ops.shape(active.ids)[-1]))
+            found = self.constraint(found, ids_NT, step)
         candidates = expand(active.log_probs, found, self.vocab_size)
         complete_BC = is_complete(candidates.tokens, step, self.limits)
-        finished = extend_finished(finished, active, candidates, complete_BC, step, self.penalty, found.coverage)
+        finished = extend_finished(
+            finished, active, candidates, complete_BC, step, self.penalty, found.coverage, self.eos_penalty
+        )
         active, beams_BK = extend_active(active, candidates, complete_BC, step)
         done_B = is_done(active.log_probs, finished.scores, self.limits, self.penalty, self.stop_early)
         state = restore_shapes(self.reorder(new_state, beams_BK), like=state)
@@ -171,10 +181,12 @@ def extend_finished(
     step: Any,
     penalty: LengthPenalty,
     coverage_N: Any = None,
+    eos_penalty: float = 0.0,
 ) -> SearchResult:
     """Returns the K best, by score, of the finished hypotheses and the complete candidates of length step + 1.
 
-    `coverage_N` is float32, the coverage penalty of each beam; None for none.
+    `coverage_N` is float32, the coverage penalty of each beam; None for none. What `eos_penalty` took from candidates
+    that end is in their scores alone.
     """
     beam_size = finished.scores.shape[1]
     length = step + 1
@@ -186,7 +198,7 @@ def extend_finished(
     arrivals = SearchResult(
         ids=write_column(gather_beams(active.ids, candidates.beams), step, candidates.tokens),
         scores=scores_BC,
-        log_probs=candidates.log_probs,
+        log_probs=candidates.log_probs + eos_penalty * ops.cast(ops.equal(candidates.tokens, EOS_ID), "float32"),
         lengths=ops.broadcast_to(length, ops.shape(scores_BC)),
     )
     # Empty places come first among equals, so that a candidate that is not real never takes one.

@@ -1,16 +1,23 @@
-"""Constraints on the next token: some tokens alone, no padding, given prefixes.
+"""Constraints on the next token: some tokens alone, no padding, no early end, no repeated n-grams, given prefixes.
 
-Legend: N rows, P prefix length, V vocabulary.
+Legend: N rows, P prefix length, T room for tokens, V vocabulary.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from keras import ops
 
-from t2t.decoding.step import NextToken
-from t2t.specs.constants import PAD_ID
+from t2t.decoding.step import NextToken, all_log_probs
+from t2t.specs.constants import EOS_ID, PAD_ID
 
 _FORBIDDEN = -1e9
+
+Constraint = Callable[[NextToken, Any, Any], NextToken]
+"""`constraint(found, ids, position) -> found`, applied by a search to what the model says.
+
+- ids: (N, T) int32, the tokens of each row so far, `position` () int32 of them.
+"""
 
 
 def allow_only(found: NextToken, allowed_NV: Any) -> NextToken:
@@ -43,3 +50,47 @@ def force_prefix(found: NextToken, prefix_NP: Any, position: Any) -> NextToken:
         return ops.where(ops.not_equal(wanted_N, PAD_ID)[:, None], certain_NV, found.scores)
 
     return found._replace(scores=ops.cond(position < width, forced_scores, lambda: found.scores))
+
+
+def as_log_probs(found: NextToken, vocab_size: int) -> NextToken:
+    """Returns the log-probabilities of all tokens, so that what is forbidden next gives its probability to no other."""
+    return found._replace(scores=all_log_probs(found, vocab_size), normalised=True, never=None)
+
+
+def delay_end(found: NextToken, position: Any, min_length: int) -> NextToken:
+    """Forbids end of sequence before `min_length` tokens; `found` has log-probabilities."""
+    early_V = ops.logical_and(ops.equal(found.columns, EOS_ID), position < min_length)
+    return found._replace(scores=ops.where(early_V[None, :], -float("inf"), found.scores))
+
+
+def penalise_end(found: NextToken, penalty: float) -> NextToken:
+    """Lowers the log-probability of end of sequence by `penalty`, at least 0; `found` has log-probabilities."""
+    is_end_V = ops.equal(found.columns, EOS_ID)
+    return found._replace(scores=found.scores - penalty * ops.cast(is_end_V, "float32")[None, :])
+
+
+def forbid_repeats(found: NextToken, ids_NT: Any, position: Any, size: int, vocab_size: int) -> NextToken:
+    """Forbids tokens that would repeat an n-gram of `size` tokens of the same row; `found` has log-probabilities.
+
+    Paulus et al. 2018 (arXiv:1705.04304), section 2.5.
+
+    Args:
+        found: what the model says.
+        ids_NT: (N, T) int32, tokens so far.
+        position: () int32, their number.
+        size: n, at least 1.
+        vocab_size: number of all tokens.
+    """
+    rows, width = ops.shape(ids_NT)
+    starts_T = ops.arange(width, dtype="int32")
+    # An n-gram that begins at t is repeated by its last token if its others are the last tokens written.
+    repeats_NT = ops.broadcast_to(starts_T + size <= position, (rows, width))
+    for offset in range(size - 1):
+        written_N1 = ops.take(ids_NT, ops.maximum(position - size + 1 + offset, 0), axis=1)[:, None]
+        repeats_NT = ops.logical_and(repeats_NT, ops.equal(ops.roll(ids_NT, -offset, axis=1), written_N1))
+    last_NT = ops.where(repeats_NT, ops.roll(ids_NT, 1 - size, axis=1), vocab_size)  # a column beside all tokens
+    numbers_NT = ops.broadcast_to(ops.arange(rows, dtype="int32")[:, None], (rows, width))
+    places = ops.stack([ops.reshape(numbers_NT, (-1,)), ops.reshape(last_NT, (-1,))], axis=1)
+    forbidden_NV = ops.scatter(places, ops.ones_like(places[:, 0]), (rows, vocab_size + 1)) > 0
+    forbidden_NV = forbidden_NV[:, :-1] if found.ids is None else ops.take(forbidden_NV, found.ids, axis=1)
+    return found._replace(scores=ops.where(forbidden_NV, -float("inf"), found.scores))

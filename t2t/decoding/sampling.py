@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from t2t.decoding.constraints import Constraint
 from t2t.decoding.noise import uniform
 from t2t.decoding.penalties import LengthPenalty
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
@@ -132,6 +133,10 @@ class RollOut(NamedTuple):
     """(B,) int32."""
     penalty: LengthPenalty
     choose: Chooser
+    constraint: Constraint | None = None
+    """What may be written next; None for anything."""
+    eos_penalty: float = 0.0
+    """What the constraint takes from the log-probability of end of sequence: scores have it, log-probabilities not."""
 
     def start(self, state: Any, width: Any) -> RollOutProgress:
         """Returns the initial state of a roll-out."""
@@ -155,7 +160,10 @@ class RollOut(NamedTuple):
 
         def add_token(step, rows, state):
             found, new_state = step_fn(rows.tokens, step, state)
-            chosen_N, log_probs_N = self.choose(as_next_token(found), step)
+            found = as_next_token(found)
+            if self.constraint is not None:
+                found = self.constraint(found, rows.ids, step)
+            chosen_N, log_probs_N = self.choose(found, step)
             tokens_N = ops.where(rows.active, chosen_N, PAD_ID)  # finished rows get padding at no cost
             ended_N = ops.logical_or(ops.equal(tokens_N, EOS_ID), step + 1 >= limits_N)
             gained_N = ops.where(rows.active, log_probs_N, 0.0)
@@ -178,7 +186,9 @@ class RollOut(NamedTuple):
         """Returns the sampled hypotheses."""
         rows = progress.rows
         scores_N = rows.log_probs / self.penalty(ops.cast(rows.lengths, "float32"))
-        fields = (rows.ids, scores_N, rows.log_probs, rows.lengths)
+        ends_N = ops.any(ops.equal(rows.ids, EOS_ID), axis=1)
+        log_probs_N = rows.log_probs + self.eos_penalty * ops.cast(ends_N, "float32")
+        fields = (rows.ids, scores_N, log_probs_N, rows.lengths)
         first_axes = (ops.shape(self.limits)[0], self.rows_per_sentence)
         return SearchResult(*(ops.reshape(field, (*first_axes, *ops.shape(field)[1:])) for field in fields))
 

@@ -8,7 +8,15 @@ from t2t.errors import UserError
 from t2t.export.formats import FLOAT32, PROMISES, finite_or_inf
 from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.made_inputs import example_text
-from t2t.export.parity import GREEDY, Parity, answers_of_run, compare, difference_per_token, largest_difference
+from t2t.export.parity import (
+    GREEDY,
+    UNCONSTRAINED,
+    Parity,
+    answers_of_run,
+    compare,
+    difference_per_token,
+    largest_difference,
+)
 from t2t.inference.ctranslate2.conversion import model_complaints, write_model
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
 from t2t.inference.ctranslate2.tokens import TokenLists
@@ -52,7 +60,7 @@ class CTranslate2Export(Export):
             found[_PROBABILITIES] = _compare_outputs(run, exported, rows, outputs).demand(_PROBABILITIES, promise)
         what = "greedy search"
         found[what] = compare(expected, answers_of_run(exported, rows, **GREEDY), measure).demand(what, promise)
-        beam: dict[str, Any] = {"decode_method": "beam", "coverage_penalty": 0.0}
+        beam: dict[str, Any] = {"decode_method": "beam", "coverage_penalty": 0.0, **UNCONSTRAINED}
         what = f"beam search of {run.hparams.beam_size}"
         beams = compare(answers_of_run(run, rows, **beam), answers_of_run(exported, rows, **beam), measure)
         return found | {what: beams.demand(what, None)}

@@ -9,7 +9,10 @@ from t2t.errors import T2TError
 from t2t.export.formats import Promise, finite_or_inf, relative_difference
 from t2t.inference.translator import Hypothesis, Translator
 
-GREEDY: dict[str, Any] = {"decode_method": "greedy", "alpha": 0.0}
+UNCONSTRAINED: dict[str, Any] = {"min_output_length": 0, "eos_penalty": 0.0, "no_repeat_ngram_size": 0}
+"""Changes of the decode hparams under which anything may be written."""
+
+GREEDY: dict[str, Any] = {"decode_method": "greedy", "alpha": 0.0, **UNCONSTRAINED}
 """The search that every search has in common, scored by log-probability: as changes of the decode hparams."""
 
 

@@ -192,6 +192,15 @@ class DecodeHParams:
         False, "Whether outputs have only pieces of the run's shortlist, see t2t-shortlist: the most frequent ones and "
         "probable translations of the pieces of the input."
     )  # fmt: skip
+    min_output_length: int = param(
+        0, "Shortest output, in ids with the beginning that is given and without end of sequence.", minimum=0
+    )
+    eos_penalty: float = param(
+        0.0, "Subtracted from the log-probability of end of sequence, so that outputs get longer.", minimum=0.0
+    )
+    no_repeat_ngram_size: int = param(
+        0, "No output has a sequence of so many ids twice; 0 = any may be repeated.", minimum=0
+    )
     extra_length: int = param(50, "Longest output: ids of the input plus this many.", minimum=0, maximum=1_000_000)
     max_input_length: int = param(
         0, "Longest input that is decoded or evaluated, in ids with end of sequence; the rest is cut and reported. "

@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras import ops
 
 from t2t.data.columns import SEQUENCES, batch_dtype, item_shape
-from t2t.decoding.constraints import allow_only, forbid_padding, force_prefix
+from t2t.decoding.constraints import allow_only, forbid_padding
 from t2t.decoding.coverage import covering, reorder_covered, start_coverage
 from t2t.decoding.result import SearchResult, exists
 from t2t.decoding.search import SearchSettings, rules
@@ -192,10 +192,9 @@ class BatchSearch:
 
     def _search_until(self, state: _SearchState, room, min_active) -> tuple[_SearchState, Any]:
         """Advances to `room` tokens or until at most `min_active` sentences are unfinished; returns which are."""
-        prefix_NP = None if isinstance(state.prefix, tuple) else state.prefix
         token_ids, allowed_NC = None, None
         if self._shortlist is not None:
-            token_ids = self._union(state.candidates, prefix_NP)
+            token_ids = self._union(state.candidates, _prefix_of(state))
             allowed_BC = ops.take(state.candidates, token_ids, axis=1)
             allowed_NC = repeat_for_beams(allowed_BC, self._settings.rows_per_sentence)
         encoded = self._model.prepare_decode(state.encoded if self._has_inputs else None, token_ids)
@@ -203,8 +202,7 @@ class BatchSearch:
         def step(ids_N, position, cache):
             logits, cache = self._model.decode_step(ids_N, position, cache, encoded)
             found = NextToken(logits, normalised=False, ids=token_ids)
-            found = found if allowed_NC is None else allow_only(found, allowed_NC)
-            return force_prefix(forbid_padding(found), prefix_NP, position), cache
+            return forbid_padding(found if allowed_NC is None else allow_only(found, allowed_NC)), cache
 
         if self._settings.counts_coverage:
             step = covering(step, self._settings.coverage)
@@ -232,7 +230,13 @@ class BatchSearch:
             limits=state.limits,
             sentence_seeds=state.places,
             reorder=reorder_covered(reorder) if self._settings.counts_coverage else reorder,
+            prefix=_prefix_of(state),
         )
+
+
+def _prefix_of(state: _SearchState) -> Any:
+    """Returns the beginnings of outputs, (N, P), or None."""
+    return None if isinstance(state.prefix, tuple) else state.prefix
 
 
 def _select_active(active: np.ndarray, min_active: int) -> np.ndarray:

@@ -75,6 +75,8 @@ class CTranslate2Engine(PartialEngine):
             return "it draws random numbers of its own, so that a seed would not name a sample"
         if settings.counts_coverage:
             return "it has another coverage penalty"
+        if settings.constrains_output:
+            return "it gives the probability of what may not be written to other ids"
         if hparams.shortlist:
             return "its shortlists are those of a batch, so that an output would depend on what else is in it"
         if max(self._limits(rows, hparams)) > self._longest:

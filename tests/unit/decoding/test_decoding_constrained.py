@@ -1,0 +1,131 @@
+"""Searches that forbid or penalise outputs, against enumeration of all outputs under the same rules in plain Python."""
+
+import math
+
+import numpy as np
+import pytest
+from decoding_tables import assert_same_hypotheses, hypotheses, tree_state, tree_step_fn
+from keras import ops
+
+from t2t.decoding.constraints import forbid_repeats
+from t2t.decoding.penalties import gnmt
+from t2t.decoding.search import SearchSettings
+from t2t.decoding.step import NextToken
+from tests.reference import beam_search as reference
+from tests.searches import decode
+
+V, T, EOS = 4, 4, 1
+RULES = [
+    {"min_length": 2},
+    {"eos_penalty": 1.5},
+    {"no_repeat_ngram": 1},
+    {"no_repeat_ngram": 2},
+    {"min_length": 3, "eos_penalty": 0.5, "no_repeat_ngram": 2},
+]
+
+
+def repeats(tokens, size):
+    grams = [tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
+    return len(set(grams)) < len(grams)
+
+
+def ruled(table, min_length=0, eos_penalty=0.0, no_repeat_ngram=0):
+    """Returns a table in which what the rules forbid has probability 0, and end of sequence costs its penalty."""
+
+    def rescored(prefix, token, log_prob):
+        if token == EOS and len(prefix) < min_length:
+            return -math.inf
+        if no_repeat_ngram and repeats((*prefix, token), no_repeat_ngram):
+            return -math.inf
+        return log_prob - eos_penalty * (token == EOS)
+
+    return {
+        prefix: [rescored(prefix, token, log_prob) for token, log_prob in enumerate(row)]
+        for prefix, row in table.items()
+    }
+
+
+def expected_of(table, limit, rules, penalty):
+    """Returns all outputs that the rules allow, best first, with the log-probabilities of the model."""
+    found = reference.enumerate_all(ruled(table, **rules), V, limit, penalty)
+    return [
+        (score, reference.log_prob_of(table, tokens), tokens) for score, log_prob, tokens in found if log_prob > -1e8
+    ]
+
+
+def searched(tables, limits, **settings):
+    settings = SearchSettings(**settings)
+    rows = settings.rows_per_sentence
+    step_fn, state = tree_step_fn(tables, V, T, rows), tree_state(len(tables), rows)
+    return decode(step_fn, state, settings, batch_size=len(tables), vocab_size=V, max_steps=np.asarray(limits, "int32"))
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+def test_a_wide_beam_ranks_what_the_rules_allow_as_enumeration_does(rules):
+    limits = [1, 2, 3, 4, 4]
+    tables = reference.random_tables(len(limits), V, T, seed=31)
+    result = searched(tables, limits, beam_size=64, alpha=0.6, stop_early=False, **rules)
+    for sentence, limit in enumerate(limits):
+        expected = expected_of(tables[sentence], limit, rules, gnmt(0.6))
+        assert_same_hypotheses(hypotheses(result, sentence), expected[:64])
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+def test_the_best_alone_is_the_first_of_them(rules):
+    tables = reference.random_tables(6, V, T, seed=32)
+    result = searched(tables, [T] * 6, beam_size=64, alpha=1.0, stop_early=True, **rules)
+    for sentence in range(6):
+        best = expected_of(tables[sentence], T, rules, gnmt(1.0))[0]
+        assert_same_hypotheses(hypotheses(result, sentence)[:1], [best])
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+def test_greedy_search_takes_the_best_allowed_token_each_time(rules):
+    tables = reference.random_tables(12, V, T, seed=33)
+    result = searched(tables, [T] * 12, method="greedy", alpha=0.0, **rules)
+    for sentence, table in enumerate(tables):
+        tokens = reference.greedy(ruled(table, **rules), T)
+        ((score, log_prob, found),) = hypotheses(result, sentence)
+        assert found == tokens
+        assert log_prob == pytest.approx(reference.log_prob_of(table, tokens), rel=1e-5)
+        assert score == pytest.approx(log_prob - rules.get("eos_penalty", 0.0) * (EOS in tokens), rel=1e-5)
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+def test_samples_keep_the_rules_and_have_the_probability_that_the_model_gives(rules):
+    tables = reference.random_tables(4, V, T, seed=34)
+    result = searched(tables, [T] * 4, method="sample", samples=16, seed=5, **rules)
+    for sentence, table in enumerate(tables):
+        allowed = {tokens for _, _, tokens in expected_of(table, T, rules, gnmt(0.0))}
+        found = hypotheses(result, sentence)
+        assert {tokens for _, _, tokens in found} <= allowed
+        for _, log_prob, tokens in found:
+            assert log_prob == pytest.approx(reference.log_prob_of(table, tokens), rel=1e-4)
+
+
+def test_a_prefix_is_written_whatever_the_rules_forbid_in_it():
+    tables = reference.random_tables(1, V, T, seed=35)
+    settings = SearchSettings(method="greedy", alpha=0.0, no_repeat_ngram=1, min_length=4)
+    result = decode(
+        tree_step_fn(tables, V, T, 1), tree_state(1, 1), settings, batch_size=1, vocab_size=V, max_steps=T,
+        prefix=ops.convert_to_tensor([[2, 2]]),
+    )  # fmt: skip
+    ((_, log_prob, tokens),) = hypotheses(result, 0)
+    assert tokens[:2] == (2, 2)
+    assert EOS not in tokens
+    assert len(set(tokens[1:])) == 3, "2 is not repeated after the prefix, nor anything else"
+    whole, prefix = (reference.log_prob_of(tables[0], part) for part in (tokens, tokens[:2]))
+    assert log_prob == pytest.approx(whole - prefix, rel=1e-5), "what is prescribed costs nothing"
+
+
+def test_repeated_n_grams_of_rows_by_hand():
+    ids = [[5, 2, 3, 5, 2, 0, 0], [5, 2, 5, 2, 5, 0, 0], [2, 2, 2, 2, 2, 0, 0], [3, 4, 5, 6, 7, 0, 0]]
+    found = NextToken(ops.zeros((4, 8)), normalised=True)
+    forbidden = {1: [{2, 3, 5}, {2, 5}, {2}, {3, 4, 5, 6, 7}], 2: [{3}, {2}, {2}, set()], 3: [{3}, {2}, {2}, set()]}
+    for size, expected in forbidden.items():
+        scores = np.asarray(forbid_repeats(found, ops.convert_to_tensor(ids), 5, size, 8).scores)
+        assert [set(np.flatnonzero(row == -np.inf)) for row in scores] == expected
+        some = found._replace(scores=found.scores[:, :4], ids=ops.convert_to_tensor([0, 2, 3, 5]))
+        scores = np.asarray(forbid_repeats(some, ops.convert_to_tensor(ids), 5, size, 8).scores)
+        columns = [{[0, 2, 3, 5][place] for place in np.flatnonzero(row == -np.inf)} for row in scores]
+        assert columns == [tokens & {2, 3, 5} for tokens in expected]
