@@ -63,6 +63,8 @@ def build_flags(values: flags.FlagValues) -> None:
         define.string("decode_to_file", "", "Where to write; - for standard output; empty for "
                       "<decode_from_file>.<model>.<hparams_set>.<problem>.beam4.alpha0.6.decodes, or ....scores; for "
                       "nowhere with --decode_split.")  # fmt: skip
+        define.string("target_prefix_file", "", "What the outputs of --decode_from_file begin with, a line for each of "
+                      "its lines, empty for anything; whole words.")  # fmt: skip
         define.string("score_file", "", "Scores the lines of this file, source TAB target; plain or gzip, - for "
                       "standard input.")  # fmt: skip
         define.string("attention_to_html", "", "Draws what the model looks at into this file, for a browser: of each "
@@ -110,12 +112,17 @@ def _check(values: flags.FlagValues) -> None:
         raise UserError(f"{' and '.join(exclusive)} are given; the command does one thing at a time: keep one of them")
     if values.attention_to_html:
         why = "--attention_to_html draws the best output of each line"
-        refuse_flags(values, ("n_best", "output_format", "decode_to_file", "decode_window"), why)
+        unread = ("n_best", "output_format", "decode_to_file", "decode_window", "target_prefix_file")
+        refuse_flags(values, unread, why)
         check_output(values.attention_to_html)
     if values.decode_to_file and given in ([], ["--decode_interactive"]):
         raise UserError(
             "--decode_to_file: it names where --decode_from_file, --score_file or --decode_split writes; give one of "
             "them too"
+        )
+    if values.target_prefix_file and given != ["--decode_from_file"]:
+        raise UserError(
+            "--target_prefix_file: it says what the outputs of --decode_from_file begin with; give that alone with it"
         )
     if values.score_file:
         unread = ("n_best", "output_format", "random_seed", *OUTPUT_FLAGS)

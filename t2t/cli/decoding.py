@@ -33,6 +33,7 @@ class OutputOptions:
     output_format: str = "text"
     window: int = WINDOW
     seed: int = 0
+    prefixes: str = ""
 
 
 AS_USUAL = OutputOptions()
@@ -52,7 +53,11 @@ def define_output_flags(values: flags.FlagValues) -> None:
 def output_options_of(values: flags.FlagValues) -> OutputOptions:
     """Returns the values of the flags of `define_output_flags`."""
     return OutputOptions(
-        n_best=values.n_best, output_format=values.output_format, window=values.decode_window, seed=values.random_seed
+        n_best=values.n_best,
+        output_format=values.output_format,
+        window=values.decode_window,
+        seed=values.random_seed,
+        prefixes=values.target_prefix_file,
     )
 
 
@@ -97,7 +102,8 @@ def decode_file(loaded, source: str, target: str = "", output_options: OutputOpt
     job = import_quietly("t2t.inference.files.job")
     target = target or default_target(source, loaded.record, loaded.hparams, output_options.output_format)
     how = {name: getattr(output_options, name) for name in ("output_format", "n_best", "window")}
-    asked = job.Job(source=source, target=target, changes={"seed": output_options.seed}, **how)
+    changes = {"seed": output_options.seed}
+    asked = job.Job(source=source, target=target, changes=changes, prefixes=output_options.prefixes, **how)
     translator = loaded.translator()
     _print_report(job.decode_file(translator, asked), translator, target)
 

@@ -31,15 +31,19 @@ class BatchQueue:
         self._unfinished: dict[int, list[Batch]] = collections.defaultdict(list)
         """By the number of tokens searched."""
 
-    def run(self, batches: Sequence[Batched], places: np.ndarray) -> Iterator[list[BatchHypotheses]]:
+    def run(
+        self, batches: Sequence[Batched], places: np.ndarray, prefixes: Sequence[Sequence[int]] | None = None
+    ) -> Iterator[list[BatchHypotheses]]:
         """Yields, after each advance of a batch, numbers of rows with their hypotheses, as they finish.
 
         Args:
             batches: numbers of rows, and the rows.
             places: of each row, what names it when sampling.
+            prefixes: of each row, the ids that its output begins with; None for none.
         """
         for numbers, rows in batches:
-            yield self._advance(self._search.start(numbers, rows, places[numbers]))
+            own = None if prefixes is None else [prefixes[number] for number in numbers]
+            yield self._advance(self._search.start(numbers, rows, places[numbers], own))
             yield from self._advance_ready()
         while self._unfinished:
             self._ready.append(self._unfinished.pop(min(self._unfinished)))

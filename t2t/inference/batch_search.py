@@ -4,8 +4,8 @@ Legend: B sentences of a batch, S source length, N = B * K rows, P prefix length
 C tokens that are candidates of any sentence of the batch.
 """
 
-import functools
 import itertools
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from t2t.decoding.state import repeat_for_beams, select_sentences
 from t2t.decoding.step import NextToken
 from t2t.inference.devices import ModelFunction, traced
 from t2t.inference.engine import BatchHypotheses
+from t2t.inference.rows import padded
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import INPUTS, PAD_ID
@@ -47,7 +48,7 @@ class _SearchState(NamedTuple):
 
     encoded: Any
     prefix: Any
-    """(N, P) int32, beginnings of outputs; () where there are none."""
+    """(N, P) int32, zero padded: beginnings of outputs; () where there are none."""
     limits: Any
     """(B,) int32."""
     places: Any
@@ -65,6 +66,17 @@ class Batch(NamedTuple):
     tokens: int
     """Tokens searched so far."""
     state: _SearchState
+
+
+class _Programs(NamedTuple):
+    """Compiled functions of states of one structure."""
+
+    advance: Callable
+    """Searches up to a number of tokens, see `BatchSearch._search_until`."""
+    keep: Callable
+    """Selects sentences."""
+    result: Callable
+    """Returns the hypotheses."""
 
 
 class BatchSearch:
@@ -90,12 +102,17 @@ class BatchSearch:
         if shortlist is not None:
             sources.append(tf.TensorSpec([None, self._vocab_size], tf.bool))
         self._start = ModelFunction(model, self._initial_state, sources)
-        self._batch = batch = tf.nest.map_structure(unknown_sizes, self._start.structured_outputs)
-        self._advance = ModelFunction(model, self._search_until, (batch, _NUMBER, _NUMBER))
-        self._keep = traced(_select_sentences, (batch, tf.TensorSpec([None], tf.int32)))
-        self._result = traced(lambda state: self._rules(state).result(state.progress), (batch,))
+        self._batch = tf.nest.map_structure(unknown_sizes, self._start.structured_outputs)
+        self._programs = {not self._has_inputs: self._build_programs(self._batch)}
+        self._tracing = threading.Lock()
 
-    def start(self, numbers_B: np.ndarray, ids_BS: np.ndarray, places_B: np.ndarray) -> Batch:
+    def start(
+        self,
+        numbers_B: np.ndarray,
+        ids_BS: np.ndarray,
+        places_B: np.ndarray,
+        prefixes: Sequence[Sequence[int]] | None = None,
+    ) -> Batch:
         """Returns a batch in its initial state.
 
         Args:
@@ -103,8 +120,10 @@ class BatchSearch:
             ids_BS: (B, S) int32, sources, or beginnings of outputs where the model has no inputs; sources that are no
                 text as `t2t.data.pipeline` gives them.
             places_B: (B,) int32, what names each sentence when sampling.
+            prefixes: B lists of ids that outputs begin with, where the model has inputs; None for none.
         """
-        return Batch(numbers_B, 0, self._start_state(ids_BS, places_B))
+        state = self._start_state(ids_BS, places_B)
+        return Batch(numbers_B, 0, state if prefixes is None else self._begin_with(state, prefixes))
 
     def advance(self, batch: Batch) -> tuple[list[BatchHypotheses], Batch | None]:
         """Searches TOKENS_PER_CALL more tokens. Returns finished hypotheses and the batch of unfinished sentences.
@@ -112,22 +131,23 @@ class BatchSearch:
         Finished sentences leave the batch in groups, since smaller batches take less time per token.
         """
         numbers, tokens, state = batch
+        programs = self._programs_of(state)
         tokens += TOKENS_PER_CALL
         found = []
         while True:
             min_active = _max_size_below(int(len(numbers) * MIN_ACTIVE_SHARE))
-            state, active = self._advance(state, tf.constant(tokens), tf.constant(min_active))
+            state, active = programs.advance(state, tf.constant(tokens), tf.constant(min_active))
             kept = active.numpy()
             reached_tokens = kept.sum() > min_active
             if not reached_tokens:
                 kept = _select_active(kept, min_active)
             if not kept.all():
-                result = SearchResult(*(field.numpy()[~kept] for field in self._result(state)))
+                result = SearchResult(*(field.numpy()[~kept] for field in programs.result(state)))
                 found.append((numbers[~kept], result))
                 numbers = numbers[kept]
                 if not len(numbers):
                     return found, None
-                state = self._keep(state, tf.constant(np.flatnonzero(kept), tf.int32))
+                state = programs.keep(state, tf.constant(np.flatnonzero(kept), tf.int32))
             if reached_tokens:
                 return found, Batch(numbers, tokens, state)
 
@@ -141,32 +161,47 @@ class BatchSearch:
             prefix: of its output, where the model has inputs.
             log_prob: of the prefix, added to all log-probabilities; the search itself takes it as certain.
         """
-        advance: Callable = self._advance
         state = self._start_state(np.array([ids], np.int32), np.zeros(1))
         active = state.progress.active
         active = active._replace(log_probs=ops.where(exists(active.log_probs), log_prob, active.log_probs))
         state = state._replace(progress=state.progress._replace(active=active))
         if len(prefix):
-            rows = self._settings.rows_per_sentence
-            limits = ops.maximum(state.limits, len(prefix) + 1)
-            state = state._replace(prefix=repeat_for_beams(tf.constant([prefix], tf.int32), rows), limits=limits)
-            advance = self._advance_from_prefix
+            state = self._begin_with(state, [prefix])
         for room in itertools.count(1):
-            state, active = advance(state, tf.constant(room), tf.constant(0))
+            state, active = self._programs_of(state).advance(state, tf.constant(room), tf.constant(0))
             yield state.progress
             if not active.numpy().any():
                 return
 
-    @functools.cached_property
-    def _advance_from_prefix(self) -> Callable:
-        batch = self._batch._replace(prefix=tf.TensorSpec([None, None], tf.int32))
-        return ModelFunction(self._model, self._search_until, (batch, _NUMBER, _NUMBER))
+    def _begin_with(self, state: _SearchState, prefixes: Sequence[Sequence[int]]) -> _SearchState:
+        """Prescribes the beginnings of outputs, each of which may be longer by one id at least."""
+        prefix_BP = tf.constant(padded(prefixes))
+        limits_B = ops.maximum(state.limits, tf.constant([len(prefix) + 1 for prefix in prefixes]))
+        rows = self._settings.rows_per_sentence
+        return state._replace(prefix=repeat_for_beams(prefix_BP, rows), limits=limits_B)
+
+    def _programs_of(self, state: _SearchState) -> _Programs:
+        """Returns the compiled functions for states with prefixes, or without."""
+        has_prefix = _prefix_of(state) is not None
+        with self._tracing:
+            if has_prefix not in self._programs:
+                prefix = tf.TensorSpec([None, None], tf.int32) if has_prefix else ()
+                self._programs[has_prefix] = self._build_programs(self._batch._replace(prefix=prefix))
+        return self._programs[has_prefix]
+
+    def _build_programs(self, batch: _SearchState) -> _Programs:
+        return _Programs(
+            advance=ModelFunction(self._model, self._search_until, (batch, _NUMBER, _NUMBER)),
+            keep=traced(_select_sentences, (batch, tf.TensorSpec([None], tf.int32))),
+            result=traced(lambda state: self._rules(state).result(state.progress), (batch,)),
+        )
 
     def search_batch(self, ids_BS, places_B) -> SearchResult:
         """Searches to the end inside one graph and returns the same hypotheses as tensors."""
         state = self._start(ids_BS, places_B)
-        state, _ = self._advance(state, ops.max(state.limits), tf.constant(0))
-        return self._result(state)
+        programs = self._programs_of(state)
+        state, _ = programs.advance(state, ops.max(state.limits), tf.constant(0))
+        return programs.result(state)
 
     def _start_state(self, ids_BS: np.ndarray, places_B: np.ndarray) -> _SearchState:
         candidates = () if self._shortlist is None else (tf.constant(self._shortlist.candidates(ids_BS)),)

@@ -13,6 +13,7 @@ from keras import ops
 from t2t.decoding.result import exists
 from t2t.errors import UserError
 from t2t.inference.batch_search import BatchSearch
+from t2t.inference.prefixes import check_prefix
 from t2t.inference.rows import Row, cut_rows, padded
 from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
@@ -147,14 +148,7 @@ def _summed(log_probs_TV: np.ndarray, ids: Sequence[int]) -> list[float]:
 
 
 def _start(translator: Translator, source: str, prefix: Sequence[int]) -> _Start:
-    size = translator.model.spec.targets.vocab_size
-    wrong = [token for token in prefix if not PAD_ID < token < size or token == EOS_ID]
-    if wrong or len(prefix) >= translator.longest_input:
-        what = f"id {wrong[0]}" if wrong else f"{len(prefix)} ids"
-        raise UserError(
-            f"a beginning with {what}: ids from 2 to {size - 1} may stand in one, fewer than "
-            f"{translator.longest_input}; take them from a vocabulary or a beam"
-        )
+    check_prefix(translator.model, translator.hparams, prefix)
     (ids,) = translator.encode([source])
     if translator.has_inputs:
         (row,) = cut_rows(translator.model, [ids], translator.hparams)

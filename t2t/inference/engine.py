@@ -10,6 +10,9 @@ from t2t.decoding.search import SearchSettings
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.rows import Row
 
+Prefixes = Sequence[Sequence[int]]
+"""Ids that the output of each row begins with, without end of sequence; some may be empty."""
+
 BatchHypotheses = tuple[np.ndarray, SearchResult]
 """Numbers of rows and their hypotheses, numpy arrays."""
 
@@ -22,7 +25,12 @@ class Engine(ABC):
 
     @abstractmethod
     def decode(
-        self, rows: Sequence[Row], places: np.ndarray, settings: SearchSettings, hparams: DecodeHParams
+        self,
+        rows: Sequence[Row],
+        places: np.ndarray,
+        settings: SearchSettings,
+        hparams: DecodeHParams,
+        prefixes: Prefixes | None = None,
     ) -> Iterator[BatchHypotheses]:
         """Yields numbers of rows with what was found for them, in any order.
 
@@ -31,6 +39,7 @@ class Engine(ABC):
             places: (rows,) int, what names each row when sampling.
             settings: how to search.
             hparams: the sizes of batches, and by how much an output may be longer than its input.
+            prefixes: what outputs begin with, at no cost, where the model has inputs; None for nothing.
         """
 
     @abstractmethod

@@ -13,7 +13,7 @@ import numpy as np
 
 from t2t.decoding.search import SearchSettings
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.engine import BatchHypotheses, Engine
+from t2t.inference.engine import BatchHypotheses, Engine, Prefixes
 from t2t.inference.rows import Row
 
 log = logging.getLogger("t2t")
@@ -26,7 +26,9 @@ class PartialEngine(Engine):
     """One that cannot do all that it may be asked."""
 
     @abstractmethod
-    def refusal(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> str:
+    def refusal(
+        self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams, prefixes: Prefixes | None = None
+    ) -> str:
         """Returns why it cannot decode as asked; an empty text where it can."""
 
     @abstractmethod
@@ -87,7 +89,12 @@ class FallbackEngine(Engine):
         self.name = fast.name
 
     def decode(
-        self, rows: Sequence[Row], places: np.ndarray, settings: SearchSettings, hparams: DecodeHParams
+        self,
+        rows: Sequence[Row],
+        places: np.ndarray,
+        settings: SearchSettings,
+        hparams: DecodeHParams,
+        prefixes: Prefixes | None = None,
     ) -> Iterator[BatchHypotheses]:
         """See the base class."""
         what = " ".join(map(str, (self.name, *_decisive(settings), hparams.extra_length)))
@@ -98,9 +105,8 @@ class FallbackEngine(Engine):
             answers = (engine.decode(some, places[chosen], settings, hparams) for engine in (self._full, self._fast))
             return _compare(*map(_best, answers))
 
-        return self._engine(self._fast.refusal(rows, settings, hparams), what, len(rows), try_both).decode(
-            rows, places, settings, hparams
-        )
+        refusal = self._fast.refusal(rows, settings, hparams, prefixes)
+        return self._engine(refusal, what, len(rows), try_both).decode(rows, places, settings, hparams, prefixes)
 
     def score(
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams

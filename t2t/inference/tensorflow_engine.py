@@ -12,7 +12,7 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.inference.batch_answer import BatchAnswer
 from t2t.inference.batch_queue import BatchQueue
 from t2t.inference.batch_search import BatchSearch
-from t2t.inference.engine import BatchHypotheses, Engine
+from t2t.inference.engine import BatchHypotheses, Engine, Prefixes
 from t2t.inference.parallel import Jobs, Sharing, batch_share, queues_of
 from t2t.inference.rows import Batched, Row, batches_of, memory_errors, positions_in, weights_of
 from t2t.inference.scoring import Scorer
@@ -39,10 +39,15 @@ class TensorFlowEngine(Engine):
         self._scorer = Scorer(model, self._jobs)
 
     def decode(
-        self, rows: Sequence[Row], places: np.ndarray, settings: SearchSettings, hparams: DecodeHParams
+        self,
+        rows: Sequence[Row],
+        places: np.ndarray,
+        settings: SearchSettings,
+        hparams: DecodeHParams,
+        prefixes: Prefixes | None = None,
     ) -> Iterator[BatchHypotheses]:
         """See the base class."""
-        return self._decode(rows, places, settings, hparams)
+        return self._decode(rows, places, settings, hparams, prefixes)
 
     def warm_up(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> None:
         """See the base class."""
@@ -85,6 +90,7 @@ class TensorFlowEngine(Engine):
         places: np.ndarray,
         settings: SearchSettings,
         hparams: DecodeHParams,
+        prefixes: Prefixes | None = None,
         rehearses: bool = False,
     ) -> Iterator[BatchHypotheses]:
         """Yields what `decode` does, or `rehearses` with as many batches as run at a time."""
@@ -99,7 +105,7 @@ class TensorFlowEngine(Engine):
         def decode(queue: Sequence[Batched]) -> Iterator[list[BatchHypotheses]]:
             if isinstance(search, BatchAnswer):
                 return ([(numbers, search(batch))] for numbers, batch in queue)
-            return BatchQueue(search, weights, most).run(queue, places)
+            return BatchQueue(search, weights, most).run(queue, places, prefixes)
 
         with memory_errors(batches[0][1], settings.rows_per_sentence):
             yield from itertools.chain.from_iterable(run(decode, queues, self._jobs.searches))

@@ -16,8 +16,9 @@ from t2t.files.lines import without_surrogates
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.attention import Attention, attention_maps
 from t2t.inference.batch_answer import max_answers
-from t2t.inference.engine import Engine
+from t2t.inference.engine import Engine, Prefixes
 from t2t.inference.parallel import Sharing
+from t2t.inference.prefixes import check_prefixes, check_takes_prefixes
 from t2t.inference.rows import NOT_FINITE, Row, cut_rows, describe_max_ids, max_sequence_ids, reads_ids
 from t2t.inference.scoring import check_lengths
 from t2t.inference.settings import search_settings
@@ -121,12 +122,19 @@ class Translator:
         """Returns whether an input has nothing to translate: its output is empty, without asking the model."""
         return self.has_inputs and not text.strip()
 
+    def encode_prefixes(self, texts: Iterable[str]) -> list[list[int]]:
+        """Returns the ids of beginnings of outputs; raises UserError where outputs cannot begin with what is given."""
+        check_takes_prefixes(self.model)
+        return self.problem.encoders[TARGETS].encode_batch(as_texts(texts))
+
     def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
         """Returns the ids of outputs, without end of sequence."""
         self._check_scores()
         return self.problem.encoders[TARGETS].encode_batch(as_texts(texts))
 
-    def translate(self, texts: Iterable[str], n_best: int = 1, **changes) -> list[list[Hypothesis]]:
+    def translate(
+        self, texts: Iterable[str], n_best: int = 1, *, prefixes: Iterable[str] | None = None, **changes
+    ) -> list[list[Hypothesis]]:
         """Returns the `n_best` best outputs of each text, best first, in the order of the texts.
 
         A model without inputs (a language model) continues each text. A text has fewer than `n_best` outputs where
@@ -135,6 +143,7 @@ class Translator:
         Args:
             texts: any strings. Half of a surrogate pair is read as U+FFFD.
             n_best: hypotheses for each text, at most the beam.
+            prefixes: what the output of each text begins with, whole words; empty for nothing.
             changes: fields of the decode hparams to change, e.g. `beam_size=1`, and `seed` for sampling.
 
         Raises:
@@ -142,7 +151,8 @@ class Translator:
             UserError: a change that is out of bounds, or more hypotheses than the search has.
         """
         texts = as_texts(texts)
-        return self.translate_ids(self.encode(texts), n_best, sources=texts, **changes)
+        given = None if prefixes is None else self.encode_prefixes(prefixes)
+        return self.translate_ids(self.encode(texts), n_best, sources=texts, prefixes=given, **changes)
 
     def translate_ids(
         self,
@@ -151,6 +161,7 @@ class Translator:
         *,
         places: Sequence[int] | None = None,
         sources: Sequence[str] | None = None,
+        prefixes: Prefixes | None = None,
         on_done: Callable[[int], Any] | None = None,
         **changes,
     ) -> list[list[Hypothesis]]:
@@ -162,6 +173,7 @@ class Translator:
             n_best: see `translate`.
             places: what names each sentence when sampling, e.g. its line number; 0, 1, 2, ... by default.
             sources: the inputs as text, for problems that finish outputs by them; read back from the ids by default.
+            prefixes: ids that the output of each sentence begins with, without end of sequence.
             on_done: called after each batch with the number of sentences in it.
             changes: see `translate`.
         """
@@ -169,10 +181,12 @@ class Translator:
         check_rows(sentences, "sentences")
         if len(sentences) == 0:
             return []
+        if prefixes is not None:
+            check_prefixes(self.model, hparams, prefixes, len(sentences))
         rows = cut_rows(self.model, sentences, hparams)
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
         results: list[list[Hypothesis]] = [[] for _ in rows]
-        for numbers, found in self.engine.decode(rows, seeds, settings, hparams):
+        for numbers, found in self.engine.decode(rows, seeds, settings, hparams, prefixes):
             for row, number in enumerate(numbers):
                 source = sources[number] if sources is not None else None
                 results[number] = self._hypotheses(found, row, n_best, sentences[number], source)

@@ -20,7 +20,7 @@ from t2t.decoding.search import SAMPLE, SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.ctranslate2.tokens import TokenLists
-from t2t.inference.engine import BatchHypotheses
+from t2t.inference.engine import BatchHypotheses, Prefixes
 from t2t.inference.engine_choice import COMPUTE_TYPES
 from t2t.inference.fallback import PartialEngine
 from t2t.inference.rows import Row
@@ -69,12 +69,16 @@ class CTranslate2Engine(PartialEngine):
             str(folder), device="cpu", compute_type=compute_type, inter_threads=self._workers, intra_threads=1
         )
 
-    def refusal(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> str:
+    def refusal(
+        self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams, prefixes: Prefixes | None = None
+    ) -> str:
         """See the base class."""
         if settings.method == SAMPLE:
             return "it draws random numbers of its own, so that a seed would not name a sample"
         if settings.counts_coverage:
             return "it has another coverage penalty"
+        if prefixes is not None:
+            return "it has another log-probability of what goes on from a given beginning"
         if settings.constrains_output:
             return "it gives the probability of what may not be written to other ids"
         if hparams.shortlist:
@@ -89,7 +93,12 @@ class CTranslate2Engine(PartialEngine):
         return f"{longest:,} ids: it was given {self._longest:,} positions" if longest > self._longest else ""
 
     def decode(
-        self, rows: Sequence[Row], places: np.ndarray, settings: SearchSettings, hparams: DecodeHParams
+        self,
+        rows: Sequence[Row],
+        places: np.ndarray,
+        settings: SearchSettings,
+        hparams: DecodeHParams,
+        prefixes: Prefixes | None = None,
     ) -> Iterator[BatchHypotheses]:
         """See the base class; there is no `refusal`."""
         limits = self._limits(rows, hparams)

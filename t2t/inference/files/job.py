@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from t2t.inference.files.formats import renderer
+from t2t.inference.files.prefix_lines import PrefixLines
 from t2t.inference.files.report import Report
 from t2t.inference.files.windows import FileJob, answer_lines, check_job
 from t2t.inference.translator import Hypothesis, Translator
@@ -24,6 +25,8 @@ class Job(FileJob):
     """Hypotheses written for each line."""
     changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """See `Translator.translate`; inputs are cut at the translator's own `max_input_length`."""
+    prefixes: str = ""
+    """A file with the beginning of the output of each line; empty for none."""
 
 
 def decode_file(translator: Translator, job: Job) -> Report:
@@ -38,13 +41,21 @@ def decode_file(translator: Translator, job: Job) -> Report:
     translator.settings(job.n_best, **job.changes)
     renderer(job.output_format)
     check_job(job)
-    answer, made_by = functools.partial(_answer, translator, job), functools.partial(_identity, translator, job)
+    prefixes = None
+    if job.prefixes:
+        translator.encode_prefixes([])  # says at once where outputs cannot begin with what is given
+        prefixes = PrefixLines(job.prefixes, job.source)
+    answer = functools.partial(_answer, translator, job, prefixes)
+    made_by = functools.partial(_identity, translator, job, prefixes)
     return answer_lines(job, answer, made_by, Report())
 
 
-def _answer(translator: Translator, job: Job, texts: list[str], report: Report, progress) -> list[str]:
+def _answer(
+    translator: Translator, job: Job, prefixes: PrefixLines | None, texts: list[str], report: Report, progress
+) -> list[str]:
     render, written = renderer(job.output_format), []
-    found = _translate(translator, job, texts, report, progress)
+    given = None if prefixes is None else prefixes.of_lines(report.lines, len(texts))
+    found = _translate(translator, job, texts, given, report, progress)
     for number, hypotheses in enumerate(found, start=report.lines + 1):
         line, replaced = render(number, hypotheses, job.n_best)
         written.append(line)
@@ -54,8 +65,10 @@ def _answer(translator: Translator, job: Job, texts: list[str], report: Report, 
     return written
 
 
-def _translate(translator: Translator, job: Job, texts: list[str], report: Report, progress) -> list[list[Hypothesis]]:
-    """Returns the hypotheses of each line of a window."""
+def _translate(
+    translator: Translator, job: Job, texts: list[str], given: list[str] | None, report: Report, progress
+) -> list[list[Hypothesis]]:
+    """Returns the hypotheses of each line of a window, which begin as is `given`."""
     asked = [row for row, text in enumerate(texts) if not translator.is_blank(text)]
     longest = translator.longest_input
     sentences = []
@@ -66,7 +79,13 @@ def _translate(translator: Translator, job: Job, texts: list[str], report: Repor
     progress.add(len(texts) - len(asked))
     places = [report.lines + row for row in asked]
     outputs = translator.translate_ids(
-        sentences, job.n_best, places=places, sources=[texts[row] for row in asked], on_done=progress.add, **job.changes
+        sentences,
+        job.n_best,
+        places=places,
+        sources=[texts[row] for row in asked],
+        prefixes=None if given is None else translator.encode_prefixes([given[row] for row in asked]),
+        on_done=progress.add,
+        **job.changes,
     )
     found = [[NOTHING]] * len(texts)
     for row, hypotheses in zip(asked, outputs, strict=True):
@@ -74,9 +93,9 @@ def _translate(translator: Translator, job: Job, texts: list[str], report: Repor
     return found
 
 
-def _identity(translator: Translator, job: Job) -> list[Any]:
+def _identity(translator: Translator, job: Job, prefixes: PrefixLines | None) -> list[Any]:
     settings, hparams = translator.settings(job.n_best, **job.changes)
     return [
         "decoding", translator.fingerprint(), job.output_format, job.n_best, dataclasses.asdict(settings),
-        dataclasses.asdict(hparams),
+        dataclasses.asdict(hparams), *([] if prefixes is None else [prefixes.sha256]),
     ]  # fmt: skip

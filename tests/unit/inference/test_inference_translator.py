@@ -252,6 +252,64 @@ def test_a_score_without_a_number_is_refused():
         translator.score([("a", "b")])
 
 
+# === Given beginnings of outputs ===
+
+
+@pytest.mark.parametrize("changes", [{}, {"decode_method": "greedy"}, {"decode_method": "sample", "seed": 3}], ids=str)
+def test_an_output_begins_as_given_and_goes_on_as_the_model_says(translator, changes):
+    prefixes = ["b", "", "h a", "c c c c c c c c c c c c c c", "d", ""]
+    n_best = 3 if changes.get("decode_method") != "greedy" else 1
+    found = translator.translate(TEXTS, n_best, prefixes=prefixes, **changes)
+    for text, prefix, outputs in zip(TEXTS, prefixes, found, strict=True):
+        given = WORDS.encode(prefix)
+        for hypothesis in outputs:
+            assert list(hypothesis.ids[: len(given)]) == given
+            assert len(hypothesis.ids) > len(given)
+            source = [*WORDS.encode(text), EOS_ID]
+            by_hand = log_probs_by_hand(translator, list(hypothesis.ids), source)[len(given) :].sum()
+            assert hypothesis.log_prob == pytest.approx(by_hand, abs=1e-4)
+    again = translator.translate(TEXTS, n_best, prefixes=prefixes, decode_batch_size=9, **changes)
+    assert as_ids(again) == as_ids(found)
+    without = translator.translate([TEXTS[1], TEXTS[5]], n_best, **changes)
+    if "seed" not in changes:  # samples are drawn by place
+        assert as_ids([found[1], found[5]]) == as_ids(without), "an empty beginning prescribes nothing"
+
+
+def test_what_is_best_stays_so_when_its_own_beginning_is_given(translator):
+    for text, (best,) in zip(TEXTS, translator.translate(TEXTS, decode_method="greedy"), strict=True):
+        ids = translator.encode([text])
+        for length in range(len(best.ids)):
+            given = [best.ids[:length]] if EOS_ID not in best.ids[:length] else [()]
+            (again,) = translator.translate_ids(ids, prefixes=given, decode_method="greedy")
+            assert again[0].ids == best.ids
+
+
+def test_beginnings_that_make_no_sense_are_refused(translator, continuer):
+    with pytest.raises(ArgumentError, match="1 prefixes for 2 inputs; give one for each, an empty one for none"):
+        translator.translate(["a", "b"], prefixes=["c"])
+    with pytest.raises(UserError, match="a beginning with id 1: ids from 2 to 10 may stand in one, fewer than 1023"):
+        translator.translate_ids([[2, 3]], prefixes=[[2, EOS_ID]])
+    with pytest.raises(UserError, match="prefixes of outputs: a model of letters_alone continues its inputs; leave"):
+        continuer.translate(["a"], prefixes=["b"])
+
+
+# === Outputs that are forbidden ===
+
+
+def test_outputs_keep_to_what_is_asked_of_them(translator):
+    shortest = translator.translate(TEXTS, 3, min_output_length=4)
+    assert all(EOS_ID not in h.ids[:4] and len(h.ids) >= 4 for found in shortest for h in found)
+    assert any(len(h.ids) < 5 for found in translator.translate(TEXTS, 3) for h in found)
+    for found in translator.translate(TEXTS, 3, no_repeat_ngram_size=1):
+        assert all(len(set(h.ids)) == len(h.ids) for h in found)
+    for text, found in zip(TEXTS, translator.translate(TEXTS, 3, eos_penalty=0.7), strict=True):
+        for h in found:
+            by_hand = log_probs_by_hand(translator, list(h.ids), [*WORDS.encode(text), EOS_ID]).sum()
+            assert h.log_prob == pytest.approx(by_hand, abs=1e-4)
+            penalised = by_hand - 0.7 * (h.ids[-1] == EOS_ID)
+            assert h.score == pytest.approx(penalised / ((5 + len(h.ids)) / 6) ** 0.6, abs=1e-4)
+
+
 # === Language models ===
 
 

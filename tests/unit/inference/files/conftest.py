@@ -30,7 +30,7 @@ class Reverser:
         return [[ord(letter) for letter in text] for text in texts]
 
     hparams, is_blank = DecodeHParams(), Translator.is_blank
-    encode_targets = encode
+    encode_targets = encode_prefixes = encode
 
     def score_ids(self, sources, targets, *, on_done=None):
         """Minus a thousand lengths of the source and one of the target, so that it is seen what was scored."""
@@ -42,7 +42,7 @@ class Reverser:
             on_done(len(texts))
         return [0.0 - (1000.0 * len(source) + len(target)) for source, target in zip(sources, targets, strict=True)]
 
-    def translate_ids(self, sentences, n_best=1, *, places=None, on_done=None, **changes):
+    def translate_ids(self, sentences, n_best=1, *, places=None, prefixes=None, on_done=None, **changes):
         texts = ["".join(map(chr, ids)) for ids in sentences]
         if self.breaks and any(self.breaks in text for text in texts):
             raise ConnectionError("the power is gone")

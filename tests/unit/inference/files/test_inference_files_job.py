@@ -53,6 +53,35 @@ def test_every_line_is_answered_in_its_place(job, out, reverser):
     assert report.complaints("the 51 ids that max_input_length allows") == []
 
 
+def test_each_line_has_its_beginning_whatever_the_windows_and_after_a_crash(job, out, reverser_class, tmp_path):
+    """Line n of the file of beginnings belongs to line n, also where lines are empty and where a job goes on."""
+    begins = [f"begin {n}" if n % 3 else "" for n in range(1, 41)]
+    (tmp_path / "prefixes").write_text("".join(line + "\n" for line in begins))
+    lines = TEXT.split("\n")[:-1]
+    expected = {text: begin for text, begin in zip(lines, begins, strict=True) if text.strip()}
+
+    class Noting(reverser_class):
+        def translate_ids(self, sentences, n_best=1, *, prefixes=None, **others):
+            for ids, prefix in zip(sentences, prefixes, strict=True):
+                assert "".join(map(chr, prefix)) == expected["".join(map(chr, ids))]
+            return super().translate_ids(sentences, n_best, **others)
+
+    asked = job(prefixes=str(tmp_path / "prefixes"))
+    with pytest.raises(ConnectionError):
+        decode_file(Noting(breaks="line 29"), asked)
+    second = Noting()
+    decode_file(second, asked)
+    assert len(second.asked) < 35 - 8, "what was written before is not translated again"
+    assert len(out.read_text().splitlines()) == 40
+
+
+def test_another_number_of_beginnings_is_refused(job, out, reverser, tmp_path):
+    (tmp_path / "prefixes").write_text("a\nb\n")
+    with pytest.raises(UserError, match=r"prefixes: it has 2 lines and .*in has 40; line n belongs to line n, so give"):
+        decode_file(reverser, job(prefixes=str(tmp_path / "prefixes")))
+    assert not out.exists()
+
+
 def test_empty_lines_are_not_asked_about(job, reverser):
     decode_file(reverser, job())
     assert len(reverser.asked) == 40 - 5

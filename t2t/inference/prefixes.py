@@ -1,0 +1,42 @@
+"""Given beginnings of outputs."""
+
+from collections.abc import Sequence
+
+from t2t.errors import ArgumentError, UserError
+from t2t.hparams.groups import DecodeHParams
+from t2t.inference.rows import max_sequence_ids
+from t2t.models.base import SequenceModel
+from t2t.specs.constants import EOS_ID, PAD_ID
+
+
+def check_prefix(model: SequenceModel, hparams: DecodeHParams, prefix: Sequence[int]) -> None:
+    """Raises UserError for ids that no output begins with, or too many of them."""
+    size, longest = model.spec.targets.vocab_size, max_sequence_ids(model, hparams) - 1
+    wrong = [token for token in prefix if not PAD_ID < token < size or token == EOS_ID]
+    if wrong or len(prefix) >= longest:
+        what = f"id {wrong[0]}" if wrong else f"{len(prefix)} ids"
+        raise UserError(
+            f"a beginning with {what}: ids from 2 to {size - 1} may stand in one, fewer than {longest}; take them from "
+            f"a vocabulary or a beam"
+        )
+
+
+def check_takes_prefixes(model: SequenceModel) -> None:
+    """Raises UserError where the model writes no outputs that could begin with something given."""
+    if model.spec.inputs is None or not model.autoregressive:
+        why = "continues its inputs" if model.spec.inputs is None else "answers at once"
+        raise UserError(f"prefixes of outputs: a model of {model.spec.name} {why}; leave them out")
+
+
+def check_prefixes(model: SequenceModel, hparams: DecodeHParams, prefixes: Sequence[Sequence[int]], count: int) -> None:
+    """Checks the prefixes of `count` inputs.
+
+    Raises:
+        ArgumentError: fewer or more prefixes than inputs.
+        UserError: see `check_takes_prefixes` and `check_prefix`.
+    """
+    check_takes_prefixes(model)
+    if len(prefixes) != count:
+        raise ArgumentError(f"{len(prefixes)} prefixes for {count} inputs; give one for each, an empty one for none")
+    for prefix in prefixes:
+        check_prefix(model, hparams, prefix)
