@@ -45,6 +45,9 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
 A file gets one output line for each input line, in order; lines end at \\n only, and an empty line stays empty. While
 it grows, the output is <decode_to_file>.partial; after a crash, the same command goes on where it was.
 
+--target_prefix_file gives the beginning of each output: an empty line prescribes nothing, and the score is that of what
+follows.
+
 A file to score has lines of source TAB target, for a language model of the target alone. Each gets a line with the
 target's log-probability, end of sequence included: natural logarithm, six decimals; nan for a target that is too long.
 

@@ -73,6 +73,14 @@ MODEL_MUTATIONS = (
         tests=("tests/unit/decoding/test_decoding_parts.py::test_penalties_by_hand",),
     ),
     Mutation(
+        name="n-grams repeated once more",
+        file="t2t/decoding/constraints.py",
+        original="starts_T + size <= position",
+        broken="starts_T + size < position",
+        breaks="An n-gram may be repeated at once after itself.",
+        tests=("tests/unit/decoding/test_decoding_constrained.py",),
+    ),
+    Mutation(
         name="coverage without a bound",
         file="t2t/decoding/coverage.py",
         original="ops.log(ops.minimum(coverage_NS, 1.0))",
