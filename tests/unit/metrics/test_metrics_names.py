@@ -26,6 +26,9 @@ OF_TEXT = [
     "f1_equivalent",
     "matthews",
     "pearson",
+    "rouge_1_fscore",
+    "rouge_2_fscore",
+    "rouge_l_fscore",
     "spearman",
     "wer",
 ]
