@@ -82,7 +82,7 @@ def test_a_problem_that_is_not_from_text_to_text_is_refused(tmp_path):
     run = begin(tmp_path / "run", (FeatureKind.TOKENS, FeatureKind.LABEL))
     with pytest.raises(
         UserError,
-        match="a shortlist of letters: its inputs are tokens, its targets label; there are shortlists of problems from text",
+        match="a shortlist of letters: its inputs are tokens, its targets label; there are",
     ):
         read_shortlist(run, PROBLEM)
 
