@@ -64,11 +64,11 @@ class TensorFlowEngine(Engine):
         """The shortlist of the run; raises UserError where there is none, or the model cannot be restricted to one."""
         if not self._model.selects_tokens or not self._model.spec.inputs:
             raise UserError(
-                f"--shortlist: {type(self._model).__name__} with problem {self._model.spec.name} does not write text "
-                f"from a source by a table with a row for each piece; leave it out"
+                f"shortlist=True: {type(self._model).__name__} with problem {self._model.spec.name}: a model is wanted "
+                f"that writes pieces for a source, by an output layer with a row for each; leave it out"
             )
         if self.read_shortlist is None:
-            raise UserError("--shortlist: a shortlist belongs to a run directory; load one, or leave it out")
+            raise UserError("shortlist=True: a shortlist belongs to a run directory; load one, or leave it out")
         return self.read_shortlist()
 
     def search(

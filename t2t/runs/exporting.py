@@ -37,9 +37,9 @@ def export_run(
     data_dir: str,
 ) -> dict[str, Parity]:
     """Exports a run; see `t2t.export_model` for the arguments and `t2t.export.exporting.export` for the rest."""
-    record, translator = loaded.record, loaded.translator()
     if loaded.hparams.shortlist:
-        raise UserError("--shortlist: an export searches all pieces; leave it out")
+        raise UserError("hparam shortlist=True: an export searches all pieces; leave it out")
+    record, translator = loaded.record, loaded.translator()
     gives_classes = translator.model.spec.targets.kind == FeatureKind.LABEL
     job = ExportJob(
         folder=folder,

@@ -240,6 +240,24 @@ MODEL_MUTATIONS = (
         ),
     ),
     Mutation(
+        name="candidates of the whole batch",
+        file="t2t/inference/batch_search.py",
+        original="found = found if allowed_NC is None else allow_only(found, allowed_NC)",
+        broken="",
+        breaks="With a shortlist, an output may have candidates of other sentences of its batch.",
+        tests=(
+            "tests/unit/inference/test_inference_batch_search_shortlist.py::test_a_batch_is_its_sentences_one_by_one",
+        ),
+    ),
+    Mutation(
+        name="translations without alternatives",
+        file="t2t/inference/shortlist/model1.py",
+        original="_divide(probs_P, totals_P)",
+        broken="probs_P",
+        breaks="Pieces of a source do not compete for a target piece.",
+        tests=("tests/unit/inference/shortlist/test_inference_shortlist_model1.py::test_two_iterations_by_hand",),
+    ),
+    Mutation(
         name="end of sequence not scored",
         file="t2t/inference/translator.py",
         original="[[*ids, EOS_ID] for ids in targets]",

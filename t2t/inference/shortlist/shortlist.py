@@ -101,7 +101,7 @@ def read_shortlist(run: RunDir, problem: str) -> Shortlist:
     for name in (RECORD, ARRAYS):
         check_inside(run.path, folder / name)
     if not (folder / RECORD).is_file():
-        raise UserError(f"--shortlist: {run.path} has no shortlist of {problem}; learn it with {learn}")
+        raise UserError(f"shortlist=True: {run.path} has no shortlist of {problem}; learn it with {learn}")
     try:
         with os_errors_as_machine_errors(f"cannot read {folder}"):
             record = read_record(_Record, read_sealed(folder / RECORD))
@@ -123,7 +123,7 @@ def text_spec(run: RunDir, problem: str) -> ProblemSpec:
     kinds = [feature.kind if feature else "absent" for feature in (spec.inputs, spec.targets)]
     if kinds != [FeatureKind.TOKENS] * 2:
         raise UserError(
-            f"--shortlist: the inputs of {problem} are {kinds[0]}, its targets {kinds[1]}; a shortlist is for "
+            f"a shortlist of {problem}: its inputs are {kinds[0]}, its targets {kinds[1]}; there are shortlists of "
             f"problems from text to text"
         )
     return spec

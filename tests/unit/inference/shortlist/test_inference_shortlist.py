@@ -63,7 +63,7 @@ def test_a_run_without_one_says_how_to_learn_it(run):
     with pytest.raises(UserError) as raised:
         read_shortlist(run, PROBLEM)
     assert str(raised.value) == (
-        f"--shortlist: {run.path} has no shortlist of letters; learn it with t2t-shortlist --output_dir={run.path}"
+        f"shortlist=True: {run.path} has no shortlist of letters; learn it with t2t-shortlist --output_dir={run.path}"
     )
 
 
@@ -81,7 +81,8 @@ def test_it_meets_only_the_vocabularies_it_was_learned_for(run, tmp_path):
 def test_a_problem_that_is_not_from_text_to_text_is_refused(tmp_path):
     run = begin(tmp_path / "run", (FeatureKind.TOKENS, FeatureKind.LABEL))
     with pytest.raises(
-        UserError, match="the inputs of letters are tokens, its targets label; a shortlist is for problems from text"
+        UserError,
+        match="a shortlist of letters: its inputs are tokens, its targets label; there are",
     ):
         read_shortlist(run, PROBLEM)
 

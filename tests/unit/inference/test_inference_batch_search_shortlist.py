@@ -1,0 +1,240 @@
+"""A search over a shortlist is one over all tokens in which the others of each sentence have logits of -inf.
+
+Legend: B sentences, N rows of hypotheses, V vocabulary.
+"""
+
+from itertools import chain
+
+import numpy as np
+import pytest
+from keras import ops
+
+from t2t.decoding.constraints import forbid_padding
+from t2t.decoding.search import SearchSettings
+from t2t.decoding.step import NextToken
+from t2t.errors import UserError
+from t2t.hparams.gnmt import GnmtHParams
+from t2t.hparams.slice_net import SliceNetHParams
+from t2t.inference import batch_search
+from t2t.inference.batch_queue import BatchQueue
+from t2t.inference.batch_search import BatchSearch
+from t2t.inference.beam_trace import beam_tree
+from t2t.inference.rows import batches_of
+from t2t.inference.shortlist.shortlist import Shortlist
+from t2t.models.gnmt import Gnmt
+from t2t.models.slice_net import SliceNet
+from t2t.models.transformer import Transformer
+from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.specs.constants import EOS_ID
+from tests.builders import padded, randomise, rows, tiny_hparams, tokens_spec
+from tests.letters import TEXTS, letters, letters_alone, moods, translator_of
+from tests.searches import decode
+
+SIZE, EXTRA = 40, 12
+LENGTHS = (9, 3, 7, 1, 8, 2, 5, 6, 4, 9, 2, 3)
+SETTINGS = {
+    "beam": SearchSettings(beam_size=3),
+    "whole list": SearchSettings(beam_size=4, stop_early=False, penalty="power", alpha=1.0),
+    "a beam wider than some shortlists": SearchSettings(beam_size=12, stop_early=False),
+    "greedy": SearchSettings(method="greedy"),
+    "sample": SearchSettings(method="sample", samples=2, temperature=0.7, top_k=5, seed=3),
+    "nucleus": SearchSettings(method="sample", samples=2, top_p=0.8, seed=3),
+    "sample of more than there are": SearchSettings(method="sample", top_k=99, seed=3),
+}
+each_search = pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(settings, id=name, marks=() if name in ("beam", "nucleus") else pytest.mark.exhaustive)
+        for name, settings in SETTINGS.items()
+    ],
+)
+MODELS = {
+    "transformer": (Transformer, tiny_hparams(shared_embedding_and_softmax_weights=False)),
+    "gnmt": (Gnmt, GnmtHParams(hidden_size=8, num_hidden_layers=2, dropout=0.0)),
+    "slice_net": (SliceNet, SliceNetHParams(hidden_size=8, dropout=0.0)),
+}
+
+
+def shortlist_of(frequent, count=2, size=SIZE, seed=0):
+    """Random translations of every piece."""
+    translations = np.random.default_rng(seed).integers(2, size, (size, count)).astype(np.int32)
+    return Shortlist(np.array(frequent, np.int32), translations, size)
+
+
+EVERYTHING = Shortlist(np.arange(SIZE, dtype=np.int32), np.ones((SIZE, 1), np.int32), SIZE)
+
+
+def build(name="transformer"):
+    model_class, hparams = MODELS[name]
+    return randomise(model_class(hparams, tokens_spec(SIZE, SIZE)), 5)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return build()
+
+
+def with_others_at_minus_infinity(model, settings, ids_BS, allowed_BV):
+    """Searches all tokens, with the logits of those that a sentence may not write at -inf."""
+    per_sentence = settings.rows_per_sentence
+    encoded = model.encode({"inputs": ids_BS})
+    cache = model.init_cache(encoded, len(ids_BS) * per_sentence, ids_BS.shape[1] + EXTRA)
+    allowed_NV = np.repeat(allowed_BV, per_sentence, axis=0)
+
+    def step(ids_N, position, cache):
+        logits_NV, cache = model.decode_step(ids_N, position, cache, encoded)
+        logits_NV = ops.where(allowed_NV, logits_NV, -float("inf"))
+        return forbid_padding(NextToken(logits_NV, normalised=False)), cache
+
+    return decode(
+        step, cache, settings, batch_size=len(ids_BS), vocab_size=SIZE,
+        max_steps=(ids_BS != 0).sum(axis=1).astype("int32") + EXTRA,
+    )  # fmt: skip
+
+
+def found_by(search, sources, most=30, places=None):
+    """Returns the hypotheses of each source, of batches that shrink and are joined: ids and log-probabilities."""
+    weights = np.array(list(map(len, sources)))
+    places = np.arange(len(sources)) if places is None else np.array(places)
+    batches = batches_of(sources, weights, most)
+    return hypotheses_of(chain.from_iterable(BatchQueue(search, weights, most).run(batches, places)))
+
+
+def hypotheses_of(batches):
+    found = {}
+    for numbers, result in batches:
+        ids, log_probs, lengths = (np.asarray(part) for part in (result.ids, result.log_probs, result.lengths))
+        for row, number in enumerate(numbers):
+            kept = [k for k in range(ids.shape[1]) if lengths[row, k]]
+            found[int(number)] = [(ids[row, k, : lengths[row, k]].tolist(), float(log_probs[row, k])) for k in kept]
+    return [found[number] for number in sorted(found)]
+
+
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        assert [ids for ids, _ in one] == [ids for ids, _ in other]
+        np.testing.assert_allclose([p for _, p in one], [p for _, p in other], rtol=1e-4, atol=1e-4)
+
+
+@each_search
+def test_it_finds_what_a_search_of_all_with_the_others_at_minus_infinity_finds(model, settings, monkeypatch):
+    """Whatever the batches: they shrink, are joined, and each has candidates of its own."""
+    monkeypatch.setattr(batch_search, "TOKENS_PER_CALL", 4)
+    monkeypatch.setattr(batch_search, "SIZE_STEP", 2)
+    sources, shortlist = rows(np.random.default_rng(5), LENGTHS, SIZE), shortlist_of([7, 30])
+    ids_BS = padded(sources)
+    allowed_BV = shortlist.candidates(ids_BS)
+    expected = with_others_at_minus_infinity(model, settings, ids_BS, allowed_BV)
+    expected = hypotheses_of([(np.arange(len(sources)), expected)])
+    found = found_by(BatchSearch(model, settings, EXTRA, shortlist), sources)
+    assert_same(found, expected)
+    for allowed_V, hypotheses in zip(allowed_BV, found, strict=True):
+        assert all(allowed_V[ids].all() for ids, _ in hypotheses)
+    in_all = found_by(BatchSearch(model, settings, EXTRA), sources)
+    assert [[ids for ids, _ in one] for one in in_all] != [[ids for ids, _ in one] for one in found]
+
+
+@pytest.mark.parametrize("name", ["gnmt", pytest.param("slice_net", marks=pytest.mark.exhaustive)])
+def test_it_is_the_same_for_every_kind_of_decoder(name):
+    model, settings = build(name), SearchSettings(beam_size=2)
+    sources, shortlist = rows(np.random.default_rng(6), (4, 6, 3), SIZE), shortlist_of([7, 30], count=4)
+    ids_BS = padded(sources)
+    expected = with_others_at_minus_infinity(model, settings, ids_BS, shortlist.candidates(ids_BS))
+    found = found_by(BatchSearch(model, settings, EXTRA, shortlist), sources)
+    assert_same(found, hypotheses_of([(np.arange(3), expected)]))
+
+
+@pytest.mark.parametrize("name", ["beam", "nucleus"])
+def test_a_batch_is_its_sentences_one_by_one(model, name):
+    sources = rows(np.random.default_rng(5), (9, 3, 7, 1), SIZE)
+    search = BatchSearch(model, SETTINGS[name], EXTRA, shortlist_of([7, 30]))
+    alone = [found_by(search, [source], places=[place])[0] for place, source in enumerate(sources)]
+    assert_same(found_by(search, sources, most=100), alone)
+
+
+@each_search
+def test_a_shortlist_of_everything_changes_nothing(model, settings):
+    sources = rows(np.random.default_rng(8), (5, 2, 7), SIZE)
+    restricted, free = (found_by(BatchSearch(model, settings, EXTRA, one), sources) for one in (EVERYTHING, None))
+    assert_same(restricted, free)
+
+
+def test_a_prefix_may_hold_what_is_no_candidate(model):
+    (source,) = rows(np.random.default_rng(5), (5,), SIZE)
+    shortlist = shortlist_of([])
+    allowed_V = shortlist.candidates(padded([source]))[0]
+    prefix = np.flatnonzero(~allowed_V)[[3, 0]].tolist()
+    *_, last = BatchSearch(model, SearchSettings(beam_size=2), EXTRA, shortlist).steps(source, prefix)
+    ids, length = np.asarray(last.finished.ids)[0, 0], int(np.asarray(last.finished.lengths)[0, 0])
+    assert ids[:2].tolist() == prefix
+    assert length > 2
+    assert allowed_V[ids[2:length]].all()
+
+
+# === Through the Python API ===
+
+
+@pytest.fixture(scope="module")
+def translator():
+    translator = translator_of(letters(), shared_embedding_and_softmax_weights=False)
+    size = translator.model.spec.targets.vocab_size
+    translator.tensorflow.read_shortlist = lambda: shortlist_of([], 1, size)
+    return translator
+
+
+def ids_of(outputs):
+    return [[hypothesis.ids for hypothesis in found] for found in outputs]
+
+
+def test_each_call_may_ask_for_it(translator):
+    restricted = translator.translate(TEXTS, 2, shortlist=True)
+    assert ids_of(restricted) != ids_of(translator.translate(TEXTS, 2))
+    one_by_one = [translator.translate([text], 2, shortlist=True)[0] for text in TEXTS]
+    assert ids_of(restricted) == ids_of(one_by_one)
+
+
+def test_scores_of_given_pairs_are_those_of_all_tokens(translator):
+    restricted = translator_of(letters(), shared_embedding_and_softmax_weights=False, decoding={"shortlist": True})
+    pairs = [("a b", "c d"), ("c", "h")]
+    assert restricted.score(pairs) == translator.score(pairs)
+
+
+def test_the_tree_of_a_beam_holds_candidates_alone(translator):
+    size = translator.model.spec.targets.vocab_size
+    source = [*translator.encode(["a b c"])[0], EOS_ID]
+    allowed_V = shortlist_of([], 1, size).candidates(np.array([source]))[0]
+    assert not allowed_V.all()
+    assert all(allowed_V[list(node.ids)].all() for node in beam_tree(translator, "a b c", shortlist=True))
+
+
+def test_what_decides_the_outputs_of_a_file_includes_it(translator):
+    plain, size = translator.fingerprint(), translator.model.spec.targets.vocab_size
+    named = []
+    for name in ("first", "second"):
+        other = translator_of(letters(), shared_embedding_and_softmax_weights=False, decoding={"shortlist": True})
+        other.tensorflow.read_shortlist = lambda name=name: Shortlist(
+            np.zeros(0, np.int32), np.ones((size, 1), np.int32), size, name
+        )
+        named.append(other.fingerprint())
+    assert len({plain, *named}) == 3
+
+
+# === Refusals ===
+
+
+def test_a_model_that_is_not_of_a_run_has_none():
+    with pytest.raises(UserError, match="shortlist=True: a shortlist belongs to a run directory; load one, or leave"):
+        translator_of(letters()).translate(TEXTS, shortlist=True)
+
+
+@pytest.mark.parametrize(
+    ("problem", "model_class", "named"),
+    [
+        (letters_alone, Transformer, "Transformer with problem letters_alone"),
+        (moods, TransformerEncoder, "TransformerEncoder with problem moods"),
+    ],
+)
+def test_other_models_are_refused_by_name(problem, model_class, named):
+    translator = translator_of(problem(), model_class)
+    with pytest.raises(UserError, match=f"^shortlist=True: {named}: a model is wanted that writes pieces for a source"):
+        translator.translate(["a b"], shortlist=True)
