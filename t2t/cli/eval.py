@@ -100,11 +100,11 @@ def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, val
     names = select_problems(run, request.problem)
     for name in names:
         check_split(open_run_data(run, request.data_dir, name, split, verify=False), split)
-    evaluation = import_quietly("t2t.runs.evaluation")
+    evaluation, decoding = (import_quietly(f"t2t.runs.{name}") for name in ("evaluation", "split_decoding"))
     for name in names:
         loaded = load_run(values, run.path, name, checkpoint)
         data = open_run_data(loaded.run, request.data_dir, name, split)
-        engine = loaded.translator().engine if evaluation.decodes(loaded.model) else None
+        engine = loaded.translator().engine if decoding.decodes(loaded.model) else None
         parts = loaded.model, loaded.hparams, data, split, eval_steps, data.problem.metrics
         found = evaluation.evaluate(*parts, engine)
         print(
