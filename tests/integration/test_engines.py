@@ -1,7 +1,10 @@
 """`--engine`: the commands and the Python functions decode a run with CTranslate2."""
 
+import json
 import re
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -52,3 +55,54 @@ def test_python_loads_it_by_name(run):
 def test_a_wrong_pair_of_flags_ends_the_command_at_once(run, capsys):
     assert decoder.main(["t2t-decoder", f"--output_dir={run}", "--compute_type=int8"]) == 2
     assert "--compute_type=int8: --engine=tensorflow decodes in float32" in capsys.readouterr().err
+
+
+FRESH = """
+import json, sys
+import t2t
+from t2t.cli import decoder
+from t2t.serving.models import Question, ServedModel
+
+run, source, pairs, data, out = sys.argv[1:]
+flags = ["t2t-decoder", f"--output_dir={run}", "--engine=ctranslate2"]
+assert decoder.main([*flags, f"--decode_from_file={source}", f"--decode_to_file={out}/outputs"]) == 0
+assert decoder.main([*flags, f"--score_file={pairs}", f"--decode_to_file={out}/scores"]) == 0
+assert decoder.main([*flags, "--decode_split=dev", f"--data_dir={data}", f"--decode_to_file={out}/split"]) == 0
+translator = t2t.load(run, engine="ctranslate2")
+outputs = [found[0].text for found in translator.translate(["1 2 3", "4"])]
+(answer,) = ServedModel("digits", translator, 40).answer([Question("1 2 3")])
+assert answer.hypotheses[0].text == outputs[0]
+before = sorted({"tensorflow", "keras"} & set(sys.modules))
+sampled = [found[0].text for found in translator.translate(["1 2 3"], decode_method="sample", seed=3)]
+maps = sorted(translator.attend("1 2 3").maps)
+after = sorted({"tensorflow", "keras"} & set(sys.modules))
+print(json.dumps([outputs, before, sampled, maps, after, translator.fingerprint()]))
+"""
+
+
+def test_a_run_that_has_been_converted_is_used_without_tensorflow_until_something_needs_it(run, tiny_run, tmp_path):
+    source, pairs, flags = tiny_run.raw_dir / "train.source", tmp_path / "pairs", [f"--output_dir={run}"]
+    pairs.write_text("1 2 3\t3 2 1\n4\t4\n")
+    modes = {
+        "outputs": [f"--decode_from_file={source}"],
+        "scores": [f"--score_file={pairs}"],
+        "split": ["--decode_split=dev", f"--data_dir={tiny_run.data_dir}"],
+    }
+    for name, mode in modes.items():
+        files = [*mode, f"--decode_to_file={tmp_path / name}"]
+        assert decoder.main(["t2t-decoder", *flags, "--engine=ctranslate2", *files]) == 0
+    (tmp_path / "fresh").mkdir()
+    arguments = [run, source, pairs, tiny_run.data_dir, tmp_path / "fresh"]
+    done = subprocess.run([sys.executable, "-c", FRESH, *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    outputs, before, sampled, maps, after, fingerprint = json.loads(done.stdout.splitlines()[-1])
+    assert (before, after) == ([], ["keras", "tensorflow"])
+    for name in modes:
+        assert (tmp_path / "fresh" / name).read_bytes() == (tmp_path / name).read_bytes() != b""
+    slow, fast = t2t.load(run), t2t.load(run, engine="ctranslate2")
+    shutil.rmtree(run / "cache")
+    converted = t2t.load(run, engine="ctranslate2")  # now, from the model
+    assert outputs == [found[0].text for found in fast.translate(["1 2 3", "4"])]
+    assert sampled == [found[0].text for found in slow.translate(["1 2 3"], decode_method="sample", seed=3)]
+    assert maps == ["decoder", "encoder", "encoder_decoder"]
+    assert fingerprint == converted.fingerprint() != slow.fingerprint(), "an interrupted file goes on either way"
