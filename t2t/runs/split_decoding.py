@@ -1,11 +1,14 @@
 """Decodes a split of generated data and scores the outputs."""
 
+from collections.abc import Sequence
+
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.inference.model_facts import ModelFacts
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.metrics import Score, compute, is_text_metric
+from t2t.problems.base import Problem
 from t2t.runs.data import OpenData, check_split
 from t2t.specs.features import FeatureKind
 
@@ -26,8 +29,6 @@ def decode_and_score(
 ) -> tuple[list[list[Hypothesis]], list[Score]]:
     """Decodes a split; returns the outputs of each example, best first, and the scores of the best ones.
 
-    The scores are those of the problem's text metrics; without any, the accuracy.
-
     Raises:
         UserError: no such split, or the problem has no inputs to decode.
     """
@@ -39,7 +40,11 @@ def decode_and_score(
     translator.settings(n_best, **changes)
     examples = SplitExamples(data.problem, data.readers[split])
     outputs = examples.decode(translator, n_best, **changes)
-    names = [name for name in data.problem.metrics if is_text_metric(name)] or ["accuracy_per_sequence"]
+    return outputs, score_outputs(data.problem, outputs, examples)
+
+
+def score_outputs(problem: Problem, outputs: Sequence[Sequence[Hypothesis]], examples: SplitExamples) -> list[Score]:
+    """Returns the scores of the best outputs by the problem's text metrics; without any, the accuracy."""
+    names = [name for name in problem.metrics if is_text_metric(name)] or ["accuracy_per_sequence"]
     hypotheses = [found[0].text for found in outputs]
-    scores = compute(names, hypotheses, examples.references(), data.problem.target_language)
-    return outputs, list(scores.values())
+    return list(compute(names, hypotheses, examples.references(), problem.target_language).values())

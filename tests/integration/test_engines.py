@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from sacrebleu.metrics import BLEU
 
 import t2t
 from t2t.cli import decoder
@@ -42,6 +43,37 @@ def test_evaluation_has_the_same_scores(run, tiny_run, capsys):
         assert eval_command.main(["t2t-eval", *flags]) == 0
         printed.append(re.findall(r"^(?:accuracy|BLEU|bleu).*", capsys.readouterr().out, re.MULTILINE))
     assert printed[0] == printed[1] != []
+
+
+def test_comparing_engines_prints_both_scores_and_how_far_apart_they_are(run, tiny_run, capsys):
+    flags = [f"--output_dir={run}", f"--data_dir={tiny_run.data_dir}", "--engine=ctranslate2", "--compute_type=int8"]
+    assert eval_command.main(["t2t-eval", *flags, "--compare_engine"]) == 0
+    head, *scores, same, apart = capsys.readouterr().out.splitlines()
+    sources = (tiny_run.raw_dir / "dev.source").read_text().splitlines()
+    assert head == f"{len(sources)} of {len(sources)} dev examples of text2text_files, step-00000040 (40 updates)"
+    slow, fast = t2t.load(run), t2t.load(run, engine="ctranslate2", compute_type="int8")
+    outputs = [[found[0] for found in one.translate(sources)] for one in (fast, slow)]
+    references = (tiny_run.raw_dir / "dev.target").read_text().splitlines()
+    expected = [
+        f"{one.engine.name}: {BLEU().corpus_score([best.text for best in found], [references])}"
+        for one, found in zip((fast, slow), outputs, strict=True)
+    ]
+    assert [line.split(" | ")[0] for line in scores if "BLEU" in line] == expected
+    identical = sum(ours.ids == theirs.ids for ours, theirs in zip(*outputs, strict=True))
+    assert same == f"the same output: {identical} of {len(sources)} inputs, {identical / len(sources):.1%}"
+    pairs = [(source, best.text) for source, best in zip(sources, outputs[1], strict=True)]
+    lengths = [len(ids) + 1 for ids in slow.encode_targets([target for _, target in pairs])]
+    differences = np.abs(np.subtract(fast.score(pairs), slow.score(pairs))) / lengths
+    printed = re.fullmatch(r"difference of log-probabilities, nats per token: mean (\S+), largest (\S+)", apart)
+    np.testing.assert_allclose(list(map(float, printed.groups())), [differences.mean(), differences.max()], rtol=0.05)
+    assert differences.max() > 1e-5, "int8 rounds"
+
+
+@pytest.mark.parametrize("engine", ["tensorflow", "auto"])
+def test_only_ctranslate2_is_compared(engine, run, capsys):
+    assert eval_command.main(["t2t-eval", f"--output_dir={run}", f"--engine={engine}", "--compare_engine"]) == 2
+    message = f"--compare_engine: --engine={engine} is not compared with TensorFlow; ask for --engine=ctranslate2"
+    assert message in capsys.readouterr().err
 
 
 def test_python_loads_it_by_name(run):
