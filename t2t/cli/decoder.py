@@ -28,7 +28,6 @@ from t2t.errors import UserError
 from t2t.files.output import check_output
 from t2t.runs.data import check_split, open_run_data
 from t2t.runs.run_checks import select_problem
-from t2t.runs.startup import import_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, TEST
 
 USAGE = """
@@ -87,9 +86,8 @@ def main(values: flags.FlagValues) -> int:
     problem, split = select_problem(run, values.problem), values.decode_split
     if split:
         check_split(open_run_data(run, values.data_dir, problem, split, verify=False), split)
-    if values.decode_from_file or split:  # lines enough to search several batches at a time
-        import_quietly("t2t.inference.parallel").use_single_core_ops()
-    loaded = load_run(values, run.path, problem)
+    # Of a file or a split there are lines enough to search several batches at a time.
+    loaded = load_run(values, run.path, problem, many_rows=bool(values.decode_from_file or split))
     output_options, target = output_options_of(values), values.decode_to_file
     if values.attention_to_html:
         draw_attention(loaded, values.decode_from_file, values.attention_to_html)

@@ -143,9 +143,9 @@ def decode_split(loaded, data_dir: str, split: str, target: str = "", output_opt
         UserError: no such data or split, data of another vocabulary, a problem without inputs.
         MachineError: the output cannot be written.
     """
-    evaluation = import_quietly("t2t.runs.evaluation")
+    decoding = import_quietly("t2t.runs.split_decoding")
     data = open_run_data(loaded.run, data_dir, loaded.record.problem, split)
-    outputs, scores = evaluation.decode_and_score(
+    outputs, scores = decoding.decode_and_score(
         loaded.translator(), data, split, output_options.n_best, seed=output_options.seed
     )
     if target:

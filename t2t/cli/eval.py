@@ -18,9 +18,11 @@ from t2t.cli.flags import (
     open_run,
     open_trained_run,
 )
-from t2t.cli.help import DATA, flag_group
+from t2t.cli.help import DATA, DECODING, flag_group
+from t2t.errors import UserError
 from t2t.files.source import LineSource
-from t2t.runs.data import check_split, open_run_data
+from t2t.inference.engine_choice import CTRANSLATE2
+from t2t.runs.data import OpenData, check_split, open_run_data
 from t2t.runs.names import Request
 from t2t.runs.run_checks import check_checkpoint, select_problem, select_problems
 from t2t.runs.settings import Settings
@@ -34,10 +36,14 @@ teacher-forced figures (the model predicts each token given the reference before
     %s --output_dir=run --data_dir=data
     %s --output_dir=run --data_dir=data --split=test --checkpoint=best
     %s --output_dir=run --data_dir=data --problem=translate_ende_numbers  (one of several)
+    %s --output_dir=run --engine=ctranslate2 --compute_type=int8 --compare_engine
     %s --output_dir=run --choice_file=pronouns.tsv
 
-The last counts how often the model finds the right one of two given outputs more probable. A line of the file is source
-TAB output A TAB output B TAB A or B for the right one; a language model does not look at the source.
+--compare_engine decodes with the engine and with TensorFlow. It prints the scores of both, for how many inputs they
+write the same output, and how far apart their log-probabilities of TensorFlow's outputs are.
+
+--choice_file counts how often the model finds the right one of two given outputs more probable. A line of the file is
+source TAB output A TAB output B TAB A or B for the right one; a language model does not look at the source.
 """
 
 log = logging.getLogger("t2t")
@@ -55,6 +61,9 @@ def build_flags(values: flags.FlagValues) -> None:
                       "for standard input.")  # fmt: skip
     define_search_flags(values, decodes_only=True)
     define_engine_flags(values)
+    with flag_group(values, DECODING) as define:
+        define.boolean("compare_engine", False, "Compares --engine=ctranslate2 with TensorFlow: scores, outputs and "
+                       "log-probabilities.")  # fmt: skip
     define_device_flags(values)
 
 
@@ -63,9 +72,13 @@ def main(values: flags.FlagValues) -> int:
     names = {name: values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "data_dir")}
     request = Request(**names, usr_dir=values.t2t_usr_dir)
     run = open_trained_run(values)
+    if values.compare_engine and values.engine != CTRANSLATE2:
+        raise UserError(
+            f"--compare_engine: --engine={values.engine} is not compared with TensorFlow; ask for --engine=ctranslate2"
+        )
     if values.choice_file:
         why = "--choice_file needs no data and searches nothing"
-        refuse_flags(values, ("data_dir", "split", "eval_steps", *OUTPUT_FLAGS), why)
+        refuse_flags(values, ("data_dir", "split", "eval_steps", "compare_engine", *OUTPUT_FLAGS), why)
         LineSource(values.choice_file)
         select_problem(run, request.problem)
         return _judge_choices(load_run(values, run.path, request.problem), values.choice_file)
@@ -100,16 +113,29 @@ def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, val
     names = select_problems(run, request.problem)
     for name in names:
         check_split(open_run_data(run, request.data_dir, name, split, verify=False), split)
-    evaluation = import_quietly("t2t.runs.evaluation")
     for name in names:
         loaded = load_run(values, run.path, name, checkpoint)
         data = open_run_data(loaded.run, request.data_dir, name, split)
-        engine = loaded.translator().engine if evaluation.decodes(loaded.model) else None
-        parts = loaded.model, loaded.hparams, data, split, eval_steps, data.problem.metrics
-        found = evaluation.evaluate(*parts, engine)
-        print(
-            f"{found.examples:,} of {found.of:,} {split} examples of {name}, {loaded.checkpoint.name} "
-            f"({loaded.checkpoint.step:,} updates)"
-        )
-        print(*found.scores, *(f"{figure} = {value:.4f}" for figure, value in found.figures.items()), sep="\n")
+        compares = "compare_engine" in values and values.compare_engine
+        print(*(_compared if compares else _evaluated)(loaded, data, split, eval_steps), sep="\n")
     return 0
+
+
+def _evaluated(loaded, data: OpenData, split: str, eval_steps: int) -> list:
+    evaluation, decoding = (import_quietly(f"t2t.runs.{name}") for name in ("evaluation", "split_decoding"))
+    engine = loaded.translator().engine if decoding.decodes(loaded.model) else None
+    parts = loaded.model, loaded.hparams, data, split, eval_steps, data.problem.metrics
+    found = evaluation.evaluate(*parts, engine)
+    figures = [f"{figure} = {value:.4f}" for figure, value in found.figures.items()]
+    return [_describe(loaded, split, found.examples, found.of), *found.scores, *figures]
+
+
+def _compared(loaded, data: OpenData, split: str, eval_steps: int) -> list:
+    comparison = import_quietly("t2t.runs.engine_comparison")
+    found = comparison.compare_engines(loaded.translator(), data, split, eval_steps)
+    return [_describe(loaded, split, len(found.differences), len(data.readers[split])), found]
+
+
+def _describe(loaded, split: str, examples: int, of: int) -> str:
+    what = f"{examples:,} of {of:,} {split} examples of {loaded.problem.name}"
+    return f"{what}, {loaded.checkpoint.name} ({loaded.checkpoint.step:,} updates)"

@@ -136,12 +136,12 @@ def define_device_flags(values: flags.FlagValues) -> None:
         define_field_flag(values, "worker_cpu", Settings, text=text)
 
 
-def decoding_strategy(values: flags.FlagValues) -> Any:
-    """Returns a strategy with the devices that decode, None for one; loads TensorFlow."""
+def decoding_devices(values: flags.FlagValues) -> tuple[int, int] | None:
+    """Returns the values of the flags of `define_device_flags`, None for one device."""
     several = "worker_hosts" in values and find_cluster(values.worker_hosts, values.worker_index) is not ALONE
     if "worker_gpu" not in values or several:  # of several processes that trained, the chief decodes
         return None
-    return import_quietly("t2t.training.distribute").build_strategy(values.worker_gpu, values.worker_cpu)
+    return values.worker_gpu, values.worker_cpu
 
 
 def search_overrides(values: flags.FlagValues) -> str:
@@ -222,16 +222,19 @@ def check_run_loadable(run: RunDir, values: flags.FlagValues, checkpoint: str = 
     engine_choice(values).check()
 
 
-def load_run(values: flags.FlagValues, output_dir: str | Path, problem: str, checkpoint: str = "") -> Any:
-    """Returns the `t2t.runs.loading.LoadedRun` that the flags describe; loads TensorFlow."""
+def load_run(
+    values: flags.FlagValues, output_dir: str | Path, problem: str, checkpoint: str = "", many_rows: bool = False
+) -> Any:
+    """Returns the `t2t.runs.loading.LoadedRun` that the flags describe; see `t2t.runs.loading.load`."""
     return import_quietly("t2t.runs.loading").load(
         output_dir,
         checkpoint or values.checkpoint,
         values.t2t_usr_dir or None,
         search_overrides(values),
         problem,
-        decoding_strategy(values),
+        decoding_devices(values),
         engine_choice(values),
+        many_rows,
     )
 
 

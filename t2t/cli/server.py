@@ -87,7 +87,6 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, folders: ()
     """
     named = named_runs(values.output_dir)
     folders = {name: (_checked_run(values, folder), folder) for name, folder in named.items() if not is_export(folder)}
-    import_quietly("t2t.inference.parallel").use_single_core_ops()
     server, app, service = (import_serving(f"t2t.serving.{name}") for name in ("server", "app", "service"))
     listening = server.open_socket(values.host, values.port)
     with listening:
@@ -155,9 +154,10 @@ def _build_model(values: flags.FlagValues, name: str, folder: str):
     )
     if is_export(folder):
         _check_fixed(values, folder)
+        import_quietly("t2t.inference.parallel").use_single_core_ops()
         return import_serving("t2t.serving.exports").ServedExport(name, folder, values.n_best, limits)
     run, checkpoint = run_and_checkpoint(folder)
-    loaded = load_run(values, run, values.problem, checkpoint)
+    loaded = load_run(values, run, values.problem, checkpoint, many_rows=True)
     return models.ServedModel(name, loaded.translator(), loaded.checkpoint.step, values.n_best, limits)
 
 

@@ -1,9 +1,8 @@
-"""The settings of a search, and the search that they ask for.
+"""The search that settings ask for.
 
 Legend: B sentences, K hypotheses of each, V vocabulary.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -18,69 +17,9 @@ from t2t.decoding.constraints import (
 )
 from t2t.decoding.penalties import PENALTIES
 from t2t.decoding.sampling import RollOut, greedy_chooser, sampling_chooser
+from t2t.decoding.settings import SAMPLE, SearchSettings
 from t2t.decoding.step import NextToken
-from t2t.errors import UserError
 from t2t.layers.beams import reorder_rows
-
-BEAM, GREEDY, SAMPLE = "beam", "greedy", "sample"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SearchSettings:
-    """How to search: decode hparams that have been checked, and what a call asks for."""
-
-    method: str = BEAM
-    """beam, greedy or sample."""
-    beam_size: int = 4
-    """Hypotheses kept for each sentence (beam); 1 is greedy search."""
-    penalty: str = "gnmt"
-    """Length penalty: gnmt, ((5+n)/6)^alpha, or power, n^alpha."""
-    alpha: float = 0.6
-    """Exponent of the length penalty, from 0 up."""
-    coverage: float = 0.0
-    """beta of the coverage penalty (beam), from 0 up; 0 for none."""
-    min_length: int = 0
-    """Tokens before end of sequence may follow."""
-    eos_penalty: float = 0.0
-    """Subtracted from the log-probability of end of sequence where hypotheses and tokens compete; from 0 up."""
-    no_repeat_ngram: int = 0
-    """n: no output has an n-gram twice; 0 for any output."""
-    stop_early: bool = True
-    """Stop a sentence once its best hypothesis is certain (beam); off where an n-best list is wanted."""
-    samples: int = 1
-    """Texts drawn for each sentence (sample)."""
-    temperature: float = 1.0
-    """Log-probabilities are divided by it (sample); above 0."""
-    top_k: int = 0
-    """Draw from the k most probable tokens (sample); 0 for all."""
-    top_p: float = 1.0
-    """Draw from the smallest set of tokens that holds this probability (sample); 1 for all."""
-    seed: int = 0
-    """Names the stream of random numbers (sample)."""
-
-    def __post_init__(self):
-        if self.top_p <= 0:  # the lower bound of the hparam, which it does not include
-            raise UserError(f"top_p {self.top_p}: it must be above 0 and at most 1; 1 draws from all tokens")
-
-    @property
-    def rows_per_sentence(self) -> int:
-        """K: how often `repeat_for_beams` repeats each sentence."""
-        return {BEAM: self.beam_size, GREEDY: 1, SAMPLE: self.samples}[self.method]
-
-    @property
-    def uses_beam_search(self) -> bool:
-        """Whether hypotheses compete, so that rows are reordered; a beam of 1 is greedy search."""
-        return self.method == BEAM and self.beam_size > 1
-
-    @property
-    def constrains_output(self) -> bool:
-        """Whether some outputs are forbidden or penalised, see `constraint_of`."""
-        return self.min_length > 0 or self.eos_penalty > 0 or self.no_repeat_ngram > 0
-
-    @property
-    def counts_coverage(self) -> bool:
-        """Whether scores have a coverage penalty, so that steps are those of `t2t.decoding.coverage.covering`."""
-        return self.uses_beam_search and self.coverage > 0
 
 
 def rules(

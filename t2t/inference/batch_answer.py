@@ -50,11 +50,6 @@ class BatchAnswer:
         return tokens(logits, lengths_B)
 
 
-def max_answers(model: SequenceModel) -> int:
-    """Returns how many hypotheses a model that answers at once has for an input."""
-    return model.spec.targets.vocab_size if model.spec.targets.kind == FeatureKind.LABEL else 1
-
-
 def classes(logits_BC, count: int) -> SearchResult:
     """Returns the `count` likeliest classes of each row, each as one id; ties: lower id."""
     log_probs_BK, ids_BK = ops.top_k(ops.log_softmax(logits_BC, axis=-1), count)

@@ -17,7 +17,8 @@ from t2t.data.columns import SEQUENCES, batch_dtype, item_shape
 from t2t.decoding.constraints import allow_only, forbid_padding
 from t2t.decoding.coverage import covering, reorder_covered, start_coverage
 from t2t.decoding.result import SearchResult, exists
-from t2t.decoding.search import SearchSettings, rules
+from t2t.decoding.search import rules
+from t2t.decoding.settings import SearchSettings
 from t2t.decoding.state import repeat_for_beams, select_sentences
 from t2t.decoding.step import NextToken
 from t2t.inference.devices import ModelFunction, traced

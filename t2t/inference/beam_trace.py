@@ -148,7 +148,7 @@ def _summed(log_probs_TV: np.ndarray, ids: Sequence[int]) -> list[float]:
 
 
 def _start(translator: Translator, source: str, prefix: Sequence[int]) -> _Start:
-    check_prefix(translator.model, translator.hparams, prefix)
+    check_prefix(translator.facts, translator.hparams, prefix)
     (ids,) = translator.encode([source])
     if translator.has_inputs:
         (row,) = cut_rows(translator.model, [ids], translator.hparams)

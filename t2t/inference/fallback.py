@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from t2t.decoding.search import SearchSettings
+from t2t.decoding.settings import SearchSettings
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.engine import BatchHypotheses, Engine, Prefixes
 from t2t.inference.rows import Row
@@ -77,12 +77,18 @@ class FallbackEngine(Engine):
 
     Args:
         fast: preferred.
-        full: does everything.
+        full: returns what does everything, when that is needed.
         demand: None to take `fast` in any case; else what must hold of the first rows of each way to search.
         trials: where that is kept.
     """
 
-    def __init__(self, fast: PartialEngine, full: Engine, demand: Demand | None = None, trials: Trials | None = None):
+    def __init__(
+        self,
+        fast: PartialEngine,
+        full: Callable[[], Engine],
+        demand: Demand | None = None,
+        trials: Trials | None = None,
+    ):
         self._fast, self._full, self._demand = fast, full, demand
         self._trials: Trials = trials if trials is not None else _Remembered()
         self._notified: set[str] = set()
@@ -102,7 +108,7 @@ class FallbackEngine(Engine):
         def try_both() -> Agreement:
             chosen = _spread(len(rows))
             some = [rows[i] for i in chosen]
-            answers = (engine.decode(some, places[chosen], settings, hparams) for engine in (self._full, self._fast))
+            answers = (engine.decode(some, places[chosen], settings, hparams) for engine in (self._full(), self._fast))
             return _compare(*map(_best, answers))
 
         refusal = self._fast.refusal(rows, settings, hparams, prefixes)
@@ -117,7 +123,7 @@ class FallbackEngine(Engine):
             chosen = _spread(len(targets))
             some = [sources[i] for i in chosen], [targets[i] for i in chosen]
             log_probs = np.zeros((2, len(chosen)))
-            for engine, found in zip((self._full, self._fast), log_probs, strict=True):
+            for engine, found in zip((self._full(), self._fast), log_probs, strict=True):
                 for numbers, values in engine.score(some[0], some[1], hparams):
                     found[numbers] = values
             apart = np.abs(log_probs[0] - log_probs[1]) / list(map(len, some[1]))
@@ -138,7 +144,7 @@ class FallbackEngine(Engine):
         if reason not in self._notified:
             self._notified.add(reason)
             log.warning("%s: %s; TensorFlow does this", self._fast.name, reason)
-        return self._full
+        return self._full()
 
     def _disagreement(self, what: str, rows: int, try_both: Callable[[], Agreement]) -> str:
         if self._demand is None:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from t2t.errors import ArgumentError, UserError
 from t2t.hparams.groups import DecodeHParams
+from t2t.inference.model_facts import ModelFacts
 from t2t.inference.rows import max_sequence_ids
-from t2t.models.base import SequenceModel
 from t2t.specs.constants import EOS_ID, PAD_ID
 
 
-def check_prefix(model: SequenceModel, hparams: DecodeHParams, prefix: Sequence[int]) -> None:
+def check_prefix(model: ModelFacts, hparams: DecodeHParams, prefix: Sequence[int]) -> None:
     """Raises UserError for ids that no output begins with, or too many of them."""
     size, longest = model.spec.targets.vocab_size, max_sequence_ids(model, hparams) - 1
     wrong = [token for token in prefix if not PAD_ID < token < size or token == EOS_ID]
@@ -21,14 +21,14 @@ def check_prefix(model: SequenceModel, hparams: DecodeHParams, prefix: Sequence[
         )
 
 
-def check_takes_prefixes(model: SequenceModel) -> None:
+def check_takes_prefixes(model: ModelFacts) -> None:
     """Raises UserError where the model writes no outputs that could begin with something given."""
     if model.spec.inputs is None or not model.autoregressive:
         why = "continues its inputs" if model.spec.inputs is None else "answers at once"
         raise UserError(f"prefixes of outputs: a model of {model.spec.name} {why}; leave them out")
 
 
-def check_prefixes(model: SequenceModel, hparams: DecodeHParams, prefixes: Sequence[Sequence[int]], count: int) -> None:
+def check_prefixes(model: ModelFacts, hparams: DecodeHParams, prefixes: Sequence[Sequence[int]], count: int) -> None:
     """Checks the prefixes of `count` inputs.
 
     Raises:

@@ -5,15 +5,19 @@ Legend: B rows of a batch, S length.
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from t2t.data.batching import Ladder, cut
-from t2t.errors import memory_errors_as_machine_errors
+from t2t.errors import UserError, memory_errors_as_machine_errors
 from t2t.hparams.groups import DecodeHParams
-from t2t.models.base import SequenceModel
+from t2t.inference.model_facts import ModelFacts
 from t2t.specs.constants import EOS_ID, INPUTS
 from t2t.specs.features import FeatureKind
+
+if TYPE_CHECKING:
+    from t2t.models.base import SequenceModel
 
 log = logging.getLogger("t2t")
 
@@ -27,13 +31,13 @@ OUTPUT_SHARE = 8
 """Output positions that count as one input id in the size of a batch."""
 
 
-def max_sequence_ids(model: SequenceModel, hparams: DecodeHParams) -> int:
+def max_sequence_ids(model: ModelFacts, hparams: DecodeHParams) -> int:
     """Returns the maximum number of ids of a sequence that is decoded or evaluated, end of sequence included."""
     asked = hparams.max_input_length or max(USUAL_LONGEST, model.hparams.max_length)
     return min(model.longest_sequence or asked, asked)
 
 
-def describe_max_ids(model: SequenceModel, hparams: DecodeHParams) -> str:
+def describe_max_ids(model: ModelFacts, hparams: DecodeHParams) -> str:
     """Describes `max_sequence_ids` and the setting it comes from, for messages."""
     longest = max_sequence_ids(model, hparams)
     has_positions = longest == model.longest_sequence
@@ -59,7 +63,7 @@ Batched = tuple[np.ndarray, np.ndarray]
 """Numbers of rows, and the rows, padded."""
 
 
-def cut_rows(model: SequenceModel, sentences: Sequence[Row], hparams: DecodeHParams) -> list[Row]:
+def cut_rows(model: ModelFacts, sentences: Sequence[Row], hparams: DecodeHParams) -> list[Row]:
     """Returns inputs cut to what the model takes and ended, with a warning; beginnings of outputs do not end.
 
     What is no text stays as it is.
@@ -77,12 +81,24 @@ def cut_rows(model: SequenceModel, sentences: Sequence[Row], hparams: DecodeHPar
     return [[*ids[:longest], *end] for ids in sentences]
 
 
-def reads_ids(model: SequenceModel) -> bool:
+def check_lengths(model: ModelFacts, targets: Sequence[Sequence[int]], hparams: DecodeHParams) -> None:
+    """Raises UserError where a target (without end of sequence) is longer than the model takes."""
+    longest = max_sequence_ids(model, hparams)
+    for number, ids in enumerate(targets, start=1):
+        if len(ids) + 1 > longest:
+            raise UserError(
+                f"target {number} of {len(targets)}: it has {len(ids) + 1} ids with end of sequence, more than "
+                f"{describe_max_ids(model, hparams)}; a target that is cut has another probability, so give a shorter "
+                f"one"
+            )
+
+
+def reads_ids(model: ModelFacts) -> bool:
     """Returns whether a model reads ids: as inputs, or as prefixes of outputs."""
     return model.spec.inputs is None or model.spec.inputs.kind == FeatureKind.TOKENS
 
 
-def positions_in(model: SequenceModel) -> Callable[[Row], int]:
+def positions_in(model: "SequenceModel") -> Callable[[Row], int]:
     """Returns a function that counts the vectors of an embedded input."""
     return len if reads_ids(model) else lambda row: model.source_embedding.positions_of(len(row))
 

@@ -9,21 +9,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.batch_search import inputs_signature
 from t2t.inference.devices import ModelFunction
 from t2t.inference.parallel import Jobs
-from t2t.inference.rows import (
-    Batched,
-    Row,
-    batches_of,
-    describe_max_ids,
-    max_sequence_ids,
-    memory_errors,
-    padded,
-    weights_of,
-)
+from t2t.inference.rows import Batched, Row, batches_of, memory_errors, padded, weights_of
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import INPUTS, TARGETS
 
@@ -59,15 +49,3 @@ class Scorer:
             yield indices, log_probs_BT.sum(axis=1, dtype=np.float64)
 
         yield from self._jobs.run(score, batches_of(rows, weights_of(rows), hparams.decode_batch_size))
-
-
-def check_lengths(model: SequenceModel, targets: Sequence[Sequence[int]], hparams: DecodeHParams) -> None:
-    """Raises UserError where a target (without end of sequence) is longer than the model takes."""
-    longest = max_sequence_ids(model, hparams)
-    for number, ids in enumerate(targets, start=1):
-        if len(ids) + 1 > longest:
-            raise UserError(
-                f"target {number} of {len(targets)}: it has {len(ids) + 1} ids with end of sequence, more than "
-                f"{describe_max_ids(model, hparams)}; a target that is cut has another probability, so give a shorter "
-                f"one"
-            )

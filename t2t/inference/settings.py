@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t.decoding.search import SearchSettings
+from t2t.decoding.settings import SearchSettings
 from t2t.errors import ArgumentError, UnknownArgumentError, UserError, did_you_mean
 from t2t.hparams.field import coerce, complaint
 from t2t.hparams.groups import DecodeHParams

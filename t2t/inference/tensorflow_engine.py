@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from t2t.decoding.search import SearchSettings
+from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.batch_answer import BatchAnswer

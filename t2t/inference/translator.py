@@ -1,33 +1,36 @@
 """Decoding and scoring with a model: texts to texts, ids to ids, pairs to probabilities."""
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import t2t
 from t2t.decoding.result import SearchResult
-from t2t.decoding.search import SearchSettings
+from t2t.decoding.settings import SearchSettings
 from t2t.errors import ArgumentError, UserError
 from t2t.files.lines import without_surrogates
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.attention import Attention, attention_maps
-from t2t.inference.batch_answer import max_answers
 from t2t.inference.engine import Engine, Prefixes
-from t2t.inference.parallel import Sharing
+from t2t.inference.model_facts import LazyModel, ModelFacts, max_answers
 from t2t.inference.prefixes import check_prefixes, check_takes_prefixes
-from t2t.inference.rows import NOT_FINITE, Row, cut_rows, describe_max_ids, max_sequence_ids, reads_ids
-from t2t.inference.scoring import check_lengths
+from t2t.inference.rows import NOT_FINITE, Row, check_lengths, cut_rows, describe_max_ids, max_sequence_ids, reads_ids
 from t2t.inference.settings import search_settings
-from t2t.inference.tensorflow_engine import TensorFlowEngine
+from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.inference.texts import as_pairs, as_texts, check_rows
-from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
+
+if TYPE_CHECKING:
+    from t2t.inference.attention import Attention
+    from t2t.inference.parallel import Sharing
+    from t2t.inference.tensorflow_engine import TensorFlowEngine
+    from t2t.models.base import SequenceModel
 
 STREAM_WINDOW = 4096
 """Lines that `stream` sorts by length together."""
@@ -55,7 +58,7 @@ class Translator:
 
     Args:
         problem: with its encoders; turns text into ids and back.
-        model: with its weights.
+        model: with its weights; one that is not built yet is built when something needs it.
         hparams: how to search by default; any call may ask otherwise.
         sharing: workers that decode and score together, each with the same model; all of them make the same calls.
         engine: what decodes and scores; default: TensorFlow, which does what an engine does not in any case.
@@ -64,12 +67,15 @@ class Translator:
         UserError: the model answers at once, and there are no inputs to answer.
     """
 
+    read_shortlist: Callable[[], Shortlist] | None = None
+    """Reads the shortlist of the run, where the model is of one."""
+
     def __init__(
         self,
         problem: Problem,
-        model: SequenceModel,
+        model: "SequenceModel | LazyModel",
         hparams: DecodeHParams,
-        sharing: Sharing | None = None,
+        sharing: "Sharing | None" = None,
         engine: Engine | None = None,
     ):
         if not model.autoregressive and model.spec.inputs is None:
@@ -77,44 +83,75 @@ class Translator:
                 f"decoding {problem.name} with {type(model).__name__}: the model answers inputs at once, and there are "
                 f"none; evaluate it with t2t-eval"
             )
-        self.problem, self.model, self.hparams = problem, model, hparams
+        self.problem, self.hparams = problem, hparams
+        self.facts: ModelFacts = model
+        """What is known of the model without building it."""
         self.has_inputs = model.spec.inputs is not None
-        self.tensorflow = TensorFlowEngine(model, sharing)
-        self.engine: Engine = engine or self.tensorflow
+        self._model, self._sharing = model, sharing
+        if engine is not None:
+            self.engine = engine
+
+    @property
+    def model(self) -> "SequenceModel":
+        """The model, which is built now unless it has been."""
+        return self._model.build() if isinstance(self._model, LazyModel) else self._model
+
+    @functools.cached_property
+    def tensorflow(self) -> "TensorFlowEngine":
+        """Decodes and scores with the model itself."""
+        model = self.model  # before TensorFlow is imported: who builds a model may want that to be quiet
+        from t2t.inference.tensorflow_engine import TensorFlowEngine
+
+        engine = TensorFlowEngine(model, self._sharing)
+        engine.read_shortlist = self.read_shortlist
+        return engine
+
+    @functools.cached_property
+    def engine(self) -> Engine:
+        """What decodes and scores: TensorFlow, unless another engine is given."""
+        return self.tensorflow
 
     @property
     def reads_text(self) -> bool:
         """Whether it goes on from texts: inputs, or beginnings of outputs."""
-        return reads_ids(self.model)
+        return reads_ids(self.facts)
 
     @property
     def longest_input(self) -> int:
         """Most ids of an input, without end of sequence; longer ones are cut. Targets to score have the same limit."""
-        return max_sequence_ids(self.model, self.hparams) - 1
+        return max_sequence_ids(self.facts, self.hparams) - 1
 
     @property
     def most_ids(self) -> str:
         """How many ids that is with end of sequence, and what has set it, for a message."""
-        return describe_max_ids(self.model, self.hparams)
+        return describe_max_ids(self.facts, self.hparams)
 
     def fingerprint(self) -> str:
         """Returns a sha256 of what decides its outputs: weights, vocabularies, problem, engine, version of t2t."""
-        model = self.model.hparams.to_dict()["model"]
+        model = self.facts.hparams.to_dict()["model"]
         digest = hashlib.sha256(f"{t2t.__version__} {self.engine.name} {self.problem.name} {model}".encode())
         for name, encoder in sorted(self.problem.encoders.items()):
             digest.update(f"\0{name} {encoder.fingerprint}".encode())
         if self.hparams.shortlist:
             digest.update(f"\0shortlist {self.tensorflow.shortlist.fingerprint}".encode())
-        for variable in sorted(self.model.variables, key=lambda v: v.path):
-            digest.update(f"\0{variable.path} {variable.shape} {variable.dtype}".encode())
-            digest.update(np.ascontiguousarray(np.asarray(variable)).tobytes())
+        for path, weight in self._weights():
+            digest.update(f"\0{path} {weight.shape} {weight.dtype}".encode())
+            digest.update(np.ascontiguousarray(weight).tobytes())
         return digest.hexdigest()
+
+    def _weights(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Yields the weights in the order of their paths."""
+        if isinstance(self._model, LazyModel):
+            yield from sorted(self._model.weights.items())
+        else:
+            for variable in sorted(self._model.variables, key=lambda v: v.path):
+                yield variable.path, np.asarray(variable)
 
     def encode(self, texts: Iterable[str]) -> list[list[int]]:
         """Returns the ids of inputs (of beginnings of outputs, for a language model), without end of sequence."""
         texts = as_texts(texts)
         if not self.reads_text:
-            kind = self.model.spec.inputs.kind if self.model.spec.inputs else "absent"
+            kind = self.facts.spec.inputs.kind if self.facts.spec.inputs else "absent"
             raise UserError(f"inputs of {self.problem.name} are {kind}, not text; give arrays of them to translate_ids")
         return self.problem.encoders[INPUTS if self.has_inputs else TARGETS].encode_batch(texts)
 
@@ -124,7 +161,7 @@ class Translator:
 
     def encode_prefixes(self, texts: Iterable[str]) -> list[list[int]]:
         """Returns the ids of beginnings of outputs; raises UserError where outputs cannot begin with what is given."""
-        check_takes_prefixes(self.model)
+        check_takes_prefixes(self.facts)
         return self.problem.encoders[TARGETS].encode_batch(as_texts(texts))
 
     def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
@@ -182,8 +219,8 @@ class Translator:
         if len(sentences) == 0:
             return []
         if prefixes is not None:
-            check_prefixes(self.model, hparams, prefixes, len(sentences))
-        rows = cut_rows(self.model, sentences, hparams)
+            check_prefixes(self.facts, hparams, prefixes, len(sentences))
+        rows = cut_rows(self.facts, sentences, hparams)
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
         results: list[list[Hypothesis]] = [[] for _ in rows]
         for numbers, found in self.engine.decode(rows, seeds, settings, hparams, prefixes):
@@ -197,7 +234,7 @@ class Translator:
     def warm_up(self, sentences: Sequence[Row]) -> None:
         """Decodes the batches of ids (see `translate_ids`) that need most memory, as many as are decoded at a time."""
         settings, hparams = self.settings()
-        rows = cut_rows(self.model, sentences, hparams)
+        rows = cut_rows(self.facts, sentences, hparams)
         self.engine.warm_up(rows, settings, hparams)
 
     def score(self, pairs: Iterable[tuple[str, str]]) -> list[float]:
@@ -238,8 +275,8 @@ class Translator:
             raise ArgumentError(f"{len(sources)} sources and {len(targets)} targets; give as many of both")
         if not len(targets):
             return []
-        check_lengths(self.model, targets, self.hparams)
-        rows = cut_rows(self.model, sources, self.hparams) if self.has_inputs else [()] * len(targets)
+        check_lengths(self.facts, targets, self.hparams)
+        rows = cut_rows(self.facts, sources, self.hparams) if self.has_inputs else [()] * len(targets)
         scores = np.zeros(len(targets), np.float64)
         for numbers, found in self.engine.score(rows, [[*ids, EOS_ID] for ids in targets], self.hparams):
             scores[numbers] = found
@@ -249,7 +286,7 @@ class Translator:
             raise UserError(NOT_FINITE)
         return (scores + 0.0).tolist()  # no -0.0
 
-    def attend(self, source: str, target: str | Sequence[int] | None = None, **changes) -> Attention:
+    def attend(self, source: str, target: str | Sequence[int] | None = None, **changes) -> "Attention":
         """Returns the attention weights of an input and its output.
 
         Args:
@@ -266,13 +303,16 @@ class Translator:
             text, written = best.text, best.ids
         elif isinstance(target, str):
             (own,) = self.encode_targets([target])
-            check_lengths(self.model, [own], self.hparams)
+            check_lengths(self.facts, [own], self.hparams)
             text, written = target, (*own, EOS_ID)
         else:
             text, written = self.problem.decode_target(target), tuple(target)
-            check_lengths(self.model, [written[:-1]], self.hparams)
-        (row,) = cut_rows(self.model, [ids], self.hparams)
-        return Attention(source, text, written, attention_maps(self.model, row, written, self.problem.encoders))
+            check_lengths(self.facts, [written[:-1]], self.hparams)
+        (row,) = cut_rows(self.facts, [ids], self.hparams)
+        model = self.model  # first, as in `tensorflow`
+        from t2t.inference.attention import Attention, attention_maps
+
+        return Attention(source, text, written, attention_maps(model, row, written, self.problem.encoders))
 
     def stream(
         self, lines: Iterable[str], n_best: int = 1, window: int = STREAM_WINDOW, **changes
@@ -290,7 +330,7 @@ class Translator:
         return self._stream(iter(lines), n_best, window, changes)
 
     def _check_scores(self) -> None:
-        if self.model.spec.targets.kind == FeatureKind.LABEL:
+        if self.facts.spec.targets.kind == FeatureKind.LABEL:
             raise UserError(
                 f"scoring outputs of {self.problem.name}: they are classes; decode with n_best instead, which "
                 f"gives the probabilities of the likeliest (t2t-decoder: with --output_format=tsv)"
@@ -309,7 +349,7 @@ class Translator:
         Raises:
             UserError: see `translate`.
         """
-        at_once = None if self.model.autoregressive else max_answers(self.model)
+        at_once = None if self.facts.autoregressive else max_answers(self.facts)
         return search_settings(self.hparams, n_best, seed, changes, at_once)
 
     def _hypotheses(
@@ -318,7 +358,7 @@ class Translator:
         """Returns the outputs of a row, with the text that the problem makes of them."""
         if source is None:
             source = self.problem.encoders[INPUTS].decode(ids_in) if self.problem.finishes else ""
-        is_class = self.model.spec.targets.kind == FeatureKind.LABEL
+        is_class = self.facts.spec.targets.kind == FeatureKind.LABEL
         hypotheses = []
         for k in range(n_best):
             ids = tuple(found.ids[row, k, : found.lengths[row, k]].tolist())

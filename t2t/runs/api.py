@@ -352,11 +352,9 @@ def _load_run(
     folder = as_path("output_dir", output_dir, "the folder of a run")
     which = str(checkpoint) if is_step else as_path("checkpoint", checkpoint, "a step, latest, best or averaged")
     plugin, name = as_path("usr_dir", usr_dir), as_text("problem", problem)
-    with quietly():
-        from t2t.runs.loading import load as load_run
-        from t2t.training.distribute import build_strategy
-    strategy = None if devices is None else build_strategy(*devices)
-    return load_run(folder, which, plugin or None, overrides, name, strategy, engine)
+    from t2t.runs.loading import load as load_run
+
+    return load_run(folder, which, plugin or None, overrides, name, devices, engine)
 
 
 def _load_plugins(usr_dir: str) -> None:

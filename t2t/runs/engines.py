@@ -1,13 +1,16 @@
 """Chooses what decodes a run: TensorFlow, or CTranslate2 where it is asked for and can."""
 
+import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
 
+from t2t.checkpoints.architectures import to_state
 from t2t.checkpoints.checkpoint import Checkpoint
+from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
-from t2t.inference.ctranslate2.cache import ConversionCache
-from t2t.inference.ctranslate2.conversion import model_complaints
+from t2t.hparams.base import HParams
+from t2t.inference.ctranslate2.cache import ConversionCache, ConvertedModel
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
 from t2t.inference.ctranslate2.tokens import TokenLists
 from t2t.inference.engine import Engine
@@ -27,39 +30,78 @@ ROUNDED = Demand(0.5, 0.5)
 """The same of the others, as exports are held to."""
 
 
-def engine_of(translator: Translator, run: Path, checkpoint: Checkpoint, choice: EngineChoice) -> Engine:
-    """Returns the engine to decode with.
+def conversion_of(
+    run: RunDir, problem: str, checkpoint: Checkpoint, hparams: HParams, choice: EngineChoice
+) -> ConversionCache | None:
+    """Returns the place of a checkpoint's conversion, whether there is one yet or not; None where TensorFlow decodes.
 
     Args:
-        translator: of the run, with TensorFlow.
-        run: its folder, which keeps conversions.
-        checkpoint: whose weights the model has.
+        run: keeps conversions.
+        problem: that is decoded.
+        checkpoint: to decode with.
+        hparams: of the run.
         choice: what is asked for.
 
     Raises:
-        UserError: CTranslate2 is asked for by name and is not installed, or cannot hold the model or compute so.
+        UserError: CTranslate2 is asked for by name and is not installed.
     """
     choice.check()
     if choice.engine == TENSORFLOW:
+        return None
+    if not ctranslate2_is_installed():
+        _log_tensorflow("CTranslate2 is not installed (pip install 't2t-keras[ctranslate2]')")
+        return None
+    # All that is compared with the checkpoint while its model is built: a conversion stands for these checks.
+    checked = [problem, to_state(run.record.model, hparams), run.record.spec.to_dict()]
+    return ConversionCache(run.path, checkpoint.name, f"{checkpoint.fingerprint} {json.dumps(checked, sort_keys=True)}")
+
+
+def engine_of(translator: Translator, conversion: ConversionCache | None, choice: EngineChoice) -> Engine:
+    """Returns the engine to decode with.
+
+    Args:
+        translator: of the run, with TensorFlow; its model may be lazy where there is a conversion.
+        conversion: see `conversion_of`.
+        choice: what is asked for.
+
+    Raises:
+        UserError: CTranslate2 is asked for by name and cannot hold the model or compute so.
+    """
+    if conversion is None:
         return translator.tensorflow
-    found = model_complaints(translator.model)
-    if choice.engine == AUTO and (found or not ctranslate2_is_installed()):
-        reason = "; ".join(found) or "CTranslate2 is not installed (pip install 't2t-keras[ctranslate2]')"
-        log.info("--engine=auto: TensorFlow decodes: %s", reason)
-        return translator.tensorflow
-    if found:
+    if conversion.kept is None and (found := _model_complaints(translator)):
+        if choice.engine == AUTO:
+            _log_tensorflow("; ".join(found))
+            return translator.tensorflow
         raise UserError(f"--engine=ctranslate2: it cannot hold this model: {'; '.join(found)}; leave it out")
     demand = DEMANDS.get(choice.compute_type, ROUNDED) if choice.engine == AUTO else None
-    return _ctranslate2(translator, run, checkpoint, choice.compute_type, demand)
+    return _ctranslate2(translator, conversion, choice.compute_type, demand)
 
 
 def _ctranslate2(
-    translator: Translator, run: Path, checkpoint: Checkpoint, compute_type: str, demand: Demand | None
+    translator: Translator, conversion: ConversionCache, compute_type: str, demand: Demand | None
 ) -> Engine:
-    problem, model, hparams = translator.problem, translator.model, translator.hparams
-    longest = -(-(max_sequence_ids(model, hparams) + hparams.extra_length) // POSITIONS_STEP) * POSITIONS_STEP
-    tokens = TokenLists.of_encoders(problem.encoders)
-    cache = ConversionCache(run, checkpoint.name, f"{checkpoint.fingerprint} {problem.name} {longest}")
-    with cache.opened(model, tokens, longest) as folder:
-        fast = CTranslate2Engine(folder, tokens, longest, model.longest_sequence, compute_type)
-    return FallbackEngine(fast, translator.tensorflow, demand, cache)
+    facts, hparams = translator.facts, translator.hparams
+    longest = -(-(max_sequence_ids(facts, hparams) + hparams.extra_length) // POSITIONS_STEP) * POSITIONS_STEP
+    tokens = TokenLists.of_encoders(translator.problem.encoders)
+
+    def write(folder: Path) -> None:
+        model = translator.model
+        from t2t.inference.ctranslate2.conversion import write_model
+
+        write_model(folder, model, tokens, longest)
+
+    with conversion.opened(ConvertedModel(longest, facts.longest_sequence), write) as folder:
+        fast = CTranslate2Engine(folder, tokens, longest, facts.longest_sequence, compute_type)
+    return FallbackEngine(fast, lambda: translator.tensorflow, demand, conversion)
+
+
+def _model_complaints(translator: Translator) -> list[str]:
+    model = translator.model
+    from t2t.inference.ctranslate2.conversion import model_complaints
+
+    return model_complaints(model)
+
+
+def _log_tensorflow(reason: str) -> None:
+    log.info("--engine=auto: TensorFlow decodes: %s", reason)

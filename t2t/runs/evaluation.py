@@ -6,18 +6,16 @@ import logging
 from collections.abc import Sequence
 
 from t2t.data.pipeline import EvalBatches
-from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.inference.engine import Engine
 from t2t.inference.evaluator import Evaluator
 from t2t.inference.parallel import Sharing
 from t2t.inference.rows import describe_max_ids, max_sequence_ids
-from t2t.inference.split_examples import SplitExamples
-from t2t.inference.translator import Hypothesis, Translator
-from t2t.metrics import Score, compute, is_text_metric
+from t2t.inference.translator import Translator
+from t2t.metrics import Score
 from t2t.models.base import SequenceModel
 from t2t.runs.data import OpenData, check_split
-from t2t.specs.features import FeatureKind
+from t2t.runs.split_decoding import decodes, first_examples
 
 log = logging.getLogger("t2t")
 
@@ -50,7 +48,7 @@ def evaluate(
     What decodes is the `engine`, TensorFlow by default.
     """
     evaluator = build_evaluator(model, data, split, hparams, eval_steps, metrics, engine=engine)
-    examples = len(_first_examples(data, split, hparams, eval_steps))
+    examples = len(first_examples(data, split, hparams, eval_steps))
     figures, scores = evaluator.teacher_forced(), list(evaluator.scores().values())
     return Evaluation(examples, len(data.readers[split]), figures, scores)
 
@@ -67,7 +65,7 @@ def build_evaluator(
 ) -> Evaluator:
     """Returns an evaluator of a split, which decodes with the run's decode hparams; workers may share the work."""
     check_split(data, split)
-    examples = _first_examples(data, split, hparams, eval_steps)
+    examples = first_examples(data, split, hparams, eval_steps)
     batches = EvalBatches(
         data.readers[split], hparams.batch_size, columns=data.problem.columns, limit=len(examples),
         max_length=max_sequence_ids(model, hparams), ladder_step=1.0,
@@ -85,38 +83,3 @@ def build_evaluator(
 
     warm_up = functools.partial(translator.warm_up, examples.inputs())
     return Evaluator(model, batches, decode, metrics, language, warm_up, sharing)
-
-
-def _first_examples(data: OpenData, split: str, hparams: HParams, eval_steps: int) -> SplitExamples:
-    """Returns the examples of about `eval_steps` batches, 0 for all."""
-    examples = SplitExamples(data.problem, data.readers[split])
-    return examples.take_tokens(eval_steps * hparams.batch_size) if eval_steps else examples
-
-
-def decodes(model: SequenceModel) -> bool:
-    """Returns whether a model has inputs and writes outputs that can be compared with references."""
-    return model.spec.inputs is not None and model.spec.targets.kind in (FeatureKind.TOKENS, FeatureKind.LABEL)
-
-
-def decode_and_score(
-    translator: Translator, data: OpenData, split: str, n_best: int = 1, **changes
-) -> tuple[list[list[Hypothesis]], list[Score]]:
-    """Decodes a split; returns the outputs of each example, best first, and the scores of the best ones.
-
-    The scores are those of the problem's text metrics; without any, the accuracy.
-
-    Raises:
-        UserError: no such split, or the problem has no inputs to decode.
-    """
-    check_split(data, split)
-    if not decodes(translator.model):
-        targets = translator.model.spec.targets.kind
-        what = f"its targets are {targets}" if translator.has_inputs else "it has no inputs to answer"
-        raise UserError(f"decoding the {split} split of {data.problem.name}: {what}; evaluate it with t2t-eval")
-    translator.settings(n_best, **changes)
-    examples = SplitExamples(data.problem, data.readers[split])
-    outputs = examples.decode(translator, n_best, **changes)
-    names = [name for name in data.problem.metrics if is_text_metric(name)] or ["accuracy_per_sequence"]
-    hypotheses = [found[0].text for found in outputs]
-    scores = compute(names, hypotheses, examples.references(), data.problem.target_language)
-    return outputs, list(scores.values())

@@ -14,7 +14,7 @@ from t2t.export.made_inputs import SEED, make_inputs
 from t2t.export.parity import Parity
 from t2t.files.lines import read_lines
 from t2t.files.paths import local_path
-from t2t.inference.batch_answer import max_answers
+from t2t.inference.model_facts import max_answers
 from t2t.inference.rows import reads_ids
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Translator

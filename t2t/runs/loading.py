@@ -1,36 +1,37 @@
-"""Loads a run directory as a model that decodes."""
+"""Loads a run directory to decode with; TensorFlow is loaded when the model itself is needed."""
 
-import contextlib
 import dataclasses
 import functools
 import logging
-
-import keras
-import tensorflow as tf
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from t2t.checkpoints.architectures import check_same_architecture
 from t2t.checkpoints.checkpoint import Checkpoint
 from t2t.checkpoints.run_dir import RECORD_FILE, RunDir, RunRecord
 from t2t.checkpoints.store import CheckpointStore
-from t2t.checkpoints.transfer import require_exact
 from t2t.checkpoints.vocabularies import check_same_vocabularies
 from t2t.hparams.base import HParams
-from t2t.inference.engine_choice import EngineChoice
+from t2t.inference.engine_choice import TENSORFLOW, EngineChoice
+from t2t.inference.model_facts import LazyModel
 from t2t.inference.shortlist.shortlist import read_shortlist
 from t2t.inference.translator import Translator
-from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.registry import HPARAMS, MODELS
 from t2t.registry.plugins import load_plugins
-from t2t.runs.engines import engine_of
+from t2t.runs.engines import conversion_of, engine_of
 from t2t.runs.names import get_hparams, get_problem
-from t2t.runs.parts import set_batch_size
-from t2t.runs.run_checks import check_plugins, override_decoding, select_problem
+from t2t.runs.run_checks import check_plugins, override_decoding, select_problem, set_batch_size
+from t2t.runs.startup import import_quietly, quietly
 from t2t.specs.mixture import select_problem_entries
-from t2t.training.precision import FLOAT32, apply_precision
-from t2t.training.weights import assign_model
+
+if TYPE_CHECKING:
+    from t2t.models.base import SequenceModel
 
 log = logging.getLogger("t2t")
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,11 +42,17 @@ class LoadedRun:
     """Of one problem or several."""
     problem: Problem
     """With its vocabularies."""
-    model: SequenceModel
+    build: "Callable[[], SequenceModel]"
+    """Returns the model, which is built at the first call."""
     hparams: HParams
     checkpoint: Checkpoint
     engine: EngineChoice = dataclasses.field(default_factory=EngineChoice)
     """What decodes."""
+
+    @property
+    def model(self) -> "SequenceModel":
+        """The model with its weights."""
+        return self.build()
 
     @property
     def record(self) -> RunRecord:
@@ -53,12 +60,19 @@ class LoadedRun:
         return self.run.record.for_problem(self.problem.name)
 
     def translator(self) -> Translator:
-        """Returns a translator of the run; raises as `engine_of`."""
-        translator = Translator(self.problem, self.model, self.hparams)
-        translator.tensorflow.read_shortlist = functools.partial(read_shortlist, self.run, self.problem.name)
+        """Returns a translator of the run; raises as `conversion_of` and `engine_of`."""
+        conversion = conversion_of(self.run, self.problem.name, self.checkpoint, self.hparams, self.engine)
+        model: SequenceModel | LazyModel
+        if conversion is not None and (kept := conversion.kept) is not None:
+            spec, weights = self.record.spec, self.checkpoint.weights
+            model = LazyModel(self.hparams, spec, kept.longest_sequence, weights, self.build)
+        else:
+            model = self.build()
+        translator = Translator(self.problem, model, self.hparams)
+        translator.read_shortlist = functools.partial(read_shortlist, self.run, self.problem.name)
         if self.hparams.shortlist:
             translator.tensorflow.shortlist  # noqa: B018 - what is wrong with it is said now
-        translator.engine = engine_of(translator, self.run.path, self.checkpoint, self.engine)
+        translator.engine = engine_of(translator, conversion, self.engine)
         return translator
 
 
@@ -68,43 +82,71 @@ def load(
     usr_dir: str | None = None,
     decode_overrides: str = "",
     problem: str = "",
-    strategy: tf.distribute.Strategy | None = None,
+    devices: tuple[int, int] | None = None,
     engine: EngineChoice | None = None,
+    many_rows: bool = False,
 ) -> LoadedRun:
-    """Loads a run; see `t2t.load` for the arguments.
+    """Loads a run.
 
-    `decode_overrides` are hparams of the decode section to change, e.g. `beam_size=8`; `strategy` has the devices that
-    get a copy of the weights, one where there is none; `engine` is what decodes, TensorFlow by default.
+    Args:
+        output_dir: see `t2t.load`.
+        checkpoint: see `t2t.load`.
+        usr_dir: see `t2t.load`.
+        decode_overrides: hparams of the decode section to change, e.g. `beam_size=8`.
+        problem: see `t2t.load`.
+        devices: `worker_gpu` and `worker_cpu`; None for one device.
+        engine: what decodes, TensorFlow by default.
+        many_rows: whether inputs come many at a time, for which TensorFlow runs each operation on one core.
 
     Raises:
         UserError: no run, a problem that is not the run's, a missing plug-in, or parts that do not fit together.
     """
+    choice = engine or EngineChoice()
     run = RunDir.open(output_dir)
-    plugins = load_plugins(usr_dir)
+    with quietly():
+        plugins = load_plugins(usr_dir)
     check_plugins(run, plugins)
     record, name = run.record, select_problem(run, problem)
     options = record.for_problem(name).problem_options
     loaded_problem = get_problem(name, options).with_encoders(stored_encoders(run, name))
-    model_class = MODELS.get(record.model)
-    hparams = _family(record, model_class).from_dict(record.hparams)
+    hparams = _hparams_class(record).from_dict(record.hparams)
     hparams = set_batch_size(override_decoding(hparams, decode_overrides), record.problems, name).freeze()
     read = CheckpointStore(run.checkpoints_folder).load_model(checkpoint)
     check_same_vocabularies(read, record.vocabularies, run.path, f"--checkpoint={checkpoint}")
     check_same_architecture(read, record.model, hparams, run.path / RECORD_FILE)
-    keras.utils.set_random_seed(0)
-    with strategy.scope() if strategy and strategy.num_replicas_in_sync > 1 else contextlib.nullcontext():
-        model = model_class(hparams, record.spec, dtype=apply_precision(FLOAT32))
-    weights = read.weights
-    require_exact(weights, {v.path: tuple(v.shape) for v in model.variables}, f"checkpoint {read.folder}")
-    assign_model(model, weights)
+
+    def build() -> "SequenceModel":
+        if many_rows:
+            import_quietly("t2t.inference.parallel").use_single_core_ops()
+        return import_quietly("t2t.runs.building").build_model(record, hparams, read, devices).for_problem(name)
+
+    loaded = LoadedRun(run, loaded_problem, _once(build), hparams, read, choice)
+    if choice.engine == TENSORFLOW or (devices and any(devices)):
+        loaded.build()  # what does not fit, or is not there, is said at once
     log.info("loaded checkpoint %s (%d updates)", read.folder, read.step)
-    return LoadedRun(run, loaded_problem, model.for_problem(name), hparams, read, engine or EngineChoice())
+    return loaded
 
 
-def _family(record: RunRecord, model_class: type[SequenceModel]) -> type[HParams]:
+def _once(build: Callable[[], T]) -> Callable[[], T]:
+    """Returns a function that builds at its first call; it may be called from several threads."""
+    lock, remembered = threading.Lock(), functools.cache(build)
+
+    def built() -> T:
+        with lock:
+            return remembered()
+
+    return built
+
+
+def _hparams_class(record: RunRecord) -> type[HParams]:
     """Returns the class of a run's hparams set, which may be a subclass of its model's."""
-    wanted = model_class.hparams_class
-    held = type(get_hparams(record.hparams_set)) if record.hparams_set in HPARAMS else wanted
+    held = type(get_hparams(record.hparams_set)) if record.hparams_set in HPARAMS else HParams
+    if record.model in MODELS:  # as its source says, without importing it
+        needed = MODELS.declared(record.model, "hparams_class")
+        if needed in [one.__name__ for one in held.__mro__]:
+            return held
+    with quietly():
+        wanted = MODELS.get(record.model).hparams_class
     return held if issubclass(held, wanted) else wanted
 
 

@@ -17,8 +17,9 @@ from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.registry import METRICS
 from t2t.runs.data import OpenData
-from t2t.runs.evaluation import decodes
+from t2t.runs.run_checks import set_batch_size
 from t2t.runs.settings import Settings
+from t2t.runs.split_decoding import decodes
 from t2t.specs.constants import TRAIN
 
 log = logging.getLogger("t2t")
@@ -126,18 +127,6 @@ def _report_longer(batches: TrainingBatches, data: OpenData, max_length: int, is
     if is_new and 2 * batches.skipped >= count:
         raise UserError(f"{found} and would be skipped; {cure}")
     log.warning("%s and are %s; to learn from them whole, %s", found, "skipped" if batches.skipped else "cut", cure)
-
-
-def set_batch_size(hparams: HParams, problems: Sequence[str], problem: str) -> HParams:
-    """Returns the hparams with a problem's batch size; raises UserError for a wrong number of `problem_batch_sizes`."""
-    sizes = hparams.problem_batch_sizes
-    if len(sizes) not in (1, len(problems)):
-        raise UserError(
-            f"hparam problem_batch_sizes={sizes!r}: it has {len(sizes)} sizes for {len(problems)} problems; give "
-            f"one, or one for each"
-        )
-    size = sizes[problems.index(problem) if len(sizes) > 1 else 0]
-    return hparams.replace(batch_size=size or hparams.batch_size)
 
 
 def _curriculum(hparams: HParams, per_update: int) -> Curriculum | None:

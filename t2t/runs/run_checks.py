@@ -1,6 +1,7 @@
 """Checks of a requested run that do not load TensorFlow."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from t2t.checkpoints.run_dir import RunDir
@@ -110,6 +111,18 @@ def override_decoding(hparams: HParams, overrides: str) -> HParams:
         if others:
             raise UserError(f"hparam {others[0]} is no part of decoding; a trained run's can no longer be changed")
     return changed.freeze()
+
+
+def set_batch_size(hparams: HParams, problems: Sequence[str], problem: str) -> HParams:
+    """Returns the hparams with a problem's batch size; raises UserError for a wrong number of `problem_batch_sizes`."""
+    sizes = hparams.problem_batch_sizes
+    if len(sizes) not in (1, len(problems)):
+        raise UserError(
+            f"hparam problem_batch_sizes={sizes!r}: it has {len(sizes)} sizes for {len(problems)} problems; give "
+            f"one, or one for each"
+        )
+    size = sizes[problems.index(problem) if len(sizes) > 1 else 0]
+    return hparams.replace(batch_size=size or hparams.batch_size)
 
 
 def check_plugins(run: RunDir, plugins: list[Plugin]) -> None:

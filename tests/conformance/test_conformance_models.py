@@ -12,7 +12,7 @@ import tensorflow as tf
 from t2t.checkpoints.rows import vocabulary_axis
 from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.transfer import require_exact
-from t2t.decoding.search import SearchSettings
+from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.inference import batch_search
 from t2t.layers import experts

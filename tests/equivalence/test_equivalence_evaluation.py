@@ -10,8 +10,9 @@ from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.problems.algorithmic import AlgorithmicReverseDecimal40
 from t2t.runs.data import open_data
-from t2t.runs.evaluation import build_evaluator, decode_and_score, evaluate
+from t2t.runs.evaluation import build_evaluator, evaluate
 from t2t.runs.names import Request
+from t2t.runs.split_decoding import decode_and_score
 from t2t.specs.constants import INPUTS, TARGETS
 
 SHORTER = {"max_length": 6, "train_steps": 1}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from t2t.cli import bleu, evalb
 from t2t.data.generate import generate
 from t2t.data.reader import SplitReader
-from t2t.decoding.search import SearchSettings
+from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.files.lines import on_one_line
 from t2t.hparams.groups import DecodeHParams

@@ -1,10 +1,14 @@
 """`--engine`: the commands and the Python functions decode a run with CTranslate2."""
 
+import json
 import re
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from sacrebleu.metrics import BLEU
 
 import t2t
 from t2t.cli import decoder
@@ -41,6 +45,37 @@ def test_evaluation_has_the_same_scores(run, tiny_run, capsys):
     assert printed[0] == printed[1] != []
 
 
+def test_comparing_engines_prints_both_scores_and_how_far_apart_they_are(run, tiny_run, capsys):
+    flags = [f"--output_dir={run}", f"--data_dir={tiny_run.data_dir}", "--engine=ctranslate2", "--compute_type=int8"]
+    assert eval_command.main(["t2t-eval", *flags, "--compare_engine"]) == 0
+    head, *scores, same, apart = capsys.readouterr().out.splitlines()
+    sources = (tiny_run.raw_dir / "dev.source").read_text().splitlines()
+    assert head == f"{len(sources)} of {len(sources)} dev examples of text2text_files, step-00000040 (40 updates)"
+    slow, fast = t2t.load(run), t2t.load(run, engine="ctranslate2", compute_type="int8")
+    outputs = [[found[0] for found in one.translate(sources)] for one in (fast, slow)]
+    references = (tiny_run.raw_dir / "dev.target").read_text().splitlines()
+    expected = [
+        f"{one.engine.name}: {BLEU().corpus_score([best.text for best in found], [references])}"
+        for one, found in zip((fast, slow), outputs, strict=True)
+    ]
+    assert [line.split(" | ")[0] for line in scores if "BLEU" in line] == expected
+    identical = sum(ours.ids == theirs.ids for ours, theirs in zip(*outputs, strict=True))
+    assert same == f"the same output: {identical} of {len(sources)} inputs, {identical / len(sources):.1%}"
+    pairs = [(source, best.text) for source, best in zip(sources, outputs[1], strict=True)]
+    lengths = [len(ids) + 1 for ids in slow.encode_targets([target for _, target in pairs])]
+    differences = np.abs(np.subtract(fast.score(pairs), slow.score(pairs))) / lengths
+    printed = re.fullmatch(r"difference of log-probabilities, nats per token: mean (\S+), largest (\S+)", apart)
+    np.testing.assert_allclose(list(map(float, printed.groups())), [differences.mean(), differences.max()], rtol=0.05)
+    assert differences.max() > 1e-5, "int8 rounds"
+
+
+@pytest.mark.parametrize("engine", ["tensorflow", "auto"])
+def test_only_ctranslate2_is_compared(engine, run, capsys):
+    assert eval_command.main(["t2t-eval", f"--output_dir={run}", f"--engine={engine}", "--compare_engine"]) == 2
+    message = f"--compare_engine: --engine={engine} is not compared with TensorFlow; ask for --engine=ctranslate2"
+    assert message in capsys.readouterr().err
+
+
 def test_python_loads_it_by_name(run):
     slow, fast = t2t.load(run), t2t.load(run, engine="ctranslate2")
     pairs = [("1 2 3", "3 2 1"), ("4", "4")]
@@ -52,3 +87,54 @@ def test_python_loads_it_by_name(run):
 def test_a_wrong_pair_of_flags_ends_the_command_at_once(run, capsys):
     assert decoder.main(["t2t-decoder", f"--output_dir={run}", "--compute_type=int8"]) == 2
     assert "--compute_type=int8: --engine=tensorflow decodes in float32" in capsys.readouterr().err
+
+
+FRESH = """
+import json, sys
+import t2t
+from t2t.cli import decoder
+from t2t.serving.models import Question, ServedModel
+
+run, source, pairs, data, out = sys.argv[1:]
+flags = ["t2t-decoder", f"--output_dir={run}", "--engine=ctranslate2"]
+assert decoder.main([*flags, f"--decode_from_file={source}", f"--decode_to_file={out}/outputs"]) == 0
+assert decoder.main([*flags, f"--score_file={pairs}", f"--decode_to_file={out}/scores"]) == 0
+assert decoder.main([*flags, "--decode_split=dev", f"--data_dir={data}", f"--decode_to_file={out}/split"]) == 0
+translator = t2t.load(run, engine="ctranslate2")
+outputs = [found[0].text for found in translator.translate(["1 2 3", "4"])]
+(answer,) = ServedModel("digits", translator, 40).answer([Question("1 2 3")])
+assert answer.hypotheses[0].text == outputs[0]
+before = sorted({"tensorflow", "keras"} & set(sys.modules))
+sampled = [found[0].text for found in translator.translate(["1 2 3"], decode_method="sample", seed=3)]
+maps = sorted(translator.attend("1 2 3").maps)
+after = sorted({"tensorflow", "keras"} & set(sys.modules))
+print(json.dumps([outputs, before, sampled, maps, after, translator.fingerprint()]))
+"""
+
+
+def test_a_run_that_has_been_converted_is_used_without_tensorflow_until_something_needs_it(run, tiny_run, tmp_path):
+    source, pairs, flags = tiny_run.raw_dir / "train.source", tmp_path / "pairs", [f"--output_dir={run}"]
+    pairs.write_text("1 2 3\t3 2 1\n4\t4\n")
+    modes = {
+        "outputs": [f"--decode_from_file={source}"],
+        "scores": [f"--score_file={pairs}"],
+        "split": ["--decode_split=dev", f"--data_dir={tiny_run.data_dir}"],
+    }
+    for name, mode in modes.items():
+        files = [*mode, f"--decode_to_file={tmp_path / name}"]
+        assert decoder.main(["t2t-decoder", *flags, "--engine=ctranslate2", *files]) == 0
+    (tmp_path / "fresh").mkdir()
+    arguments = [run, source, pairs, tiny_run.data_dir, tmp_path / "fresh"]
+    done = subprocess.run([sys.executable, "-c", FRESH, *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    outputs, before, sampled, maps, after, fingerprint = json.loads(done.stdout.splitlines()[-1])
+    assert (before, after) == ([], ["keras", "tensorflow"])
+    for name in modes:
+        assert (tmp_path / "fresh" / name).read_bytes() == (tmp_path / name).read_bytes() != b""
+    slow, fast = t2t.load(run), t2t.load(run, engine="ctranslate2")
+    shutil.rmtree(run / "cache")
+    converted = t2t.load(run, engine="ctranslate2")  # now, from the model
+    assert outputs == [found[0].text for found in fast.translate(["1 2 3", "4"])]
+    assert sampled == [found[0].text for found in slow.translate(["1 2 3"], decode_method="sample", seed=3)]
+    assert maps == ["decoder", "encoder", "encoder_decoder"]
+    assert fingerprint == converted.fingerprint() != slow.fingerprint(), "an interrupted file goes on either way"

@@ -2,12 +2,13 @@
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,7 @@ import t2t
 from t2t.errors import UserError
 from t2t.files.atomic import LockedError, new_folder, sha256_of, write_atomically
 from t2t.files.trust import check_inside, read_record, read_sealed, sealed
-from t2t.inference.ctranslate2.conversion import write_model
-from t2t.inference.ctranslate2.tokens import TokenLists
 from t2t.inference.fallback import Agreement
-from t2t.models.transformer import Transformer
 
 log = logging.getLogger("t2t")
 
@@ -29,16 +27,27 @@ RECORD, TRIALS = "conversion.json", "trials.json"
 
 
 @dataclasses.dataclass(frozen=True)
+class ConvertedModel:
+    """What decoding must know of a model whose conversion is used instead."""
+
+    positions: int
+    """That the conversion has, of inputs and of outputs."""
+    longest_sequence: int | None
+    """See `t2t.models.base.SequenceModel.longest_sequence`."""
+
+
+@dataclasses.dataclass(frozen=True)
 class _Record:
     """What a conversion is of."""
 
     fingerprint: str
+    model: ConvertedModel
     checksums: dict[str, str]
     """sha256 of each of its files, by name."""
 
 
 class ConversionCache:
-    """The conversions of one checkpoint.
+    """The conversion of one checkpoint.
 
     Args:
         run: folder of the run.
@@ -54,25 +63,52 @@ class ConversionCache:
         self._run, self._checkpoint = run, checkpoint
         self._folder = run / FOLDER / f"{checkpoint}-{self._fingerprint[:12]}"
 
+    @functools.cached_property
+    def kept(self) -> ConvertedModel | None:
+        """The conversion that is there as it was written, None without one; removes one that is damaged."""
+        if not self._folder.exists():
+            return None
+        with contextlib.suppress(OSError, ValueError, UserError):
+            record = read_record(_Record, self._read(RECORD))
+            for name, checksum in record.checksums.items():
+                check_inside(self._folder, self._folder / name)
+                if sha256_of(self._folder / name) != checksum:
+                    raise ValueError(name)
+            if record.fingerprint == self._fingerprint:
+                return record.model
+        log.warning("%s is damaged; it is made again", self._folder)
+        self._remove()
+        return None
+
     @contextlib.contextmanager
-    def opened(self, model: Transformer, tokens: TokenLists, longest: int) -> Iterator[Path]:
-        """Yields a folder to load the model from, see `write_model`; where it cannot be kept, one that goes again."""
-        if not self._is_whole():
+    def opened(self, model: ConvertedModel, write: Callable[[Path], None]) -> Iterator[Path]:
+        """Yields a folder to load the model from; where it cannot be kept, a temporary one.
+
+        Args:
+            model: what to convert, unless a conversion with as many positions is kept.
+            write: writes the conversion into a folder that is there.
+        """
+        if self.kept is None or self.kept.positions < model.positions:
             log.info("converting %s for CTranslate2", self._checkpoint)
+            self._remove()
             try:
-                with new_folder(self._folder) as folder:
-                    write_model(folder, model, tokens, longest)
-                    checksums = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
-                    record = dataclasses.asdict(_Record(self._fingerprint, checksums))
-                    (folder / RECORD).write_text(json.dumps(sealed(RECORD, record)), encoding="utf-8")
-                self._remove_outdated()
+                self._make(model, write)
             except (OSError, LockedError) as error:
                 log.info("the conversion is not kept in %s: %s", self._folder.parent, error)
                 with tempfile.TemporaryDirectory() as folder:
-                    write_model(Path(folder), model, tokens, longest)
+                    write(Path(folder))
                     yield Path(folder)
                 return
         yield self._folder
+
+    def _make(self, model: ConvertedModel, write: Callable[[Path], None]) -> None:
+        with new_folder(self._folder) as folder:
+            write(folder)
+            checksums = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
+            record = dataclasses.asdict(_Record(self._fingerprint, model, checksums))
+            (folder / RECORD).write_text(json.dumps(sealed(RECORD, record)), encoding="utf-8")
+        self.kept = model
+        self._remove_outdated()
 
     def get(self, what: str) -> Agreement | None:
         """Returns how a trial of the conversion went, or None."""
@@ -91,22 +127,10 @@ class ConversionCache:
         except (OSError, ValueError):
             return {}
 
-    def _is_whole(self) -> bool:
-        """Returns whether the conversion is there as it was written; removes one that is damaged."""
-        if not self._folder.exists():
-            return False
-        with contextlib.suppress(OSError, ValueError, UserError):
-            record = read_record(_Record, self._read(RECORD))
-            for name, checksum in record.checksums.items():
-                check_inside(self._folder, self._folder / name)
-                if sha256_of(self._folder / name) != checksum:
-                    raise ValueError(name)
-            if record.fingerprint == self._fingerprint:
-                return True
-        log.warning("%s is damaged; it is made again", self._folder)
+    def _remove(self) -> None:
+        self.kept = None
         with contextlib.suppress(OSError):
             shutil.rmtree(self._folder)
-        return False
 
     def _read(self, name: str) -> dict[str, Any]:
         check_inside(self._run, self._folder / name)

@@ -16,7 +16,7 @@ import numpy as np
 
 from t2t.decoding.penalties import PENALTIES
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
-from t2t.decoding.search import SAMPLE, SearchSettings
+from t2t.decoding.settings import SAMPLE, SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.ctranslate2.tokens import TokenLists

@@ -9,7 +9,7 @@ import pytest
 
 from t2t.cli import avg_all, decoder, decoding, eval
 from t2t.cli.decoding import OutputOptions, decode_interactively, default_target
-from t2t.decoding.search import SearchSettings
+from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.translator import Hypothesis, Translator

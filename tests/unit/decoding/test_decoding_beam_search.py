@@ -11,7 +11,7 @@ from keras import ops
 from t2t.decoding import beam_search as beam
 from t2t.decoding.penalties import gnmt, power
 from t2t.decoding.result import NO_HYPOTHESIS, SearchResult
-from t2t.decoding.search import SearchSettings
+from t2t.decoding.settings import SearchSettings
 from t2t.decoding.step import as_next_token
 from t2t.decoding.topk import Candidates
 from tests.reference import beam_search as reference

@@ -11,7 +11,7 @@ from keras import ops
 
 from t2t.decoding.coverage import covering, log_coverage, reorder_covered, start_coverage
 from t2t.decoding.penalties import gnmt
-from t2t.decoding.search import SearchSettings
+from t2t.decoding.settings import SearchSettings
 from t2t.decoding.step import NextToken
 from t2t.errors import UserError
 from t2t.layers.attention_record import probabilities

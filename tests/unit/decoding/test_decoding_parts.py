@@ -7,7 +7,7 @@ from keras import ops
 
 from t2t.decoding.noise import threefry_2x32, uniform
 from t2t.decoding.penalties import gnmt, power
-from t2t.decoding.search import SearchSettings
+from t2t.decoding.settings import SearchSettings
 from t2t.decoding.state import repeat_for_beams
 from t2t.decoding.step import write_column
 from t2t.layers.beams import gather_beams, reorder_rows

@@ -8,7 +8,7 @@ from keras import ops
 
 from t2t.decoding.penalties import gnmt, power
 from t2t.decoding.sampling import distribution, draw
-from t2t.decoding.search import SearchSettings
+from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from tests.reference import beam_search as reference
 from tests.searches import greedy, sample

@@ -18,7 +18,7 @@ def translator():
 
 
 def with_fallback(translator, fast, demand=None, trials=None):
-    engine = FallbackEngine(fast.engine, translator.tensorflow, demand, trials)
+    engine = FallbackEngine(fast.engine, lambda: translator.tensorflow, demand, trials)
     return Translator(translator.problem, translator.model, translator.hparams, engine=engine)
 
 

@@ -5,11 +5,12 @@ import logging
 import pytest
 
 from t2t.checkpoints.checkpoint import Checkpoint
+from t2t.checkpoints.run_dir import RunDir, RunRecord
 from t2t.errors import UserError
 from t2t.inference import engine_choice
 from t2t.inference.engine_choice import EngineChoice
 from t2t.runs import engines
-from t2t.runs.engines import engine_of
+from t2t.runs.engines import conversion_of, engine_of
 from tests.letters import TEXTS, letters, translator_of
 
 
@@ -21,7 +22,12 @@ def translator():
 def chosen(translator, folder, *choice):
     (folder / "checkpoints/step-00000005").mkdir(parents=True, exist_ok=True)
     checkpoint = Checkpoint(5, {}, folder=folder / "checkpoints/step-00000005", fingerprint="abc")
-    return engine_of(translator, folder, checkpoint, EngineChoice(*choice))
+    spec, hparams = translator.model.spec, translator.model.hparams
+    record = RunRecord(
+        problem="letters", model="transformer", hparams_set="", hparams=hparams.to_dict(), spec=spec, vocabularies={}
+    )
+    asked = EngineChoice(*choice)
+    return engine_of(translator, conversion_of(RunDir(folder, record), "letters", checkpoint, hparams, asked), asked)
 
 
 def test_tensorflow_decodes_by_default(translator, tmp_path):

@@ -1,6 +1,7 @@
 """From a run directory back to a translator, without any training."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,9 +15,12 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
 from t2t.hparams.transformer import transformer_tiny
 from t2t.hparams.transformer_moe import transformer_moe_tiny
+from t2t.inference.engine_choice import EngineChoice
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import PROBLEMS
+from t2t.runs import building
+from t2t.runs.building import build_model
 from t2t.runs.loading import load
 from t2t.runs.names import get_problem
 from t2t.text.token import TokenEncoder
@@ -162,6 +166,30 @@ def test_dropout_is_no_part_of_what_a_model_answers(make_run):
     with edited(path / "run.json") as record:
         record["hparams"]["model"] |= {"attention_dropout": 0.5, "label_smoothing": 0.2}
     assert load(path).checkpoint.step == 5
+
+
+def test_a_kept_conversion_spares_building_the_model_and_no_check(make_run, monkeypatch):
+    path, _ = make_run("counting", tells=False)
+    expected = t2t.load(path, engine="ctranslate2").translate(["one three"])
+    built = []
+    monkeypatch.setattr(building, "build_model", lambda *given: built.append(given) or build_model(*given))
+    assert t2t.load(path, engine="ctranslate2").translate(["one three"]) == expected
+    assert not built
+    with pytest.raises(UserError, match=r"worker_gpu=99: \d+ GPUs are visible"):
+        t2t.load(path, engine="ctranslate2", worker_gpu=99)
+    with edited(path / "run.json") as record:
+        record["hparams"]["model"] |= {"filter_size": 12}
+    with pytest.raises(UserError, match="step-00000005 does not fit the model"):
+        t2t.load(path, engine="ctranslate2")
+
+
+def test_a_model_is_built_once_however_many_threads_ask_for_it(make_run):
+    path, _ = make_run("counting")
+    t2t.load(path, engine="ctranslate2")
+    loaded = load(path, engine=EngineChoice("ctranslate2"))
+    with ThreadPoolExecutor(4) as pool:
+        models = list(pool.map(lambda _: loaded.translator().model, range(4)))
+    assert {id(model) for model in models} == {id(loaded.model)}
 
 
 def test_a_checkpoint_of_another_run_must_have_the_same_vocabularies(make_run, tmp_path, caplog):

@@ -66,7 +66,7 @@ def test_python_functions_start_tensorflow_without_a_line():
     """The function fails once TensorFlow is there; then a device is started, which TensorFlow tells of as well."""
     code = (
         "import t2t\n"
-        "try:\n    t2t.load('nowhere')\n"
+        "try:\n    t2t.export_model('nowhere', 'folder')\n"
         "except t2t.UserError as error:\n    print(error)\n"
         "import tensorflow as tf\n"
         "print(int(tf.constant(1)))"

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from t2t.inference.ctranslate2 import cache as cache_module
-from t2t.inference.ctranslate2.cache import FOLDER, ConversionCache
+from t2t.inference.ctranslate2.cache import FOLDER, ConversionCache, ConvertedModel
+from t2t.inference.ctranslate2.conversion import write_model
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
 from t2t.inference.ctranslate2.tokens import TokenLists
 from t2t.inference.fallback import Agreement
@@ -20,11 +20,9 @@ def translator():
 
 
 @pytest.fixture
-def conversions(monkeypatch):
-    """Counts them."""
-    made, write = [], cache_module.write_model
-    monkeypatch.setattr(cache_module, "write_model", lambda *given: made.append(given) or write(*given))
-    return made
+def conversions():
+    """The folders that conversions were written into."""
+    return []
 
 
 def run_folder(tmp_path, *checkpoints):
@@ -33,17 +31,26 @@ def run_folder(tmp_path, *checkpoints):
     return tmp_path
 
 
-def load(cache, translator):
-    """Returns where the model was loaded from, as an engine does it."""
+@pytest.fixture
+def load(translator, conversions):
+    """Returns where a model is loaded from, as an engine does it."""
     tokens = TokenLists.of_encoders(translator.problem.encoders)
-    with cache.opened(translator.model, tokens, LONGEST) as folder:
-        CTranslate2Engine(folder, tokens, LONGEST)
-        return folder
+
+    def load_from(cache, positions=LONGEST, longest_sequence=None):
+        def write(folder):
+            conversions.append(folder)
+            write_model(folder, translator.model, tokens, positions)
+
+        with cache.opened(ConvertedModel(positions, longest_sequence), write) as folder:
+            CTranslate2Engine(folder, tokens, positions)
+            return folder
+
+    return load_from
 
 
-def test_one_is_made_once_and_lies_in_the_run(translator, conversions, tmp_path):
+def test_one_is_made_once_and_lies_in_the_run(load, conversions, tmp_path):
     run = run_folder(tmp_path, "step-00000005")
-    folders = {load(ConversionCache(run, "step-00000005", "abc"), translator) for _ in range(3)}
+    folders = {load(ConversionCache(run, "step-00000005", "abc")) for _ in range(3)}
     (folder,) = folders
     assert folder.parent == run / FOLDER
     assert folder.name.startswith("step-00000005-")
@@ -51,9 +58,9 @@ def test_one_is_made_once_and_lies_in_the_run(translator, conversions, tmp_path)
 
 
 @pytest.mark.parametrize("damage", ["byte", "file", "record"])
-def test_a_damaged_one_is_made_again_and_that_is_said(damage, translator, conversions, tmp_path, caplog):
-    cache = ConversionCache(run_folder(tmp_path, "a"), "a", "abc")
-    folder = load(cache, translator)
+def test_a_damaged_one_is_made_again_and_that_is_said(damage, load, conversions, tmp_path, caplog):
+    run = run_folder(tmp_path, "a")
+    folder = load(ConversionCache(run, "a", "abc"))
     file = folder / ("conversion.json" if damage == "record" else "model.bin")
     if damage == "file":
         file.unlink()
@@ -61,59 +68,75 @@ def test_a_damaged_one_is_made_again_and_that_is_said(damage, translator, conver
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 1
         file.write_bytes(content)
-    assert load(cache, translator) == folder
+    assert load(ConversionCache(run, "a", "abc")) == folder
     assert len(conversions) == 2
     assert f"{folder} is damaged; it is made again" in caplog.text
 
 
-def test_a_link_out_of_the_run_is_not_followed(translator, conversions, tmp_path):
-    cache = ConversionCache(run_folder(tmp_path / "run", "a"), "a", "abc")
-    folder = load(cache, translator)
+def test_a_link_out_of_the_run_is_not_followed(load, conversions, tmp_path):
+    run = run_folder(tmp_path / "run", "a")
+    folder = load(ConversionCache(run, "a", "abc"))
     (folder / "model.bin").rename(tmp_path / "elsewhere")
     (folder / "model.bin").symlink_to(tmp_path / "elsewhere")
-    load(cache, translator)
+    load(ConversionCache(run, "a", "abc"))
     assert len(conversions) == 2
 
 
-def test_outdated_ones_are_removed_and_others_stay(translator, tmp_path):
+def test_outdated_ones_are_removed_and_others_stay(load, tmp_path):
     run = run_folder(tmp_path, "averaged", "step-00000005", "step-00000006")
     for checkpoint, fingerprint in (("averaged", "old"), ("step-00000005", "5"), ("step-00000006", "6")):
-        load(ConversionCache(run, checkpoint, fingerprint), translator)
+        load(ConversionCache(run, checkpoint, fingerprint))
     (run / "checkpoints/step-00000005").rmdir()
-    load(ConversionCache(run, "averaged", "new"), translator)
+    load(ConversionCache(run, "averaged", "new"))
     names = [folder.name.rpartition("-")[0] for folder in (run / FOLDER).iterdir() if folder.is_dir()]
     assert sorted(names) == ["averaged", "step-00000006"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_run_that_cannot_be_written_has_its_conversion_elsewhere(translator, tmp_path):
+def test_a_run_that_cannot_be_written_has_its_conversion_elsewhere(load, tmp_path):
     run = run_folder(tmp_path, "a")
     run.chmod(0o500)
     try:
-        folder = load(ConversionCache(run, "a", "abc"), translator)
+        folder = load(ConversionCache(run, "a", "abc"))
     finally:
         run.chmod(0o700)
     assert not folder.exists()
 
 
-def test_where_there_is_no_room_for_it_the_conversion_is_elsewhere(translator, conversions, tmp_path):
+def test_where_there_is_no_room_for_it_the_conversion_is_elsewhere(load, conversions, tmp_path):
     run = run_folder(tmp_path, "a")
     (run / "cache").write_text("a file")
     cache = ConversionCache(run, "a", "abc")
-    folder = load(cache, translator)
+    folder = load(cache)
     assert run not in folder.parents
     assert not folder.exists()
     cache.set("beam", Agreement(4, 4, 0.0))
     assert cache.get("beam") is None
 
 
-def test_trials_are_kept_with_their_conversion(translator, tmp_path):
+def test_trials_are_kept_with_their_conversion(load, tmp_path):
     run = run_folder(tmp_path, "a")
     cache = ConversionCache(run, "a", "abc")
-    load(cache, translator)
+    load(cache)
     cache.set("beam", Agreement(4, 3, 0.5))
     cache.set("greedy", Agreement(4, 4, 0.0))
     again = ConversionCache(run, "a", "abc")
     assert (again.get("beam"), again.get("other")) == (Agreement(4, 3, 0.5), None)
-    load(ConversionCache(run, "a", "abcd"), translator)
+    load(ConversionCache(run, "a", "abcd"))
     assert ConversionCache(run, "a", "abcd").get("beam") is None
+
+
+def test_it_says_what_decoding_must_know_of_the_model(load, tmp_path):
+    run = run_folder(tmp_path, "a")
+    assert ConversionCache(run, "a", "abc").kept is None
+    load(ConversionCache(run, "a", "abc"), longest_sequence=12)
+    assert ConversionCache(run, "a", "abc").kept == ConvertedModel(LONGEST, 12)
+
+
+def test_it_is_made_again_for_more_positions_alone(load, conversions, tmp_path):
+    run = run_folder(tmp_path, "a")
+    for positions in (LONGEST, 2 * LONGEST, LONGEST):
+        load(ConversionCache(run, "a", "abc"), positions)
+        load(ConversionCache(run, "a", "abc"), positions)
+    assert len(conversions) == 2
+    assert ConversionCache(run, "a", "abc").kept.positions == 2 * LONGEST

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from t2t.decoding.search import SearchSettings
+from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.translator import Hypothesis, Translator

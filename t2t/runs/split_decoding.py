@@ -1,0 +1,50 @@
+"""Decodes a split of generated data and scores the outputs."""
+
+from collections.abc import Sequence
+
+from t2t.errors import UserError
+from t2t.hparams.base import HParams
+from t2t.inference.model_facts import ModelFacts
+from t2t.inference.split_examples import SplitExamples
+from t2t.inference.translator import Hypothesis, Translator
+from t2t.metrics import Score, compute, is_text_metric
+from t2t.problems.base import Problem
+from t2t.runs.data import OpenData, check_split
+from t2t.specs.features import FeatureKind
+
+
+def decodes(model: ModelFacts) -> bool:
+    """Returns whether a model has inputs and writes outputs that can be compared with references."""
+    return model.spec.inputs is not None and model.spec.targets.kind in (FeatureKind.TOKENS, FeatureKind.LABEL)
+
+
+def first_examples(data: OpenData, split: str, hparams: HParams, eval_steps: int) -> SplitExamples:
+    """Returns the examples of about `eval_steps` batches, 0 for all."""
+    examples = SplitExamples(data.problem, data.readers[split])
+    return examples.take_tokens(eval_steps * hparams.batch_size) if eval_steps else examples
+
+
+def decode_and_score(
+    translator: Translator, data: OpenData, split: str, n_best: int = 1, **changes
+) -> tuple[list[list[Hypothesis]], list[Score]]:
+    """Decodes a split; returns the outputs of each example, best first, and the scores of the best ones.
+
+    Raises:
+        UserError: no such split, or the problem has no inputs to decode.
+    """
+    check_split(data, split)
+    if not decodes(translator.facts):
+        targets = translator.facts.spec.targets.kind
+        what = f"its targets are {targets}" if translator.has_inputs else "it has no inputs to answer"
+        raise UserError(f"decoding the {split} split of {data.problem.name}: {what}; evaluate it with t2t-eval")
+    translator.settings(n_best, **changes)
+    examples = SplitExamples(data.problem, data.readers[split])
+    outputs = examples.decode(translator, n_best, **changes)
+    return outputs, score_outputs(data.problem, outputs, examples)
+
+
+def score_outputs(problem: Problem, outputs: Sequence[Sequence[Hypothesis]], examples: SplitExamples) -> list[Score]:
+    """Returns the scores of the best outputs by the problem's text metrics; without any, the accuracy."""
+    names = [name for name in problem.metrics if is_text_metric(name)] or ["accuracy_per_sequence"]
+    hypotheses = [found[0].text for found in outputs]
+    return list(compute(names, hypotheses, examples.references(), problem.target_language).values())
