@@ -9,7 +9,7 @@ from keras import ops
 
 from t2t.decoding.constraints import forbid_repeats
 from t2t.decoding.penalties import gnmt
-from t2t.decoding.search import SearchSettings
+from t2t.decoding.settings import SearchSettings
 from t2t.decoding.step import NextToken
 from tests.reference import beam_search as reference
 from tests.searches import decode

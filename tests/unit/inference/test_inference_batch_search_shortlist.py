@@ -10,7 +10,7 @@ import pytest
 from keras import ops
 
 from t2t.decoding.constraints import forbid_padding
-from t2t.decoding.search import SearchSettings
+from t2t.decoding.settings import SearchSettings
 from t2t.decoding.step import NextToken
 from t2t.errors import UserError
 from t2t.hparams.gnmt import GnmtHParams

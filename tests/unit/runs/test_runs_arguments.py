@@ -16,7 +16,7 @@ from tests.readme import ROOT
 
 COMMANDS_ALONE = {
     "decode_from_file", "decode_to_file", "dry_run", "generate_data", "output_format", "plot", "registry_help",
-    "schedule", "step", "t2t_dir", "target_space_id", "train_language",
+    "schedule", "step", "t2t_dir", "target_prefix_file", "target_space_id", "train_language",
 }  # fmt: skip
 """Flags of commands that have no function, or that no function has as an argument."""
 NAMES = ("translate_ende_numbers", "transformer", "transformer_tiny")
