@@ -18,10 +18,11 @@ from t2t.cli.flags import (
     OUTPUT_FLAGS,
     define_device_flags,
     define_engine_flags,
+    define_ensemble_flag,
     define_search_flags,
     define_trained_flags,
-    load_run,
-    open_trained_run,
+    load_runs,
+    open_trained_runs,
 )
 from t2t.cli.help import ACTION, flag_group
 from t2t.errors import UserError
@@ -38,6 +39,7 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
     %s --output_dir=run --decode_from_file=- < a.en > a.de
     %s --output_dir=run --decode_split=test --data_dir=data  (with its score)
     %s --output_dir=run --problem=translate_ende_multi30k  (which one, of a run of several)
+    %s --output_dir=run1,run2,run3 --decode_from_file=a.en  (an ensemble: runs with the same vocabularies)
     %s --output_dir=run --score_file=pairs.tsv --decode_to_file=pairs.scores
     %s --output_dir=run --attention_to_html=look.html < a.en  (a page for a browser)
 
@@ -76,18 +78,20 @@ def build_flags(values: flags.FlagValues) -> None:
     define_output_flags(values)
     define_search_flags(values, decodes_only=True)
     define_engine_flags(values)
+    define_ensemble_flag(values)
     define_device_flags(values)
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
     _check(values)
-    run = open_trained_run(values)
+    runs = open_trained_runs(values)
+    run = runs[0]
     problem, split = select_problem(run, values.problem), values.decode_split
     if split:
         check_split(open_run_data(run, values.data_dir, problem, split, verify=False), split)
     # Of a file or a split there are lines enough to search several batches at a time.
-    loaded = load_run(values, run.path, problem, many_rows=bool(values.decode_from_file or split))
+    loaded = load_runs(values, runs, problem, many_rows=bool(values.decode_from_file or split))
     output_options, target = output_options_of(values), values.decode_to_file
     if values.attention_to_html:
         draw_attention(loaded, values.decode_from_file, values.attention_to_html)

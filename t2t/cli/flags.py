@@ -1,6 +1,7 @@
 """Flags that several commands share, and the runs and requests that they describe."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, RUN, flag_group
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides, join_overrides
-from t2t.inference.engine_choice import COMPUTE_TYPES, ENGINES, TENSORFLOW, EngineChoice
+from t2t.inference.engine_choice import AVERAGES, COMPUTE_TYPES, ENGINES, TENSORFLOW, EngineChoice
 from t2t.inference.shortlist.shortlist import read_shortlist
 from t2t.problems.text_problems import TextOptions
 from t2t.registry.plugins import load_plugins
@@ -223,7 +224,12 @@ def check_run_loadable(run: RunDir, values: flags.FlagValues, checkpoint: str = 
 
 
 def load_run(
-    values: flags.FlagValues, output_dir: str | Path, problem: str, checkpoint: str = "", many_rows: bool = False
+    values: flags.FlagValues,
+    output_dir: str | Path,
+    problem: str,
+    checkpoint: str = "",
+    many_rows: bool = False,
+    engine: EngineChoice | None = None,
 ) -> Any:
     """Returns the `t2t.runs.loading.LoadedRun` that the flags describe; see `t2t.runs.loading.load`."""
     return import_quietly("t2t.runs.loading").load(
@@ -233,9 +239,44 @@ def load_run(
         search_overrides(values),
         problem,
         decoding_devices(values),
-        engine_choice(values),
+        engine or engine_choice(values),
         many_rows,
     )
+
+
+def split_folders(output_dir: str) -> list[str]:
+    """Returns the folders that --output_dir names, separated by commas; a run whose name has commas is one."""
+    folders = [folder for part in output_dir.split(",") if (folder := part.strip())]
+    return [output_dir] if len(folders) < 2 or RunDir.exists(output_dir) else folders
+
+
+def define_ensemble_flag(values: flags.FlagValues) -> None:
+    """How several runs decode as one."""
+    with flag_group(values, DECODING) as define:
+        define.enum("ensemble_average", AVERAGES[0], AVERAGES, "What is averaged of several runs in --output_dir, "
+                    "a,b,c, for each token.")  # fmt: skip
+
+
+def open_trained_runs(values: flags.FlagValues) -> list[RunDir]:
+    """Does as `open_trained_run` with each of the runs that --output_dir names, separated by commas."""
+    runs = []
+    for folder in split_folders(values.output_dir):
+        runs.append(open_run(folder, values.problem, values.model, values.hparams_set, values.t2t_usr_dir))
+        check_run_loadable(runs[-1], values)
+    return runs
+
+
+def load_runs(values: flags.FlagValues, runs: Sequence[RunDir], problem: str, many_rows: bool = False) -> Any:
+    """Does as `load_run` with one run, or makes an ensemble of several."""
+    if len(runs) == 1:
+        return load_run(values, runs[0].path, problem, many_rows=many_rows)
+
+    def load(folder: str | Path) -> Any:
+        return load_run(values, folder, problem, many_rows=many_rows, engine=EngineChoice())
+
+    folders = [run.path for run in runs]
+    ensembles = import_quietly("t2t.runs.ensembles")
+    return ensembles.load_ensemble(folders, load, values.ensemble_average, engine_choice(values))
 
 
 def _differing_names(asked: dict[str, str], run: RunDir) -> list[str]:

@@ -10,6 +10,9 @@ TENSORFLOW, CTRANSLATE2, AUTO = ENGINES = ("tensorflow", "ctranslate2", "auto")
 COMPUTE_TYPES = ("float32", "int8", "int16", "bfloat16")
 """In which CTranslate2 multiplies, as far as the processor can; TensorFlow decodes in the first."""
 
+AVERAGES = ("probabilities", "log_probabilities")
+"""What an ensemble averages, see `t2t.models.ensemble`."""
+
 
 @dataclasses.dataclass(frozen=True)
 class EngineChoice:

@@ -129,7 +129,9 @@ class Translator:
     def fingerprint(self) -> str:
         """Returns a sha256 of what decides its outputs: weights, vocabularies, problem, engine, version of t2t."""
         model = self.facts.hparams.to_dict()["model"]
-        digest = hashlib.sha256(f"{t2t.__version__} {self.engine.name} {self.problem.name} {model}".encode())
+        average = getattr(self._model, "average", "")  # of an ensemble
+        made_by = f"{t2t.__version__} {self.engine.name} {self.problem.name} {model} {average}"
+        digest = hashlib.sha256(made_by.encode())
         for name, encoder in sorted(self.problem.encoders.items()):
             digest.update(f"\0{name} {encoder.fingerprint}".encode())
         if self.hparams.shortlist:

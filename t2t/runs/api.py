@@ -200,7 +200,7 @@ def train(
 
 @checks_arguments()
 def load(
-    output_dir: StrPath,
+    output_dir: StrPath | Sequence[StrPath],
     checkpoint: StrPath | int = "latest",
     usr_dir: StrPath | None = None,
     problem: str = "",
@@ -209,6 +209,7 @@ def load(
     worker_cpu: int = 0,
     engine: str = "tensorflow",
     compute_type: str = "float32",
+    ensemble_average: str = "probabilities",
 ) -> Translator:
     """Loads a run directory and returns its translator.
 
@@ -219,7 +220,7 @@ def load(
     - `attend(source, target=None)`: `maps` of each kind of attention, whose `weights` are (L, H, Q, K) float32.
 
     Args:
-        output_dir: folder of the run.
+        output_dir: folder of the run, or of several with the same vocabularies, which then decode as one.
         checkpoint: `latest`, `best`, `best.<problem>`, `averaged`, a step, or the folder of a checkpoint.
         usr_dir: folder of the plug-in that the run was trained with, where it was.
         problem: which one, of a run of several.
@@ -228,6 +229,7 @@ def load(
         engine: what decodes and scores: `tensorflow`, `ctranslate2`, or `auto`: CTranslate2 where it is installed,
             can hold the model and gives the same outputs for some inputs.
         compute_type: in which numbers CTranslate2 multiplies: `float32`, `int8`, `int16` or `bfloat16`.
+        ensemble_average: what is averaged of several runs for each token: `probabilities` or `log_probabilities`.
 
     Raises:
         ArgumentError: an argument of another type.
@@ -237,7 +239,16 @@ def load(
     devices = as_integer("worker_gpu", worker_gpu, 0), as_integer("worker_cpu", worker_cpu, 0)
     choice = EngineChoice(as_text("engine", engine), as_text("compute_type", compute_type))
     choice.check()
-    return _load_run(output_dir, checkpoint, usr_dir, problem, devices=devices, engine=choice).translator()
+
+    def load_one(folder: Any, engine: EngineChoice | None = None) -> LoadedRun:
+        return _load_run(folder, checkpoint, usr_dir, problem, devices=devices, engine=engine)
+
+    if isinstance(output_dir, str) or not isinstance(output_dir, Sequence):
+        return load_one(output_dir, choice).translator()
+    from t2t.runs.ensembles import load_ensemble
+
+    average = as_text("ensemble_average", ensemble_average)
+    return load_ensemble(output_dir, load_one, average, choice).translator()
 
 
 @checks_arguments()

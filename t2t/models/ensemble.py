@@ -1,0 +1,115 @@
+"""Several models that predict each token together.
+
+The average of their distributions is a distribution: of the probabilities, (p_1 + ... + p_M) / M, or of the
+log-probabilities, (p_1 ... p_M)^(1/M) divided by its sum over the vocabulary.
+
+Legend: M models, B sentences, S source length, T target length, N rows decoded together, V vocabulary.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from keras import ops
+
+from t2t.layers.losses import token_weights
+from t2t.layers.target_scores import TargetScores, score_logits
+from t2t.models.base import SequenceModel
+from t2t.specs.constants import TARGETS
+from t2t.specs.features import FeatureKind
+
+
+def mean_probability(log_probs: Sequence[Any]) -> Any:
+    """Returns the logarithm of the mean of probabilities, from the logarithms of each model's."""
+    return ops.logsumexp(ops.stack(log_probs), axis=0) - math.log(len(log_probs))
+
+
+def mean_log_probability(log_probs: Sequence[Any]) -> Any:
+    """Returns the mean of log-probabilities: logits of the normalised geometric mean."""
+    return ops.mean(ops.stack(log_probs), axis=0)
+
+
+AVERAGES: dict[str, Callable[[Sequence[Any]], Any]] = {
+    "probabilities": mean_probability,
+    "log_probabilities": mean_log_probability,
+}
+"""Name -> function of M tensors (..., V) of log-probabilities that returns logits (..., V)."""
+
+
+class Ensemble:
+    """What `SequenceModel` is to searches and scoring, of models with the same problem and vocabularies.
+
+    Args:
+        members: M models, of any kinds, which all predict tokens one by one or all answer at once.
+        average: one of AVERAGES.
+    """
+
+    def __init__(self, members: Sequence[SequenceModel], average: str = "probabilities"):
+        self.members, self.average = tuple(members), average
+        first = self.members[0]
+        self.spec, self.hparams, self.autoregressive = first.spec, first.hparams, first.autoregressive
+        self.source_embedding = first.source_embedding
+        self.selects_tokens = all(member.selects_tokens for member in self.members)
+
+    @property
+    def variables(self) -> list[Any]:
+        """The variables of all members."""
+        return [variable for member in self.members for variable in member.variables]
+
+    @property
+    def longest_sequence(self) -> int | None:
+        """Most ids of a sequence that every member can tell apart; None for any number."""
+        return min((m.longest_sequence for m in self.members if m.longest_sequence is not None), default=None)
+
+    def __call__(self, features: dict[str, Any]) -> Any:
+        """Returns the logits of every target position, (B, T, V) float32; see `SequenceModel.call`."""
+        return self._average([member(features) for member in self.members])
+
+    def body(self, features: dict[str, Any]) -> tuple[Any, ...]:
+        """Returns the hidden states of every member."""
+        return tuple(member.body(features) for member in self.members)
+
+    def score_targets(self, features: dict[str, Any]) -> TargetScores:
+        """Returns how probable the targets are; see `SequenceModel.score_targets`. All logits are held at once."""
+        targets = features[TARGETS]
+        scores = score_logits(self(features), targets)
+        if self.spec.targets.kind != FeatureKind.TOKENS:
+            return scores
+        return scores._replace(log_probs=scores.log_probs * token_weights(targets))
+
+    def encode(self, features: dict[str, Any]) -> tuple[Any, ...]:
+        """Returns what every member computes once per sentence."""
+        return tuple(member.encode(features) for member in self.members)
+
+    def init_cache(self, encoded: Any, rows: Any, length: Any, beams: int = 1) -> tuple[Any, ...]:
+        """Returns the empty states of every member; see `SequenceModel.init_cache`."""
+        return tuple(
+            member.init_cache(own, rows, length, beams)
+            for member, own in zip(self.members, self._parts(encoded), strict=True)
+        )
+
+    def prepare_decode(self, encoded: Any, token_ids: Any = None) -> tuple[Any, ...]:
+        """Prepares decoding; see `SequenceModel.prepare_decode`."""
+        return tuple(
+            member.prepare_decode(own, token_ids)
+            for member, own in zip(self.members, self._parts(encoded), strict=True)
+        )
+
+    def decode_step(self, ids_N, position, cache: tuple[Any, ...], encoded: Any) -> tuple[Any, tuple[Any, ...]]:
+        """Returns the logits (N, V) float32 of the next id, and the new caches; see `SequenceModel.decode_step`."""
+        steps = [
+            member.decode_step(ids_N, position, own_cache, own)
+            for member, own_cache, own in zip(self.members, cache, self._parts(encoded), strict=True)
+        ]
+        return self._average([logits for logits, _ in steps]), tuple(new for _, new in steps)
+
+    def reorder_cache(self, cache: tuple[Any, ...], beams: Any) -> tuple[Any, ...]:
+        """Returns the caches with their rows moved; see `SequenceModel.reorder_cache`."""
+        return tuple(member.reorder_cache(own, beams) for member, own in zip(self.members, cache, strict=True))
+
+    def _average(self, logits: Sequence[Any]) -> Any:
+        return AVERAGES[self.average]([ops.log_softmax(own, axis=-1) for own in logits])
+
+    def _parts(self, encoded: Any) -> Sequence[Any]:
+        """Returns what belongs to each member; without inputs nothing is encoded."""
+        return [None] * len(self.members) if encoded is None else encoded

@@ -1,0 +1,61 @@
+"""Several runs that decode as one, see `t2t.models.ensemble`."""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from t2t.errors import UserError
+from t2t.inference.engine_choice import AVERAGES, CTRANSLATE2, EngineChoice
+from t2t.runs.loading import LoadedRun
+from t2t.runs.startup import import_quietly
+
+log = logging.getLogger("t2t")
+
+
+def load_ensemble(
+    folders: Sequence[Any], load: Callable[[Any], LoadedRun], average: str, engine: EngineChoice
+) -> LoadedRun:
+    """Loads runs as one, which searches by the hparams of the first.
+
+    Args:
+        folders: of the runs, at least one.
+        load: loads one of them, for TensorFlow.
+        average: one of AVERAGES.
+        engine: what is asked for; only TensorFlow searches with several models.
+
+    Raises:
+        UserError: runs that cannot answer together, or an engine that cannot run them.
+    """
+    if average not in AVERAGES:
+        raise UserError(f"--ensemble_average={average}: there is no such; ask for one of {', '.join(AVERAGES)}")
+    if not folders:
+        raise UserError("--output_dir: no run is named; name the folder of one or more")
+    if engine.engine == CTRANSLATE2:
+        raise UserError(
+            f"--engine=ctranslate2: it searches with one model, and --output_dir names {len(folders)}; leave it out"
+        )
+    runs = [load(folder) for folder in folders]
+    for run in runs[1:]:
+        _check_together(runs[0], run)
+
+    model = import_quietly("t2t.models.ensemble").Ensemble([run.model for run in runs], average)
+    log.info("an ensemble of %d runs: the mean of their %s", len(runs), average.replace("_", "-"))
+    return dataclasses.replace(runs[0], build=lambda: model, engine=EngineChoice())
+
+
+def _check_together(first: LoadedRun, other: LoadedRun) -> None:
+    """Raises UserError unless two runs read and write the same ids in the same way."""
+    names = [run.run.path.name for run in (first, other)]
+    encoders = [{name: encoder.fingerprint for name, encoder in run.problem.encoders.items()} for run in (first, other)]
+    differing = sorted(name for name in encoders[0] | encoders[1] if encoders[0].get(name) != encoders[1].get(name))
+    if differing:
+        raise UserError(
+            f"--output_dir: {names[0]} and {names[1]} have other vocabularies of {', '.join(differing)}; an ensemble "
+            f"needs runs that were trained with the same ones"
+        )
+    if first.model.autoregressive != other.model.autoregressive:
+        raise UserError(
+            f"--output_dir: of {names[0]} and {names[1]} one answers at once and the other token by token; name runs "
+            f"of one kind"
+        )

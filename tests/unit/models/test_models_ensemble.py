@@ -1,0 +1,105 @@
+"""Several models that decode as one: against their own distributions, averaged by hand.
+
+Legend: T target length, V vocabulary.
+"""
+
+import numpy as np
+import pytest
+
+from t2t.hparams.lstm import LstmAttentionHParams
+from t2t.inference.translator import Translator
+from t2t.models.ensemble import AVERAGES, Ensemble
+from t2t.models.lstm import LstmSeq2seqAttention
+from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from tests.builders import numpy, randomise
+from tests.letters import TEXTS, WORDS, letters, translator_of
+
+SEARCHES = [
+    {"n_best": 3},
+    {"decode_method": "greedy"},
+    {"n_best": 2, "decode_method": "sample", "seed": 3},
+]
+
+
+@pytest.fixture(scope="module")
+def members():
+    """Two Transformers of other weights and an LSTM, which has another state, over the same letters."""
+    problem = letters()
+    first = translator_of(problem)
+    second = translator_of(problem, num_heads=1, filter_size=20)
+    randomise(second.model, 9)
+    lstm = LstmSeq2seqAttention(LstmAttentionHParams(hidden_size=8, num_hidden_layers=1), problem.spec())
+    return [first.model, second.model, randomise(lstm, 4)]
+
+
+def translator(models, average="probabilities"):
+    first = translator_of(letters())
+    return Translator(first.problem, Ensemble(models, average), first.hparams)
+
+
+def log_probs_by_hand(models, average, source, ids):
+    """Returns ln p of each id given those before it, (T,): each model's softmax in float64, then their mean."""
+    features = {INPUTS: np.array([[*WORDS.encode(source), EOS_ID]], np.int32), TARGETS: np.array([ids], np.int32)}
+    logits = [numpy(model(features))[0].astype(np.float64) for model in models]
+    each_TV = [own - np.log(np.exp(own).sum(axis=-1, keepdims=True)) for own in logits]
+    if average == "probabilities":
+        mean_TV = np.log(np.mean(np.exp(each_TV), axis=0))
+    else:
+        product_TV = np.exp(np.mean(each_TV, axis=0))
+        mean_TV = np.log(product_TV / product_TV.sum(axis=-1, keepdims=True))
+    return mean_TV[np.arange(len(ids)), list(ids)]
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_outputs_have_the_probability_of_the_mean_of_the_models(members, average, search):
+    both = translator(members, average)
+    for text, found in zip(TEXTS, both.translate(TEXTS, **search), strict=True):
+        for one in found:
+            by_hand = log_probs_by_hand(members, average, text, one.ids).sum()
+            assert one.log_prob == pytest.approx(by_hand, abs=1e-4)
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+def test_a_given_output_is_scored_as_the_search_scores_it(members, average):
+    pairs = [("a b c", "d e"), ("h", ""), ("b b", "a b c d e f g h")]
+    by_hand = [
+        log_probs_by_hand(members, average, source, [*WORDS.encode(target), EOS_ID]).sum() for source, target in pairs
+    ]
+    assert translator(members, average).score(pairs) == pytest.approx(by_hand, abs=1e-4)
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_equal_models_decode_as_one(members, average, search):
+    alone = Translator(letters(), members[1], translator(members).hparams)
+    together = translator([members[1]] * 3, average)
+    expected, found = (each.translate(TEXTS, **search) for each in (alone, together))
+    assert [[one.ids for one in each] for each in found] == [[one.ids for one in each] for each in expected]
+    for a, b in zip(expected, found, strict=True):
+        assert [one.log_prob for one in b] == pytest.approx([one.log_prob for one in a], abs=1e-4)
+
+
+def test_greedy_search_takes_the_likeliest_token_of_the_mean(members):
+    for text, (one,) in zip(TEXTS, translator(members).translate(TEXTS, decode_method="greedy"), strict=True):
+        for length in range(len(one.ids)):
+            begun = [*one.ids[:length]]
+            candidates = [
+                log_probs_by_hand(members, "probabilities", text, [*begun, token])[-1] for token in range(1, 11)
+            ]
+            assert 1 + int(np.argmax(candidates)) == one.ids[length]
+
+
+def test_the_state_of_each_model_follows_its_own_beam_and_batch(members):
+    both = translator(members)
+    together = both.translate(TEXTS, 3)
+    alone = [both.translate([text], 3)[0] for text in TEXTS]
+    assert [[one.ids for one in found] for found in together] == [[one.ids for one in found] for found in alone]
+
+
+def test_other_models_another_average_or_order_of_weights_is_another_fingerprint(members):
+    found = [
+        translator(members).fingerprint(), translator(members, "log_probabilities").fingerprint(),
+        translator(members[:2]).fingerprint(), translator([members[0]] * 2).fingerprint(),
+    ]  # fmt: skip
+    assert len(set(found)) == 4
