@@ -78,6 +78,17 @@ def test_one_line_for_each_line_whatever_it_holds(decode, translator, tmp_path, 
     assert f" tokens/s; written to {target}" in err
 
 
+def test_a_run_beside_itself_decodes_as_alone(decode, tiny_run, numbers, tmp_path, capsys):
+    run = tiny_run.output_dir
+    for folders, target in ((run, "alone"), (f"{run},{run}", "together")):
+        flags = [f"--decode_from_file={numbers}", f"--decode_to_file={tmp_path / target}"]
+        assert decode(*flags, output_dir=folders) == 0
+    assert (tmp_path / "alone").read_bytes() == (tmp_path / "together").read_bytes()
+    assert "an ensemble of 2 runs: the mean of their probabilities" in capsys.readouterr().err
+    assert decode(f"--decode_from_file={numbers}", output_dir=f"{run},nowhere") == 2
+    assert "nowhere" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_packed_file_gives_the_same(decode, numbers, tmp_path):
     packed = tmp_path / "numbers.gz"

@@ -107,6 +107,28 @@ def test_a_set_may_have_more_than_its_model_asks_for(make_run):
     assert any("gate_kernel" in v.path for v in loaded.model.variables)
 
 
+def test_several_runs_decode_as_one(make_run, tmp_path):
+    """Three times the same weights are one model's; runs of other vocabularies, and other engines, are refused."""
+    path, _ = make_run("counting")
+    for name in ("b", "c"):
+        shutil.copytree(path, tmp_path / name)
+    alone, together = (t2t.load(folders) for folders in (path, [path, tmp_path / "b", str(tmp_path / "c")]))
+    texts = ["one", "two three", "three one one"]
+    expected, found = (each.translate(texts, 2) for each in (alone, together))
+    assert [[one.ids for one in each] for each in found] == [[one.ids for one in each] for each in expected]
+    assert together.score([("one", "eins")]) == pytest.approx(alone.score([("one", "eins")]), abs=1e-5)
+    assert len(together.model.variables) == 3 * len(alone.model.variables)
+    other, _ = make_run("counting_again")
+    with pytest.raises(UserError, match="counting and counting_again have other vocabularies of targets; an ensemble"):
+        t2t.load([path, other])
+    with pytest.raises(UserError, match="engine=ctranslate2: it searches with one model, and output_dir= names 2"):
+        t2t.load([path, tmp_path / "b"], engine="ctranslate2")
+    with pytest.raises(UserError, match="ensemble_average=means: there is no such; ask for one of probabilities, log"):
+        t2t.load([path, tmp_path / "b"], ensemble_average="means")
+    with pytest.raises(UserError, match="output_dir=: no run is named; name the folder of one or more"):
+        t2t.load([])
+
+
 @pytest.mark.parametrize("precision", ["float32", "tensorfloat32", "mixed_bfloat16", "mixed_float16"])
 def test_a_run_is_loaded_in_float32_whatever_it_was_trained_in(make_run, precision):
     path, _ = make_run("counting", hparams=HPARAMS.replace(precision=precision))
