@@ -131,9 +131,10 @@ def _evaluated(loaded, data: OpenData, split: str, eval_steps: int) -> list:
 
 
 def _compared(loaded, data: OpenData, split: str, eval_steps: int) -> list:
-    comparison = import_quietly("t2t.runs.engine_comparison")
-    found = comparison.compare_engines(loaded.translator(), data, split, eval_steps)
-    return [_describe(loaded, split, len(found.differences), len(data.readers[split])), found]
+    comparison, decoding = (import_quietly(f"t2t.runs.{name}") for name in ("engine_comparison", "split_decoding"))
+    examples = decoding.first_examples(data, split, loaded.hparams, eval_steps)
+    found = comparison.compare_engines(loaded.translator(), examples)
+    return [_describe(loaded, split, len(examples), len(data.readers[split])), found]
 
 
 def _describe(loaded, split: str, examples: int, of: int) -> str:

@@ -1,13 +1,14 @@
 """Compares what two engines make of a split: scores, outputs and log-probabilities."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
+from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Translator
 from t2t.metrics import Score
-from t2t.runs.data import OpenData, check_split
-from t2t.runs.split_decoding import first_examples, score_outputs
+from t2t.runs.split_decoding import score_outputs
 from t2t.specs.constants import EOS_ID
 
 
@@ -31,23 +32,21 @@ class EngineComparison:
         return "\n".join([*scores, outputs, f"{figures}{differences.max():.2g}"])
 
 
-def compare_engines(translator: Translator, data: OpenData, split: str, eval_steps: int = 0) -> EngineComparison:
-    """Compares the engine of a translator with TensorFlow.
-
-    Args:
-        translator: of the run, autoregressive and with inputs.
-        data: of its problem.
-        split: to decode.
-        eval_steps: batches of the split, its first ones; 0 for all.
-    """
-    check_split(data, split)
+def compare_engines(translator: Translator, examples: SplitExamples) -> EngineComparison:
+    """Compares the engine of a translator, of a model that writes outputs for inputs, with TensorFlow."""
     full = Translator(translator.problem, translator.model, translator.hparams, engine=translator.tensorflow)
-    examples = first_examples(data, split, translator.hparams, eval_steps)
-    found = {one.engine.name: examples.decode(one) for one in (translator, full)}
-    scores = {name: score_outputs(data.problem, outputs, examples) for name, outputs in found.items()}
-    ours, theirs = ([best.ids for best, *_ in outputs] for outputs in found.values())
-    identical = sum(a == b for a, b in zip(ours, theirs, strict=True))
-    # With end of sequence, which scoring adds; an output that is as long as may be has none.
-    targets = [ids[: full.longest_input] if ids[-1] != EOS_ID else ids[:-1] for ids in theirs]
-    log_probs = [np.array(one.score_ids(examples.inputs(), targets)) for one in (translator, full)]
-    return EngineComparison(scores, identical, np.abs(log_probs[0] - log_probs[1]) / [len(ids) + 1 for ids in targets])
+    both = (translator, full)
+    outputs = [examples.decode(one) for one in both]
+    scores = [score_outputs(translator.problem, found, examples) for found in outputs]
+    identical = sum(ours.ids == theirs.ids for (ours, *_), (theirs, *_) in zip(*outputs, strict=True))
+    # Without end of sequence, which scoring adds; an output that is as long as may be has none.
+    targets = [_without_end(best.ids)[: full.longest_input] for best, *_ in outputs[1]]
+    rows: list[Any] = examples.inputs()
+    log_probs = [np.array(one.score_ids(rows, targets)) for one in both]
+    differences = np.abs(log_probs[0] - log_probs[1]) / [len(ids) + 1 for ids in targets]
+    by_name = {one.engine.name: found for one, found in zip(both, scores, strict=True)}
+    return EngineComparison(by_name, identical, differences)
+
+
+def _without_end(ids: tuple[int, ...]) -> tuple[int, ...]:
+    return ids[:-1] if ids[-1] == EOS_ID else ids

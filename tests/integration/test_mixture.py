@@ -54,6 +54,15 @@ def test_the_run_directory_records_the_problems_and_their_vocabularies(run):
     assert (alone.problem, alone.spec.name) == (REVERSE, REVERSE)
 
 
+def test_each_problem_is_decoded_by_a_conversion_of_its_own(run, tmp_path):
+    copied = shutil.copytree(run, tmp_path / "run")
+    for name in (COPY, REVERSE):
+        expected = t2t.load(copied, problem=name).translate(["1 0 1"], decode_method="greedy")[0][0].ids
+        for _ in range(2):  # converted, and kept
+            fast = t2t.load(copied, problem=name, engine="ctranslate2")
+            assert fast.translate(["1 0 1"], decode_method="greedy")[0][0].ids == expected
+
+
 def test_figures_and_best_checkpoints_are_of_each_problem_and_of_all(run):
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     evaluations = [line for line in lines if f"dev/{COPY}/accuracy_per_sequence" in line]

@@ -60,6 +60,14 @@ DOOR_MUTATIONS = (
         tests=("tests/unit/runs/test_runs_loading.py::test_the_checkpoint_that_is_asked_for",),
     ),
     Mutation(
+        name="conversion of another architecture",
+        file="t2t/runs/engines.py",
+        original="to_state(run.record.model, hparams), ",
+        broken="",
+        breaks="A run record that does not fit the checkpoint is not noticed where a conversion is kept.",
+        tests=("tests/unit/runs/test_runs_loading.py::test_a_kept_conversion_spares_building_the_model_and_no_check",),
+    ),
+    Mutation(
         name="hparams of a resumed run forgotten",
         file="t2t/runs/resuming.py",
         original='changes["overrides"] = merge_overrides(record.overrides, request.overrides)',

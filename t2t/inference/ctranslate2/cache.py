@@ -65,7 +65,11 @@ class ConversionCache:
 
     @functools.cached_property
     def kept(self) -> ConvertedModel | None:
-        """The conversion that is there as it was written, None without one; removes one that is damaged."""
+        """The conversion that is kept, None without one."""
+        return self._find()
+
+    def _find(self) -> ConvertedModel | None:
+        """Returns the conversion that is there as it was written; removes one that is damaged."""
         if not self._folder.exists():
             return None
         with contextlib.suppress(OSError, ValueError, UserError):
@@ -77,7 +81,7 @@ class ConversionCache:
             if record.fingerprint == self._fingerprint:
                 return record.model
         log.warning("%s is damaged; it is made again", self._folder)
-        self._remove()
+        self._remove_folder()
         return None
 
     @contextlib.contextmanager
@@ -88,9 +92,13 @@ class ConversionCache:
             model: what to convert, unless a conversion with as many positions is kept.
             write: writes the conversion into a folder that is there.
         """
+        if self.kept is None:
+            self.kept = self._find()  # another process may have made it meanwhile
         if self.kept is None or self.kept.positions < model.positions:
             log.info("converting %s for CTranslate2", self._checkpoint)
-            self._remove()
+            if self.kept is not None:
+                self.kept = None
+                self._remove_folder()
             try:
                 self._make(model, write)
             except (OSError, LockedError) as error:
@@ -127,8 +135,7 @@ class ConversionCache:
         except (OSError, ValueError):
             return {}
 
-    def _remove(self) -> None:
-        self.kept = None
+    def _remove_folder(self) -> None:
         with contextlib.suppress(OSError):
             shutil.rmtree(self._folder)
 

@@ -140,3 +140,12 @@ def test_it_is_made_again_for_more_positions_alone(load, conversions, tmp_path):
         load(ConversionCache(run, "a", "abc"), positions)
     assert len(conversions) == 2
     assert ConversionCache(run, "a", "abc").kept.positions == 2 * LONGEST
+
+
+def test_what_another_process_has_made_meanwhile_is_taken(load, conversions, tmp_path):
+    run = run_folder(tmp_path, "a")
+    slower = ConversionCache(run, "a", "abc")
+    assert slower.kept is None
+    folder = load(ConversionCache(run, "a", "abc"))
+    assert load(slower) == folder
+    assert len(conversions) == 1
