@@ -67,7 +67,8 @@ def learn_shortlist(run: RunDir, data_dir: str, problem: str, options: Shortlist
     frequent = np.argsort(-counts, kind="stable")[: options.frequent].astype(np.int32)
     with contextlib.closing(Progress("learning", "examples", len(chosen) * (ITERATIONS + 1))) as progress:
         table = fit(lambda: train.batches(chosen, progress), target_size, ITERATIONS)
-    translations = best_translations(table, source_size, target_size, options.translations)
+    count = min(options.translations, target_size)
+    translations = best_translations(table, source_size, target_size, count)
     shortlist = Shortlist(frequent, translations, target_size)
     folder = write_shortlist(run, problem, shortlist, len(chosen))
     return ShortlistReport(folder, len(chosen), *_measure(shortlist, dev))
