@@ -247,15 +247,12 @@ class BatchSearch:
         return state._replace(progress=progress), search.active_sentences(progress)
 
     def _union(self, candidates_BV, prefix_NP):
-        """Returns the candidates of any sentence and the tokens of prefixes, (C,) int32, ascending.
-
-        They are at least as many as a search asks for at once, of which a sentence may have fewer.
-        """
-        most = max(2 * self._settings.rows_per_sentence + 1, self._settings.top_k)
-        union_V = ops.logical_or(ops.any(candidates_BV, axis=0), ops.arange(self._vocab_size) < most)
+        """Returns the candidates of any sentence and the tokens of prefixes, (C,) int32, ascending."""
+        # Also the first ids, so that there are as many as a search asks for at once; a sentence may have fewer.
+        count = max(2 * self._settings.rows_per_sentence + 1, self._settings.top_k)
+        union_V = ops.logical_or(ops.any(candidates_BV, axis=0), ops.arange(self._vocab_size) < count)
         if prefix_NP is not None:
-            in_prefix = tf.scatter_nd(tf.reshape(prefix_NP, (-1, 1)), tf.ones([tf.size(prefix_NP)]), [self._vocab_size])
-            union_V = ops.logical_or(union_V, in_prefix > 0)
+            union_V = ops.logical_or(union_V, ops.bincount(ops.ravel(prefix_NP), minlength=self._vocab_size) > 0)
         return tf.cast(tf.where(union_V)[:, 0], tf.int32)
 
     def _rules(self, state: _SearchState):

@@ -10,11 +10,10 @@ import numpy as np
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.data.reader import SplitReader
-from t2t.errors import UserError
 from t2t.files.progress import Progress
 from t2t.inference.shortlist.model1 import Sentences, best_translations, fit
 from t2t.inference.shortlist.shortlist import Shortlist, text_spec, write_shortlist
-from t2t.runs.data import OpenData, open_run_data
+from t2t.runs.data import OpenData, check_split, open_run_data
 from t2t.runs.shortlist_options import ShortlistOptions
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
 
@@ -50,7 +49,7 @@ def learn_shortlist(run: RunDir, data_dir: str, problem: str, options: Shortlist
     """Learns the shortlist of one of a run's problems, and writes it into the run.
 
     Raises:
-        UserError: no problem from text to text, no data of the run, or no training examples.
+        UserError: no problem from text to text, or no data of the run.
         MachineError: it cannot be written.
     """
     spec = text_spec(run, problem)
@@ -58,8 +57,6 @@ def learn_shortlist(run: RunDir, data_dir: str, problem: str, options: Shortlist
     dev = _Pairs(open_run_data(run, data_dir, problem, DEV), DEV)
     source_size, target_size = spec.features[INPUTS].vocab_size, spec.features[TARGETS].vocab_size
     chosen = _spread(len(train), options.max_examples)
-    if not len(chosen):
-        raise UserError(f"{problem}: its data has no training examples to learn a shortlist from; generate it again")
     log.info("learning a shortlist of %s from %s examples", problem, f"{len(chosen):,}")
     counts = np.zeros(target_size, np.int64)
     for _, targets in train.batches(chosen):
@@ -67,7 +64,8 @@ def learn_shortlist(run: RunDir, data_dir: str, problem: str, options: Shortlist
     frequent = np.argsort(-counts, kind="stable")[: options.frequent].astype(np.int32)
     with contextlib.closing(Progress("learning", "examples", len(chosen) * (ITERATIONS + 1))) as progress:
         table = fit(lambda: train.batches(chosen, progress), target_size, ITERATIONS)
-    translations = best_translations(table, source_size, target_size, options.translations)
+    count = min(options.translations, target_size)
+    translations = best_translations(table, source_size, target_size, count)
     shortlist = Shortlist(frequent, translations, target_size)
     folder = write_shortlist(run, problem, shortlist, len(chosen))
     return ShortlistReport(folder, len(chosen), *_measure(shortlist, dev))
@@ -77,6 +75,7 @@ class _Pairs:
     """The examples of a split as ids of inputs and targets."""
 
     def __init__(self, data: OpenData, split: str):
+        check_split(data, split)
         columns = data.problem.columns or {}
         self._reader: SplitReader = data.readers[split]
         self._names = [columns.get(name, name) for name in (INPUTS, TARGETS)]
@@ -97,7 +96,7 @@ class _Pairs:
 def _spread(count: int, most: int) -> np.ndarray:
     """Returns `most` numbers below `count`, evenly spread; all where there are no more, or `most` is 0."""
     chosen = min(count, most or count)
-    return np.arange(chosen) * count // max(chosen, 1)
+    return np.arange(chosen) * count // chosen
 
 
 def _measure(shortlist: Shortlist, dev: _Pairs) -> tuple[float, float]:
@@ -110,4 +109,4 @@ def _measure(shortlist: Shortlist, dev: _Pairs) -> tuple[float, float]:
             candidates += allowed_V.sum()
             covered += allowed_V[target].sum()
             pieces += len(target)
-    return candidates / max(len(dev), 1), covered / max(pieces, 1)
+    return candidates / len(dev), covered / pieces

@@ -86,7 +86,8 @@ def _occurring_pairs(batches: ReadBatches, vocab_size: int) -> TranslationTable:
 
     Dropping while counting is lossy counting: Manku and Motwani 2002 (Approximate Frequency Counts over Data Streams).
     """
-    keys_E, counts_E = np.zeros(0, np.int64), np.zeros(0)
+    keys_E: np.ndarray = np.zeros(0, np.int64)
+    counts_E: np.ndarray = np.zeros(0)
     for keys_P, _ in _blocks(batches, vocab_size):
         found, times = np.unique(keys_P, return_counts=True)
         keys_E, places = np.unique(np.concatenate([keys_E, found]), return_inverse=True)
