@@ -55,6 +55,14 @@ MODEL_MUTATIONS = (
             "test_embeddings_are_scaled_by_the_root_of_the_width_and_the_output_layer_is_not",
         ),
     ),
+    Mutation(
+        name="SSRU forgets between blocks",
+        file="t2t/layers/ssru.py",
+        original="return product_BD * end_BD + state_BD",
+        broken="return state_BD",
+        breaks="A block of positions sees the state of the block before it, and none of those before that.",
+        tests=("tests/unit/layers/test_layers_ssru.py::test_states_of_blocks_are_those_of_a_loop_over_positions",),
+    ),
     # Floor 5: models, search, metrics, checkpoints
     Mutation(
         name="encoder sees padding",
