@@ -23,6 +23,7 @@ FUNCTIONS = {
     "t2t-trainer": "t2t.train",
     "t2t-decoder": "t2t.load",
     "t2t-exporter": "t2t.export_model",
+    "t2t-distill": "t2t.distill",
 }
 """Command to function."""
 

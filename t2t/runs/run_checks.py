@@ -5,16 +5,18 @@ from pathlib import Path
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import LATEST, CheckpointStore
+from t2t.data.generate import data_folder
 from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.hparams.base import HParams
 from t2t.registry import HPARAMS
 from t2t.registry.plugins import Plugin
-from t2t.runs.data import find_missing_data, open_data
+from t2t.runs.data import find_missing_data, open_data, open_run_data
 from t2t.runs.names import Request, canonical, get_hparams, get_problem, problems_of, split_request, split_variants
 from t2t.runs.resuming import recorded_data_fingerprint
 from t2t.runs.settings import Settings
 from t2t.specs.constants import DEV, TRAIN
+from t2t.specs.features import FeatureKind
 
 log = logging.getLogger("t2t")
 
@@ -65,6 +67,32 @@ def find_source(source: str) -> tuple[CheckpointStore, str]:
     except UserError as error:
         raise UserError(f"--warm_start_from={source}: {error}") from error
     return store, which
+
+
+def check_distillation(run: RunDir, problem: str, data_dir: str, distilled_data_dir: str) -> None:
+    """Checks that the training split of one of a run's problems can be distilled into a folder.
+
+    Raises:
+        UserError: no folder is named, or that of the data itself; no data, or a problem without inputs, of classes, or
+            a variant of another.
+    """
+    if not distilled_data_dir:
+        raise UserError("--distilled_data_dir: not given; name the folder that the distilled data goes to")
+    data = open_run_data(run, data_dir, problem, TRAIN, verify=False)
+    spec = run.record.for_problem(problem).spec
+    if spec.inputs is None or spec.targets.kind != FeatureKind.TOKENS:
+        what = f"its targets are {spec.targets.kind}" if spec.inputs else "it has no inputs to decode"
+        raise UserError(f"distilling {problem}: {what}; distil a problem whose outputs a model writes for inputs")
+    if data.problem.columns is not None:
+        raise UserError(
+            f"distilling {problem}: it reads the data of {data.problem.stored.name} with other sides; distil a run of "
+            f"{data.problem.stored.name} itself"
+        )
+    folders = [data_folder(local_path(one), data.problem).resolve() for one in (data_dir, distilled_data_dir)]
+    if folders[0] == folders[1]:
+        raise UserError(
+            f"--distilled_data_dir={distilled_data_dir}: that is where the data lies that is distilled; name another"
+        )
 
 
 def select_problem(run: RunDir, name: str = "") -> str:
