@@ -17,12 +17,12 @@ from t2t.runs.startup import import_quietly
 from t2t.specs.constants import DEFAULT_DATA_DIR
 
 USAGE = """
-Makes data to train a smaller model with: the same problem, with the outputs of a trained run, the teacher, as targets of
-the training split. Vocabularies and the other splits stay as they are.
+Makes data to train a smaller model with: the same problem, with the outputs of a trained run, the teacher, as
+targets of the training split. Vocabularies and the other splits stay as they are.
 
     %s --output_dir=run --data_dir=data --distilled_data_dir=distilled
     %s --output_dir=run --data_dir=data --distilled_data_dir=distilled --n_best=4
-    t2t-trainer --problem=... --model=... --hparams_set=... --data_dir=distilled --output_dir=student
+    t2t-trainer --problem=... --model=... --hparams_set=... --data_dir=distilled --output_dir=small
 
 With --n_best=1 targets are the teacher's best outputs. With more, each is the one of so many that is nearest to the
 reference, by smoothed sentence BLEU. Examples for which the teacher writes nothing, or does not come to an end, keep
