@@ -48,7 +48,7 @@ def main(values: flags.FlagValues) -> int:
     run = open_trained_run(values)
     problem = select_problem(run, values.problem)
     check_distillation(run, problem, values.data_dir, values.distilled_data_dir)
-    import_quietly("t2t.inference.parallel").use_single_core_ops()
+    import_quietly("t2t.inference.parallel").use_single_core_ops()  # several batches are searched at a time
     distilling = import_quietly("t2t.runs.distilling")
     loaded = load_run(values, run.path, problem)
     manifest = distilling.distill_run(loaded, values.data_dir, values.distilled_data_dir, values.n_best)

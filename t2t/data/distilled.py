@@ -18,7 +18,8 @@ from t2t.data.manifest import MANIFEST_NAME, Distillation, Manifest, SplitRecord
 from t2t.data.reader import SplitReader
 from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES, ShardWriter
 from t2t.errors import UserError
-from t2t.files.atomic import os_errors_as_machine_errors
+from t2t.files.atomic import fsync_file, os_errors_as_machine_errors
+from t2t.files.trust import check_inside
 from t2t.specs.constants import TARGETS, TRAIN
 
 log = logging.getLogger("t2t")
@@ -75,7 +76,9 @@ def write_distilled(
         names = [file.name for split in others for file in split.files()]
         with os_errors_as_machine_errors(f"cannot write {partial}"):
             for name in {*names, *(vocabulary.file for vocabulary in manifest.vocabularies.values())}:
+                check_inside(reader.folder, reader.folder / name)
                 shutil.copyfile(reader.folder / name, partial / name)
+                fsync_file(partial / name)
         writer = ShardWriter(partial, TRAIN, reader.features, most_examples, most_bytes)
         try:
             train = _write_train(writer, reader, manifest.splits[TRAIN], targets)

@@ -104,7 +104,7 @@ def test_multi30k(folder):
     assert len(lines_of(folder / "test.de")) == 9
     assert (folder / "data/translate_ende_multi30k/manifest.json").is_file()
     assert "BLEU = " in run(folder, "student", short=True)
-    assert len(lines_of(folder / "student.de")) == 9
+    assert (folder / "student.de").read_bytes().count(b"\n") == 9
     student = json.loads((folder / "student/run.json").read_text())
     assert student["distilled"]["translate_ende_multi30k"]["teacher"]["hparams_set"] == "transformer_multi30k_tiny"
 
