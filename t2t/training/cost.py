@@ -13,7 +13,6 @@ import tensorflow as tf
 from t2t.models.base import SequenceModel
 from t2t.training.forward_graph import logits_graph
 
-
 _PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 _CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
 
