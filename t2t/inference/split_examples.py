@@ -22,7 +22,7 @@ class SplitExamples:
     Args:
         problem: with its encoders.
         reader: of the split.
-        limit: number of the last; None for that of the split.
+        limit: the examples before this number; None for all.
         first: number of the first, from 0.
     """
 
