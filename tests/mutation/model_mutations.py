@@ -65,6 +65,14 @@ MODEL_MUTATIONS = (
     ),
     # Floor 5: models, search, metrics, checkpoints
     Mutation(
+        name="farthest output distilled",
+        file="t2t/metrics/sentence_bleu.py",
+        original="return max(range(len(hypotheses))",
+        broken="return min(range(len(hypotheses))",
+        breaks="Of several outputs of a teacher the one least like the reference becomes the target.",
+        tests=("tests/unit/metrics/test_metrics_sentence_bleu.py",),
+    ),
+    Mutation(
         name="encoder sees padding",
         file="t2t/models/transformer.py",
         original="x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed)",
