@@ -7,7 +7,7 @@ first use: `import t2t` loads neither TensorFlow nor Keras.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from t2t.runs.api import export_model, generate_data, learn_shortlist, load, registered, train
+from t2t.runs.api import distill, export_model, generate_data, learn_shortlist, load, registered, train
 
 if TYPE_CHECKING:
     from t2t.errors import ArgumentError as ArgumentError
@@ -64,7 +64,9 @@ _MODULES = {
 """Module to the names that come from it; the block above says the same to type checkers."""
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = ["export_model", "generate_data", "learn_shortlist", "load", "registered", "train", *_MODULE_OF]
+__all__ = [
+    "distill", "export_model", "generate_data", "learn_shortlist", "load", "registered", "train", *_MODULE_OF,
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -66,6 +66,8 @@ class RunRecord:
     spec: ProblemSpec
     data_fingerprint: str = ""
     """sha256 of the manifest of the generated data; of several problems, one each with + between them."""
+    distilled: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """How the training targets were made, by problem, where its data is distilled; see `t2t.data.manifest`."""
     data_dir: str = ""
     """Folder of generated data that it was trained from last, read by `t2t-trainer` only; empty for imported runs."""
     plugins: list[dict[str, Any]] = dataclasses.field(default_factory=list)

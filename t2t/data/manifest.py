@@ -76,6 +76,22 @@ class SplitRecord:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Distillation:
+    """How the training targets of distilled data were made: a teacher decoded the inputs of other data."""
+
+    teacher: dict[str, Any]
+    """The run's `model` and `hparams_set`, the `checkpoint`, its `step` and its `fingerprint`."""
+    data: str
+    """Fingerprint of the data whose training split was decoded, see `t2t.runs.data.OpenData`."""
+    n_best: int
+    """1: targets are the teacher's best outputs; more: of so many, the one nearest to the reference."""
+    search: dict[str, Any]
+    """Engine and decode hparams."""
+    references: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Training examples that kept their reference, by what was wrong with the teacher's best output."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
     """What a folder of generated data holds and how it came to be."""
 
@@ -95,6 +111,8 @@ class Manifest:
     splits: dict[str, SplitRecord]
     written_by: str
     """Version of t2t."""
+    distilled: Distillation | None = None
+    """How the targets of the training split were made, where they are not the problem's own."""
 
     def to_json(self) -> str:
         """Returns the text of the manifest, without a seal: what fingerprints of data are made of."""
@@ -108,8 +126,10 @@ class Manifest:
             "vocabularies": {name: dataclasses.asdict(v) for name, v in self.vocabularies.items()},
             "splits": {name: _plain_split(split) for name, split in self.splits.items()},
             "raw_files": {name: dataclasses.asdict(file) for name, file in self.raw_files.items()},
+            "distilled": dataclasses.asdict(self.distilled) if self.distilled else None,
         }
-        return {name: value for name, value in plain.items() if value or name not in ("raw_files", "declared")}
+        optional = ("raw_files", "declared", "distilled")
+        return {name: value for name, value in plain.items() if value or name not in optional}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> "Manifest":

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -178,6 +179,17 @@ class PartialFile:
             os.replace(self._partial, self._path)
             fsync_dir(self._path.parent)
             self._state.unlink(missing_ok=True)
+
+    def written(self) -> Iterator[bytes]:
+        """Yields the lines that have been written, those of earlier attempts included."""
+        with self._partial.open("rb") as file:
+            yield from file
+
+    def discard(self) -> None:
+        """Removes what has been written, which then nothing resumes from."""
+        with os_errors_as_machine_errors(f"cannot remove {self._partial}"):
+            self._state.unlink(missing_ok=True)
+            self._partial.unlink()
 
     def _take_over(self) -> None:
         """Takes over what an earlier attempt at the same job has written, if that is still what it wrote."""

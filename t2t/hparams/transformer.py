@@ -33,6 +33,10 @@ class TransformerHParams(HParams):
         0, "Size r of the neighbourhood that self-attention is restricted to, half of it on each side (section 4, "
         "Table 1), in positions; 0 = everything.", minimum=0,
     )  # fmt: skip
+    decoder_layer: str = param(
+        "self_attention", "How a decoder layer reads the targets before: by self-attention, or by the recurrence of an "
+        "SSRU (Kim et al. 2019), which decodes faster.", choices=("self_attention", "ssru"),
+    )  # fmt: skip
     attention_bias: bool = param(False, "Whether the four projections of attention have biases; the paper's have none.")
     positions: str = param(
         "sinusoidal", "How positions are told: the paper's sinusoids, learned vectors, or not at all.",
@@ -100,6 +104,15 @@ def transformer_base() -> TransformerHParams:
     Tensor2Tensor called this set transformer_base_v1 later on, and transformer_base what is transformer_base_v3 here.
     """
     return TransformerHParams()
+
+
+@register_hparams
+def transformer_base_student() -> TransformerHParams:
+    """transformer_base with a decoder of two SSRU layers, to be trained on distilled data: decodes faster.
+
+    The sizes of base students in the efficiency tasks of WNGT (Kim et al. 2019; Bogoychev et al. 2020).
+    """
+    return _student(transformer_base())
 
 
 @register_hparams
@@ -202,3 +215,17 @@ def transformer_multi30k_tiny() -> TransformerHParams:
         learning_rate=0.005,
         learning_rate_warmup_steps=2000,
     )
+
+
+@register_hparams
+def transformer_multi30k_tiny_student() -> TransformerHParams:
+    """transformer_multi30k_tiny with a decoder of two SSRU layers, to be trained on distilled data."""
+    return _student(transformer_multi30k_tiny())
+
+
+def _student(hparams: TransformerHParams) -> TransformerHParams:
+    """Returns the set with the decoder of WNGT's students, trained without label smoothing, as they were.
+
+    The encoder stays deep, since it runs once a sentence.
+    """
+    return hparams.replace(decoder_layer="ssru", num_decoder_layers=2, label_smoothing=0.0)

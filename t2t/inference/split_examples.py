@@ -17,16 +17,17 @@ log = logging.getLogger("t2t")
 
 
 class SplitExamples:
-    """The first examples of a split, in its order.
+    """Consecutive examples of a split, in its order.
 
     Args:
         problem: with its encoders.
         reader: of the split.
-        limit: how many; None for all.
+        limit: the examples before this number; None for all.
+        first: number of the first, from 0.
     """
 
-    def __init__(self, problem: Problem, reader: SplitReader, limit: int | None = None):
-        self._problem, self._reader, self.limit = problem, reader, limit
+    def __init__(self, problem: Problem, reader: SplitReader, limit: int | None = None, first: int = 0):
+        self._problem, self._reader, self.limit, self.first = problem, reader, limit, first
 
     def take_tokens(self, tokens: int) -> "SplitExamples":
         """Returns the first examples with about so many tokens on their longer sides, at least one."""
@@ -41,7 +42,7 @@ class SplitExamples:
 
     def __len__(self) -> int:
         """Number of examples."""
-        return min(len(self._reader), self.limit or len(self._reader))
+        return max(min(len(self._reader), self.limit or len(self._reader)) - self.first, 0)
 
     def inputs(self) -> list[Row]:
         """Returns the inputs: ids without end of sequence, or arrays."""
@@ -53,7 +54,7 @@ class SplitExamples:
         """Returns a feature as text: the raw one where it was kept, else what its ids say."""
         texts = self._reader.texts(self._stored(feature), self.limit)
         if texts is not None:
-            return texts
+            return texts[self.first :]
         return [self._problem.encoders[feature].decode(ids.tolist()) for ids in self.arrays(feature)]
 
     def references(self) -> list[str]:
@@ -62,8 +63,10 @@ class SplitExamples:
         if reader.features[stored].kind == FeatureKind.LABEL:
             return [problem.decode_target(int(class_id)) for class_id in self.arrays(TARGETS)]
         texts = reader.texts(stored, self.limit)
-        if texts is None:
-            if reader.split == TRAIN and not problem.encoders[TARGETS].lossless:
+        if texts is not None:
+            texts = texts[self.first :]
+        else:
+            if not self.first and reader.split == TRAIN and not problem.encoders[TARGETS].lossless:
                 log.warning(
                     "train: references are read back from ids, so words that the vocabulary lacks count as equal"
                 )
@@ -79,7 +82,7 @@ class SplitExamples:
 
     def arrays(self, feature: str) -> Iterator[np.ndarray]:
         """Yields a feature as it is stored, each without padding."""
-        indices, stored = np.arange(len(self)), self._stored(feature)
+        indices, stored = self.first + np.arange(len(self)), self._stored(feature)
         if self._reader.is_sequence(stored):
             values, lengths = self._reader.read(indices, stored)
             yield from np.split(values, np.cumsum(lengths)[:-1])

@@ -36,8 +36,9 @@ class GrowingCache(NamedTuple):
     """By path of the layer, (G, H, L*K, C) each; entry p * K + k is what beam k wrote at position p."""
     ancestors: Any
     """(G, K, L) int32: the beam whose entry at each position belongs to what is now in beam k; () without attention."""
-    windows: dict[str, Any]
-    """By path of the layer, (N, R, D): the inputs that the window of the next position reaches."""
+    states: dict[str, Any]
+    """By path of the layer: (N, R, D), the inputs that the window of the next position reaches, or (N, D), the state of
+    a recurrence."""
 
 
 class FixedCache(NamedTuple):
@@ -45,7 +46,7 @@ class FixedCache(NamedTuple):
 
     keys_values: dict[str, KeysValues]
     ancestors: Any
-    windows: dict[str, Any]
+    states: dict[str, Any]
 
 
 Cache = GrowingCache | FixedCache
@@ -55,7 +56,7 @@ class CachingLayer(keras.layers.Layer):
     """A layer that may look at earlier positions of its own sequence."""
 
     def empty_entry(self, rows: Any, beams: int, length: Any) -> Any:
-        """Returns an empty entry, `KeysValues` or a window, see `GrowingCache`; None where it needs none.
+        """Returns an empty entry, `KeysValues` or a state, see `GrowingCache`; None where it needs none.
 
         `rows` is N, `beams` K, and `length` L, the positions that there is room for.
         """
@@ -81,15 +82,15 @@ def empty_cache(layers: Iterable[CachingLayer], rows: Any, length: Any, beams: i
     room = 0 if length is None else length
     entries = {layer.path: layer.empty_entry(rows, beams, room) for layer in layers}
     keys_values = {path: entry for path, entry in entries.items() if isinstance(entry, KeysValues)}
-    windows = {path: entry for path, entry in entries.items() if entry is not None and path not in keys_values}
+    states = {path: entry for path, entry in entries.items() if entry is not None and path not in keys_values}
     ancestors = ops.zeros((rows // beams, beams, room), "int32") if keys_values else ()
-    return (GrowingCache if length is None else FixedCache)(keys_values, ancestors, windows)
+    return (GrowingCache if length is None else FixedCache)(keys_values, ancestors, states)
 
 
 def reorder_entries(cache: Cache, beams: Any) -> Cache:
     """Returns the cache after each beam went on from another, (G, K) int32; keys and values stay where they are."""
-    windows = reorder_rows(cache.windows, beams)
-    return cache._replace(windows=windows, ancestors=gather_beams(cache.ancestors, beams) if cache.keys_values else ())
+    states = reorder_rows(cache.states, beams)
+    return cache._replace(states=states, ancestors=gather_beams(cache.ancestors, beams) if cache.keys_values else ())
 
 
 class StepCache:
@@ -103,19 +104,27 @@ class StepCache:
 
     def __init__(self, cache: Cache, position: Any, weights: dict[str, Any]):
         self.position, self.weights = position, weights
-        self._kind, self._keys_values, self._windows = type(cache), dict(cache.keys_values), dict(cache.windows)
+        self._kind, self._keys_values, self._states = type(cache), dict(cache.keys_values), dict(cache.states)
         self._ancestors: Any = _own_position_set(cache, position) if cache.keys_values else ()
         self._keep: dict[Span, Any] = {}
 
     def result(self) -> Cache:
         """Returns the cache of the next step."""
-        return self._kind(self._keys_values, self._ancestors, self._windows)
+        return self._kind(self._keys_values, self._ancestors, self._states)
 
     def extend_window(self, path: str, x_ND) -> Any:
         """Returns the window of a layer (N, R + 1, D), which ends with this position's input (N, D)."""
-        window = ops.concatenate([self._windows[path], x_ND[:, None]], axis=1)
-        self._windows[path] = window[:, 1:]
+        window = ops.concatenate([self._states[path], x_ND[:, None]], axis=1)
+        self._states[path] = window[:, 1:]
         return window
+
+    def state(self, path: str) -> Any:
+        """Returns the state of a recurrent layer after the position before, (N, D)."""
+        return self._states[path]
+
+    def set_state(self, path: str, state_ND) -> None:
+        """Sets the state of a recurrent layer after this position."""
+        self._states[path] = state_ND
 
     def extend_keys_values(self, path: str, new: KeysValues) -> KeysValues:
         """Returns the keys and values of a layer with this position's, (G, H, K, C) each."""

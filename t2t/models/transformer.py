@@ -23,6 +23,7 @@ from t2t.layers.masks import EVERYTHING, Span, keys_keep
 from t2t.layers.norm import LayerNorm
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import CompositeLayer, Residual, build_all
+from t2t.layers.ssru import Ssru
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -129,7 +130,7 @@ class EncoderLayer(CompositeLayer):
 
 
 class Decoder(CompositeLayer):
-    """N layers of masked self-attention, attention to the encoder's output, and feed-forward (section 3.1)."""
+    """N layers of masked self-attention or SSRU, attention to the encoder's output, and feed-forward (section 3.1)."""
 
     def __init__(self, hparams: TransformerHParams, has_source: bool, **kwargs):
         super().__init__(**kwargs)
@@ -156,20 +157,27 @@ class Decoder(CompositeLayer):
 
 
 class DecoderLayer(CompositeLayer):
-    """Masked self-attention, attention to the encoder's output where there is one, feed-forward."""
+    """Masked self-attention or SSRU, attention to the encoder's output where there is one, feed-forward."""
 
     def __init__(self, hparams: TransformerHParams, index: int, has_source: bool, **kwargs):
         super().__init__(**kwargs)
-        self.self_attention = _attention(self, hparams, "self_attention", Span(hparams.self_attention_reach, 0))
+        self.target_reader = _target_reader(self, hparams)
         self.source_attention: Any = _attention(self, hparams, "encdec_attention") if has_source else None
         self.feed_forward = _feed_forward(self, hparams, index)
 
     def call(self, x, source: KeysValues | None, source_keep, keep_BT, cache: StepCache | None = None, seed=None):
         """Returns (B, T, D), or with a cache (N, D); `source_keep` is (B, 1, 1, S) bool, see `Decoder`."""
-        x = self.self_attention(x, cache=cache, seed=seed)
+        x = self.target_reader(x, cache=cache, seed=seed)
         if self.source_attention is not None:
             x = self.source_attention(x, memory=source, keep=source_keep, cache=cache, seed=seed)
         return self.feed_forward(x, keep_BT=keep_BT, seed=seed)
+
+
+def _target_reader(owner: keras.layers.Layer, hparams: TransformerHParams) -> Residual:
+    """Returns what reads the targets up to a position, in a residual connection."""
+    if hparams.decoder_layer == "ssru":
+        return _residual(owner, hparams, Ssru(dtype=owner.dtype_policy, name="ssru"))
+    return _attention(owner, hparams, "self_attention", Span(hparams.self_attention_reach, 0))
 
 
 def _attention(owner: keras.layers.Layer, hparams: TransformerHParams, name: str, span: Span = EVERYTHING) -> Residual:

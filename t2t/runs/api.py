@@ -350,6 +350,68 @@ def learn_shortlist(
     return shortlist.learn_shortlist(run, as_path("data_dir", data_dir), name, ShortlistOptions(**options))
 
 
+@checks_arguments()
+def distill(
+    output_dir: StrPath,
+    distilled_data_dir: StrPath,
+    *,
+    data_dir: StrPath = DEFAULT_DATA_DIR,
+    n_best: int = 1,
+    checkpoint: StrPath | int = "latest",
+    usr_dir: StrPath | None = None,
+    problem: str = "",
+    hparams: str | Mapping[str, Any] = "",
+    worker_gpu: int = 0,
+    worker_cpu: int = 0,
+    engine: str = "tensorflow",
+    compute_type: str = "float32",
+) -> dict[str, int]:
+    """Makes data to train a smaller model with, as `t2t-distill` does: its training targets are outputs of a run.
+
+    A call that was interrupted goes on where it was.
+
+    Args:
+        output_dir: folder of the run, the teacher.
+        distilled_data_dir: folder of distilled data to make, the `data_dir` of `train`.
+        data_dir: where the data is whose training split is decoded.
+        n_best: outputs to choose from: 1 takes the best, more the one nearest to the reference; at most the beam.
+        checkpoint: see `load`.
+        usr_dir: see `load`.
+        problem: see `load`.
+        hparams: of decoding, to change, see `export_model`.
+        worker_gpu: see `load`.
+        worker_cpu: see `load`.
+        engine: see `load`.
+        compute_type: see `load`.
+
+    Returns:
+        the number of examples of each split: `{"train": 29000, "dev": 1014}`.
+
+    Raises:
+        ArgumentError: an argument of another type.
+        UserError: see `load`; no data, other data in its place, or a problem whose outputs are not written.
+        MachineError: the data cannot be written.
+    """
+    from t2t.checkpoints.run_dir import RunDir
+    from t2t.runs.run_checks import check_distillation, select_problem
+
+    target, source = as_path("distilled_data_dir", distilled_data_dir), as_path("data_dir", data_dir)
+    count = as_integer("n_best", n_best, 1)
+    devices = as_integer("worker_gpu", worker_gpu, 0), as_integer("worker_cpu", worker_cpu, 0)
+    choice = EngineChoice(as_text("engine", engine), as_text("compute_type", compute_type))
+    choice.check()
+    _load_plugins(as_path("usr_dir", usr_dir))
+    run = RunDir.open(as_path("output_dir", output_dir, "the folder of a run"))
+    name = select_problem(run, as_text("problem", problem))
+    check_distillation(run, name, source, target)  # before TensorFlow is loaded
+    with quietly():
+        from t2t.runs.distilling import distill_run
+
+    loaded = _load_run(output_dir, checkpoint, usr_dir, name, as_overrides(hparams), devices, choice)
+    manifest = distill_run(loaded, source, target, count)
+    return {split: found.examples for split, found in manifest.splits.items()}
+
+
 def _load_run(
     output_dir: Any,
     checkpoint: Any,

@@ -24,6 +24,7 @@ FUNCTIONS = {
     "t2t-decoder": "t2t.load",
     "t2t-exporter": "t2t.export_model",
     "t2t-shortlist": "t2t.learn_shortlist",
+    "t2t-distill": "t2t.distill",
 }
 """Command to function."""
 

@@ -139,9 +139,11 @@ def _devices_of(strategy) -> str:
 
 def _data_line(run: TrainingRun, part: Part) -> str:
     share = run.schedule.shares[run.parts.index(part)]
-    return f"data{_which(part)}: {len(part.data.readers[TRAIN]):,} training examples" + (
-        f"; {share:.1%} of the updates, best by {part.best_metric}" if part.name else ""
-    )
+    distilled = part.data.manifest.distilled
+    line = f"data{_which(part)}: {len(part.data.readers[TRAIN]):,} training examples"
+    if distilled:
+        line += f", targets distilled from {distilled.teacher['model']} {distilled.teacher['hparams_set']}"
+    return line + (f"; {share:.1%} of the updates, best by {part.best_metric}" if part.name else "")
 
 
 def _batch_line(run: TrainingRun, part: Part) -> str:

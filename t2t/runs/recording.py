@@ -1,5 +1,6 @@
 """The record of a training run in its directory."""
 
+import dataclasses
 import platform
 from collections.abc import Sequence
 from typing import Any
@@ -55,6 +56,9 @@ def record_of(resolved: Resolved, data: Sequence[OpenData], warm_start: dict[str
         problem_options=merge_problem_entries({one.problem.name: one.problem.options.changed() for one in data}),
         spec=spec_of(data),
         data_fingerprint="+".join(one.fingerprint for one in data),
+        distilled={
+            one.problem.name: dataclasses.asdict(one.manifest.distilled) for one in data if one.manifest.distilled
+        },
         data_dir=str(request.data_folder.resolve()),
         vocabularies=describe_encoders(encoders_of(data)),
         plugins=[plugin.to_dict() for plugin in resolved.plugins],

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import LATEST, CheckpointStore
+from t2t.data.generate import data_folder
 from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.hparams.base import HParams
 from t2t.registry import HPARAMS
 from t2t.registry.plugins import Plugin
-from t2t.runs.data import find_missing_data, open_data
+from t2t.runs.data import find_missing_data, open_data, open_run_data
 from t2t.runs.names import (
     Request,
     build_hparams,
@@ -25,6 +26,7 @@ from t2t.runs.names import (
 from t2t.runs.resuming import recorded_data_fingerprint
 from t2t.runs.settings import Settings
 from t2t.specs.constants import DEV, TRAIN
+from t2t.specs.features import FeatureKind
 
 log = logging.getLogger("t2t")
 
@@ -80,6 +82,33 @@ def find_source(source: str) -> tuple[CheckpointStore, str]:
     except UserError as error:
         raise UserError(f"--warm_start_from={source}: {error}") from error
     return store, which
+
+
+def check_distillation(run: RunDir, problem: str, data_dir: str, distilled_data_dir: str) -> None:
+    """Checks that the training split of one of a run's problems can be distilled into a folder.
+
+    Raises:
+        UserError: no folder is named, or that of the data itself; no data, or a problem without inputs, of classes, or
+            a variant of another.
+    """
+    if not distilled_data_dir:
+        raise UserError("--distilled_data_dir: not given; name the folder that the distilled data goes to")
+    record = run.record.for_problem(problem)
+    if record.spec.inputs is None or record.spec.targets.kind != FeatureKind.TOKENS:
+        what = f"its targets are {record.spec.targets.kind}" if record.spec.inputs else "it has no inputs to decode"
+        raise UserError(f"distilling {problem}: {what}; distil a problem whose outputs a model writes for inputs")
+    declared = get_problem(problem, record.problem_options)
+    if declared.columns is not None:
+        stored = declared.stored.name
+        raise UserError(
+            f"distilling {problem}: it reads the data of {stored} with other sides; distil a run of {stored} itself"
+        )
+    folders = [data_folder(local_path(one), declared).resolve() for one in (data_dir, distilled_data_dir)]
+    if folders[0] == folders[1]:
+        raise UserError(
+            f"--distilled_data_dir={distilled_data_dir}: that is where the data lies that is distilled; name another"
+        )
+    open_run_data(run, data_dir, problem, TRAIN, verify=False)
 
 
 def select_problem(run: RunDir, name: str = "") -> str:

@@ -34,12 +34,13 @@ VARIANTS = {
     "other norms and positions": {"norm_position": "pre", "positions": "learned", "attention_bias": True},
     "tables of their own": {"shared_embedding": False, "shared_embedding_and_softmax_weights": False},
     "a window": {"self_attention_window": 5},
+    "a recurrent decoder": {"decoder_layer": "ssru"},
     "both directions": {"encoder_direction": "bidirectional"},
     "gated units": {"cell": "gru"},
     "multiplicative attention": {"attention_mechanism": "luong"},
     "several rows and steps": {"state_rows": 3, "steps_per_position": 2},
 }
-CACHES = ("default", "a window", "several rows and steps")
+CACHES = ("default", "a window", "a recurrent decoder", "several rows and steps")
 """Variants whose caches differ in what they hold."""
 SPECS = {"inputs": tokens_spec(), "no inputs": tokens_spec(inputs=0)}
 OFFSET_OF_ALL_SCORES = "key_bias"
@@ -55,10 +56,10 @@ def small_hparams(model_class, variant):
     return model_class.hparams_class(**values, **{name: 0.0 for name in fields if name.endswith("dropout")}, **variant)
 
 
-QUICK = {"others": ("default",)}
+QUICK = {"transformer": ("default", "a recurrent decoder"), "others": ("default",)}
 """Variants of each model that the default tests have; the exhaustive ones have all."""
 
-COMPILED = {"transformer": ("default",), "lstm_seq2seq": ("default",), "others": ()}
+COMPILED = {"transformer": ("default", "a recurrent decoder"), "lstm_seq2seq": ("default",), "others": ()}
 """Those that the slow tests compile, of models that XLA takes and refuses."""
 
 
@@ -246,7 +247,7 @@ def test_cached_decoding_is_the_full_forward_pass(case, model):
 
 @pytest.mark.parametrize(
     "case",
-    [*cases(autoregressive=True, variants=CACHES, quick={"transformer": ("default",), "others": ()})],
+    [*cases(autoregressive=True, variants=CACHES, quick={"transformer": QUICK["transformer"], "others": ()})],
     indirect=True,
 )
 def test_sentences_of_two_batches_that_go_on_together_find_what_each_finds_alone(case, model, monkeypatch):

@@ -11,7 +11,20 @@ from unittest import mock
 from hypothesis import strategies as st
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli import avg_all, bleu, datagen, decoder, eval, evalb, exporter, importer, shortlist, trainer, vocab
+from t2t.cli import (
+    avg_all,
+    bleu,
+    datagen,
+    decoder,
+    distill,
+    eval,
+    evalb,
+    exporter,
+    importer,
+    shortlist,
+    trainer,
+    vocab,
+)
 from t2t.errors import T2TError, UserError
 from t2t.runs.names import Request, get_hparams, problems_of
 from t2t.serving.requests import prediction_texts, read_json, translation_request
@@ -35,6 +48,7 @@ COMMANDS = {
     "t2t-decoder": (decoder, "--output_dir=none"),
     "t2t-eval": (eval, "--output_dir=none"),
     "t2t-exporter": (exporter, "--output_dir=none"),
+    "t2t-distill": (distill, "--output_dir=none"),
     "t2t-import": (importer, "--t2t_dir=none"),
     "t2t-avg-all": (avg_all, "--output_dir=none"),
     "t2t-shortlist": (shortlist, "--output_dir=none"),

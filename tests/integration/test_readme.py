@@ -103,6 +103,10 @@ def test_multi30k(folder):
     assert re.search(r"BLEU = [\d.]+ .*\| nrefs:1\|case:mixed\|eff:no\|tok:13a\|smooth:exp\|version:", printed)
     assert len(lines_of(folder / "test.de")) == 9
     assert (folder / "data/translate_ende_multi30k/manifest.json").is_file()
+    assert "BLEU = " in run(folder, "student", short=True)
+    assert (folder / "student.de").read_bytes().count(b"\n") == 9
+    student = json.loads((folder / "student/run.json").read_text())
+    assert student["distilled"]["translate_ende_multi30k"]["teacher"]["hparams_set"] == "transformer_multi30k_tiny"
 
 
 @pytest.mark.slow

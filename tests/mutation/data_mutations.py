@@ -176,6 +176,14 @@ DATA_MUTATIONS = (
         tests=("tests/unit/data/test_data_generate.py::test_an_example_that_is_mended_and_dropped_counts_once",),
     ),
     Mutation(
+        name="distilled targets begin again in each window",
+        file="t2t/data/distilled.py",
+        original="np.arange(writer.examples, writer.examples + len(rows))",
+        broken="np.arange(len(rows))",
+        breaks="The targets of later windows stand beside the inputs of the first.",
+        tests=("tests/unit/data/test_data_distilled.py",),
+    ),
+    Mutation(
         name="checksums of data not compared",
         file="t2t/data/verification.py",
         original="if sha256_of(path) != record.sha256:",

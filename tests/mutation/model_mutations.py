@@ -55,7 +55,23 @@ MODEL_MUTATIONS = (
             "test_embeddings_are_scaled_by_the_root_of_the_width_and_the_output_layer_is_not",
         ),
     ),
+    Mutation(
+        name="SSRU forgets between blocks",
+        file="t2t/layers/ssru.py",
+        original="return product_BD * end_BD + state_BD",
+        broken="return state_BD",
+        breaks="A block of positions sees the state of the block before it, and none of those before that.",
+        tests=("tests/unit/layers/test_layers_ssru.py::test_states_of_blocks_are_those_of_a_loop_over_positions",),
+    ),
     # Floor 5: models, search, metrics, checkpoints
+    Mutation(
+        name="farthest output distilled",
+        file="t2t/metrics/sentence_bleu.py",
+        original="return max(range(len(hypotheses))",
+        broken="return min(range(len(hypotheses))",
+        breaks="Of several outputs of a teacher the one least like the reference becomes the target.",
+        tests=("tests/unit/metrics/test_metrics_sentence_bleu.py",),
+    ),
     Mutation(
         name="encoder sees padding",
         file="t2t/models/transformer.py",

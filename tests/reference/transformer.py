@@ -28,6 +28,7 @@ class Architecture:
     shared_embedding: bool = True
     tied_softmax: bool = True
     window: int = 0
+    decoder_layer: str = "self_attention"
 
 
 def sinusoid(position, width):
@@ -104,9 +105,12 @@ class Transformer:
         states = [self.place(x, position) for position, x in enumerate(before)]
         for layer in range(self.shape.decoder_layers):
             name = f"decoder/layer_{layer}"
-            states = self.sublayer(
-                f"{name}/self_attention", states, lambda xs, n=name: self.attention(n, xs, causal=True)
-            )
+            if self.shape.decoder_layer == "ssru":
+                states = self.sublayer(f"{name}/ssru", states, lambda xs, n=name: self.ssru(n, xs))
+            else:
+                states = self.sublayer(
+                    f"{name}/self_attention", states, lambda xs, n=name: self.attention(n, xs, causal=True)
+                )
             if memory is not None:
                 states = self.sublayer(
                     f"{name}/encdec_attention", states, lambda xs, n=name: self.attention(n, xs, memory=memory)
@@ -166,6 +170,18 @@ class Transformer:
     def linear(self, prefix, x):
         bias = self.weights.get(f"{prefix}bias", 0.0)
         return self.weights[f"{prefix}kernel"].T @ x + bias
+
+    # === Kim et al. 2019: the recurrence in place of a decoder's self-attention ===
+
+    def ssru(self, layer, states):
+        """One position after the other: a forget gate f, a state c, and relu(c)."""
+        gate_kernel, input_kernel = np.split(self.weights[f"{layer}/ssru/kernel"], 2, axis=1)
+        c, outputs = np.zeros(len(states[0])), []
+        for x in states:
+            f = 1.0 / (1.0 + np.exp(-(gate_kernel.T @ x + self.weights[f"{layer}/ssru/gate_bias"])))
+            c = f * c + (1.0 - f) * (input_kernel.T @ x)
+            outputs.append(np.maximum(c, 0.0))
+        return outputs
 
     # === Sections 3.3, 3.4 and 3.5 ===
 

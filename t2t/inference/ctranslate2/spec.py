@@ -19,6 +19,8 @@ _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 def complaints(hparams: TransformerHParams) -> list[str]:
     """Returns the settings that CTranslate2 has no layer for."""
     found = []
+    if hparams.decoder_layer != "self_attention":
+        found.append(f"decoder_layer={hparams.decoder_layer}: its decoders are of self-attention")
     if hparams.self_attention_window:
         found.append(f"self_attention_window={hparams.self_attention_window}: its attention sees every position")
     for name in ("key_channels", "value_channels"):

@@ -101,6 +101,13 @@ def refused(place):
     yield "exporter", [*export, "--problem=algorithmic_sort_binary40"], "asked, tiny_algo found"
     yield "exporter", [*export, "--sampling_top_k=3"], "flag --sampling_top_k does not exist"
     yield "exporter", [run, f"--export_dir={place}/data"], f"--export_dir={place}/data: it is there already"
+    distilled = f"--distilled_data_dir={place}/distilled"
+    yield "distill", [f"--output_dir={gone}", data, distilled], f"no run in {gone}"
+    yield "distill", [run, data], "--distilled_data_dir: not given; name the folder that the distilled data goes to"
+    yield "distill", [run, no_data, distilled], f"no data of {PROBLEM} in {gone}"
+    own = f"--distilled_data_dir={place}/../{place.name}/data"
+    yield "distill", [run, data, own], "that is where the data lies that is distilled; name another"
+    yield "distill", [run, data, distilled, "--sampling_top_k=3"], "hparam sampling_top_k=3: nothing reads it"
     for flag in ("decode_from_file", "score_file"):
         yield "decoder", [run, f"--{flag}={gone}"], f"{gone}: there is no such file"
     attention = [f"--attention_to_html={place}/page.html", f"--decode_from_file={gone}"]

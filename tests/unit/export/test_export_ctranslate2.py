@@ -114,6 +114,7 @@ def test_a_single_line_that_int8_finds_otherwise_is_found_out(tmp_path, monkeypa
     ("changes", "said"),
     [
         ({"self_attention_window": 4}, "self_attention_window=4: its attention sees every position; use saved_model"),
+        ({"decoder_layer": "ssru"}, "decoder_layer=ssru: its decoders are of self-attention"),
         ({"attention_key_channels": 4}, "attention_key_channels=4: its heads share the hidden_size channels"),
         ({"attention_value_channels": 16}, "attention_value_channels=16: its heads share the hidden_size channels"),
     ],

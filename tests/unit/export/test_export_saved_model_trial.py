@@ -83,6 +83,12 @@ def test_a_language_models_texts_ids_and_scores_are_compared():
         proved(translator, signatures, 2, Trial(translator.encode(long), long))
 
 
+def test_a_decoder_with_a_recurrent_state_answers_as_the_run():
+    translator = translator_of(letters(), decoder_layer="ssru")
+    found = proved(translator, signatures_of(translator, 2), 2)
+    assert found["serving_default"].identical == len(TEXTS)
+
+
 def test_classes_with_their_probabilities_are_compared():
     translator = translator_of(moods(), TransformerEncoder)
     signatures = signatures_of(translator, 3)

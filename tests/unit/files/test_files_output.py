@@ -51,6 +51,15 @@ def test_an_interrupted_attempt_is_gone_on_from(path):
     assert path.read_bytes() == b"a\nb\nc\nd\n"
 
 
+def test_lines_can_be_read_back_and_thrown_away(path):
+    crash_after(path, [b"a\n"])
+    with PartialFile(path, "same") as output:
+        output.write(b"b\nc\n", 2, {})
+        assert list(output.written()) == [b"a\n", b"b\n", b"c\n"]
+        output.discard()
+    assert os.listdir(path.parent) == []
+
+
 def test_what_a_crash_has_torn_is_cut_off(path):
     crash_after(path, [b"a\n"])
     with open(f"{path}.partial", "ab") as partial:

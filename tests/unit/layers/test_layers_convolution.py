@@ -86,7 +86,7 @@ def test_steps_are_the_whole_sequence(kind, dilation):
         step = StepCache(cache, t, {})
         found.append(numpy(layer(x_BTC[:, t], cache=step)))
         cache = step.result()
-        assert {path: tuple(window.shape) for path, window in cache.windows.items()} == shapes
+        assert {path: tuple(window.shape) for path, window in cache.states.items()} == shapes
     np.testing.assert_allclose(np.stack(found, axis=1), numpy(layer(x_BTC)), rtol=1e-4, atol=1e-5)
 
 

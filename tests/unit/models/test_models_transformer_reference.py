@@ -27,6 +27,8 @@ CASES = {
     "four heads, large epsilon": {"num_heads": 4, "norm_epsilon": 0.3},
     "gelu": {"activation": "gelu"},
     "two positions to each side": {"self_attention_window": 4},
+    "a decoder of SSRU": {"decoder_layer": "ssru"},
+    "a decoder of SSRU, pre-norm": {"decoder_layer": "ssru", "norm_position": "pre", "positions": "none"},
     "silu": {"activation": "silu", "norm_position": "pre"},
 }  # fmt: skip
 
@@ -50,6 +52,7 @@ def reference_of(model):
             shared_embedding=hparams.shared_embedding and model.spec.shared_vocabulary,
             tied_softmax=hparams.shared_embedding_and_softmax_weights,
             window=hparams.self_attention_window,
+            decoder_layer=hparams.decoder_layer,
         ),
     )
 

@@ -25,6 +25,15 @@ def test_a_transformer(rows, S, T):
     assert update_cost(model, batch) == UpdateCost(by_hand(rows, S, T, D=8, F=12, N=2, V=13), loops=False)
 
 
+def test_a_loop_without_products_leaves_nothing_out():
+    """SSRUs in the decoder: two products of (D, D) for each position in place of self-attention's, and a recurrence."""
+    model = tiny_transformer(tokens_spec(inputs=13, targets=13), decoder_layer="ssru")
+    rows, S, T, D, N = 2, 5, 7, 8, 2
+    batch = {"inputs": np.zeros((rows, S), np.int32), "targets": np.zeros((rows, T), np.int32)}
+    saved = 3 * rows * N * (T * (4 - 2) * 2 * D * D + 2 * 2 * T * T * D)
+    assert update_cost(model, batch) == UpdateCost(by_hand(rows, S, T, D, 12, N, 13) - saved, loops=False)
+
+
 def test_a_language_model_has_no_encoder():
     model = tiny_transformer(tokens_spec(inputs=0))
     T, D, F, N, V = 6, 8, 12, 2, 13

@@ -1,0 +1,114 @@
+"""Distilled data: generated data whose training targets a teacher wrote, and everything else as it was.
+
+Sequence-level knowledge distillation: Kim and Rush 2016, arXiv:1606.07947, section 3.2.
+"""
+
+import dataclasses
+import logging
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+import t2t
+from t2t.data.columns import Column, pack
+from t2t.data.generate import describe_counts, written_aside
+from t2t.data.manifest import MANIFEST_NAME, Distillation, Manifest, SplitRecord, read_manifest, write_manifest
+from t2t.data.reader import SplitReader
+from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES, ShardWriter
+from t2t.errors import UserError
+from t2t.files.atomic import fsync_file, os_errors_as_machine_errors
+from t2t.files.trust import check_inside
+from t2t.specs.constants import TARGETS, TRAIN
+
+log = logging.getLogger("t2t")
+
+
+def find_distilled(folder: Path, wanted: Distillation) -> Manifest | None:
+    """Returns the manifest of data that was distilled as wanted, None where there is no folder yet.
+
+    Raises:
+        UserError: the folder holds something else.
+    """
+    if not folder.exists():
+        return None
+    what = "it is no generated data"
+    if (folder / MANIFEST_NAME).is_file():
+        manifest = read_manifest(folder)
+        if manifest.distilled and dataclasses.replace(manifest.distilled, references={}) == wanted:
+            log.info("%s is there already: %s; nothing to do", folder, describe_counts(manifest))
+            return manifest
+        what = "its data was distilled otherwise" if manifest.distilled else "its data is not distilled"
+    raise UserError(f"{folder} is there already, and {what}; name another --distilled_data_dir, or delete that folder")
+
+
+def write_distilled(
+    folder: Path,
+    reader: SplitReader,
+    manifest: Manifest,
+    targets: Iterable[list[list[int] | None]],
+    distillation: Distillation,
+    *,
+    most_examples: int = MOST_EXAMPLES,
+    most_bytes: int = MOST_BYTES,
+) -> Manifest:
+    """Writes data with other training targets.
+
+    Args:
+        folder: to make; data of the same problem, with the same vocabularies and other splits.
+        reader: of the training split of the original data.
+        manifest: of the original data.
+        targets: by consecutive examples, some at a time, the ids of their targets, end of sequence included; None for
+            an example that keeps its own.
+        distillation: how they were made.
+        most_examples: examples in one shard.
+        most_bytes: bytes of values in one shard.
+
+    Returns:
+        The manifest of the new data.
+
+    Raises:
+        MachineError: the disk is full, or the place is not writable.
+    """
+    with written_aside(folder) as partial:
+        others = [split for name, split in manifest.splits.items() if name != TRAIN]
+        names = [file.name for split in others for file in split.files()]
+        with os_errors_as_machine_errors(f"cannot write {partial}"):
+            for name in {*names, *(vocabulary.file for vocabulary in manifest.vocabularies.values())}:
+                check_inside(reader.folder, reader.folder / name)
+                shutil.copyfile(reader.folder / name, partial / name)
+                fsync_file(partial / name)
+        writer = ShardWriter(partial, TRAIN, reader.features, most_examples, most_bytes)
+        try:
+            train = _write_train(writer, reader, manifest.splits[TRAIN], targets)
+        finally:
+            writer.close()
+        new = dataclasses.replace(
+            manifest, splits=manifest.splits | {TRAIN: train}, distilled=distillation, written_by=t2t.__version__
+        )
+        write_manifest(partial, new)
+    return new
+
+
+def _write_train(
+    writer: ShardWriter, reader: SplitReader, record: SplitRecord, targets: Iterable[list[list[int] | None]]
+) -> SplitRecord:
+    """Writes the training split; returns its record."""
+    for rows in targets:
+        indices = np.arange(writer.examples, writer.examples + len(rows))
+        columns = {name: Column(*reader.read(indices, name)) for name in reader.features}
+        columns[TARGETS] = _replaced(columns[TARGETS], rows, reader)
+        writer.write(columns)
+    if writer.examples != len(reader):
+        raise RuntimeError(f"{writer.examples} targets for {len(reader)} examples")
+    totals, shards = writer.finish()
+    unknown = {name: count for name, count in record.unknown.items() if name != TARGETS}
+    return dataclasses.replace(record, columns=totals, shards=shards, unknown=unknown)
+
+
+def _replaced(own: Column, rows: list[list[int] | None], reader: SplitReader) -> Column:
+    """Returns the targets with those of the rows that are not None."""
+    kept = np.split(own.values, np.cumsum(own.lengths)[:-1])
+    arrays = [mine if row is None else np.array(row) for mine, row in zip(kept, rows, strict=True)]
+    return pack(arrays, reader.features[TARGETS], TARGETS, reader.problem, "teacher")

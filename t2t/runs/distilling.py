@@ -1,0 +1,132 @@
+"""Distils a run: its outputs for the training inputs of a problem become the targets of new data.
+
+Sequence-level knowledge distillation: Kim and Rush 2016, arXiv:1606.07947, sections 3.2 and 3.3.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import itertools
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator
+
+from t2t.data.distilled import find_distilled, write_distilled
+from t2t.data.generate import data_folder, lock_generation
+from t2t.data.manifest import Distillation, Manifest
+from t2t.files.output import PartialFile
+from t2t.files.progress import Progress
+from t2t.files.source import WINDOW
+from t2t.hparams.groups import DecodeHParams
+from t2t.inference.split_examples import SplitExamples
+from t2t.inference.translator import Hypothesis, Translator
+from t2t.metrics.sentence_bleu import SentenceBleu
+from t2t.runs.data import OpenData, open_run_data
+from t2t.runs.loading import LoadedRun
+from t2t.specs.constants import EOS_ID, TRAIN
+
+log = logging.getLogger("t2t")
+
+
+def distill_run(
+    loaded: LoadedRun, data_dir: str, distilled_data_dir: str, n_best: int = 1, window: int = WINDOW
+) -> Manifest:
+    """Writes distilled data; resumes an interrupted attempt at the same.
+
+    Args:
+        loaded: the teacher.
+        data_dir: has the data of its problem, whose training split it decodes.
+        distilled_data_dir: where the new data goes, `<distilled_data_dir>/<problem>`.
+        n_best: 1 takes the teacher's best output; more, of so many the one with the highest sentence BLEU against the
+            reference (section 3.3).
+        window: examples that are decoded together, and lost at most in a crash.
+
+    Raises:
+        UserError: see `check_distillation`; other data in its place, or more outputs than the search has.
+        MachineError: the data cannot be written; what was decoded before can be resumed.
+    """
+    data = open_run_data(loaded.run, data_dir, loaded.problem.name, TRAIN)
+    translator = loaded.translator()
+    distillation = _describe(loaded, translator, data, n_best)
+    folder = data_folder(distilled_data_dir, data.problem)
+    if (existing := find_distilled(folder, distillation)) is not None:
+        return existing
+    with lock_generation(folder, "--distilled_data_dir"):
+        if (existing := find_distilled(folder, distillation)) is not None:
+            return existing
+        log.info("distilling %s into %s", loaded.checkpoint.folder, folder)
+        content = json.dumps([dataclasses.asdict(distillation), translator.fingerprint(), window], sort_keys=True)
+        fingerprint = hashlib.sha256(content.encode()).hexdigest()
+        with PartialFile(folder.with_name(f".{folder.name}.targets"), fingerprint) as output:
+            _decode(translator, data, n_best, window, output)
+            distillation = dataclasses.replace(distillation, references=output.notes)
+            targets = _in_windows(output, window)
+            manifest = write_distilled(folder, data.readers[TRAIN], data.manifest, targets, distillation)
+            output.discard()
+    _report(manifest)
+    return manifest
+
+
+def _describe(loaded: LoadedRun, translator: Translator, data: OpenData, n_best: int) -> Distillation:
+    _, hparams = translator.settings(n_best)
+    names = [field.name for field in dataclasses.fields(DecodeHParams) if field.name != "decode_batch_size"]
+    return Distillation(
+        teacher={
+            "model": loaded.record.model,
+            "hparams_set": loaded.record.hparams_set,
+            "checkpoint": loaded.checkpoint.name,
+            "step": loaded.checkpoint.step,
+            "fingerprint": loaded.checkpoint.fingerprint,
+        },
+        data=data.fingerprint,
+        n_best=n_best,
+        search={"engine": translator.engine.name, **{name: getattr(hparams, name) for name in names}},
+    )
+
+
+def _decode(translator: Translator, data: OpenData, n_best: int, window: int, output: PartialFile) -> None:
+    """Writes the chosen ids of each training example as a line of JSON, null for one that keeps its reference."""
+    reader, bleu = data.readers[TRAIN], SentenceBleu(data.problem.target_language)
+    faults = Counter(output.notes)
+    if output.lines:
+        log.info("going on after example %s of an interrupted attempt", f"{output.lines:,}")
+    with contextlib.closing(Progress("distilled", "examples", len(reader), output.lines)) as progress:
+        for first in range(output.lines, len(reader), window):
+            examples = SplitExamples(data.problem, reader, first + window, first)
+            places = range(first, first + len(examples))
+            found = examples.decode(translator, n_best, places=places, on_done=progress.add)
+            references = examples.references() if n_best > 1 else [""] * len(found)
+            lines = []
+            for hypotheses, reference in zip(found, references, strict=True):
+                usable = [one for one in hypotheses if not find_fault(one, data.problem.max_length)]
+                if not usable:
+                    faults[find_fault(hypotheses[0], data.problem.max_length)] += 1
+                chosen = bleu.nearest([one.text for one in usable], reference) if len(usable) > 1 else 0
+                lines.append(json.dumps(usable[chosen].ids if usable else None))
+            output.write("".join(line + "\n" for line in lines).encode(), len(lines), dict(faults))
+
+
+def find_fault(hypothesis: Hypothesis, max_length: int) -> str:
+    """Returns why an output cannot be a training target, empty where it can."""
+    if hypothesis.ids == (EOS_ID,):
+        return "empty"
+    if hypothesis.ids[-1] != EOS_ID:
+        return "unfinished at its longest length"
+    return f"longer than {max_length} ids" if len(hypothesis.ids) > max_length else ""
+
+
+def _in_windows(output: PartialFile, window: int) -> Iterator[list[list[int] | None]]:
+    """Yields the targets that were written, a window of examples at a time."""
+    lines = output.written()
+    while rows := [json.loads(line) for line in itertools.islice(lines, window)]:
+        yield rows
+
+
+def _report(manifest: Manifest) -> None:
+    assert manifest.distilled is not None
+    kept = manifest.distilled.references
+    examples = manifest.splits[TRAIN].examples
+    log.info("%s of %s training targets are the teacher's", f"{examples - sum(kept.values()):,}", f"{examples:,}")
+    for fault, count in sorted(kept.items()):
+        log.warning("%s training examples keep their reference: the teacher's output is %s", f"{count:,}", fault)

@@ -1,0 +1,97 @@
+"""Distilled data: other training targets, and everything else byte for byte as it was."""
+
+import dataclasses
+import json
+import os
+
+import numpy as np
+import pytest
+
+from t2t.data.distilled import find_distilled, write_distilled
+from t2t.data.generate import generate
+from t2t.data.manifest import MANIFEST_NAME, Distillation, Manifest, read_manifest
+from t2t.data.reader import SplitReader
+from t2t.errors import UserError
+
+HOW = Distillation(teacher={"step": 7, "fingerprint": "abc"}, data="def", n_best=1, search={"beam_size": 4})
+COUNTED = dataclasses.replace(HOW, references={"empty": 67})
+OWN = 3
+"""Every third example keeps its target."""
+
+
+def targets_of(reader, window=70):
+    """Of example n the target n % 10, once, in windows that are no shards; None for each third."""
+    rows = [None if n % OWN == 0 else [3 + n % 10, 1] for n in range(len(reader))]
+    return [rows[first : first + window] for first in range(0, len(rows), window)]
+
+
+@pytest.fixture
+def distilled(digits_folder, digits_train, tmp_path):
+    folder = tmp_path / "digits"
+    write_distilled(
+        folder, digits_train, read_manifest(digits_folder), targets_of(digits_train), COUNTED, most_examples=60
+    )
+    return folder
+
+
+def sentences(reader, feature):
+    values, lengths = reader.read(np.arange(len(reader)), feature)
+    return [row.tolist() for row in np.split(values, np.cumsum(lengths)[:-1])]
+
+
+def test_targets_are_those_given_and_inputs_as_they_were(distilled, digits_train):
+    manifest = read_manifest(distilled)
+    reader = SplitReader(distilled, manifest, "train")
+    reader.verify()
+    assert sentences(reader, "inputs") == sentences(digits_train, "inputs")
+    own, found = sentences(digits_train, "targets"), sentences(reader, "targets")
+    assert found == [own[n] if n % OWN == 0 else [3 + n % 10, 1] for n in range(200)]
+    totals = manifest.splits["train"].columns["targets"]
+    assert (totals.items, totals.longest) == (sum(map(len, found)), max(map(len, found)))
+
+
+def test_other_splits_and_vocabularies_are_the_same_files(distilled, digits_folder):
+    before, after = read_manifest(digits_folder), read_manifest(distilled)
+    assert after.splits["dev"] == before.splits["dev"]
+    assert after.vocabularies == before.vocabularies
+    names = {file.name for file in before.splits["dev"].files()} | {v.file for v in before.vocabularies.values()}
+    for name in names:
+        assert (distilled / name).read_bytes() == (digits_folder / name).read_bytes()
+    kept = {name: getattr(before, name) for name in ("problem", "settings", "declared", "options", "seed", "spec")}
+    assert kept == {name: getattr(after, name) for name in kept}
+
+
+def test_the_manifest_says_how_it_was_made(distilled, digits_folder):
+    manifest = read_manifest(distilled)
+    assert manifest.distilled == COUNTED
+    assert Manifest.from_dict(json.loads(manifest.to_json())) == manifest
+    assert "distilled" not in read_manifest(digits_folder).to_dict(), "data of other versions keeps its fingerprint"
+
+
+def test_the_same_is_found_again_and_anything_else_is_refused(distilled, digits_folder, tmp_path):
+    assert find_distilled(tmp_path / "nothing", HOW) is None
+    assert find_distilled(distilled, HOW).distilled == COUNTED
+    other = dataclasses.replace(HOW, n_best=2)
+    for folder, what in ((distilled, "was distilled otherwise"), (digits_folder, "is not distilled")):
+        with pytest.raises(UserError, match=f"^{folder} is there already, and its data {what}; name another --distil"):
+            find_distilled(folder, other)
+    (tmp_path / "strange").mkdir()
+    with pytest.raises(UserError, match="strange is there already, and it is no generated data; name another"):
+        find_distilled(tmp_path / "strange", HOW)
+
+
+def test_generating_keeps_it_and_says_what_it_is(distilled, digits_class, log_lines):
+    before = (distilled / MANIFEST_NAME).read_bytes()
+    generate(digits_class(), distilled.parent, distilled.parent / "tmp", seed=7, workers=1)
+    assert (distilled / MANIFEST_NAME).read_bytes() == before
+    assert "200 train, 30 dev examples, training targets distilled; nothing to do" in log_lines.text
+
+
+def test_a_failure_leaves_nothing(digits_folder, digits_train, tmp_path):
+    def broken():
+        yield [[4, 1]] * 100
+        raise OSError
+
+    with pytest.raises(OSError):
+        write_distilled(tmp_path / "digits", digits_train, read_manifest(digits_folder), broken(), HOW)
+    assert os.listdir(tmp_path) == []

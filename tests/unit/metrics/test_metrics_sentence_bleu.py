@@ -1,0 +1,38 @@
+"""BLEU of single sentences: by hand, against sacreBLEU's function, and the choice that it makes."""
+
+import math
+
+import pytest
+import sacrebleu
+
+from t2t.metrics.sentence_bleu import SentenceBleu
+
+REFERENCE = "a man sits on a red bench in the park"
+HYPOTHESES = ["the", "a dog runs", "a man sits in the park", "a man sits on a red bench", "", REFERENCE]
+
+
+def test_by_hand():
+    """Unigrams 3 of 4, bigrams 2 of 3, trigrams 1 of 2, no 4-gram of 1: smoothed to 1 / 2."""
+    found = SentenceBleu().score("a b c x", "a b c d")
+    assert found == pytest.approx(100 * math.exp(sum(map(math.log, (3 / 4, 2 / 3, 1 / 2, 1 / 2))) / 4))
+
+
+def test_a_short_sentence_counts_the_n_grams_that_it_has():
+    assert SentenceBleu().score("a b", "a b") == pytest.approx(100.0)
+
+
+@pytest.mark.parametrize("hypothesis", HYPOTHESES)
+def test_it_is_sacrebleus(hypothesis):
+    assert SentenceBleu().score(hypothesis, REFERENCE) == sacrebleu.sentence_bleu(hypothesis, [REFERENCE]).score
+
+
+def test_the_nearest_has_the_highest_score_and_of_equal_ones_the_first_is_taken():
+    bleu = SentenceBleu()
+    assert bleu.nearest(HYPOTHESES, REFERENCE) == 5
+    assert bleu.nearest(HYPOTHESES[:5], REFERENCE) == 3
+    assert bleu.nearest(["x", "y", "a man"], "z") == 0
+
+
+def test_the_language_chooses_how_words_are_split():
+    assert SentenceBleu().nearest(["新年好啊", "新的一年好"], "新年很好啊") == 0
+    assert SentenceBleu("zh").score("新年好", "新年好啊") > SentenceBleu().score("新年好", "新年好啊")
