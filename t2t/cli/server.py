@@ -60,6 +60,8 @@ def define_server_flags(values: flags.FlagValues) -> None:
     with flag_group(values, SERVICE) as define:
         define.string("host", "127.0.0.1", "Address to listen at.")
         define.integer("n_best", 1, "Outputs for each text where a request does not say.", 1)
+        define.integer("request_beam", 8, "Largest beam, or most samples of a text, that a request may ask for; at "
+                       "least what the run has.", 1)  # fmt: skip
         define.integer("batch_texts", 32, "Most texts searched together.", 1)
         define.float("batch_wait_ms", 3.0, "Milliseconds that a text waits for others to be searched with it.", 0.0)
         define.integer("queue_texts", 256, "Most texts that wait, for each run; most figures that wait.", 1)
@@ -151,7 +153,10 @@ def run_and_checkpoint(folder: str) -> tuple[str, str]:
 def _build_model(values: flags.FlagValues, name: str, folder: str):
     models = import_serving("t2t.serving.models")
     limits = models.BatchLimits(
-        most_texts=values.batch_texts, wait_s=values.batch_wait_ms / 1000, room=values.queue_texts
+        most_texts=values.batch_texts,
+        wait_s=values.batch_wait_ms / 1000,
+        room=values.queue_texts,
+        beam=values.request_beam,
     )
     if is_export(folder):
         _check_fixed(values, folder)

@@ -5,7 +5,7 @@ Legend: B sentences, K hypotheses of each, V vocabulary.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from t2t.decoding.beam_search import BeamSearch
 from t2t.decoding.penalties import PENALTIES
@@ -14,6 +14,15 @@ from t2t.errors import UserError
 from t2t.layers.beams import reorder_rows
 
 BEAM, GREEDY, SAMPLE = "beam", "greedy", "sample"
+
+
+class SearchNumbers(NamedTuple):
+    """Settings that may be tensors: one compiled search serves all their values. See `SearchSettings`."""
+
+    alpha: Any
+    temperature: Any
+    top_p: Any
+    seed: Any
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,6 +57,19 @@ class SearchSettings:
             raise UserError(f"top_p {self.top_p}: it must be above 0 and at most 1; 1 draws from all tokens")
 
     @property
+    def numbers(self) -> SearchNumbers:
+        """The settings that a compiled search takes as tensors."""
+        return SearchNumbers(self.alpha, self.temperature, self.top_p, self.seed % 2**32)
+
+    @property
+    def structure(self) -> "SearchSettings":
+        """The other settings, as far as they count: searches of equal structure are compiled once."""
+        beams = {"beam_size": self.beam_size, "coverage": self.coverage, "stop_early": self.stop_early}
+        chance = {"samples": self.samples, "top_k": self.top_k, "top_p": 0.5 if self.top_p < 1 else 1.0}
+        read = beams if self.uses_beam_search else chance if self.method == SAMPLE else {}
+        return SearchSettings(method=self.method, penalty=self.penalty, **({"beam_size": 1} | read))
+
+    @property
     def rows_per_sentence(self) -> int:
         """K: how often `repeat_for_beams` repeats each sentence."""
         return {BEAM: self.beam_size, GREEDY: 1, SAMPLE: self.samples}[self.method]
@@ -69,6 +91,7 @@ def rules(
     vocab_size: int,
     limits: Any,
     sentence_seeds: Any = None,
+    numbers: SearchNumbers | None = None,
     reorder: Callable[[Any, Any], Any] = reorder_rows,
 ) -> BeamSearch | RollOut:
     """Returns the search that the settings ask for.
@@ -78,14 +101,17 @@ def rules(
         vocab_size: V.
         limits: (B,) int32, at least 1: most tokens of a hypothesis of each sentence, end of sequence included.
         sentence_seeds: (B,) int32, for sampling only, see `t2t.decoding.sampling.sampling_chooser`.
+        numbers: () tensors to use instead of those of the settings.
         reorder: gives the beams of a state new places.
     """
-    penalty = PENALTIES[settings.penalty](settings.alpha)
+    numbers = numbers or settings.numbers
+    penalty = PENALTIES[settings.penalty](numbers.alpha)
     if settings.uses_beam_search:
         return BeamSearch(settings.beam_size, vocab_size, limits, penalty, settings.stop_early, reorder)
     if settings.method == SAMPLE:
-        chances = (settings.samples, settings.temperature, settings.top_k, settings.top_p)
-        choose = sampling_chooser(settings.seed, sentence_seeds, *chances, vocab_size)
+        top_p = numbers.top_p if settings.top_p < 1 else 1.0
+        chances = (settings.samples, numbers.temperature, settings.top_k, top_p)
+        choose = sampling_chooser(numbers.seed, sentence_seeds, *chances, vocab_size)
     else:
         choose = greedy_chooser(vocab_size)
     return RollOut(settings.rows_per_sentence, limits, penalty, choose)

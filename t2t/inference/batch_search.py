@@ -3,10 +3,11 @@
 Legend: B sentences of a batch, S source length, N = B * K rows, P prefix length, J selected sentences.
 """
 
+import copy
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +17,7 @@ from t2t.data.columns import SEQUENCES, batch_dtype, item_shape
 from t2t.decoding.constraints import forbid_padding, force_prefix
 from t2t.decoding.coverage import covering, reorder_covered, start_coverage
 from t2t.decoding.result import SearchResult, exists
-from t2t.decoding.search import SearchSettings, rules
+from t2t.decoding.search import SearchNumbers, SearchSettings, rules
 from t2t.decoding.state import repeat_for_beams, select_sentences
 from t2t.decoding.step import NextToken
 from t2t.inference.devices import ModelFunction, traced
@@ -37,11 +38,14 @@ new matrix kernels."""
 SMALL_SIZES = (1, 2, 4)
 """For the many last steps of a batch, of few sentences that go on to the limit."""
 
-_NUMBER = tf.TensorSpec([], tf.int32)
+_NUMBER, _FLOAT = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
+_NUMBERS = SearchNumbers(_FLOAT, _FLOAT, _FLOAT, seed=tf.TensorSpec([], tf.uint32))
 
 
 class _SearchState(NamedTuple):
-    """State of the search of a batch; every tensor but the step has sentences, or their rows, as its first axis."""
+    """State of the search of a batch; all but numbers and step have sentences, or their rows, as the first axis."""
+
+    numbers: SearchNumbers
 
     encoded: Any
     prefix: Any
@@ -69,6 +73,8 @@ class BatchSearch:
     A step runs in a graph of unknown sizes, so that no batch waits for a compiler, caches grow with the outputs, and
     finished sentences leave the batch.
 
+    What is compiled depends on `settings.structure` alone, see `with_settings`.
+
     Args:
         model: its current weights are read at each call.
         settings: how to search.
@@ -78,12 +84,19 @@ class BatchSearch:
     def __init__(self, model: SequenceModel, settings: SearchSettings, extra_length: int):
         self._model, self._settings, self._extra_length = model, settings, extra_length
         self._has_inputs = model.spec.inputs is not None
-        sources = (inputs_signature(model), tf.TensorSpec([None], tf.int32))
+        sources = (inputs_signature(model), tf.TensorSpec([None], tf.int32), _NUMBERS, _NUMBER)
         self._start = ModelFunction(model, self._initial_state, sources)
         self._batch = batch = tf.nest.map_structure(unknown_sizes, self._start.structured_outputs)
         self._advance = ModelFunction(model, self._search_until, (batch, _NUMBER, _NUMBER))
         self._keep = traced(_select_sentences, (batch, tf.TensorSpec([None], tf.int32)))
         self._result = traced(lambda state: self._rules(state).result(state.progress), (batch,))
+        self._advance_from_prefix = functools.cache(self._trace_advance_from_prefix)
+
+    def with_settings(self, settings: SearchSettings, extra_length: int) -> Self:
+        """Returns a search with other settings of the same structure, without compiling anything."""
+        other = copy.copy(self)
+        other._settings, other._extra_length = settings, extra_length
+        return other
 
     def start(self, numbers_B: np.ndarray, ids_BS: np.ndarray, places_B: np.ndarray) -> Batch:
         """Returns a batch in its initial state.
@@ -94,7 +107,7 @@ class BatchSearch:
                 text as `t2t.data.pipeline` gives them.
             places_B: (B,) int32, what names each sentence when sampling.
         """
-        return Batch(numbers_B, 0, self._start(tf.constant(ids_BS), tf.constant(places_B, tf.int32)))
+        return Batch(numbers_B, 0, self._started(tf.constant(ids_BS), tf.constant(places_B, tf.int32)))
 
     def advance(self, batch: Batch) -> tuple[list[BatchHypotheses], Batch | None]:
         """Searches TOKENS_PER_CALL more tokens. Returns finished hypotheses and the batch of unfinished sentences.
@@ -132,7 +145,7 @@ class BatchSearch:
             log_prob: of the prefix, added to all log-probabilities; the search itself takes it as certain.
         """
         advance: Callable = self._advance
-        state = self._start(tf.constant([ids], tf.int32), tf.constant([0]))
+        state = self._started(tf.constant([ids], tf.int32), tf.constant([0]))
         active = state.progress.active
         active = active._replace(log_probs=ops.where(exists(active.log_probs), log_prob, active.log_probs))
         state = state._replace(progress=state.progress._replace(active=active))
@@ -140,31 +153,36 @@ class BatchSearch:
             rows = self._settings.rows_per_sentence
             limits = ops.maximum(state.limits, len(prefix) + 1)
             state = state._replace(prefix=repeat_for_beams(tf.constant([prefix], tf.int32), rows), limits=limits)
-            advance = self._advance_from_prefix
+            advance = self._advance_from_prefix()
         for room in itertools.count(1):
             state, active = advance(state, tf.constant(room), tf.constant(0))
             yield state.progress
             if not active.numpy().any():
                 return
 
-    @functools.cached_property
-    def _advance_from_prefix(self) -> Callable:
+    def _trace_advance_from_prefix(self) -> Callable:
         batch = self._batch._replace(prefix=tf.TensorSpec([None, None], tf.int32))
         return ModelFunction(self._model, self._search_until, (batch, _NUMBER, _NUMBER))
 
     def search_batch(self, ids_BS, places_B) -> SearchResult:
         """Searches to the end inside one graph and returns the same hypotheses as tensors."""
-        state = self._start(ids_BS, places_B)
+        state = self._started(ids_BS, places_B)
         state, _ = self._advance(state, ops.max(state.limits), tf.constant(0))
         return self._result(state)
 
-    def _initial_state(self, ids_BS, places_B) -> _SearchState:
+    def _started(self, ids_BS, places_B) -> _SearchState:
+        numbers = tf.nest.map_structure(
+            lambda value, spec: tf.constant(value, spec.dtype), self._settings.numbers, _NUMBERS
+        )
+        return self._start(ids_BS, places_B, numbers, tf.constant(self._extra_length))
+
+    def _initial_state(self, ids_BS, places_B, numbers: SearchNumbers, extra_length) -> _SearchState:
         rows = self._settings.rows_per_sentence
         beams = rows if self._settings.uses_beam_search else 1
         encoded = self._model.encode({INPUTS: ids_BS}) if self._has_inputs else None
         keep_BS = self._model.source_embedding.keep(ids_BS) if self._has_inputs else ops.not_equal(ids_BS, PAD_ID)
         lengths_B = ops.sum(ops.cast(keep_BS, "int32"), axis=1)
-        limits_B = ops.maximum(lengths_B + self._extra_length, 1)  # an empty beginning has no length
+        limits_B = ops.maximum(lengths_B + extra_length, 1)  # an empty beginning has no length
         if self._model.longest_sequence is not None:
             limits_B = ops.minimum(limits_B, self._model.longest_sequence)
         cache = self._model.init_cache(encoded, ops.shape(ids_BS)[0] * rows, None, beams=beams)
@@ -173,7 +191,7 @@ class BatchSearch:
         prefix = () if self._has_inputs else repeat_for_beams(ids_BS, rows)
         # Programs take structures of tensors, in which () is what there is none of, as a memory without attention.
         kept = tf.nest.map_structure(lambda part: () if part is None else part, encoded)
-        state = _SearchState(kept, prefix, limits_B, places_B, ())
+        state = _SearchState(numbers, kept, prefix, limits_B, places_B, ())
         return state._replace(progress=self._rules(state).start(cache, width=0))
 
     def _search_until(self, state: _SearchState, room, min_active) -> tuple[_SearchState, Any]:
@@ -198,6 +216,7 @@ class BatchSearch:
             vocab_size=self._model.spec.targets.vocab_size,
             limits=state.limits,
             sentence_seeds=state.places,
+            numbers=state.numbers,
             reorder=reorder_covered(reorder) if self._settings.counts_coverage else reorder,
         )
 
@@ -241,9 +260,14 @@ def unknown_sizes(spec: tf.TensorSpec) -> tf.TensorSpec:
 
 def _select_sentences(state: _SearchState, chosen_J) -> _SearchState:
     batch_size = ops.shape(state.limits)[0]
-    step = state.progress[0]
-    taken = select_sentences(state._replace(progress=state.progress[1:]), chosen_J, batch_size)
-    return taken._replace(progress=type(state.progress)(step, *taken.progress))
+    return _map_sentences(lambda part: select_sentences(part, chosen_J, batch_size), state)
+
+
+def _map_sentences(function: Callable, *states: _SearchState) -> _SearchState:
+    """Returns a function's result for what has sentences as its first axis, with the numbers and step of the first."""
+    numbers, progress = states[0].numbers, states[0].progress
+    found = function(*(state._replace(numbers=(), progress=state.progress[1:]) for state in states))
+    return found._replace(numbers=numbers, progress=type(progress)(progress[0], *found.progress))
 
 
 def concat_batches(batches: list[Batch]) -> Batch:
@@ -257,9 +281,7 @@ def concat_batches(batches: list[Batch]) -> Batch:
     batches.clear()
     if len(parts) == 1:
         return Batch(numbers, tokens, parts[0])
-    step = parts[0].progress[0]
-    joined = tf.nest.map_structure(_concat_padded, *(part._replace(progress=part.progress[1:]) for part in parts))
-    return Batch(numbers, tokens, joined._replace(progress=type(parts[0].progress)(step, *joined.progress)))
+    return Batch(numbers, tokens, _map_sentences(functools.partial(tf.nest.map_structure, _concat_padded), *parts))
 
 
 def _concat_padded(*parts: tf.Tensor) -> tf.Tensor:

@@ -1,6 +1,8 @@
 """Decodes and scores with the model itself, on all of its devices."""
 
 import itertools
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -16,6 +18,9 @@ from t2t.inference.rows import Batched, Row, batches_of, memory_errors, position
 from t2t.inference.scoring import Scorer
 from t2t.models.base import SequenceModel
 
+MOST_SEARCHES = 32
+"""Compiled searches that are kept, those used last."""
+
 
 class TensorFlowEngine(Engine):
     """Searches every model in every way.
@@ -29,7 +34,8 @@ class TensorFlowEngine(Engine):
 
     def __init__(self, model: SequenceModel, sharing: Sharing | None = None):
         self._model = model
-        self._searches: dict[tuple[SearchSettings, int], BatchSearch | BatchAnswer] = {}
+        self._searches: OrderedDict[SearchSettings, BatchSearch | BatchAnswer] = OrderedDict()
+        self._lock = threading.Lock()
         self._jobs = Jobs(model, sharing)
         self._scorer = Scorer(model, self._jobs)
 
@@ -50,14 +56,19 @@ class TensorFlowEngine(Engine):
         return self._scorer(sources, targets, hparams)
 
     def search(self, settings: SearchSettings, extra_length: int) -> BatchSearch | BatchAnswer:
-        """Returns what searches batches in that way, the same one each time."""
-        key = (settings, extra_length)
-        if key not in self._searches:
-            if self._model.autoregressive:
-                self._searches[key] = BatchSearch(self._model, settings, extra_length)
-            else:
-                self._searches[key] = BatchAnswer(self._model, settings.rows_per_sentence)
-        return self._searches[key]
+        """Returns what searches batches in that way, compiled once for each structure of the settings."""
+        key = settings.structure
+        with self._lock:
+            search = self._searches.pop(key, None) or self._compile(settings, extra_length)
+            self._searches[key] = search
+            if len(self._searches) > MOST_SEARCHES:
+                self._searches.popitem(last=False)
+        return search.with_settings(settings, extra_length) if isinstance(search, BatchSearch) else search
+
+    def _compile(self, settings: SearchSettings, extra_length: int) -> BatchSearch | BatchAnswer:
+        if self._model.autoregressive:
+            return BatchSearch(self._model, settings, extra_length)
+        return BatchAnswer(self._model, settings.rows_per_sentence)
 
     def _decode(
         self,

@@ -58,9 +58,10 @@ async def translate(service: Service, request: Request) -> Response:
         written = [on_one_line(answer.hypotheses[0].text) for answer in answers]
         return PlainTextResponse("\n".join(written + ended))
     data = requests.read_json(body)
-    texts, is_one, n_best = requests.translation_request(data)
+    asked = requests.translation_request(data)
     model = service.model(data.get("model"))
-    return JSONResponse(requests.translations(model.name, await service.answers(model, texts, n_best), is_one))
+    answers = await service.answers(model, asked.texts, asked.n_best, asked.changes)
+    return JSONResponse(requests.translations(model.name, answers, asked.is_one))
 
 
 async def health(service: Service, request: Request) -> Response:

@@ -1,7 +1,8 @@
 """Serves SavedModels of `t2t-exporter`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -40,13 +41,25 @@ class ServedExport(ServedModel):
         (given,) = self._serve.structured_input_signature[1].values()
         self._open(name, given.dtype == tf.string, step, n_best, limits)
 
-    def check(self, n_best: int) -> None:
-        """Raises UserError for more outputs than the export has."""
+    def _own_rows(self, n_best: int) -> int:
+        return self._most
+
+    def questions(
+        self, texts: Sequence[str], n_best: int | None = None, changes: Mapping[str, Any] | None = None
+    ) -> list[Question]:
+        """Returns the questions of a request; raises UserError for more outputs than the export has, and changes."""
+        n_best = n_best or self.n_best
         if n_best > self._most:
             raise UserError(
                 f"n_best={n_best}: {self._folder} was exported with {self._most}; ask for as many, or export the run "
                 f"with --n_best={n_best}"
             )
+        if changes:
+            raise UserError(
+                f"{', '.join(changes)}: model {self.name!r} is an export, which answers as it was made; leave that out "
+                f"or serve its run"
+            )
+        return [Question(text, n_best) for text in texts]
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Returns the answers, all from one call."""

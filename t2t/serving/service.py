@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from t2t.errors import UnknownNameError, did_you_mean
 from t2t.serving.batcher import Batcher, FullError
-from t2t.serving.models import Answer, Question, ServedModel
+from t2t.serving.models import Answer, ServedModel
 
 _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -106,14 +106,29 @@ class Service:
             raise HTTPException(408, reason, headers={"Connection": "close"}) from None
         return bytes(body)
 
-    async def answers(self, model: ServedModel, texts: Sequence[str], n_best: int | None = None) -> list[Answer]:
-        """Returns a model's answers; raises HTTPException for too many texts, a full queue or no answer in time."""
+    async def answers(
+        self,
+        model: ServedModel,
+        texts: Sequence[str],
+        n_best: int | None = None,
+        changes: Mapping[str, Any] | None = None,
+    ) -> list[Answer]:
+        """Returns a model's answers.
+
+        Args:
+            model: which.
+            texts: at least one.
+            n_best: outputs for each text; None for what the model gives by itself.
+            changes: of the search, see `t2t.serving.search_changes`.
+
+        Raises:
+            UserError: the model cannot be searched so.
+            HTTPException: too many texts, a full queue or no answer in time.
+        """
         most = min(self.limits.most_texts, model.queue.room)
         if len(texts) > most:
             raise HTTPException(413, f"{len(texts)} texts, at most {most}; send fewer at once")
-        n_best = model.n_best if n_best is None else n_best
-        model.check(n_best)
-        found = await self._results(model.queue, [Question(text, n_best) for text in texts])
+        found = await self._results(model.queue, model.questions(texts, n_best, changes))
         self.measures.texts.labels(model.name).inc(len(texts))
         return found
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+from types import SimpleNamespace
 
 import pytest
 from starlette.requests import Request
@@ -10,6 +11,8 @@ from starlette.testclient import TestClient
 
 from t2t.cli.server import named_runs
 from t2t.errors import UserError
+from t2t.hparams.groups import DecodeHParams
+from t2t.inference.settings import search_settings
 from t2t.inference.translator import Translator
 from t2t.serving.app import build_app
 from t2t.serving.models import BatchLimits, ServedModel
@@ -148,7 +151,7 @@ MISTAKES = [
     ("/v1/models/letters:predict", {"instances": ["a"] * 6}, 413, "6 texts, at most 5; send fewer at once"),
     ("/v1/models/letters:predict", {"instances": ["a" * 3000]}, 413, "the body is larger than 2,000 bytes; send less"),
     ("/v1/models/letters:predict", [], 400, "the body is a JSON list; send an object"),
-    ("/translate", {"text": "a", "beam": 3}, 400, "'beam' is no part of a request; there are text, model and n_best"),
+    ("/translate", {"text": "a", "beam": 3}, 400, "'beam' is no part of a request; there are text, model, n_best, dec"),
     ("/translate", {"text": "a", "n_best": "2"}, 400, "n_best '2': a whole number from 1 is wanted"),
     ("/translate", {"text": "a", "n_best": 4}, 400, "n_best=4: beam search of width 3 has from 1 to 3 hypotheses"),
     ("/translate", {"text": {}}, 400, "text: a list of one or more texts is wanted"),
@@ -260,19 +263,20 @@ class Slow:
     """A translator that answers when it is let go."""
 
     has_inputs, reads_text, longest_input, is_blank = True, True, 100, Translator.is_blank
+    model, hparams = SimpleNamespace(autoregressive=True), DecodeHParams()
 
     def __init__(self):
         self.gate, self.begun = threading.Event(), threading.Semaphore(0)
 
-    def settings(self, n_best):
-        pass
+    def settings(self, n_best, **changes):
+        return search_settings(self.hparams, n_best, 0, changes)
 
     def encode(self, texts):
         return [[1]] * len(texts)
 
-    def translate_ids(self, ids, n_best, sources):
+    def translate_ids(self, ids, n_best, places, sources):
         self.begun.release()
-        if sources != ["."]:
+        if sources != (".",):
             assert self.gate.wait(30)
         return [[type("One", (), {"text": text.upper(), "score": 0.0, "log_prob": 0.0})()] for text in sources]
 
