@@ -9,6 +9,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import command, command_flags
 from t2t.cli.flags import (
     check_run_loadable,
+    define_device_flags,
     define_engine_flags,
     define_search_flags,
     define_usr_dir_flag,
@@ -71,6 +72,7 @@ def define_server_flags(values: flags.FlagValues) -> None:
         define.float("grace_seconds", 30.0, "Time that requests have to be answered when the service ends.", 1.0)
     define_search_flags(values, decodes_only=True)
     define_engine_flags(values)
+    define_device_flags(values)
 
 
 @command(build_flags, USAGE)
@@ -100,6 +102,8 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, folders: ()
             seconds=values.request_seconds,
             waiting_jobs=values.queue_texts,
         )
+        for model in models:
+            model.warm_up()
         started = service.Service(models, limits)
         hosts = server.allowed_hosts(values.host, listening)
         served = app.build_app(started, hosts, more_routes(started, folders))

@@ -39,6 +39,11 @@ class TensorFlowEngine(Engine):
         self._jobs = Jobs(model, sharing)
         self._scorer = Scorer(model, self._jobs)
 
+    @property
+    def devices(self) -> list[str]:
+        """Names of the devices with a copy of the weights, see `t2t.inference.devices.use_device`."""
+        return self._jobs.devices
+
     def decode(
         self, rows: Sequence[Row], places: np.ndarray, settings: SearchSettings, hparams: DecodeHParams
     ) -> Iterator[BatchHypotheses]:

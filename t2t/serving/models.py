@@ -1,16 +1,31 @@
 """A run served under a name: its queue and its answers."""
 
+import contextlib
 import dataclasses
+import logging
+import queue
 import secrets
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from t2t.decoding.search import SAMPLE
 from t2t.errors import UserError
+from t2t.inference.devices import use_device
 from t2t.inference.files.job import NOTHING
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.serving.batcher import Batcher
 from t2t.serving.search_changes import SEED, check_changes
+from t2t.specs.constants import EOS_ID
+
+log = logging.getLogger("t2t")
+
+WARM_UP_LENGTHS = (4, 16, 64)
+"""Ids, or words, of made-up inputs."""
+WARM_UP_SECONDS = 10.0
+"""No further one is decoded after this time, for each model."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,19 +78,73 @@ class ServedModel:
         self, name: str, translator: Translator, step: int, n_best: int = 1, limits: BatchLimits | None = None
     ):
         self.translator = translator
-        self._open(name, translator.reads_text, step, n_best, limits)
+        self._open(name, translator.reads_text, step, n_best, limits, translator.tensorflow.devices)
 
-    def _open(self, name: str, reads_text: bool, step: int, n_best: int, limits: BatchLimits | None) -> None:
-        """Checks its arguments, answers once, and opens the queue."""
+    def _open(
+        self,
+        name: str,
+        reads_text: bool,
+        step: int,
+        n_best: int,
+        limits: BatchLimits | None,
+        devices: Sequence[str] = ("",),
+    ) -> None:
+        """Checks its arguments and opens the queue; batches are answered on all devices, one on each."""
         if not reads_text:
             raise UserError(
                 f"model {name!r}: its inputs are no text, which is all that the service takes; serve another"
             )
         self.name, self.step, self.n_best = name, step, n_best
-        limits = limits or BatchLimits()
-        self.most_rows = max(limits.beam, self._own_rows(n_best))
-        self.answer(self.questions(["."]))  # builds what every request needs
-        self.queue = Batcher(self.answer, most=limits.most_texts, wait_s=limits.wait_s, room=limits.room)
+        self.limits = limits or BatchLimits()
+        self.most_rows = max(self.limits.beam, self._own_rows(n_best))
+        self.questions([])  # checks n_best
+        self._devices = list(enumerate(devices))
+        self._free: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
+        for device in self._devices:
+            self._free.put(device)
+        self.queue = Batcher(
+            self._answer_on_free_device,
+            most=self.limits.most_texts,
+            wait_s=self.limits.wait_s,
+            room=self.limits.room,
+            threads=len(self._devices),
+        )
+
+    def warm_up(self, seconds: float = WARM_UP_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
+        """Decodes made-up inputs on each device, one and a full batch, so that requests find all compiled.
+
+        Args:
+            seconds: the last one begins within this time; there is at least one on each device.
+            clock: gives seconds.
+        """
+        start = clock()
+        for done, (count, length) in enumerate((n, m) for n in (1, self.limits.most_texts) for m in WARM_UP_LENGTHS):
+            if done and clock() - start >= seconds:
+                break
+            for device in self._devices:
+                with use_device(*device):
+                    self._decode_made_up(count, length)
+        log.info("model %s is warmed up, %.1f s", self.name, clock() - start)
+
+    def _decode_made_up(self, count: int, length: int) -> None:
+        """Decodes some inputs of a length."""
+        spec = self.translator.model.spec
+        size = (count, min(length, self.translator.longest_input))
+        ids = np.random.default_rng(0).integers(EOS_ID + 1, (spec.inputs or spec.targets).vocab_size, size)
+        self.translator.translate_ids(ids.tolist(), self.n_best)
+
+    @contextlib.contextmanager
+    def _free_device(self) -> Iterator[None]:
+        device = self._free.get()
+        try:
+            with use_device(*device):
+                yield
+        finally:
+            self._free.put(device)
+
+    def _answer_on_free_device(self, questions: Sequence[Question]) -> list[Answer]:
+        with self._free_device():
+            return self.answer(questions)
 
     def _own_rows(self, n_best: int) -> int:
         return self.translator.settings(n_best)[0].rows_per_sentence

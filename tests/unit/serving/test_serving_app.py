@@ -263,7 +263,7 @@ class Slow:
     """A translator that answers when it is let go."""
 
     has_inputs, reads_text, longest_input, is_blank = True, True, 100, Translator.is_blank
-    model, hparams = SimpleNamespace(autoregressive=True), DecodeHParams()
+    model, hparams, tensorflow = SimpleNamespace(autoregressive=True), DecodeHParams(), SimpleNamespace(devices=[""])
 
     def __init__(self):
         self.gate, self.begun = threading.Event(), threading.Semaphore(0)
@@ -276,8 +276,7 @@ class Slow:
 
     def translate_ids(self, ids, n_best, places, sources):
         self.begun.release()
-        if sources != (".",):
-            assert self.gate.wait(30)
+        assert self.gate.wait(30)
         return [[type("One", (), {"text": text.upper(), "score": 0.0, "log_prob": 0.0})()] for text in sources]
 
 
@@ -290,7 +289,6 @@ def slow():
 
 def test_more_than_there_is_room_for_is_answered_429_and_the_rest_in_full(slow):
     model = ServedModel("slow", slow, 1, limits=BatchLimits(room=2, wait_s=0.0))
-    assert slow.begun.acquire(timeout=30)
     answers = {}
 
     def ask(text):
@@ -311,7 +309,6 @@ def test_more_than_there_is_room_for_is_answered_429_and_the_rest_in_full(slow):
 
 def test_texts_are_counted_by_the_queue_not_requests(slow):
     model = ServedModel("slow", slow, 1, limits=BatchLimits(room=3, wait_s=0.0))
-    assert slow.begun.acquire(timeout=30)
     with client_of(model) as client:
 
         def ask(texts):
