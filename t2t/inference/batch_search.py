@@ -125,7 +125,7 @@ class BatchSearch:
             if not reached_tokens:
                 kept = _select_active(kept, min_active)
             if not kept.all():
-                result = SearchResult(*(field.numpy()[~kept] for field in self._result(state)))
+                result = SearchResult(*(field[~kept] for field in self.result(state)))
                 found.append((numbers[~kept], result))
                 numbers = numbers[kept]
                 if not len(numbers):
@@ -135,20 +135,22 @@ class BatchSearch:
                 return found, Batch(numbers, tokens, state)
 
     def steps(
-        self, ids: Sequence[int] | np.ndarray, prefix: Sequence[int] = (), log_prob: float = 0.0
-    ) -> Iterator[Any]:
-        """Runs beam search for one sentence and yields its progress after each step.
+        self, ids: Sequence[int] | np.ndarray, prefix: Sequence[int] = (), log_prob: float = 0.0, place: int = 0
+    ) -> Iterator[_SearchState]:
+        """Searches one sentence and yields the state after each step.
 
         Args:
             ids: its source, or the prefix of its output where the model has no inputs.
             prefix: of its output, where the model has inputs.
-            log_prob: of the prefix, added to all log-probabilities; the search itself takes it as certain.
+            log_prob: of the prefix, added to all log-probabilities of a beam; the search itself takes it as certain.
+            place: what names the sentence when sampling.
         """
         advance: Callable = self._advance
-        state = self._started(tf.constant([ids], tf.int32), tf.constant([0]))
-        active = state.progress.active
-        active = active._replace(log_probs=ops.where(exists(active.log_probs), log_prob, active.log_probs))
-        state = state._replace(progress=state.progress._replace(active=active))
+        state = self._started(tf.constant([ids], tf.int32), tf.constant([place]))
+        if log_prob:
+            active = state.progress.active
+            active = active._replace(log_probs=ops.where(exists(active.log_probs), log_prob, active.log_probs))
+            state = state._replace(progress=state.progress._replace(active=active))
         if len(prefix):
             rows = self._settings.rows_per_sentence
             limits = ops.maximum(state.limits, len(prefix) + 1)
@@ -156,9 +158,13 @@ class BatchSearch:
             advance = self._advance_from_prefix()
         for room in itertools.count(1):
             state, active = advance(state, tf.constant(room), tf.constant(0))
-            yield state.progress
+            yield state
             if not active.numpy().any():
                 return
+
+    def result(self, state: _SearchState) -> SearchResult:
+        """Returns the finished hypotheses of a state without prefix, numpy arrays."""
+        return SearchResult(*(field.numpy() for field in self._result(state)))
 
     def _trace_advance_from_prefix(self) -> Callable:
         batch = self._batch._replace(prefix=tf.TensorSpec([None, None], tf.int32))

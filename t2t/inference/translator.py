@@ -173,7 +173,7 @@ class Translator:
         for numbers, found in self.engine.decode(rows, seeds, settings, hparams):
             for row, number in enumerate(numbers):
                 source = sources[number] if sources is not None else None
-                results[number] = self._hypotheses(found, row, n_best, sentences[number], source)
+                results[number] = self.hypotheses(found, row, n_best, sentences[number], source)
             if on_done is not None:
                 on_done(len(numbers))
         return results
@@ -296,10 +296,21 @@ class Translator:
         at_once = None if self.model.autoregressive else max_answers(self.model)
         return search_settings(self.hparams, n_best, seed, changes, at_once)
 
-    def _hypotheses(
+    def hypotheses(
         self, found: SearchResult, row: int, n_best: int, ids_in: Sequence[int], source: str | None
     ) -> list[Hypothesis]:
-        """Returns the outputs of a row, with the text that the problem makes of them."""
+        """Returns the outputs of a row of a search, with the text that the problem makes of them.
+
+        Args:
+            found: of a batch.
+            row: of the batch.
+            n_best: how many at most.
+            ids_in: of the input.
+            source: the input as text; None to read it back from the ids.
+
+        Raises:
+            UserError: the weights hold NaN or infinity.
+        """
         if source is None:
             source = self.problem.encoders[INPUTS].decode(ids_in) if self.problem.finishes else ""
         is_class = self.model.spec.targets.kind == FeatureKind.LABEL
