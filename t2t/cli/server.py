@@ -66,6 +66,7 @@ def define_server_flags(values: flags.FlagValues) -> None:
         define.integer("batch_texts", 32, "Most texts searched together.", 1)
         define.float("batch_wait_ms", 3.0, "Milliseconds that a text waits for others to be searched with it.", 0.0)
         define.integer("queue_texts", 256, "Most texts that wait, for each run; most figures that wait.", 1)
+        define.integer("streams", 4, "Most answers that are sent as they are written, at a time.", 1)
         define.integer("request_texts", 128, "Most texts of a request.", 1)
         define.integer("request_bytes", 1 << 20, "Most bytes of a request's body.", 1)
         define.float("request_seconds", 60.0, "Longest time that a request takes.", 0.001)
@@ -80,10 +81,10 @@ def main(values: flags.FlagValues) -> int:
     return run_server(values)
 
 
-def run_server(values: flags.FlagValues, more_routes=lambda service, folders: ()) -> int:
+def run_server(values: flags.FlagValues, more_addresses=lambda service, folders: ()) -> int:
     """Serves the runs that the flags of `define_server_flags` name.
 
-    `more_routes(service, folders)` returns further routes; folders: name -> run, and folder as given.
+    `more_addresses(service, folders)` returns further addresses; folders: name -> run, and folder as given.
 
     Raises:
         UserError: no run, one that does not fit, or two of one name.
@@ -101,12 +102,13 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, folders: ()
             most_texts=values.request_texts,
             seconds=values.request_seconds,
             waiting_jobs=values.queue_texts,
+            streams=values.streams,
         )
         for model in models:
             model.warm_up()
         started = service.Service(models, limits)
         hosts = server.allowed_hosts(values.host, listening)
-        served = app.build_app(started, hosts, more_routes(started, folders))
+        served = app.build_app(started, hosts, more_addresses(started, folders))
         server.serve(served, listening, values.grace_seconds)
     return 0
 

@@ -1,16 +1,21 @@
-"""Errors as answers: one line of JSON, in the form that clients of the address read."""
+"""Errors as answers: one line of JSON, in the form that clients of the address read, and one line in the log."""
 
+import logging
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from t2t.errors import UnknownNameError, UserError, one_line
+from t2t.errors import MachineError, UnknownNameError, UserError, one_line
+
+log = logging.getLogger("t2t")
 
 OPENAI_PATHS = ("/v1/completions", "/v1/chat/completions")
 """Addresses whose errors have OpenAI's form."""
 
 _OPENAI_TYPES = {429: "rate_limit_error"}
+_LOG_CHARS = 300
+"""Characters of a refusal's reason in the log."""
 
 
 def error_body(path: str, status: int, message: str) -> dict[str, Any]:
@@ -22,19 +27,26 @@ def error_body(path: str, status: int, message: str) -> dict[str, Any]:
 
 
 def error_response(path: str, error: Exception) -> JSONResponse:
-    """Returns the answer for an HTTPException, a UserError or a MachineError."""
-    status, message = status_of(error), message_of(error)
-    headers = error.headers if isinstance(error, HTTPException) else None
+    """Returns the answer for an error; of a bug of the program, a client gets the kind alone."""
+    if isinstance(error, HTTPException):
+        status, message, headers = error.status_code, error.detail, error.headers
+    elif isinstance(error, UserError | MachineError):
+        status = 503 if isinstance(error, MachineError) else 404 if isinstance(error, UnknownNameError) else 400
+        message, headers = one_line(error), None
+    else:
+        status, headers = 500, None
+        message = f"internal error ({type(error).__name__}); the log of the server has the details"
     return JSONResponse(error_body(path, status, message), status, headers=headers)
 
 
-def status_of(error: Exception) -> int:
-    """Returns the HTTP status of an error."""
-    if isinstance(error, HTTPException):
-        return error.status_code
-    return 404 if isinstance(error, UnknownNameError) else 400 if isinstance(error, UserError) else 503
-
-
-def message_of(error: Exception) -> str:
-    """Returns what a client is told."""
-    return error.detail if isinstance(error, HTTPException) else one_line(error)
+def refuse(path: str, error: Exception) -> JSONResponse:
+    """Logs an error, a bug with its traceback, and returns the answer for it."""
+    response = error_response(path, error)
+    if not isinstance(error, HTTPException | UserError | MachineError):
+        log.error("%s: a request failed", path, exc_info=error)
+        return response
+    reason = error.detail if isinstance(error, HTTPException) else one_line(error)
+    printable = "".join(c if c.isprintable() else "\ufffd" for c in reason[:_LOG_CHARS])
+    level = logging.WARNING if response.status_code >= 500 else logging.INFO
+    log.log(level, "refused: %d %s: %s", response.status_code, path, printable)
+    return response

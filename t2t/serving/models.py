@@ -2,12 +2,13 @@
 
 import contextlib
 import dataclasses
+import itertools
 import logging
 import queue
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +16,10 @@ from t2t.decoding.search import SAMPLE
 from t2t.errors import UserError
 from t2t.inference.devices import use_device
 from t2t.inference.files.job import NOTHING
+from t2t.inference.partial_outputs import has_partial_outputs, partial_outputs
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.serving.batcher import Batcher
-from t2t.serving.search_changes import SEED, check_changes
+from t2t.serving.search_changes import FIELDS, SEED, check_changes, limit_tokens
 from t2t.specs.constants import EOS_ID
 
 log = logging.getLogger("t2t")
@@ -47,10 +49,21 @@ class Answer:
     hypotheses: Sequence[Hypothesis]
     cut: bool | None
     """Whether the text was too long and only its beginning was read; None if unknown."""
+    length: int | None = None
+    """Ids of the text that were read, without end of sequence; None if unknown."""
 
 
-BLANK = Answer((NOTHING,), cut=False)
+BLANK = Answer((NOTHING,), cut=False, length=0)
 """Answer to a blank text."""
+
+
+class Written(NamedTuple):
+    """An answer that is sent while it is searched."""
+
+    texts: Sequence[str]
+    """What is certain of each output so far, see `PartialOutputs`."""
+    answer: Answer | None
+    """The whole, at the end."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,6 +115,7 @@ class ServedModel:
         self._free: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
         for device in self._devices:
             self._free.put(device)
+        self._rotation = itertools.cycle(self._devices)
         self.queue = Batcher(
             self._answer_on_free_device,
             most=self.limits.most_texts,
@@ -149,21 +163,67 @@ class ServedModel:
     def _own_rows(self, n_best: int) -> int:
         return self.translator.settings(n_best)[0].rows_per_sentence
 
+    @property
+    def writes(self) -> bool:
+        """Whether answers can be sent while they are searched."""
+        return has_partial_outputs(self.translator)
+
+    def describe(self) -> dict[str, Any]:
+        """Returns what people want to know of the model, as JSON."""
+        problem, hparams = self.translator.problem, self.translator.hparams
+        return self._described(
+            problem.name,
+            source_language=problem.source_language or None,
+            target_language=problem.target_language or None,
+            search={name: getattr(hparams, name) for name in FIELDS} if self.translator.model.autoregressive else None,
+            most_hypotheses=self.most_rows,
+        )
+
+    def _described(self, problem: str | None, **more: Any) -> dict[str, Any]:
+        facts = {"name": self.name, "step": self.step, "problem": problem, "n_best": self.n_best, "writes": self.writes}
+        return {name: value for name, value in (facts | more).items() if value is not None}
+
+    @property
+    def continues(self) -> bool:
+        """Whether outputs begin with their texts: there are no inputs."""
+        return not self.translator.has_inputs
+
+    def prompt(self, text: str) -> str:
+        """Returns what the outputs for a text begin with: the text as it was read, where the model continues it."""
+        if not self.continues:
+            return ""
+        (ids,) = self.translator.encode([text])
+        return self.translator.problem.decode_target(ids[: self.translator.longest_input])
+
     def questions(
-        self, texts: Sequence[str], n_best: int | None = None, changes: Mapping[str, Any] | None = None
+        self,
+        texts: Sequence[str],
+        n_best: int | None = None,
+        changes: Mapping[str, Any] | None = None,
+        most_tokens: int | None = None,
     ) -> list[Question]:
         """Returns the questions of a request; samples without a seed are other ones each time.
 
+        Args:
+            texts: of the request.
+            n_best: outputs for each; None for what the model gives by itself.
+            changes: of the search.
+            most_tokens: longest output, without the text that it continues; None for what the search allows.
+
         Raises:
-            UserError: see `check_changes`.
+            UserError: see `check_changes`; or an output cannot be kept to that length.
         """
         n_best, changes = n_best or self.n_best, changes or {}
         settings = check_changes(self.translator, n_best, changes, self.most_rows)
         places: Sequence[int] = range(len(texts))
         if settings.method == SAMPLE and SEED not in changes:
             places = [secrets.randbits(31) for _ in texts]
-        key = tuple(sorted(changes.items()))
-        return [Question(text, n_best, key, place) for text, place in zip(texts, places, strict=True)]
+        if most_tokens is None:
+            keys = [tuple(sorted(changes.items()))] * len(texts)
+        else:
+            limits = [limit_tokens(self.translator, text, changes, most_tokens) for text in texts]
+            keys = [tuple(sorted({**changes, **limit}.items())) for limit in limits]
+        return [Question(text, n_best, *how) for text, *how in zip(texts, keys, places, strict=True)]
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Returns the answers; questions of equal settings are searched together."""
@@ -178,5 +238,19 @@ class ServedModel:
             outputs = self.translator.translate_ids(ids, n_best, places=places, sources=texts, **dict(changes))
             longest = self.translator.longest_input
             for i, row, output in zip(numbers, ids, outputs, strict=True):
-                found[i] = Answer(output, cut=len(row) > longest)
+                found[i] = Answer(output, len(row) > longest, min(len(row), longest))
         return [found[i] for i in range(len(questions))]
+
+    def write(self, question: Question) -> Iterator[Written]:
+        """Yields the answer to a question while it is searched; only where the model `writes`."""
+        if self.translator.is_blank(question.text):
+            yield Written([""], BLANK)
+            return
+        (ids,) = self.translator.encode([question.text])
+        longest = self.translator.longest_input
+        with use_device(*next(self._rotation)):
+            for texts, hypotheses in partial_outputs(
+                self.translator, question.text, question.n_best, place=question.place, **dict(question.changes)
+            ):
+                whole = hypotheses and Answer(hypotheses, len(ids) > longest, min(len(ids), longest))
+                yield Written(texts, whole or None)

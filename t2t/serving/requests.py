@@ -15,8 +15,8 @@ from t2t.serving.models import Answer
 from t2t.serving.search_changes import SEARCH_KEYS
 
 SIGNATURE = "serving_default"
-TEXT = "text"
-"""Name of the one input."""
+TEXT, STREAM = "text", "stream"
+"""Names of the one input, and of what asks for events."""
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -79,6 +79,8 @@ class TranslationRequest(NamedTuple):
     n_best: int | None
     changes: dict[str, Any]
     """Of the search; not checked, see `t2t.serving.search_changes`."""
+    is_stream: bool
+    """Whether the answer is wanted as it is written."""
 
 
 def translation_request(data: dict[str, Any]) -> TranslationRequest:
@@ -87,18 +89,34 @@ def translation_request(data: dict[str, Any]) -> TranslationRequest:
     Raises:
         UserError: an unknown key, or a value of another type.
     """
-    allowed = (TEXT, "model", "n_best", *SEARCH_KEYS)
+    allowed = (TEXT, "model", "n_best", STREAM, *SEARCH_KEYS)
     if unknown := sorted(set(data) - set(allowed)):
         raise UserError(f"{unknown[0]!r} is no part of a request; there are {', '.join(allowed)}")
     text = data.get(TEXT)
     is_one = isinstance(text, str)
     texts = texts_of([text] if is_one else text, TEXT)
-    return TranslationRequest(texts, is_one, positive(data, "n_best"), search_changes(data))
+    return TranslationRequest(texts, is_one, positive(data, "n_best"), search_changes(data), stream_option(data))
 
 
 def search_changes(data: dict[str, Any]) -> dict[str, Any]:
     """Returns what a request says of its search."""
     return {name: data[name] for name in SEARCH_KEYS if data.get(name) is not None}
+
+
+def stream_option(data: dict[str, Any]) -> bool:
+    """Returns whether a request asks for events; raises UserError for no truth value."""
+    value = data.get(STREAM)
+    if value is not None and not isinstance(value, bool):
+        raise UserError(f"{STREAM} {value!r:.60}: true or false is wanted")
+    return bool(value)
+
+
+def only_text(texts: Sequence[str]) -> str:
+    """Returns the one text of a request whose answer is sent as it is written; raises UserError for several."""
+    if len(texts) > 1:
+        raise UserError(f"{STREAM}: {len(texts)} texts are asked for, and one is written at a time; send one, or ask "
+                        f"without {STREAM}")  # fmt: skip
+    return texts[0]
 
 
 def positive(data: dict[str, Any], name: str) -> int | None:

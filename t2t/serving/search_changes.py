@@ -50,6 +50,26 @@ def check_changes(translator: Translator, n_best: int, changes: Mapping[str, Any
     return settings
 
 
+def limit_tokens(translator: Translator, text: str, changes: Mapping[str, Any], most: int) -> dict[str, int]:
+    """Returns the change by which outputs for a text have at most so many ids, end of sequence included.
+
+    Raises:
+        UserError: the search allows outputs of the length of the input in any case, which is more.
+    """
+    if not translator.model.autoregressive:
+        raise UserError("max_tokens: the model answers at once and writes no tokens; leave it out")
+    if translator.is_blank(text):
+        return {}
+    (ids,) = translator.encode([text])
+    free = min(len(ids), translator.longest_input) + 1 if translator.has_inputs else 0
+    if most < free:
+        raise UserError(
+            f"max_tokens={most}: an output may be as long as its input, here {free} tokens, end of sequence included; "
+            f"ask for that or more, or leave it out"
+        )
+    return {"extra_length": min(most - free, changes.get("extra_length", translator.hparams.extra_length))}
+
+
 def _check_read(hparams: DecodeHParams, changes: Mapping[str, Any]) -> None:
     """Raises UserError for a change that the method of search does not read."""
     conditions = {field.name: field.metadata.get("used_when") for field in dataclasses.fields(DecodeHParams)}

@@ -122,10 +122,12 @@ def test_any_text_is_answered(client, text):
 
 
 def test_what_is_served_is_told(client):
-    assert client.get("/v1/models").json() == {"models": ["letters", "other", "alone"]}
+    named = client.get("/v1/models").json()
+    assert named["models"] == [one["id"] for one in named["data"]] == ["letters", "other", "alone"]
     state = {"version": "40", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
-    for path in ("/v1/models/letters", "/v1/models/letters/versions/40"):
-        assert client.get(path).json() == {"model_version_status": [state]}
+    version = client.get("/v1/models/letters/versions/40").json()
+    assert version == {"model_version_status": [state]}
+    assert client.get("/v1/models/letters").json() == version | named["data"][0]
     assert client.get("/healthz").json() == {"status": "ok", "models": ["letters", "other", "alone"]}
 
 
@@ -151,7 +153,12 @@ MISTAKES = [
     ("/v1/models/letters:predict", {"instances": ["a"] * 6}, 413, "6 texts, at most 5; send fewer at once"),
     ("/v1/models/letters:predict", {"instances": ["a" * 3000]}, 413, "the body is larger than 2,000 bytes; send less"),
     ("/v1/models/letters:predict", [], 400, "the body is a JSON list; send an object"),
-    ("/translate", {"text": "a", "beam": 3}, 400, "'beam' is no part of a request; there are text, model, n_best, dec"),
+    (
+        "/translate",
+        {"text": "a", "beam": 3},
+        400,
+        "'beam' is no part of a request; there are text, model, n_best, stream, decode_me",
+    ),
     ("/translate", {"text": "a", "n_best": "2"}, 400, "n_best '2': a whole number from 1 is wanted"),
     ("/translate", {"text": "a", "n_best": 4}, 400, "n_best=4: beam search of width 3 has from 1 to 3 hypotheses"),
     ("/translate", {"text": {}}, 400, "text: a list of one or more texts is wanted"),
