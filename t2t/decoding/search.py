@@ -64,10 +64,15 @@ class SearchSettings:
     @property
     def structure(self) -> "SearchSettings":
         """The other settings, as far as they count: searches of equal structure are compiled once."""
-        beams = {"beam_size": self.beam_size, "coverage": self.coverage, "stop_early": self.stop_early}
-        chance = {"samples": self.samples, "top_k": self.top_k, "top_p": 0.5 if self.top_p < 1 else 1.0}
-        read = beams if self.uses_beam_search else chance if self.method == SAMPLE else {}
-        return SearchSettings(method=self.method, penalty=self.penalty, **({"beam_size": 1} | read))
+        plain = SearchSettings(method=self.method, penalty=self.penalty, beam_size=1)
+        if self.uses_beam_search:
+            return dataclasses.replace(
+                plain, beam_size=self.beam_size, coverage=self.coverage, stop_early=self.stop_early
+            )
+        if self.method == SAMPLE:
+            top_p = 0.5 if self.top_p < 1 else 1.0
+            return dataclasses.replace(plain, samples=self.samples, top_k=self.top_k, top_p=top_p)
+        return plain
 
     @property
     def rows_per_sentence(self) -> int:

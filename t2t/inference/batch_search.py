@@ -45,7 +45,8 @@ _NUMBERS = SearchNumbers(_FLOAT, _FLOAT, _FLOAT, seed=tf.TensorSpec([], tf.uint3
 class _SearchState(NamedTuple):
     """State of the search of a batch; all but numbers and step have sentences, or their rows, as the first axis."""
 
-    numbers: SearchNumbers
+    numbers: Any
+    """`SearchNumbers`."""
 
     encoded: Any
     prefix: Any

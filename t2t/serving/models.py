@@ -218,12 +218,11 @@ class ServedModel:
         places: Sequence[int] = range(len(texts))
         if settings.method == SAMPLE and SEED not in changes:
             places = [secrets.randbits(31) for _ in texts]
-        if most_tokens is None:
-            keys = [tuple(sorted(changes.items()))] * len(texts)
-        else:
+        limits: list[dict[str, Any]] = [{}] * len(texts)
+        if most_tokens is not None:
             limits = [limit_tokens(self.translator, text, changes, most_tokens) for text in texts]
-            keys = [tuple(sorted({**changes, **limit}.items())) for limit in limits]
-        return [Question(text, n_best, *how) for text, *how in zip(texts, keys, places, strict=True)]
+        keys = [tuple(sorted({**changes, **limit}.items())) for limit in limits]
+        return [Question(text, n_best, key, place) for text, key, place in zip(texts, keys, places, strict=True)]
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Returns the answers; questions of equal settings are searched together."""

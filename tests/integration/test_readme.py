@@ -82,11 +82,20 @@ def with_run(folder, tiny_run):
 @pytest.mark.slow
 def test_serve(with_run):
     printed = run(with_run, "serve")
-    best = t2t.load(str(with_run / "quickstart/run")).translate(["twenty-one cats"])[0][0].text
-    health, plain, lines, rows = re.fullmatch(r"(\{.*?\})(\{.*\})([^{}]*)(\{.*\})", printed).groups()
+    translator = t2t.load(str(with_run / "quickstart/run"))
+    best = translator.translate(["twenty-one cats"])[0][0].text
+    answers, events = printed.split("data: ", 1)
+    pattern = r"(\{.*?\})(\{.*\})([^{}]*)(\{.*?\})(\{\"predictions\".*?\})(\{\"id\".*\})"
+    health, plain, lines, settings, rows, chat = re.fullmatch(pattern, answers).groups()
     assert json.loads(health) == {"status": "ok", "models": ["ende"]}
     assert json.loads(plain)["text"] == lines == best
+    three = translator.translate(["twenty-one cats"], 3, beam_size=8)[0]
+    assert [one["text"] for one in json.loads(settings)["translations"][0]["outputs"]] == [one.text for one in three]
     assert json.loads(rows)["predictions"][0]["outputs"] == [best]
+    assert json.loads(chat)["choices"][0]["message"]["content"] == best
+    *pieces, whole = map(json.loads, events.strip().split("\n\ndata: "))
+    assert whole == json.loads(plain)
+    assert "".join(piece["delta"] for piece in pieces) == best
 
 
 @pytest.mark.slow

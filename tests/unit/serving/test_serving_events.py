@@ -1,13 +1,18 @@
 """Answers that are sent as they are written: together they are the answer that is sent whole."""
 
+import itertools
 import json
+import socket
 import threading
 
 import pytest
+import uvicorn
 from starlette.testclient import TestClient
 
 from t2t.serving.app import build_app
+from t2t.serving.connections import LimitedProtocol
 from t2t.serving.models import ServedModel, Written
+from t2t.serving.server import open_socket
 from t2t.serving.service import RequestLimits, Service
 from t2t.text.byte import ByteEncoder
 from tests.letters import TEXTS, Letters, letters, letters_alone, translator_of
@@ -124,7 +129,7 @@ def gated(monkeypatch):
 
     def write(self, question):
         try:
-            for count in range(1, 1000):
+            for count in itertools.count(1):
                 assert gate.acquire(timeout=60)
                 yield Written(["word " * count], None)
         finally:
@@ -167,8 +172,33 @@ def test_more_streams_than_allowed_are_answered_429(gated):
         assert error["message"] == "too much is waiting: 1 of 1 streams taken; ask again later"
         assert client.post("/translate", json={"text": "a"}).status_code == 200  # others go on
         assert "t2t_streams 1.0" in client.get("/metrics").text
-        gate.release(2000)
-        join_all(first)
+        closing = start_thread(service.streams.close)
+        gate.release(2)
+        join_all(closing, first)
+
+
+def test_a_client_that_goes_away_ends_its_search(gated):
+    model, gate, ended = gated
+    service = Service([model])
+    with open_socket("127.0.0.1", 0) as listening:
+        config = uvicorn.Config(build_app(service, ["127.0.0.1"]), log_config=None, http=LimitedProtocol, lifespan="on")
+        server = uvicorn.Server(config)
+        running = start_thread(server.run, [listening])
+        try:
+            with socket.create_connection(listening.getsockname(), timeout=60) as client:
+                body = b'{"text": "a", "stream": true}'
+                client.sendall(b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % len(body))
+                client.sendall(body)
+                gate.release()
+                received = b""
+                while b"word" not in received:
+                    received += client.recv(1000)
+            # Each step gives it the chance to see that nobody wants more; by itself it would never end.
+            wait_until(lambda: gate.release() or ended.wait(0.05), "the search has ended")
+            wait_until(lambda: service.streams.running == 0, "no stream runs")
+        finally:
+            server.should_exit = True
+            join_all(running)
 
 
 def test_closing_ends_streams(gated):

@@ -1,5 +1,7 @@
 """Search settings of requests: those of the translator, grouped, and within the limits of the server."""
 
+import json
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -91,6 +93,8 @@ MISTAKES = [
     ({"beam_size": "4"}, "hparam beam_size='4': it is of type int"),
     ({"beam_size": [4]}, "hparam beam_size=[4]: it is of type int"),
     ({"alpha": -1}, "hparam alpha=-1.0: it is at least 0.0"),
+    ({"alpha": 10**400}, "hparam alpha=inf: it is a finite number"),
+    ({"alpha": float("nan")}, "hparam alpha=nan: it is a finite number"),
     ({"decode_method": "best"}, "hparam decode_method='best': use one of beam, greedy, sample"),
     ({"seed": 1}, "seed=1: nothing reads it while decode_method=beam; it is read with decode_method=sample"),
     ({"sampling_top_k": 2}, "sampling_top_k=2: nothing reads it while decode_method=beam; it is read with decode_m"),
@@ -102,14 +106,14 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("changes", "message"), MISTAKES, ids=str)
 def test_a_wrong_setting_is_named_in_one_line(client, changes, message):
-    answer = client.post("/translate", json={"text": "a", **changes})
+    answer = client.post("/translate", content=json.dumps({"text": "a", **changes}))
     assert answer.status_code == 400
     assert message in answer.json()["error"]
     assert "\n" not in answer.json()["error"]
 
 
 @pytest.mark.parametrize(
-    "changes", [{"alpha": 1e30}, {"decode_method": "sample", "sampling_temperature": 1e30}], ids=str
+    "changes", [{"alpha": 1e300}, {"decode_method": "sample", "sampling_temperature": 1e300, "seed": 10**400}], ids=str
 )
 def test_extreme_numbers_are_answered(client, changes):
     assert client.post("/translate", json={"text": TEXTS, **changes}).status_code == 200
