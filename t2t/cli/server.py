@@ -36,11 +36,12 @@ Serves trained runs, or SavedModels that t2t-exporter made of them, on this mach
     curl -d '{"text": "twenty-one cats"}' http://127.0.0.1:8501/translate
     curl -d '{"instances": ["twenty-one cats"]}' http://127.0.0.1:8501/v1/models/run:predict
 
-Paths and bodies are those of TensorFlow Serving and OpenAI, with a plain /translate beside them (JSON with the settings of
-a search, or lines of text/plain); / lists them, /openapi.json describes them, /healthz and /metrics tell how it is. With
-"stream": true, text is sent as it is written. Texts of requests that come together are searched together. Where more
-waits than --queue_texts, the answer is 429 at once. Pages of other sites are refused. There is no password: a --host that
-others reach opens it to them. Exports are checked before they are loaded: they may only compute.
+Paths and bodies are those of TensorFlow Serving and OpenAI, with a plain /translate beside them (JSON with the
+settings of a search, or lines of text/plain); / lists them, /openapi.json describes them, /healthz and /metrics tell
+how it is. With "stream": true, text is sent as it is written. Texts of requests that come together are searched
+together. Where more waits than --queue_texts, the answer is 429 at once. Pages of other sites are refused. There is
+no password: a --host that others reach opens it to them. Exports are checked before they are loaded: they may only
+compute.
 """
 
 
