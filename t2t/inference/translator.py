@@ -178,9 +178,9 @@ class Translator:
                 on_done(len(numbers))
         return results
 
-    def warm_up(self, sentences: Sequence[Row]) -> None:
+    def warm_up(self, sentences: Sequence[Row], n_best: int = 1) -> None:
         """Decodes the batches of ids (see `translate_ids`) that need most memory, as many as are decoded at a time."""
-        settings, hparams = self.settings()
+        settings, hparams = self.settings(n_best)
         rows = cut_rows(self.model, sentences, hparams)
         self.engine.warm_up(rows, settings, hparams)
 

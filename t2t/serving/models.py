@@ -145,7 +145,7 @@ class ServedModel:
         spec = self.translator.model.spec
         size = (count, min(length, self.translator.longest_input))
         ids = np.random.default_rng(0).integers(EOS_ID + 1, (spec.inputs or spec.targets).vocab_size, size)
-        self.translator.translate_ids(ids.tolist(), self.n_best)
+        self.translator.warm_up(ids.tolist(), self.n_best)
 
     @contextlib.contextmanager
     def _free_device(self) -> Iterator[None]:

@@ -29,9 +29,9 @@ def decoded(monkeypatch):
     """Sizes of what a translator decodes."""
 
     def watch(translator):
-        sizes, translate = [], translator.translate_ids
+        sizes, warm_up = [], translator.warm_up
         monkeypatch.setattr(
-            translator, "translate_ids", lambda ids, *more: (sizes.append(np.shape(ids)), translate(ids, *more))[1]
+            translator, "warm_up", lambda ids, *more: (sizes.append(np.shape(ids)), warm_up(ids, *more))[1]
         )
         return sizes
 
@@ -90,6 +90,16 @@ def test_answers_do_not_depend_on_the_number_of_devices(monkeypatch):
     ]
     for model in (one, two):
         model.queue.close()
+
+
+def test_an_answer_is_written_on_each_device_in_turn():
+    model = model_on(2)
+    (question,) = model.questions(["a b c"], 1, {"beam_size": 1})
+    (answer,) = model.answer([question])
+    for _ in range(3):
+        last = list(model.write(question))[-1]
+        assert (last.texts, last.answer.hypotheses[0].ids) == ([answer.hypotheses[0].text], answer.hypotheses[0].ids)
+    model.queue.close()
 
 
 def test_each_device_is_warmed_up(decoded):
