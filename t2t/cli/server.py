@@ -38,7 +38,7 @@ Serves trained runs, or SavedModels that t2t-exporter made of them, on this mach
 
 Paths and bodies are those of TensorFlow Serving and OpenAI, with a plain /translate beside them (JSON with the
 settings of a search, or lines of text/plain); / lists them, /openapi.json describes them, /healthz and /metrics tell
-how it is. With "stream": true, text is sent as it is written. Texts of requests that come together are searched
+how it is. With "stream": true, text is sent as soon as it is final. Texts of requests that come together are searched
 together. Where more waits than --queue_texts, the answer is 429 at once. Pages of other sites are refused. There is
 no password: a --host that others reach opens it to them. Exports are checked before they are loaded: they may only
 compute.
@@ -68,7 +68,7 @@ def define_server_flags(values: flags.FlagValues) -> None:
         define.integer("batch_texts", 32, "Most texts searched together.", 1)
         define.float("batch_wait_ms", 3.0, "Milliseconds that a text waits for others to be searched with it.", 0.0)
         define.integer("queue_texts", 256, "Most texts that wait, for each run; most figures that wait.", 1)
-        define.integer("streams", 4, "Most answers that are sent as they are written, at a time.", 1)
+        define.integer("streams", 4, "Most answers that are streamed at a time.", 1)
         define.integer("request_texts", 128, "Most texts of a request.", 1)
         define.integer("request_bytes", 1 << 20, "Most bytes of a request's body.", 1)
         define.float("request_seconds", 60.0, "Longest time that a request takes.", 0.001)

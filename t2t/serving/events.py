@@ -8,7 +8,7 @@ from starlette.responses import StreamingResponse
 
 from t2t.serving.address import EVENTS
 from t2t.serving.errors import refuse
-from t2t.serving.models import Answer, Written
+from t2t.serving.models import Answer, PartialAnswer
 
 
 async def event_response(path: str, events: AsyncIterator[Any]) -> StreamingResponse:
@@ -36,21 +36,21 @@ def _event(data: Any) -> bytes:
 
 
 async def text_pieces(
-    stream: AsyncIterator[Written], prompt: str = ""
+    stream: AsyncIterator[PartialAnswer], prompt: str = ""
 ) -> AsyncIterator[tuple[dict[int, str], Answer | None]]:
-    """Yields what each output has more than before, by its number, and with the last pieces the answer.
+    """Yields the new text of each output, by its number, and with the last piece the whole answer.
 
     Args:
         stream: of one text.
-        prompt: what outputs begin with that is not sent.
+        prompt: beginning of the outputs that is not sent.
     """
     sent: dict[int, int] = {}
-    async for written in stream:
+    async for partial in stream:
         found = {}
-        for number, whole in enumerate(written.texts):
-            text = whole.removeprefix(prompt) if written.answer or whole.startswith(prompt) else ""
+        for number, whole in enumerate(partial.texts):
+            text = whole.removeprefix(prompt) if partial.answer or whole.startswith(prompt) else ""
             if piece := text[sent.get(number, 0) :]:
                 found[number] = piece
                 sent[number] = len(text)
-        if found or written.answer:
-            yield found, written.answer
+        if found or partial.answer:
+            yield found, partial.answer

@@ -41,10 +41,10 @@ class ServedExport(ServedModel):
         (given,) = self._serve.structured_input_signature[1].values()
         self._open(name, given.dtype == tf.string, int(self._run["step"]), n_best, limits)
 
-    writes = False
+    can_stream = False
 
     def describe(self) -> dict[str, Any]:
-        """Returns what people want to know of the model, as JSON."""
+        """Returns name, step and problem, as JSON."""
         return self._described(self._run.get("problem"), most_hypotheses=self._most)
 
     @property

@@ -1,4 +1,4 @@
-"""What answers at each address: TensorFlow Serving's, the plain one, OpenAI's, and what tells how the service is."""
+"""Handlers of the addresses: translation, TensorFlow Serving's and OpenAI's interfaces, state of the service."""
 
 import time
 from typing import Any
@@ -23,10 +23,10 @@ _STARTED = int(time.time())
 
 async def home(service: Service, request: Request) -> Response:
     """Answers `GET /`: JSON, a page where that is asked for."""
-    told = home_json(service, request.app.state.addresses)
+    info = home_json(service, request.app.state.addresses)
     if HTML in request.headers.get("accept", ""):
-        return HTMLResponse(home_page(told, str(request.base_url)), headers={"Content-Security-Policy": POLICY})
-    return JSONResponse(told)
+        return HTMLResponse(home_page(info, str(request.base_url)), headers={"Content-Security-Policy": POLICY})
+    return JSONResponse(info)
 
 
 async def openapi(service: Service, request: Request) -> Response:
@@ -141,6 +141,6 @@ async def _complete(
     questions = service.questions(model, asked.texts, n, asked.changes, asked.most_tokens)
     if asked.is_stream:
         text = requests.only_text(asked.texts)
-        events = completion.events(service.stream(model, questions[0]), text, asked.include_usage)
+        events = completion.chunks(service.stream(model, questions[0]), text, asked.include_usage)
         return await event_response(request.url.path, events)
-    return JSONResponse(completion.whole(asked.texts, await service.answers(model, questions), n))
+    return JSONResponse(completion.response(asked.texts, await service.answers(model, questions), n))

@@ -25,15 +25,15 @@ def home_json(service: Service, addresses: Iterable[Address]) -> dict[str, Any]:
     }
 
 
-def home_page(told: dict[str, Any], base: str) -> str:
+def home_page(info: dict[str, Any], base: str) -> str:
     """Returns the same as a page for a browser.
 
     Args:
-        told: see `home_json`.
+        info: see `home_json`.
         base: address of the service, which ends with a slash.
     """
-    models = _table([{name: _shown(value) for name, value in one.items()} for one in told["models"]])
-    limits = _table([told["limits"]])
+    models = _table([{name: _shown(value) for name, value in one.items()} for one in info["models"]])
+    limits = _table([info["limits"]])
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -43,12 +43,12 @@ def home_page(told: dict[str, Any], base: str) -> str:
 <title>t2t-server</title>
 </head>
 <body>
-<h1>t2t-server {html.escape(told["version"])}</h1>
+<h1>t2t-server {html.escape(info["version"])}</h1>
 <pre>{html.escape(_EXAMPLE % base)}</pre>
 <h2>Models</h2>
 {models}
 <h2>Addresses</h2>
-{_table(told["addresses"])}
+{_table(info["addresses"])}
 <p>All of them are described in <a href="/openapi.json">/openapi.json</a> (OpenAPI 3.1).</p>
 <h2>Limits of a request</h2>
 {limits}

@@ -57,13 +57,13 @@ BLANK = Answer((NOTHING,), cut=False, length=0)
 """Answer to a blank text."""
 
 
-class Written(NamedTuple):
-    """An answer that is sent while it is searched."""
+class PartialAnswer(NamedTuple):
+    """An answer to a text after a step of its search."""
 
     texts: Sequence[str]
-    """What is certain of each output so far, see `PartialOutputs`."""
+    """The beginning of each output that is final, see `PartialOutputs`."""
     answer: Answer | None
-    """The whole, at the end."""
+    """The whole answer, after the last step."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -164,12 +164,12 @@ class ServedModel:
         return self.translator.settings(n_best)[0].rows_per_sentence
 
     @property
-    def writes(self) -> bool:
-        """Whether answers can be sent while they are searched."""
+    def can_stream(self) -> bool:
+        """Whether answers can be had before their search has ended."""
         return has_partial_outputs(self.translator)
 
     def describe(self) -> dict[str, Any]:
-        """Returns what people want to know of the model, as JSON."""
+        """Returns name, step, problem, languages and search settings, as JSON."""
         problem, hparams = self.translator.problem, self.translator.hparams
         return self._described(
             problem.name,
@@ -180,8 +180,9 @@ class ServedModel:
         )
 
     def _described(self, problem: str | None, **more: Any) -> dict[str, Any]:
-        facts = {"name": self.name, "step": self.step, "problem": problem, "n_best": self.n_best, "writes": self.writes}
-        return {name: value for name, value in (facts | more).items() if value is not None}
+        facts = {"name": self.name, "step": self.step, "problem": problem, "n_best": self.n_best}
+        facts |= {"streams": self.can_stream, **more}
+        return {name: value for name, value in facts.items() if value is not None}
 
     @property
     def continues(self) -> bool:
@@ -240,10 +241,10 @@ class ServedModel:
                 found[i] = Answer(output, len(row) > longest, min(len(row), longest))
         return [found[i] for i in range(len(questions))]
 
-    def write(self, question: Question) -> Iterator[Written]:
-        """Yields the answer to a question while it is searched; only where the model `writes`."""
+    def stream(self, question: Question) -> Iterator[PartialAnswer]:
+        """Yields the answer to a question after each step of its search; only where `can_stream`."""
         if self.translator.is_blank(question.text):
-            yield Written([""], BLANK)
+            yield PartialAnswer([""], BLANK)
             return
         (ids,) = self.translator.encode([question.text])
         longest = self.translator.longest_input
@@ -252,4 +253,4 @@ class ServedModel:
                 self.translator, question.text, question.n_best, place=question.place, **dict(question.changes)
             ):
                 whole = hypotheses and Answer(hypotheses, len(ids) > longest, min(len(ids), longest))
-                yield Written(texts, whole or None)
+                yield PartialAnswer(texts, whole or None)

@@ -1,4 +1,4 @@
-"""JSON of OpenAI's completions and chat completions: what is answered, whole or piece by piece."""
+"""JSON of OpenAI's completions and chat completions: responses, whole or in chunks."""
 
 import secrets
 import time
@@ -7,7 +7,7 @@ from typing import Any
 
 from t2t.inference.translator import Hypothesis
 from t2t.serving.events import text_pieces
-from t2t.serving.models import Answer, ServedModel, Written
+from t2t.serving.models import Answer, PartialAnswer, ServedModel
 from t2t.specs.constants import EOS_ID
 
 DONE = "[DONE]"
@@ -15,11 +15,11 @@ DONE = "[DONE]"
 
 
 class Completion:
-    """One answer: its name, time and form.
+    """Builds the response to one request: its id, time and form.
 
     Args:
-        model: that answers.
-        is_chat: whether a message is answered, and no prompt completed.
+        model: the model that answers.
+        is_chat: whether the request is a chat.
     """
 
     def __init__(self, model: ServedModel, is_chat: bool):
@@ -28,7 +28,7 @@ class Completion:
         self._kind = kind
         self._head = {"id": f"{prefix}-{secrets.token_hex(12)}", "created": int(time.time()), "model": model.name}
 
-    def whole(self, texts: Sequence[str], answers: Sequence[Answer], n: int) -> dict[str, Any]:
+    def response(self, texts: Sequence[str], answers: Sequence[Answer], n: int) -> dict[str, Any]:
         """Returns the answer to some texts, with at most n choices for each."""
         choices = []
         for row, (text, answer) in enumerate(zip(texts, answers, strict=True)):
@@ -39,8 +39,8 @@ class Completion:
                 choices.append(_choice(row * n + k, body, self._finish_reason(one)))
         return self._object(self._kind, choices) | self._usage(answers)
 
-    async def events(self, stream: AsyncIterator[Written], text: str, include_usage: bool) -> AsyncIterator[Any]:
-        """Yields the answer to a text in pieces."""
+    async def chunks(self, stream: AsyncIterator[PartialAnswer], text: str, include_usage: bool) -> AsyncIterator[Any]:
+        """Yields the answer to a text in OpenAI's chunks, and `[DONE]`."""
         kind = self._kind + (".chunk" if self._is_chat else "")
         begun: set[int] = set()
         async for pieces, answer in text_pieces(stream, self._model.prompt(text)):

@@ -1,4 +1,4 @@
-"""JSON of OpenAI's completions and chat completions: what is asked."""
+"""JSON of OpenAI's completions and chat completions: requests."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -27,9 +27,9 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "tools": ([],),
     "top_logprobs": (0,),
 }
-"""What clients send that the models cannot follow, with the values that change nothing."""
+"""Parameters that are not supported, with the values that change nothing."""
 IGNORED = ("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
-"""What says nothing of the answer."""
+"""Parameters that do not concern the answer."""
 _OWN = ("model", "n", "max_tokens", "temperature", "top_p", "stream", "stream_options", *SEARCH_KEYS)
 
 
@@ -43,7 +43,7 @@ class OpenAIRequest(NamedTuple):
     """Of the search."""
     is_stream: bool
     include_usage: bool
-    """In the last event."""
+    """Whether the last chunk counts tokens."""
 
 
 def completion_request(data: dict[str, Any], model: ServedModel) -> OpenAIRequest:
@@ -81,7 +81,7 @@ def _check_keys(data: dict[str, Any], prompt: tuple[str, ...]) -> None:
         if name not in NEUTRAL:
             raise UserError(f"{name!r} is no part of a request; there are {', '.join((*prompt, *_OWN))}")
         if value not in NEUTRAL[name]:
-            raise UserError(f"{name}={value!r:.60}: the models cannot follow it; leave it out")
+            raise UserError(f"{name}={value!r:.60}: this is not supported; leave it out")
 
 
 def _changes(data: dict[str, Any], model: ServedModel) -> dict[str, Any]:

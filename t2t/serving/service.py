@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from t2t.errors import UnknownNameError, did_you_mean
 from t2t.serving.batcher import Batcher, FullError
-from t2t.serving.models import Answer, Question, ServedModel, Written
+from t2t.serving.models import Answer, PartialAnswer, Question, ServedModel
 from t2t.serving.streams import Streams
 
 _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -38,7 +38,7 @@ class RequestLimits:
     waiting_jobs: int = 256
     """Most jobs in their queue, see `Service.run`."""
     streams: int = 4
-    """Most answers that are sent while they are searched, at a time."""
+    """Most answers that are streamed at a time."""
 
 
 class Measures:
@@ -55,7 +55,7 @@ class Measures:
         )
         self.texts = Counter("texts", "Texts answered.", ["model"], **common)
         self.waiting_texts = Gauge("waiting_texts", "Texts in the queue.", ["model"], **common)
-        self.streams = Gauge("streams", "Answers that are sent while they are searched.", **common)
+        self.streams = Gauge("streams", "Answers that are being streamed.", **common)
         self.waiting_jobs = Gauge("waiting_jobs", "Figures and curves in their queue.", **common)
 
     def note_request(self, asked: str, status: int, seconds: float) -> None:
@@ -135,19 +135,19 @@ class Service:
         self.measures.texts.labels(model.name).inc(len(questions))
         return found
 
-    async def stream(self, model: ServedModel, question: Question) -> AsyncIterator[Written]:
+    async def stream(self, model: ServedModel, question: Question) -> AsyncIterator[PartialAnswer]:
         """Yields a model's answer while it is searched, or the whole at once where it cannot be had earlier.
 
         Raises:
             HTTPException: too many streams, a full queue or no answer in time.
         """
-        if not model.writes:
+        if not model.can_stream:
             (answer,) = await self.answers(model, [question])
-            yield Written([one.text for one in answer.hypotheses], answer)
+            yield PartialAnswer([one.text for one in answer.hypotheses], answer)
             return
         try:
-            async for written in self.streams.run(lambda: model.write(question), self.limits.seconds):
-                yield written
+            async for partial in self.streams.run(lambda: model.stream(question), self.limits.seconds):
+                yield partial
         except FullError as error:
             raise _too_many(error) from None
         except TimeoutError:

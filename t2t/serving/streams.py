@@ -1,4 +1,4 @@
-"""Answers that are sent while they are searched, each in a thread of its own, up to a number at a time."""
+"""Iterators that run in threads for coroutines: each streamed answer has a thread, up to a number at a time."""
 
 import asyncio
 import contextlib

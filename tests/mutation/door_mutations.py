@@ -96,7 +96,7 @@ DOOR_MUTATIONS = (
         file="t2t/serving/streams.py",
         original="len(self._running) >= self._most",
         broken="len(self._running) > self._most",
-        breaks="More answers are searched at a time than the server was told.",
+        breaks="More answers are searched at a time than the server allows.",
         tests=("tests/unit/serving/test_serving_events.py::test_more_streams_than_allowed_are_answered_429",),
     ),
     Mutation(

@@ -1,4 +1,4 @@
-"""Answers that are sent as they are written: together they are the answer that is sent whole."""
+"""Streamed answers: their pieces, joined, are the answer that is not streamed."""
 
 import itertools
 import json
@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from t2t.serving.app import build_app
 from t2t.serving.connections import LimitedProtocol
-from t2t.serving.models import ServedModel, Written
+from t2t.serving.models import PartialAnswer, ServedModel
 from t2t.serving.server import open_socket
 from t2t.serving.service import RequestLimits, Service
 from t2t.text.byte import ByteEncoder
@@ -103,11 +103,11 @@ def check_chunks(chunks, whole, is_chat):
             assert "".join(one["text"] for one in own) == choice["text"]
 
 
-def test_a_model_that_cannot_be_watched_answers_in_one_piece(client, service, monkeypatch):
+def test_a_model_that_cannot_stream_answers_in_one_piece(client, service, monkeypatch):
     model = service.models["letters"]
     whole = client.post("/translate", json={"text": "a b c"}).json()
-    monkeypatch.setattr(ServedModel, "writes", False)
-    monkeypatch.setattr(model, "write", None)
+    monkeypatch.setattr(ServedModel, "can_stream", False)
+    monkeypatch.setattr(model, "stream", None)
     piece, last = map(json.loads, events_of(client.post("/translate", json={"text": "a b c", "stream": True})))
     assert (piece, last) == ({"output": 0, "delta": whole["text"]}, whole)
 
@@ -119,23 +119,23 @@ def test_what_goes_wrong_before_the_first_event_has_its_status(client):
     assert "stream: 2 texts are asked for, and one is written at a time; send one, or ask without" in answer.text
 
 
-# === A model that writes when it is allowed to ===
+# === A model whose steps the test allows ===
 
 
 @pytest.fixture
 def gated(monkeypatch):
-    """A model that writes a word each time its gate is released."""
+    """A model that adds a word each time its gate is released."""
     gate, ended = threading.Semaphore(0), threading.Event()
 
-    def write(self, question):
+    def stream(self, question):
         try:
             for count in itertools.count(1):
                 assert gate.acquire(timeout=60)
-                yield Written(["word " * count], None)
+                yield PartialAnswer(["word " * count], None)
         finally:
             ended.set()
 
-    monkeypatch.setattr(ServedModel, "write", write)
+    monkeypatch.setattr(ServedModel, "stream", stream)
     yield ServedModel("gated", translator_of(letters()), 1), gate, ended
     gate.release(2000)
 
@@ -216,10 +216,10 @@ def test_closing_ends_streams(gated):
 
 def test_a_bug_in_a_search_is_the_last_event(client, service, monkeypatch, caplog):
     def broken(self, question):
-        yield Written(["a"], None)
+        yield PartialAnswer(["a"], None)
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(ServedModel, "write", broken)
+    monkeypatch.setattr(ServedModel, "stream", broken)
     *_, last = events_of(client.post("/translate", json={"text": "a", "stream": True}))
     assert json.loads(last) == {"error": "internal error (RuntimeError); the log of the server has the details"}
     assert "/translate: a request failed" in caplog.text

@@ -59,7 +59,7 @@ def test_an_export_answers_as_its_run(folder, translator):
     assert [json.loads(event[6:])["choices"][0]["text"] for event in events[:2]] == [expected[0], ""]
     assert events[2:] == ["data: [DONE]", ""]
     assert limited["error"]["message"].startswith("decode_method, sampling_temperature, max_tokens: model 'letters' is")
-    assert told == [{"name": "letters", "step": 40, "n_best": 1, "writes": False, "most_hypotheses": 2}]
+    assert told == [{"name": "letters", "step": 40, "n_best": 1, "streams": False, "most_hypotheses": 2}]
 
 
 def test_the_name_of_a_version_is_that_of_its_model(folder):

@@ -92,12 +92,12 @@ def test_answers_do_not_depend_on_the_number_of_devices(monkeypatch):
         model.queue.close()
 
 
-def test_an_answer_is_written_on_each_device_in_turn():
+def test_answers_are_streamed_on_each_device_in_turn():
     model = model_on(2)
     (question,) = model.questions(["a b c"], 1, {"beam_size": 1})
     (answer,) = model.answer([question])
     for _ in range(3):
-        last = list(model.write(question))[-1]
+        last = list(model.stream(question))[-1]
         assert (last.texts, last.answer.hypotheses[0].ids) == ([answer.hypotheses[0].text], answer.hypotheses[0].ids)
     model.queue.close()
 

@@ -123,8 +123,8 @@ MISTAKES = [
     (COMPLETIONS, {}, 400, "prompt: a list of one or more texts is wanted"),
     (COMPLETIONS, {"prompt": [1, 2]}, 400, "prompt: a list of one or more texts is wanted"),
     (COMPLETIONS, {"prompt": "a", "model": "letter"}, 404, "model 'letter' is not served; did you mean letters"),
-    (COMPLETIONS, {"prompt": "a", "stop": ["."]}, 400, "stop=['.']: the models cannot follow it; leave it out"),
-    (COMPLETIONS, {"prompt": "a", "logprobs": 3}, 400, "logprobs=3: the models cannot follow it"),
+    (COMPLETIONS, {"prompt": "a", "stop": ["."]}, 400, "stop=['.']: this is not supported; leave it out"),
+    (COMPLETIONS, {"prompt": "a", "logprobs": 3}, 400, "logprobs=3: this is not supported"),
     (COMPLETIONS, {"prompt": "a", "colour": 3}, 400, "'colour' is no part of a request; there are prompt, model, n"),
     (COMPLETIONS, {"prompt": "a b c", "max_tokens": 3}, 400, "max_tokens=3: an output may be as long as its input"),
     (COMPLETIONS, {"prompt": "a", "max_tokens": 0}, 400, "max_tokens 0: a whole number from 1 is wanted"),
@@ -142,7 +142,7 @@ MISTAKES = [
     (CHAT, {"messages": message([{"type": "image_url"}])}, 400, "messages: a content of several parts has parts"),
     (CHAT, {"messages": message(None)}, 400, "messages: a list of one or more texts is wanted"),
     (CHAT, {"messages": message("a"), "prompt": "a"}, 400, "'prompt' is no part of a request; there are messages"),
-    (CHAT, {"messages": message("a"), "tools": [{}]}, 400, "tools=[{}]: the models cannot follow it; leave it out"),
+    (CHAT, {"messages": message("a"), "tools": [{}]}, 400, "tools=[{}]: this is not supported; leave it out"),
 ]  # fmt: skip
 
 
