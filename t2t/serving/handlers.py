@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
@@ -138,9 +139,11 @@ async def _complete(
     service: Service, request: Request, model: ServedModel, asked: OpenAIRequest, completion: Completion
 ) -> Response:
     n = asked.n or 1
-    questions = service.questions(model, asked.texts, n, asked.changes, asked.most_tokens)
+    how = (asked.texts, n, asked.changes, asked.most_tokens)
+    questions = await run_in_threadpool(service.questions, model, *how)  # long texts take time to be counted
     if asked.is_stream:
         text = requests.only_text(asked.texts)
         events = completion.chunks(service.stream(model, questions[0]), text, asked.include_usage)
         return await event_response(request.url.path, events)
-    return JSONResponse(completion.response(asked.texts, await service.answers(model, questions), n))
+    answers = await service.answers(model, questions)
+    return JSONResponse(await run_in_threadpool(completion.response, asked.texts, answers, n))

@@ -5,6 +5,8 @@ import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
+
 from t2t.inference.translator import Hypothesis
 from t2t.serving.events import text_pieces
 from t2t.serving.models import Answer, PartialAnswer, ServedModel
@@ -43,7 +45,8 @@ class Completion:
         """Yields the answer to a text in OpenAI's chunks, and `[DONE]`."""
         kind = self._kind + (".chunk" if self._is_chat else "")
         begun: set[int] = set()
-        async for pieces, answer in text_pieces(stream, self._model.prompt(text)):
+        prompt = await run_in_threadpool(self._model.prompt, text)
+        async for pieces, answer in text_pieces(stream, prompt):
             for number, piece in pieces.items():
                 yield self._object(kind, [_choice(number, self._piece(piece, number not in begun), None)])
                 begun.add(number)
