@@ -38,15 +38,15 @@ def main(values: flags.FlagValues) -> int:
         raise UserError(
             f"--output_dir={exports[0]}: an export has nothing to look into; name the run that it was made of"
         )
-    return run_server(values, _routes)
+    return run_server(values, _addresses)
 
 
-def _routes(service, folders):
+def _addresses(service, folders):
     runs = {
         name: (run, service.models[name].step if run_and_checkpoint(folder)[1] else None)
         for name, (run, folder) in folders.items()
     }
-    return import_serving("t2t.serving.insight.routes").insight_routes(service, runs)
+    return import_serving("t2t.serving.insight.routes").insight_addresses(runs)
 
 
 def _plot(values: flags.FlagValues) -> int:

@@ -9,6 +9,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import command, command_flags
 from t2t.cli.flags import (
     check_run_loadable,
+    define_device_flags,
     define_engine_flags,
     define_search_flags,
     define_usr_dir_flag,
@@ -35,10 +36,12 @@ Serves trained runs, or SavedModels that t2t-exporter made of them, on this mach
     curl -d '{"text": "twenty-one cats"}' http://127.0.0.1:8501/translate
     curl -d '{"instances": ["twenty-one cats"]}' http://127.0.0.1:8501/v1/models/run:predict
 
-Paths and bodies are those of TensorFlow Serving, with a plain /translate beside them (JSON, or lines of text/plain);
-/healthz and /metrics tell how it is. Texts of requests that come together are searched together. Where more waits than
---queue_texts, the answer is 429 at once. Pages of other sites are refused. There is no password: a --host that others
-reach opens it to them. Exports are checked before they are loaded: they may only compute.
+Paths and bodies are those of TensorFlow Serving and OpenAI, with a plain /translate beside them (JSON with the
+settings of a search, or lines of text/plain); / lists them, /openapi.json describes them, /healthz and /metrics tell
+how it is. With "stream": true, text is sent as soon as it is final. Texts of requests that come together are searched
+together. Where more waits than --queue_texts, the answer is 429 at once. Pages of other sites are refused. There is
+no password: a --host that others reach opens it to them. Exports are checked before they are loaded: they may only
+compute.
 """
 
 
@@ -60,15 +63,19 @@ def define_server_flags(values: flags.FlagValues) -> None:
     with flag_group(values, SERVICE) as define:
         define.string("host", "127.0.0.1", "Address to listen at.")
         define.integer("n_best", 1, "Outputs for each text where a request does not say.", 1)
+        define.integer("request_beam", 8, "Largest beam, or most samples of a text, that a request may ask for; at "
+                       "least what the run has.", 1)  # fmt: skip
         define.integer("batch_texts", 32, "Most texts searched together.", 1)
         define.float("batch_wait_ms", 3.0, "Milliseconds that a text waits for others to be searched with it.", 0.0)
         define.integer("queue_texts", 256, "Most texts that wait, for each run; most figures that wait.", 1)
+        define.integer("streams", 4, "Most answers that are streamed at a time.", 1)
         define.integer("request_texts", 128, "Most texts of a request.", 1)
         define.integer("request_bytes", 1 << 20, "Most bytes of a request's body.", 1)
         define.float("request_seconds", 60.0, "Longest time that a request takes.", 0.001)
         define.float("grace_seconds", 30.0, "Time that requests have to be answered when the service ends.", 1.0)
     define_search_flags(values, decodes_only=True)
     define_engine_flags(values)
+    define_device_flags(values)
 
 
 @command(build_flags, USAGE)
@@ -76,10 +83,10 @@ def main(values: flags.FlagValues) -> int:
     return run_server(values)
 
 
-def run_server(values: flags.FlagValues, more_routes=lambda service, folders: ()) -> int:
+def run_server(values: flags.FlagValues, more_addresses=lambda service, folders: ()) -> int:
     """Serves the runs that the flags of `define_server_flags` name.
 
-    `more_routes(service, folders)` returns further routes; folders: name -> run, and folder as given.
+    `more_addresses(service, folders)` returns further addresses; folders: name -> run, and folder as given.
 
     Raises:
         UserError: no run, one that does not fit, or two of one name.
@@ -96,10 +103,13 @@ def run_server(values: flags.FlagValues, more_routes=lambda service, folders: ()
             most_texts=values.request_texts,
             seconds=values.request_seconds,
             waiting_jobs=values.queue_texts,
+            streams=values.streams,
         )
+        for model in models:
+            model.warm_up()
         started = service.Service(models, limits)
         hosts = server.allowed_hosts(values.host, listening)
-        served = app.build_app(started, hosts, more_routes(started, folders))
+        served = app.build_app(started, hosts, more_addresses(started, folders))
         server.serve(served, listening, values.grace_seconds)
     return 0
 
@@ -150,7 +160,10 @@ def run_and_checkpoint(folder: str) -> tuple[str, str]:
 def _build_model(values: flags.FlagValues, name: str, folder: str):
     models = import_serving("t2t.serving.models")
     limits = models.BatchLimits(
-        most_texts=values.batch_texts, wait_s=values.batch_wait_ms / 1000, room=values.queue_texts
+        most_texts=values.batch_texts,
+        wait_s=values.batch_wait_ms / 1000,
+        room=values.queue_texts,
+        beam=values.request_beam,
     )
     if is_export(folder):
         _check_fixed(values, folder)

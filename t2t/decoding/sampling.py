@@ -58,7 +58,7 @@ def greedy_chooser(vocab_size: int) -> Chooser:
 
 
 def sampling_chooser(
-    seed: Any, sentence_seeds: Any, samples: int, temperature: float, top_k: int, top_p: float, vocab_size: int
+    seed: Any, sentence_seeds: Any, samples: int, temperature: Any, top_k: int, top_p: Any, vocab_size: int
 ) -> Chooser:
     """Returns a chooser that samples tokens.
 
@@ -66,12 +66,12 @@ def sampling_chooser(
     Temperature applies first, then `top_k`, then `top_p`; the log-probabilities returned are the model's own.
 
     Args:
-        seed: int or () int32.
+        seed: int, or a () integer tensor.
         sentence_seeds: (B,) int32 that names each sentence, e.g. its line number.
         samples: K, texts for each sentence.
-        temperature: above 0; log-probabilities are divided by it.
+        temperature: float or () float32, above 0; log-probabilities are divided by it.
         top_k: draw from the k most probable tokens; 0 for all.
-        top_p: draw from the nucleus of this probability; 1 for all.
+        top_p: float or () float32, draw from the nucleus of this probability; the float 1 for all.
         vocab_size: V, int.
     """
     top_k = min(top_k, vocab_size)
@@ -87,12 +87,12 @@ def sampling_chooser(
     return choose
 
 
-def distribution(log_probs: Any, temperature: float, top_k: int, top_p: float) -> Any:
+def distribution(log_probs: Any, temperature: Any, top_k: int, top_p: Any) -> Any:
     """Returns the probabilities (N, V) float32 that tokens are drawn with; forbidden ones have exactly 0."""
     shaped_NV = log_probs / temperature
     if top_k:
         shaped_NV = keep_top_k(shaped_NV, top_k)
-    if top_p < 1:
+    if not (isinstance(top_p, float) and top_p >= 1):
         shaped_NV = keep_top_p(shaped_NV, top_p)
     return ops.softmax(shaped_NV, axis=-1)
 

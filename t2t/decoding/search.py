@@ -17,7 +17,7 @@ from t2t.decoding.constraints import (
 )
 from t2t.decoding.penalties import PENALTIES
 from t2t.decoding.sampling import RollOut, greedy_chooser, sampling_chooser
-from t2t.decoding.settings import SAMPLE, SearchSettings
+from t2t.decoding.settings import SAMPLE, SearchNumbers, SearchSettings
 from t2t.decoding.step import NextToken
 from t2t.layers.beams import reorder_rows
 
@@ -28,6 +28,7 @@ def rules(
     vocab_size: int,
     limits: Any,
     sentence_seeds: Any = None,
+    numbers: SearchNumbers | None = None,
     reorder: Callable[[Any, Any], Any] = reorder_rows,
     prefix: Any = None,
 ) -> BeamSearch | RollOut:
@@ -38,16 +39,19 @@ def rules(
         vocab_size: V.
         limits: (B,) int32, at least 1: most tokens of a hypothesis of each sentence, end of sequence included.
         sentence_seeds: (B,) int32, for sampling only, see `t2t.decoding.sampling.sampling_chooser`.
+        numbers: () tensors to use instead of those of the settings.
         reorder: gives the beams of a state new places.
         prefix: (N, P) int32, zero padded: what each row begins with, at no cost; None for nothing.
     """
-    penalty = PENALTIES[settings.penalty](settings.alpha)
+    numbers = numbers or settings.numbers
+    penalty = PENALTIES[settings.penalty](numbers.alpha)
     limiting = (constraint_of(settings, vocab_size, prefix), settings.eos_penalty)
     if settings.uses_beam_search:
         return BeamSearch(settings.beam_size, vocab_size, limits, penalty, settings.stop_early, reorder, *limiting)
     if settings.method == SAMPLE:
-        chances = (settings.samples, settings.temperature, settings.top_k, settings.top_p)
-        choose = sampling_chooser(settings.seed, sentence_seeds, *chances, vocab_size)
+        top_p = numbers.top_p if settings.top_p < 1 else 1.0
+        chances = (settings.samples, numbers.temperature, settings.top_k, top_p)
+        choose = sampling_chooser(numbers.seed, sentence_seeds, *chances, vocab_size)
     else:
         choose = greedy_chooser(vocab_size)
     return RollOut(settings.rows_per_sentence, limits, penalty, choose, *limiting)

@@ -4,10 +4,20 @@ Legend: K hypotheses of each sentence.
 """
 
 import dataclasses
+from typing import Any, NamedTuple
 
 from t2t.errors import UserError
 
 BEAM, GREEDY, SAMPLE = "beam", "greedy", "sample"
+
+
+class SearchNumbers(NamedTuple):
+    """Settings that may be tensors: one compiled search serves all their values. See `SearchSettings`."""
+
+    alpha: Any
+    temperature: Any
+    top_p: Any
+    seed: Any
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,6 +56,31 @@ class SearchSettings:
     def __post_init__(self):
         if self.top_p <= 0:  # the lower bound of the hparam, which it does not include
             raise UserError(f"top_p {self.top_p}: it must be above 0 and at most 1; 1 draws from all tokens")
+
+    @property
+    def numbers(self) -> SearchNumbers:
+        """The settings that a compiled search takes as tensors."""
+        return SearchNumbers(self.alpha, self.temperature, self.top_p, self.seed % 2**32)
+
+    @property
+    def structure(self) -> "SearchSettings":
+        """The other settings, as far as they count: searches of equal structure are compiled once."""
+        plain = SearchSettings(
+            method=self.method,
+            penalty=self.penalty,
+            beam_size=1,
+            min_length=self.min_length,
+            eos_penalty=self.eos_penalty,
+            no_repeat_ngram=self.no_repeat_ngram,
+        )
+        if self.uses_beam_search:
+            return dataclasses.replace(
+                plain, beam_size=self.beam_size, coverage=self.coverage, stop_early=self.stop_early
+            )
+        if self.method == SAMPLE:
+            top_p = 0.5 if self.top_p < 1 else 1.0
+            return dataclasses.replace(plain, samples=self.samples, top_k=self.top_k, top_p=top_p)
+        return plain
 
     @property
     def rows_per_sentence(self) -> int:

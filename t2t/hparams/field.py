@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import sys
 from typing import Any
 
 from t2t.errors import UserError
@@ -59,7 +60,7 @@ def coerce(field: dataclasses.Field[Any], value: Any, what: str = "hparam") -> A
     """
     kind = type(field.default)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        return float(value) if abs(value) <= sys.float_info.max else math.inf  # which no field takes
     if kind is tuple and isinstance(value, (list, tuple)):
         return tuple(value)
     if type(value) is not kind:

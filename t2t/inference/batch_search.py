@@ -4,10 +4,12 @@ Legend: B sentences of a batch, S source length, N = B * K rows, P prefix length
 C tokens that are candidates of any sentence of the batch.
 """
 
+import copy
+import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
@@ -18,7 +20,7 @@ from t2t.decoding.constraints import allow_only, forbid_padding
 from t2t.decoding.coverage import covering, reorder_covered, start_coverage
 from t2t.decoding.result import SearchResult, exists
 from t2t.decoding.search import rules
-from t2t.decoding.settings import SearchSettings
+from t2t.decoding.settings import SearchNumbers, SearchSettings
 from t2t.decoding.state import repeat_for_beams, select_sentences
 from t2t.decoding.step import NextToken
 from t2t.inference.devices import ModelFunction, traced
@@ -41,11 +43,15 @@ new matrix kernels."""
 SMALL_SIZES = (1, 2, 4)
 """For the many last steps of a batch, of few sentences that go on to the limit."""
 
-_NUMBER = tf.TensorSpec([], tf.int32)
+_NUMBER, _FLOAT = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
+_NUMBERS = SearchNumbers(_FLOAT, _FLOAT, _FLOAT, seed=tf.TensorSpec([], tf.uint32))
 
 
 class _SearchState(NamedTuple):
-    """State of the search of a batch; every tensor but the step has sentences, or their rows, as its first axis."""
+    """State of the search of a batch; all but numbers and step have sentences, or their rows, as the first axis."""
+
+    numbers: Any
+    """`SearchNumbers`."""
 
     encoded: Any
     prefix: Any
@@ -86,6 +92,8 @@ class BatchSearch:
     A step runs in a graph of unknown sizes, so that no batch waits for a compiler, caches grow with the outputs, and
     finished sentences leave the batch.
 
+    What is compiled depends on `settings.structure` alone, see `with_settings`.
+
     Args:
         model: its current weights are read at each call.
         settings: how to search.
@@ -99,13 +107,19 @@ class BatchSearch:
         self._model, self._settings, self._extra_length = model, settings, extra_length
         self._shortlist, self._vocab_size = shortlist, model.spec.targets.vocab_size
         self._has_inputs = model.spec.inputs is not None
-        sources = [inputs_signature(model), tf.TensorSpec([None], tf.int32)]
+        sources = [inputs_signature(model), tf.TensorSpec([None], tf.int32), _NUMBERS, _NUMBER]
         if shortlist is not None:
             sources.append(tf.TensorSpec([None, self._vocab_size], tf.bool))
         self._start = ModelFunction(model, self._initial_state, sources)
         self._batch = tf.nest.map_structure(unknown_sizes, self._start.structured_outputs)
         self._programs = {not self._has_inputs: self._build_programs(self._batch)}
         self._tracing = threading.Lock()
+
+    def with_settings(self, settings: SearchSettings, extra_length: int) -> Self:
+        """Returns a search with other settings of the same structure, without compiling anything."""
+        other = copy.copy(self)
+        other._settings, other._extra_length = settings, extra_length
+        return other
 
     def start(
         self,
@@ -143,7 +157,7 @@ class BatchSearch:
             if not reached_tokens:
                 kept = _select_active(kept, min_active)
             if not kept.all():
-                result = SearchResult(*(field.numpy()[~kept] for field in programs.result(state)))
+                result = SearchResult(*(field[~kept] for field in self.result(state)))
                 found.append((numbers[~kept], result))
                 numbers = numbers[kept]
                 if not len(numbers):
@@ -153,26 +167,32 @@ class BatchSearch:
                 return found, Batch(numbers, tokens, state)
 
     def steps(
-        self, ids: Sequence[int] | np.ndarray, prefix: Sequence[int] = (), log_prob: float = 0.0
-    ) -> Iterator[Any]:
-        """Runs beam search for one sentence and yields its progress after each step.
+        self, ids: Sequence[int] | np.ndarray, prefix: Sequence[int] = (), log_prob: float = 0.0, place: int = 0
+    ) -> Iterator[_SearchState]:
+        """Searches one sentence and yields the state after each step.
 
         Args:
             ids: its source, or the prefix of its output where the model has no inputs.
             prefix: of its output, where the model has inputs.
-            log_prob: of the prefix, added to all log-probabilities; the search itself takes it as certain.
+            log_prob: of the prefix, added to all log-probabilities of a beam; the search itself takes it as certain.
+            place: what names the sentence when sampling.
         """
-        state = self._start_state(np.array([ids], np.int32), np.zeros(1))
-        active = state.progress.active
-        active = active._replace(log_probs=ops.where(exists(active.log_probs), log_prob, active.log_probs))
-        state = state._replace(progress=state.progress._replace(active=active))
+        state = self._start_state(np.array([ids], np.int32), np.array([place]))
+        if log_prob:
+            active = state.progress.active
+            active = active._replace(log_probs=ops.where(exists(active.log_probs), log_prob, active.log_probs))
+            state = state._replace(progress=state.progress._replace(active=active))
         if len(prefix):
             state = self._begin_with(state, [prefix])
         for room in itertools.count(1):
             state, active = self._programs_of(state).advance(state, tf.constant(room), tf.constant(0))
-            yield state.progress
+            yield state
             if not active.numpy().any():
                 return
+
+    def result(self, state: _SearchState) -> SearchResult:
+        """Returns the finished hypotheses, numpy arrays."""
+        return SearchResult(*(field.numpy() for field in self._programs_of(state).result(state)))
 
     def _begin_with(self, state: _SearchState, prefixes: Sequence[Sequence[int]]) -> _SearchState:
         """Prescribes the beginnings of outputs, each of which may be longer by one id at least."""
@@ -199,22 +219,28 @@ class BatchSearch:
 
     def search_batch(self, ids_BS, places_B) -> SearchResult:
         """Searches to the end inside one graph and returns the same hypotheses as tensors."""
-        state = self._start(ids_BS, places_B)
+        state = self._started(ids_BS, places_B)
         programs = self._programs_of(state)
         state, _ = programs.advance(state, ops.max(state.limits), tf.constant(0))
         return programs.result(state)
 
     def _start_state(self, ids_BS: np.ndarray, places_B: np.ndarray) -> _SearchState:
         candidates = () if self._shortlist is None else (tf.constant(self._shortlist.candidates(ids_BS)),)
-        return self._start(tf.constant(ids_BS), tf.constant(places_B, tf.int32), *candidates)
+        return self._started(tf.constant(ids_BS), tf.constant(places_B, tf.int32), *candidates)
 
-    def _initial_state(self, ids_BS, places_B, candidates_BV=()) -> _SearchState:
+    def _started(self, ids_BS, places_B, *candidates) -> _SearchState:
+        numbers = tf.nest.map_structure(
+            lambda value, spec: tf.constant(value, spec.dtype), self._settings.numbers, _NUMBERS
+        )
+        return self._start(ids_BS, places_B, numbers, tf.constant(self._extra_length), *candidates)
+
+    def _initial_state(self, ids_BS, places_B, numbers: SearchNumbers, extra_length, candidates_BV=()) -> _SearchState:
         rows = self._settings.rows_per_sentence
         beams = rows if self._settings.uses_beam_search else 1
         encoded = self._model.encode({INPUTS: ids_BS}) if self._has_inputs else None
         keep_BS = self._model.source_embedding.keep(ids_BS) if self._has_inputs else ops.not_equal(ids_BS, PAD_ID)
         lengths_B = ops.sum(ops.cast(keep_BS, "int32"), axis=1)
-        limits_B = ops.maximum(lengths_B + self._extra_length, 1)  # an empty beginning has no length
+        limits_B = ops.maximum(lengths_B + extra_length, 1)  # an empty beginning has no length
         if self._model.longest_sequence is not None:
             limits_B = ops.minimum(limits_B, self._model.longest_sequence)
         cache = self._model.init_cache(encoded, ops.shape(ids_BS)[0] * rows, None, beams=beams)
@@ -223,7 +249,7 @@ class BatchSearch:
         prefix = () if self._has_inputs else repeat_for_beams(ids_BS, rows)
         # Programs take structures of tensors, in which () is what there is none of, as a memory without attention.
         kept = tf.nest.map_structure(lambda part: () if part is None else part, encoded)
-        state = _SearchState(kept, prefix, limits_B, places_B, candidates_BV, ())
+        state = _SearchState(numbers, kept, prefix, limits_B, places_B, candidates_BV, ())
         return state._replace(progress=self._rules(state).start(cache, width=0))
 
     def _search_until(self, state: _SearchState, room, min_active) -> tuple[_SearchState, Any]:
@@ -262,6 +288,7 @@ class BatchSearch:
             vocab_size=self._vocab_size,
             limits=state.limits,
             sentence_seeds=state.places,
+            numbers=state.numbers,
             reorder=reorder_covered(reorder) if self._settings.counts_coverage else reorder,
             prefix=_prefix_of(state),
         )
@@ -311,9 +338,14 @@ def unknown_sizes(spec: tf.TensorSpec) -> tf.TensorSpec:
 
 def _select_sentences(state: _SearchState, chosen_J) -> _SearchState:
     batch_size = ops.shape(state.limits)[0]
-    step = state.progress[0]
-    taken = select_sentences(state._replace(progress=state.progress[1:]), chosen_J, batch_size)
-    return taken._replace(progress=type(state.progress)(step, *taken.progress))
+    return _map_sentences(lambda part: select_sentences(part, chosen_J, batch_size), state)
+
+
+def _map_sentences(function: Callable, *states: _SearchState) -> _SearchState:
+    """Returns a function's result for what has sentences as its first axis, with the numbers and step of the first."""
+    numbers, progress = states[0].numbers, states[0].progress
+    found = function(*(state._replace(numbers=(), progress=state.progress[1:]) for state in states))
+    return found._replace(numbers=numbers, progress=type(progress)(progress[0], *found.progress))
 
 
 def concat_batches(batches: list[Batch]) -> Batch:
@@ -327,9 +359,7 @@ def concat_batches(batches: list[Batch]) -> Batch:
     batches.clear()
     if len(parts) == 1:
         return Batch(numbers, tokens, parts[0])
-    step = parts[0].progress[0]
-    joined = tf.nest.map_structure(_concat_padded, *(part._replace(progress=part.progress[1:]) for part in parts))
-    return Batch(numbers, tokens, joined._replace(progress=type(parts[0].progress)(step, *joined.progress)))
+    return Batch(numbers, tokens, _map_sentences(functools.partial(tf.nest.map_structure, _concat_padded), *parts))
 
 
 def _concat_padded(*parts: tf.Tensor) -> tf.Tensor:

@@ -65,7 +65,8 @@ def beam_tree(translator: Translator, source: str, prefix: Sequence[int] = (), *
     step = 0
     search = translator.tensorflow.search(settings, hparams.extra_length, hparams.shortlist)
     assert isinstance(search, BatchSearch), "a model that writes searches"
-    for step, progress in enumerate(search.steps(start.row, start.prefix, costs[-1]), start=1):
+    for step, state in enumerate(search.steps(start.row, start.prefix, costs[-1]), start=1):
+        progress = state.progress
         finished = dict(_finished(progress))
         for ids, (log_prob, score) in finished.items():
             if ids not in nodes:

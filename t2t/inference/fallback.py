@@ -135,7 +135,8 @@ class FallbackEngine(Engine):
 
     def warm_up(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> None:
         """See the base class."""
-        self._fast.warm_up(rows, settings, hparams)
+        engine = self._full() if self._fast.refusal(rows, settings, hparams) else self._fast
+        engine.warm_up(rows, settings, hparams)
 
     def _engine(self, refusal: str, what: str, rows: int, try_both: Callable[[], Agreement]) -> Engine:
         reason = refusal or self._disagreement(what, rows, try_both)

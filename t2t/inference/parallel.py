@@ -56,12 +56,12 @@ class Jobs:
     """
 
     def __init__(self, model: SequenceModel, sharing: Sharing | None = None):
-        self._devices, self._sharing = devices_of(model), sharing
+        self.devices, self._sharing = devices_of(model), sharing
 
     @property
     def searches(self) -> int:
         """How many searches run at a time in this process: one on each device, or one on each core."""
-        return max(len(self._devices), cores())
+        return max(len(self.devices), cores())
 
     def run(self, work: Callable[[Job], Iterable[Item]], jobs: Sequence[Job], at_a_time: int = 0) -> Iterator[Item]:
         """Yields the items of `work(job)` of every job; which job's come first is left to chance.
@@ -83,14 +83,14 @@ class Jobs:
         self, work: Callable[[Job], Iterable[Item]], jobs: Sequence[Job], at_a_time: int = 0
     ) -> Iterator[Item]:
         """Does as `run`, of all jobs, without other workers."""
-        threads = min(len(jobs), at_a_time or len(self._devices))
+        threads = min(len(jobs), at_a_time or len(self.devices))
         if threads <= 1:
             for job in jobs:
                 yield from work(job)
             return
         free: queue.SimpleQueue[int] = queue.SimpleQueue()
         for thread in range(threads):
-            free.put(thread % len(self._devices))
+            free.put(thread % len(self.devices))
         found: queue.SimpleQueue[Item | Future] = queue.SimpleQueue()
         stopped = False
 
@@ -98,7 +98,7 @@ class Jobs:
             device = free.get()
             with contextlib.ExitStack() as stack:
                 stack.callback(free.put, device)
-                stack.enter_context(use_device(device, self._devices[device]))
+                stack.enter_context(use_device(device, self.devices[device]))
                 for item in work(job):
                     found.put(item)
                     if stopped:

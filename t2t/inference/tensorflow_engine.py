@@ -2,6 +2,8 @@
 
 import functools
 import itertools
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -19,6 +21,9 @@ from t2t.inference.scoring import Scorer
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
 
+MOST_SEARCHES = 32
+"""Compiled searches that are kept, those used last."""
+
 
 class TensorFlowEngine(Engine):
     """Searches every model in every way.
@@ -34,9 +39,15 @@ class TensorFlowEngine(Engine):
 
     def __init__(self, model: SequenceModel, sharing: Sharing | None = None):
         self._model = model
-        self._searches: dict[tuple[SearchSettings, int, bool], BatchSearch | BatchAnswer] = {}
+        self._searches: OrderedDict[tuple[SearchSettings, bool], BatchSearch | BatchAnswer] = OrderedDict()
+        self._lock = threading.Lock()
         self._jobs = Jobs(model, sharing)
         self._scorer = Scorer(model, self._jobs)
+
+    @property
+    def devices(self) -> list[str]:
+        """Names of the devices with a copy of the weights, see `t2t.inference.devices.use_device`."""
+        return self._jobs.devices
 
     def decode(
         self,
@@ -74,15 +85,25 @@ class TensorFlowEngine(Engine):
     def search(
         self, settings: SearchSettings, extra_length: int, uses_shortlist: bool = False
     ) -> BatchSearch | BatchAnswer:
-        """Returns what searches batches in that way, the same one each time; raises as `shortlist`."""
-        key = (settings, extra_length, uses_shortlist)
+        """Returns what searches batches in that way, compiled once for each structure of the settings.
+
+        Raises as `shortlist`.
+        """
+        key = settings.structure, uses_shortlist
         shortlist = self.shortlist if uses_shortlist else None
-        if key not in self._searches:
-            if self._model.autoregressive:
-                self._searches[key] = BatchSearch(self._model, settings, extra_length, shortlist)
-            else:
-                self._searches[key] = BatchAnswer(self._model, settings.rows_per_sentence)
-        return self._searches[key]
+        with self._lock:
+            search = self._searches.pop(key, None) or self._compile(settings, extra_length, shortlist)
+            self._searches[key] = search
+            if len(self._searches) > MOST_SEARCHES:
+                self._searches.popitem(last=False)
+        return search.with_settings(settings, extra_length) if isinstance(search, BatchSearch) else search
+
+    def _compile(
+        self, settings: SearchSettings, extra_length: int, shortlist: Shortlist | None
+    ) -> BatchSearch | BatchAnswer:
+        if self._model.autoregressive:
+            return BatchSearch(self._model, settings, extra_length, shortlist)
+        return BatchAnswer(self._model, settings.rows_per_sentence)
 
     def _decode(
         self,

@@ -112,6 +112,11 @@ class Translator:
         return self.tensorflow
 
     @property
+    def is_built(self) -> bool:
+        """Whether the model was there from the start; otherwise another engine decodes as long as it can."""
+        return not isinstance(self._model, LazyModel)
+
+    @property
     def reads_text(self) -> bool:
         """Whether it goes on from texts: inputs, or beginnings of outputs."""
         return reads_ids(self.facts)
@@ -228,14 +233,14 @@ class Translator:
         for numbers, found in self.engine.decode(rows, seeds, settings, hparams, prefixes):
             for row, number in enumerate(numbers):
                 source = sources[number] if sources is not None else None
-                results[number] = self._hypotheses(found, row, n_best, sentences[number], source)
+                results[number] = self.hypotheses(found, row, n_best, sentences[number], source)
             if on_done is not None:
                 on_done(len(numbers))
         return results
 
-    def warm_up(self, sentences: Sequence[Row]) -> None:
+    def warm_up(self, sentences: Sequence[Row], n_best: int = 1) -> None:
         """Decodes the batches of ids (see `translate_ids`) that need most memory, as many as are decoded at a time."""
-        settings, hparams = self.settings()
+        settings, hparams = self.settings(n_best)
         rows = cut_rows(self.facts, sentences, hparams)
         self.engine.warm_up(rows, settings, hparams)
 
@@ -354,10 +359,21 @@ class Translator:
         at_once = None if self.facts.autoregressive else max_answers(self.facts)
         return search_settings(self.hparams, n_best, seed, changes, at_once)
 
-    def _hypotheses(
+    def hypotheses(
         self, found: SearchResult, row: int, n_best: int, ids_in: Sequence[int], source: str | None
     ) -> list[Hypothesis]:
-        """Returns the outputs of a row, with the text that the problem makes of them."""
+        """Returns the outputs of a row of a search, with the text that the problem makes of them.
+
+        Args:
+            found: of a batch.
+            row: of the batch.
+            n_best: how many at most.
+            ids_in: of the input.
+            source: the input as text; None to read it back from the ids.
+
+        Raises:
+            UserError: the weights hold NaN or infinity.
+        """
         if source is None:
             source = self.problem.encoders[INPUTS].decode(ids_in) if self.problem.finishes else ""
         is_class = self.facts.spec.targets.kind == FeatureKind.LABEL

@@ -1,7 +1,6 @@
-"""The addresses of the service and their handlers."""
+"""The table of addresses, and the application that answers at them."""
 
 import contextlib
-import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
@@ -11,114 +10,48 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.responses import Response
+from starlette.routing import Route
 
-from t2t.errors import MachineError, UnknownNameError, UserError, one_line
-from t2t.files.lines import on_one_line
-from t2t.serving import requests
-from t2t.serving.models import ServedModel
+from t2t.serving import handlers, schemas
+from t2t.serving.address import EVENTS, HTML, JSON, TEXT, Address, Content
+from t2t.serving.errors import error_response, refuse
 from t2t.serving.origins import OriginCheck
 from t2t.serving.service import Service
 
-log = logging.getLogger("t2t")
-
-_LOG_CHARS = 300
-"""Characters of a refusal's reason in the log."""
-
-Handler = Callable[[Service, Request], Awaitable[Response]]
+_EXAMPLE = "twenty-one cats"
 
 
-async def predict(service: Service, request: Request) -> Response:
-    """Answers `POST /v1/models/NAME:predict`."""
-    model = _version(service, request)
-    texts, by_rows = requests.prediction_texts(requests.read_json(await service.body(request)))
-    return JSONResponse(requests.prediction(await service.answers(model, texts), by_rows))
+def build_app(service: Service, hosts: Sequence[str], more: Iterable[Address] = ()) -> Starlette:
+    """Returns the application, which closes the service at its end; see `OriginCheck` for `hosts`.
 
-
-async def status(service: Service, request: Request) -> Response:
-    """Answers `GET /v1/models/NAME`."""
-    return JSONResponse(requests.status(_version(service, request).step))
-
-
-async def names(service: Service, request: Request) -> Response:
-    """Answers `GET /v1/models`."""
-    return JSONResponse({"models": list(service.models)})
-
-
-async def translate(service: Service, request: Request) -> Response:
-    """Answers `POST /translate`: JSON, or lines of plain text, which give lines."""
-    body = await service.body(request)
-    if request.headers.get("content-type", "").startswith("text/plain"):
-        lines = body.decode("utf-8", "replace").split("\n")
-        ended = [""] if len(lines) > 1 and not lines[-1] else []
-        lines = [line.removesuffix("\r") for line in lines[: len(lines) - len(ended)]]
-        texts = requests.texts_of(lines, "lines")
-        answers = await service.answers(service.model(request.query_params.get("model")), texts, 1)
-        written = [on_one_line(answer.hypotheses[0].text) for answer in answers]
-        return PlainTextResponse("\n".join(written + ended))
-    data = requests.read_json(body)
-    texts, is_one, n_best = requests.translation_request(data)
-    model = service.model(data.get("model"))
-    return JSONResponse(requests.translations(model.name, await service.answers(model, texts, n_best), is_one))
-
-
-async def health(service: Service, request: Request) -> Response:
-    """Answers `GET /healthz`."""
-    return JSONResponse({"status": "ok", "models": list(service.models)})
-
-
-async def metrics(service: Service, request: Request) -> Response:
-    """Answers `GET /metrics`."""
-    return Response(service.measures.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-
-def _version(service: Service, request: Request) -> ServedModel:
-    model = service.model(request.path_params["name"])
-    asked = request.path_params.get("version", model.step)
-    if asked != model.step:
-        raise UnknownNameError(f"version {asked} of model {model.name!r} is not served; there is {model.step}")
-    return model
-
-
-_ADDRESSES: tuple[tuple[str, str, Handler], ...] = (
-    ("GET", "/v1/models", names),
-    ("GET", "/v1/models/{name}", status),
-    ("GET", "/v1/models/{name}/versions/{version:int}", status),
-    ("POST", "/v1/models/{name}:predict", predict),
-    ("POST", "/v1/models/{name}/versions/{version:int}:predict", predict),
-    ("POST", "/translate", translate),
-    ("GET", "/healthz", health),
-    ("GET", "/metrics", metrics),
-)
-
-
-def build_app(service: Service, hosts: Sequence[str], more: Iterable[BaseRoute] = ()) -> Starlette:
-    """Returns the application, which closes the service at its end; see `OriginCheck` for `hosts`."""
+    Of two addresses with the same method and path, the one in `more` counts.
+    """
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         await run_in_threadpool(service.close)
 
-    routes = [
-        Route(path, build_endpoint(service, path, handler), methods=[method]) for method, path, handler in _ADDRESSES
-    ]
-    return Starlette(
-        routes=[*routes, *more],
+    addresses = list({(one.method, one.path): one for one in (*_addresses(service), *more)}.values())
+    app = Starlette(
+        routes=[Route(one.path, _build_endpoint(service, one), methods=[one.method]) for one in addresses],
         middleware=[Middleware(OriginCheck, hosts=hosts)],
         exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,
     )
+    app.state.addresses = addresses
+    return app
 
 
-def build_endpoint(service: Service, path: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-    """Returns the endpoint of a handler: counted, and with errors logged and answered as one line of JSON."""
+def _build_endpoint(service: Service, address: Address) -> Callable[[Request], Awaitable[Response]]:
+    """Returns the endpoint of an address: counted, and with errors logged and answered as one line of JSON."""
+    path = address.path
 
     async def endpoint(request: Request) -> Response:
         start, status = time.perf_counter(), 500  # where the server stops it
         try:
-            response = await _answered(handler, service, request, path)
+            response = await _answered(address, service, request)
             status = response.status_code
             return response
         finally:
@@ -127,30 +60,128 @@ def build_endpoint(service: Service, path: str, handler: Handler) -> Callable[[R
     return endpoint
 
 
-async def _answered(handler: Handler, service: Service, request: Request, path: str) -> Response:
+async def _answered(address: Address, service: Service, request: Request) -> Response:
     try:
-        return await handler(service, request)
-    except (UserError, MachineError, HTTPException) as error:
-        response = _error_response(error)
-        reason = error.detail if isinstance(error, HTTPException) else one_line(error)
-        printable = "".join(c if c.isprintable() else "\ufffd" for c in reason[:_LOG_CHARS])
-        level = logging.WARNING if response.status_code >= 500 else logging.INFO
-        log.log(level, "refused: %d %s: %s", response.status_code, path, printable)
-        return response
+        return await address.handler(service, request)
     except ClientDisconnect:
         return Response(status_code=499)  # nobody reads it; it is counted
     except Exception as error:
-        log.exception("%s: a request failed", path)
-        name = type(error).__name__
-        return JSONResponse({"error": f"internal error ({name}); the log of the server has the details"}, 500)
+        return refuse(address.path, error)
 
 
-def _error_response(error: Exception) -> JSONResponse:
-    if isinstance(error, HTTPException):
-        return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
-    code = 404 if isinstance(error, UnknownNameError) else 400 if isinstance(error, UserError) else 503
-    return JSONResponse({"error": one_line(error)}, code)
+async def _http_error(request: Request, error: Any) -> Response:
+    return error_response(request.url.path, error)
 
 
-async def _http_error(request: Request, error: Any) -> JSONResponse:
-    return _error_response(error)
+def _addresses(service: Service) -> list[Address]:
+    return [*_own_addresses(service), *_tensorflow_addresses(service), *_openai_addresses(service)]
+
+
+def _own_addresses(service: Service) -> list[Address]:
+    names, texts = list(service.models), service.limits.most_texts
+    return [
+        Address(
+            method="GET",
+            path="/",
+            handler=handlers.home,
+            summary="What is served: models, limits, addresses; a page for browsers.",
+            answers={JSON: Content(schemas.ANY_OBJECT), HTML: Content(schemas.STRING)},
+        ),
+        Address(
+            method="POST",
+            path="/translate",
+            handler=handlers.translate,
+            summary="The best outputs for texts, or for each line of plain text; with stream, one as it is written.",
+            query={"model": schemas.model_name(names)},
+            requests={
+                JSON: Content(schemas.translation_request(texts, names), {"text": _EXAMPLE, "n_best": 1}),
+                TEXT: Content(schemas.STRING, _EXAMPLE),
+            },
+            answers={
+                JSON: Content(schemas.TRANSLATIONS),
+                TEXT: Content(schemas.STRING),
+                EVENTS: Content(schemas.STRING),
+            },
+        ),
+        Address(
+            method="GET",
+            path="/healthz",
+            handler=handlers.health,
+            summary="Whether requests are answered.",
+            answers={
+                JSON: Content(schemas.object_of({"status": schemas.STRING, "models": schemas.list_of(schemas.STRING)}))
+            },
+        ),
+        Address(
+            method="GET",
+            path="/metrics",
+            handler=handlers.metrics,
+            summary="Counts and times for Prometheus.",
+            answers={TEXT: Content(schemas.STRING)},
+        ),
+        Address(
+            method="GET",
+            path="/openapi.json",
+            handler=handlers.openapi,
+            summary="This description, in OpenAPI 3.1.",
+            answers={JSON: Content(schemas.ANY_OBJECT)},
+        ),
+    ]
+
+
+def _tensorflow_addresses(service: Service) -> list[Address]:
+    request = Content(schemas.prediction_request(service.limits.most_texts), {"instances": [_EXAMPLE]})
+    model, version = "/v1/models/{name}", "/v1/models/{name}/versions/{version:int}"
+    statuses = [(model, handlers.status), (version, handlers.version_status)]
+    return [
+        Address(
+            method="GET",
+            path="/v1/models",
+            handler=handlers.names,
+            summary="The names of the models, also in OpenAI's form.",
+            answers={JSON: Content(schemas.MODELS)},
+        ),
+        *(
+            Address(
+                method="GET",
+                path=path,
+                handler=handler,
+                summary="The state of a model, as TensorFlow Serving has it; its version is its step.",
+                answers={JSON: Content(schemas.STATUS)},
+            )
+            for path, handler in statuses
+        ),
+        *(
+            Address(
+                method="POST",
+                path=f"{path}:predict",
+                handler=handlers.predict,
+                summary="The best outputs for texts, as TensorFlow Serving has it.",
+                requests={JSON: request},
+                answers={JSON: Content(schemas.PREDICTION)},
+            )
+            for path in (model, version)
+        ),
+    ]
+
+
+def _openai_addresses(service: Service) -> list[Address]:
+    names, texts = list(service.models), service.limits.most_texts
+    kinds = [
+        ("/v1/completions", handlers.complete, {"prompt": schemas.one_or_several(texts)}, {"prompt": _EXAMPLE},
+         "text_completion", {"text": schemas.STRING}, {}),
+        ("/v1/chat/completions", handlers.complete_chat, {"messages": schemas.list_of(schemas.ANY_OBJECT, minItems=1)},
+         {"messages": [{"role": "user", "content": _EXAMPLE}]}, "chat.completion", {"message": schemas.ANY_OBJECT},
+         {"max_completion_tokens": schemas.nullable(schemas.COUNT)}),
+    ]  # fmt: skip
+    return [
+        Address(
+            method="POST",
+            path=path,
+            handler=handler,
+            summary="Outputs for a text, as OpenAI's clients ask for them.",
+            requests={JSON: Content(schemas.openai_request(prompt, names, more), example)},
+            answers={JSON: Content(schemas.openai_answer(kind, choice)), EVENTS: Content(schemas.STRING)},
+        )
+        for path, handler, prompt, example, kind, choice, more in kinds
+    ]

@@ -22,25 +22,35 @@ class _Waiting:
 
 
 class Batcher:
-    """A bounded queue, first in first out, and a thread that answers batches of its items.
+    """A bounded queue, first in first out, and threads that answer batches of its items.
 
     A batch is taken when it is full, or when its first item has waited for `wait_s`.
 
     Args:
-        answer: `answer(items) -> as many results`, called in the thread. If it fails for a batch, each item is tried
+        answer: `answer(items) -> as many results`, called in the threads. If it fails for a batch, each item is tried
             alone.
         most: items of a batch.
         wait_s: seconds that an item waits for others to come.
         room: items that may wait.
+        threads: batches that are answered at a time.
     """
 
-    def __init__(self, answer: Callable[[Sequence[Any]], Sequence[Any]], *, most: int, wait_s: float, room: int):
+    def __init__(
+        self,
+        answer: Callable[[Sequence[Any]], Sequence[Any]],
+        *,
+        most: int,
+        wait_s: float,
+        room: int,
+        threads: int = 1,
+    ):
         self._answer, self._most, self._wait_s, self.room = answer, most, wait_s, room
         self._queue: deque[_Waiting] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._thread = threading.Thread(target=self._work, name="batcher", daemon=True)
-        self._thread.start()
+        self._threads = [threading.Thread(target=self._work, name="batcher", daemon=True) for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
 
     @property
     def waiting(self) -> int:
@@ -58,15 +68,16 @@ class Batcher:
                 raise FullError(f"{len(self._queue)} of {self.room} places taken")
             entries = [_Waiting(item, Future(), time.monotonic()) for item in items]
             self._queue.extend(entries)
-            self._changed.notify()
+            self._changed.notify_all()  # they may be more than one batch
         return [entry.future for entry in entries]
 
     def close(self) -> None:
-        """Refuses new items, answers those in the queue, and joins the thread."""
+        """Refuses new items, answers those in the queue, and joins the threads."""
         with self._changed:
             self._closed = True
-            self._changed.notify()
-        self._thread.join()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
 
     def _work(self) -> None:
         while (batch := self._take()) is not None:

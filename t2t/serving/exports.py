@@ -1,7 +1,8 @@
 """Serves SavedModels of `t2t-exporter`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -9,7 +10,7 @@ import tensorflow as tf
 from t2t.decoding.result import exists
 from t2t.errors import UserError
 from t2t.export.formats import REPORT
-from t2t.export.served import TEXT
+from t2t.export.served import SCORE, TEXT
 from t2t.files.paths import local_path
 from t2t.files.trust import read_sealed
 from t2t.inference.translator import Hypothesis
@@ -28,7 +29,7 @@ class ServedExport(ServedModel):
     def __init__(self, name: str, folder: Path | str, n_best: int = 1, limits: BatchLimits | None = None):
         self.translator = None  # type: ignore[assignment]  # what needs one refuses exports
         self._folder = local_path(folder)
-        self._most, step = _read_report(self._folder)
+        self._most, self._run = _read_report(self._folder)
         try:
             self._loaded = load_checked(self._folder)
             self._serve = self._loaded.signatures[TEXT]
@@ -38,15 +39,50 @@ class ServedExport(ServedModel):
             ) from error
         self._gives_classes = "classes" in self._serve.structured_outputs
         (given,) = self._serve.structured_input_signature[1].values()
-        self._open(name, given.dtype == tf.string, step, n_best, limits)
+        self._open(name, given.dtype == tf.string, int(self._run["step"]), n_best, limits)
 
-    def check(self, n_best: int) -> None:
-        """Raises UserError for more outputs than the export has."""
+    can_stream = False
+
+    def describe(self) -> dict[str, Any]:
+        """Returns name, step and problem, as JSON."""
+        return self._described(self._run.get("problem"), most_hypotheses=self._most)
+
+    @property
+    def continues(self) -> bool:
+        """Whether outputs begin with their texts: there are no inputs."""
+        return SCORE in self._loaded.signatures
+
+    def prompt(self, text: str) -> str:
+        """Returns what the outputs for a text begin with."""
+        return text if self.continues else ""
+
+    def _own_rows(self, n_best: int) -> int:
+        return self._most
+
+    def questions(
+        self,
+        texts: Sequence[str],
+        n_best: int | None = None,
+        changes: Mapping[str, Any] | None = None,
+        most_tokens: int | None = None,
+    ) -> list[Question]:
+        """Returns the questions of a request; raises UserError for more outputs than the export has, and changes."""
+        n_best = n_best or self.n_best
         if n_best > self._most:
             raise UserError(
                 f"n_best={n_best}: {self._folder} was exported with {self._most}; ask for as many, or export the run "
                 f"with --n_best={n_best}"
             )
+        fixed = [*(changes or ()), *([] if most_tokens is None else ["max_tokens"])]
+        if fixed:
+            raise UserError(
+                f"{', '.join(fixed)}: model {self.name!r} is an export, which answers as it was made; leave that out "
+                f"or serve its run"
+            )
+        return [Question(text, n_best) for text in texts]
+
+    def _decode_made_up(self, count: int, length: int) -> None:
+        self.answer([Question(" ".join(["."] * length))] * count)
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Returns the answers, all from one call."""
@@ -63,12 +99,12 @@ class ServedExport(ServedModel):
         return Hypothesis(text.decode(), (), float(score), log_prob)
 
 
-def _read_report(folder: Path) -> tuple[int, int]:
-    """Returns the number of outputs and the step of an export; raises UserError if it is damaged or not served."""
+def _read_report(folder: Path) -> tuple[int, dict[str, Any]]:
+    """Returns the outputs of an export, and of which run it is; raises UserError if it is damaged or not served."""
     try:
         report = read_sealed(folder / REPORT)
         if report["format"] == "saved_model":
-            return int(report["n_best"]), int(report["run"]["step"])
+            return int(report["n_best"]), {**report["run"], "step": int(report["run"]["step"])}
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{folder / REPORT} is damaged ({type(error).__name__}); export the run again") from error
     raise UserError(

@@ -11,6 +11,8 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from t2t.serving.errors import error_body
+
 log = logging.getLogger("t2t")
 
 ANY = "*"
@@ -33,7 +35,7 @@ class OriginCheck:
         if scope["type"] == "http" and (refusal := self._refusal(Headers(scope=scope), scope["method"])):
             status, reason = refusal
             log.warning("refused: %d %s", status, reason)
-            await JSONResponse({"error": reason}, status)(scope, receive, send)
+            await JSONResponse(error_body(scope["path"], status, reason), status)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 

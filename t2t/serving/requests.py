@@ -7,15 +7,16 @@ exported model's signature, and a plain form.
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from t2t.errors import UserError
 from t2t.files.lines import clean_line
 from t2t.serving.models import Answer
+from t2t.serving.search_changes import SEARCH_KEYS
 
 SIGNATURE = "serving_default"
-TEXT = "text"
-"""Name of the one input."""
+TEXT, STREAM = "text", "stream"
+"""Names of the one input, and of what asks for events."""
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -69,19 +70,61 @@ def prediction(answers: Sequence[Answer], by_rows: bool) -> dict[str, Any]:
     return {"outputs": {name: [row[name] for row in rows] for name in ("outputs", "scores")}}
 
 
-def translation_request(data: dict[str, Any]) -> tuple[list[str], bool, int | None]:
-    """Returns the texts of a plain request, whether it was a single one, and `n_best`.
+class TranslationRequest(NamedTuple):
+    """A plain request."""
+
+    texts: list[str]
+    is_one: bool
+    """Whether it was a single text, and no list."""
+    n_best: int | None
+    changes: dict[str, Any]
+    """Of the search; not checked, see `t2t.serving.search_changes`."""
+    is_stream: bool
+    """Whether the answer is wanted as it is written."""
+
+
+def translation_request(data: dict[str, Any]) -> TranslationRequest:
+    """Reads a plain request; null stands for what is left out.
 
     Raises:
         UserError: an unknown key, or a value of another type.
     """
-    if unknown := sorted(set(data) - {TEXT, "model", "n_best"}):
-        raise UserError(f"{unknown[0]!r} is no part of a request; there are {TEXT}, model and n_best")
-    text, n_best = data.get(TEXT), data.get("n_best")
-    if n_best is not None and (type(n_best) is not int or n_best < 1):
-        raise UserError(f"n_best {n_best!r}: a whole number from 1 is wanted")
+    allowed = (TEXT, "model", "n_best", STREAM, *SEARCH_KEYS)
+    if unknown := sorted(set(data) - set(allowed)):
+        raise UserError(f"{unknown[0]!r} is no part of a request; there are {', '.join(allowed)}")
+    text = data.get(TEXT)
     is_one = isinstance(text, str)
-    return texts_of([text] if is_one else text, TEXT), is_one, n_best
+    texts = texts_of([text] if is_one else text, TEXT)
+    return TranslationRequest(texts, is_one, positive(data, "n_best"), search_changes(data), stream_option(data))
+
+
+def search_changes(data: dict[str, Any]) -> dict[str, Any]:
+    """Returns what a request says of its search."""
+    return {name: data[name] for name in SEARCH_KEYS if data.get(name) is not None}
+
+
+def stream_option(data: dict[str, Any]) -> bool:
+    """Returns whether a request asks for events; raises UserError for no truth value."""
+    value = data.get(STREAM)
+    if value is not None and not isinstance(value, bool):
+        raise UserError(f"{STREAM} {value!r:.60}: true or false is wanted")
+    return bool(value)
+
+
+def only_text(texts: Sequence[str]) -> str:
+    """Returns the one text of a request whose answer is sent as it is written; raises UserError for several."""
+    if len(texts) > 1:
+        raise UserError(f"{STREAM}: {len(texts)} texts are asked for, and one is written at a time; send one, or ask "
+                        f"without {STREAM}")  # fmt: skip
+    return texts[0]
+
+
+def positive(data: dict[str, Any], name: str) -> int | None:
+    """Returns a value from 1 up, None where there is none; raises UserError for anything else."""
+    value = data.get(name)
+    if value is not None and (type(value) is not int or value < 1):
+        raise UserError(f"{name} {value!r}: a whole number from 1 is wanted")
+    return value
 
 
 def translations(model: str, answers: Sequence[Answer], is_one: bool) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -12,7 +12,8 @@ from starlette.requests import Request
 
 from t2t.errors import UnknownNameError, did_you_mean
 from t2t.serving.batcher import Batcher, FullError
-from t2t.serving.models import Answer, Question, ServedModel
+from t2t.serving.models import Answer, PartialAnswer, Question, ServedModel
+from t2t.serving.streams import Streams
 
 _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -36,6 +37,8 @@ class RequestLimits:
     """From the whole body to the answer."""
     waiting_jobs: int = 256
     """Most jobs in their queue, see `Service.run`."""
+    streams: int = 4
+    """Most answers that are streamed at a time."""
 
 
 class Measures:
@@ -52,6 +55,7 @@ class Measures:
         )
         self.texts = Counter("texts", "Texts answered.", ["model"], **common)
         self.waiting_texts = Gauge("waiting_texts", "Texts in the queue.", ["model"], **common)
+        self.streams = Gauge("streams", "Answers that are being streamed.", **common)
         self.waiting_jobs = Gauge("waiting_jobs", "Figures and curves in their queue.", **common)
 
     def note_request(self, asked: str, status: int, seconds: float) -> None:
@@ -78,6 +82,8 @@ class Service:
         room = self.limits.waiting_jobs
         self._jobs = Batcher(lambda jobs: [job() for job in jobs], most=1, wait_s=0.0, room=room)
         self.measures.waiting_jobs.set_function(lambda: self._jobs.waiting)
+        self.streams = Streams(self.limits.streams)
+        self.measures.streams.set_function(lambda: self.streams.running)
 
     def model(self, name: Any) -> ServedModel:
         """Returns the model of a name, the first one for None; raises UnknownNameError."""
@@ -106,16 +112,47 @@ class Service:
             raise HTTPException(408, reason, headers={"Connection": "close"}) from None
         return bytes(body)
 
-    async def answers(self, model: ServedModel, texts: Sequence[str], n_best: int | None = None) -> list[Answer]:
-        """Returns a model's answers; raises HTTPException for too many texts, a full queue or no answer in time."""
+    def questions(self, model: ServedModel, texts: Sequence[str], *how: Any) -> list[Question]:
+        """Returns the questions of a request.
+
+        Args:
+            model: which is asked.
+            texts: at least one.
+            how: further arguments of `ServedModel.questions`.
+
+        Raises:
+            UserError: the model cannot be searched so.
+            HTTPException: too many texts.
+        """
         most = min(self.limits.most_texts, model.queue.room)
         if len(texts) > most:
             raise HTTPException(413, f"{len(texts)} texts, at most {most}; send fewer at once")
-        n_best = model.n_best if n_best is None else n_best
-        model.check(n_best)
-        found = await self._results(model.queue, [Question(text, n_best) for text in texts])
-        self.measures.texts.labels(model.name).inc(len(texts))
+        return model.questions(texts, *how)
+
+    async def answers(self, model: ServedModel, questions: Sequence[Question]) -> list[Answer]:
+        """Returns a model's answers; raises HTTPException for a full queue or no answer in time."""
+        found = await self._results(model.queue, questions)
+        self.measures.texts.labels(model.name).inc(len(questions))
         return found
+
+    async def stream(self, model: ServedModel, question: Question) -> AsyncIterator[PartialAnswer]:
+        """Yields a model's answer while it is searched, or the whole at once where it cannot be had earlier.
+
+        Raises:
+            HTTPException: too many streams, a full queue or no answer in time.
+        """
+        if not model.can_stream:
+            (answer,) = await self.answers(model, [question])
+            yield PartialAnswer([one.text for one in answer.hypotheses], answer)
+            return
+        try:
+            async for partial in self.streams.run(lambda: model.stream(question), self.limits.seconds):
+                yield partial
+        except FullError as error:
+            raise _too_many(error) from None
+        except TimeoutError:
+            raise self._too_late() from None
+        self.measures.texts.labels(model.name).inc()
 
     async def run(self, job: Callable[[], Result]) -> Result:
         """Runs a function in the one thread of jobs; raises HTTPException for a full queue or no result in time."""
@@ -126,15 +163,23 @@ class Service:
         try:
             futures = queue.submit(items)
         except FullError as error:
-            retry = {"Retry-After": str(RETRY_S)}
-            raise HTTPException(429, f"too much is waiting: {error}; ask again later", headers=retry) from None
+            raise _too_many(error) from None
         try:
             async with asyncio.timeout(self.limits.seconds):
                 return await asyncio.gather(*map(asyncio.wrap_future, futures))
         except TimeoutError:
-            raise HTTPException(504, f"no answer within {self.limits.seconds:g} seconds; ask for less") from None
+            raise self._too_late() from None
+
+    def _too_late(self) -> HTTPException:
+        return HTTPException(504, f"no answer within {self.limits.seconds:g} seconds; ask for less")
 
     def close(self) -> None:
-        """Drains and closes the queues."""
+        """Drains and closes the queues, and ends the streams."""
+        self.streams.close()
         for queue in (*(model.queue for model in self.models.values()), self._jobs):
             queue.close()
+
+
+def _too_many(error: FullError) -> HTTPException:
+    retry = {"Retry-After": str(RETRY_S)}
+    return HTTPException(429, f"too much is waiting: {error}; ask again later", headers=retry)

@@ -81,6 +81,17 @@ class TextEncoder(ABC):
         """Returns the text of what a model wrote: up to end of sequence, without padding."""
         return self.decode_ids(cut_at_eos(ids))
 
+    def certain_text(self, ids: Iterable[int]) -> str:
+        """Returns the beginning of the text of any ids that begin with these, as far as it is certain.
+
+        It is the text of these ids, without an end that further ids could change, such as part of a character.
+        """
+        return self.decode(ids) if EOS_ID in (ids := list(ids)) else self._certain_text(cut_at_eos(ids))
+
+    def _certain_text(self, ids: list[int]) -> str:
+        """Returns what `certain_text` does, of ids that hold neither padding nor end of sequence."""
+        return self.decode_ids(ids).rstrip("\ufffd")
+
     @property
     def fingerprint(self) -> str:
         """sha256 of the vocabulary's content: two vocabularies with one fingerprint give the same ids."""

@@ -102,6 +102,9 @@ class SentencePieceEncoder(TextEncoder):
         """Returns the text; bytes that are not UTF-8 become U+FFFD, since a model may write anything."""
         return unescape(self._processor.decode(ids))
 
+    def _certain_text(self, ids: list[int]) -> str:
+        return self.decode_ids(ids).rstrip("\ufffd" + ESCAPE)
+
     def piece(self, token_id: int) -> str:
         """Returns the piece, with U+2581 for a space; `<0x0A>` for a byte."""
         return self._processor.id_to_piece(token_id)

@@ -17,7 +17,15 @@ from typing import Self
 from t2t.errors import UserError
 from t2t.text.encoder import TextEncoder, lines_of_file
 from t2t.text.subword_build import learn_pieces
-from t2t.text.subword_tokens import ESCAPE_CHARACTERS, RESERVED, Spelling, detokenize, tokenize, unspell
+from t2t.text.subword_tokens import (
+    ESCAPE_CHARACTERS,
+    RESERVED,
+    Spelling,
+    certain_spelling,
+    detokenize,
+    tokenize,
+    unspell,
+)
 
 logger = logging.getLogger("t2t")
 
@@ -74,7 +82,12 @@ class SubwordEncoder(TextEncoder):
 
     def decode_ids(self, ids: list[int]) -> str:
         """Returns the text; escapes that stand for no character become U+3013, since a model may write anything."""
-        spelt = "".join(self._pieces[token_id] for token_id in ids)
+        return self._text_of("".join(self._pieces[token_id] for token_id in ids))
+
+    def _certain_text(self, ids: list[int]) -> str:
+        return self._text_of(certain_spelling("".join(self._pieces[token_id] for token_id in ids)))
+
+    def _text_of(self, spelt: str) -> str:
         return detokenize(filter(None, map(unspell, spelt.split("_"))))
 
     def piece(self, token_id: int) -> str:

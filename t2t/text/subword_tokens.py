@@ -18,6 +18,7 @@ UNDEFINED = "\u3013"
 
 _RUNS = re.compile(r"[^\W_]+|[\W_]+")
 _ESCAPES = re.compile(r"\\u|\\\\|\\([0-9]+);")
+_WHOLE_PARTS = re.compile(r"(?:[^\\]|\\u|\\\\|\\[0-9]+;|\\(?=[^u\\0-9])|\\[0-9]+(?=[^0-9;]))*")
 
 
 def tokenize(text: str) -> list[str]:
@@ -66,6 +67,12 @@ def unspell(spelt: str) -> str:
     A number beyond Unicode, or half of a surrogate pair, which only a model writes, becomes U+3013.
     """
     return _ESCAPES.sub(_character, spelt.removesuffix("_"))
+
+
+def certain_spelling(spelt: str) -> str:
+    """Returns the beginning of a spelling that means the same whatever follows: without an escape that has no end."""
+    beginning = _WHOLE_PARTS.match(spelt)
+    return beginning[0] if beginning else ""
 
 
 def _character(escape: re.Match[str]) -> str:

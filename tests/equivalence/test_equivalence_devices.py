@@ -50,6 +50,16 @@ def test_scoring(problem):
     assert one == several
 
 
+def test_what_is_traced_on_one_device_runs_on_that_of_its_caller():
+    model = translator_on(DEVICES, letters()).model
+    names = devices_of(model)
+    with use_device(1, names[1]):
+        double = ModelFunction(model, lambda x_B: 2.0 * x_B, [tf.TensorSpec([None])])
+    for number, name in enumerate(names):
+        with use_device(number, name):
+            assert double(tf.constant([1.0])).device == name
+
+
 def test_evaluation():
     batches = [
         (np.arange(8), {name: padded(SENTENCES[i : i + 8]) for name in ("inputs", "targets")}) for i in (0, 8, 16, 24)

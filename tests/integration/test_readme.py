@@ -79,14 +79,34 @@ def with_run(folder, tiny_run):
     return folder
 
 
+def answers_in(printed):
+    """Yields JSON objects and plain texts that were printed one after the other."""
+    while printed:
+        if printed.startswith("{"):
+            answer, end = json.JSONDecoder().raw_decode(printed)
+        else:
+            answer = re.match("[^{]*", printed)[0]
+            end = len(answer)
+        yield answer
+        printed = printed[end:]
+
+
 @pytest.mark.slow
 def test_serve(with_run):
     printed = run(with_run, "serve")
-    best = t2t.load(str(with_run / "quickstart/run")).translate(["twenty-one cats"])[0][0].text
-    health, plain, lines, rows = re.fullmatch(r"(\{.*?\})(\{.*\})([^{}]*)(\{.*\})", printed).groups()
-    assert json.loads(health) == {"status": "ok", "models": ["ende"]}
-    assert json.loads(plain)["text"] == lines == best
-    assert json.loads(rows)["predictions"][0]["outputs"] == [best]
+    translator = t2t.load(str(with_run / "quickstart/run"))
+    best = translator.translate(["twenty-one cats"])[0][0].text
+    answers, events = printed.split("data: ", 1)
+    health, plain, *lines, settings, rows, chat = answers_in(answers)
+    assert health == {"status": "ok", "models": ["ende"]}
+    assert plain["text"] == "".join(lines) == best
+    three = translator.translate(["twenty-one cats"], 3, beam_size=8)[0]
+    assert [one["text"] for one in settings["translations"][0]["outputs"]] == [one.text for one in three]
+    assert rows["predictions"][0]["outputs"] == [best]
+    assert chat["choices"][0]["message"]["content"] == best
+    *pieces, whole = map(json.loads, events.strip().split("\n\ndata: "))
+    assert whole == plain
+    assert "".join(piece["delta"] for piece in pieces) == best
 
 
 @pytest.mark.slow

@@ -65,6 +65,13 @@ def test_many_clients_lose_nothing_and_get_their_own_answers(served, expected):
 
 
 @pytest.mark.slow
+def test_several_devices_answer_as_one(tiny_run, expected):
+    with Server("t2t-server", f"--output_dir=tiny={tiny_run.output_dir}", "--worker_cpu=2", "--batch_texts=1") as two:
+        found = post(two.port, "/translate", {"text": TEXTS})["translations"]
+    assert [one["outputs"][0]["text"] for one in found] == list(expected.values())
+
+
+@pytest.mark.slow
 def test_a_signal_lets_requests_end_and_the_exit_is_clean(tiny_run, expected):
     with Server("t2t-server", f"--output_dir=tiny={tiny_run.output_dir}", "--batch_wait_ms=6000") as one:
         found = []

@@ -57,6 +57,14 @@ DATA_MUTATIONS = (
     ),
     # Floor 1: words
     Mutation(
+        name="part of a character is certain",
+        file="t2t/text/encoder.py",
+        original=r'return self.decode_ids(ids).rstrip("\ufffd")',
+        broken="return self.decode_ids(ids)",
+        breaks="A text that is sent as it is written has a replacement character for each letter outside ASCII.",
+        tests=("tests/unit/text/test_text_certain.py",),
+    ),
+    Mutation(
         name="underscore not escaped",
         file="t2t/text/subword_tokens.py",
         original=r'ord("_"): "\\u"',

@@ -92,6 +92,22 @@ DOOR_MUTATIONS = (
         tests=("tests/unit/serving/test_serving_batcher.py::test_an_item_alone_is_answered_after_its_wait",),
     ),
     Mutation(
+        name="searched together whatever was asked",
+        file="t2t/serving/models.py",
+        original="groups.setdefault((question.n_best, question.changes), [])",
+        broken="groups.setdefault((question.n_best, questions[0].changes), [])",
+        breaks="The settings of one request are those of its neighbours.",
+        tests=("tests/unit/serving/test_serving_search_changes.py::test_equal_settings_are_searched_together",),
+    ),
+    Mutation(
+        name="streams without end",
+        file="t2t/serving/streams.py",
+        original="len(self._running) >= self._most",
+        broken="len(self._running) > self._most",
+        breaks="More answers are searched at a time than the server allows.",
+        tests=("tests/unit/serving/test_serving_events.py::test_more_streams_than_allowed_are_answered_429",),
+    ),
+    Mutation(
         name="text can end a script element",
         file="t2t/serving/insight/page.py",
         original='text.replace("<", "\\\\u003c").replace(">"',

@@ -237,6 +237,14 @@ MODEL_MUTATIONS = (
         tests=("tests/unit/training/test_training_callbacks.py::test_lower_is_better_where_the_metric_says_so",),
     ),
     Mutation(
+        name="what one hypothesis has is certain",
+        file="t2t/inference/partial_outputs.py",
+        original="return [_common_prefix(held)]",
+        broken="return [held[0]]",
+        breaks="Text that is sent while a beam is searched is taken back.",
+        tests=("tests/unit/inference/test_inference_partial_outputs.py",),
+    ),
+    Mutation(
         name="no room for end of sequence",
         file="t2t/inference/rows.py",
         original="longest = max_sequence_ids(model, hparams) - 1",

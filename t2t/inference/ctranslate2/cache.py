@@ -25,6 +25,9 @@ FOLDER = "cache/ctranslate2"
 
 RECORD, TRIALS = "conversion.json", "trials.json"
 
+MOST_TRIALS = 64
+"""Trials that are kept, the last ones: a service is asked for searches of many kinds."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ConvertedModel:
@@ -124,7 +127,8 @@ class ConversionCache:
 
     def set(self, what: str, found: Agreement) -> None:
         """Keeps how a trial of the conversion went, where it can be kept."""
-        trials = {name: dataclasses.asdict(one) for name, one in (self._trials() | {what: found}).items()}
+        kept = list((self._trials() | {what: found}).items())[-MOST_TRIALS:]
+        trials = {name: dataclasses.asdict(one) for name, one in kept}
         with contextlib.suppress(OSError):
             if self._folder.is_dir():
                 write_atomically(self._folder / TRIALS, json.dumps(sealed(TRIALS, trials)).encode())

@@ -8,16 +8,16 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UnknownNameError, UserError
 from t2t.inference.translator import Translator
-from t2t.serving.app import build_endpoint
+from t2t.serving.address import HTML, JSON, Address, Content
 from t2t.serving.insight.curves import curves_of
 from t2t.serving.insight.figures import alternatives_json, beam_json, figure_of
 from t2t.serving.insight.page import APP_FILES, app_page, static
 from t2t.serving.requests import read_json, texts_of
+from t2t.serving.schemas import ANY_OBJECT, STRING
 from t2t.serving.service import Service
 from t2t.specs.constants import EOS_ID, PAD_ID
 
@@ -32,8 +32,8 @@ MOST_ALTERNATIVES, WIDEST_BEAM = 100, 32
 _KINDS = {"script": "text/javascript; charset=utf-8", "style": "text/css; charset=utf-8"}
 
 
-def insight_routes(service: Service, runs: Mapping[str, tuple[RunDir, int | None]]) -> list[BaseRoute]:
-    """Returns the routes of the page; `runs`: name of a model -> run and last update of its curves, see `curves_of`."""
+def insight_addresses(runs: Mapping[str, tuple[RunDir, int | None]]) -> list[Address]:
+    """Returns the addresses of the page; `runs`: name of a model -> run, last update of its curves (`curves_of`)."""
 
     def translator_route(work: Callable[[Translator, dict[str, Any]], dict[str, Any]]):
         async def handler(service: Service, request: Request) -> Response:
@@ -58,15 +58,35 @@ def insight_routes(service: Service, runs: Mapping[str, tuple[RunDir, int | None
             raise UnknownNameError(f"file {html.escape(name)} is no part of the page")
         return Response(static(name), media_type=_KINDS["style" if name.endswith(".css") else "script"])
 
-    handlers = [
-        ("GET", "/", page),
-        ("GET", "/insight/files/{name}", file),
-        ("GET", "/insight/curves", curves),
-        ("POST", "/insight/figure", translator_route(_figure)),
-        ("POST", "/insight/beam", translator_route(_beam)),
-        ("POST", "/insight/alternatives", translator_route(_alternatives)),
+    figures = [
+        ("figure", _figure, "What the model looked at, of a text and its output."),
+        ("beam", _beam, "Every hypothesis that the search held."),
+        ("alternatives", _alternatives, "The pieces that are likeliest after a beginning."),
     ]
-    return [Route(path, build_endpoint(service, path, handler), methods=[method]) for method, path, handler in handlers]
+    files = {kind.partition(";")[0]: Content(STRING) for kind in _KINDS.values()}
+    return [
+        Address(method="GET", path="/", handler=page, summary="The page.", answers={HTML: Content(STRING)}),
+        Address(method="GET", path="/insight/files/{name}", handler=file, summary="Files of the page.", answers=files),
+        Address(
+            method="GET",
+            path="/insight/curves",
+            handler=curves,
+            summary="The training curves of a run.",
+            query={"model": STRING},
+            answers={JSON: Content(ANY_OBJECT)},
+        ),
+        *(
+            Address(
+                method="POST",
+                path=f"/insight/{name}",
+                handler=translator_route(work),
+                summary=summary,
+                requests={JSON: Content(ANY_OBJECT)},
+                answers={JSON: Content(ANY_OBJECT)},
+            )
+            for name, work, summary in figures
+        ),
+    ]
 
 
 def _figure(translator: Translator, data: dict[str, Any]) -> dict[str, Any]:

@@ -12,10 +12,11 @@ from t2t.decoding.constraints import forbid_padding
 from t2t.decoding.settings import SearchSettings
 from t2t.decoding.step import NextToken
 from t2t.hparams.transformer import TransformerHParams
-from t2t.inference import batch_queue, batch_search
+from t2t.inference import batch_queue, batch_search, tensorflow_engine
 from t2t.inference.batch_queue import BatchQueue
 from t2t.inference.batch_search import Batch, BatchSearch, concat_batches
 from t2t.inference.rows import batches_of
+from t2t.inference.tensorflow_engine import TensorFlowEngine
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import PAD_ID
 from tests.builders import padded, rows, tokens_spec
@@ -37,7 +38,7 @@ def model():
     return model
 
 
-def in_one_go(model, settings, ids_BS, length):
+def in_one_go(model, settings, ids_BS, length, extra=EXTRA):
     """A search of the whole batch from beginning to end, with caches of fixed size that are copied at each step."""
     rows_each = settings.rows_per_sentence
     encoded = model.encode({"inputs": ids_BS})
@@ -48,7 +49,7 @@ def in_one_go(model, settings, ids_BS, length):
         logits_NV, cache = model.decode_step(ids_N, position, cache, encoded)
         return forbid_padding(NextToken(logits_NV, normalised=False)), cache
 
-    limits_B = (ids_BS != PAD_ID).sum(axis=1).astype("int32") + EXTRA
+    limits_B = (ids_BS != PAD_ID).sum(axis=1).astype("int32") + extra
     return decode(
         step, cache, settings, batch_size=len(ids_BS), vocab_size=model.spec.targets.vocab_size, max_steps=limits_B,
         sentence_seeds=np.arange(len(ids_BS), dtype="int32"),
@@ -153,3 +154,32 @@ def test_what_leaves_a_batch_and_what_stays():
     np.testing.assert_array_equal(batch_search._select_active(going, 8), [1, 1, 1, 0, 0, 1, 0, 0, 0])
     np.testing.assert_array_equal(batch_search._select_active(np.arange(17) < 11, 16), np.arange(17) < 16)
     assert [batch_search._max_size_below(count) for count in (0, 1, 3, 7, 8, 23)] == [0, 1, 2, 4, 8, 16]
+
+
+def test_other_numbers_compile_nothing_and_find_what_a_search_of_their_own_does(model, monkeypatch):
+    """alpha, temperature, top_p, the seed and the extra length are tensors of one compiled search."""
+    rows_BS, weights = padded(rows(np.random.default_rng(5), (9, 3, 7, 1))), np.array([9, 3, 7, 1])
+    engine = TensorFlowEngine(model)
+    compiled = []
+    compile_search = engine._compile
+    monkeypatch.setattr(engine, "_compile", lambda *how: (compiled.append(how), compile_search(*how))[1])
+    for settings in (
+        SearchSettings(beam_size=3), SearchSettings(beam_size=3, alpha=2.0), SearchSettings(beam_size=3, alpha=0.0),
+        SearchSettings(method="sample", seed=3, top_p=0.9), SearchSettings(method="sample", seed=-4, top_p=0.3),
+        SearchSettings(method="sample", seed=2**40 + 3, temperature=0.2, top_p=0.99),
+    ):  # fmt: skip
+        for extra in (EXTRA, 1):
+            queue = BatchQueue(engine.search(settings, extra), weights, 99)
+            found = list(chain.from_iterable(queue.run([(np.arange(4), rows_BS)], np.arange(4))))
+            check_found(found, in_one_go(model, settings, rows_BS, length=9 + extra, extra=extra))
+    assert len(compiled) == 2
+
+
+def test_compiled_searches_are_kept_up_to_a_number(model, monkeypatch):
+    monkeypatch.setattr(tensorflow_engine, "MOST_SEARCHES", 2)
+    engine = TensorFlowEngine(model)
+    monkeypatch.setattr(engine, "_compile", lambda settings, extra_length: settings)
+    one, two, three = (SearchSettings(beam_size=size) for size in (2, 3, 4))
+    for settings in (one, two, one, three):
+        engine.search(settings, 1)
+    assert list(engine._searches) == [one.structure, three.structure]

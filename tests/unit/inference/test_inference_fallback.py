@@ -1,5 +1,6 @@
 """A fast engine is asked for what it does as asked, and TensorFlow for the rest."""
 
+import dataclasses
 import logging
 
 import pytest
@@ -37,6 +38,16 @@ def test_what_it_cannot_do_as_asked_tensorflow_does_and_says_so_once(changes, re
     (line,) = [record.message for record in caplog.records if "TensorFlow does this" in record.message]
     assert reason in line
     assert line.startswith("CTranslate2 ")
+
+
+def test_what_it_cannot_do_is_warmed_up_in_tensorflow(translator, tmp_path, monkeypatch):
+    fast, warmed = fast_of(translator, tmp_path), []
+    for name, engine in (("fast", fast.engine), ("full", translator.tensorflow)):
+        monkeypatch.setattr(engine, "warm_up", lambda *what, name=name: warmed.append(name))
+    with_fallback(translator, fast).warm_up([[3, 4]])
+    translator.hparams = dataclasses.replace(translator.hparams, decode_method="sample")
+    with_fallback(translator, fast).warm_up([[3, 4]])
+    assert warmed == ["fast", "full"]
 
 
 def test_pairs_longer_than_its_positions_are_scored_by_tensorflow(translator, tmp_path, caplog):

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+from types import SimpleNamespace
 
 import pytest
 from starlette.requests import Request
@@ -10,6 +11,8 @@ from starlette.testclient import TestClient
 
 from t2t.cli.server import named_runs
 from t2t.errors import UserError
+from t2t.hparams.groups import DecodeHParams
+from t2t.inference.settings import search_settings
 from t2t.inference.translator import Translator
 from t2t.serving.app import build_app
 from t2t.serving.models import BatchLimits, ServedModel
@@ -119,10 +122,12 @@ def test_any_text_is_answered(client, text):
 
 
 def test_what_is_served_is_told(client):
-    assert client.get("/v1/models").json() == {"models": ["letters", "other", "alone"]}
+    named = client.get("/v1/models").json()
+    assert named["models"] == [one["id"] for one in named["data"]] == ["letters", "other", "alone"]
     state = {"version": "40", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
-    for path in ("/v1/models/letters", "/v1/models/letters/versions/40"):
-        assert client.get(path).json() == {"model_version_status": [state]}
+    version = client.get("/v1/models/letters/versions/40").json()
+    assert version == {"model_version_status": [state]}
+    assert client.get("/v1/models/letters").json() == version | named["data"][0]
     assert client.get("/healthz").json() == {"status": "ok", "models": ["letters", "other", "alone"]}
 
 
@@ -148,7 +153,12 @@ MISTAKES = [
     ("/v1/models/letters:predict", {"instances": ["a"] * 6}, 413, "6 texts, at most 5; send fewer at once"),
     ("/v1/models/letters:predict", {"instances": ["a" * 3000]}, 413, "the body is larger than 2,000 bytes; send less"),
     ("/v1/models/letters:predict", [], 400, "the body is a JSON list; send an object"),
-    ("/translate", {"text": "a", "beam": 3}, 400, "'beam' is no part of a request; there are text, model and n_best"),
+    (
+        "/translate",
+        {"text": "a", "beam": 3},
+        400,
+        "'beam' is no part of a request; there are text, model, n_best, stream, decode_me",
+    ),
     ("/translate", {"text": "a", "n_best": "2"}, 400, "n_best '2': a whole number from 1 is wanted"),
     ("/translate", {"text": "a", "n_best": 4}, 400, "n_best=4: beam search of width 3 has from 1 to 3 hypotheses"),
     ("/translate", {"text": {}}, 400, "text: a list of one or more texts is wanted"),
@@ -260,20 +270,20 @@ class Slow:
     """A translator that answers when it is let go."""
 
     has_inputs, reads_text, longest_input, is_blank = True, True, 100, Translator.is_blank
+    model, hparams, tensorflow = SimpleNamespace(autoregressive=True), DecodeHParams(), SimpleNamespace(devices=[""])
 
     def __init__(self):
         self.gate, self.begun = threading.Event(), threading.Semaphore(0)
 
-    def settings(self, n_best):
-        pass
+    def settings(self, n_best, **changes):
+        return search_settings(self.hparams, n_best, 0, changes)
 
     def encode(self, texts):
         return [[1]] * len(texts)
 
-    def translate_ids(self, ids, n_best, sources):
+    def translate_ids(self, ids, n_best, places, sources):
         self.begun.release()
-        if sources != ["."]:
-            assert self.gate.wait(30)
+        assert self.gate.wait(30)
         return [[type("One", (), {"text": text.upper(), "score": 0.0, "log_prob": 0.0})()] for text in sources]
 
 
@@ -286,7 +296,6 @@ def slow():
 
 def test_more_than_there_is_room_for_is_answered_429_and_the_rest_in_full(slow):
     model = ServedModel("slow", slow, 1, limits=BatchLimits(room=2, wait_s=0.0))
-    assert slow.begun.acquire(timeout=30)
     answers = {}
 
     def ask(text):
@@ -307,7 +316,6 @@ def test_more_than_there_is_room_for_is_answered_429_and_the_rest_in_full(slow):
 
 def test_texts_are_counted_by_the_queue_not_requests(slow):
     model = ServedModel("slow", slow, 1, limits=BatchLimits(room=3, wait_s=0.0))
-    assert slow.begun.acquire(timeout=30)
     with client_of(model) as client:
 
         def ask(texts):

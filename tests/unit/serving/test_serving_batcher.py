@@ -135,3 +135,14 @@ def test_many_threads_lose_nothing(batcher):
 
     join_all(*[start_thread(ask, 200 * i) for i in range(8)])
     assert found == {item: 2 * item for item in range(1600)}
+
+
+def test_several_threads_answer_as_many_batches_at_a_time(batcher):
+    answers = Answers(held=True)
+    queue = batcher(answers, threads=2, most=2)
+    futures = queue.submit([1, 2, 3, 4, 5])
+    for _ in range(2):
+        assert answers.begun.acquire(timeout=30)
+    assert (sorted(answers.batches), queue.waiting) == ([[1, 2], [3, 4]], 1)
+    answers.gate.set()
+    assert [future.result(30) for future in futures] == [2, 4, 6, 8, 10]

@@ -40,6 +40,11 @@ def test_an_export_answers_as_its_run(folder, translator):
         asked = client.post("/v1/models/letters/versions/40:predict", json={"instances": TEXTS})
         plain = client.post("/translate", json={"text": "a b c", "n_best": 2}).json()
         refused = client.post("/translate", json={"text": "a", "n_best": 3})
+        fixed = client.post("/translate", json={"text": "a", "alpha": 1.0})
+        prompt = {"prompt": "a b c", "stream": True}
+        events = client.post("/v1/completions", json=prompt).text.split("\n\n")
+        limited = client.post("/v1/completions", json={**prompt, "max_tokens": 99, "temperature": 1}).json()
+        told = client.get("/").json()["models"]
     for text, row in zip(TEXTS, asked.json()["predictions"], strict=True):
         best = translator.translate([text])[0][0] if text else None
         assert row["outputs"] == [best.text if best else ""]
@@ -49,6 +54,12 @@ def test_an_export_answers_as_its_run(folder, translator):
     assert plain["translations"][0]["outputs"][0]["log_prob"] is plain["translations"][0]["cut"] is None
     assert refused.status_code == 400
     assert "was exported with 2; ask for as many, or export the run with --n_best=3" in refused.json()["error"]
+    assert fixed.status_code == 400
+    assert fixed.json()["error"].startswith("alpha: model 'letters' is an export, which answers as it was made; leave")
+    assert [json.loads(event[6:])["choices"][0]["text"] for event in events[:2]] == [expected[0], ""]
+    assert events[2:] == ["data: [DONE]", ""]
+    assert limited["error"]["message"].startswith("decode_method, sampling_temperature, max_tokens: model 'letters' is")
+    assert told == [{"name": "letters", "step": 40, "n_best": 1, "streams": False, "most_hypotheses": 2}]
 
 
 def test_the_name_of_a_version_is_that_of_its_model(folder):

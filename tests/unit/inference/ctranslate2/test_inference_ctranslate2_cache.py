@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from t2t.inference.ctranslate2.cache import FOLDER, ConversionCache, ConvertedModel
+from t2t.inference.ctranslate2.cache import FOLDER, MOST_TRIALS, ConversionCache, ConvertedModel
 from t2t.inference.ctranslate2.conversion import write_model
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
 from t2t.inference.ctranslate2.tokens import TokenLists
@@ -112,6 +112,15 @@ def test_where_there_is_no_room_for_it_the_conversion_is_elsewhere(load, convers
     assert not folder.exists()
     cache.set("beam", Agreement(4, 4, 0.0))
     assert cache.get("beam") is None
+
+
+def test_only_the_last_trials_are_kept(load, tmp_path):
+    cache = ConversionCache(tmp_path, "step", "print")
+    load(cache)
+    for number in range(MOST_TRIALS + 2):
+        cache.set(f"alpha {number}", Agreement(number, number, 0.0))
+    assert [cache.get(f"alpha {number}") for number in (0, 1)] == [None, None]
+    assert [cache.get(f"alpha {number}").rows for number in (2, MOST_TRIALS + 1)] == [2, MOST_TRIALS + 1]
 
 
 def test_trials_are_kept_with_their_conversion(load, tmp_path):

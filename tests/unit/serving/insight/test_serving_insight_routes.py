@@ -14,7 +14,7 @@ from t2t.serving.app import build_app
 from t2t.serving.insight import routes
 from t2t.serving.insight.figures import figure_of
 from t2t.serving.insight.page import APP_FILES
-from t2t.serving.insight.routes import insight_routes
+from t2t.serving.insight.routes import insight_addresses
 from t2t.serving.models import ServedModel
 from t2t.serving.service import RequestLimits, Service
 from tests.unit.inference.test_inference_translator import WORDS, Letters, build
@@ -31,7 +31,7 @@ def translator():
 def client(translator):
     service = Service([ServedModel("letters", translator, 40), ServedModel("early", translator, 10)])
     app = build_app(
-        service, ["127.0.0.1"], insight_routes(service, {"letters": (Run(LINES, 0.1), None), "early": (Run(LINES), 10)})
+        service, ["127.0.0.1"], insight_addresses({"letters": (Run(LINES, 0.1), None), "early": (Run(LINES), 10)})
     )
     with TestClient(app, base_url="http://127.0.0.1") as client:
         yield client
@@ -159,7 +159,7 @@ def jobs(monkeypatch):
 
 def client_with(translator, **limits):
     service = Service([ServedModel(name, translator, 1) for name in "ab"], RequestLimits(**limits))
-    app = build_app(service, ["127.0.0.1"], insight_routes(service, dict.fromkeys("ab", (Run(LINES), None))))
+    app = build_app(service, ["127.0.0.1"], insight_addresses(dict.fromkeys("ab", (Run(LINES), None))))
     return TestClient(app, base_url="http://127.0.0.1")
 
 

@@ -1,0 +1,88 @@
+"""Outputs of one text while they are searched: the beginning of each that no further step can change.
+
+Legend: N rows of the text, K beams, T tokens.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from t2t.decoding.beam_search import BeamProgress
+from t2t.decoding.result import exists
+from t2t.inference.batch_search import BatchSearch
+from t2t.inference.rows import cut_rows, memory_errors, padded
+from t2t.inference.tensorflow_engine import TensorFlowEngine
+from t2t.inference.translator import Hypothesis, Translator
+from t2t.problems.base import Problem
+from t2t.specs.constants import TARGETS
+
+
+class PartialOutputs(NamedTuple):
+    """What is certain after a step."""
+
+    texts: list[str]
+    """The certain beginning of each output; of a beam search with several outputs, of the best one alone."""
+    hypotheses: list[Hypothesis] | None
+    """The whole outputs, after the last step; each begins with its text of any step."""
+
+
+def has_partial_outputs(translator: Translator) -> bool:
+    """Returns whether outputs can be had while they are searched: TensorFlow writes them, and each id is text."""
+    problem = translator.problem
+    changes_text = problem.finishes or type(problem).decode_target is not Problem.decode_target
+    is_tensorflow = isinstance(translator.engine, TensorFlowEngine)
+    return is_tensorflow and translator.model.autoregressive and not changes_text
+
+
+def partial_outputs(
+    translator: Translator, text: str, n_best: int = 1, *, place: int = 0, **changes: Any
+) -> Iterator[PartialOutputs]:
+    """Yields the outputs of a text after each step of the search, and at last the whole.
+
+    Args:
+        translator: one that `has_partial_outputs`.
+        text: the input, see `Translator.translate`.
+        n_best: outputs.
+        place: what names the text when sampling.
+        changes: fields of the decode hparams to change, and `seed`.
+
+    Raises:
+        UserError: see `Translator.translate`.
+    """
+    settings, hparams = translator.settings(n_best, **changes)
+    (ids,) = translator.encode([text])
+    (row,) = cut_rows(translator.model, [ids], hparams)
+    assert isinstance(translator.engine, TensorFlowEngine), "has_partial_outputs"
+    search = translator.engine.search(settings, hparams.extra_length, hparams.shortlist)
+    assert isinstance(search, BatchSearch), "has_partial_outputs"
+    encoder, texts = translator.problem.encoders[TARGETS], None
+    with memory_errors(padded([row]), settings.rows_per_sentence):
+        for state in search.steps(row, place=place):
+            found = [encoder.certain_text(written) for written in _certain_ids(state.progress)]
+            if found != texts:
+                texts = found
+                yield PartialOutputs(texts, None)
+    hypotheses = translator.hypotheses(search.result(state), 0, n_best, ids, text)
+    yield PartialOutputs([one.text for one in hypotheses], hypotheses)
+
+
+def _certain_ids(progress: Any) -> list[list[int]]:
+    """Returns the certain beginning of each row of a roll-out; the one that all hypotheses of a beam search share."""
+    if not isinstance(progress, BeamProgress):
+        rows = zip(progress.rows.ids.numpy(), progress.rows.lengths.numpy(), strict=True)
+        return [ids[:length].tolist() for ids, length in rows]
+    active, finished = progress.active, progress.finished
+    held = active.ids[0].numpy()[exists(active.log_probs[0].numpy()), : int(progress.step)].tolist()
+    finished_rows = zip(*(field[0].numpy() for field in (finished.ids, finished.lengths)), strict=True)
+    held += [ids[:length].tolist() for ids, length in finished_rows if length]
+    return [_common_prefix(held)]
+
+
+def _common_prefix(rows: Sequence[Sequence[int]]) -> list[int]:
+    width = min(map(len, rows), default=0)
+    if not width:
+        return []
+    table = np.array([row[:width] for row in rows])
+    same = (table == table[0]).all(axis=0)
+    return list(rows[0][: width if same.all() else int(same.argmin())])

@@ -1,0 +1,52 @@
+"""Errors as answers: one line of JSON, in the form that clients of the address read, and one line in the log."""
+
+import logging
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from t2t.errors import MachineError, UnknownNameError, UserError, one_line
+
+log = logging.getLogger("t2t")
+
+OPENAI_PATHS = ("/v1/completions", "/v1/chat/completions")
+"""Addresses whose errors have OpenAI's form."""
+
+_OPENAI_TYPES = {429: "rate_limit_error"}
+_LOG_CHARS = 300
+"""Characters of a refusal's reason in the log."""
+
+
+def error_body(path: str, status: int, message: str) -> dict[str, Any]:
+    """Returns the JSON of an error."""
+    if path not in OPENAI_PATHS:
+        return {"error": message}
+    kind = _OPENAI_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+
+
+def error_response(path: str, error: Exception) -> JSONResponse:
+    """Returns the answer for an error; of a bug of the program, a client gets the kind alone."""
+    if isinstance(error, HTTPException):
+        status, message, headers = error.status_code, error.detail, error.headers
+    elif isinstance(error, UserError | MachineError):
+        status = 503 if isinstance(error, MachineError) else 404 if isinstance(error, UnknownNameError) else 400
+        message, headers = one_line(error), None
+    else:
+        status, headers = 500, None
+        message = f"internal error ({type(error).__name__}); the log of the server has the details"
+    return JSONResponse(error_body(path, status, message), status, headers=headers)
+
+
+def refuse(path: str, error: Exception) -> JSONResponse:
+    """Logs an error, a bug with its traceback, and returns the answer for it."""
+    response = error_response(path, error)
+    if not isinstance(error, HTTPException | UserError | MachineError):
+        log.error("%s: a request failed", path, exc_info=error)
+        return response
+    reason = error.detail if isinstance(error, HTTPException) else one_line(error)
+    printable = "".join(c if c.isprintable() else "\ufffd" for c in reason[:_LOG_CHARS])
+    level = logging.WARNING if response.status_code >= 500 else logging.INFO
+    log.log(level, "refused: %d %s: %s", response.status_code, path, printable)
+    return response

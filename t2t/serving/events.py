@@ -1,0 +1,56 @@
+"""Answers as server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.responses import StreamingResponse
+
+from t2t.serving.address import EVENTS
+from t2t.serving.errors import refuse
+from t2t.serving.models import Answer, PartialAnswer
+
+
+async def event_response(path: str, events: AsyncIterator[Any]) -> StreamingResponse:
+    """Returns the answer that sends each event, JSON or a plain text, when it comes.
+
+    What goes wrong before the first event is raised; what goes wrong later is the last event.
+    """
+    first = await anext(events)
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield _event(first)
+        try:
+            async for event in events:
+                yield _event(event)
+        except Exception as error:
+            yield b"data: " + bytes(refuse(path, error).body) + b"\n\n"
+
+    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    return StreamingResponse(parts(), media_type=EVENTS, headers=headers)
+
+
+def _event(data: Any) -> bytes:
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, allow_nan=False)
+    return f"data: {text}\n\n".encode()
+
+
+async def text_pieces(
+    stream: AsyncIterator[PartialAnswer], prompt: str = ""
+) -> AsyncIterator[tuple[dict[int, str], Answer | None]]:
+    """Yields the new text of each output, by its number, and with the last piece the whole answer.
+
+    Args:
+        stream: of one text.
+        prompt: beginning of the outputs that is not sent.
+    """
+    sent: dict[int, int] = {}
+    async for partial in stream:
+        found = {}
+        for number, whole in enumerate(partial.texts):
+            text = whole.removeprefix(prompt) if partial.answer or whole.startswith(prompt) else ""
+            if piece := text[sent.get(number, 0) :]:
+                found[number] = piece
+                sent[number] = len(text)
+        if found or partial.answer:
+            yield found, partial.answer

@@ -1,0 +1,149 @@
+"""Handlers of the addresses: translation, TensorFlow Serving's and OpenAI's interfaces, state of the service."""
+
+import time
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+
+from t2t.errors import UnknownNameError
+from t2t.files.lines import on_one_line
+from t2t.serving import requests
+from t2t.serving.address import EVENTS, HTML, TEXT
+from t2t.serving.events import event_response, text_pieces
+from t2t.serving.home import POLICY, home_json, home_page
+from t2t.serving.models import Question, ServedModel
+from t2t.serving.openai_answers import Completion
+from t2t.serving.openai_requests import OpenAIRequest, chat_request, completion_request
+from t2t.serving.openapi import openapi_document
+from t2t.serving.service import Service
+
+_STARTED = int(time.time())
+
+
+async def home(service: Service, request: Request) -> Response:
+    """Answers `GET /`: JSON, a page where that is asked for."""
+    info = home_json(service, request.app.state.addresses)
+    if HTML in request.headers.get("accept", ""):
+        return HTMLResponse(home_page(info, str(request.base_url)), headers={"Content-Security-Policy": POLICY})
+    return JSONResponse(info)
+
+
+async def openapi(service: Service, request: Request) -> Response:
+    """Answers `GET /openapi.json`."""
+    return JSONResponse(openapi_document("t2t-server", request.app.state.addresses))
+
+
+async def health(service: Service, request: Request) -> Response:
+    """Answers `GET /healthz`."""
+    return JSONResponse({"status": "ok", "models": list(service.models)})
+
+
+async def metrics(service: Service, request: Request) -> Response:
+    """Answers `GET /metrics`."""
+    return Response(service.measures.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+# === Models ===
+
+
+async def names(service: Service, request: Request) -> Response:
+    """Answers `GET /v1/models`, in the plain form and in OpenAI's."""
+    data = [_openai_model(model) for model in service.models.values()]
+    return JSONResponse({"models": list(service.models), "object": "list", "data": data})
+
+
+async def status(service: Service, request: Request) -> Response:
+    """Answers `GET /v1/models/NAME`, in the form of TensorFlow Serving and in OpenAI's."""
+    model = _version(service, request)
+    return JSONResponse(requests.status(model.step) | _openai_model(model))
+
+
+async def version_status(service: Service, request: Request) -> Response:
+    """Answers `GET /v1/models/NAME/versions/STEP`."""
+    return JSONResponse(requests.status(_version(service, request).step))
+
+
+def _openai_model(model: ServedModel) -> dict[str, Any]:
+    return {"id": model.name, "object": "model", "created": _STARTED, "owned_by": "t2t"}
+
+
+def _version(service: Service, request: Request) -> ServedModel:
+    model = service.model(request.path_params["name"])
+    asked = request.path_params.get("version", model.step)
+    if asked != model.step:
+        raise UnknownNameError(f"version {asked} of model {model.name!r} is not served; there is {model.step}")
+    return model
+
+
+# === Texts to texts ===
+
+
+async def predict(service: Service, request: Request) -> Response:
+    """Answers `POST /v1/models/NAME:predict`."""
+    model = _version(service, request)
+    texts, by_rows = requests.prediction_texts(requests.read_json(await service.body(request)))
+    answers = await service.answers(model, service.questions(model, texts))
+    return JSONResponse(requests.prediction(answers, by_rows))
+
+
+async def translate(service: Service, request: Request) -> Response:
+    """Answers `POST /translate`: JSON, or lines of plain text, which give lines."""
+    body = await service.body(request)
+    if request.headers.get("content-type", "").startswith(TEXT):
+        return await _translate_lines(service, request, body)
+    data = requests.read_json(body)
+    asked = requests.translation_request(data)
+    model = service.model(data.get("model"))
+    questions = service.questions(model, asked.texts, asked.n_best, asked.changes)
+    if asked.is_stream or EVENTS in request.headers.get("accept", ""):
+        requests.only_text(asked.texts)
+        return await event_response(request.url.path, _translation_events(service, model, questions[0], asked.is_one))
+    return JSONResponse(requests.translations(model.name, await service.answers(model, questions), asked.is_one))
+
+
+async def _translate_lines(service: Service, request: Request, body: bytes) -> Response:
+    lines = body.decode("utf-8", "replace").split("\n")
+    ended = [""] if len(lines) > 1 and not lines[-1] else []
+    lines = [line.removesuffix("\r") for line in lines[: len(lines) - len(ended)]]
+    texts = requests.texts_of(lines, "lines")
+    model = service.model(request.query_params.get("model"))
+    answers = await service.answers(model, service.questions(model, texts, 1))
+    return PlainTextResponse("\n".join([on_one_line(answer.hypotheses[0].text) for answer in answers] + ended))
+
+
+async def _translation_events(service: Service, model: ServedModel, question: Question, is_one: bool):
+    async for pieces, answer in text_pieces(service.stream(model, question)):
+        for number, piece in pieces.items():
+            yield {"output": number, "delta": piece}
+        if answer is not None:
+            yield requests.translations(model.name, [answer], is_one)
+
+
+async def complete(service: Service, request: Request) -> Response:
+    """Answers `POST /v1/completions`."""
+    data = requests.read_json(await service.body(request))
+    model = service.model(data.get("model"))
+    return await _complete(service, request, model, completion_request(data, model), Completion(model, False))
+
+
+async def complete_chat(service: Service, request: Request) -> Response:
+    """Answers `POST /v1/chat/completions`."""
+    data = requests.read_json(await service.body(request))
+    model = service.model(data.get("model"))
+    return await _complete(service, request, model, chat_request(data, model), Completion(model, True))
+
+
+async def _complete(
+    service: Service, request: Request, model: ServedModel, asked: OpenAIRequest, completion: Completion
+) -> Response:
+    n = asked.n or 1
+    how = (asked.texts, n, asked.changes, asked.most_tokens)
+    questions = await run_in_threadpool(service.questions, model, *how)  # long texts take time to be counted
+    if asked.is_stream:
+        text = requests.only_text(asked.texts)
+        events = completion.chunks(service.stream(model, questions[0]), text, asked.include_usage)
+        return await event_response(request.url.path, events)
+    answers = await service.answers(model, questions)
+    return JSONResponse(await run_in_threadpool(completion.response, asked.texts, answers, n))

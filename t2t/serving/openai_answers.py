@@ -1,0 +1,86 @@
+"""JSON of OpenAI's completions and chat completions: responses, whole or in chunks."""
+
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+
+from t2t.inference.translator import Hypothesis
+from t2t.serving.events import text_pieces
+from t2t.serving.models import Answer, PartialAnswer, ServedModel
+from t2t.specs.constants import EOS_ID
+
+DONE = "[DONE]"
+"""The last event of a stream."""
+
+
+class Completion:
+    """Builds the response to one request: its id, time and form.
+
+    Args:
+        model: the model that answers.
+        is_chat: whether the request is a chat.
+    """
+
+    def __init__(self, model: ServedModel, is_chat: bool):
+        self._model, self._is_chat = model, is_chat
+        kind, prefix = ("chat.completion", "chatcmpl") if is_chat else ("text_completion", "cmpl")
+        self._kind = kind
+        self._head = {"id": f"{prefix}-{secrets.token_hex(12)}", "created": int(time.time()), "model": model.name}
+
+    def response(self, texts: Sequence[str], answers: Sequence[Answer], n: int) -> dict[str, Any]:
+        """Returns the answer to some texts, with at most n choices for each."""
+        choices = []
+        for row, (text, answer) in enumerate(zip(texts, answers, strict=True)):
+            prompt = self._model.prompt(text)
+            for k, one in enumerate(answer.hypotheses):
+                content = one.text.removeprefix(prompt)
+                body = {"message": {"role": "assistant", "content": content}} if self._is_chat else {"text": content}
+                choices.append(_choice(row * n + k, body, self._finish_reason(one)))
+        return self._object(self._kind, choices) | self._usage(answers)
+
+    async def chunks(self, stream: AsyncIterator[PartialAnswer], text: str, include_usage: bool) -> AsyncIterator[Any]:
+        """Yields the answer to a text in OpenAI's chunks, and `[DONE]`."""
+        kind = self._kind + (".chunk" if self._is_chat else "")
+        begun: set[int] = set()
+        prompt = await run_in_threadpool(self._model.prompt, text)
+        async for pieces, answer in text_pieces(stream, prompt):
+            for number, piece in pieces.items():
+                yield self._object(kind, [_choice(number, self._piece(piece, number not in begun), None)])
+                begun.add(number)
+            if answer is not None:
+                for number, one in enumerate(answer.hypotheses):
+                    last = self._piece("", number not in begun)
+                    yield self._object(kind, [_choice(number, last, self._finish_reason(one))])
+                if include_usage:
+                    yield self._object(kind, []) | self._usage([answer])
+        yield DONE
+
+    def _piece(self, text: str, is_first: bool) -> dict[str, Any]:
+        if not self._is_chat:
+            return {"text": text}
+        return {"delta": {"role": "assistant", "content": text} if is_first else {"content": text}}
+
+    def _object(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
+        return {**self._head, "object": kind, "choices": choices}
+
+    def _finish_reason(self, one: Hypothesis) -> str:
+        is_cut = one.ids and one.ids[-1] != EOS_ID and self._model.translator.facts.autoregressive
+        return "length" if is_cut else "stop"
+
+    def _usage(self, answers: Iterable[Answer]) -> dict[str, Any]:
+        """Returns the numbers of tokens, nothing where they are not known."""
+        read = written = 0
+        for answer in answers:
+            if answer.length is None:
+                return {}
+            read += answer.length
+            free = answer.length if self._model.continues else 0  # ids of the text that an output begins with
+            written += sum(max(len(one.ids) - free, 0) for one in answer.hypotheses)
+        return {"usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}}
+
+
+def _choice(index: int, body: dict[str, Any], finish_reason: str | None) -> dict[str, Any]:
+    return {"index": index, **body, "logprobs": None, "finish_reason": finish_reason}

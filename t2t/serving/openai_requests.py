@@ -1,0 +1,125 @@
+"""JSON of OpenAI's completions and chat completions: requests."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from t2t.decoding.settings import BEAM, GREEDY, SAMPLE
+from t2t.errors import UserError
+from t2t.serving.models import ServedModel
+from t2t.serving.requests import positive, search_changes, stream_option, texts_of
+from t2t.serving.search_changes import SEARCH_KEYS, SEED
+
+NEUTRAL: Mapping[str, tuple[Any, ...]] = {
+    "best_of": (1,),
+    "echo": (False,),
+    "frequency_penalty": (0,),
+    "function_call": ("none",),
+    "functions": ([],),
+    "logit_bias": ({},),
+    "logprobs": (False, 0),
+    "modalities": (["text"],),
+    "parallel_tool_calls": (True, False),
+    "presence_penalty": (0,),
+    "response_format": ({"type": "text"},),
+    "stop": ("", []),
+    "suffix": ("",),
+    "tool_choice": ("none", "auto"),
+    "tools": ([],),
+    "top_logprobs": (0,),
+}
+"""Parameters that are not supported, with the values that change nothing."""
+IGNORED = ("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
+"""Parameters that do not concern the answer."""
+_OWN = ("model", "n", "max_tokens", "temperature", "top_p", "stream", "stream_options", *SEARCH_KEYS)
+
+
+class OpenAIRequest(NamedTuple):
+    """A request to complete."""
+
+    texts: list[str]
+    n: int | None
+    most_tokens: int | None
+    changes: dict[str, Any]
+    """Of the search."""
+    is_stream: bool
+    include_usage: bool
+    """Whether the last chunk counts tokens."""
+
+
+def completion_request(data: dict[str, Any], model: ServedModel) -> OpenAIRequest:
+    """Reads a request to complete a prompt or several; raises UserError for what cannot be followed."""
+    _check_keys(data, ("prompt",))
+    prompt = data.get("prompt")
+    return _request(data, model, texts_of([prompt] if isinstance(prompt, str) else prompt, "prompt"))
+
+
+def chat_request(data: dict[str, Any], model: ServedModel) -> OpenAIRequest:
+    """Reads a request to go on with a chat, of which the last message of the user counts; raises UserError."""
+    _check_keys(data, ("messages", "max_completion_tokens"))
+    return _request(data, model, [_last_user_text(data.get("messages"))])
+
+
+def _request(data: dict[str, Any], model: ServedModel, texts: list[str]) -> OpenAIRequest:
+    options = data.get("stream_options") or {}
+    if not isinstance(options, dict):
+        raise UserError(f"stream_options {options!r:.60}: an object is wanted")
+    limits = [value for name in ("max_tokens", "max_completion_tokens") if (value := positive(data, name))]
+    return OpenAIRequest(
+        texts=texts,
+        n=positive(data, "n"),
+        most_tokens=min(limits) if limits else None,
+        changes=_changes(data, model),
+        is_stream=stream_option(data),
+        include_usage=options.get("include_usage") is True,
+    )
+
+
+def _check_keys(data: dict[str, Any], prompt: tuple[str, ...]) -> None:
+    for name, value in data.items():
+        if value is None or name in (*_OWN, *prompt, *IGNORED):
+            continue
+        if name not in NEUTRAL:
+            raise UserError(f"{name!r} is no part of a request; there are {', '.join((*prompt, *_OWN))}")
+        if value not in NEUTRAL[name]:
+            raise UserError(f"{name}={value!r:.60}: this is not supported; leave it out")
+
+
+def _changes(data: dict[str, Any], model: ServedModel) -> dict[str, Any]:
+    """Returns the changes of the search: a temperature above 0 or a top_p below 1 samples, a temperature of 0 does not.
+
+    Where neither is given, the run searches as it always does; a seed then changes nothing.
+    """
+    changes = search_changes(data)
+    temperature, top_p = _number(data, "temperature"), _number(data, "top_p")
+    if temperature == 0:
+        changes.setdefault("decode_method", GREEDY)
+    elif temperature is not None or (top_p is not None and top_p != 1):
+        given = {"sampling_temperature": temperature, "sampling_top_p": top_p}
+        changes = {"decode_method": SAMPLE} | {k: v for k, v in given.items() if v is not None} | changes
+    own = model.translator.hparams.decode_method if model.translator else BEAM
+    if changes.get("decode_method", own) != SAMPLE:
+        changes.pop(SEED, None)
+    return changes
+
+
+def _number(data: dict[str, Any], name: str) -> float | None:
+    value = data.get(name)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
+        raise UserError(f"{name} {value!r:.60}: a number from 0 is wanted")
+    return value
+
+
+def _last_user_text(messages: Any) -> str:
+    """Returns the text of the last message of the user; raises UserError where there is none."""
+    if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
+        raise UserError("messages: a list of objects with role and content is wanted; send that")
+    contents = [one.get("content") for one in messages if one.get("role") == "user"]
+    if not contents:
+        raise UserError("messages: none has the role user; send one, its content is answered")
+    content = contents[-1]
+    if isinstance(content, list):
+        if not all(isinstance(part, dict) and part.get("type") == "text" for part in content):
+            raise UserError("messages: a content of several parts has parts of type text alone; send those")
+        content = "".join(texts_of([part.get("text") for part in content], "messages"))
+    (text,) = texts_of([content], "messages")
+    return text

@@ -1,0 +1,155 @@
+"""JSON Schemas of what is asked and answered, with the bounds of the decode hparams."""
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from t2t.hparams.groups import DecodeHParams
+from t2t.serving.address import Schema
+from t2t.serving.search_changes import FIELDS, SEED
+
+STRING: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "number"}
+INTEGER: Schema = {"type": "integer"}
+BOOLEAN: Schema = {"type": "boolean"}
+COUNT: Schema = {"type": "integer", "minimum": 1}
+ANY_OBJECT: Schema = {"type": "object"}
+
+_TYPES = {int: "integer", float: "number", str: "string"}
+
+
+def object_of(properties: Mapping[str, Schema], optional: Collection[str] = ()) -> Schema:
+    """Returns the schema of an object with these properties and no others."""
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": dict(properties), "required": required, "additionalProperties": False}
+
+
+def list_of(items: Schema, **bounds: int) -> Schema:
+    """Returns the schema of a list; `bounds` are `minItems` and `maxItems`."""
+    return {"type": "array", "items": items, **bounds}
+
+
+def nullable(schema: Schema) -> Schema:
+    """Returns the schema of a value that may be null, which stands for leaving it out."""
+    choices = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+    return {**schema, "type": [schema["type"], "null"], **choices}
+
+
+def one_or_several(texts: int) -> Schema:
+    """Returns the schema of a text or a list of texts, at most so many."""
+    return {"anyOf": [STRING, list_of(STRING, minItems=1, maxItems=texts)]}
+
+
+def model_name(models: Iterable[str]) -> Schema:
+    """Returns the schema of the name of a model, the first one by default."""
+    names = list(models)
+    return {"type": "string", "enum": names, **({"default": names[0]} if names else {})}
+
+
+def _setting(field: dataclasses.Field[Any]) -> Schema:
+    rules = field.metadata
+    bounds = {name: rules[name] for name in ("minimum", "maximum") if rules[name] is not None}
+    choices = {"enum": list(rules["choices"])} if rules["choices"] else {}
+    condition = f" Read with {rules['used_when']}." if rules["used_when"] else ""
+    described = {"description": rules["doc"] + condition}
+    return nullable({"type": _TYPES[type(field.default)], **bounds, **choices, **described})
+
+
+SEARCH: Mapping[str, Schema] = {
+    **{field.name: _setting(field) for field in dataclasses.fields(DecodeHParams) if field.name in FIELDS},
+    SEED: nullable({**INTEGER, "description": "Of sampling; other samples each time where it is left out."}),
+}
+"""Settings of a search that a request may give."""
+
+ERROR = object_of({"error": STRING})
+OPENAI_ERROR = object_of(
+    {"error": object_of({"message": STRING, "type": STRING, "param": {"type": "null"}, "code": {"type": "null"}})}
+)
+
+# === TensorFlow Serving's ===
+
+_ROW = object_of({"outputs": list_of(STRING), "scores": list_of(NUMBER)})
+PREDICTION: Schema = {
+    "anyOf": [
+        object_of({"predictions": list_of(_ROW)}),
+        object_of({"outputs": object_of({name: list_of(list_of(kind)) for name, kind in
+                                         (("outputs", STRING), ("scores", NUMBER))})}),
+    ]
+}  # fmt: skip
+
+
+def prediction_request(texts: int) -> Schema:
+    """Returns the schema of a request to predict."""
+    bounds = {"minItems": 1, "maxItems": texts}
+    row = {"anyOf": [STRING, object_of({"text": STRING})]}
+    column = list_of(STRING, **bounds)
+    properties = {"instances": list_of(row, **bounds), "inputs": {"anyOf": [column, object_of({"text": column})]}}
+    return {
+        "type": "object",
+        "properties": {"signature_name": {"const": "serving_default"}, **properties},
+        "oneOf": [{"required": [name]} for name in properties],
+    }
+
+
+_STATUS = object_of({"version": STRING, "state": STRING, "status": ANY_OBJECT})
+MODEL: Mapping[str, Schema] = {
+    "id": STRING, "object": {"const": "model"}, "created": INTEGER, "owned_by": STRING,
+}  # fmt: skip
+STATUS = object_of({"model_version_status": list_of(_STATUS), **MODEL}, optional=MODEL)
+MODELS = object_of({"models": list_of(STRING), "object": {"const": "list"}, "data": list_of(object_of(MODEL))})
+
+# === The plain one ===
+
+_OUTPUT = object_of({"text": STRING, "score": NUMBER, "log_prob": {"type": ["number", "null"]}})
+TRANSLATIONS = object_of(
+    {
+        "model": STRING,
+        "translations": list_of(object_of({"outputs": list_of(_OUTPUT), "cut": {"type": ["boolean", "null"]}})),
+        "text": STRING,
+    },
+    optional=("text",),
+)
+
+
+def translation_request(texts: int, models: Iterable[str]) -> Schema:
+    """Returns the schema of a plain request."""
+    properties = {
+        "text": one_or_several(texts), "model": nullable(model_name(models)), "n_best": nullable(COUNT),
+        "stream": nullable(BOOLEAN), **SEARCH,
+    }  # fmt: skip
+    return object_of(properties, optional=set(properties) - {"text"})
+
+
+# === OpenAI's ===
+
+_REASON: Schema = {"enum": ["stop", "length"]}
+_USAGE = object_of({name: INTEGER for name in ("prompt_tokens", "completion_tokens", "total_tokens")})
+
+
+def openai_request(prompt: Mapping[str, Schema], models: Iterable[str], more: Mapping[str, Schema]) -> Schema:
+    """Returns the schema of a request to complete.
+
+    Args:
+        prompt: what says what to go on from; required.
+        models: names.
+        more: other properties.
+    """
+    properties = {
+        **prompt, "model": nullable(model_name(models)), "n": nullable(COUNT), "max_tokens": nullable(COUNT),
+        "temperature": nullable({**NUMBER, "minimum": 0}), "top_p": nullable({**NUMBER, "exclusiveMinimum": 0,
+                                                                              "maximum": 1}),
+        "stream": nullable(BOOLEAN),
+        "stream_options": nullable(object_of({"include_usage": BOOLEAN, "include_obfuscation": BOOLEAN},
+                                             optional=("include_usage", "include_obfuscation"))),
+        **SEARCH, **more,
+    }  # fmt: skip
+    return object_of(properties, optional=set(properties) - set(prompt))
+
+
+def openai_answer(kind: str, choice: Mapping[str, Schema]) -> Schema:
+    """Returns the schema of an answer of OpenAI's `object` kind, with what stands in each choice."""
+    choices = list_of(object_of({"index": INTEGER, **choice, "logprobs": {"type": "null"}, "finish_reason": _REASON}))
+    return object_of(
+        {"id": STRING, "object": {"const": kind}, "created": INTEGER, "model": STRING, "choices": choices,
+         "usage": _USAGE}, optional=("usage",),
+    )  # fmt: skip

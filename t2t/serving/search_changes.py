@@ -1,0 +1,82 @@
+"""Search settings that a request may change, and how far."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from t2t.decoding.settings import SearchSettings
+from t2t.errors import UserError
+from t2t.hparams.groups import DecodeHParams
+from t2t.inference.translator import Translator
+
+FIELDS = (
+    "decode_method", "beam_size", "alpha", "extra_length", "sampling_temperature", "sampling_top_k", "sampling_top_p",
+)  # fmt: skip
+"""Decode hparams that a request may change."""
+SEED = "seed"
+SEARCH_KEYS = (*FIELDS, SEED)
+"""What a request may say of its search, beside `n_best`."""
+
+
+def check_changes(translator: Translator, n_best: int, changes: Mapping[str, Any], most_rows: int) -> SearchSettings:
+    """Returns how a request is searched.
+
+    Args:
+        translator: of the model that is asked.
+        n_best: outputs for each text.
+        changes: values of SEARCH_KEYS.
+        most_rows: largest beam, and most samples of a text.
+
+    Raises:
+        UserError: a wrong value, one beyond the limits of the server, or one without effect.
+    """
+    settings, hparams = translator.settings(n_best, **changes)
+    if not translator.facts.autoregressive:
+        if changes:
+            raise UserError(f"{next(iter(changes))}: the model answers at once and searches nothing; leave it out")
+        return settings
+    if settings.rows_per_sentence > most_rows:
+        name = "beam_size" if settings.uses_beam_search else "n_best"
+        raise UserError(
+            f"{name}={settings.rows_per_sentence}: the server searches at most {most_rows} for a text; ask for "
+            f"that, or start it with a larger --request_beam"
+        )
+    if hparams.extra_length > translator.hparams.extra_length:
+        raise UserError(
+            f"extra_length={hparams.extra_length}: the server allows at most {translator.hparams.extra_length}; ask "
+            f"for that, or start it with a larger --decode_extra_length"
+        )
+    _check_read(hparams, changes)
+    return settings
+
+
+def limit_tokens(translator: Translator, text: str, changes: Mapping[str, Any], most: int) -> dict[str, int]:
+    """Returns the change by which outputs for a text have at most so many ids, end of sequence included.
+
+    Raises:
+        UserError: the search allows outputs of the length of the input in any case, which is more.
+    """
+    if not translator.facts.autoregressive:
+        raise UserError("max_tokens: the model answers at once and writes no tokens; leave it out")
+    if translator.is_blank(text):
+        return {}
+    (ids,) = translator.encode([text])
+    free = min(len(ids), translator.longest_input) + 1 if translator.has_inputs else 0
+    if most < free:
+        raise UserError(
+            f"max_tokens={most}: an output may be as long as its input, here {free} tokens, end of sequence included; "
+            f"ask for that or more, or leave it out"
+        )
+    return {"extra_length": min(most - free, changes.get("extra_length", translator.hparams.extra_length))}
+
+
+def _check_read(hparams: DecodeHParams, changes: Mapping[str, Any]) -> None:
+    """Raises UserError for a change that the method of search does not read."""
+    conditions = {field.name: field.metadata.get("used_when") for field in dataclasses.fields(DecodeHParams)}
+    conditions[SEED] = conditions["sampling_temperature"]
+    for name, value in changes.items():
+        if (condition := conditions[name]) and not condition.holds(hparams):
+            raise UserError(
+                f"{name}={value}: nothing reads it while {condition.field}={getattr(hparams, condition.field)}; "
+                f"it is read with {condition}"
+            )

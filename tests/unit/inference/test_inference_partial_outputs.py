@@ -1,0 +1,85 @@
+"""What is certain of an output while it is searched is the beginning of what `translate` gives."""
+
+import numpy as np
+import pytest
+
+from t2t.inference.fallback import FallbackEngine
+from t2t.inference.partial_outputs import has_partial_outputs, partial_outputs
+from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.problems.base import Finished
+from t2t.text.byte import ByteEncoder
+from tests.letters import TEXTS, Letters, letters, letters_alone, moods, translator_of
+
+SEARCHES = {
+    "greedy": {"beam_size": 1},
+    "beam": {"beam_size": 4},
+    "two best": {"beam_size": 4, "n_best": 2},
+    "sample": {"decode_method": "sample", "seed": 5},
+    "three samples": {"decode_method": "sample", "seed": 6, "n_best": 3, "sampling_temperature": 2.0},
+}
+
+
+def byte_translator():
+    """Its random outputs are hardly ever whole characters."""
+    return translator_of(Letters().with_encoders(dict.fromkeys(("inputs", "targets"), ByteEncoder())))
+
+
+MODELS = {
+    "letters": lambda: translator_of(letters()),
+    "bytes": byte_translator,
+    "alone": lambda: translator_of(letters_alone()),
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_texts_grow_into_those_of_a_search_in_one_go(model):
+    translator = MODELS[model]()
+    grown = {name: 0 for name in SEARCHES}
+    for name, search in SEARCHES.items():
+        expected = translator.translate(TEXTS, **search)
+        for place, (text, wanted) in enumerate(zip(TEXTS, expected, strict=True)):
+            *partial, last = partial_outputs(translator, text, place=place, **search)
+            assert [(one.text, one.ids) for one in last.hypotheses] == [(one.text, one.ids) for one in wanted]
+            np.testing.assert_allclose(
+                [one.score for one in last.hypotheses], [one.score for one in wanted], rtol=1e-4, atol=1e-5
+            )
+            before = [""] * len(last.texts)
+            for one in partial:
+                assert one.hypotheses is None
+                for old, new, whole in zip(before, one.texts, last.texts, strict=False):
+                    assert new.startswith(old)
+                    assert whole.startswith(new)
+                grown[name] += one.texts != before[: len(one.texts)]
+                before = one.texts
+    assert all(grown.values()), "something is certain before the end"
+
+
+def test_a_greedy_word_is_certain_as_soon_as_it_is_written():
+    translator = translator_of(letters())
+    (best,) = translator.translate(["a b c"], beam_size=1)[0]
+    found = [one.texts[0] for one in partial_outputs(translator, "a b c", beam_size=1)]
+    words = best.text.split()
+    assert found[: len(words)] == [" ".join(words[: count + 1]) for count in range(len(words))]
+
+
+class Upper(Letters):
+    def decode_target(self, ids):
+        return super().decode_target(ids).upper()
+
+
+class Whole(Letters):
+    finishes = True
+
+    def finish(self, source, output):
+        return Finished(f"({output})")
+
+
+def test_outputs_that_are_not_written_id_by_id_come_whole():
+    encoders = letters().encoders
+    assert has_partial_outputs(translator_of(letters()))
+    for problem in (Upper, Whole):
+        assert not has_partial_outputs(translator_of(problem().with_encoders(encoders)))
+    assert not has_partial_outputs(translator_of(moods(), TransformerEncoder))
+    translator = translator_of(letters())
+    translator.engine = FallbackEngine(translator.tensorflow, translator.tensorflow)
+    assert not has_partial_outputs(translator)

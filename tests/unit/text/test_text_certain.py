@@ -1,0 +1,62 @@
+"""What of a text is certain while its ids are written: a beginning of whatever it becomes, for every kind."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from t2t.specs.constants import EOS_ID
+from t2t.text.byte import ByteEncoder
+from t2t.text.sentencepiece import ESCAPE, PIECE_MARKER, SentencePieceEncoder
+from t2t.text.subword import SubwordEncoder
+from t2t.text.token import TokenEncoder
+from t2t.text.word_list import WordListEncoder
+
+LINES = ["a b c abc", "Zwei 2 M\u00e4nner, drei \u20ac_x\\y", "12; 13;"] * 30
+KINDS = {
+    "byte": ByteEncoder(),
+    "sentencepiece": SentencePieceEncoder.build(LINES, 300),
+    "subword": SubwordEncoder.build(LINES, 60),
+    "token": TokenEncoder(["a", "b"]),
+    "word_list": WordListEncoder(["<pad>", "<EOS>", "a", "UNK"]),
+}
+kinds = pytest.mark.parametrize("encoder", KINDS.values(), ids=KINDS)
+
+
+def check_certain(encoder, ids):
+    """Each beginning gives a beginning of the whole, and never less than the one before."""
+    whole, before = encoder.decode(ids), ""
+    for count in range(len(ids) + 1):
+        text = encoder.certain_text(ids[:count])
+        assert whole.startswith(text)
+        assert text.startswith(before)
+        before = text
+
+
+@kinds
+@given(data=st.data())
+def test_nothing_certain_is_ever_taken_back(encoder, data):
+    check_certain(encoder, data.draw(st.lists(st.integers(2, encoder.vocab_size - 1), max_size=12)))
+
+
+@kinds
+@given(text=st.text(max_size=12))
+@example(text=f"{ESCAPE}1{PIECE_MARKER}{ESCAPE}{ESCAPE}0")
+@example(text="\\u \\225; \\\\12_x _y\u20ac")
+def test_texts_come_whole(encoder, text):
+    ids = [*encoder.encode(text), EOS_ID]
+    check_certain(encoder, ids)
+    assert encoder.certain_text(ids) == encoder.decode(ids)
+
+
+def test_the_escapes_of_subwords_that_have_no_end_are_held_back():
+    """Written out in pieces of one character: what comes in the middle of one may still become another."""
+    encoder = SubwordEncoder.build(LINES, 60)
+    ids = {encoder.piece(token): token for token in range(encoder.vocab_size)}
+    spelt = [ids[character] for character in "a\\12;" if character in ids]
+    assert [encoder.certain_text(spelt[:count]) for count in range(1, 6)] == ["a", "a", "a", "a", "a\f"]
+
+
+def test_part_of_a_character_is_held_back():
+    encoder = ByteEncoder()
+    ids = encoder.encode("a\u20acb")
+    assert [encoder.certain_text(ids[:count]) for count in range(1, 6)] == ["a", "a", "a", "a\u20ac", "a\u20acb"]
