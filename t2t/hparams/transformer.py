@@ -12,6 +12,9 @@ from t2t.hparams.recipes import for_multi30k
 from t2t.hparams.tensor2tensor_rates import noam_rate
 from t2t.registry import register_hparams
 
+BLOCKWISE_LENGTH = 2048
+"""Length from which on self-attention is computed block by block, see `t2t.layers.blockwise_attention`."""
+
 
 @dataclass(kw_only=True)
 class TransformerHParams(HParams):
@@ -35,8 +38,13 @@ class TransformerHParams(HParams):
     )  # fmt: skip
     attention_bias: bool = param(False, "Whether the four projections of attention have biases; the paper's have none.")
     positions: str = param(
-        "sinusoidal", "How positions are told: the paper's sinusoids, learned vectors, or not at all.",
-        choices=("sinusoidal", "learned", "none"),
+        "sinusoidal", "Position encoding: sinusoidal (the paper's) or learned vectors, added to embeddings; relative: "
+        "learned vectors of distances, in self-attention (Shaw et al. 2018); none.",
+        choices=("sinusoidal", "learned", "relative", "none"),
+    )  # fmt: skip
+    max_relative_position: int = param(
+        16, "Distance k from which on all positions count as equally far, in positions.", minimum=1, maximum=128,
+        used_when=UsedWhen("positions", ("relative",)),
     )  # fmt: skip
     sinusoid_layout: str = param(
         "interleaved",
@@ -82,7 +90,7 @@ class TransformerHParams(HParams):
         return self.num_decoder_layers or self.num_hidden_layers
 
     def complaints(self) -> list[str]:
-        """Heads must divide the channels; sinusoids come in pairs."""
+        """Heads must divide the channels; sinusoids come in pairs; relative positions need whole matrices."""
         found = [
             f"hparam num_heads={self.num_heads} does not divide the {channels} channels of {what}; choose a divisor"
             for what, channels in (("keys", self.key_channels), ("values", self.value_channels))
@@ -90,6 +98,12 @@ class TransformerHParams(HParams):
         ]
         if self.positions == "sinusoidal" and self.hidden_size % 2:
             found.append(f"hparam hidden_size={self.hidden_size} is odd; sinusoidal positions need an even width")
+        if self.positions == "relative" and self.max_length >= BLOCKWISE_LENGTH:
+            found.append(
+                f"hparam positions=relative: attention over {BLOCKWISE_LENGTH} positions and more is computed block by "
+                f"block, without relative positions, and max_length={self.max_length}; choose a smaller max_length or "
+                f"other positions"
+            )
         return found
 
 

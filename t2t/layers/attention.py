@@ -15,9 +15,10 @@ from t2t.layers.attention_record import is_recorded, probabilities
 from t2t.layers.blockwise_attention import WeightDropout, blockwise_attention
 from t2t.layers.cache import CachingLayer, KeysValues, StepCache
 from t2t.layers.dropout import Dropout
-from t2t.layers.masks import EVERYTHING, Span, span_keep
+from t2t.layers.masks import EVERYTHING, Span, key_offsets, span_keep
 from t2t.layers.products import float32_product
 from t2t.layers.projection import HeadProjection
+from t2t.layers.relative_positions import RelativePositions
 
 BLOCKWISE_FROM = 2048**2
 """Scores of one head from which on attention is computed block by block."""
@@ -35,10 +36,14 @@ def without_blockwise_attention() -> Iterator[None]:
         _without_blockwise_attention.reset(token)
 
 
-def attention_weights(q_BHTK, k_BHSK, keep, layer: str = ""):
-    """Returns softmax(q k^T / sqrt(K)) (section 3.2.1, equation 1), (B, H, T, S) float32; see `probabilities`."""
+def attention_weights(q_BHTK, k_BHSK, keep, layer: str = "", added_BHTS=None):
+    """Returns softmax(q k^T / sqrt(K)) (section 3.2.1, equation 1), (B, H, T, S) float32; see `probabilities`.
+
+    `added_BHTS` is added to the scores; None for nothing.
+    """
     scale = float(k_BHSK.shape[-1]) ** -0.5
-    return probabilities(float32_product(q_BHTK * scale, k_BHSK), keep, layer)
+    scores = float32_product(q_BHTK * scale, k_BHSK)
+    return probabilities(scores if added_BHTS is None else scores + added_BHTS, keep, layer)
 
 
 class MultiHeadAttention(CachingLayer):
@@ -54,6 +59,8 @@ class MultiHeadAttention(CachingLayer):
         longest: most positions of an input. Where lengths are unknown when the program is built, blockwise attention is
             built in only if they may be long.
         span: which keys each query may look at by position.
+        max_relative_position: largest distance that self-attention tells from others, see `RelativePositions`; 0 = it
+            tells none. Attention that does is never computed block by block.
     """
 
     def __init__(
@@ -66,6 +73,7 @@ class MultiHeadAttention(CachingLayer):
         use_bias: bool,
         longest: int = 0,
         span: Span = EVERYTHING,
+        max_relative_position: int = 0,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -75,12 +83,18 @@ class MultiHeadAttention(CachingLayer):
         self.project = HeadProjection(num_heads, channels, use_bias, dtype=self.dtype_policy, name="project")
         self.output_layer = keras.layers.Dense(width, use_bias=use_bias, dtype=self.dtype_policy, name="output")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self.relative_positions: RelativePositions | None = None
+        if max_relative_position:
+            sizes = (max_relative_position, key_channels // num_heads, value_channels // num_heads)
+            self.relative_positions = RelativePositions(*sizes, dtype=self.dtype_policy, name="relative_positions")
 
     def build(self, input_shape):
         """Builds the projections for inputs (B, T, D)."""
         self.project.build(input_shape)
         self.output_layer.build((*input_shape[:-1], self.value_channels))
         self.dropout.build()
+        if self.relative_positions is not None:
+            self.relative_positions.build()
 
     def call(self, x, memory: KeysValues | None = None, keep=None, seed=None, cache: StepCache | None = None):
         """Returns what the queries of `x` find: (B, T, D), or of the one position of a step (N, D).
@@ -102,14 +116,16 @@ class MultiHeadAttention(CachingLayer):
         return self._output(self._attend(query, memory, keep, seed))
 
     def _step(self, x_ND, memory: KeysValues | None, keep, cache: StepCache):
+        offset_1S = None
         if memory is None:
             query, *projected = self.project(
                 cache.by_group(x_ND), names=("query", "key", "value"), fused=cache.weights[self.path]
             )
             memory, keep = cache.extend_keys_values(self.path, KeysValues(*projected)), cache.keep(self.span)
+            offset_1S = cache.key_offsets()
         else:
             (query,) = self.project(cache.by_sentence(x_ND, ops.shape(memory.keys)[0]), names=("query",))
-        found = self._output(self._weighted(query, memory, keep, None))
+        found = self._output(self._weighted(query, memory, keep, offset_1S, None))
         return ops.reshape(found, (-1, found.shape[-1]))
 
     def keys_values(self, y_BSD) -> KeysValues:
@@ -138,9 +154,10 @@ class MultiHeadAttention(CachingLayer):
         queries, keys = ops.shape(q_BHTK)[2], ops.shape(memory.keys)[2]
 
         def full_attention():
-            seen = span_keep(ops.arange(queries), ops.arange(keys), self.span)
+            query_T, key_S = ops.arange(queries), ops.arange(keys)
+            seen = span_keep(query_T, key_S, self.span)
             joint_keep = keep if seen is None else seen if keep is None else ops.logical_and(keep, seen)
-            return self._weighted(q_BHTK, memory, joint_keep, seed)
+            return self._weighted(q_BHTK, memory, joint_keep, key_offsets(query_T, key_S), seed)
 
         def blockwise():
             dropout = WeightDropout(self.dropout.rate, self.dropout.own_seed(seed)) if self.dropout.acts(seed) else None
@@ -148,15 +165,19 @@ class MultiHeadAttention(CachingLayer):
 
         is_long = queries * keys >= BLOCKWISE_FROM
         never_long = not isinstance(is_long, bool) and self.longest**2 < BLOCKWISE_FROM
-        if never_long or _without_blockwise_attention.get() or is_recorded():
+        if never_long or self.relative_positions or _without_blockwise_attention.get() or is_recorded():
             is_long = False
         if isinstance(is_long, bool):
             return blockwise() if is_long else full_attention()
         return ops.cond(is_long, blockwise, full_attention)
 
-    def _weighted(self, q_BHTK, memory: KeysValues, keep, seed):
-        weights = self.dropout(attention_weights(q_BHTK, memory.keys, keep, self.path), seed=seed)
-        return ops.matmul(ops.cast(weights, memory.values.dtype), memory.values)
+    def _weighted(self, q_BHTK, memory: KeysValues, keep, offset_PS, seed):
+        relative = self.relative_positions
+        added = relative.scores(q_BHTK, offset_PS) if relative else None
+        weights = self.dropout(attention_weights(q_BHTK, memory.keys, keep, self.path, added), seed=seed)
+        weights = ops.cast(weights, memory.values.dtype)
+        found = ops.matmul(weights, memory.values)
+        return found + relative.weighted(weights, offset_PS) if relative else found
 
     def _output(self, found_BHTU):
         shape = ops.shape(found_BHTU)

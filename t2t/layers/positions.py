@@ -85,7 +85,7 @@ class LearnedPositions(Positions):
 
 
 def build_positions(kind: str, length: int, width: int, layout: str = "interleaved", **kwargs) -> Positions | None:
-    """Returns the layer of a kind: `sinusoidal` (in a layout, see `sinusoids`), `learned`, or None for `none`."""
+    """Returns the layer of a kind: `sinusoidal` (in a layout, see `sinusoids`) or `learned`; None for all others."""
     if kind == "sinusoidal":
         return SinusoidalPositions(width, layout, **kwargs)
     if kind == "learned":

@@ -19,7 +19,7 @@ from t2t.layers.cache import KeysValues, StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.experts import Experts
 from t2t.layers.feed_forward import FeedForward
-from t2t.layers.masks import EVERYTHING, Span, keys_keep
+from t2t.layers.masks import Span, keys_keep
 from t2t.layers.norm import LayerNorm
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import CompositeLayer, Residual, build_all
@@ -119,7 +119,7 @@ class EncoderLayer(CompositeLayer):
     def __init__(self, hparams: TransformerHParams, index: int, **kwargs):
         super().__init__(**kwargs)
         reach = hparams.self_attention_reach
-        self.self_attention = _attention(self, hparams, "self_attention", Span(reach, reach))
+        self.self_attention = _self_attention(self, hparams, Span(reach, reach))
         self.feed_forward = _feed_forward(self, hparams, index)
 
     def call(self, x_BSD, keep_BS, seed=None):
@@ -160,7 +160,7 @@ class DecoderLayer(CompositeLayer):
 
     def __init__(self, hparams: TransformerHParams, index: int, has_source: bool, **kwargs):
         super().__init__(**kwargs)
-        self.self_attention = _attention(self, hparams, "self_attention", Span(hparams.self_attention_reach, 0))
+        self.self_attention = _self_attention(self, hparams, Span(hparams.self_attention_reach, 0))
         self.source_attention: Any = _attention(self, hparams, "encdec_attention") if has_source else None
         self.feed_forward = _feed_forward(self, hparams, index)
 
@@ -172,10 +172,15 @@ class DecoderLayer(CompositeLayer):
         return self.feed_forward(x, keep_BT=keep_BT, seed=seed)
 
 
-def _attention(owner: keras.layers.Layer, hparams: TransformerHParams, name: str, span: Span = EVERYTHING) -> Residual:
+def _self_attention(owner: keras.layers.Layer, hparams: TransformerHParams, span: Span) -> Residual:
+    distance = hparams.max_relative_position if hparams.positions == "relative" else 0
+    return _attention(owner, hparams, "self_attention", span=span, max_relative_position=distance)
+
+
+def _attention(owner: keras.layers.Layer, hparams: TransformerHParams, name: str, **settings: Any) -> Residual:
     sizes = (hparams.hidden_size, hparams.num_heads, hparams.key_channels, hparams.value_channels)
-    settings = (hparams.attention_dropout, hparams.attention_bias, hparams.max_length, span)
-    attention = MultiHeadAttention(*sizes, *settings, dtype=owner.dtype_policy, name=name)
+    common = (hparams.attention_dropout, hparams.attention_bias, hparams.max_length)
+    attention = MultiHeadAttention(*sizes, *common, **settings, dtype=owner.dtype_policy, name=name)
     return _residual(owner, hparams, attention)
 
 

@@ -34,12 +34,13 @@ VARIANTS = {
     "other norms and positions": {"norm_position": "pre", "positions": "learned", "attention_bias": True},
     "tables of their own": {"shared_embedding": False, "shared_embedding_and_softmax_weights": False},
     "a window": {"self_attention_window": 5},
+    "relative positions": {"positions": "relative", "max_relative_position": 2},
     "both directions": {"encoder_direction": "bidirectional"},
     "gated units": {"cell": "gru"},
     "multiplicative attention": {"attention_mechanism": "luong"},
     "several rows and steps": {"state_rows": 3, "steps_per_position": 2},
 }
-CACHES = ("default", "a window", "several rows and steps")
+CACHES = ("default", "a window", "relative positions", "several rows and steps")
 """Variants whose caches differ in what they hold."""
 SPECS = {"inputs": tokens_spec(), "no inputs": tokens_spec(inputs=0)}
 OFFSET_OF_ALL_SCORES = "key_bias"

@@ -23,7 +23,7 @@ def cases(autoregressive=None):
         model_class = MODELS.get(name)
         if autoregressive not in (None, model_class.autoregressive):
             continue
-        for variant in ("default", "multiplicative attention"):
+        for variant in ("default", "relative positions", "multiplicative attention"):
             hparams = small_hparams(model_class, VARIANTS[variant])
             if hparams is not None:
                 yield pytest.param((model_class, hparams), id=f"{name}, {variant}")

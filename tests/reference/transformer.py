@@ -28,6 +28,7 @@ class Architecture:
     shared_embedding: bool = True
     tied_softmax: bool = True
     window: int = 0
+    max_distance: int = 0
 
 
 def sinusoid(position, width):
@@ -54,7 +55,10 @@ def softmax(x):
 
 
 def attend(query, keys, values):
-    """Equation 1 for one query of one head: a mean of the values, weighted by how well query and keys agree."""
+    """Equation 1 for one query of one head: a mean of the values, weighted by how well query and keys agree.
+
+    Given lists of the keys and values as this query sees them, which may hold vectors of their distance.
+    """
     weights = softmax(np.array([query @ key for key in keys]) / math.sqrt(len(query)))
     return sum(weight * value for weight, value in zip(weights, values, strict=True))
 
@@ -143,8 +147,8 @@ class Transformer:
             heads = [
                 attend(
                     self.head(query, head),
-                    [self.head(key, head) for key in keys[first:last]],
-                    [self.head(value, head) for value in values[first:last]],
+                    [self.near(name, "keys", self.head(keys[i], head), i - position) for i in range(first, last)],
+                    [self.near(name, "values", self.head(values[i], head), i - position) for i in range(first, last)],
                 )
                 for head in range(self.shape.heads)
             ]
@@ -158,6 +162,14 @@ class Transformer:
             first = max(0, position - self.shape.window // 2)
             last = min(last, position + self.shape.window // 2 + 1)
         return first, last
+
+    def near(self, name, which, vector, distance):
+        """Shaw et al. 2018, equations 1, 2 and 4: a key or value plus the vector of its clipped distance."""
+        table = self.weights.get(f"{name}/relative_positions/{which}")
+        if table is None:
+            return vector
+        most = self.shape.max_distance
+        return vector + table[most + max(-most, min(most, distance))]
 
     def head(self, channels, head):
         size = len(channels) // self.shape.heads

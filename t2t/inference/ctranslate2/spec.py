@@ -41,7 +41,7 @@ def build_spec(
     Args:
         hparams: of the model.
         weights: by variable path, without the model's name.
-        positions_LD: what is added to embeddings at each position, (L, D) float32.
+        positions_LD: what is added to embeddings at each position, (L, D) float32; not read with relative positions.
         source_tokens: V unique strings, by id.
         target_tokens: V unique strings, by id.
     """
@@ -50,6 +50,7 @@ def build_spec(
     spec = TransformerSpec.from_config(
         (hparams.encoder_layers, hparams.decoder_layers),
         hparams.num_heads,
+        with_relative_position=hparams.positions == "relative",
         pre_norm=hparams.norm_position == "pre",
         activation=common_spec.Activation[_ACTIVATIONS[hparams.activation]],
     )
@@ -76,14 +77,21 @@ def _fill_modalities(spec: Any, weights: Mapping[str, np.ndarray], positions_LD:
     spec.decoder.embeddings.weight = target_VD
     spec.decoder.projection.weight = weights.get("output_embedding/table", target_VD)
     spec.decoder.start_from_zero_embedding = True
-    spec.decoder.position_encodings.encodings = positions_LD
-    # What names the target is added to every source position, and so are these.
-    spec.encoder.position_encodings.encodings = positions_LD + weights.get("target_space", np.float32(0.0))
+    # What names the target is added to every source position, as positions are; else to every vector of the table.
+    target_space = weights.get("target_space", np.float32(0.0))
+    if hasattr(spec.encoder, "position_encodings"):
+        spec.decoder.position_encodings.encodings = positions_LD
+        spec.encoder.position_encodings.encodings = positions_LD + target_space
+    elif "target_space" in weights:
+        source.weight = source.weight + target_space * np.float32(target_VD.shape[1] ** -0.5)
 
 
 def _fill_layer(layer: Any, weights: Mapping[str, np.ndarray], name: str) -> None:
     attention = f"{name}/self_attention"
     projection, output = layer.self_attention.linear
+    if hasattr(layer.self_attention, "relative_position_keys"):
+        layer.self_attention.relative_position_keys = weights[f"{attention}/relative_positions/keys"]
+        layer.self_attention.relative_position_values = weights[f"{attention}/relative_positions/values"]
     _fill(projection, weights, [f"{attention}/project/{part}_" for part in ("query", "key", "value")])
     _fill(output, weights, [f"{attention}/output/"])
     _fill_norm(layer.self_attention.layer_norm, weights, f"{attention}_residual/norm")

@@ -32,6 +32,13 @@ FORMS = {
         "norm_epsilon": 0.1,
     },
     "sines first, a target space": {"sinusoid_layout": "split", "target_space_embedding": True},
+    "relative positions, a target space": {
+        "positions": "relative", "max_relative_position": 3, "target_space_embedding": True,
+    },
+    "relative positions, norms before, tables of their own": {
+        "positions": "relative", "max_relative_position": 1, "norm_position": "pre", "attention_bias": True,
+        "shared_embedding": False, "shared_embedding_and_softmax_weights": False,
+    },
 }  # fmt: skip
 """Beside the paper's."""
 

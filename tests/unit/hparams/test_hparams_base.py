@@ -226,6 +226,13 @@ def test_freezing_reports_everything_at_once(hparams):
          "divisor"),
         ({"hidden_size": 15, "attention_key_channels": 16, "attention_value_channels": 16},
          "hparam hidden_size=15 is odd; sinusoidal positions need an even width"),
+        ({"positions": "relative", "max_length": 2048}, "hparam positions=relative: attention over 2048 positions and "
+         "more is computed block by block, without relative positions, and max_length=2048; choose a smaller "
+         "max_length or other positions"),
+        ({"max_relative_position": 20}, "hparam max_relative_position=20: nothing reads it while positions=sinusoidal; "
+         "it is read with positions=relative"),
+        ({"positions": "relative", "max_relative_position": 129}, "hparam max_relative_position=129: it is at most "
+         "128; Distance k from which on all positions count as equally far, in positions."),
     ],
 )  # fmt: skip
 def test_what_the_transformer_refuses(changes, complaint):

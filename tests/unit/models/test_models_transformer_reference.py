@@ -28,6 +28,10 @@ CASES = {
     "gelu": {"activation": "gelu"},
     "two positions to each side": {"self_attention_window": 4},
     "silu": {"activation": "silu", "norm_position": "pre"},
+    "relative positions": {"positions": "relative", "max_relative_position": 2},
+    "relative positions, other channels, a window": {
+        "positions": "relative", "max_relative_position": 1, "self_attention_window": 6, "attention_value_channels": 12,
+    },
 }  # fmt: skip
 
 SOURCES = (5, 3, 7)
@@ -50,6 +54,7 @@ def reference_of(model):
             shared_embedding=hparams.shared_embedding and model.spec.shared_vocabulary,
             tied_softmax=hparams.shared_embedding_and_softmax_weights,
             window=hparams.self_attention_window,
+            max_distance=hparams.max_relative_position,
         ),
     )
 
@@ -90,8 +95,9 @@ def test_logits_without_inputs(norm_position):
     assert_same_logits(model, {"targets": batch(widths=(0, 8))["targets"]})
 
 
-def test_sinusoids_beyond_the_longest_training_length():
-    assert_same_logits(tiny_transformer(max_length=4), batch(sources=(40,), targets=(45,)))
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative"])
+def test_positions_beyond_the_longest_training_length(positions):
+    assert_same_logits(tiny_transformer(max_length=4, positions=positions), batch(sources=(40,), targets=(45,)))
 
 
 @pytest.mark.parametrize(("smoothing", "kind"), [(0.0, "all"), (0.1, "all"), (0.9, "all"), (0.1, "others")])
@@ -109,7 +115,11 @@ def test_loss_is_that_of_the_distribution_written_out(smoothing, kind, changes):
     np.testing.assert_allclose(float(loss_sum), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("changes", [{}, {**CASES["pre-norm"], "attention_bias": True}], ids=["post", "pre"])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {**CASES["pre-norm"], "attention_bias": True}, CASES["relative positions"]],
+    ids=["post", "pre", "relative"],
+)
 def test_gradients_are_the_slopes_of_the_reference(changes):
     """Central differences of the numpy loss, at the steepest element of each weight."""
     model = tiny_transformer(label_smoothing=0.1, num_hidden_layers=1, activation="gelu", **changes)
