@@ -39,8 +39,8 @@ class TransformerHParams(HParams):
     attention_bias: bool = param(False, "Whether the four projections of attention have biases; the paper's have none.")
     positions: str = param(
         "sinusoidal", "Position encoding: sinusoidal (the paper's) or learned vectors, added to embeddings; relative: "
-        "learned vectors of distances, in self-attention (Shaw et al. 2018); none.",
-        choices=("sinusoidal", "learned", "relative", "none"),
+        "learned vectors of distances, in self-attention (Shaw et al. 2018); rotary: rotated queries and keys (Su et al. "
+        "2021); none.", choices=("sinusoidal", "learned", "relative", "rotary", "none"),
     )  # fmt: skip
     max_relative_position: int = param(
         16, "Distance k from which on all positions count as equally far, in positions.", minimum=1, maximum=128,
@@ -90,7 +90,7 @@ class TransformerHParams(HParams):
         return self.num_decoder_layers or self.num_hidden_layers
 
     def complaints(self) -> list[str]:
-        """Heads must divide the channels; sinusoids come in pairs; relative positions need whole matrices."""
+        """Heads must divide the channels; channels turn in pairs; relative positions need whole matrices."""
         found = [
             f"hparam num_heads={self.num_heads} does not divide the {channels} channels of {what}; choose a divisor"
             for what, channels in (("keys", self.key_channels), ("values", self.value_channels))
@@ -98,6 +98,11 @@ class TransformerHParams(HParams):
         ]
         if self.positions == "sinusoidal" and self.hidden_size % 2:
             found.append(f"hparam hidden_size={self.hidden_size} is odd; sinusoidal positions need an even width")
+        if self.positions == "rotary" and self.key_channels // self.num_heads % 2:
+            found.append(
+                f"hparam positions=rotary: it rotates pairs of channels, and a head has "
+                f"{self.key_channels // self.num_heads} for keys; choose a num_heads that leaves an even number"
+            )
         if self.positions == "relative" and self.max_length >= BLOCKWISE_LENGTH:
             found.append(
                 f"hparam positions=relative: attention over {BLOCKWISE_LENGTH} positions and more is computed block by "

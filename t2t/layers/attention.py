@@ -19,6 +19,7 @@ from t2t.layers.masks import EVERYTHING, Span, key_offsets, span_keep
 from t2t.layers.products import float32_product
 from t2t.layers.projection import HeadProjection
 from t2t.layers.relative_positions import RelativePositions
+from t2t.layers.rotary_positions import rotate
 
 BLOCKWISE_FROM = 2048**2
 """Scores of one head from which on attention is computed block by block."""
@@ -61,6 +62,7 @@ class MultiHeadAttention(CachingLayer):
         span: which keys each query may look at by position.
         max_relative_position: largest distance that self-attention tells from others, see `RelativePositions`; 0 = it
             tells none. Attention that does is never computed block by block.
+        rotary: whether self-attention rotates queries and keys by their positions, see `rotate`.
     """
 
     def __init__(
@@ -74,10 +76,11 @@ class MultiHeadAttention(CachingLayer):
         longest: int = 0,
         span: Span = EVERYTHING,
         max_relative_position: int = 0,
+        rotary: bool = False,
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.longest, self.span = longest, span
+        self.longest, self.span, self.rotary = longest, span, rotary
         self.num_heads, self.key_channels, self.value_channels = num_heads, key_channels, value_channels
         channels = {"query": key_channels, "key": key_channels, "value": value_channels}
         self.project = HeadProjection(num_heads, channels, use_bias, dtype=self.dtype_policy, name="project")
@@ -109,8 +112,7 @@ class MultiHeadAttention(CachingLayer):
         if cache is not None:
             return self._step(x, memory, keep, cache)
         if memory is None:
-            query, *projected = self.project(x, names=("query", "key", "value"))
-            memory = KeysValues(*projected)
+            query, memory = self._project_self(x, ops.arange(ops.shape(x)[1]))
         else:
             (query,) = self.project(x, names=("query",))
         return self._output(self._attend(query, memory, keep, seed))
@@ -118,15 +120,21 @@ class MultiHeadAttention(CachingLayer):
     def _step(self, x_ND, memory: KeysValues | None, keep, cache: StepCache):
         offset_1S = None
         if memory is None:
-            query, *projected = self.project(
-                cache.by_group(x_ND), names=("query", "key", "value"), fused=cache.weights[self.path]
-            )
-            memory, keep = cache.extend_keys_values(self.path, KeysValues(*projected)), cache.keep(self.span)
+            here_1 = ops.reshape(cache.position, (1,))
+            query, new = self._project_self(cache.by_group(x_ND), here_1, cache.weights[self.path])
+            memory, keep = cache.extend_keys_values(self.path, new), cache.keep(self.span)
             offset_1S = cache.key_offsets()
         else:
             (query,) = self.project(cache.by_sentence(x_ND, ops.shape(memory.keys)[0]), names=("query",))
         found = self._output(self._weighted(query, memory, keep, offset_1S, None))
         return ops.reshape(found, (-1, found.shape[-1]))
+
+    def _project_self(self, x_BTD, position_T, fused=None):
+        """Returns the queries, and the keys and values, of self-attention at positions."""
+        query, key, value = self.project(x_BTD, names=("query", "key", "value"), fused=fused)
+        if self.rotary:
+            query, key = rotate(query, position_T), rotate(key, position_T)
+        return query, KeysValues(key, value)
 
     def keys_values(self, y_BSD) -> KeysValues:
         """Returns the keys and values of (B, S, D)."""

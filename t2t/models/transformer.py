@@ -174,7 +174,8 @@ class DecoderLayer(CompositeLayer):
 
 def _self_attention(owner: keras.layers.Layer, hparams: TransformerHParams, span: Span) -> Residual:
     distance = hparams.max_relative_position if hparams.positions == "relative" else 0
-    return _attention(owner, hparams, "self_attention", span=span, max_relative_position=distance)
+    positions = {"max_relative_position": distance, "rotary": hparams.positions == "rotary"}
+    return _attention(owner, hparams, "self_attention", span=span, **positions)
 
 
 def _attention(owner: keras.layers.Layer, hparams: TransformerHParams, name: str, **settings: Any) -> Residual:

@@ -35,6 +35,7 @@ VARIANTS = {
     "tables of their own": {"shared_embedding": False, "shared_embedding_and_softmax_weights": False},
     "a window": {"self_attention_window": 5},
     "relative positions": {"positions": "relative", "max_relative_position": 2},
+    "rotary positions": {"positions": "rotary"},
     "both directions": {"encoder_direction": "bidirectional"},
     "gated units": {"cell": "gru"},
     "multiplicative attention": {"attention_mechanism": "luong"},

@@ -19,6 +19,7 @@ CONFIGURATIONS = {
     "other channels": {"attention_key_channels": 4, "attention_value_channels": 12},
     "no positions": {"positions": "none"},
     "relative positions": {"positions": "relative", "max_relative_position": 2},
+    "rotary positions": {"positions": "rotary"},
 }
 
 

@@ -140,6 +140,8 @@ class Transformer:
         seen = states if memory is None else memory
         queries = [self.linear(f"{name}/project/query_", x) for x in states]
         keys = [self.linear(f"{name}/project/key_", x) for x in seen]
+        if memory is None and self.shape.positions == "rotary":
+            queries, keys = ([self.turned(x, position) for position, x in enumerate(xs)] for xs in (queries, keys))
         values = [self.linear(f"{name}/project/value_", x) for x in seen]
         outputs = []
         for position, query in enumerate(queries):
@@ -162,6 +164,14 @@ class Transformer:
             first = max(0, position - self.shape.window // 2)
             last = min(last, position + self.shape.window // 2 + 1)
         return first, last
+
+    def turned(self, channels, position):
+        """Su et al. 2021, equation 13: pairs of a head's channels are complex numbers, multiplied by e^(i m theta)."""
+        heads = [self.head(channels, head) for head in range(self.shape.heads)]
+        size = len(heads[0])
+        thetas = np.array([10000.0 ** (-2 * (pair - 1) / size) for pair in range(1, size // 2 + 1)])
+        numbers = [(head[0::2] + 1j * head[1::2]) * np.exp(1j * position * thetas) for head in heads]
+        return np.concatenate([np.stack([z.real, z.imag], axis=1).ravel() for z in numbers])
 
     def near(self, name, which, vector, distance):
         """Shaw et al. 2018, equations 1, 2 and 4: a key or value plus the vector of its clipped distance."""

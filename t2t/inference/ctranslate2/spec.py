@@ -41,19 +41,11 @@ def build_spec(
     Args:
         hparams: of the model.
         weights: by variable path, without the model's name.
-        positions_LD: what is added to embeddings at each position, (L, D) float32; not read with relative positions.
+        positions_LD: what is added to embeddings at each position, (L, D) float32; with relative or rotary ones zeros.
         source_tokens: V unique strings, by id.
         target_tokens: V unique strings, by id.
     """
-    from ctranslate2.specs import TransformerSpec, common_spec
-
-    spec = TransformerSpec.from_config(
-        (hparams.encoder_layers, hparams.decoder_layers),
-        hparams.num_heads,
-        with_relative_position=hparams.positions == "relative",
-        pre_norm=hparams.norm_position == "pre",
-        activation=common_spec.Activation[_ACTIVATIONS[hparams.activation]],
-    )
+    spec = _empty_spec(hparams)
     spec.register_source_vocabulary(list(source_tokens))
     spec.register_target_vocabulary(list(target_tokens))
     spec.config.bos_token = spec.config.eos_token = target_tokens[EOS_ID]
@@ -69,6 +61,20 @@ def build_spec(
     return spec
 
 
+def _empty_spec(hparams: TransformerHParams) -> Any:
+    from ctranslate2.specs import TransformerSpec, common_spec, transformer_spec
+
+    settings = {
+        "pre_norm": hparams.norm_position == "pre",
+        "activation": common_spec.Activation[_ACTIVATIONS[hparams.activation]],
+        "relative_position": hparams.positions == "relative",
+        "rotary_dim": 0 if hparams.positions == "rotary" else None,  # 0 = all channels of a head, in pairs as ours
+    }
+    encoder = transformer_spec.TransformerEncoderSpec(hparams.encoder_layers, hparams.num_heads, **settings)
+    decoder = transformer_spec.TransformerDecoderSpec(hparams.decoder_layers, hparams.num_heads, **settings)
+    return TransformerSpec(encoder, decoder)
+
+
 def _fill_modalities(spec: Any, weights: Mapping[str, np.ndarray], positions_LD: np.ndarray) -> None:
     """Fills embeddings, positions and the output layer; tables that are one stay one in the file."""
     target_VD = weights["target_embedding/table"]
@@ -79,7 +85,7 @@ def _fill_modalities(spec: Any, weights: Mapping[str, np.ndarray], positions_LD:
     spec.decoder.start_from_zero_embedding = True
     # What names the target is added to every source position, as positions are; else to every vector of the table.
     target_space = weights.get("target_space", np.float32(0.0))
-    if hasattr(spec.encoder, "position_encodings"):
+    if hasattr(spec.decoder, "position_encodings"):
         spec.decoder.position_encodings.encodings = positions_LD
         spec.encoder.position_encodings.encodings = positions_LD + target_space
     elif "target_space" in weights:

@@ -35,6 +35,7 @@ FORMS = {
     "relative positions, a target space": {
         "positions": "relative", "max_relative_position": 3, "target_space_embedding": True,
     },
+    "rotary positions, a target space": {"positions": "rotary", "target_space_embedding": True},
     "relative positions, norms before, tables of their own": {
         "positions": "relative", "max_relative_position": 1, "norm_position": "pre", "attention_bias": True,
         "shared_embedding": False, "shared_embedding_and_softmax_weights": False,

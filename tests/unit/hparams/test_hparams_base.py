@@ -229,6 +229,8 @@ def test_freezing_reports_everything_at_once(hparams):
         ({"positions": "relative", "max_length": 2048}, "hparam positions=relative: attention over 2048 positions and "
          "more is computed block by block, without relative positions, and max_length=2048; choose a smaller "
          "max_length or other positions"),
+        ({"positions": "rotary", "num_heads": 512}, "hparam positions=rotary: it rotates pairs of channels, and a head "
+         "has 1 for keys; choose a num_heads that leaves an even number"),
         ({"max_relative_position": 20}, "hparam max_relative_position=20: nothing reads it while positions=sinusoidal; "
          "it is read with positions=relative"),
         ({"positions": "relative", "max_relative_position": 129}, "hparam max_relative_position=129: it is at most "

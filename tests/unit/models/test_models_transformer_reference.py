@@ -29,6 +29,8 @@ CASES = {
     "two positions to each side": {"self_attention_window": 4},
     "silu": {"activation": "silu", "norm_position": "pre"},
     "relative positions": {"positions": "relative", "max_relative_position": 2},
+    "rotary positions": {"positions": "rotary"},
+    "rotary positions, six channels of keys in a head": {"positions": "rotary", "attention_key_channels": 12},
     "relative positions, other channels, a window": {
         "positions": "relative", "max_relative_position": 1, "self_attention_window": 6, "attention_value_channels": 12,
     },
@@ -95,7 +97,7 @@ def test_logits_without_inputs(norm_position):
     assert_same_logits(model, {"targets": batch(widths=(0, 8))["targets"]})
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "relative"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
 def test_positions_beyond_the_longest_training_length(positions):
     assert_same_logits(tiny_transformer(max_length=4, positions=positions), batch(sources=(40,), targets=(45,)))
 
@@ -117,8 +119,8 @@ def test_loss_is_that_of_the_distribution_written_out(smoothing, kind, changes):
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {**CASES["pre-norm"], "attention_bias": True}, CASES["relative positions"]],
-    ids=["post", "pre", "relative"],
+    [{}, {**CASES["pre-norm"], "attention_bias": True}, CASES["relative positions"], CASES["rotary positions"]],
+    ids=["post", "pre", "relative", "rotary"],
 )
 def test_gradients_are_the_slopes_of_the_reference(changes):
     """Central differences of the numpy loss, at the steepest element of each weight."""
