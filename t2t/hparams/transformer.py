@@ -31,7 +31,11 @@ class TransformerHParams(HParams):
         "post", "post (the paper's): LayerNorm(x + Sublayer(x)); pre: x + Sublayer(LayerNorm(x)), one norm at the end.",
         choices=("post", "pre"),
     )  # fmt: skip
-    norm_epsilon: float = param(1e-6, "Added to the variance in layer normalisation.", minimum=0.0)
+    norm_type: str = param(
+        "layer", "Normalisation: layer (the paper's), or rms: without mean and offset (Zhang and Sennrich 2019).",
+        choices=("layer", "rms"),
+    )  # fmt: skip
+    norm_epsilon: float = param(1e-6, "Added to the variance, or mean square, in normalisation.", minimum=0.0)
     self_attention_window: int = param(
         0, "Size r of the neighbourhood that self-attention is restricted to, half of it on each side (section 4, "
         "Table 1), in positions; 0 = everything.", minimum=0,
@@ -39,8 +43,8 @@ class TransformerHParams(HParams):
     attention_bias: bool = param(False, "Whether the four projections of attention have biases; the paper's have none.")
     positions: str = param(
         "sinusoidal", "Position encoding: sinusoidal (the paper's) or learned vectors, added to embeddings; relative: "
-        "learned vectors of distances, in self-attention (Shaw et al. 2018); rotary: rotated queries and keys (Su et al. "
-        "2021); none.", choices=("sinusoidal", "learned", "relative", "rotary", "none"),
+        "learned vectors of distances, in self-attention (Shaw et al. 2018); rotary: rotated queries and keys (Su et "
+        "al. 2021); none.", choices=("sinusoidal", "learned", "relative", "rotary", "none"),
     )  # fmt: skip
     max_relative_position: int = param(
         16, "Distance k from which on all positions count as equally far, in positions.", minimum=1, maximum=128,

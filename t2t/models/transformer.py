@@ -20,7 +20,7 @@ from t2t.layers.dropout import Dropout
 from t2t.layers.experts import Experts
 from t2t.layers.feed_forward import FeedForward
 from t2t.layers.masks import Span, keys_keep
-from t2t.layers.norm import LayerNorm
+from t2t.layers.norm import LayerNorm, RmsNorm, build_norm
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import CompositeLayer, Residual, build_all
 from t2t.models.base import READ_AS_VECTORS
@@ -198,12 +198,12 @@ def _feed_forward(owner: keras.layers.Layer, hparams: Any, index: int) -> Residu
 
 
 def _residual(owner: keras.layers.Layer, hparams: TransformerHParams, layer: keras.layers.Layer) -> Residual:
-    settings = (hparams.norm_position, hparams.norm_epsilon, hparams.layer_prepostprocess_dropout)
+    settings = (hparams.norm_position, hparams.norm_epsilon, hparams.layer_prepostprocess_dropout, hparams.norm_type)
     return Residual(layer, *settings, dtype=owner.dtype_policy, name=f"{layer.name}_residual")
 
 
-def _final_norm(owner: Encoder | Decoder, hparams: TransformerHParams) -> LayerNorm | None:
+def _final_norm(owner: Encoder | Decoder, hparams: TransformerHParams) -> LayerNorm | RmsNorm | None:
     # With norms inside the residual branches, the sum that leaves the stack has not been normalised.
     if hparams.norm_position == "post":
         return None
-    return LayerNorm(hparams.norm_epsilon, dtype=owner.dtype_policy, name="final_norm")
+    return build_norm(hparams.norm_type, hparams.norm_epsilon, dtype=owner.dtype_policy, name="final_norm")

@@ -21,6 +21,7 @@ class Architecture:
     encoder_layers: int
     decoder_layers: int
     norm: str = "post"
+    norm_type: str = "layer"
     epsilon: float = 1e-6
     positions: str = "sinusoidal"
     layout: str = "interleaved"
@@ -66,6 +67,11 @@ def attend(query, keys, values):
 def layer_norm(x, gamma, beta, epsilon):
     """Ba et al. 2016, equation 4: mean 0 and variance 1 over the channels, then gain and bias."""
     return gamma * (x - x.mean()) / math.sqrt(((x - x.mean()) ** 2).mean() + epsilon) + beta
+
+
+def rms_norm(x, gamma, epsilon):
+    """Zhang and Sennrich 2019, equation 4, with an epsilon: the channels over their root mean square, then a gain."""
+    return gamma * x / math.sqrt(sum(channel**2 for channel in x) / len(x) + epsilon)
 
 
 def activate(kind, x):
@@ -130,6 +136,8 @@ class Transformer:
         return [self.norm(f"{stack}/final_norm", x) for x in states] if self.shape.norm == "pre" else states
 
     def norm(self, name, x):
+        if self.shape.norm_type == "rms":
+            return rms_norm(x, self.weights[f"{name}/gamma"], self.shape.epsilon)
         return layer_norm(x, self.weights[f"{name}/gamma"], self.weights[f"{name}/beta"], self.shape.epsilon)
 
     # === Section 3.2: attention ===

@@ -67,6 +67,7 @@ def _empty_spec(hparams: TransformerHParams) -> Any:
     settings = {
         "pre_norm": hparams.norm_position == "pre",
         "activation": common_spec.Activation[_ACTIVATIONS[hparams.activation]],
+        "rms_norm": hparams.norm_type == "rms",
         "relative_position": hparams.positions == "relative",
         "rotary_dim": 0 if hparams.positions == "rotary" else None,  # 0 = all channels of a head, in pairs as ours
     }
@@ -123,4 +124,6 @@ def _fill(linear: Any, weights: Mapping[str, np.ndarray], prefixes: Sequence[str
 
 
 def _fill_norm(norm: Any, weights: Mapping[str, np.ndarray], name: str) -> None:
-    norm.gamma, norm.beta = weights[f"{name}/gamma"], weights[f"{name}/beta"]
+    norm.gamma = weights[f"{name}/gamma"]
+    if f"{name}/beta" in weights:
+        norm.beta = weights[f"{name}/beta"]

@@ -30,6 +30,8 @@ CASES = {
     "silu": {"activation": "silu", "norm_position": "pre"},
     "relative positions": {"positions": "relative", "max_relative_position": 2},
     "rotary positions": {"positions": "rotary"},
+    "rms norms": {"norm_type": "rms", "norm_epsilon": 0.1},
+    "rms norms before": {"norm_type": "rms", "norm_position": "pre"},
     "rotary positions, six channels of keys in a head": {"positions": "rotary", "attention_key_channels": 12},
     "relative positions, other channels, a window": {
         "positions": "relative", "max_relative_position": 1, "self_attention_window": 6, "attention_value_channels": 12,
@@ -49,6 +51,7 @@ def reference_of(model):
             encoder_layers=hparams.encoder_layers,
             decoder_layers=hparams.decoder_layers,
             norm=hparams.norm_position,
+            norm_type=hparams.norm_type,
             epsilon=hparams.norm_epsilon,
             positions=hparams.positions,
             layout=hparams.sinusoid_layout,
@@ -119,8 +122,14 @@ def test_loss_is_that_of_the_distribution_written_out(smoothing, kind, changes):
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {**CASES["pre-norm"], "attention_bias": True}, CASES["relative positions"], CASES["rotary positions"]],
-    ids=["post", "pre", "relative", "rotary"],
+    [
+        {},
+        {**CASES["pre-norm"], "attention_bias": True},
+        CASES["relative positions"],
+        CASES["rotary positions"],
+        CASES["rms norms"],
+    ],
+    ids=["post", "pre", "relative", "rotary", "rms"],
 )
 def test_gradients_are_the_slopes_of_the_reference(changes):
     """Central differences of the numpy loss, at the steepest element of each weight."""
