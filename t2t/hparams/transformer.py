@@ -27,6 +27,10 @@ class TransformerHParams(HParams):
     attention_value_channels: int = param(0, "Channels of all values together, h * d_v; 0 = hidden_size.", minimum=0)
     filter_size: int = param(2048, "Inner width d_ff of the feed-forward sub-layer, in channels.", minimum=1)
     activation: str = param("relu", "Non-linearity of the feed-forward sub-layer.", choices=("relu", "gelu", "silu"))
+    gated_feed_forward: bool = param(
+        False, "Whether the inner channels are multiplied by a linear map of the input (Shazeer 2020): ReGLU, GEGLU or "
+        "SwiGLU, by activation; it adds half as many weights again.",
+    )  # fmt: skip
     norm_position: str = param(
         "post", "post (the paper's): LayerNorm(x + Sublayer(x)); pre: x + Sublayer(LayerNorm(x)), one norm at the end.",
         choices=("post", "pre"),

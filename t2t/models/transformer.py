@@ -187,13 +187,14 @@ def _attention(owner: keras.layers.Layer, hparams: TransformerHParams, name: str
 
 def _feed_forward(owner: keras.layers.Layer, hparams: Any, index: int) -> Residual:
     sizes = (hparams.hidden_size, hparams.filter_size)
+    settings = (hparams.activation, hparams.relu_dropout, hparams.gated_feed_forward)
     named = {"dtype": owner.dtype_policy, "name": "ffn"}
     feed_forward: keras.layers.Layer
     if experts := hparams.experts_in(index):
         mixture = (experts, hparams.experts_per_token, hparams.expert_balance)
-        feed_forward = Experts(*sizes, *mixture, hparams.activation, hparams.relu_dropout, **named)
+        feed_forward = Experts(*sizes, *mixture, *settings, **named)
     else:
-        feed_forward = FeedForward(*sizes, hparams.activation, hparams.relu_dropout, **named)
+        feed_forward = FeedForward(*sizes, *settings, **named)
     return _residual(owner, hparams, feed_forward)
 
 

@@ -200,11 +200,14 @@ class Transformer:
     # === Sections 3.3, 3.4 and 3.5 ===
 
     def feed_forward(self, layer, states):
-        """Equation 2."""
-        return [
-            self.linear(f"{layer}/ffn/outer/", activate(self.shape.activation, self.linear(f"{layer}/ffn/inner/", x)))
-            for x in states
-        ]
+        """Equation 2; with a map `linear` equations 5 and 6 of Shazeer 2020."""
+        outputs = []
+        for x in states:
+            inner = activate(self.shape.activation, self.linear(f"{layer}/ffn/inner/", x))
+            if f"{layer}/ffn/linear/kernel" in self.weights:
+                inner = [a * b for a, b in zip(inner, self.linear(f"{layer}/ffn/linear/", x), strict=True)]
+            outputs.append(self.linear(f"{layer}/ffn/outer/", np.array(inner)))
+        return outputs
 
     def embed(self, table, token):
         vector = self.weights[f"{table}/table"][token]

@@ -67,6 +67,7 @@ def _empty_spec(hparams: TransformerHParams) -> Any:
     settings = {
         "pre_norm": hparams.norm_position == "pre",
         "activation": common_spec.Activation[_ACTIVATIONS[hparams.activation]],
+        "ffn_glu": hparams.gated_feed_forward,
         "rms_norm": hparams.norm_type == "rms",
         "relative_position": hparams.positions == "relative",
         "rotary_dim": 0 if hparams.positions == "rotary" else None,  # 0 = all channels of a head, in pairs as ours
@@ -110,6 +111,8 @@ def _fill_layer(layer: Any, weights: Mapping[str, np.ndarray], name: str) -> Non
         _fill(output, weights, [f"{attention}/output/"])
         _fill_norm(layer.attention.layer_norm, weights, f"{attention}_residual/norm")
     _fill(layer.ffn.linear_0, weights, [f"{name}/ffn/inner/"])
+    if hasattr(layer.ffn, "linear_0_noact"):
+        _fill(layer.ffn.linear_0_noact, weights, [f"{name}/ffn/linear/"])
     _fill(layer.ffn.linear_1, weights, [f"{name}/ffn/outer/"])
     _fill_norm(layer.ffn.layer_norm, weights, f"{name}/ffn_residual/norm")
 

@@ -38,6 +38,9 @@ FORMS = {
     "rotary positions, a target space": {"positions": "rotary", "target_space_embedding": True},
     "rms norms, another epsilon": {"norm_type": "rms", "norm_epsilon": 0.1},
     "rms norms before": {"norm_type": "rms", "norm_position": "pre"},
+    "ReGLU": {"gated_feed_forward": True},
+    "GEGLU": {"gated_feed_forward": True, "activation": "gelu", "norm_position": "pre"},
+    "SwiGLU": {"gated_feed_forward": True, "activation": "silu"},
     "relative positions, norms before, tables of their own": {
         "positions": "relative", "max_relative_position": 1, "norm_position": "pre", "attention_bias": True,
         "shared_embedding": False, "shared_embedding_and_softmax_weights": False,

@@ -32,6 +32,9 @@ CASES = {
     "rotary positions": {"positions": "rotary"},
     "rms norms": {"norm_type": "rms", "norm_epsilon": 0.1},
     "rms norms before": {"norm_type": "rms", "norm_position": "pre"},
+    "ReGLU": {"gated_feed_forward": True},
+    "GEGLU": {"gated_feed_forward": True, "activation": "gelu"},
+    "SwiGLU": {"gated_feed_forward": True, "activation": "silu", "norm_position": "pre"},
     "rotary positions, six channels of keys in a head": {"positions": "rotary", "attention_key_channels": 12},
     "relative positions, other channels, a window": {
         "positions": "relative", "max_relative_position": 1, "self_attention_window": 6, "attention_value_channels": 12,
@@ -128,8 +131,9 @@ def test_loss_is_that_of_the_distribution_written_out(smoothing, kind, changes):
         CASES["relative positions"],
         CASES["rotary positions"],
         CASES["rms norms"],
+        {"gated_feed_forward": True},
     ],
-    ids=["post", "pre", "relative", "rotary", "rms"],
+    ids=["post", "pre", "relative", "rotary", "rms", "gated"],
 )
 def test_gradients_are_the_slopes_of_the_reference(changes):
     """Central differences of the numpy loss, at the steepest element of each weight."""
