@@ -23,8 +23,12 @@ class TransformerHParams(HParams):
     num_encoder_layers: int = param(0, "Number N of encoder layers; 0 = num_hidden_layers.", minimum=0)
     num_decoder_layers: int = param(0, "Number N of decoder layers; 0 = num_hidden_layers.", minimum=0)
     num_heads: int = param(8, "Number h of attention heads.", minimum=1)
-    attention_key_channels: int = param(0, "Channels of all keys together, h * d_k; 0 = hidden_size.", minimum=0)
-    attention_value_channels: int = param(0, "Channels of all values together, h * d_v; 0 = hidden_size.", minimum=0)
+    num_kv_heads: int = param(
+        0, "Number of heads of keys and values in all attention, each for num_heads/num_kv_heads heads of queries "
+        "(Ainslie et al. 2023); 1 = one for all, 0 = num_heads.", minimum=0,
+    )  # fmt: skip
+    attention_key_channels: int = param(0, "Channels of all queries together, h * d_k; 0 = hidden_size.", minimum=0)
+    attention_value_channels: int = param(0, "Channels of all heads' values, h * d_v; 0 = hidden_size.", minimum=0)
     filter_size: int = param(2048, "Inner width d_ff of the feed-forward sub-layer, in channels.", minimum=1)
     activation: str = param("relu", "Non-linearity of the feed-forward sub-layer.", choices=("relu", "gelu", "silu"))
     gated_feed_forward: bool = param(
@@ -79,12 +83,12 @@ class TransformerHParams(HParams):
 
     @property
     def key_channels(self) -> int:
-        """Channels of all keys together."""
+        """Channels of all queries together, and of the keys of num_heads heads."""
         return self.attention_key_channels or self.hidden_size
 
     @property
     def value_channels(self) -> int:
-        """Channels of all values together."""
+        """Channels of the values of num_heads heads."""
         return self.attention_value_channels or self.hidden_size
 
     @property
@@ -104,6 +108,11 @@ class TransformerHParams(HParams):
             for what, channels in (("keys", self.key_channels), ("values", self.value_channels))
             if channels % self.num_heads
         ]
+        if self.num_kv_heads and self.num_heads % self.num_kv_heads:
+            found.append(
+                f"hparam num_kv_heads={self.num_kv_heads} does not divide num_heads={self.num_heads}; choose a divisor, or "
+                f"0 for num_heads"
+            )
         if self.positions == "sinusoidal" and self.hidden_size % 2:
             found.append(f"hparam hidden_size={self.hidden_size} is odd; sinusoidal positions need an even width")
         if self.positions == "rotary" and self.key_channels // self.num_heads % 2:

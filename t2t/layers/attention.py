@@ -1,7 +1,8 @@
 """Attention: section 3.2 of *Attention Is All You Need*.
 
-Legend: B batch, T length of the queries, S length of the keys, D width, H heads, K key channels and U value channels of
-one head. In a step of decoding: N rows of one position each; see `t2t.layers.cache`.
+Legend: B batch, T length of the queries, S length of the keys, D width, H heads, J heads of keys and values (H or a
+divisor of it), K key channels and U value channels of one head. In a step of decoding: N rows of one position each; see
+`t2t.layers.cache`.
 """
 
 import contextlib
@@ -37,14 +38,25 @@ def without_blockwise_attention() -> Iterator[None]:
         _without_blockwise_attention.reset(token)
 
 
-def attention_weights(q_BHTK, k_BHSK, keep, layer: str = "", added_BHTS=None):
+def attention_weights(q_BHTK, k_BJSK, keep, layer: str = "", added_BHTS=None):
     """Returns softmax(q k^T / sqrt(K)) (section 3.2.1, equation 1), (B, H, T, S) float32; see `probabilities`.
 
     `added_BHTS` is added to the scores; None for nothing.
     """
-    scale = float(k_BHSK.shape[-1]) ** -0.5
-    scores = float32_product(q_BHTK * scale, k_BHSK)
+    scale = float(k_BJSK.shape[-1]) ** -0.5
+    scores = _by_head(float32_product, q_BHTK * scale, k_BJSK)
     return probabilities(scores if added_BHTS is None else scores + added_BHTS, keep, layer)
+
+
+def _by_head(product, x_BHTC, y_BJSC):
+    """Returns a product of heads with what they attend to, (B, H, T, ...); H / J neighbours attend to the same."""
+    heads, shared = x_BHTC.shape[1], y_BJSC.shape[1]
+    if heads == shared:
+        return product(x_BHTC, y_BJSC)
+    # The rows of neighbouring heads lie one after the other: as rows of one head they need no copies of keys.
+    batch, _, rows, channels = ops.shape(x_BHTC)
+    found = product(ops.reshape(x_BHTC, (batch, shared, heads // shared * rows, channels)), y_BJSC)
+    return ops.reshape(found, (batch, heads, rows, ops.shape(found)[-1]))
 
 
 class MultiHeadAttention(CachingLayer):
@@ -53,8 +65,8 @@ class MultiHeadAttention(CachingLayer):
     Args:
         width: D of the output.
         num_heads: H.
-        key_channels: H*K, channels of all keys together.
-        value_channels: H*U, channels of all values together.
+        key_channels: H*K, channels of all queries together.
+        value_channels: H*U, channels of what all heads find.
         dropout: rate on the attention weights.
         use_bias: whether the four projections have biases.
         longest: most positions of an input. Where lengths are unknown when the program is built, blockwise attention is
@@ -63,6 +75,8 @@ class MultiHeadAttention(CachingLayer):
         max_relative_position: largest distance that self-attention tells from others, see `RelativePositions`; 0 = it
             tells none. Attention that does is never computed block by block.
         rotary: whether self-attention rotates queries and keys by their positions, see `rotate`.
+        num_kv_heads: J; 0 = H. Each head of keys and values serves H / J neighbouring heads of queries (Ainslie et al.
+            2023, arXiv:2305.13245, section 2.2), and keys and values have J / H of the channels.
     """
 
     def __init__(
@@ -77,18 +91,21 @@ class MultiHeadAttention(CachingLayer):
         span: Span = EVERYTHING,
         max_relative_position: int = 0,
         rotary: bool = False,
+        num_kv_heads: int = 0,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.longest, self.span, self.rotary = longest, span, rotary
-        self.num_heads, self.key_channels, self.value_channels = num_heads, key_channels, value_channels
-        channels = {"query": key_channels, "key": key_channels, "value": value_channels}
-        self.project = HeadProjection(num_heads, channels, use_bias, dtype=self.dtype_policy, name="project")
+        self.num_heads, self.num_kv_heads, self.value_channels = num_heads, num_kv_heads or num_heads, value_channels
+        self.head_sizes = (key_channels // num_heads, value_channels // num_heads)
+        key, value = ((self.num_kv_heads, size) for size in self.head_sizes)
+        heads = {"query": (num_heads, self.head_sizes[0]), "key": key, "value": value}
+        self.project = HeadProjection(heads, use_bias, dtype=self.dtype_policy, name="project")
         self.output_layer = keras.layers.Dense(width, use_bias=use_bias, dtype=self.dtype_policy, name="output")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.relative_positions: RelativePositions | None = None
         if max_relative_position:
-            sizes = (max_relative_position, key_channels // num_heads, value_channels // num_heads)
+            sizes = (max_relative_position, *self.head_sizes)
             self.relative_positions = RelativePositions(*sizes, dtype=self.dtype_policy, name="relative_positions")
 
     def build(self, input_shape):
@@ -150,12 +167,11 @@ class MultiHeadAttention(CachingLayer):
         return self.span.after == 0
 
     def empty_entry(self, rows, beams: int, length) -> KeysValues | None:
-        """Returns keys and values (G, H, L*K, channels of a head) zeros; None where it is not cached."""
+        """Returns keys and values (G, J, L*K, channels of a head) zeros; None where it is not cached."""
         if not self.is_cached:
             return None
-        sizes = (self.key_channels // self.num_heads, self.value_channels // self.num_heads)
-        shape = (rows // beams, self.num_heads, length * beams)
-        return KeysValues(*(ops.zeros((*shape, size), dtype=self.compute_dtype) for size in sizes))
+        shape = (rows // beams, self.num_kv_heads, length * beams)
+        return KeysValues(*(ops.zeros((*shape, size), dtype=self.compute_dtype) for size in self.head_sizes))
 
     def _attend(self, q_BHTK, memory: KeysValues, keep, seed):
         """Returns (B, H, T, U) of whole sequences; long ones are computed by blocks."""
@@ -169,7 +185,9 @@ class MultiHeadAttention(CachingLayer):
 
         def blockwise():
             dropout = WeightDropout(self.dropout.rate, self.dropout.own_seed(seed)) if self.dropout.acts(seed) else None
-            return blockwise_attention(q_BHTK, *memory, keep, self.span, dropout)
+            copies = self.num_heads // self.num_kv_heads
+            k, v = memory if copies == 1 else (ops.repeat(x, copies, axis=1) for x in memory)
+            return blockwise_attention(q_BHTK, k, v, keep, self.span, dropout)
 
         is_long = queries * keys >= BLOCKWISE_FROM
         never_long = not isinstance(is_long, bool) and self.longest**2 < BLOCKWISE_FROM
@@ -184,7 +202,7 @@ class MultiHeadAttention(CachingLayer):
         added = relative.scores(q_BHTK, offset_PS) if relative else None
         weights = self.dropout(attention_weights(q_BHTK, memory.keys, keep, self.path, added), seed=seed)
         weights = ops.cast(weights, memory.values.dtype)
-        found = ops.matmul(weights, memory.values)
+        found = _by_head(ops.matmul, weights, memory.values)
         return found + relative.weighted(weights, offset_PS) if relative else found
 
     def _output(self, found_BHTU):

@@ -23,7 +23,7 @@ from t2t.layers.masks import CAUSAL, Span, key_offsets, span_keep
 
 
 class KeysValues(NamedTuple):
-    """What is attended to, projected: keys (B, H, S, K) and values (B, H, S, U)."""
+    """What is attended to, projected: keys (B, J, S, K) and values (B, J, S, U); J heads, H or fewer."""
 
     keys: Any
     values: Any

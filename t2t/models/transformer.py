@@ -4,8 +4,8 @@ Sections 3.2 (attention), 3.3 (feed-forward), 3.4 (embeddings, the modalities th
 are layers of their own; this file is section 3.1: how they are stacked. Training calls the same stacks on whole
 sequences and decoding on one position, with a cache of those before; see `t2t.layers.cache`.
 
-Legend: B batch, S source length, T target length, D width, H heads. In a step of decoding: N rows of one position each,
-so that where (B, T, D) is not said, `x` may be (N, D).
+Legend: B batch, S source length, T target length, D width, J heads of keys and values. In a step of decoding: N rows of
+one position each, so that where (B, T, D) is not said, `x` may be (N, D).
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -34,7 +34,7 @@ class Source(NamedTuple):
     """What the decoder knows of a source sentence."""
 
     keys_values: tuple[KeysValues, ...]
-    """The encoder's output as each decoder layer attends to it: (B, H, S, channels of a head) each."""
+    """The encoder's output as each decoder layer attends to it: (B, J, S, channels of a head) each."""
     keep: Any
     """(B, S) bool, True at data."""
 
@@ -181,7 +181,8 @@ def _self_attention(owner: keras.layers.Layer, hparams: TransformerHParams, span
 def _attention(owner: keras.layers.Layer, hparams: TransformerHParams, name: str, **settings: Any) -> Residual:
     sizes = (hparams.hidden_size, hparams.num_heads, hparams.key_channels, hparams.value_channels)
     common = (hparams.attention_dropout, hparams.attention_bias, hparams.max_length)
-    attention = MultiHeadAttention(*sizes, *common, **settings, dtype=owner.dtype_policy, name=name)
+    settings |= {"num_kv_heads": hparams.num_kv_heads, "dtype": owner.dtype_policy, "name": name}
+    attention = MultiHeadAttention(*sizes, *common, **settings)
     return _residual(owner, hparams, attention)
 
 

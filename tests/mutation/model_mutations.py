@@ -23,8 +23,8 @@ MODEL_MUTATIONS = (
     Mutation(
         name="attention scaled by the heads",
         file="t2t/layers/attention.py",
-        original="float(k_BHSK.shape[-1]) ** -0.5",
-        broken="float(k_BHSK.shape[1]) ** -0.5",
+        original="float(k_BJSK.shape[-1]) ** -0.5",
+        broken="float(k_BJSK.shape[1]) ** -0.5",
         breaks="Scores are divided by the root of the number of heads instead of that of the key channels.",
         tests=("tests/unit/layers/test_layers_attention.py::test_weights_by_hand",),
     ),

@@ -30,6 +30,7 @@ class Architecture:
     tied_softmax: bool = True
     window: int = 0
     max_distance: int = 0
+    kv_heads: int = 0
 
 
 def sinusoid(position, width):
@@ -149,19 +150,26 @@ class Transformer:
         queries = [self.linear(f"{name}/project/query_", x) for x in states]
         keys = [self.linear(f"{name}/project/key_", x) for x in seen]
         if memory is None and self.shape.positions == "rotary":
-            queries, keys = ([self.turned(x, position) for position, x in enumerate(xs)] for xs in (queries, keys))
+            queries = [self.turned(x, position, self.shape.heads) for position, x in enumerate(queries)]
+            keys = [
+                self.turned(x, position, self.shape.kv_heads or self.shape.heads) for position, x in enumerate(keys)
+            ]
         values = [self.linear(f"{name}/project/value_", x) for x in seen]
-        outputs = []
+        outputs, kv_heads = [], self.shape.kv_heads or self.shape.heads
         for position, query in enumerate(queries):
             first, last = self.reach(position, len(seen), causal, memory is None)
-            heads = [
-                attend(
-                    self.head(query, head),
-                    [self.near(name, "keys", self.head(keys[i], head), i - position) for i in range(first, last)],
-                    [self.near(name, "values", self.head(values[i], head), i - position) for i in range(first, last)],
-                )
-                for head in range(self.shape.heads)
-            ]
+            heads = []
+            for head, part in enumerate(self.split(query, self.shape.heads)):
+                # Ainslie et al. 2023, figure 2: the first heads of queries share the first head of keys and values.
+                shared = head * kv_heads // self.shape.heads
+                near = {
+                    which: [
+                        self.near(name, which, self.split(vectors[i], kv_heads)[shared], i - position)
+                        for i in range(first, last)
+                    ]
+                    for which, vectors in (("keys", keys), ("values", values))
+                }
+                heads.append(attend(part, near["keys"], near["values"]))
             outputs.append(self.linear(f"{name}/output/", np.concatenate(heads)))
         return outputs
 
@@ -173,9 +181,9 @@ class Transformer:
             last = min(last, position + self.shape.window // 2 + 1)
         return first, last
 
-    def turned(self, channels, position):
+    def turned(self, channels, position, count):
         """Su et al. 2021, equation 13: pairs of a head's channels are complex numbers, multiplied by e^(i m theta)."""
-        heads = [self.head(channels, head) for head in range(self.shape.heads)]
+        heads = self.split(channels, count)
         size = len(heads[0])
         thetas = np.array([10000.0 ** (-2 * (pair - 1) / size) for pair in range(1, size // 2 + 1)])
         numbers = [(head[0::2] + 1j * head[1::2]) * np.exp(1j * position * thetas) for head in heads]
@@ -189,9 +197,9 @@ class Transformer:
         most = self.shape.max_distance
         return vector + table[most + max(-most, min(most, distance))]
 
-    def head(self, channels, head):
-        size = len(channels) // self.shape.heads
-        return channels[head * size : (head + 1) * size]
+    def split(self, channels, heads):
+        size = len(channels) // heads
+        return [channels[head * size : (head + 1) * size] for head in range(heads)]
 
     def linear(self, prefix, x):
         bias = self.weights.get(f"{prefix}bias", 0.0)

@@ -67,6 +67,7 @@ def _empty_spec(hparams: TransformerHParams) -> Any:
     settings = {
         "pre_norm": hparams.norm_position == "pre",
         "activation": common_spec.Activation[_ACTIVATIONS[hparams.activation]],
+        "num_heads_kv": hparams.num_kv_heads or None,
         "ffn_glu": hparams.gated_feed_forward,
         "rms_norm": hparams.norm_type == "rms",
         "relative_position": hparams.positions == "relative",

@@ -41,6 +41,8 @@ FORMS = {
     "ReGLU": {"gated_feed_forward": True},
     "GEGLU": {"gated_feed_forward": True, "activation": "gelu", "norm_position": "pre"},
     "SwiGLU": {"gated_feed_forward": True, "activation": "silu"},
+    "two heads of keys and values": {"num_heads": 4, "num_kv_heads": 2, "attention_bias": True},
+    "one head of keys and values": {"num_heads": 4, "num_kv_heads": 1},
     "relative positions, norms before, tables of their own": {
         "positions": "relative", "max_relative_position": 1, "norm_position": "pre", "attention_bias": True,
         "shared_embedding": False, "shared_embedding_and_softmax_weights": False,

@@ -24,7 +24,7 @@ MODELS = {
     "a Transformer": lambda: translator_of(letters(), norm_position="pre", positions="learned"),
     "a language model": lambda: translator_of(letters_alone()),
     "relative positions": lambda: translator_of(letters(), positions="relative", max_relative_position=2),
-    "rotary positions": lambda: translator_of(letters(), positions="rotary"),
+    "rotary positions, shared keys": lambda: translator_of(letters(), positions="rotary", num_kv_heads=1),
 }
 
 

@@ -231,6 +231,8 @@ def test_freezing_reports_everything_at_once(hparams):
          "max_length or other positions"),
         ({"positions": "rotary", "num_heads": 512}, "hparam positions=rotary: it rotates pairs of channels, and a head "
          "has 1 for keys; choose a num_heads that leaves an even number"),
+        ({"num_kv_heads": 3}, "hparam num_kv_heads=3 does not divide num_heads=8; choose a divisor, or 0 for "
+         "num_heads"),
         ({"max_relative_position": 20}, "hparam max_relative_position=20: nothing reads it while positions=sinusoidal; "
          "it is read with positions=relative"),
         ({"positions": "relative", "max_relative_position": 129}, "hparam max_relative_position=129: it is at most "

@@ -32,6 +32,13 @@ CASES = {
     "rotary positions": {"positions": "rotary"},
     "rms norms": {"norm_type": "rms", "norm_epsilon": 0.1},
     "rms norms before": {"norm_type": "rms", "norm_position": "pre"},
+    "two heads of keys and values": {"num_heads": 4, "num_kv_heads": 2, "attention_bias": True},
+    "one head of keys and values, rotary positions, other channels": {
+        "num_kv_heads": 1, "positions": "rotary", "attention_value_channels": 12,
+    },
+    "two heads of keys and values, relative positions": {
+        "num_heads": 4, "num_kv_heads": 2, "positions": "relative", "max_relative_position": 2,
+    },
     "ReGLU": {"gated_feed_forward": True},
     "GEGLU": {"gated_feed_forward": True, "activation": "gelu"},
     "SwiGLU": {"gated_feed_forward": True, "activation": "silu", "norm_position": "pre"},
@@ -51,6 +58,7 @@ def reference_of(model):
         weights_of(model),
         reference.Architecture(
             heads=hparams.num_heads,
+            kv_heads=hparams.num_kv_heads,
             encoder_layers=hparams.encoder_layers,
             decoder_layers=hparams.decoder_layers,
             norm=hparams.norm_position,
@@ -132,8 +140,9 @@ def test_loss_is_that_of_the_distribution_written_out(smoothing, kind, changes):
         CASES["rotary positions"],
         CASES["rms norms"],
         {"gated_feed_forward": True},
+        CASES["two heads of keys and values"],
     ],
-    ids=["post", "pre", "relative", "rotary", "rms", "gated"],
+    ids=["post", "pre", "relative", "rotary", "rms", "gated", "two heads of keys and values"],
 )
 def test_gradients_are_the_slopes_of_the_reference(changes):
     """Central differences of the numpy loss, at the steepest element of each weight."""
