@@ -110,8 +110,8 @@ class TransformerHParams(HParams):
         ]
         if self.num_kv_heads and self.num_heads % self.num_kv_heads:
             found.append(
-                f"hparam num_kv_heads={self.num_kv_heads} does not divide num_heads={self.num_heads}; choose a divisor, or "
-                f"0 for num_heads"
+                f"hparam num_kv_heads={self.num_kv_heads} does not divide num_heads={self.num_heads}; choose a "
+                f"divisor, or 0 for num_heads"
             )
         if self.positions == "sinusoidal" and self.hidden_size % 2:
             found.append(f"hparam hidden_size={self.hidden_size} is odd; sinusoidal positions need an even width")

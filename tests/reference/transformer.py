@@ -147,15 +147,14 @@ class Transformer:
         """Section 3.2.2: the heads side by side, projected by W^O."""
         name = f"{layer}/{'self_attention' if memory is None else 'encdec_attention'}"
         seen = states if memory is None else memory
+        kv_heads = self.shape.kv_heads or self.shape.heads
         queries = [self.linear(f"{name}/project/query_", x) for x in states]
         keys = [self.linear(f"{name}/project/key_", x) for x in seen]
         if memory is None and self.shape.positions == "rotary":
             queries = [self.turned(x, position, self.shape.heads) for position, x in enumerate(queries)]
-            keys = [
-                self.turned(x, position, self.shape.kv_heads or self.shape.heads) for position, x in enumerate(keys)
-            ]
+            keys = [self.turned(x, position, kv_heads) for position, x in enumerate(keys)]
         values = [self.linear(f"{name}/project/value_", x) for x in seen]
-        outputs, kv_heads = [], self.shape.kv_heads or self.shape.heads
+        outputs = []
         for position, query in enumerate(queries):
             first, last = self.reach(position, len(seen), causal, memory is None)
             heads = []

@@ -43,6 +43,10 @@ FORMS = {
     "SwiGLU": {"gated_feed_forward": True, "activation": "silu"},
     "two heads of keys and values": {"num_heads": 4, "num_kv_heads": 2, "attention_bias": True},
     "one head of keys and values": {"num_heads": 4, "num_kv_heads": 1},
+    "rotary positions, shared keys, gates, other norms": {
+        "positions": "rotary", "num_kv_heads": 1, "gated_feed_forward": True, "norm_type": "rms",
+        "norm_position": "pre", "activation": "silu",
+    },
     "relative positions, norms before, tables of their own": {
         "positions": "relative", "max_relative_position": 1, "norm_position": "pre", "attention_bias": True,
         "shared_embedding": False, "shared_embedding_and_softmax_weights": False,

@@ -162,3 +162,16 @@ def test_relative_sets_are_tensor2tensors():
 
 def test_relative_positions_are_refused_where_attention_goes_by_blocks():
     assert BLOCKWISE_LENGTH**2 == BLOCKWISE_FROM
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [("transformer_modern", "transformer_base_v3"), ("transformer_modern_multi30k_tiny", "transformer_multi30k_tiny")],
+)
+def test_modern_sets_have_every_variant_and_nothing_else(name, base):
+    modern = get_hparams(name)
+    changed = {
+        "norm_position": "pre", "norm_type": "rms", "positions": "rotary", "gated_feed_forward": True,
+        "activation": "silu", "num_kv_heads": 2,
+    }  # fmt: skip
+    assert get_hparams(base).replace(filter_size=modern.filter_size, **changed) == modern
