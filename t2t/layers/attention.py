@@ -72,8 +72,8 @@ class MultiHeadAttention(CachingLayer):
         longest: most positions of an input. Where lengths are unknown when the program is built, blockwise attention is
             built in only if they may be long.
         span: which keys each query may look at by position.
-        max_relative_position: largest distance that self-attention tells from others, see `RelativePositions`; 0 = it
-            tells none. Attention that does is never computed block by block.
+        max_relative_position: k of `RelativePositions`, in self-attention; 0 = no relative positions. With them
+            attention is never computed block by block.
         rotary: whether self-attention rotates queries and keys by their positions, see `rotate`.
         num_kv_heads: J; 0 = H. Each head of keys and values serves H / J neighbouring heads of queries (Ainslie et al.
             2023, arXiv:2305.13245, section 2.2), and keys and values have J / H of the channels.
@@ -207,5 +207,6 @@ class MultiHeadAttention(CachingLayer):
 
     def _output(self, found_BHTU):
         shape = ops.shape(found_BHTU)
-        found = ops.reshape(ops.transpose(found_BHTU, (0, 2, 1, 3)), (-1, self.value_channels))
+        found = found_BHTU if self.num_heads == 1 else ops.transpose(found_BHTU, (0, 2, 1, 3))
+        found = ops.reshape(found, (-1, self.value_channels))
         return ops.reshape(self.output_layer(found), (shape[0], shape[2], self.output_layer.units))

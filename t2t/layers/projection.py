@@ -53,5 +53,8 @@ class HeadProjection(keras.layers.Layer):
     def _split_heads(self, name: str, y, x_BTD):
         # Where the number of positions is known beforehand, as when decoding, the new shape is, too.
         lengths = (-1, x_BTD.shape[1]) if isinstance(x_BTD.shape[1], int) else ops.shape(x_BTD)[:2]
-        y = ops.reshape(y, (*lengths, *self.heads[name]))
+        count, size = self.heads[name]
+        if count == 1:  # converters to ONNX mistake a transposition of an axis of size 1
+            return ops.reshape(y, (lengths[0], 1, lengths[1], size))
+        y = ops.reshape(y, (*lengths, count, size))
         return ops.transpose(y, (0, 2, 1, 3))  # (B, T, H, K) -> (B, H, T, K)

@@ -29,6 +29,22 @@ MODEL_MUTATIONS = (
         tests=("tests/unit/layers/test_layers_attention.py::test_weights_by_hand",),
     ),
     Mutation(
+        name="relative positions back to front",
+        file="t2t/layers/relative_positions.py",
+        original="ops.clip(offset_PS, ",
+        broken="ops.clip(-offset_PS, ",
+        breaks="The vector of the next position is that of the one before.",
+        tests=("tests/unit/layers/test_layers_relative_positions.py::test_scores_by_hand",),
+    ),
+    Mutation(
+        name="rotary positions of queries alone",
+        file="t2t/layers/attention.py",
+        original="query, key = rotate(query, position_T), rotate(key, position_T)",
+        broken="query = rotate(query, position_T)",
+        breaks="Scores depend on where a query is and not on how far away its keys are.",
+        tests=("tests/unit/models/test_models_transformer_reference.py::test_logits_are_those_of_the_reference",),
+    ),
+    Mutation(
         name="base of the sinusoids",
         file="t2t/layers/positions.py",
         original="np.power(10000.0, ",

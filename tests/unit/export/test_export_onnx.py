@@ -26,6 +26,7 @@ MODERN = {
 MODELS = {
     "a Transformer": lambda: translator_of(letters(), norm_position="pre", positions="learned"),
     "a language model": lambda: translator_of(letters_alone()),
+    "one head": lambda: translator_of(letters(), num_heads=1),
     "relative positions": lambda: translator_of(letters(), positions="relative", max_relative_position=2),
     "rotary positions, shared keys, gates, other norms": lambda: translator_of(letters(), **MODERN),
 }
