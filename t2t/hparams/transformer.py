@@ -102,7 +102,7 @@ class TransformerHParams(HParams):
         return self.num_decoder_layers or self.num_hidden_layers
 
     def complaints(self) -> list[str]:
-        """Heads must divide the channels; channels turn in pairs; relative positions need whole matrices."""
+        """Heads divide channels; sinusoids and rotations take pairs of them; relative positions need whole matrices."""
         found = [
             f"hparam num_heads={self.num_heads} does not divide the {channels} channels of {what}; choose a divisor"
             for what, channels in (("keys", self.key_channels), ("values", self.value_channels))

@@ -62,6 +62,7 @@ def build_spec(
 
 
 def _empty_spec(hparams: TransformerHParams) -> Any:
+    """Returns a `TransformerSpec` without weights."""
     from ctranslate2.specs import TransformerSpec, common_spec, transformer_spec
 
     settings = {
