@@ -12,6 +12,9 @@ from t2t.hparams.recipes import for_multi30k
 from t2t.hparams.tensor2tensor_rates import noam_rate
 from t2t.registry import register_hparams
 
+BLOCKWISE_LENGTH = 2048
+"""Length from which on self-attention is computed block by block, see `t2t.layers.blockwise_attention`."""
+
 
 @dataclass(kw_only=True)
 class TransformerHParams(HParams):
@@ -20,15 +23,27 @@ class TransformerHParams(HParams):
     num_encoder_layers: int = param(0, "Number N of encoder layers; 0 = num_hidden_layers.", minimum=0)
     num_decoder_layers: int = param(0, "Number N of decoder layers; 0 = num_hidden_layers.", minimum=0)
     num_heads: int = param(8, "Number h of attention heads.", minimum=1)
-    attention_key_channels: int = param(0, "Channels of all keys together, h * d_k; 0 = hidden_size.", minimum=0)
-    attention_value_channels: int = param(0, "Channels of all values together, h * d_v; 0 = hidden_size.", minimum=0)
+    num_kv_heads: int = param(
+        0, "Number of heads of keys and values in all attention, each for num_heads/num_kv_heads heads of queries "
+        "(Ainslie et al. 2023); 1 = one for all, 0 = num_heads.", minimum=0,
+    )  # fmt: skip
+    attention_key_channels: int = param(0, "Channels of all queries together, h * d_k; 0 = hidden_size.", minimum=0)
+    attention_value_channels: int = param(0, "Channels of all heads' values, h * d_v; 0 = hidden_size.", minimum=0)
     filter_size: int = param(2048, "Inner width d_ff of the feed-forward sub-layer, in channels.", minimum=1)
     activation: str = param("relu", "Non-linearity of the feed-forward sub-layer.", choices=("relu", "gelu", "silu"))
+    gated_feed_forward: bool = param(
+        False, "Whether the inner channels are multiplied by a linear map of the input (Shazeer 2020): ReGLU, GEGLU or "
+        "SwiGLU, by activation; it adds half as many weights again.",
+    )  # fmt: skip
     norm_position: str = param(
         "post", "post (the paper's): LayerNorm(x + Sublayer(x)); pre: x + Sublayer(LayerNorm(x)), one norm at the end.",
         choices=("post", "pre"),
     )  # fmt: skip
-    norm_epsilon: float = param(1e-6, "Added to the variance in layer normalisation.", minimum=0.0)
+    norm_type: str = param(
+        "layer", "Normalisation: layer (the paper's), or rms: without mean and offset (Zhang and Sennrich 2019).",
+        choices=("layer", "rms"),
+    )  # fmt: skip
+    norm_epsilon: float = param(1e-6, "Added to the variance, or mean square, in normalisation.", minimum=0.0)
     self_attention_window: int = param(
         0, "Size r of the neighbourhood that self-attention is restricted to, half of it on each side (section 4, "
         "Table 1), in positions; 0 = everything.", minimum=0,
@@ -39,8 +54,13 @@ class TransformerHParams(HParams):
     )  # fmt: skip
     attention_bias: bool = param(False, "Whether the four projections of attention have biases; the paper's have none.")
     positions: str = param(
-        "sinusoidal", "How positions are told: the paper's sinusoids, learned vectors, or not at all.",
-        choices=("sinusoidal", "learned", "none"),
+        "sinusoidal", "Position encoding: sinusoidal (the paper's) or learned vectors, added to embeddings; relative: "
+        "learned vectors of distances, in self-attention (Shaw et al. 2018); rotary: rotated queries and keys (Su et "
+        "al. 2021); none.", choices=("sinusoidal", "learned", "relative", "rotary", "none"),
+    )  # fmt: skip
+    max_relative_position: int = param(
+        16, "Distance k from which on all positions count as equally far, in positions.", minimum=1, maximum=128,
+        used_when=UsedWhen("positions", ("relative",)),
     )  # fmt: skip
     sinusoid_layout: str = param(
         "interleaved",
@@ -67,12 +87,12 @@ class TransformerHParams(HParams):
 
     @property
     def key_channels(self) -> int:
-        """Channels of all keys together."""
+        """Channels of all queries together, and of the keys of num_heads heads."""
         return self.attention_key_channels or self.hidden_size
 
     @property
     def value_channels(self) -> int:
-        """Channels of all values together."""
+        """Channels of the values of num_heads heads."""
         return self.attention_value_channels or self.hidden_size
 
     @property
@@ -86,14 +106,30 @@ class TransformerHParams(HParams):
         return self.num_decoder_layers or self.num_hidden_layers
 
     def complaints(self) -> list[str]:
-        """Heads must divide the channels; sinusoids come in pairs."""
+        """Heads divide channels; sinusoids and rotations take pairs of them; relative positions need whole matrices."""
         found = [
             f"hparam num_heads={self.num_heads} does not divide the {channels} channels of {what}; choose a divisor"
             for what, channels in (("keys", self.key_channels), ("values", self.value_channels))
             if channels % self.num_heads
         ]
+        if self.num_kv_heads and self.num_heads % self.num_kv_heads:
+            found.append(
+                f"hparam num_kv_heads={self.num_kv_heads} does not divide num_heads={self.num_heads}; choose a "
+                f"divisor, or 0 for num_heads"
+            )
         if self.positions == "sinusoidal" and self.hidden_size % 2:
             found.append(f"hparam hidden_size={self.hidden_size} is odd; sinusoidal positions need an even width")
+        if self.positions == "rotary" and self.key_channels // self.num_heads % 2:
+            found.append(
+                f"hparam positions=rotary: it rotates pairs of channels, and a head has "
+                f"{self.key_channels // self.num_heads} for keys; choose a num_heads that leaves an even number"
+            )
+        if self.positions == "relative" and self.max_length >= BLOCKWISE_LENGTH:
+            found.append(
+                f"hparam positions=relative: attention over {BLOCKWISE_LENGTH} positions and more is computed block by "
+                f"block, without relative positions, and max_length={self.max_length}; choose a smaller max_length or "
+                f"other positions"
+            )
         return found
 
 

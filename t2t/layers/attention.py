@@ -1,7 +1,8 @@
 """Attention: section 3.2 of *Attention Is All You Need*.
 
-Legend: B batch, T length of the queries, S length of the keys, D width, H heads, K key channels and U value channels of
-one head. In a step of decoding: N rows of one position each; see `t2t.layers.cache`.
+Legend: B batch, T length of the queries, S length of the keys, D width, H heads, J heads of keys and values (H or a
+divisor of it), K key channels and U value channels of one head. In a step of decoding: N rows of one position each; see
+`t2t.layers.cache`.
 """
 
 import contextlib
@@ -15,9 +16,11 @@ from t2t.layers.attention_record import is_recorded, probabilities
 from t2t.layers.blockwise_attention import WeightDropout, blockwise_attention
 from t2t.layers.cache import CachingLayer, KeysValues, StepCache
 from t2t.layers.dropout import Dropout
-from t2t.layers.masks import EVERYTHING, Span, span_keep
+from t2t.layers.masks import EVERYTHING, Span, key_offsets, span_keep
 from t2t.layers.products import float32_product
 from t2t.layers.projection import HeadProjection
+from t2t.layers.relative_positions import RelativePositions
+from t2t.layers.rotary_positions import rotate
 
 BLOCKWISE_FROM = 2048**2
 """Scores of one head from which on attention is computed block by block."""
@@ -35,10 +38,25 @@ def without_blockwise_attention() -> Iterator[None]:
         _without_blockwise_attention.reset(token)
 
 
-def attention_weights(q_BHTK, k_BHSK, keep, layer: str = ""):
-    """Returns softmax(q k^T / sqrt(K)) (section 3.2.1, equation 1), (B, H, T, S) float32; see `probabilities`."""
-    scale = float(k_BHSK.shape[-1]) ** -0.5
-    return probabilities(float32_product(q_BHTK * scale, k_BHSK), keep, layer)
+def attention_weights(q_BHTK, k_BJSK, keep, layer: str = "", added_BHTS=None):
+    """Returns softmax(q k^T / sqrt(K)) (section 3.2.1, equation 1), (B, H, T, S) float32; see `probabilities`.
+
+    `added_BHTS` is added to the scores; None for nothing.
+    """
+    scale = float(k_BJSK.shape[-1]) ** -0.5
+    scores = _by_head(float32_product, q_BHTK * scale, k_BJSK)
+    return probabilities(scores if added_BHTS is None else scores + added_BHTS, keep, layer)
+
+
+def _by_head(product, x_BHTC, y_BJSC):
+    """Returns a product of heads with what they attend to, (B, H, T, ...); H / J neighbours attend to the same."""
+    heads, shared = x_BHTC.shape[1], y_BJSC.shape[1]
+    if heads == shared:
+        return product(x_BHTC, y_BJSC)
+    # The rows of neighbouring heads lie one after the other: as rows of one head they need no copies of keys.
+    batch, _, rows, channels = ops.shape(x_BHTC)
+    found = product(ops.reshape(x_BHTC, (batch, shared, heads // shared * rows, channels)), y_BJSC)
+    return ops.reshape(found, (batch, heads, rows, ops.shape(found)[-1]))
 
 
 class MultiHeadAttention(CachingLayer):
@@ -47,13 +65,18 @@ class MultiHeadAttention(CachingLayer):
     Args:
         width: D of the output.
         num_heads: H.
-        key_channels: H*K, channels of all keys together.
-        value_channels: H*U, channels of all values together.
+        key_channels: H*K, channels of all queries together.
+        value_channels: H*U, channels of what all heads find.
         dropout: rate on the attention weights.
         use_bias: whether the four projections have biases.
         longest: most positions of an input. Where lengths are unknown when the program is built, blockwise attention is
             built in only if they may be long.
         span: which keys each query may look at by position.
+        max_relative_position: k of `RelativePositions`, in self-attention; 0 = no relative positions. With them
+            attention is never computed block by block.
+        rotary: whether self-attention rotates queries and keys by their positions, see `rotate`.
+        num_kv_heads: J; 0 = H. Each head of keys and values serves H / J neighbouring heads of queries (Ainslie et al.
+            2023, arXiv:2305.13245, section 2.2), and keys and values have J / H of the channels.
     """
 
     def __init__(
@@ -66,21 +89,32 @@ class MultiHeadAttention(CachingLayer):
         use_bias: bool,
         longest: int = 0,
         span: Span = EVERYTHING,
+        max_relative_position: int = 0,
+        rotary: bool = False,
+        num_kv_heads: int = 0,
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.longest, self.span = longest, span
-        self.num_heads, self.key_channels, self.value_channels = num_heads, key_channels, value_channels
-        channels = {"query": key_channels, "key": key_channels, "value": value_channels}
-        self.project = HeadProjection(num_heads, channels, use_bias, dtype=self.dtype_policy, name="project")
+        self.longest, self.span, self.rotary = longest, span, rotary
+        self.num_heads, self.num_kv_heads, self.value_channels = num_heads, num_kv_heads or num_heads, value_channels
+        self.head_sizes = (key_channels // num_heads, value_channels // num_heads)
+        key, value = ((self.num_kv_heads, size) for size in self.head_sizes)
+        heads = {"query": (num_heads, self.head_sizes[0]), "key": key, "value": value}
+        self.project = HeadProjection(heads, use_bias, dtype=self.dtype_policy, name="project")
         self.output_layer = keras.layers.Dense(width, use_bias=use_bias, dtype=self.dtype_policy, name="output")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self.relative_positions: RelativePositions | None = None
+        if max_relative_position:
+            sizes = (max_relative_position, *self.head_sizes)
+            self.relative_positions = RelativePositions(*sizes, dtype=self.dtype_policy, name="relative_positions")
 
     def build(self, input_shape):
         """Builds the projections for inputs (B, T, D)."""
         self.project.build(input_shape)
         self.output_layer.build((*input_shape[:-1], self.value_channels))
         self.dropout.build()
+        if self.relative_positions is not None:
+            self.relative_positions.build()
 
     def call(self, x, memory: KeysValues | None = None, keep=None, seed=None, cache: StepCache | None = None):
         """Returns what the queries of `x` find: (B, T, D), or of the one position of a step (N, D).
@@ -95,22 +129,29 @@ class MultiHeadAttention(CachingLayer):
         if cache is not None:
             return self._step(x, memory, keep, cache)
         if memory is None:
-            query, *projected = self.project(x, names=("query", "key", "value"))
-            memory = KeysValues(*projected)
+            query, memory = self._project_self(x, ops.arange(ops.shape(x)[1]))
         else:
             (query,) = self.project(x, names=("query",))
         return self._output(self._attend(query, memory, keep, seed))
 
     def _step(self, x_ND, memory: KeysValues | None, keep, cache: StepCache):
+        offset_1S = None
         if memory is None:
-            query, *projected = self.project(
-                cache.by_group(x_ND), names=("query", "key", "value"), fused=cache.weights[self.path]
-            )
-            memory, keep = cache.extend_keys_values(self.path, KeysValues(*projected)), cache.keep(self.span)
+            here_1 = ops.reshape(cache.position, (1,))
+            query, new = self._project_self(cache.by_group(x_ND), here_1, cache.weights[self.path])
+            memory, keep = cache.extend_keys_values(self.path, new), cache.keep(self.span)
+            offset_1S = cache.key_offsets()
         else:
             (query,) = self.project(cache.by_sentence(x_ND, ops.shape(memory.keys)[0]), names=("query",))
-        found = self._output(self._weighted(query, memory, keep, None))
+        found = self._output(self._weighted(query, memory, keep, offset_1S, None))
         return ops.reshape(found, (-1, found.shape[-1]))
+
+    def _project_self(self, x_BTD, position_T, fused=None):
+        """Returns the queries, and the keys and values, of self-attention at positions."""
+        query, key, value = self.project(x_BTD, names=("query", "key", "value"), fused=fused)
+        if self.rotary:
+            query, key = rotate(query, position_T), rotate(key, position_T)
+        return query, KeysValues(key, value)
 
     def keys_values(self, y_BSD) -> KeysValues:
         """Returns the keys and values of (B, S, D)."""
@@ -126,39 +167,46 @@ class MultiHeadAttention(CachingLayer):
         return self.span.after == 0
 
     def empty_entry(self, rows, beams: int, length) -> KeysValues | None:
-        """Returns keys and values (G, H, L*K, channels of a head) zeros; None where it is not cached."""
+        """Returns keys and values (G, J, L*K, channels of a head) zeros; None where it is not cached."""
         if not self.is_cached:
             return None
-        sizes = (self.key_channels // self.num_heads, self.value_channels // self.num_heads)
-        shape = (rows // beams, self.num_heads, length * beams)
-        return KeysValues(*(ops.zeros((*shape, size), dtype=self.compute_dtype) for size in sizes))
+        shape = (rows // beams, self.num_kv_heads, length * beams)
+        return KeysValues(*(ops.zeros((*shape, size), dtype=self.compute_dtype) for size in self.head_sizes))
 
     def _attend(self, q_BHTK, memory: KeysValues, keep, seed):
         """Returns (B, H, T, U) of whole sequences; long ones are computed by blocks."""
         queries, keys = ops.shape(q_BHTK)[2], ops.shape(memory.keys)[2]
 
         def full_attention():
-            seen = span_keep(ops.arange(queries), ops.arange(keys), self.span)
+            query_T, key_S = ops.arange(queries), ops.arange(keys)
+            seen = span_keep(query_T, key_S, self.span)
             joint_keep = keep if seen is None else seen if keep is None else ops.logical_and(keep, seen)
-            return self._weighted(q_BHTK, memory, joint_keep, seed)
+            return self._weighted(q_BHTK, memory, joint_keep, key_offsets(query_T, key_S), seed)
 
         def blockwise():
             dropout = WeightDropout(self.dropout.rate, self.dropout.own_seed(seed)) if self.dropout.acts(seed) else None
-            return blockwise_attention(q_BHTK, *memory, keep, self.span, dropout)
+            copies = self.num_heads // self.num_kv_heads
+            k, v = memory if copies == 1 else (ops.repeat(x, copies, axis=1) for x in memory)
+            return blockwise_attention(q_BHTK, k, v, keep, self.span, dropout)
 
         is_long = queries * keys >= BLOCKWISE_FROM
         never_long = not isinstance(is_long, bool) and self.longest**2 < BLOCKWISE_FROM
-        if never_long or _without_blockwise_attention.get() or is_recorded():
+        if never_long or self.relative_positions or _without_blockwise_attention.get() or is_recorded():
             is_long = False
         if isinstance(is_long, bool):
             return blockwise() if is_long else full_attention()
         return ops.cond(is_long, blockwise, full_attention)
 
-    def _weighted(self, q_BHTK, memory: KeysValues, keep, seed):
-        weights = self.dropout(attention_weights(q_BHTK, memory.keys, keep, self.path), seed=seed)
-        return ops.matmul(ops.cast(weights, memory.values.dtype), memory.values)
+    def _weighted(self, q_BHTK, memory: KeysValues, keep, offset_PS, seed):
+        relative = self.relative_positions
+        added = relative.scores(q_BHTK, offset_PS) if relative else None
+        weights = self.dropout(attention_weights(q_BHTK, memory.keys, keep, self.path, added), seed=seed)
+        weights = ops.cast(weights, memory.values.dtype)
+        found = _by_head(ops.matmul, weights, memory.values)
+        return found + relative.weighted(weights, offset_PS) if relative else found
 
     def _output(self, found_BHTU):
         shape = ops.shape(found_BHTU)
-        found = ops.reshape(ops.transpose(found_BHTU, (0, 2, 1, 3)), (-1, self.value_channels))
+        found = found_BHTU if self.num_heads == 1 else ops.transpose(found_BHTU, (0, 2, 1, 3))
+        found = ops.reshape(found, (-1, self.value_channels))
         return ops.reshape(self.output_layer(found), (shape[0], shape[2], self.output_layer.units))

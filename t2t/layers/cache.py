@@ -19,11 +19,11 @@ import keras
 from keras import ops
 
 from t2t.layers.beams import gather_beams, reorder_rows
-from t2t.layers.masks import CAUSAL, Span, span_keep
+from t2t.layers.masks import CAUSAL, Span, key_offsets, span_keep
 
 
 class KeysValues(NamedTuple):
-    """What is attended to, projected: keys (B, H, S, K) and values (B, H, S, U)."""
+    """What is attended to, projected: keys (B, J, S, K) and values (B, J, S, U); J heads, H or fewer."""
 
     keys: Any
     values: Any
@@ -141,6 +141,12 @@ class StepCache:
         if span not in self._keep:
             self._keep[span] = _ancestors_keep(self._ancestors, self.position, span)
         return self._keep[span]
+
+    def key_offsets(self) -> Any:
+        """Returns the position of each entry minus the step's, (1, L*K) int32."""
+        _, beams, length = ops.shape(self._ancestors)
+        here_1 = ops.reshape(ops.cast(self.position, "int32"), (1,))
+        return key_offsets(here_1, ops.arange(length * beams, dtype="int32") // beams)
 
     def by_group(self, x_ND) -> Any:
         """Returns (G, K, D)."""

@@ -82,7 +82,7 @@ def squared_variation(x_E):
 
 
 class Experts(keras.layers.Layer):
-    """sum over the chosen experts of their weight * FFN_e(x) (equation 1), FFN as of section 3.3 of the Transformer.
+    """sum over the chosen experts of their weight * FFN_e(x) (equation 1), FFN as in `FeedForward`, `gated` or not.
 
     It adds a cost to the mean loss, so that experts are used alike: w * (CV(importance)^2 + CV(load)^2) (equations 7
     and 11), w being `balance` in nats a target. Dropout acts on the inner activations.
@@ -90,11 +90,12 @@ class Experts(keras.layers.Layer):
 
     def __init__(
         self, width: int, filter_size: int, experts: int, chosen: int, balance: float, activation: str,
-        dropout: float, **kwargs,
+        dropout: float, gated: bool = False, **kwargs,
     ):  # fmt: skip
         super().__init__(**kwargs)
         self.width, self.filter_size, self.balance = width, filter_size, balance
         self.gate = NoisyTopKGate(experts, chosen, dtype=self.dtype_policy, name="gate")
+        self.gated = gated
         self.activation = keras.activations.get(activation)
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
@@ -105,9 +106,13 @@ class Experts(keras.layers.Layer):
         limit = (6.0 / (width + inner)) ** 0.5
         self.gate.build(input_shape)
         self.dropout.build()
-        for name, shape in (("inner", (experts, width, inner)), ("outer", (experts, inner, width))):
+        inward, outward = (experts, width, inner), (experts, inner, width)
+        maps = {"inner": inward, "outer": outward} | ({"linear": inward} if self.gated else {})
+        for name, shape in maps.items():
             setattr(self, name, self.add_weight(name=name, shape=shape, initializer=glorot(-limit, limit)))
         self.inner_bias = self.add_weight(name="inner_bias", shape=(experts, inner), initializer="zeros")
+        if self.gated:
+            self.linear_bias = self.add_weight(name="linear_bias", shape=(experts, inner), initializer="zeros")
         self.outer_bias = self.add_weight(name="outer_bias", shape=(experts, width), initializer="zeros")
 
     def call(self, x_BTD, seed=None, keep_BT=None):
@@ -132,9 +137,13 @@ class Experts(keras.layers.Layer):
         def take_experts(weights):
             return ops.cast(ops.take(ops.convert_to_tensor(weights), plan.experts, axis=0), x_ND.dtype)
 
-        inner_GRF = ops.matmul(x_GRD, take_experts(self.inner)) + take_experts(self.inner_bias)[:, None]
-        inner_GRF = self.dropout(self.activation(inner_GRF), seed=seed)
-        outer_GRD = ops.matmul(inner_GRF, take_experts(self.outer)) + take_experts(self.outer_bias)[:, None]
+        def mapped(x, weights, biases):
+            return ops.matmul(x, take_experts(weights)) + take_experts(biases)[:, None]
+
+        inner_GRF = self.activation(mapped(x_GRD, self.inner, self.inner_bias))
+        if self.gated:
+            inner_GRF = inner_GRF * mapped(x_GRD, self.linear, self.linear_bias)
+        outer_GRD = mapped(self.dropout(inner_GRF, seed=seed), self.outer, self.outer_bias)
         return ops.take(ops.reshape(outer_GRD, (-1, self.width)), plan.places, axis=0)
 
 

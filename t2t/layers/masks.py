@@ -34,9 +34,14 @@ class Span(NamedTuple):
 EVERYTHING, CAUSAL = Span(), Span(after=0)
 
 
+def key_offsets(query_T, key_S):
+    """Returns the position of each key minus that of each query, (T, S) int32, for positions (T,) and (S,)."""
+    return key_S[None, :] - query_T[:, None]
+
+
 def span_keep(query_T, key_S, span: Span):
     """Returns (T, S) bool from positions of queries (T,) and keys (S,) int32; None where all keys may be looked at."""
-    ahead_TS = key_S[None, :] - query_T[:, None]
+    ahead_TS = key_offsets(query_T, key_S)
     keep = [] if span.before is None else [ahead_TS >= -span.before]
     keep += [] if span.after is None else [ahead_TS <= span.after]
     return functools.reduce(ops.logical_and, keep) if keep else None

@@ -1,7 +1,11 @@
 """Layer normalisation: Ba et al. 2016 (arXiv:1607.06450), which section 3.1 of the paper puts around each sub-layer.
 
-Legend: D width; leading axes of any number.
+And the one that leaves out mean and offset: Zhang and Sennrich 2019 (arXiv:1910.07467).
+
+Legend: D width, N rows; leading axes of any number.
 """
+
+from collections.abc import Callable
 
 import keras
 from keras import ops
@@ -28,11 +32,40 @@ class LayerNorm(keras.layers.Layer):
 
     def call(self, x):
         """Returns (..., D) in the type of `x`."""
-        width = x.shape[-1]
-        rows = ops.reshape(ops.cast(x, "float32"), (-1, width))
-        # Reshaped, since a function with a gradient of its own may be given tensors but no variables.
-        gamma_D, beta_D = (ops.reshape(ops.convert_to_tensor(v), (width,)) for v in (self.gamma, self.beta))
-        return ops.reshape(ops.cast(_normalised(self.epsilon)(rows, gamma_D, beta_D), x.dtype), ops.shape(x))
+        return _by_row(_normalised(self.epsilon), x, self.gamma, self.beta)
+
+
+class RmsNorm(keras.layers.Layer):
+    """gamma * x / sqrt(mean(x^2) + epsilon) over the last axis, in float32 (Zhang and Sennrich 2019, equation 4).
+
+    The paper has no epsilon. The gradient is written out, as in `LayerNorm`.
+    """
+
+    def __init__(self, epsilon: float = EPSILON, **kwargs):
+        super().__init__(**kwargs)
+        self.epsilon = epsilon
+
+    def build(self, input_shape):
+        """Creates gamma, ones, for inputs (..., D)."""
+        self.gamma = self.add_weight(name="gamma", shape=(input_shape[-1],), initializer="ones", autocast=False)
+
+    def call(self, x):
+        """Returns (..., D) in the type of `x`."""
+        return _by_row(_scaled(self.epsilon), x, self.gamma)
+
+
+def build_norm(kind: str, epsilon: float, **kwargs) -> LayerNorm | RmsNorm:
+    """Returns the layer of a kind, `layer` or `rms`."""
+    return RmsNorm(epsilon, **kwargs) if kind == "rms" else LayerNorm(epsilon, **kwargs)
+
+
+def _by_row(function: Callable, x, *weights):
+    """Returns a function of float32 rows (N, D) and weights (D,), in shape and type of `x` (..., D)."""
+    width = x.shape[-1]
+    rows = ops.reshape(ops.cast(x, "float32"), (-1, width))
+    # Reshaped, since a function with a gradient of its own may be given tensors but no variables.
+    tensors = (ops.reshape(ops.convert_to_tensor(v), (width,)) for v in weights)
+    return ops.reshape(ops.cast(function(rows, *tensors), x.dtype), ops.shape(x))
 
 
 def _normalised(epsilon: float):
@@ -55,3 +88,22 @@ def _normalised(epsilon: float):
         return unit_ND * gamma_D + beta_D, gradient
 
     return normalise
+
+
+def _scaled(epsilon: float):
+    """Returns the function of (N, D) and (D,) with its gradient."""
+
+    @ops.custom_gradient
+    def scale(x_ND, gamma_D):
+        inverse_N1 = ops.rsqrt(ops.mean(ops.square(x_ND), axis=-1, keepdims=True) + epsilon)
+        unit_ND = x_ND * inverse_N1
+
+        def gradient(*args, upstream=None):
+            up_ND = args[0] if upstream is None else upstream
+            product_ND = up_ND * unit_ND
+            along_x_N1 = ops.matmul(product_ND, gamma_D[:, None]) / x_ND.shape[-1]
+            return (up_ND * gamma_D - unit_ND * along_x_N1) * inverse_N1, ops.sum(product_ND, axis=0)
+
+        return unit_ND * gamma_D, gradient
+
+    return scale

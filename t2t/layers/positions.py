@@ -20,13 +20,13 @@ def sinusoids(length: int, width: int, layout: str = "interleaved") -> np.ndarra
             of the same. `split`, Tensor2Tensor's: PE(pos, i) = sin(pos / 10000^(i/(D/2-1))) for i < D/2, PE(pos, D/2+i)
             the cosine, whose slowest waves are 10000 times as long as the fastest; the paper's are a little shorter.
     """
-    angles = np.arange(length, dtype=np.float64)[:, None] * _frequencies(width, layout)[None, :]
+    angles = np.arange(length, dtype=np.float64)[:, None] * wave_frequencies(width, layout)[None, :]
     waves = [np.sin(angles), np.cos(angles)]
     table = np.stack(waves, axis=-1) if layout == "interleaved" else np.stack(waves, axis=-2)
     return table.reshape(length, width).astype(np.float32)
 
 
-def _frequencies(width: int, layout: str) -> np.ndarray:
+def wave_frequencies(width: int, layout: str) -> np.ndarray:
     """Returns by how much each of D/2 angles grows from one position to the next, float64."""
     pairs = width // 2
     steps = pairs if layout == "interleaved" else max(pairs - 1, 1)
@@ -56,7 +56,7 @@ class SinusoidalPositions(Positions):
 
     def vectors(self, position_T):
         """Returns the sinusoids of positions, (T, D) float32."""
-        frequencies = _frequencies(self.width, self.layout).astype(np.float32)
+        frequencies = wave_frequencies(self.width, self.layout).astype(np.float32)
         angles = ops.cast(position_T, "float32")[:, None] * frequencies[None, :]
         waves = [ops.sin(angles), ops.cos(angles)]
         encoding = ops.stack(waves, axis=-1 if self.layout == "interleaved" else -2)
@@ -85,7 +85,7 @@ class LearnedPositions(Positions):
 
 
 def build_positions(kind: str, length: int, width: int, layout: str = "interleaved", **kwargs) -> Positions | None:
-    """Returns the layer of a kind: `sinusoidal` (in a layout, see `sinusoids`), `learned`, or None for `none`."""
+    """Returns the layer of a kind: `sinusoidal` (in a layout, see `sinusoids`) or `learned`; None for all others."""
     if kind == "sinusoidal":
         return SinusoidalPositions(width, layout, **kwargs)
     if kind == "learned":

@@ -11,12 +11,13 @@ class HeadProjection(keras.layers.Layer):
     """Projects hidden states into heads, once for each name: the W^Q, W^K, W^V of section 3.2.2.
 
     Each name has its kernel (D, H*K) and, with `use_bias`, a bias; names asked for together are multiplied as one
-    matrix. `channels` gives H*K by name.
+    matrix. `heads` gives (H, K) by name.
     """
 
-    def __init__(self, num_heads: int, channels: dict[str, int], use_bias: bool, **kwargs):
+    def __init__(self, heads: dict[str, tuple[int, int]], use_bias: bool, **kwargs):
         super().__init__(**kwargs)
-        self.num_heads, self.channels, self.use_bias = num_heads, dict(channels), use_bias
+        self.heads, self.use_bias = dict(heads), use_bias
+        self.channels = {name: count * size for name, (count, size) in heads.items()}
 
     def build(self, input_shape):
         """Creates the kernels, Glorot uniform each for itself, for inputs (..., D)."""
@@ -40,7 +41,7 @@ class HeadProjection(keras.layers.Layer):
         y = y if bias is None else y + bias
         ends = [sum(self.channels[n] for n in names[: i + 1]) for i in range(len(names) - 1)]
         parts = ops.split(y, ends, axis=-1) if ends else (y,)
-        return tuple(self._split_heads(part, x_BTD) for part in parts)
+        return tuple(self._split_heads(name, part, x_BTD) for name, part in zip(names, parts, strict=True))
 
     def fused(self, names: tuple[str, ...]):
         """Returns one kernel and one bias (None without biases) for several projections."""
@@ -49,8 +50,11 @@ class HeadProjection(keras.layers.Layer):
             return kernel, None
         return kernel, ops.concatenate([ops.convert_to_tensor(self.biases[name]) for name in names], axis=0)
 
-    def _split_heads(self, y, x_BTD):
+    def _split_heads(self, name: str, y, x_BTD):
         # Where the number of positions is known beforehand, as when decoding, the new shape is, too.
         lengths = (-1, x_BTD.shape[1]) if isinstance(x_BTD.shape[1], int) else ops.shape(x_BTD)[:2]
-        y = ops.reshape(y, (*lengths, self.num_heads, y.shape[-1] // self.num_heads))
+        count, size = self.heads[name]
+        if count == 1:  # converters to ONNX mistake a transposition of an axis of size 1
+            return ops.reshape(y, (lengths[0], 1, lengths[1], size))
+        y = ops.reshape(y, (*lengths, count, size))
         return ops.transpose(y, (0, 2, 1, 3))  # (B, T, H, K) -> (B, H, T, K)

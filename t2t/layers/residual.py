@@ -9,7 +9,7 @@ from typing import Any
 import keras
 
 from t2t.layers.dropout import Dropout
-from t2t.layers.norm import LayerNorm
+from t2t.layers.norm import build_norm
 
 
 class Residual(keras.layers.Layer):
@@ -22,12 +22,15 @@ class Residual(keras.layers.Layer):
         norm_position: `post` or `pre`.
         epsilon: added to the variance.
         dropout: rate on the sub-layer's output (section 5.4).
+        norm_type: see `build_norm`.
     """
 
-    def __init__(self, layer: Any, norm_position: str, epsilon: float, dropout: float, **kwargs):
+    def __init__(
+        self, layer: Any, norm_position: str, epsilon: float, dropout: float, norm_type: str = "layer", **kwargs
+    ):
         super().__init__(**kwargs)
         self.layer, self.norm_position = layer, norm_position
-        self.norm = LayerNorm(epsilon, dtype=self.dtype_policy, name="norm")
+        self.norm = build_norm(norm_type, epsilon, dtype=self.dtype_policy, name="norm")
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, input_shape):

@@ -4,8 +4,8 @@ Sections 3.2 (attention), 3.3 (feed-forward), 3.4 (embeddings, the modalities th
 are layers of their own; this file is section 3.1: how they are stacked. Training calls the same stacks on whole
 sequences and decoding on one position, with a cache of those before; see `t2t.layers.cache`.
 
-Legend: B batch, S source length, T target length, D width, H heads. In a step of decoding: N rows of one position each,
-so that where (B, T, D) is not said, `x` may be (N, D).
+Legend: B batch, S source length, T target length, D width, J heads of keys and values. In a step of decoding: N rows of
+one position each, so that where (B, T, D) is not said, `x` may be (N, D).
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -19,8 +19,8 @@ from t2t.layers.cache import KeysValues, StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.experts import Experts
 from t2t.layers.feed_forward import FeedForward
-from t2t.layers.masks import EVERYTHING, Span, keys_keep
-from t2t.layers.norm import LayerNorm
+from t2t.layers.masks import Span, keys_keep
+from t2t.layers.norm import LayerNorm, RmsNorm, build_norm
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import CompositeLayer, Residual, build_all
 from t2t.layers.ssru import Ssru
@@ -35,7 +35,7 @@ class Source(NamedTuple):
     """What the decoder knows of a source sentence."""
 
     keys_values: tuple[KeysValues, ...]
-    """The encoder's output as each decoder layer attends to it: (B, H, S, channels of a head) each."""
+    """The encoder's output as each decoder layer attends to it: (B, J, S, channels of a head) each."""
     keep: Any
     """(B, S) bool, True at data."""
 
@@ -120,7 +120,7 @@ class EncoderLayer(CompositeLayer):
     def __init__(self, hparams: TransformerHParams, index: int, **kwargs):
         super().__init__(**kwargs)
         reach = hparams.self_attention_reach
-        self.self_attention = _attention(self, hparams, "self_attention", Span(reach, reach))
+        self.self_attention = _self_attention(self, hparams, Span(reach, reach))
         self.feed_forward = _feed_forward(self, hparams, index)
 
     def call(self, x_BSD, keep_BS, seed=None):
@@ -177,35 +177,43 @@ def _target_reader(owner: keras.layers.Layer, hparams: TransformerHParams) -> Re
     """Returns what reads the targets up to a position, in a residual connection."""
     if hparams.decoder_layer == "ssru":
         return _residual(owner, hparams, Ssru(dtype=owner.dtype_policy, name="ssru"))
-    return _attention(owner, hparams, "self_attention", Span(hparams.self_attention_reach, 0))
+    return _self_attention(owner, hparams, Span(hparams.self_attention_reach, 0))
 
 
-def _attention(owner: keras.layers.Layer, hparams: TransformerHParams, name: str, span: Span = EVERYTHING) -> Residual:
+def _self_attention(owner: keras.layers.Layer, hparams: TransformerHParams, span: Span) -> Residual:
+    distance = hparams.max_relative_position if hparams.positions == "relative" else 0
+    positions = {"max_relative_position": distance, "rotary": hparams.positions == "rotary"}
+    return _attention(owner, hparams, "self_attention", span=span, **positions)
+
+
+def _attention(owner: keras.layers.Layer, hparams: TransformerHParams, name: str, **settings: Any) -> Residual:
     sizes = (hparams.hidden_size, hparams.num_heads, hparams.key_channels, hparams.value_channels)
-    settings = (hparams.attention_dropout, hparams.attention_bias, hparams.max_length, span)
-    attention = MultiHeadAttention(*sizes, *settings, dtype=owner.dtype_policy, name=name)
+    common = (hparams.attention_dropout, hparams.attention_bias, hparams.max_length)
+    settings |= {"num_kv_heads": hparams.num_kv_heads, "dtype": owner.dtype_policy, "name": name}
+    attention = MultiHeadAttention(*sizes, *common, **settings)
     return _residual(owner, hparams, attention)
 
 
 def _feed_forward(owner: keras.layers.Layer, hparams: Any, index: int) -> Residual:
     sizes = (hparams.hidden_size, hparams.filter_size)
+    settings = (hparams.activation, hparams.relu_dropout, hparams.gated_feed_forward)
     named = {"dtype": owner.dtype_policy, "name": "ffn"}
     feed_forward: keras.layers.Layer
     if experts := hparams.experts_in(index):
         mixture = (experts, hparams.experts_per_token, hparams.expert_balance)
-        feed_forward = Experts(*sizes, *mixture, hparams.activation, hparams.relu_dropout, **named)
+        feed_forward = Experts(*sizes, *mixture, *settings, **named)
     else:
-        feed_forward = FeedForward(*sizes, hparams.activation, hparams.relu_dropout, **named)
+        feed_forward = FeedForward(*sizes, *settings, **named)
     return _residual(owner, hparams, feed_forward)
 
 
 def _residual(owner: keras.layers.Layer, hparams: TransformerHParams, layer: keras.layers.Layer) -> Residual:
-    settings = (hparams.norm_position, hparams.norm_epsilon, hparams.layer_prepostprocess_dropout)
+    settings = (hparams.norm_position, hparams.norm_epsilon, hparams.layer_prepostprocess_dropout, hparams.norm_type)
     return Residual(layer, *settings, dtype=owner.dtype_policy, name=f"{layer.name}_residual")
 
 
-def _final_norm(owner: Encoder | Decoder, hparams: TransformerHParams) -> LayerNorm | None:
+def _final_norm(owner: Encoder | Decoder, hparams: TransformerHParams) -> LayerNorm | RmsNorm | None:
     # With norms inside the residual branches, the sum that leaves the stack has not been normalised.
     if hparams.norm_position == "post":
         return None
-    return LayerNorm(hparams.norm_epsilon, dtype=owner.dtype_policy, name="final_norm")
+    return build_norm(hparams.norm_type, hparams.norm_epsilon, dtype=owner.dtype_policy, name="final_norm")

@@ -262,7 +262,7 @@ class ServedModel:
 
 
 def _use_device(number: int, name: str) -> contextlib.AbstractContextManager[None]:
-    """Returns a context that runs on a device; without a name there is one, and TensorFlow is not needed to choose it."""
+    """Returns a context that runs on a device; one without a name is the only one, and nothing need be chosen."""
     if not name:
         return contextlib.nullcontext()
     from t2t.inference.devices import use_device

@@ -35,12 +35,23 @@ VARIANTS = {
     "tables of their own": {"shared_embedding": False, "shared_embedding_and_softmax_weights": False},
     "a window": {"self_attention_window": 5},
     "a recurrent decoder": {"decoder_layer": "ssru"},
+    "relative positions": {"positions": "relative", "max_relative_position": 2},
+    "rotary positions, shared keys, gates, other norms": {
+        "positions": "rotary",
+        "num_kv_heads": 1,
+        "gated_feed_forward": True,
+        "norm_type": "rms",
+        "norm_position": "pre",
+    },
     "both directions": {"encoder_direction": "bidirectional"},
     "gated units": {"cell": "gru"},
     "multiplicative attention": {"attention_mechanism": "luong"},
     "several rows and steps": {"state_rows": 3, "steps_per_position": 2},
 }
-CACHES = ("default", "a window", "a recurrent decoder", "several rows and steps")
+CACHES = (
+    "default", "a window", "a recurrent decoder", "relative positions", "rotary positions, shared keys, gates, other norms",
+    "several rows and steps",
+)  # fmt: skip
 """Variants whose caches differ in what they hold."""
 SPECS = {"inputs": tokens_spec(), "no inputs": tokens_spec(inputs=0)}
 OFFSET_OF_ALL_SCORES = "key_bias"

@@ -18,12 +18,17 @@ from tests.conformance.test_conformance_models import VARIANTS, small_hparams
 HALVES = {"mixed_bfloat16": ml_dtypes.bfloat16, "mixed_float16": np.float16}
 
 
+PRECISE = (
+    "default", "relative positions", "rotary positions, shared keys, gates, other norms", "multiplicative attention",
+)  # fmt: skip
+
+
 def cases(autoregressive=None):
     for name in MODELS.names():
         model_class = MODELS.get(name)
         if autoregressive not in (None, model_class.autoregressive):
             continue
-        for variant in ("default", "multiplicative attention"):
+        for variant in PRECISE:
             hparams = small_hparams(model_class, VARIANTS[variant])
             if hparams is not None:
                 yield pytest.param((model_class, hparams), id=f"{name}, {variant}")

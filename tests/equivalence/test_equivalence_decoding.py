@@ -12,12 +12,16 @@ from t2t.inference.translator import Translator
 from t2t.problems.text_problems import Text2Self, Text2Text
 from t2t.text.token import TokenEncoder
 from tests.builders import batch, numpy, padded, rows, tiny_transformer, tokens_spec
+from tests.models import check_steps_of_beams
 
 CONFIGURATIONS = {
     "paper": {},
     "pre-norm, biases, learned positions": {"norm_position": "pre", "attention_bias": True, "positions": "learned"},
     "other channels": {"attention_key_channels": 4, "attention_value_channels": 12},
     "no positions": {"positions": "none"},
+    "relative positions": {"positions": "relative", "max_relative_position": 2},
+    "rotary positions": {"positions": "rotary"},
+    "shared heads of keys and values": {"num_heads": 4, "num_kv_heads": 2},
 }
 
 
@@ -43,6 +47,17 @@ def test_cached_decoding_is_the_full_forward_pass(changes):
     found = stepwise(model, features, targets, length=8)
     keep = targets != 0
     np.testing.assert_allclose(found[keep], full[keep], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["relative positions", "rotary positions", "shared heads of keys and values"])
+def test_steps_of_beams_in_graphs_of_unknown_sizes_are_the_full_forward_pass(name):
+    check_steps_of_beams(tiny_transformer(**CONFIGURATIONS[name]), "float32")
+
+
+def test_the_cache_holds_the_heads_of_keys_and_values_alone():
+    cache = tiny_transformer(num_heads=4, num_kv_heads=2).init_cache(None, 6, 5, beams=3)
+    for keys_values in cache.keys_values.values():
+        assert [part.shape for part in keys_values] == [(2, 2, 15, 2)] * 2
 
 
 def test_cached_decoding_without_inputs():

@@ -23,10 +23,26 @@ MODEL_MUTATIONS = (
     Mutation(
         name="attention scaled by the heads",
         file="t2t/layers/attention.py",
-        original="float(k_BHSK.shape[-1]) ** -0.5",
-        broken="float(k_BHSK.shape[1]) ** -0.5",
+        original="float(k_BJSK.shape[-1]) ** -0.5",
+        broken="float(k_BJSK.shape[1]) ** -0.5",
         breaks="Scores are divided by the root of the number of heads instead of that of the key channels.",
         tests=("tests/unit/layers/test_layers_attention.py::test_weights_by_hand",),
+    ),
+    Mutation(
+        name="relative positions back to front",
+        file="t2t/layers/relative_positions.py",
+        original="ops.clip(offset_PS, ",
+        broken="ops.clip(-offset_PS, ",
+        breaks="The vector of the next position is that of the one before.",
+        tests=("tests/unit/layers/test_layers_relative_positions.py::test_scores_by_hand",),
+    ),
+    Mutation(
+        name="rotary positions of queries alone",
+        file="t2t/layers/attention.py",
+        original="query, key = rotate(query, position_T), rotate(key, position_T)",
+        broken="query = rotate(query, position_T)",
+        breaks="Scores depend on where a query is and not on how far away its keys are.",
+        tests=("tests/unit/models/test_models_transformer_reference.py::test_logits_are_those_of_the_reference",),
     ),
     Mutation(
         name="base of the sinusoids",

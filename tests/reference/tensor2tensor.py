@@ -35,6 +35,10 @@ def hparams(era, *, width=8, inner=12, heads=2, layers=2, norm="post", tied=True
     return values | newer | others
 
 
+RELATIVE = {"self_attention_type": "dot_product_relative", "max_relative_position": 2, "pos": None}
+"""What its sets `transformer_relative*` change, with a distance that short sentences exceed."""
+
+
 def random_variables(era, values, vocab_size, seed=0):
     """Returns a network's variables by name, each with Adam's two slots, and the counters."""
     rng = np.random.default_rng(seed)
@@ -97,6 +101,10 @@ def _new_layer(stack, width, inner, values):
     for sublayer in ("self_attention",) if stack == "encoder" else ("self_attention", "encdec_attention"):
         for product in ("q", "k", "v", "output_transform"):
             shapes[f"{sublayer}/multihead_attention/{product}/kernel"] = (width, width)
+        if sublayer == "self_attention" and values["self_attention_type"] == "dot_product_relative":
+            size = (2 * values["max_relative_position"] + 1, width // values["num_heads"])
+            relative = f"{sublayer}/multihead_attention/dot_product_attention_relative/relative_positions"
+            shapes |= {f"{relative}_{which}/embeddings": size for which in ("keys", "values")}
         shapes |= _norm(f"{sublayer}/{process}/layer_norm", width)
     shapes |= {"ffn/conv1/kernel": (width, inner), "ffn/conv1/bias": (inner,)}
     shapes |= {"ffn/conv2/kernel": (inner, width), "ffn/conv2/bias": (width,)}
@@ -153,6 +161,8 @@ class Network:
         return self._table(table)[ids] * self.width**0.5 * (ids != 0)[:, None]
 
     def _timing(self, length):
+        if self.values["pos"] is None:
+            return np.zeros((length, self.width))
         count = self.width // 2
         step = np.log(10000.0) / (count - 1)
         angles = np.outer(np.arange(length), np.exp(-step * np.arange(count)))
@@ -207,13 +217,27 @@ class Network:
             k, v = np.split(self._product(f"{here}/{which}/kv_transform_single", memory), 2, axis=1)
             output = f"{here}/{which}/output_transform_single"
         size = self.width // self.values["num_heads"]
+        relative = f"{here}/{which}/multihead_attention/dot_product_attention_relative/relative_positions"
+        near_keys, near_values = (self._near(f"{relative}_{part}/embeddings", len(x)) for part in ("keys", "values"))
         heads = []
         for start in range(0, self.width, size):
             part = slice(start, start + size)
-            scores = (q[:, part] * size**-0.5) @ k[:, part].T + bias
+            scaled = q[:, part] * size**-0.5
+            scores = scaled @ k[:, part].T + bias
+            scores = scores if near_keys is None else scores + np.einsum("td,tsd->ts", scaled, near_keys)
             powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-            heads.append(powers / powers.sum(axis=1, keepdims=True) @ v[:, part])
+            weights = powers / powers.sum(axis=1, keepdims=True)
+            found = weights @ v[:, part]
+            heads.append(found if near_values is None else found + np.einsum("ts,tsd->td", weights, near_values))
         return self._product(output, np.concatenate(heads, axis=1))
+
+    def _near(self, name, length):
+        """Returns the vectors of the clipped distance of each pair of positions, (T, T, D / H); None without."""
+        if name not in self.variables:
+            return None
+        most = self.values["max_relative_position"]
+        distances = np.arange(length)[None, :] - np.arange(length)[:, None]
+        return self.variables[name][np.clip(distances, -most, most) + most]
 
     def _feed_forward(self, here, x):
         first, second = (

@@ -21,6 +21,7 @@ class Architecture:
     encoder_layers: int
     decoder_layers: int
     norm: str = "post"
+    norm_type: str = "layer"
     epsilon: float = 1e-6
     positions: str = "sinusoidal"
     layout: str = "interleaved"
@@ -29,6 +30,8 @@ class Architecture:
     tied_softmax: bool = True
     window: int = 0
     decoder_layer: str = "self_attention"
+    max_distance: int = 0
+    kv_heads: int = 0
 
 
 def sinusoid(position, width):
@@ -55,7 +58,10 @@ def softmax(x):
 
 
 def attend(query, keys, values):
-    """Equation 1 for one query of one head: a mean of the values, weighted by how well query and keys agree."""
+    """Equation 1 for one query of one head: a mean of the values, weighted by how well query and keys agree.
+
+    Given lists of the keys and values as this query sees them, which may hold vectors of their distance.
+    """
     weights = softmax(np.array([query @ key for key in keys]) / math.sqrt(len(query)))
     return sum(weight * value for weight, value in zip(weights, values, strict=True))
 
@@ -63,6 +69,11 @@ def attend(query, keys, values):
 def layer_norm(x, gamma, beta, epsilon):
     """Ba et al. 2016, equation 4: mean 0 and variance 1 over the channels, then gain and bias."""
     return gamma * (x - x.mean()) / math.sqrt(((x - x.mean()) ** 2).mean() + epsilon) + beta
+
+
+def rms_norm(x, gamma, epsilon):
+    """Zhang and Sennrich 2019, equation 4, with an epsilon: the channels over their root mean square, then a gain."""
+    return gamma * x / math.sqrt(sum(channel**2 for channel in x) / len(x) + epsilon)
 
 
 def activate(kind, x):
@@ -130,6 +141,8 @@ class Transformer:
         return [self.norm(f"{stack}/final_norm", x) for x in states] if self.shape.norm == "pre" else states
 
     def norm(self, name, x):
+        if self.shape.norm_type == "rms":
+            return rms_norm(x, self.weights[f"{name}/gamma"], self.shape.epsilon)
         return layer_norm(x, self.weights[f"{name}/gamma"], self.weights[f"{name}/beta"], self.shape.epsilon)
 
     # === Section 3.2: attention ===
@@ -138,20 +151,28 @@ class Transformer:
         """Section 3.2.2: the heads side by side, projected by W^O."""
         name = f"{layer}/{'self_attention' if memory is None else 'encdec_attention'}"
         seen = states if memory is None else memory
+        kv_heads = self.shape.kv_heads or self.shape.heads
         queries = [self.linear(f"{name}/project/query_", x) for x in states]
         keys = [self.linear(f"{name}/project/key_", x) for x in seen]
+        if memory is None and self.shape.positions == "rotary":
+            queries = [self.turned(x, position, self.shape.heads) for position, x in enumerate(queries)]
+            keys = [self.turned(x, position, kv_heads) for position, x in enumerate(keys)]
         values = [self.linear(f"{name}/project/value_", x) for x in seen]
         outputs = []
         for position, query in enumerate(queries):
             first, last = self.reach(position, len(seen), causal, memory is None)
-            heads = [
-                attend(
-                    self.head(query, head),
-                    [self.head(key, head) for key in keys[first:last]],
-                    [self.head(value, head) for value in values[first:last]],
-                )
-                for head in range(self.shape.heads)
-            ]
+            heads = []
+            for head, part in enumerate(self.split(query, self.shape.heads)):
+                # Ainslie et al. 2023, figure 2: the first heads of queries share the first head of keys and values.
+                shared = head * kv_heads // self.shape.heads
+                near = {
+                    which: [
+                        self.near(name, which, self.split(vectors[i], kv_heads)[shared], i - position)
+                        for i in range(first, last)
+                    ]
+                    for which, vectors in (("keys", keys), ("values", values))
+                }
+                heads.append(attend(part, near["keys"], near["values"]))
             outputs.append(self.linear(f"{name}/output/", np.concatenate(heads)))
         return outputs
 
@@ -163,9 +184,25 @@ class Transformer:
             last = min(last, position + self.shape.window // 2 + 1)
         return first, last
 
-    def head(self, channels, head):
-        size = len(channels) // self.shape.heads
-        return channels[head * size : (head + 1) * size]
+    def turned(self, channels, position, count):
+        """Su et al. 2021, equation 13: pairs of a head's channels are complex numbers, multiplied by e^(i m theta)."""
+        heads = self.split(channels, count)
+        size = len(heads[0])
+        thetas = np.array([10000.0 ** (-2 * (pair - 1) / size) for pair in range(1, size // 2 + 1)])
+        numbers = [(head[0::2] + 1j * head[1::2]) * np.exp(1j * position * thetas) for head in heads]
+        return np.concatenate([np.stack([z.real, z.imag], axis=1).ravel() for z in numbers])
+
+    def near(self, name, which, vector, distance):
+        """Shaw et al. 2018, equations 1, 2 and 4: a key or value plus the vector of its clipped distance."""
+        table = self.weights.get(f"{name}/relative_positions/{which}")
+        if table is None:
+            return vector
+        most = self.shape.max_distance
+        return vector + table[most + max(-most, min(most, distance))]
+
+    def split(self, channels, heads):
+        size = len(channels) // heads
+        return [channels[head * size : (head + 1) * size] for head in range(heads)]
 
     def linear(self, prefix, x):
         bias = self.weights.get(f"{prefix}bias", 0.0)
@@ -186,11 +223,14 @@ class Transformer:
     # === Sections 3.3, 3.4 and 3.5 ===
 
     def feed_forward(self, layer, states):
-        """Equation 2."""
-        return [
-            self.linear(f"{layer}/ffn/outer/", activate(self.shape.activation, self.linear(f"{layer}/ffn/inner/", x)))
-            for x in states
-        ]
+        """Equation 2; with a map `linear` equations 5 and 6 of Shazeer 2020."""
+        outputs = []
+        for x in states:
+            inner = activate(self.shape.activation, self.linear(f"{layer}/ffn/inner/", x))
+            if f"{layer}/ffn/linear/kernel" in self.weights:
+                inner = [a * b for a, b in zip(inner, self.linear(f"{layer}/ffn/linear/", x), strict=True)]
+            outputs.append(self.linear(f"{layer}/ffn/outer/", np.array(inner)))
+        return outputs
 
     def embed(self, table, token):
         vector = self.weights[f"{table}/table"][token]

@@ -19,7 +19,7 @@ _SAME = (
 """Fields with the same name and meaning in both."""
 
 _UNDERSTOOD = {
-    "self_attention_type": ("dot_product",),
+    "self_attention_type": ("dot_product", "dot_product_relative"),
     "ffn_layer": ("dense_relu_dense", "conv_hidden_relu"),
     "norm_type": ("layer",),
     "multiply_embedding_mode": ("sqrt_depth",),
@@ -31,7 +31,7 @@ _UNDERSTOOD = {
     "unidirectional_encoder": (False,),
     "causal_decoder_self_attention": (True,),
     "use_target_space_embedding": (True, False),
-    "pos": ("timing", "none"),
+    "pos": ("timing", "none", None),
 }
 """Supported settings of the network; the first value is the default of an absent name."""
 
@@ -79,10 +79,8 @@ def _check_network(values: Mapping[str, Any]) -> None:
 
 def _network(values: Mapping[str, Any]) -> dict[str, Any]:
     tied = bool(values.get("shared_embedding_and_softmax_weights", False))
-    return {
+    return _positions(values) | {
         "norm_position": _norm_position(values),
-        "positions": "none" if values.get("pos") == "none" else "sinusoidal",
-        "sinusoid_layout": "split",
         "target_space_embedding": bool(values.get("use_target_space_embedding", True)),
         "shared_embedding": tied or bool(values.get("shared_embedding", False)),
         "shared_embedding_and_softmax_weights": tied,
@@ -90,6 +88,19 @@ def _network(values: Mapping[str, Any]) -> dict[str, Any]:
         "max_length": values.get("max_length") or values.get("batch_size", 4096),
         "label_smoothing_kind": "others",
     }
+
+
+def _positions(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the hparams of positions, which are those added to embeddings or those of self-attention."""
+    added = values.get("pos", "timing")
+    if values.get("self_attention_type") != "dot_product_relative":
+        return {"positions": "sinusoidal", "sinusoid_layout": "split"} if added == "timing" else {"positions": "none"}
+    if added == "timing":
+        raise UserError(
+            "hparams.json: self_attention_type='dot_product_relative' with pos='timing'; the Transformer here has one "
+            "kind of positions; relative ones can be imported with pos='none' or null"
+        )
+    return {"positions": "relative", "max_relative_position": values.get("max_relative_position", 0)}
 
 
 def _norm_position(values: Mapping[str, Any]) -> str:

@@ -11,11 +11,14 @@ Versions between these two mix their spellings:
         transformer/body/encoder/layer_0/self_attention/multihead_attention/q/kernel            (D, K)
         transformer/body/encoder/layer_0/self_attention/layer_prepostprocess/layer_norm/layer_norm_scale
         transformer/body/encoder/layer_0/ffn/conv1/kernel                                       (D, F)
+        transformer/body/encoder/layer_0/self_attention/multihead_attention/
+            dot_product_attention_relative/relative_positions_keys/embeddings                   (2k+1, K/H)
     both
         symbol_modality_<V>_<D>/shared/weights_<shard>                             rows of the embedding table
         body/target_space_embedding/kernel                                         (32, D)
 
-Legend: D width, F inner width, K channels of all keys, U channels of all values, V vocabulary.
+Legend: D width, F inner width, H heads, K channels of all keys, U channels of all values, V vocabulary, k largest
+relative position.
 """
 
 import re
@@ -36,6 +39,9 @@ _IN_LAYER = re.compile(r"body/(encoder|decoder)/(layer_\d+)/(.+)")
 _ATTENTION = re.compile(
     r"(?:encoder_|decoder_)?(self_attention|encdec_attention)/(?:multihead_attention/)?"
     r"(q|k|v|qkv|kv|output)(?:_transform)?(?:_single)?/(kernel|bias)"
+)
+_RELATIVE = re.compile(
+    r"self_attention/multihead_attention/dot_product_attention_relative/relative_positions_(keys|values)/embeddings"
 )
 _FEED_FORWARD = re.compile(r"(?:ffn/)?(?:conv_hidden_relu/)?conv([12])(?:_single)?/(kernel|bias)")
 _NORM = re.compile(
@@ -87,6 +93,8 @@ def _paths_in_layer(stack: str, name: str) -> tuple[str, ...]:
         if letters == "output":
             return (f"{which}/output/{kind}",)
         return tuple(f"{which}/project/{_PROJECTIONS[letter]}_{kind}" for letter in letters)
+    if found := _RELATIVE.fullmatch(name):
+        return (f"self_attention/relative_positions/{found[1]}",)
     if found := _FEED_FORWARD.fullmatch(name):
         return (f"ffn/{'inner' if found[1] == '1' else 'outer'}/{found[2]}",)
     if found := _NORM.fullmatch(name):

@@ -43,18 +43,11 @@ def build_spec(
     Args:
         hparams: of the model.
         weights: by variable path, without the model's name.
-        positions_LD: what is added to embeddings at each position, (L, D) float32.
+        positions_LD: what is added to embeddings at each position, (L, D) float32; with relative or rotary ones zeros.
         source_tokens: V unique strings, by id.
         target_tokens: V unique strings, by id.
     """
-    from ctranslate2.specs import TransformerSpec, common_spec
-
-    spec = TransformerSpec.from_config(
-        (hparams.encoder_layers, hparams.decoder_layers),
-        hparams.num_heads,
-        pre_norm=hparams.norm_position == "pre",
-        activation=common_spec.Activation[_ACTIVATIONS[hparams.activation]],
-    )
+    spec = _empty_spec(hparams)
     spec.register_source_vocabulary(list(source_tokens))
     spec.register_target_vocabulary(list(target_tokens))
     spec.config.bos_token = spec.config.eos_token = target_tokens[EOS_ID]
@@ -70,6 +63,24 @@ def build_spec(
     return spec
 
 
+def _empty_spec(hparams: TransformerHParams) -> Any:
+    """Returns a `TransformerSpec` without weights."""
+    from ctranslate2.specs import TransformerSpec, common_spec, transformer_spec
+
+    settings = {
+        "pre_norm": hparams.norm_position == "pre",
+        "activation": common_spec.Activation[_ACTIVATIONS[hparams.activation]],
+        "num_heads_kv": hparams.num_kv_heads or None,
+        "ffn_glu": hparams.gated_feed_forward,
+        "rms_norm": hparams.norm_type == "rms",
+        "relative_position": hparams.positions == "relative",
+        "rotary_dim": 0 if hparams.positions == "rotary" else None,  # 0 = all channels of a head, in pairs as ours
+    }
+    encoder = transformer_spec.TransformerEncoderSpec(hparams.encoder_layers, hparams.num_heads, **settings)
+    decoder = transformer_spec.TransformerDecoderSpec(hparams.decoder_layers, hparams.num_heads, **settings)
+    return TransformerSpec(encoder, decoder)
+
+
 def _fill_modalities(spec: Any, weights: Mapping[str, np.ndarray], positions_LD: np.ndarray) -> None:
     """Fills embeddings, positions and the output layer; tables that are one stay one in the file."""
     target_VD = weights["target_embedding/table"]
@@ -78,14 +89,21 @@ def _fill_modalities(spec: Any, weights: Mapping[str, np.ndarray], positions_LD:
     spec.decoder.embeddings.weight = target_VD
     spec.decoder.projection.weight = weights.get("output_embedding/table", target_VD)
     spec.decoder.start_from_zero_embedding = True
-    spec.decoder.position_encodings.encodings = positions_LD
-    # What names the target is added to every source position, and so are these.
-    spec.encoder.position_encodings.encodings = positions_LD + weights.get("target_space", np.float32(0.0))
+    # What names the target is added to every source position, as positions are; else to every vector of the table.
+    target_space = weights.get("target_space", np.float32(0.0))
+    if hasattr(spec.decoder, "position_encodings"):
+        spec.decoder.position_encodings.encodings = positions_LD
+        spec.encoder.position_encodings.encodings = positions_LD + target_space
+    elif "target_space" in weights:
+        source.weight = source.weight + target_space * np.float32(target_VD.shape[1] ** -0.5)
 
 
 def _fill_layer(layer: Any, weights: Mapping[str, np.ndarray], name: str) -> None:
     attention = f"{name}/self_attention"
     projection, output = layer.self_attention.linear
+    if hasattr(layer.self_attention, "relative_position_keys"):
+        layer.self_attention.relative_position_keys = weights[f"{attention}/relative_positions/keys"]
+        layer.self_attention.relative_position_values = weights[f"{attention}/relative_positions/values"]
     _fill(projection, weights, [f"{attention}/project/{part}_" for part in ("query", "key", "value")])
     _fill(output, weights, [f"{attention}/output/"])
     _fill_norm(layer.self_attention.layer_norm, weights, f"{attention}_residual/norm")
@@ -97,6 +115,8 @@ def _fill_layer(layer: Any, weights: Mapping[str, np.ndarray], name: str) -> Non
         _fill(output, weights, [f"{attention}/output/"])
         _fill_norm(layer.attention.layer_norm, weights, f"{attention}_residual/norm")
     _fill(layer.ffn.linear_0, weights, [f"{name}/ffn/inner/"])
+    if hasattr(layer.ffn, "linear_0_noact"):
+        _fill(layer.ffn.linear_0_noact, weights, [f"{name}/ffn/linear/"])
     _fill(layer.ffn.linear_1, weights, [f"{name}/ffn/outer/"])
     _fill_norm(layer.ffn.layer_norm, weights, f"{name}/ffn_residual/norm")
 
@@ -111,4 +131,6 @@ def _fill(linear: Any, weights: Mapping[str, np.ndarray], prefixes: Sequence[str
 
 
 def _fill_norm(norm: Any, weights: Mapping[str, np.ndarray], name: str) -> None:
-    norm.gamma, norm.beta = weights[f"{name}/gamma"], weights[f"{name}/beta"]
+    norm.gamma = weights[f"{name}/gamma"]
+    if f"{name}/beta" in weights:
+        norm.beta = weights[f"{name}/beta"]

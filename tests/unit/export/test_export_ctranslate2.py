@@ -32,6 +32,25 @@ FORMS = {
         "norm_epsilon": 0.1,
     },
     "sines first, a target space": {"sinusoid_layout": "split", "target_space_embedding": True},
+    "relative positions, a target space": {
+        "positions": "relative", "max_relative_position": 3, "target_space_embedding": True,
+    },
+    "rotary positions, a target space": {"positions": "rotary", "target_space_embedding": True},
+    "rms norms, another epsilon": {"norm_type": "rms", "norm_epsilon": 0.1},
+    "rms norms before": {"norm_type": "rms", "norm_position": "pre"},
+    "ReGLU": {"gated_feed_forward": True},
+    "GEGLU": {"gated_feed_forward": True, "activation": "gelu", "norm_position": "pre"},
+    "SwiGLU": {"gated_feed_forward": True, "activation": "silu"},
+    "two heads of keys and values": {"num_heads": 4, "num_kv_heads": 2, "attention_bias": True},
+    "one head of keys and values": {"num_heads": 4, "num_kv_heads": 1},
+    "rotary positions, shared keys, gates, other norms": {
+        "positions": "rotary", "num_kv_heads": 1, "gated_feed_forward": True, "norm_type": "rms",
+        "norm_position": "pre", "activation": "silu",
+    },
+    "relative positions, norms before, tables of their own": {
+        "positions": "relative", "max_relative_position": 1, "norm_position": "pre", "attention_bias": True,
+        "shared_embedding": False, "shared_embedding_and_softmax_weights": False,
+    },
 }  # fmt: skip
 """Beside the paper's."""
 

@@ -20,10 +20,16 @@ from tests.readme import blocks, execute
 
 pytestmark = pytest.mark.slow
 
+MODERN = {
+    "positions": "rotary", "num_kv_heads": 1, "gated_feed_forward": True, "norm_type": "rms", "norm_position": "pre",
+}  # fmt: skip
 MODELS = {
     "a Transformer": lambda: translator_of(letters(), norm_position="pre", positions="learned"),
     "a decoder of SSRU": lambda: translator_of(letters(), decoder_layer="ssru"),
     "a language model": lambda: translator_of(letters_alone()),
+    "one head": lambda: translator_of(letters(), num_heads=1),
+    "relative positions": lambda: translator_of(letters(), positions="relative", max_relative_position=2),
+    "rotary positions, shared keys, gates, other norms": lambda: translator_of(letters(), **MODERN),
 }
 
 

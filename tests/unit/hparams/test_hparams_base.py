@@ -226,6 +226,17 @@ def test_freezing_reports_everything_at_once(hparams):
          "divisor"),
         ({"hidden_size": 15, "attention_key_channels": 16, "attention_value_channels": 16},
          "hparam hidden_size=15 is odd; sinusoidal positions need an even width"),
+        ({"positions": "relative", "max_length": 2048}, "hparam positions=relative: attention over 2048 positions and "
+         "more is computed block by block, without relative positions, and max_length=2048; choose a smaller "
+         "max_length or other positions"),
+        ({"positions": "rotary", "num_heads": 512}, "hparam positions=rotary: it rotates pairs of channels, and a head "
+         "has 1 for keys; choose a num_heads that leaves an even number"),
+        ({"num_kv_heads": 3}, "hparam num_kv_heads=3 does not divide num_heads=8; choose a divisor, or 0 for "
+         "num_heads"),
+        ({"max_relative_position": 20}, "hparam max_relative_position=20: nothing reads it while positions=sinusoidal; "
+         "it is read with positions=relative"),
+        ({"positions": "relative", "max_relative_position": 129}, "hparam max_relative_position=129: it is at most "
+         "128; Distance k from which on all positions count as equally far, in positions."),
     ],
 )  # fmt: skip
 def test_what_the_transformer_refuses(changes, complaint):

@@ -4,6 +4,8 @@ import math
 
 import pytest
 
+from t2t.hparams.transformer import BLOCKWISE_LENGTH
+from t2t.layers.attention import BLOCKWISE_FROM
 from t2t.runs.names import get_hparams
 from t2t.training.schedules import learning_rate
 
@@ -146,3 +148,30 @@ def test_multi30k_tiny():
 def test_small_sets():
     assert values("transformer_small", *SIZES[:4]) == (2, 256, 1024, 4)
     assert values("transformer_tiny", *SIZES[:4]) == (2, 128, 512, 4)
+
+
+def test_relative_sets_are_tensor2tensors():
+    """Of its version 1.15: its base set, which is v3 here, with `pos=None` and distances up to 20."""
+    relative = get_hparams("transformer_relative")
+    changed = relative.difference(get_hparams("transformer_base_v3"))
+    assert changed == {"positions": ("sinusoidal", "relative"), "max_relative_position": (16, 20)}
+    assert values("transformer_relative_tiny", *SIZES[:4]) == (2, 128, 512, 4)
+    assert values("transformer_relative_big", *SIZES) == (6, 1024, 4096, 16, 0.3, 300_000)
+    assert values("transformer_relative_big", "positions", "max_relative_position") == ("relative", 20)
+
+
+def test_relative_positions_are_refused_where_attention_goes_by_blocks():
+    assert BLOCKWISE_LENGTH**2 == BLOCKWISE_FROM
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [("transformer_modern", "transformer_base_v3"), ("transformer_modern_multi30k_tiny", "transformer_multi30k_tiny")],
+)
+def test_modern_sets_have_every_variant_and_nothing_else(name, base):
+    modern = get_hparams(name)
+    changed = {
+        "norm_position": "pre", "norm_type": "rms", "positions": "rotary", "gated_feed_forward": True,
+        "activation": "silu", "num_kv_heads": 2,
+    }  # fmt: skip
+    assert get_hparams(base).replace(filter_size=modern.filter_size, **changed) == modern

@@ -24,6 +24,7 @@ ERAS = [
     pytest.param(theirs.NEW, {"norm": "pre"}, id="v1.15-pre"),
     pytest.param(theirs.NEW, {"norm": "post"}, id="v1.15-post"),
     pytest.param(theirs.NEW, {"norm": "pre", "tied": False}, id="v1.15-unshared"),
+    pytest.param(theirs.NEW, {"norm": "pre", **theirs.RELATIVE}, id="v1.15-relative"),
 ]
 
 
@@ -178,9 +179,14 @@ def test_variables_of_another_network_are_named(write):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"self_attention_type": "dot_product_relative"}, r"self_attention_type='dot_product_relative' \(known: dot_"),
+        (
+            {"self_attention_type": "local_mask_right"},
+            r"self_attention_type='local_mask_right' \(known: dot_product, ",
+        ),
+        ({"self_attention_type": "dot_product_relative"}, r"'dot_product_relative' with pos='timing'; the Transformer"),
+        ({**theirs.RELATIVE, "max_relative_position": 0}, r"hparam max_relative_position=0: it is at least 1"),
         ({"ffn_layer": "conv_relu_conv"}, r"ffn_layer='conv_relu_conv'"),
-        ({"pos": "emb"}, r"pos='emb' \(known: timing, none\)"),
+        ({"pos": "emb"}, r"pos='emb' \(known: timing, none, None\)"),
         ({"layer_postprocess_sequence": "dazn"}, r"layer_preprocess_sequence='n' with layer_postprocess_sequence="),
     ],
 )

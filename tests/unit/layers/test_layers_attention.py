@@ -87,7 +87,7 @@ def test_weights_are_float32_in_half_precision_and_masking_does_not_overflow():
 
 
 def test_heads_are_neighbouring_channels():
-    layer = HeadProjection(2, {"query": 4}, use_bias=False)
+    layer = HeadProjection({"query": (2, 2)}, use_bias=False)
     layer.build((None, None, 4))
     layer.kernels["query"].assign(np.eye(4))
     (heads,) = layer(np.array([[[1.0, 2.0, 3.0, 4.0]]], np.float32), names=("query",))
@@ -96,7 +96,7 @@ def test_heads_are_neighbouring_channels():
 
 @pytest.mark.parametrize("use_bias", [False, True])
 def test_projecting_together_is_projecting_one_by_one(use_bias):
-    layer = HeadProjection(2, {"query": 4, "key": 4, "value": 6}, use_bias)
+    layer = HeadProjection({"query": (2, 2), "key": (2, 2), "value": (2, 3)}, use_bias)
     layer.build((None, None, 5))
     randomise(layer)
     x = np.random.default_rng(0).normal(size=(2, 3, 5)).astype(np.float32)
@@ -150,3 +150,20 @@ def test_dropout_is_on_the_weights_and_only_under_a_seed():
     np.testing.assert_allclose(layer(x, memory=ones, keep=ALL_KEPT), np.ones((1, 6, 4)), rtol=1e-5)
     seeded = numpy(layer(x, memory=ones, keep=ALL_KEPT, seed=tf.constant([1, 2], tf.int64)))
     assert np.abs(seeded - 1.0).max() > 0.1
+
+
+def test_neighbouring_heads_share_keys_and_values():
+    """Four heads of queries and two of keys and values find what four of each do, two and two of them equal."""
+    shared, plain = (attention(width=8, heads=4, keys=8, values=8, bias=True, num_kv_heads=n) for n in (2, 0))
+    randomise(shared)
+    copied = {}
+    for variable in shared.variables:
+        value, path = np.asarray(variable), variable.path.partition("/")[2]
+        if "key_" in path or "value_" in path:
+            assert value.shape[-1] == 4
+            value = np.repeat(value.reshape(*value.shape[:-1], 2, 2), 2, axis=-2).reshape(*value.shape[:-1], 8)
+        copied[path] = value
+    for variable in plain.variables:
+        variable.assign(copied[variable.path.partition("/")[2]])
+    x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32)
+    np.testing.assert_allclose(shared(x), plain(x), rtol=1e-4, atol=1e-5)

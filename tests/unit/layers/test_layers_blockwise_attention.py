@@ -117,8 +117,9 @@ def test_dropout_keeps_the_mean_and_its_gradient_is_that_of_what_was_kept():
     assert_same(ours, outcome(masked, q, k, v, wanted), 1e-4)
 
 
-def test_a_layer_computes_long_sequences_by_blocks_and_short_ones_whole(monkeypatch):
-    layer = MultiHeadAttention(8, 2, 8, 8, 0.0, False, longest=40, span=CAUSAL)
+@pytest.mark.parametrize("kv_heads", [0, 1])
+def test_a_layer_computes_long_sequences_by_blocks_and_short_ones_whole(kv_heads, monkeypatch):
+    layer = MultiHeadAttention(8, 2, 8, 8, 0.0, False, longest=40, span=CAUSAL, num_kv_heads=kv_heads)
     layer.build((None, None, 8))
     x = tf.constant(np.random.default_rng(0).normal(size=(2, 40, 8)).astype(np.float32))
     keep = lengths_keep(40, 40, 30)

@@ -89,9 +89,9 @@ def test_blocks_hold_every_assignment_once_with_its_expert(chosen_by):
     assert (held >= 0).sum() == 30
 
 
-@pytest.mark.parametrize("count", [1, BLOCK, 3 * BLOCK + 7])
-def test_each_position_gets_what_its_experts_make_of_it(count):
-    layer = Experts(3, 4, experts=5, chosen=2, balance=0.5, activation="relu", dropout=0.0)
+@pytest.mark.parametrize(("count", "gated"), [(1, False), (BLOCK, False), (3 * BLOCK + 7, False), (BLOCK + 5, True)])
+def test_each_position_gets_what_its_experts_make_of_it(count, gated):
+    layer = Experts(3, 4, experts=5, chosen=2, balance=0.5, activation="relu", dropout=0.0, gated=gated)
     layer.build((None, None, 3))
     randomise(layer)
     x = positions(count)[None]
@@ -99,11 +99,14 @@ def test_each_position_gets_what_its_experts_make_of_it(count):
     inner, outer, inner_bias, outer_bias = (
         numpy(v) for v in (layer.inner, layer.outer, layer.inner_bias, layer.outer_bias)
     )
+    linear, linear_bias = (numpy(v) for v in (layer.linear, layer.linear_bias)) if gated else (None, None)
     gates = layer.gate(x[0], np.ones(count, bool))
     for row in range(0, count, max(1, count // 10)):
         expected = np.zeros(3)
         for expert, weight in zip(numpy(gates.experts)[row].astype(int), numpy(gates.weights)[row], strict=True):
             hidden = np.maximum(x[0, row] @ inner[expert] + inner_bias[expert], 0.0)
+            if gated:
+                hidden = hidden * (x[0, row] @ linear[expert] + linear_bias[expert])
             expected += weight * (hidden @ outer[expert] + outer_bias[expert])
         np.testing.assert_allclose(found[row], expected, rtol=1e-4, atol=1e-5)
 

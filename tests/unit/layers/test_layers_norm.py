@@ -1,4 +1,4 @@
-"""Layer normalisation against Keras's layer, its gradients too, and by hand.
+"""Both normalisations against Keras's layers, their gradients too, and by hand.
 
 Legend: D width.
 """
@@ -8,16 +8,23 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.layers.norm import LayerNorm
+from t2t.layers.norm import LayerNorm, RmsNorm
+
+KINDS = {
+    "layer": (LayerNorm, keras.layers.LayerNormalization),
+    "rms": (RmsNorm, keras.layers.RMSNormalization),
+}
 
 
-def pair(width, epsilon=1e-6, dtype="float32", seed=0):
+def pair(width, epsilon=1e-6, dtype="float32", seed=0, kind="layer"):
     """Our layer and Keras's, with the same weights, neither ones nor zeros."""
     random = np.random.default_rng(seed)
-    weights = [random.normal(size=width), random.normal(size=width)]
-    layers = LayerNorm(epsilon, dtype=dtype), keras.layers.LayerNormalization(epsilon=epsilon, dtype=dtype)
+    ours, theirs = KINDS[kind]
+    layers = ours(epsilon, dtype=dtype), theirs(epsilon=epsilon, dtype=dtype)
     for layer in layers:
         layer.build((None, width))
+    weights = [random.normal(size=width) for _ in layers[1].weights]
+    for layer in layers:
         layer.set_weights(weights)
     return layers
 
@@ -29,14 +36,15 @@ def outcome(layer, x, wanted):
         tape.watch(x)
         y = layer(x)
         loss = tf.reduce_sum(tf.cast(y, "float32") * wanted)
-    return y, *tape.gradient(loss, [x, layer.gamma.value, layer.beta.value])
+    return y, *tape.gradient(loss, [x, *(weight.value for weight in layer.weights)])
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(7, 5), (2, 3, 16), (2, 1, 1, 4)])
-def test_output_and_gradients_are_those_of_keras(shape):
+def test_output_and_gradients_are_those_of_keras(shape, kind):
     random = np.random.default_rng(1)
     x, wanted = (random.normal(loc=3.0, size=shape).astype(np.float32) for _ in range(2))
-    ours, theirs = (outcome(layer, x, wanted) for layer in pair(shape[-1]))
+    ours, theirs = (outcome(layer, x, wanted) for layer in pair(shape[-1], epsilon=0.1, kind=kind))
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
@@ -48,6 +56,14 @@ def test_by_hand():
     np.testing.assert_allclose(layer(np.array([[1.0, 3.0]], np.float32)), [[-0.5, 0.5]])
 
 
+def test_rms_by_hand():
+    """(1, 7) has the mean square 25; an epsilon of 11 makes the root 6."""
+    layer = RmsNorm(11.0)
+    layer.build((None, 2))
+    layer.gamma.assign([3.0, 6.0])
+    np.testing.assert_allclose(layer(np.array([[1.0, 7.0]], np.float32)), [[0.5, 7.0]])
+
+
 def test_in_a_graph_with_unknown_sizes():
     layer, _ = pair(6)
     x = np.random.default_rng(2).normal(size=(2, 3, 6)).astype(np.float32)
@@ -55,14 +71,19 @@ def test_in_a_graph_with_unknown_sizes():
     np.testing.assert_allclose(traced(x), layer(x), rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
-def test_half_precision_is_computed_in_float32(dtype):
+def test_half_precision_is_computed_in_float32(dtype, kind):
     """A mean of 1,000 with deviation 1 survives; squares of 300 beyond float16's largest number do, too."""
-    layer, keras_layer = pair(8, dtype=dtype)
+    layer, _ = pair(8, dtype=dtype, kind=kind)
     x = tf.cast(np.array([[1000.0, 1004, 996, 1000, 1004, 996, 1000, 1000], [300.0, -300] * 4]), layer.compute_dtype)
     assert layer(x).dtype == layer.compute_dtype
-    exact = pair(8)[0](tf.cast(x, "float32"))
+    exact = pair(8, kind=kind)[0](tf.cast(x, "float32"))
     np.testing.assert_allclose(tf.cast(layer(x), "float32"), exact, atol=0.02)
     gradients = outcome(layer, x, tf.ones((2, 8)))
-    assert [g.dtype for g in gradients[1:]] == [layer.compute_dtype, "float32", "float32"]
-    assert [w.name for w in layer.weights] == [w.name for w in keras_layer.weights]
+    assert [g.dtype for g in gradients[1:]] == [layer.compute_dtype, *["float32"] * len(layer.weights)]
+
+
+def test_the_weights_of_layer_normalisation_are_named_as_in_keras():
+    ours, theirs = pair(4)
+    assert [w.name for w in ours.weights] == [w.name for w in theirs.weights]

@@ -124,6 +124,20 @@ def test_feed_forward_by_hand():
     np.testing.assert_allclose(layer(np.ones((1, 1, 1), np.float32)), [[[15.5]]])
 
 
+def test_gated_feed_forward_by_hand():
+    """x = 1: hidden max(0, (2, -3) + (1, 5)) = (3, 2), times (10, 1) + (0, -3) = (30, -4); out 30 * 5 - 4 * 7 + 0.5."""
+    layer = FeedForward(1, 2, "relu", 0.0, gated=True)
+    layer.build((None, None, 1))
+    values = {
+        "inner/kernel": [[2.0, -3.0]], "inner/bias": [1.0, 5.0], "linear/kernel": [[10.0, 1.0]],
+        "linear/bias": [0.0, -3.0], "outer/kernel": [[5.0], [7.0]], "outer/bias": [0.5],
+    }  # fmt: skip
+    for variable in layer.trainable_variables:
+        variable.assign(values.pop(variable.path.partition("/")[2]))
+    assert not values
+    np.testing.assert_allclose(layer(np.ones((1, 1, 1), np.float32)), [[[122.5]]])
+
+
 def test_dropout_of_the_feed_forward_is_inside():
     """With W2 = 1 over 64 inner channels that are all 1, half of them dropped and doubled: near 64, never all of it."""
     layer = FeedForward(1, 64, "relu", 0.5)

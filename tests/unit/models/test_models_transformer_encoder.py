@@ -1,8 +1,10 @@
-"""The Transformer's encoder for classes, where its layers are mixtures of experts."""
+"""The Transformer's encoder for classes: the order of words, and layers that are mixtures of experts."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
+from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_moe import TransformerMoeHParams
 from t2t.layers.costs import gathered_costs
 from t2t.models.base import Costed
@@ -52,3 +54,11 @@ def test_the_cost_reaches_the_gates():
     assert len(gates) == 2
     for gradient in tape.gradient(cost, [v.value for v in gates]):
         assert np.abs(gradient).max() > 1e-6
+
+
+@pytest.mark.parametrize("positions", ["relative", "rotary", "none"])
+def test_the_order_of_words_counts_with_positions_in_attention_and_not_without(positions):
+    sizes = {name: size for name, size in SIZES.items() if name != "num_experts"}
+    model = randomise(TransformerEncoder(TransformerHParams(**sizes, positions=positions), SPEC))
+    forwards, backwards = (numpy(model({"inputs": np.array([row], np.int32)})) for row in ([3, 4, 5, 6], [6, 5, 4, 3]))
+    assert np.allclose(forwards, backwards, rtol=1e-4, atol=1e-5) == (positions == "none")

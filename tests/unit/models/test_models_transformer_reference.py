@@ -30,6 +30,24 @@ CASES = {
     "a decoder of SSRU": {"decoder_layer": "ssru"},
     "a decoder of SSRU, pre-norm": {"decoder_layer": "ssru", "norm_position": "pre", "positions": "none"},
     "silu": {"activation": "silu", "norm_position": "pre"},
+    "relative positions": {"positions": "relative", "max_relative_position": 2},
+    "rotary positions": {"positions": "rotary"},
+    "rms norms": {"norm_type": "rms", "norm_epsilon": 0.1},
+    "rms norms before": {"norm_type": "rms", "norm_position": "pre"},
+    "two heads of keys and values": {"num_heads": 4, "num_kv_heads": 2, "attention_bias": True},
+    "one head of keys and values, rotary positions, other channels": {
+        "num_kv_heads": 1, "positions": "rotary", "attention_value_channels": 12,
+    },
+    "two heads of keys and values, relative positions": {
+        "num_heads": 4, "num_kv_heads": 2, "positions": "relative", "max_relative_position": 2,
+    },
+    "ReGLU": {"gated_feed_forward": True},
+    "GEGLU": {"gated_feed_forward": True, "activation": "gelu"},
+    "SwiGLU": {"gated_feed_forward": True, "activation": "silu", "norm_position": "pre"},
+    "rotary positions, six channels of keys in a head": {"positions": "rotary", "attention_key_channels": 12},
+    "relative positions, other channels, a window": {
+        "positions": "relative", "max_relative_position": 1, "self_attention_window": 6, "attention_value_channels": 12,
+    },
 }  # fmt: skip
 
 SOURCES = (5, 3, 7)
@@ -42,9 +60,11 @@ def reference_of(model):
         weights_of(model),
         reference.Architecture(
             heads=hparams.num_heads,
+            kv_heads=hparams.num_kv_heads,
             encoder_layers=hparams.encoder_layers,
             decoder_layers=hparams.decoder_layers,
             norm=hparams.norm_position,
+            norm_type=hparams.norm_type,
             epsilon=hparams.norm_epsilon,
             positions=hparams.positions,
             layout=hparams.sinusoid_layout,
@@ -53,6 +73,7 @@ def reference_of(model):
             tied_softmax=hparams.shared_embedding_and_softmax_weights,
             window=hparams.self_attention_window,
             decoder_layer=hparams.decoder_layer,
+            max_distance=hparams.max_relative_position,
         ),
     )
 
@@ -93,8 +114,9 @@ def test_logits_without_inputs(norm_position):
     assert_same_logits(model, {"targets": batch(widths=(0, 8))["targets"]})
 
 
-def test_sinusoids_beyond_the_longest_training_length():
-    assert_same_logits(tiny_transformer(max_length=4), batch(sources=(40,), targets=(45,)))
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
+def test_positions_beyond_the_longest_training_length(positions):
+    assert_same_logits(tiny_transformer(max_length=4, positions=positions), batch(sources=(40,), targets=(45,)))
 
 
 @pytest.mark.parametrize(("smoothing", "kind"), [(0.0, "all"), (0.1, "all"), (0.9, "all"), (0.1, "others")])
@@ -112,7 +134,19 @@ def test_loss_is_that_of_the_distribution_written_out(smoothing, kind, changes):
     np.testing.assert_allclose(float(loss_sum), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("changes", [{}, {**CASES["pre-norm"], "attention_bias": True}], ids=["post", "pre"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {**CASES["pre-norm"], "attention_bias": True},
+        CASES["relative positions"],
+        CASES["rotary positions"],
+        CASES["rms norms"],
+        {"gated_feed_forward": True},
+        CASES["two heads of keys and values"],
+    ],
+    ids=["post", "pre", "relative", "rotary", "rms", "gated", "two heads of keys and values"],
+)
 def test_gradients_are_the_slopes_of_the_reference(changes):
     """Central differences of the numpy loss, at the steepest element of each weight."""
     model = tiny_transformer(label_smoothing=0.1, num_hidden_layers=1, activation="gelu", **changes)

@@ -66,10 +66,10 @@ def as_trained(name):
     return by_hand(**(BASE | SETS[name][0]), pieces=PIECES_PADDED, biases=True, target_spaces=32)
 
 
-def count(name):
+def count(name, pieces=PIECES):
     """The model's weights, of which none is given a value: the big ones would take seconds."""
     with shapes_alone():
-        model = Transformer(get_hparams(name), tokens_spec(PIECES, PIECES))
+        model = Transformer(get_hparams(name), tokens_spec(pieces, pieces))
         return sum(math.prod(variable.shape) for variable in model.variables)
 
 
@@ -102,3 +102,26 @@ def test_the_page_on_numerics_has_these_figures():
         if printed:
             ours, trained = by_hand(**(BASE | changes)) / 1e6, as_trained(name) / 1e6
             assert rows[name].split(" | ")[1:] == [f"{ours:.1f}", f"{trained:.2f}", str(printed)], name
+
+
+def modern_by_hand(N, d, d_ff, h, shared, pieces, biases):
+    """W^Q and W^O whole, W^K and W^V of `shared` heads; W_1, V and W_2 with biases; gains without offsets."""
+    narrow = d // h * shared
+    attention = 2 * d * d + 2 * d * narrow + (2 * d + 2 * narrow if biases else 0)
+    feed_forward = 3 * d * d_ff + 2 * d_ff + d
+    return N * (3 * attention + 2 * feed_forward + 5 * d) + 2 * d + pieces * d
+
+
+@pytest.mark.parametrize(
+    ("name", "beside", "expected"),
+    [
+        ("transformer_modern", "transformer_base_v3", {"N": 6, "d": 512, "d_ff": 1760, "h": 8, "biases": False}),
+        (
+            "transformer_modern_multi30k_tiny", "transformer_multi30k_tiny",
+            {"N": 4, "d": 128, "d_ff": 232, "h": 4, "biases": True},
+        ),
+    ],
+)  # fmt: skip
+def test_modern_sets_are_as_large_as_those_that_they_stand_beside(name, beside, expected):
+    assert count(name, 8000) == modern_by_hand(**expected, shared=2, pieces=8000)
+    assert count(name, 8000) == pytest.approx(count(beside, 8000), rel=0.005)

@@ -1,0 +1,32 @@
+"""Sets of the Transformer with what has become usual since the paper.
+
+Norms in front and without mean (RMS), rotary positions, SwiGLU, and two heads of keys and values. Each is an hparam,
+off by default: see `t2t.hparams.transformer` for its source. The inner width makes a model as large as the one that it
+stands beside: gates take half as many weights again, shared keys and values take fewer.
+"""
+
+from t2t.hparams.transformer import TransformerHParams, transformer_base_v3, transformer_multi30k_tiny
+from t2t.registry import register_hparams
+
+
+@register_hparams
+def transformer_modern() -> TransformerHParams:
+    """transformer_base_v3 with RMS norms, rotary positions, SwiGLU and two heads of keys and values."""
+    return _modern(transformer_base_v3()).replace(filter_size=1760)
+
+
+@register_hparams
+def transformer_modern_multi30k_tiny() -> TransformerHParams:
+    """For Multi30k, as large as transformer_multi30k_tiny, with what transformer_modern has."""
+    return _modern(transformer_multi30k_tiny()).replace(filter_size=232)
+
+
+def _modern(hparams: TransformerHParams) -> TransformerHParams:
+    return hparams.replace(
+        norm_position="pre",
+        norm_type="rms",
+        positions="rotary",
+        gated_feed_forward=True,
+        activation="silu",
+        num_kv_heads=2,
+    )
