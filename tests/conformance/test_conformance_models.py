@@ -49,8 +49,8 @@ VARIANTS = {
     "several rows and steps": {"state_rows": 3, "steps_per_position": 2},
 }
 CACHES = (
-    "default", "a window", "a recurrent decoder", "relative positions", "rotary positions, shared keys, gates, other norms",
-    "several rows and steps",
+    "default", "a window", "a recurrent decoder", "relative positions",
+    "rotary positions, shared keys, gates, other norms", "several rows and steps",
 )  # fmt: skip
 """Variants whose caches differ in what they hold."""
 SPECS = {"inputs": tokens_spec(), "no inputs": tokens_spec(inputs=0)}
