@@ -9,7 +9,7 @@ from benchmarks.harness.flops import update_flops
 from benchmarks.harness.prepared import prepare
 from benchmarks.harness.processes import run
 from benchmarks.harness.rows import Row, compared, row, unavailable
-from benchmarks.harness.turns import Turns, take_turns
+from benchmarks.harness.turns import Turns
 from benchmarks.peers import TRAINING
 
 WORK = "training"
@@ -26,7 +26,7 @@ def main(argv: list[str]) -> int:
     sides, missing = setting.sides(WORK, TRAINING)
     job = _job(setting)
     batches = Batches(job, setting)
-    taken = take_turns(sides, {**job, **batches.facts}, setting.turns, setting.scratch, setting.conditions)
+    taken = setting.take_turns(sides, {**job, **batches.facts})
     failed = [unavailable(WORK, setting.config.name, one.name, one.failure) for one in taken if one.failure]
     return setting.finish([*_rows(setting, taken, batches), *missing, *failed])
 

@@ -1,18 +1,21 @@
 """Figures side by side, as rows of JSON and as a table."""
 
 import json
-import os
-import platform
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.turns import Turns
+from benchmarks.harness.machine import machine
+from benchmarks.harness.turns import MOST_OTHERS, Turns
 from t2t.files.atomic import write_atomically
 
 Row = dict[str, Any]
-"""`work`, `config`, `peer`, `ours`, `theirs`, `ratio` (medians, and ours over theirs), and what they were made of."""
+"""`work`, `config`, `peer`, `ours`, `theirs`, `ratio` (medians, and ours over theirs), and what they were made of.
+
+`ours_others` and `theirs_others`, where they are there: cores that other processes kept busy in each turn."""
+
+SIDES = ("ours", "theirs")
 
 
 def row(work: str, config: str, ours: Sequence[float], *, unit: str, better: str = "higher", peer: str | None = None,
@@ -53,16 +56,6 @@ def unavailable(work: str, config: str, peer: str, reason: str) -> Row:
             "reason": reason, "machine": machine()}  # fmt: skip
 
 
-def machine() -> dict[str, Any]:
-    """Returns what the figures depend on: processor, cores, load."""
-    return {
-        "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)),
-        "load": os.getloadavg()[0],
-        "python": platform.python_version(),
-    }
-
-
 def compared(work: str, config: str, taken: Sequence[Turns], read, **how: Any) -> list[Row]:
     """Returns a row for each peer that gave figures, or one of ours alone where none did.
 
@@ -89,22 +82,52 @@ def compared(work: str, config: str, taken: Sequence[Turns], read, **how: Any) -
     return found or [row(work, config, ours.of(read), **common)]
 
 
-def print_table(rows: Sequence[Row]) -> None:
-    """Prints the rows as a Markdown table, min / median / max, and below it who could not be measured and why."""
-    print("| work | config | peer | unit | ours min / median / max | theirs min / median / max | ours / theirs |")
-    print("|---|---|---|---|---|---|---|")
+def table(rows: Sequence[Row]) -> list[str]:
+    """Returns the lines of a Markdown table, min / median / max, and below it which peers are missing and why."""
+    lines = [
+        "| work | config | peer | unit | ours min / median / max | theirs min / median / max | ours / theirs |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for one in rows:
         if "reason" in one:
             continue
         ratio = "" if one["ratio"] is None else f"{one['ratio']:.3g}"
-        cells = (one["work"], one["config"], one["peer"] or "", one["unit"], _spread(one["ours_turns"]),
-                 _spread(one["theirs_turns"]), ratio)  # fmt: skip
-        print(f"| {' | '.join(cells)} |")
+        cells = (one["work"], one["config"], one["peer"] or "", one["unit"], _spread(one, "ours"),
+                 _spread(one, "theirs"), ratio)  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    missing = [f"{one['work']}, {one['peer']}: not measured: {one['reason']}" for one in rows if "reason" in one]
+    return [*lines, "", *missing] if missing else lines
+
+
+def print_table(rows: Sequence[Row]) -> None:
+    """Prints the table of rows, and the machine."""
+    print("\n".join(table(rows)))
     here = machine()
     print(f"\n{here['processor']}, {here['cores']} cores, load {here['load']:.2f}")
-    for one in rows:
-        if "reason" in one:
-            print(f"{one['work']}, {one['peer']}: not measured: {one['reason']}")
+
+
+def without_disturbed(rows: Sequence[Row]) -> list[Row]:
+    """Returns the rows with the figures of undisturbed turns alone; a side without any has none."""
+    return [one if "reason" in one else _quiet(one) for one in rows]
+
+
+def is_disturbed(one: Row) -> bool:
+    """Returns whether a side of a row of `without_disturbed` has no figure left."""
+    return any(one.get(f"{side}_disturbed") and not one[f"{side}_turns"] for side in SIDES)
+
+
+def _quiet(one: Row) -> Row:
+    found = dict(one)
+    for side in SIDES:
+        others = one.get(f"{side}_others")
+        if others is None:  # a count or a probability, which no other process changes
+            continue
+        pairs = zip(one[f"{side}_turns"], others, strict=True)
+        found[f"{side}_turns"] = quiet = [value for value, busy in pairs if busy <= MOST_OTHERS]
+        found[f"{side}_disturbed"] = len(others) - len(quiet)
+        found[side] = statistics.median(quiet) if quiet else None
+    found["ratio"] = found["ours"] / found["theirs"] if found["ours"] is not None and found["theirs"] else None
+    return found
 
 
 def write_json(rows: Sequence[Row], path: Path) -> None:
@@ -113,9 +136,10 @@ def write_json(rows: Sequence[Row], path: Path) -> None:
     write_atomically(path, (json.dumps(rows, indent=1) + "\n").encode())
 
 
-def _spread(values: Sequence[float]) -> str:
+def _spread(one: Row, side: str) -> str:
+    values = one[f"{side}_turns"]
     if not values:
-        return ""
+        return "disturbed" if one.get(f"{side}_disturbed") else ""
     return " / ".join(_number(value) for value in (min(values), statistics.median(values), max(values)))
 
 
@@ -129,9 +153,3 @@ def _load(figures: dict[str, Any]) -> float:
 
 def _others(figures: dict[str, Any]) -> float:
     return figures["others"]
-
-
-def _processor() -> str:
-    names = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
-             if line.startswith("model name")]  # fmt: skip
-    return names[0] if names else platform.machine()

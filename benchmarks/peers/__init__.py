@@ -32,6 +32,28 @@ ENVIRONMENTS = {
         Environment("huggingface", ("3.11", "3.12"), ((_TORCH, _NUMPY, "transformers==5.23.0"),)),
         Environment("ctranslate2", ("3.11", "3.12"), (("ctranslate2==4.8.5", _NUMPY),)),
         Environment(
+            "joeynmt",
+            ("3.11", "3.12"),
+            (
+                ("-U", "pip", "wheel", "setuptools<70"),
+                (_TORCH, _NUMPY),
+                ("--no-deps", "joeynmt==2.3.0"),
+                (
+                    "sentencepiece==0.2.3", "sacrebleu==2.6.0", "subword-nmt", "packaging", "pandas", "tensorboard",
+                    "six", "wrapt", "sacremoses", "seaborn", "matplotlib", "datasets", "importlib_metadata", "pyyaml",
+                ),
+            ),
+        ),
+        Environment(
+            "keras_hub",
+            ("3.11", "3.12"),
+            (
+                ("tensorflow-cpu==2.21.0", "keras==3.15.0", _NUMPY),
+                ("--no-deps", "keras-hub==0.32.0"),
+                ("regex", "rich", "tokenizers", "kagglehub", "kagglesdk", "sentencepiece==0.2.3"),
+            ),
+        ),
+        Environment(
             "opennmt_tf",
             ("3.10", "3.9"),
             (

@@ -190,6 +190,20 @@ def test_a_long_training_holds_no_more_and_more(tmp_path):
 
 
 @pytest.mark.slow
+def test_all_of_them_in_small(tmp_path):
+    only = "startup,training-tiny,serving,memory"
+    command = [sys.executable, "-m", "benchmarks", "all", "--quick", "--no_peers", "--again=0", f"--only={only}"]
+    done = subprocess.run([*command, f"--home={tmp_path}"], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "results" / "page.md").read_text()
+    sections = [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
+    assert ",".join(sections) == only
+    for work in ("startup.help", "training", "serving.clients2.answered"):
+        assert f"\n| {work} | " in page
+    assert "\n| 400 | generation | " in page
+
+
+@pytest.mark.slow
 def test_startup(tmp_path):
     rows, _ = compare("startup", tmp_path)
     assert rows["startup.help", "import tensorflow"]["ratio"] < 0.5

@@ -79,7 +79,7 @@ def test_table_and_json(capsys, tmp_path):
     print_table(rows)
     out = capsys.readouterr().out
     assert "| training | tiny | a | tokens/s | 1,000 / 2,000 / 3,000 | 500 / 500 / 500 | 4 |\n" in out
-    assert out.endswith("training, b: not measured: no Python 3.10\n")
+    assert "\n\ntraining, b: not measured: no Python 3.10\n" in out
     write_json(rows, tmp_path / "new" / "rows.json")
     read = json.loads((tmp_path / "new" / "rows.json").read_text())
     assert [(one["work"], one["config"], one["peer"], one["ratio"]) for one in read] == [
