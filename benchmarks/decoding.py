@@ -1,4 +1,9 @@
-"""Compares decoding: sentences and tokens a second at several beams, outputs, memory; all with the same weights."""
+"""Compares decoding of a whole file: sentences a second at several beams, outputs, memory; with the same weights.
+
+Ours decodes with TensorFlow and with CTranslate2 as its engine (`t2t-decoder --engine=ctranslate2`), each a side of its
+own. Every side decodes the file twice: `first_pass` is the first time, the other rows are the second. Rows of `best`
+have the best variant of each program.
+"""
 
 import hashlib
 import sys
@@ -9,9 +14,9 @@ from benchmarks.harness.corpus import Corpus
 from benchmarks.harness.flags import Setting, build_parser, settings
 from benchmarks.harness.prepared import prepare
 from benchmarks.harness.processes import run
-from benchmarks.harness.rows import Row, compared, row, unavailable
+from benchmarks.harness.rows import OURS, Row, best_variants, compared, row, unavailable
 from benchmarks.harness.sentences import encoded, of_equal_lengths
-from benchmarks.harness.turns import Turns, take_turns
+from benchmarks.harness.turns import Turns
 from benchmarks.harness.weights import export
 from benchmarks.peers import DECODING
 from t2t.checkpoints.run_dir import RunDir
@@ -19,6 +24,11 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.export.formats import relative_difference
 
 WORK = "decoding"
+ENGINE = f"{OURS}_ctranslate2"
+"""Our side with CTranslate2 as its engine."""
+
+FIXED_REASON = "the engine cannot make outputs go on until they are cut; name a trained run, or --train_steps"
+
 BATCH = 32
 """Sentences of a batch."""
 
@@ -45,14 +55,18 @@ def main(argv: list[str]) -> int:
                         "config is tiny, else random weights")  # fmt: skip
     parser.add_argument("--train_steps", type=int, help="updates to train for; 1 = random weights, outputs of fixed "
                         "lengths")  # fmt: skip
-    parser.add_argument("--beams", default="4,1,8", help="beams to search with, the first is compared closely")
+    parser.add_argument("--beams", default="4,1,8", help="beams to search with, the outputs of the first are compared")
     parser.add_argument("--sentences", type=int, help="how many are decoded; default: by config")
     parser.add_argument("--batch", type=int, default=BATCH, help="sentences of a batch")
     arguments = parser.parse_args(argv)
     setting = settings(arguments, sentences=arguments.sentences)
-    sides, missing = setting.sides(WORK, DECODING)
+    engine = setting.ours(WORK, ENGINE, engine="ctranslate2")
+    sides, missing = setting.sides(WORK, DECODING, engine)
     job = _job(setting)
-    taken = take_turns(sides, job, setting.turns, setting.scratch, setting.conditions)
+    if job["fixed"]:
+        sides.remove(engine)
+        missing.append(unavailable(WORK, setting.config.name, ENGINE, FIXED_REASON))
+    taken = setting.take_turns(sides, job)
     _check_scores(taken, {side.name: side.options for side in sides})
     failed = [unavailable(WORK, setting.config.name, one.name, one.failure) for one in taken if one.failure]
     rows = [*_speed(setting, job, taken), *_outputs(setting, job, taken)]
@@ -122,19 +136,32 @@ def _check_scores(taken: list[Turns], options: dict[str, Any]) -> None:
 
 def _speed(setting: Setting, job: dict[str, Any], taken: list[Turns]) -> list[Row]:
     name, count = setting.config.name, len(job["sentences"])
-    main_beam = job["beams"][0]
-    how = "random weights, fixed lengths" if job["fixed"] else "trained weights"
+    programs = {OURS: OURS, ENGINE: OURS, **{peer: what.program for peer, what in DECODING.items()}}
+    how = {
+        "unit": "sentences/s",
+        "sentences": count,
+        "weights": "random weights, fixed lengths" if job["fixed"] else "trained weights",
+    }
+    reads = [
+        (f"beam{beam}{name_of_pass}", lambda f, b=str(beam), p=key: count / f["searches"][b][p])
+        for beam in job["beams"]
+        for key, name_of_pass in (("seconds", ""), ("first", ".first_pass"))
+    ]
     found = []
-    for beam in job["beams"]:
-        work = WORK if beam == main_beam else f"{WORK}.beam{beam}"
-        found += compared(work, name, taken, lambda f, b=beam: count / f["searches"][str(b)]["seconds"],
-                          unit="sentences/s", beam=beam, sentences=count, weights=how)  # fmt: skip
-        found += compared(f"{WORK}.tokens.beam{beam}", name, taken, lambda f, b=beam: tokens_per_second(f, b),
-                          unit="output tokens/s", beam=beam)  # fmt: skip
-    memory = compared(f"{WORK}.peak_memory", name, taken, lambda f: f["peak_memory_mb"], unit="MB", better="lower")
-    first = compared(f"{WORK}.first_pass", name, taken, lambda f: f["searches"][str(main_beam)]["first"], unit="s",
-                     better="lower", beam=main_beam)  # fmt: skip
-    return [*found, *memory, *first]
+    for what, read in reads:
+        found += compared(f"{WORK}.best.{what}", name, best_variants(taken, programs, read), read, **how)
+    for group in _groups(taken):
+        for what, read in reads:
+            found += compared(f"{WORK}.{what}", name, group, read, **how)
+        found += compared(f"{WORK}.peak_memory", name, group, lambda f: f["peak_memory_mb"], unit="MB", better="lower")
+    return found
+
+
+def _groups(taken: list[Turns]) -> list[list[Turns]]:
+    """Returns who is compared: TensorFlow with every peer, and the engine with TensorFlow."""
+    ours, *others = taken
+    peers = [one for one in others if one.name != ENGINE]
+    return [[ours, *peers], *([one, ours] for one in others if one.name == ENGINE and one.figures)]
 
 
 def tokens_per_second(figures: dict[str, Any], beam: int) -> float:

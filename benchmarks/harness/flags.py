@@ -16,7 +16,7 @@ from benchmarks.harness.corpus import PAIRS, Corpus, open_corpus
 from benchmarks.harness.environments import UnavailableError, interpreter_of
 from benchmarks.harness.prepared import VOCAB_SIZE
 from benchmarks.harness.processes import Conditions, Side
-from benchmarks.harness.rows import Row, print_table, unavailable, write_json
+from benchmarks.harness.rows import OURS, Row, print_table, unavailable, write_json
 from benchmarks.harness.turns import Turns, take_turns
 from benchmarks.peers import ENVIRONMENTS, Peer
 from t2t.errors import UnknownNameError, UserError, did_you_mean
@@ -70,14 +70,13 @@ class Setting:
         """Returns the text that the flags name."""
         return open_corpus(self.arguments.data, self.home, self.arguments.pairs)
 
-    def ours(self, module: str) -> Side:
-        """Returns our side, driven by a module of `benchmarks.ours`."""
-        return Side("t2t", Path(sys.executable), f"benchmarks.ours.{module}")
+    def ours(self, module: str, name: str = OURS, **options: Any) -> Side:
+        """Returns our side, driven by a module of `benchmarks.ours`; `options` are added to its jobs."""
+        return Side(name, Path(sys.executable), f"benchmarks.ours.{module}", options)
 
-    def sides(self, work: str, peers: Mapping[str, Peer]) -> tuple[list[Side], list[Row]]:
-        """Returns ours and the chosen peers as far as they can be had, and rows that say why others cannot."""
-        sides = [self.ours(work)]
-        missing = []
+    def sides(self, work: str, peers: Mapping[str, Peer], *more: Side) -> tuple[list[Side], list[Row]]:
+        """Returns ours (`more` of them too) and the peers that can be had, and rows that say why others cannot."""
+        sides, missing = [self.ours(work), *more], []
         for name in chosen(self.arguments.peers, peers):
             peer = peers[name]
             try:

@@ -2,12 +2,12 @@
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.machine import machine
-from benchmarks.harness.turns import MOST_OTHERS, Turns
+from benchmarks.harness.turns import MOST_OTHERS, Figures, Turns
 from t2t.files.atomic import write_atomically
 
 Row = dict[str, Any]
@@ -17,9 +17,12 @@ Row = dict[str, Any]
 
 SIDES = ("ours", "theirs")
 
+OURS = "t2t"
+"""The project's side, with TensorFlow."""
 
-def row(work: str, config: str, ours: Sequence[float], *, unit: str, better: str = "higher", peer: str | None = None,
-        theirs: Sequence[float] = (), **more: Any) -> Row:  # fmt: skip
+
+def row(work: str, config: str, ours: Sequence[float], *, unit: str, better: str = "higher", side: str = OURS,
+        peer: str | None = None, theirs: Sequence[float] = (), **more: Any) -> Row:  # fmt: skip
     """Returns one comparison.
 
     Args:
@@ -28,6 +31,7 @@ def row(work: str, config: str, ours: Sequence[float], *, unit: str, better: str
         ours: the figure of each of our turns.
         unit: of the figures.
         better: `higher` or `lower`.
+        side: which of ours.
         peer: whom it is compared with, if anyone.
         theirs: the figure of each of their turns.
         more: anything else that is worth keeping.
@@ -37,6 +41,7 @@ def row(work: str, config: str, ours: Sequence[float], *, unit: str, better: str
     return {
         "work": work,
         "config": config,
+        "side": side,
         "peer": peer,
         "ours": middle,
         "theirs": against,
@@ -52,7 +57,7 @@ def row(work: str, config: str, ours: Sequence[float], *, unit: str, better: str
 
 def unavailable(work: str, config: str, peer: str, reason: str) -> Row:
     """Returns the row of a peer that could not be measured."""
-    return {"work": work, "config": config, "peer": peer, "ours": None, "theirs": None, "ratio": None,
+    return {"work": work, "config": config, "side": OURS, "peer": peer, "ours": None, "theirs": None, "ratio": None,
             "reason": reason, "machine": machine()}  # fmt: skip
 
 
@@ -69,9 +74,11 @@ def compared(work: str, config: str, taken: Sequence[Turns], read, **how: Any) -
     ours, *peers = taken
     common = {
         **how,
-        "versions": {"t2t": ours.figures[0].get("versions", {})},
+        "side": ours.name,
+        "versions": {ours.name: ours.figures[0].get("versions", {})},
         "ours_load": ours.of(_load),
         "ours_others": ours.of(_others),
+        "about": _about(taken),
     }
     found = []
     for peer in peers:
@@ -82,21 +89,43 @@ def compared(work: str, config: str, taken: Sequence[Turns], read, **how: Any) -
     return found or [row(work, config, ours.of(read), **common)]
 
 
+def best_variants(
+    taken: Sequence[Turns], programs: Mapping[str, str], read: Callable[[Figures], float], better: str = "higher"
+) -> list[Turns]:
+    """Returns of each program's variants the one with the best turn.
+
+    Args:
+        taken: the variants' turns; ours first.
+        programs: name of a variant -> its program.
+        read: function of a turn's figures that gives the number.
+        better: `higher` or `lower`.
+    """
+    best: dict[str, Turns] = {}
+    choose = max if better == "higher" else min
+    for one in taken:
+        if one.figures:
+            rivals = [one, *(best[name] for name in [programs[one.name]] if name in best)]
+            best[programs[one.name]] = choose(rivals, key=lambda rival: choose(rival.of(read)))
+    return list(best.values())
+
+
 def table(rows: Sequence[Row]) -> list[str]:
     """Returns the lines of a Markdown table, min / median / max, and below it which peers are missing and why."""
     lines = [
-        "| work | config | peer | unit | ours min / median / max | theirs min / median / max | ours / theirs |",
-        "|---|---|---|---|---|---|---|",
+        "| work | config | side | unit | min / median / max | peer | its min / median / max | side / peer |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for one in rows:
         if "reason" in one:
             continue
         ratio = "" if one["ratio"] is None else f"{one['ratio']:.3g}"
-        cells = (one["work"], one["config"], one["peer"] or "", one["unit"], _spread(one, "ours"),
+        cells = (one["work"], one["config"], one["side"], one["unit"], _spread(one, "ours"), one["peer"] or "",
                  _spread(one, "theirs"), ratio)  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
-    missing = [f"{one['work']}, {one['peer']}: not measured: {one['reason']}" for one in rows if "reason" in one]
-    return [*lines, "", *missing] if missing else lines
+    notes = [f"- {one['work']}, {one['peer']}: not measured: {one['reason']}" for one in rows if "reason" in one]
+    about = {name: text for one in rows for name, text in one.get("about", {}).items()}
+    notes += [f"- {name}: {text}" for name, text in about.items()]
+    return [*lines, "", *notes] if notes else lines
 
 
 def print_table(rows: Sequence[Row]) -> None:
@@ -145,6 +174,10 @@ def _spread(one: Row, side: str) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _about(taken: Sequence[Turns]) -> dict[str, str]:
+    return {one.name: one.figures[0]["about"] for one in taken if one.figures and one.figures[0].get("about")}
 
 
 def _load(figures: dict[str, Any]) -> float:

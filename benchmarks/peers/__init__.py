@@ -25,6 +25,11 @@ class Peer:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """What its jobs say besides."""
 
+    @property
+    def program(self) -> str:
+        """Whose variants compete: the best of them stands for the program."""
+        return " ".join([self.module, *([self.options["compute_type"]] if "compute_type" in self.options else [])])
+
 
 ENVIRONMENTS = {
     environment.name: environment
@@ -93,8 +98,15 @@ TRAINING = {
 DECODING = {
     "ctranslate2": Peer("ctranslate2", "ctranslate2", {"compute_type": "float32"}),
     "ctranslate2_side_by_side": Peer("ctranslate2", "ctranslate2", {"compute_type": "float32", "run_parallel": 2}),
-    "ctranslate2_int8": Peer("ctranslate2", "ctranslate2", {"compute_type": "int8"}),
+    "ctranslate2_side_by_side_mkl": Peer(
+        "ctranslate2", "ctranslate2", {"compute_type": "float32", "run_parallel": 2, "mkl": True}
+    ),
+    "ctranslate2_int8": Peer("ctranslate2", "ctranslate2", {"compute_type": "int8", "run_parallel": 2}),
+    "ctranslate2_int8_mkl": Peer(
+        "ctranslate2", "ctranslate2", {"compute_type": "int8", "run_parallel": 2, "mkl": True}
+    ),
     "hf_generate": Peer("huggingface", "hf_generate"),
+    "hf_generate_side_by_side": Peer("huggingface", "hf_generate", {"run_parallel": 2}),
 }
 """Who decodes, by name."""
 

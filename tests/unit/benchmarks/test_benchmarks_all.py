@@ -23,7 +23,7 @@ with open(home / "calls", "a") as calls:
 if (home / (name + ".fails")).exists():
     sys.exit("it has no wheel")
 others = json.loads((home / "others").read_text()) if (home / "others").exists() else [0.0]
-row = dict(work=name, config="tiny", peer=None, ours=7.0, theirs=None, ratio=None, unit="s", better="lower",
+row = dict(work=name, config="tiny", side="t2t", peer=None, ours=7.0, theirs=None, ratio=None, unit="s", better="lower",
            ours_turns=[7.0] * len(others), theirs_turns=[], ours_others=others)
 pathlib.Path(flags[-1].partition("=")[2]).write_text(json.dumps([row]))
 print("| printed |")
@@ -55,7 +55,11 @@ def page(tmp_path):
 
 def test_all_tables_are_on_the_page_and_finished_ones_are_not_run_again(run, page, tmp_path):
     assert run()[:2] == (0, ["first", "second", "third"])
-    assert page().index("## one") < page().index("| first | tiny |  | s | 7 / 7 / 7 |  |  |") < page().index("## two")
+    assert (
+        page().index("## one")
+        < page().index("| first | tiny | t2t | s | 7 / 7 / 7 |  |  |  |")
+        < page().index("## two")
+    )
     assert page().endswith("| printed |\n")
     assert f"python -m benchmarks first --peers_home={tmp_path} --again=2\n" in page()
     written = json.loads((tmp_path / "results" / "page.json").read_text())
@@ -70,7 +74,7 @@ def test_disturbed_figures_are_not_published_and_taken_again(run, page, tmp_path
     (tmp_path / "others").write_text("[0.5, 0.2]")
     status, called, out = run("--only=one")
     assert (status, called) == (0, ["first"])
-    assert "| first | tiny |  | s | disturbed |  |  |\n" in page()
+    assert "| first | tiny | t2t | s | disturbed |  |  |  |\n" in page()
     assert "one: other processes disturbed 1 of 1 rows; the same command runs it again" in out
     (tmp_path / "others").write_text("[0.5, 0.02]")
     assert run("--only=one")[1] == ["first"]
@@ -128,11 +132,11 @@ def test_only_undisturbed_turns_count():
               ours_others=[0.0, 0.9, 0.1], theirs_others=[0.0, 0.3])  # fmt: skip
     (quiet,) = without_disturbed([one])
     assert (quiet["ours"], quiet["theirs"], quiet["ratio"]) == (15.0, 5.0, 3.0)
-    assert "| 10 / 15 / 20 | 5 / 5 / 5 | 3 |" in table([quiet])[2]
+    assert "| 10 / 15 / 20 | a | 5 / 5 / 5 | 3 |" in table([quiet])[2]
     assert not is_disturbed(quiet)
     (lost,) = without_disturbed([{**one, "theirs_others": [0.2, 0.3]}])
     assert (lost["ours"], lost["theirs"], lost["ratio"]) == (15.0, None, None)
-    assert "| 10 / 15 / 20 | disturbed |  |" in table([lost])[2]
+    assert "| 10 / 15 / 20 | a | disturbed |  |" in table([lost])[2]
     assert is_disturbed(lost)
 
 
