@@ -92,18 +92,20 @@ TRAINING = {
     "torch_transformer_compiled": Peer("huggingface", "torch_transformer", {"compile": True}),
     "opennmt_tf": Peer("opennmt_tf", "opennmt_tf"),
     "tensor2tensor": Peer("tensor2tensor", "tensor2tensor"),
+    "joeynmt": Peer("joeynmt", "joeynmt"),
+    "keras_hub": Peer("keras_hub", "keras_hub"),
 }
 """Who trains, by name."""
 
+_SIDE_BY_SIDE = {"compute_type": "float32", "run_parallel": 2}
+
 DECODING = {
     "ctranslate2": Peer("ctranslate2", "ctranslate2", {"compute_type": "float32"}),
-    "ctranslate2_side_by_side": Peer("ctranslate2", "ctranslate2", {"compute_type": "float32", "run_parallel": 2}),
-    "ctranslate2_side_by_side_mkl": Peer(
-        "ctranslate2", "ctranslate2", {"compute_type": "float32", "run_parallel": 2, "mkl": True}
-    ),
-    "ctranslate2_int8": Peer("ctranslate2", "ctranslate2", {"compute_type": "int8", "run_parallel": 2}),
-    "ctranslate2_int8_mkl": Peer(
-        "ctranslate2", "ctranslate2", {"compute_type": "int8", "run_parallel": 2, "mkl": True}
+    "ctranslate2_side_by_side": Peer("ctranslate2", "ctranslate2", _SIDE_BY_SIDE),
+    "ctranslate2_side_by_side_avx512": Peer("ctranslate2", "ctranslate2", {**_SIDE_BY_SIDE, "isa": "AVX512"}),
+    "ctranslate2_int8": Peer("ctranslate2", "ctranslate2", {**_SIDE_BY_SIDE, "compute_type": "int8"}),
+    "ctranslate2_int8_avx512": Peer(
+        "ctranslate2", "ctranslate2", {**_SIDE_BY_SIDE, "compute_type": "int8", "isa": "AVX512"}
     ),
     "hf_generate": Peer("huggingface", "hf_generate"),
     "hf_generate_side_by_side": Peer("huggingface", "hf_generate", {"run_parallel": 2}),
