@@ -37,6 +37,9 @@ ENVIRONMENTS = {
         Environment("huggingface", ("3.11", "3.12"), ((_TORCH, _NUMPY, "transformers==5.23.0"),)),
         Environment("ctranslate2", ("3.11", "3.12"), (("ctranslate2==4.8.5", _NUMPY),)),
         Environment(
+            "marian", ("3.10", "3.9"), (("bergamot==0.4.5", "numpy==1.26.4", "pyyaml==6.0.2", "sentencepiece==0.2.1"),)
+        ),
+        Environment(
             "joeynmt",
             ("3.11", "3.12"),
             (
@@ -107,6 +110,8 @@ DECODING = {
     "ctranslate2_int8_avx512": Peer(
         "ctranslate2", "ctranslate2", {**_SIDE_BY_SIDE, "compute_type": "int8", "isa": "AVX512"}
     ),
+    "marian": Peer("marian", "marian", {"compute_type": "float32"}),
+    "marian_int8": Peer("marian", "marian", {"compute_type": "int8"}),
     "hf_generate": Peer("huggingface", "hf_generate"),
     "hf_generate_side_by_side": Peer("huggingface", "hf_generate", {"run_parallel": 2}),
 }

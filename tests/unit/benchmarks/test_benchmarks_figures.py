@@ -112,8 +112,9 @@ def test_batches_of_one_length():
         of_equal_lengths(sentences, count=10, batch=2)
 
 
-def test_positions_are_those_of_the_model():
-    np.testing.assert_allclose(sinusoids(50, 8), layer_sinusoids(50, 8), atol=1e-6)
+@pytest.mark.parametrize("layout", ["interleaved", "split"])
+def test_positions_are_those_of_the_model(layout):
+    np.testing.assert_allclose(sinusoids(50, 8, layout), layer_sinusoids(50, 8, layout), atol=1e-6)
 
 
 @pytest.mark.slow
