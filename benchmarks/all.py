@@ -17,6 +17,7 @@ from benchmarks.harness.machine import describe_machine, machine
 from benchmarks.harness.parts import PARTS, Part
 from benchmarks.harness.processes import ROOT
 from benchmarks.harness.records import Record, read_record, write_record
+from benchmarks.harness.rows import table
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.files.atomic import write_atomically
 
@@ -100,8 +101,10 @@ def _run(part: Part, arguments: argparse.Namespace, folder: Path) -> Record:
 
 
 def _write_page(records: list[Record], folder: Path) -> None:
+    best = [row for record in records for row in record.best_rows()]
+    summary = ["## The best variants of each program", "", *table(best), ""] if best else []
     sections = [line for record in records for line in record.section()]
-    lines = ["# Benchmarks", "", describe_machine(), "", *sections]
+    lines = ["# Benchmarks", "", describe_machine(), "", *summary, *sections]
     write_atomically(folder / "page.md", ("\n".join(lines).rstrip() + "\n").encode())
     found = {"machine": machine(), "benchmarks": [record.to_dict() for record in records]}
     write_atomically(folder / "page.json", (json.dumps(found, indent=1) + "\n").encode())

@@ -71,6 +71,12 @@ class Record:
             body = table(without_disturbed(self.rows))
         return [f"## {self.name}", "", f"    {command}", "", when, "", *body, ""]
 
+    def best_rows(self) -> list[Row]:
+        """Returns its rows of the best variants, without the figures of disturbed turns."""
+        if not self.has_rows:
+            return []
+        return [{**row, "about": {}} for row in without_disturbed(self.rows) if ".best" in row["work"]]
+
     def to_dict(self) -> dict[str, Any]:
         """Returns it as plain JSON."""
         return dataclasses.asdict(self)

@@ -92,6 +92,14 @@ def test_a_benchmark_that_fails_is_named_and_run_again(run, page, tmp_path):
     assert run()[:2] == (0, ["second"])
 
 
+def test_the_best_variants_stand_first(run, page, monkeypatch):
+    monkeypatch.setattr(all_benchmarks, "PARTS", (Part(name="one", benchmark="speed.best"),))
+    run()
+    line = "| speed.best | tiny | t2t | s | 7 / 7 / 7 |  |  |  |\n"
+    assert page().count(line) == 2
+    assert page().index("## The best variants of each program") < page().index(line) < page().index("## one")
+
+
 def test_another_machine_is_another_result(run, monkeypatch):
     run("--only=one")
     monkeypatch.setattr(all_benchmarks, "machine", lambda: {**machine.machine(), "cores": 1000})
