@@ -27,6 +27,8 @@ from benchmarks.peers._weights import Weights
 MOST_PIECES = 128
 """Of a sentence; it cuts longer ones into several."""
 
+PRECISIONS = {"float32": "float32", "int8": "int8shiftAll"}
+
 ARCHITECTURE = {
     "type": "transformer", "version": "v1.9.0", "input-types": [], "skip": False, "right-left": False,
     "layer-normalization": False, "lemma-dim-emb": 0, "max-length": 1024,
@@ -61,7 +63,8 @@ def main():
         found = service.translate(models[beam], engine.VectorString(texts), how)
         return [pieces.encode(response.target.text) for response in found]
 
-    time_decoding(job, decode, lambda pairs: None, versions("bergamot", "sentencepiece", "numpy"), job["compute_type"])
+    about = f"{PRECISIONS[job['compute_type']]}, {job['threads']} workers"
+    time_decoding(job, decode, lambda pairs: None, versions("bergamot", "sentencepiece", "numpy"), about)
 
 
 def check_job(job):
@@ -93,7 +96,7 @@ def options(job, beam):
     return {
         "models": [job["result"] + ".npz"], "vocabs": [job["vocabulary"]] * 2, "beam-size": beam,
         "normalize": 0, "word-penalty": 0, "max-length-factor": most, "skip-cost": beam == 1,
-        "gemm-precision": "int8shiftAll" if job["compute_type"] == "int8" else "float32",
+        "gemm-precision": PRECISIONS[job["compute_type"]],
         "mini-batch-words": 1024, "max-length-break": MOST_PIECES, "workspace": 128, "cpu-threads": 0,
         "ssplit-mode": "sentence", "quiet": True, "quiet-translation": True,
     }  # fmt: skip
