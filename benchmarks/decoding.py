@@ -53,7 +53,7 @@ _LAYOUT = ",sinusoid_layout=split"
 """Marian can have no other positions; all other programs have the layout that they are given."""
 
 _RATE_OF_WIDTH = 0.003 * 128
-"""Peak learning rate times the width of the model; wider ones diverge at tiny's."""
+"""Peak learning rate times the width of the model: wide models need a lower rate."""
 
 
 def main(argv: list[str]) -> int:
