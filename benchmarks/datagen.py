@@ -7,7 +7,7 @@ from benchmarks.harness.flags import Setting, build_parser, settings
 from benchmarks.harness.prepared import PROBLEM, file_flags, prepare
 from benchmarks.harness.processes import run
 from benchmarks.harness.rows import Row, compared, row, unavailable
-from benchmarks.harness.turns import Turns, take_turns
+from benchmarks.harness.turns import Turns
 from benchmarks.peers import DATAGEN
 from t2t.specs.constants import TRAIN
 
@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
         "files": [str(path) for path in prepared.corpus.files[TRAIN]],
         **generation_job(setting, prepared.corpus),
     }
-    taken = take_turns(sides, job, setting.turns, setting.scratch, setting.conditions)
+    taken = setting.take_turns(sides, job)
     failed = [unavailable(WORK, "", one.name, one.failure) for one in taken if one.failure]
     rows = [*_generation(taken), *_pipeline(setting, str(prepared.data_dir))]
     return setting.finish([*rows, *missing, *failed])
@@ -66,10 +66,7 @@ def _pipeline(setting: Setting, data_dir: str) -> list[Row]:
         "steps": config.steps,
         "shapes": SHAPES,
     }
-    alone, trained = (
-        take_turns([setting.ours(name)], job, setting.turns, setting.scratch / name, setting.conditions)[0]
-        for name in ("pipeline", "training")
-    )
+    alone, trained = (setting.take_turns([setting.ours(name)], job, name)[0] for name in ("pipeline", "training"))
     trained.name = f"the {config.name} model in training"
     for figures in trained.figures:
         figures["tokens_per_second"] = figures["tokens_per_update"] * config.steps / sum(figures["update_seconds"])

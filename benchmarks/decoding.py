@@ -1,6 +1,12 @@
-"""Compares decoding: sentences and tokens a second at several beams, outputs, memory; all with the same weights."""
+"""Compares decoding of a whole file: sentences a second at several beams, outputs, memory; with the same weights.
+
+Ours decodes with TensorFlow and with CTranslate2 as its engine (`t2t-decoder --engine=ctranslate2`), each a side of its
+own. Every side decodes the file twice: `first_pass` is the first time, the other rows are the second. Rows of `best`
+have the best variant of each program.
+"""
 
 import hashlib
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,9 +15,9 @@ from benchmarks.harness.corpus import Corpus
 from benchmarks.harness.flags import Setting, build_parser, settings
 from benchmarks.harness.prepared import prepare
 from benchmarks.harness.processes import run
-from benchmarks.harness.rows import Row, compared, row, unavailable
+from benchmarks.harness.rows import OURS, Row, best_variants, compared, row, unavailable
 from benchmarks.harness.sentences import encoded, of_equal_lengths
-from benchmarks.harness.turns import Turns, take_turns
+from benchmarks.harness.turns import Turns
 from benchmarks.harness.weights import export
 from benchmarks.peers import DECODING
 from t2t.checkpoints.run_dir import RunDir
@@ -19,6 +25,11 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.export.formats import relative_difference
 
 WORK = "decoding"
+ENGINE = f"{OURS}_ctranslate2"
+"""Our side with CTranslate2 as its engine."""
+
+FIXED_REASON = "the engine cannot make outputs go on until they are cut; name a trained run, or --train_steps"
+
 BATCH = 32
 """Sentences of a batch."""
 
@@ -35,7 +46,14 @@ PAIRS = 20
 TOLERANCE = 1e-3
 """Of a log-probability, relative."""
 
-_LEARNING = ",learning_rate_schedule=linear,learning_rate=0.003,learning_rate_warmup_steps=300"
+LEAST_IDENTICAL, LEAST_IDENTICAL_ROUNDED = 0.9, 0.5
+"""Share of the outputs, in float32 and in int8: two searches differ in a few."""
+
+_LAYOUT = ",sinusoid_layout=split"
+"""Marian can have no other positions; all other programs have the layout that they are given."""
+
+_RATE_OF_WIDTH = 0.003 * 128
+"""Peak learning rate times the width of the model: wide models need a lower rate."""
 
 
 def main(argv: list[str]) -> int:
@@ -45,15 +63,19 @@ def main(argv: list[str]) -> int:
                         "config is tiny, else random weights")  # fmt: skip
     parser.add_argument("--train_steps", type=int, help="updates to train for; 1 = random weights, outputs of fixed "
                         "lengths")  # fmt: skip
-    parser.add_argument("--beams", default="4,1,8", help="beams to search with, the first is compared closely")
+    parser.add_argument("--beams", default="4,1,8", help="beams to search with, the outputs of the first are compared")
     parser.add_argument("--sentences", type=int, help="how many are decoded; default: by config")
     parser.add_argument("--batch", type=int, default=BATCH, help="sentences of a batch")
     arguments = parser.parse_args(argv)
     setting = settings(arguments, sentences=arguments.sentences)
-    sides, missing = setting.sides(WORK, DECODING)
+    engine = setting.ours(WORK, ENGINE, engine="ctranslate2")
+    sides, missing = setting.sides(WORK, DECODING, engine)
     job = _job(setting)
-    taken = take_turns(sides, job, setting.turns, setting.scratch, setting.conditions)
-    _check_scores(taken, {side.name: side.options for side in sides})
+    if job["fixed"]:
+        sides.remove(engine)
+        missing.append(unavailable(WORK, setting.config.name, ENGINE, FIXED_REASON))
+    taken = setting.take_turns(sides, job)
+    _check_scores(taken, {side.name: side.options for side in sides}, job["sentences"])
     failed = [unavailable(WORK, setting.config.name, one.name, one.failure) for one in taken if one.failure]
     rows = [*_speed(setting, job, taken), *_outputs(setting, job, taken)]
     return setting.finish([*rows, *missing, *failed])
@@ -83,6 +105,7 @@ def _job(setting: Setting) -> dict[str, Any]:
     return {
         "run": str(folder),
         "weights": str(weights),
+        "vocabulary": _vocabulary(folder),
         "sizes": sizes,
         "sentences": chosen,
         "pairs": list(zip(sources[:PAIRS], targets[:PAIRS], strict=True)),
@@ -93,10 +116,19 @@ def _job(setting: Setting) -> dict[str, Any]:
     }
 
 
+def _vocabulary(folder: Path) -> str:
+    """Returns the file of a run's only vocabulary where it is one of SentencePiece, else nothing."""
+    files = list(folder.absolute().glob("vocab/*"))
+    return str(files[0]) if [file.suffix for file in files] == [".spm"] else ""
+
+
 def trained_run(setting: Setting, corpus: Corpus, steps: int) -> Path:
     """Returns the run directory of a model of the config, trained the first time it is asked for."""
     prepared = prepare(corpus, setting.home, setting.arguments.vocab_size)
-    overrides = setting.config.overrides() + (_LEARNING if steps > 1 else "")
+    overrides = setting.config.overrides() + _LAYOUT
+    if steps > 1:
+        rate = _RATE_OF_WIDTH / setting.config.width
+        overrides += f",learning_rate_schedule=linear,learning_rate={rate:g},learning_rate_warmup_steps=300"
     digest = hashlib.sha256(overrides.encode()).hexdigest()[:8]
     folder = setting.home / "runs" / f"{prepared.data_dir.name}-{setting.config.name}-{steps}-{digest}"
     if RunDir.exists(folder) and CheckpointStore(RunDir.open(str(folder)).checkpoints_folder).latest() == steps:
@@ -106,35 +138,70 @@ def trained_run(setting: Setting, corpus: Corpus, steps: int) -> Path:
     return folder
 
 
-def _check_scores(taken: list[Turns], options: dict[str, Any]) -> None:
-    """Strikes out a peer that is no copy of our model: it gives other probabilities to the same outputs."""
-    ours = taken[0].figures[0]["scores"]
+def _check_scores(taken: list[Turns], options: dict[str, Any], sentences: list[list[int]]) -> None:
+    """Strikes out a peer that is no copy of our model: it gives other probabilities to the same outputs.
+
+    One that offers no probabilities is judged by its outputs at the first beam, of those sentences where ours ended by
+    itself: programs have other limits.
+    """
+    ours = taken[0].figures[0]
+    outputs = _outputs_of(ours)
+    ended = [len(output) < 2 * len(source) for source, output in zip(sentences, outputs, strict=True)]
     for peer in taken[1:]:
+        is_rounded = options[peer.name].get("compute_type") == "int8"
         for figures in peer.figures:
-            worst = max(relative_difference(a, b) for a, b in zip(ours, figures["scores"], strict=True))
-            figures["deviation"] = worst
-            most = TOLERANCE if options[peer.name].get("compute_type") != "int8" else sys.float_info.max
-            if not worst <= most:
+            if figures["scores"] is None:
+                share = _identical_share(outputs, _outputs_of(figures), ended)
+                if not share >= (LEAST_IDENTICAL_ROUNDED if is_rounded else LEAST_IDENTICAL):
+                    peer.failure = f"only {share:.1%} of its outputs are ours"
+                continue
+            pairs = zip(ours["scores"], figures["scores"], strict=True)
+            figures["deviation"] = worst = max(relative_difference(a, b) for a, b in pairs)
+            if not worst <= (sys.float_info.max if is_rounded else TOLERANCE):
                 peer.failure = f"its log-probabilities of {PAIRS} pairs differ from ours by up to {worst:.2g} of them"
         if peer.failure:
             peer.figures = []
 
 
+def _outputs_of(figures: dict[str, Any]) -> list[list[int]]:
+    """Returns the outputs of the first beam."""
+    return next(iter(figures["searches"].values()))["outputs"]
+
+
+def _identical_share(ours: list[list[int]], theirs: list[list[int]], which: list[bool]) -> float:
+    """Returns how many of the outputs that count are the same, of all of them; NaN where none counts."""
+    same = [a == b for a, b, counts in zip(ours, theirs, which, strict=True) if counts]
+    return sum(same) / len(same) if same else math.nan
+
+
 def _speed(setting: Setting, job: dict[str, Any], taken: list[Turns]) -> list[Row]:
     name, count = setting.config.name, len(job["sentences"])
-    main_beam = job["beams"][0]
-    how = "random weights, fixed lengths" if job["fixed"] else "trained weights"
+    programs = {OURS: OURS, ENGINE: OURS, **{peer: what.program for peer, what in DECODING.items()}}
+    how = {
+        "unit": "sentences/s",
+        "sentences": count,
+        "weights": "random weights, fixed lengths" if job["fixed"] else "trained weights",
+    }
+    reads = [
+        (f"beam{beam}{name_of_pass}", lambda f, b=str(beam), p=key: count / f["searches"][b][p])
+        for beam in job["beams"]
+        for key, name_of_pass in (("seconds", ""), ("first", ".first_pass"))
+    ]
     found = []
-    for beam in job["beams"]:
-        work = WORK if beam == main_beam else f"{WORK}.beam{beam}"
-        found += compared(work, name, taken, lambda f, b=beam: count / f["searches"][str(b)]["seconds"],
-                          unit="sentences/s", beam=beam, sentences=count, weights=how)  # fmt: skip
-        found += compared(f"{WORK}.tokens.beam{beam}", name, taken, lambda f, b=beam: tokens_per_second(f, b),
-                          unit="output tokens/s", beam=beam)  # fmt: skip
-    memory = compared(f"{WORK}.peak_memory", name, taken, lambda f: f["peak_memory_mb"], unit="MB", better="lower")
-    first = compared(f"{WORK}.first_pass", name, taken, lambda f: f["searches"][str(main_beam)]["first"], unit="s",
-                     better="lower", beam=main_beam)  # fmt: skip
-    return [*found, *memory, *first]
+    for what, read in reads:
+        found += compared(f"{WORK}.best.{what}", name, best_variants(taken, programs, read), read, **how)
+    for group in _groups(taken):
+        for what, read in reads:
+            found += compared(f"{WORK}.{what}", name, group, read, **how)
+        found += compared(f"{WORK}.peak_memory", name, group, lambda f: f["peak_memory_mb"], unit="MB", better="lower")
+    return found
+
+
+def _groups(taken: list[Turns]) -> list[list[Turns]]:
+    """Returns who is compared: TensorFlow with every peer, and the engine with TensorFlow."""
+    ours, *others = taken
+    peers = [one for one in others if one.name != ENGINE]
+    return [[ours, *peers], *([one, ours] for one in others if one.name == ENGINE and one.figures)]
 
 
 def tokens_per_second(figures: dict[str, Any], beam: int) -> float:
@@ -145,15 +212,16 @@ def tokens_per_second(figures: dict[str, Any], beam: int) -> float:
 
 def _outputs(setting: Setting, job: dict[str, Any], taken: list[Turns]) -> list[Row]:
     """Returns how many hypotheses of the first beam are ours to the letter, and how probable both sides' are."""
-    name, beam = setting.config.name, str(job["beams"][0])
-    outputs = {side.name: side.figures[0]["searches"][beam]["outputs"] for side in taken if side.figures}
+    name, measured = setting.config.name, [side for side in taken if side.figures]
+    outputs = {side.name: _outputs_of(side.figures[0]) for side in measured}
     job = {"run": job["run"], "sentences": job["sentences"], "outputs": outputs}
     scores = run(setting.ours("scoring"), job, setting.scratch, setting.conditions)["scores"]
-    ours, mean = outputs[taken[0].name], {name: sum(found) / len(found) for name, found in scores.items()}
+    mean = {name: sum(found) / len(found) for name, found in scores.items()}
+    ours, *peers = measured
     found = []
-    for peer in list(outputs)[1:]:
-        same = sum(a == b for a, b in zip(ours, outputs[peer], strict=True)) / len(ours)
-        found.append(row(f"{WORK}.identical", name, [same], peer=peer, unit="of the hypotheses"))
-        found.append(row(f"{WORK}.log_probability", name, [mean[taken[0].name]], peer=peer, theirs=[mean[peer]],
+    for peer in peers:
+        same = _identical_share(outputs[ours.name], outputs[peer.name], [True] * len(job["sentences"]))
+        found.append(row(f"{WORK}.identical", name, [same], peer=peer.name, unit="of the hypotheses"))
+        found.append(row(f"{WORK}.log_probability", name, [mean[ours.name]], peer=peer.name, theirs=[mean[peer.name]],
                          unit="nats, mean"))  # fmt: skip
     return found

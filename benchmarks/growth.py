@@ -1,12 +1,12 @@
 """How costs grow: training with length and replicas, decoding with outputs and beam, generation with the corpus."""
 
-from collections.abc import Sequence
+import statistics
 
 from benchmarks import datagen, decoding
 from benchmarks.harness.corpus import open_corpus
 from benchmarks.harness.flags import Setting, build_parser, settings
-from benchmarks.harness.processes import run
-from benchmarks.harness.rows import Row, row
+from benchmarks.harness.rows import Row, compared
+from benchmarks.harness.turns import Figures
 
 WORK = "growth"
 LENGTHS = "256,1024,4096,16384"
@@ -47,29 +47,27 @@ def _numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",") if part]
 
 
-def _measured(setting: Setting, what: str, length: int, replicas: int, workers: int = 1) -> Sequence[Row]:
+def _measured(setting: Setting, what: str, length: int, replicas: int, workers: int = 1) -> list[Row]:
     """Returns tokens a second, memory and the time to the first update; with several workers, memory is the first's."""
     config = setting.config
     asked = {name: getattr(setting.arguments, name) for name in ("vocab_size", "steps")}
     job = {"config": config.to_dict(), "length": length, "replicas": replicas, "workers": workers, "worker": 0, **asked}
-    turns = [run(setting.ours(WORK), job, setting.scratch, setting.conditions) for _ in range(setting.turns)]
-    seconds = [one for turn in turns for one in turn["update_seconds"]]
+    taken = setting.take_turns([setting.ours(WORK)], job, what)
     tokens = workers * replicas * length * max(1, config.batch_size // length)
     name = f"{WORK}.{what}"
-    facts = {
-        "length": length,
-        "replicas": replicas,
-        "workers": workers,
-        "tokens": tokens,
-        "versions": turns[0]["versions"],
-    }
-    memory, first = ([turn[key] for turn in turns] for key in ("peak_memory_mb", "first_update_seconds"))
-    return (
-        row(name, config.name, [tokens / one for one in seconds], unit="target tokens/s", **facts),
-        row(f"{name}.first_update", config.name, first, unit="s", better="lower", **facts),
-        row(f"{name}.seconds", config.name, seconds, unit="s an update", better="lower", **facts),
-        row(f"{name}.peak_memory", config.name, memory, unit="MB", better="lower", **facts),
-    )
+    facts = {"length": length, "replicas": replicas, "workers": workers, "tokens": tokens}
+
+    def update_seconds(figures: Figures) -> float:
+        return statistics.mean(figures["update_seconds"])
+
+    return [
+        *compared(name, config.name, taken, lambda f: tokens / update_seconds(f), unit="target tokens/s", **facts),
+        *compared(f"{name}.first_update", config.name, taken, lambda f: f["first_update_seconds"], unit="s",
+                  better="lower", **facts),
+        *compared(f"{name}.seconds", config.name, taken, update_seconds, unit="s an update", better="lower", **facts),
+        *compared(f"{name}.peak_memory", config.name, taken, lambda f: f["peak_memory_mb"], unit="MB", better="lower",
+                  **facts),
+    ]  # fmt: skip
 
 
 def _decoding(setting: Setting, outputs: list[int], beams: list[int]) -> list[Row]:
@@ -79,26 +77,25 @@ def _decoding(setting: Setting, outputs: list[int], beams: list[int]) -> list[Ro
     job = decoding.job_of_random_weights(setting, beams)
     found = []
     for extra in outputs:
-        figures = run(setting.ours("decoding"), {**job, "extra_length": extra}, setting.scratch, setting.conditions)
-        facts = {"extra_length": extra, "sentences": len(job["sentences"]), "versions": figures["versions"]}
+        name, config = f"{WORK}.decoding.outputs{extra}", setting.config.name
+        taken = setting.take_turns([setting.ours("decoding")], {**job, "extra_length": extra}, f"outputs{extra}")
+        facts = {"extra_length": extra, "sentences": len(job["sentences"])}
         for beam in beams:
-            rate = decoding.tokens_per_second(figures, beam)
-            name = f"{WORK}.decoding.outputs{extra}.beam{beam}"
-            found.append(row(name, setting.config.name, [rate], unit="output tokens/s", beam=beam, **facts))
-        memory = [figures["peak_memory_mb"]]
-        name = f"{WORK}.decoding.outputs{extra}.peak_memory"
-        found.append(row(name, setting.config.name, memory, unit="MB", better="lower", **facts))
+            found += compared(f"{name}.beam{beam}", config, taken, lambda f, b=beam: decoding.tokens_per_second(f, b),
+                              unit="output tokens/s", beam=beam, **facts)  # fmt: skip
+        found += compared(f"{name}.peak_memory", config, taken, lambda f: f["peak_memory_mb"], unit="MB",
+                          better="lower", **facts)  # fmt: skip
     return found
 
 
-def _generation(setting: Setting, pairs: int) -> Sequence[Row]:
+def _generation(setting: Setting, pairs: int) -> list[Row]:
     """Returns pairs a second and the memory of the largest process, of a corpus of so many pairs."""
     corpus = open_corpus(setting.arguments.data, setting.home, pairs)
     job = datagen.generation_job(setting, corpus)
-    turns = [run(setting.ours("datagen"), job, setting.scratch, setting.conditions) for _ in range(setting.turns)]
-    name, facts = f"{WORK}.generation.pairs{pairs}", {"pairs": pairs, "versions": turns[0]["versions"]}
-    memory = [turn["peak_memory_mb"] for turn in turns]
-    return (
-        row(name, "", [pairs / turn["seconds"] for turn in turns], unit="pairs/s", **facts),
-        row(f"{name}.peak_memory", "", memory, unit="MB", better="lower", **facts),
-    )
+    taken = setting.take_turns([setting.ours("datagen")], job, f"pairs{pairs}")
+    name = f"{WORK}.generation.pairs{pairs}"
+    return [
+        *compared(name, "", taken, lambda f: pairs / f["seconds"], unit="pairs/s", pairs=pairs),
+        *compared(f"{name}.peak_memory", "", taken, lambda f: f["peak_memory_mb"], unit="MB", better="lower",
+                  pairs=pairs),
+    ]  # fmt: skip

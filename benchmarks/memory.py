@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.child import Others
 from benchmarks.harness.corpus import Corpus, write_synthetic
+from benchmarks.harness.machine import machine
 from benchmarks.harness.prepared import PROBLEM, file_flags
 from benchmarks.harness.processes import ROOT
-from benchmarks.harness.rows import machine
+from benchmarks.harness.turns import MOST_OTHERS
 from benchmarks.harness.usage import measured
 from t2t.files.atomic import write_atomically
 
@@ -56,9 +58,18 @@ def main(argv: list[str]) -> int:
 def _rows(folder: Path, pairs: int, arguments: argparse.Namespace) -> Iterator[Row]:
     corpus = Corpus(str(pairs), write_synthetic(folder / "text", pairs, own_words=True))
     for name, command in _commands(folder, corpus, arguments).items():
+        others = Others()
         usage = measured([sys.executable, *command], folder / f"{name}.log")
+        busy = others.cores()
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        yield {"pairs": pairs, "work": name, **usage._asdict(), "disk_bytes": size, "machine": machine()}
+        yield {
+            "pairs": pairs,
+            "work": name,
+            **usage._asdict(),
+            "others": busy,
+            "disk_bytes": size,
+            "machine": machine(),
+        }
 
 
 def _commands(folder: Path, corpus: Corpus, arguments: argparse.Namespace) -> dict[str, list[str]]:
@@ -81,5 +92,6 @@ def _line(row: Row, rows: list[Row]) -> str:
     grown = "" if before is None else (
         f"{(row['own_mb'] - before['own_mb']) * 1e6 / (row['pairs'] - before['pairs']):.1f}"
     )  # fmt: skip
-    sizes = " | ".join(f"{row[name]:,.0f}" for name in ("seconds", "resident_mb", "own_mb", "mapped_mb"))
-    return f"| {row['pairs']:,} | {row['work']} | {sizes} | {grown} |"
+    seconds = f"{row['seconds']:,.0f}" if row["others"] <= MOST_OTHERS else "disturbed"
+    sizes = " | ".join(f"{row[name]:,.0f}" for name in ("resident_mb", "own_mb", "mapped_mb"))
+    return f"| {row['pairs']:,} | {row['work']} | {seconds} | {sizes} | {grown} |"

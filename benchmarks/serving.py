@@ -1,12 +1,14 @@
 """Measures the service: requests a second and latencies at several numbers of clients, and past what it can take."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.decoding import TRAINED, trained_run
 from benchmarks.harness.flags import Setting, build_parser, settings
 from benchmarks.harness.load import Load, Server, ask_for
 from benchmarks.harness.rows import Row, row
+from benchmarks.harness.turns import Figures, least_disturbed
 from t2t.files.lines import read_parallel
 from t2t.specs.constants import TEST
 
@@ -37,18 +39,30 @@ def main(argv: list[str]) -> int:
     with Server(*flags) as server:
         ask_for(server.port, texts, max(counts), arguments.warm_up)
         for clients in counts:
-            loads = [ask_for(server.port, texts, clients, arguments.seconds) for _ in range(setting.turns)]
+            loads = _take(setting, server, texts, clients)
             rows += _rows(setting, f"{WORK}.clients{clients}", loads)
     with Server(*flags, f"--queue_texts={SMALL_ROOM}") as server:
         ask_for(server.port, texts, max(counts), arguments.warm_up)
-        loads = [ask_for(server.port, texts, max(counts), arguments.seconds) for _ in range(setting.turns)]
+        loads = _take(setting, server, texts, max(counts))
         rows += _rows(setting, f"{WORK}.clients{max(counts)}.room{SMALL_ROOM}", loads)
     return setting.finish(rows)
 
 
+def _take(setting: Setting, server: Server, texts: Sequence[str], clients: int) -> list[Load]:
+    """Returns what came of each turn; one that other processes disturbed is repeated."""
+    seconds, again = setting.arguments.seconds, setting.conditions.again
+
+    def measure() -> Figures:
+        load = ask_for(server.port, texts, clients, seconds)
+        return {"load": load, "others": load.others}
+
+    return [least_disturbed(measure, again)["load"] for _ in range(setting.turns)]
+
+
 def _rows(setting: Setting, work: str, loads: list[Load]) -> list[Row]:
     def one(name: str, read, unit: str, better: str = "lower") -> Row:
-        return row(f"{work}.{name}", setting.config.name, [read(load) for load in loads], unit=unit, better=better)
+        return row(f"{work}.{name}", setting.config.name, [read(load) for load in loads], unit=unit, better=better,
+                   ours_others=[load.others for load in loads])  # fmt: skip
 
     found = [one("answered", lambda load: load.statuses[200] / load.seconds, "requests/s", "higher")]
     for percent in PERCENTILES:

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness.corpus import open_corpus
+from benchmarks.harness.machine import machine
 from benchmarks.harness.prepared import prepare
 from benchmarks.harness.processes import Conditions, Side, run
-from benchmarks.harness.rows import machine
 from t2t.files.atomic import write_atomically
 
 MODEL = (

@@ -2,7 +2,7 @@
 
 from benchmarks.harness.flags import build_parser, settings
 from benchmarks.harness.rows import compared
-from benchmarks.harness.turns import Turns, take_turns
+from benchmarks.harness.turns import Turns
 
 WORK = "startup"
 PEER = "import tensorflow"
@@ -14,7 +14,7 @@ def main(argv: list[str]) -> int:
     parser.set_defaults(turns=7)
     setting = settings(parser.parse_args(argv))
     sides, _ = setting.sides(WORK, {})
-    ours = take_turns(sides, {}, setting.turns, setting.scratch, setting.conditions)[0]
+    ours = setting.take_turns(sides, {})[0]
     theirs = Turns(PEER, ours.figures)  # in the same process, one after the other
     rows = [
         row

@@ -92,14 +92,14 @@ class Clock:
 
 
 class Others:
-    """What everybody else on the machine computes from now on: neither this process nor children that it waited for."""
+    """What everybody else on the machine computes from now on: neither this process nor those that it started."""
 
     def __init__(self):
-        self._began, self._all, self._own = time.perf_counter(), _busy_seconds(), sum(os.times()[:4])
+        self._began, self._all, self._own = time.perf_counter(), _busy_seconds(), _own_seconds()
 
     def cores(self):
         """Returns how many cores others have kept busy since, on the average."""
-        own = sum(os.times()[:4]) - self._own
+        own = _own_seconds() - self._own
         return max(0.0, _busy_seconds() - self._all - own) / max(time.perf_counter() - self._began, 1e-3)
 
 
@@ -107,3 +107,24 @@ def _busy_seconds():
     with open("/proc/stat", encoding="ascii") as file:
         user, nice, system, _, _, irq, soft_irq, steal = map(int, file.readline().split()[1:9])
     return (user + nice + system + irq + soft_irq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_seconds():
+    """Returns the processor seconds of this process and its descendants, running or ended."""
+    parents, seconds = {}, {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open("/proc/" + name + "/stat", encoding="utf-8", errors="replace") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        parents[int(name)] = int(fields[1])
+        seconds[int(name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # its own and its dead children's
+    own = {os.getpid()}
+    while True:
+        found = own | {process for process, parent in parents.items() if parent in own}
+        if found == own:
+            return sum(seconds[process] for process in own)
+        own = found

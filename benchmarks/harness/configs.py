@@ -48,6 +48,10 @@ CONFIGS = {
     config.name: config
     for config in (
         Config(
+            name="mini", width=16, inner=32, layers=1, heads=2, dropout=0.1, batch_size=512,
+            warm=1, steps=2, sentences=4,
+        ),
+        Config(
             name="tiny", width=128, inner=256, layers=4, heads=4, dropout=0.3, batch_size=4096,
             warm=5, steps=30, sentences=1000,
         ),
@@ -61,4 +65,4 @@ CONFIGS = {
         ),
     )
 }  # fmt: skip
-"""By name."""
+"""By name; `mini` only shows that everything runs."""

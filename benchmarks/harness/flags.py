@@ -7,15 +7,17 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.harness.configs import CONFIGS, Config
 from benchmarks.harness.corpus import PAIRS, Corpus, open_corpus
 from benchmarks.harness.environments import UnavailableError, interpreter_of
 from benchmarks.harness.prepared import VOCAB_SIZE
 from benchmarks.harness.processes import Conditions, Side
-from benchmarks.harness.rows import Row, print_table, unavailable, write_json
+from benchmarks.harness.rows import OURS, Row, print_table, unavailable, write_json
+from benchmarks.harness.turns import Turns, take_turns
 from benchmarks.peers import ENVIRONMENTS, Peer
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 
@@ -33,8 +35,7 @@ def build_parser(name: str, doc: str, peers: Mapping[str, Peer]) -> argparse.Arg
     add("--timeout", type=_positive, default=1800, help="most seconds of one turn of one side")
     add("--again", type=int, default=2, help="how often a turn that other processes disturbed is repeated, at most")
     add("--prefix", default="", help="command that runs each measured process, e.g. 'nice -n -5'")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "t2t" / "peers"
-    add("--peers_home", type=Path, default=cache, help="folder of the peers' environments and the data")
+    add("--peers_home", type=Path, default=peers_home(), help="folder of the peers' environments and the data")
     add(
         "--pairs",
         type=_positive,
@@ -42,6 +43,11 @@ def build_parser(name: str, doc: str, peers: Mapping[str, Peer]) -> argparse.Arg
     )
     add("--vocab_size", type=_positive, default=VOCAB_SIZE, help="pieces of the joint vocabulary")
     return parser
+
+
+def peers_home() -> Path:
+    """Returns the folder of the peers' environments and the data where none is named."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "t2t" / "peers"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,14 +70,13 @@ class Setting:
         """Returns the text that the flags name."""
         return open_corpus(self.arguments.data, self.home, self.arguments.pairs)
 
-    def ours(self, module: str) -> Side:
-        """Returns our side, driven by a module of `benchmarks.ours`."""
-        return Side("t2t", Path(sys.executable), f"benchmarks.ours.{module}")
+    def ours(self, module: str, name: str = OURS, **options: Any) -> Side:
+        """Returns our side, driven by a module of `benchmarks.ours`; `options` are added to its jobs."""
+        return Side(name, Path(sys.executable), f"benchmarks.ours.{module}", options)
 
-    def sides(self, work: str, peers: Mapping[str, Peer]) -> tuple[list[Side], list[Row]]:
-        """Returns ours and the chosen peers as far as they can be had, and rows that say why others cannot."""
-        sides = [self.ours(work)]
-        missing = []
+    def sides(self, work: str, peers: Mapping[str, Peer], *more: Side) -> tuple[list[Side], list[Row]]:
+        """Returns ours (`more` of them too) and the peers that can be had, and rows that say why others cannot."""
+        sides, missing = [self.ours(work), *more], []
         for name in chosen(self.arguments.peers, peers):
             peer = peers[name]
             try:
@@ -81,6 +86,10 @@ class Setting:
             except UnavailableError as error:
                 missing.append(unavailable(work, self.config.name, name, str(error)))
         return sides, missing
+
+    def take_turns(self, sides: Sequence[Side], job: Mapping[str, Any], folder: str = "") -> list[Turns]:
+        """Runs the sides in turn, ours first; their jobs and logs go to a folder of the scratch folder."""
+        return take_turns(sides, dict(job), self.turns, self.scratch / folder, self.conditions)
 
     def finish(self, rows: list[Row]) -> int:
         """Prints and writes the rows, and throws jobs and logs away; returns the exit status."""

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
+from benchmarks.harness.child import Others
 from benchmarks.harness.processes import ROOT
 from t2t.errors import MachineError
 
@@ -27,6 +28,8 @@ class Load:
     """What came of a time of asking."""
 
     seconds: float
+    others: float = 0.0
+    """Cores that processes other than clients and server kept busy."""
     asked: int = 0
     statuses: Counter = dataclasses.field(default_factory=Counter)
     """HTTP status -> answers; 0 for connections that broke."""
@@ -86,7 +89,7 @@ class Server:
 def ask_for(port: int, texts: Sequence[str], clients: int, seconds: float) -> Load:
     """Returns what clients got who asked for translations of texts, in turn, for so many seconds."""
     found = Load(seconds)
-    lock, start = threading.Lock(), time.perf_counter()
+    lock, start, others = threading.Lock(), time.perf_counter(), Others()
 
     def client(number: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_LONGEST_WAIT_S)
@@ -113,7 +116,7 @@ def ask_for(port: int, texts: Sequence[str], clients: int, seconds: float) -> Lo
         thread.start()
     for thread in threads:
         thread.join()
-    found.seconds = time.perf_counter() - start
+    found.seconds, found.others = time.perf_counter() - start, others.cores()
     return found
 
 

@@ -1,22 +1,28 @@
 """Figures side by side, as rows of JSON and as a table."""
 
 import json
-import os
-import platform
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.turns import Turns
+from benchmarks.harness.machine import machine
+from benchmarks.harness.turns import MOST_OTHERS, Figures, Turns
 from t2t.files.atomic import write_atomically
 
 Row = dict[str, Any]
-"""`work`, `config`, `peer`, `ours`, `theirs`, `ratio` (medians, and ours over theirs), and what they were made of."""
+"""`work`, `config`, `peer`, `ours`, `theirs`, `ratio` (medians, and ours over theirs), and what they were made of.
+
+`ours_others` and `theirs_others`, where they are there: cores that other processes kept busy in each turn."""
+
+SIDES = ("ours", "theirs")
+
+OURS = "t2t"
+"""The project's side, with TensorFlow."""
 
 
-def row(work: str, config: str, ours: Sequence[float], *, unit: str, better: str = "higher", peer: str | None = None,
-        theirs: Sequence[float] = (), **more: Any) -> Row:  # fmt: skip
+def row(work: str, config: str, ours: Sequence[float], *, unit: str, better: str = "higher", side: str = OURS,
+        peer: str | None = None, theirs: Sequence[float] = (), **more: Any) -> Row:  # fmt: skip
     """Returns one comparison.
 
     Args:
@@ -25,6 +31,7 @@ def row(work: str, config: str, ours: Sequence[float], *, unit: str, better: str
         ours: the figure of each of our turns.
         unit: of the figures.
         better: `higher` or `lower`.
+        side: which of ours.
         peer: whom it is compared with, if anyone.
         theirs: the figure of each of their turns.
         more: anything else that is worth keeping.
@@ -34,6 +41,7 @@ def row(work: str, config: str, ours: Sequence[float], *, unit: str, better: str
     return {
         "work": work,
         "config": config,
+        "side": side,
         "peer": peer,
         "ours": middle,
         "theirs": against,
@@ -49,18 +57,8 @@ def row(work: str, config: str, ours: Sequence[float], *, unit: str, better: str
 
 def unavailable(work: str, config: str, peer: str, reason: str) -> Row:
     """Returns the row of a peer that could not be measured."""
-    return {"work": work, "config": config, "peer": peer, "ours": None, "theirs": None, "ratio": None,
+    return {"work": work, "config": config, "side": OURS, "peer": peer, "ours": None, "theirs": None, "ratio": None,
             "reason": reason, "machine": machine()}  # fmt: skip
-
-
-def machine() -> dict[str, Any]:
-    """Returns what the figures depend on: processor, cores, load."""
-    return {
-        "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)),
-        "load": os.getloadavg()[0],
-        "python": platform.python_version(),
-    }
 
 
 def compared(work: str, config: str, taken: Sequence[Turns], read, **how: Any) -> list[Row]:
@@ -76,9 +74,11 @@ def compared(work: str, config: str, taken: Sequence[Turns], read, **how: Any) -
     ours, *peers = taken
     common = {
         **how,
-        "versions": {"t2t": ours.figures[0].get("versions", {})},
+        "side": ours.name,
+        "versions": {ours.name: ours.figures[0].get("versions", {})},
         "ours_load": ours.of(_load),
         "ours_others": ours.of(_others),
+        "about": _about(taken),
     }
     found = []
     for peer in peers:
@@ -89,22 +89,74 @@ def compared(work: str, config: str, taken: Sequence[Turns], read, **how: Any) -
     return found or [row(work, config, ours.of(read), **common)]
 
 
-def print_table(rows: Sequence[Row]) -> None:
-    """Prints the rows as a Markdown table, min / median / max, and below it who could not be measured and why."""
-    print("| work | config | peer | unit | ours min / median / max | theirs min / median / max | ours / theirs |")
-    print("|---|---|---|---|---|---|---|")
+def best_variants(
+    taken: Sequence[Turns], programs: Mapping[str, str], read: Callable[[Figures], float], better: str = "higher"
+) -> list[Turns]:
+    """Returns of each program's variants the one with the best turn.
+
+    Args:
+        taken: the variants' turns; ours first.
+        programs: name of a variant -> its program.
+        read: function of a turn's figures that gives the number.
+        better: `higher` or `lower`.
+    """
+    best: dict[str, Turns] = {}
+    choose = max if better == "higher" else min
+    for one in taken:
+        if one.figures:
+            rivals = [one, *(best[name] for name in [programs[one.name]] if name in best)]
+            best[programs[one.name]] = choose(rivals, key=lambda rival: choose(rival.of(read)))
+    return list(best.values())
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """Returns the lines of a Markdown table, min / median / max, and below it which peers are missing and why."""
+    lines = [
+        "| work | config | side | unit | min / median / max | peer | its min / median / max | side / peer |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for one in rows:
         if "reason" in one:
             continue
         ratio = "" if one["ratio"] is None else f"{one['ratio']:.3g}"
-        cells = (one["work"], one["config"], one["peer"] or "", one["unit"], _spread(one["ours_turns"]),
-                 _spread(one["theirs_turns"]), ratio)  # fmt: skip
-        print(f"| {' | '.join(cells)} |")
+        cells = (one["work"], one["config"], one["side"], one["unit"], _spread(one, "ours"), one["peer"] or "",
+                 _spread(one, "theirs"), ratio)  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    notes = [f"- {one['work']}, {one['peer']}: not measured: {one['reason']}" for one in rows if "reason" in one]
+    about = {name: text for one in rows for name, text in one.get("about", {}).items()}
+    notes += [f"- {name}: {text}" for name, text in about.items()]
+    return [*lines, "", *notes] if notes else lines
+
+
+def print_table(rows: Sequence[Row]) -> None:
+    """Prints the table of rows, and the machine."""
+    print("\n".join(table(rows)))
     here = machine()
     print(f"\n{here['processor']}, {here['cores']} cores, load {here['load']:.2f}")
-    for one in rows:
-        if "reason" in one:
-            print(f"{one['work']}, {one['peer']}: not measured: {one['reason']}")
+
+
+def without_disturbed(rows: Sequence[Row]) -> list[Row]:
+    """Returns the rows with the figures of undisturbed turns alone; a side without any has none."""
+    return [one if "reason" in one else _quiet(one) for one in rows]
+
+
+def is_disturbed(one: Row) -> bool:
+    """Returns whether a side of a row of `without_disturbed` has no figure left."""
+    return any(one.get(f"{side}_disturbed") and not one[f"{side}_turns"] for side in SIDES)
+
+
+def _quiet(one: Row) -> Row:
+    found = dict(one)
+    for side in SIDES:
+        others = one.get(f"{side}_others")
+        if others is None:  # a count or a probability, which no other process changes
+            continue
+        pairs = zip(one[f"{side}_turns"], others, strict=True)
+        found[f"{side}_turns"] = quiet = [value for value, busy in pairs if busy <= MOST_OTHERS]
+        found[f"{side}_disturbed"] = len(others) - len(quiet)
+        found[side] = statistics.median(quiet) if quiet else None
+    found["ratio"] = found["ours"] / found["theirs"] if found["ours"] is not None and found["theirs"] else None
+    return found
 
 
 def write_json(rows: Sequence[Row], path: Path) -> None:
@@ -113,14 +165,19 @@ def write_json(rows: Sequence[Row], path: Path) -> None:
     write_atomically(path, (json.dumps(rows, indent=1) + "\n").encode())
 
 
-def _spread(values: Sequence[float]) -> str:
+def _spread(one: Row, side: str) -> str:
+    values = one[f"{side}_turns"]
     if not values:
-        return ""
+        return "disturbed" if one.get(f"{side}_disturbed") else ""
     return " / ".join(_number(value) for value in (min(values), statistics.median(values), max(values)))
 
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _about(taken: Sequence[Turns]) -> dict[str, str]:
+    return {one.name: one.figures[0]["about"] for one in taken if one.figures and one.figures[0].get("about")}
 
 
 def _load(figures: dict[str, Any]) -> float:
@@ -129,9 +186,3 @@ def _load(figures: dict[str, Any]) -> float:
 
 def _others(figures: dict[str, Any]) -> float:
     return figures["others"]
-
-
-def _processor() -> str:
-    names = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
-             if line.startswith("model name")]  # fmt: skip
-    return names[0] if names else platform.machine()

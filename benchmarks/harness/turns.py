@@ -10,8 +10,11 @@ from typing import Any
 from benchmarks.harness.processes import Conditions, Side, SideError, run
 
 MOST_OTHERS = 0.1
-"""A turn is taken anew where other processes kept more cores than that busy: threads that wait for each other suffer
-far more than their share."""
+"""Cores that other processes may keep busy during a turn: beyond that it is disturbed, repeated, and not published.
+Threads that wait for each other suffer far more than their share."""
+
+Figures = dict[str, Any]
+"""Of one turn: what its module wrote, and `load`, the machine's mean load over the minute before."""
 
 
 @dataclasses.dataclass
@@ -19,12 +22,11 @@ class Turns:
     """What a side gave."""
 
     name: str
-    figures: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    """Of each turn: what its module wrote, and `load`, the machine's mean load over the minute before."""
+    figures: list[Figures] = dataclasses.field(default_factory=list)
     failure: str = ""
     """Why it has no figures."""
 
-    def of(self, read: Callable[[dict[str, Any]], float]) -> list[float]:
+    def of(self, read: Callable[[Figures], float]) -> list[float]:
         """Returns a figure of every turn."""
         return [read(figures) for figures in self.figures]
 
@@ -51,7 +53,10 @@ def take_turns(
                 continue
             print(f"turn {turn + 1} of {turns}: {side.name}", file=sys.stderr, flush=True)
             try:
-                figures = _undisturbed(side, job, folder / f"turn-{turn + 1}", conditions)
+                figures = least_disturbed(
+                    lambda side=side, turn=turn: _measure(side, job, folder / f"turn-{turn + 1}", conditions),
+                    conditions.again,
+                )
             except SideError as error:
                 if side is sides[0]:
                     raise
@@ -61,15 +66,23 @@ def take_turns(
     return taken
 
 
-def _undisturbed(side: Side, job: dict[str, Any], folder: Path, conditions: Conditions) -> dict[str, Any]:
-    """Runs a side, once more while others have kept the processor busy; returns the least disturbed run's figures."""
-    best: dict[str, Any] = {}
-    for _ in range(1 + conditions.again):
-        load = os.getloadavg()[0]
-        figures = {**run(side, job, folder, conditions), "load": load}
-        if not best or figures.get("others", 0.0) < best["others"]:
-            best = {"others": 0.0, **figures}
-        if best["others"] <= MOST_OTHERS:
+def _measure(side: Side, job: dict[str, Any], folder: Path, conditions: Conditions) -> Figures:
+    load = os.getloadavg()[0]
+    return {"others": 0.0, **run(side, job, folder, conditions), "load": load}
+
+
+def least_disturbed(measure: Callable[[], Figures], again: int) -> Figures:
+    """Measures, and again while other processes kept the processor busy; returns the least disturbed figures.
+
+    Args:
+        measure: function whose figures have `others`, the cores that other processes kept busy.
+        again: how often it is repeated, at most.
+    """
+    found: list[Figures] = []
+    for _ in range(1 + again):
+        found.append(measure())
+        others = found[-1].get("others", 0.0)
+        if others <= MOST_OTHERS:
             break
-        print(f"  others kept {figures['others']:.2f} cores busy", file=sys.stderr, flush=True)
-    return best
+        print(f"  others kept {others:.2f} cores busy", file=sys.stderr, flush=True)
+    return min(found, key=lambda figures: figures.get("others", 0.0))

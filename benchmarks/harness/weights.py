@@ -19,7 +19,6 @@ _NEEDED = {
     "norm_position": "post",
     "activation": "relu",
     "positions": "sinusoidal",
-    "sinusoid_layout": "interleaved",
     "shared_embedding": True,
     "shared_embedding_and_softmax_weights": True,
     "target_space_embedding": False,
@@ -52,7 +51,8 @@ def export(run_dir: Path, file: Path) -> dict[str, Any]:
     weights = CheckpointStore(run.checkpoints_folder).load_model("latest").weights
     plain = {path.partition("/")[2]: array for path, array in weights.items()}
     table = plain["target_embedding/table"]
-    np.savez(file, positions=sinusoids(LONGEST, table.shape[1]), **plain)
+    layout = hparams.get("sinusoid_layout", "interleaved")
+    np.savez(file, positions=sinusoids(LONGEST, table.shape[1], layout), **plain)
     return {
         "width": hparams["hidden_size"],
         "inner": hparams["filter_size"],
@@ -65,8 +65,10 @@ def export(run_dir: Path, file: Path) -> dict[str, Any]:
     }
 
 
-def sinusoids(length: int, width: int) -> np.ndarray:
-    """Returns the positions of the paper's section 3.5, (length, width) float32."""
-    rates = 10000.0 ** -(np.arange(0, width, 2) / width)
-    angles = np.arange(length)[:, None] * rates
-    return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(length, width).astype(np.float32)
+def sinusoids(length: int, width: int, layout: str) -> np.ndarray:
+    """Returns the positions of a layout of `t2t.layers.positions.sinusoids`, (length, width) float32."""
+    pairs = width // 2
+    steps = pairs if layout == "interleaved" else pairs - 1
+    angles = np.arange(length)[:, None] * 10000.0 ** -(np.arange(pairs) / steps)
+    waves = [np.sin(angles), np.cos(angles)]
+    return np.stack(waves, axis=2 if layout == "interleaved" else 1).reshape(length, width).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Decodes as `t2t-decoder` does, with a run's latest checkpoint, and times it."""
+"""Decodes as `t2t-decoder` does, with a run's latest checkpoint and the job's engine, and times it."""
 
 import os
 
@@ -6,6 +6,7 @@ import keras
 
 from benchmarks.harness.child import read_job, versions
 from benchmarks.harness.decoding_child import time_decoding
+from t2t.inference.engine_choice import TENSORFLOW
 from t2t.runs.startup import import_quietly
 from t2t.specs.constants import EOS_ID
 
@@ -16,33 +17,31 @@ def main():
     # As t2t-decoder does; the cores that it may use are those that the process was given.
     os.environ.pop("TF_NUM_INTRAOP_THREADS", None)
     import_quietly("t2t.inference.parallel").use_single_core_ops()
-    translator = build_translator(job["run"], job["fixed"])
+    engine = job.get("engine", TENSORFLOW)
+    translator = build_translator(job["run"], job["fixed"], engine)
+    longest = max(map(len, job["sentences"])) + 1
+    mean = sum(map(len, job["sentences"])) / len(job["sentences"]) + 1
 
     def decode(beam):
-        # Rows of a batch as the others have them; how sentences are sorted and batched is the translator's own.
-        longest = max(map(len, job["sentences"])) + 1
-        mean = sum(map(len, job["sentences"])) / len(job["sentences"]) + 1
-        found = translator.translate_ids(
-            job["sentences"],
-            beam_size=beam,
-            alpha=0.0,
-            extra_length=job["extra_length"],
-            max_input_length=longest,
-            decode_batch_size=round(job["batch"] * beam * mean),
-        )
+        how = {"beam_size": beam, "alpha": 0.0, "extra_length": job["extra_length"], "max_input_length": longest}
+        if engine == TENSORFLOW:
+            # Rows of a batch as the others have them; how sentences are sorted and batched is the translator's own.
+            how["decode_batch_size"] = round(job["batch"] * beam * mean)
+        found = translator.translate_ids(job["sentences"], **how)
         return [[i for i in best.ids if i != EOS_ID] for best, *_ in found]
 
     def score(pairs):
         return translator.score_ids(*zip(*pairs, strict=True))
 
-    time_decoding(job, decode, score, versions("tensorflow", "keras", "numpy"))
+    packages = versions("tensorflow", "keras", "numpy", *([] if engine == TENSORFLOW else [engine]))
+    time_decoding(job, decode, score, packages, translator.engine.name)
 
 
-def build_translator(run: str, never_ending: bool):
+def build_translator(run: str, never_ending: bool, engine: str = TENSORFLOW):
     """Returns the run's translator; `never_ending`: of a model whose outputs go on until they are cut."""
-    loaded = import_quietly("t2t.runs.loading").load(run)
     if not never_ending:
-        return loaded.translator()
+        return import_quietly("t2t").load(run, engine=engine)
+    loaded = import_quietly("t2t.runs.loading").load(run)
     transformer = import_quietly("t2t.models.transformer").Transformer
 
     class NeverEnding(transformer):

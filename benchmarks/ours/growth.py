@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from benchmarks.harness.child import peak_memory_mb, read_job, versions, write_result
+from benchmarks.harness.child import Others, peak_memory_mb, read_job, versions, write_result
 from t2t.runs.startup import import_quietly
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
@@ -16,27 +16,29 @@ from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 def main():
     """Writes the seconds of the first update, which traces it, those of each after it, and the most memory held."""
     job = read_job()
-    others = start_others(job)
+    workers, others = start_workers(job), Others()
     step, features = build_step(job)
     seconds = []
     for number in range(1, job["steps"] + 2):
         began = time.perf_counter()
         float(step([features], number, 1e-4).loss_sum)
         seconds.append(time.perf_counter() - began)
-    for other in others:
-        other.wait()
+    busy = others.cores()
+    for worker in workers:
+        worker.wait()
     if job["worker"]:
         return
     write_result(
         job,
         first_update_seconds=seconds[0],
         update_seconds=seconds[1:],
+        others=busy,
         peak_memory_mb=peak_memory_mb(),
         versions=versions("tensorflow", "keras"),
     )
 
 
-def start_others(job):
+def start_workers(job):
     """Starts the other workers of a job of several, and adds their addresses to it; returns the processes."""
     if job["worker"] or job["workers"] == 1:
         return []
@@ -44,13 +46,13 @@ def start_others(job):
     job["hosts"] = [f"localhost:{one.getsockname()[1]}" for one in sockets]
     for one in sockets:
         one.close()
-    others = []
+    workers = []
     for worker in range(1, job["workers"]):
         path = f"{sys.argv[1]}.worker{worker}"
         with open(path, "w", encoding="utf-8") as file:
             json.dump({**job, "worker": worker}, file)
-        others.append(subprocess.Popen([sys.executable, "-m", "benchmarks.ours.growth", path]))
-    return others
+        workers.append(subprocess.Popen([sys.executable, "-m", "benchmarks.ours.growth", path]))
+    return workers
 
 
 def build_step(job):

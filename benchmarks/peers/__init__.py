@@ -25,12 +25,42 @@ class Peer:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """What its jobs say besides."""
 
+    @property
+    def program(self) -> str:
+        """Whose variants compete: the best of them stands for the program."""
+        return " ".join([self.module, *([self.options["compute_type"]] if "compute_type" in self.options else [])])
+
 
 ENVIRONMENTS = {
     environment.name: environment
     for environment in (
         Environment("huggingface", ("3.11", "3.12"), ((_TORCH, _NUMPY, "transformers==5.23.0"),)),
         Environment("ctranslate2", ("3.11", "3.12"), (("ctranslate2==4.8.5", _NUMPY),)),
+        Environment(
+            "marian", ("3.10", "3.9"), (("bergamot==0.4.5", "numpy==1.26.4", "pyyaml==6.0.2", "sentencepiece==0.2.1"),)
+        ),
+        Environment(
+            "joeynmt",
+            ("3.11", "3.12"),
+            (
+                ("-U", "pip", "wheel", "setuptools<70"),
+                (_TORCH, _NUMPY),
+                ("--no-deps", "joeynmt==2.3.0"),
+                (
+                    "sentencepiece==0.2.3", "sacrebleu==2.6.0", "subword-nmt", "packaging", "pandas", "tensorboard",
+                    "six", "wrapt", "sacremoses", "seaborn", "matplotlib", "datasets", "importlib_metadata", "pyyaml",
+                ),
+            ),
+        ),
+        Environment(
+            "keras_hub",
+            ("3.11", "3.12"),
+            (
+                ("tensorflow-cpu==2.21.0", "keras==3.15.0", _NUMPY),
+                ("--no-deps", "keras-hub==0.32.0"),
+                ("regex", "rich", "tokenizers", "kagglehub", "kagglesdk", "sentencepiece==0.2.3"),
+            ),
+        ),
         Environment(
             "opennmt_tf",
             ("3.10", "3.9"),
@@ -65,14 +95,25 @@ TRAINING = {
     "torch_transformer_compiled": Peer("huggingface", "torch_transformer", {"compile": True}),
     "opennmt_tf": Peer("opennmt_tf", "opennmt_tf"),
     "tensor2tensor": Peer("tensor2tensor", "tensor2tensor"),
+    "joeynmt": Peer("joeynmt", "joeynmt"),
+    "keras_hub": Peer("keras_hub", "keras_hub"),
 }
 """Who trains, by name."""
 
+_SIDE_BY_SIDE = {"compute_type": "float32", "run_parallel": 2}
+
 DECODING = {
     "ctranslate2": Peer("ctranslate2", "ctranslate2", {"compute_type": "float32"}),
-    "ctranslate2_side_by_side": Peer("ctranslate2", "ctranslate2", {"compute_type": "float32", "run_parallel": 2}),
-    "ctranslate2_int8": Peer("ctranslate2", "ctranslate2", {"compute_type": "int8"}),
+    "ctranslate2_side_by_side": Peer("ctranslate2", "ctranslate2", _SIDE_BY_SIDE),
+    "ctranslate2_side_by_side_avx512": Peer("ctranslate2", "ctranslate2", {**_SIDE_BY_SIDE, "isa": "AVX512"}),
+    "ctranslate2_int8": Peer("ctranslate2", "ctranslate2", {**_SIDE_BY_SIDE, "compute_type": "int8"}),
+    "ctranslate2_int8_avx512": Peer(
+        "ctranslate2", "ctranslate2", {**_SIDE_BY_SIDE, "compute_type": "int8", "isa": "AVX512"}
+    ),
+    "marian": Peer("marian", "marian", {"compute_type": "float32"}),
+    "marian_int8": Peer("marian", "marian", {"compute_type": "int8"}),
     "hf_generate": Peer("huggingface", "hf_generate"),
+    "hf_generate_side_by_side": Peer("huggingface", "hf_generate", {"run_parallel": 2}),
 }
 """Who decodes, by name."""
 

@@ -1,9 +1,18 @@
-"""Decodes with Hugging Face's MarianMTModel and `generate`, the model filled with our weights."""
+"""Decodes with Hugging Face's MarianMTModel and `generate`, the model filled with our weights.
+
+Settings as its documentation (Transformers, *Text generation*) has them for beam search: keys and values cached, scaled
+dot-product attention of PyTorch, `inference_mode`. With `run_parallel`, processes of one thread each take batches in
+turn, as PyTorch's tutorial *Grokking PyTorch Intel CPU performance from first principles* advises for throughput.
+"""
+
+import contextlib
+import multiprocessing
+import os
 
 import numpy as np
 import torch
 
-from benchmarks.harness.child import read_job, versions
+from benchmarks.harness.child import peak_memory_mb, read_job, versions
 from benchmarks.harness.decoding_child import in_batches, time_decoding
 from benchmarks.peers._torch_training import PAD, set_threads
 from benchmarks.peers._weights import Weights
@@ -51,38 +60,64 @@ def _fill(module, arrays):
 def main():
     """Writes the times of the searches, and what was found."""
     job = read_job()
-    set_threads(job)
-    model = build_filled(Weights(job["weights"]), job["sizes"])
-    sources = [[*ids, EOS] for ids in job["sentences"]]
+    peaks = {}
+    with _mapper(job) as map_batches:
 
-    def decode(beam):
-        found = [None] * len(sources)
-        for batch, most in in_batches(job):
-            rows = _search(job, model, [sources[i] for i in batch], beam, most)
-            for number, row in zip(batch, rows):  # noqa: B905  Python 3.9
-                found[number] = [i for i in row if i not in (PAD, EOS)]
-        return found
+        def decode(beam):
+            found = [None] * len(job["sentences"])
+            for process, peak_mb, batch, rows in map_batches(_decode, [(beam, *one) for one in in_batches(job)]):
+                peaks[process] = peak_mb
+                for number, row in zip(batch, rows):  # noqa: B905  Python 3.9
+                    found[number] = [i for i in row if i not in (PAD, EOS)]
+            return found
 
-    def score(pairs):
-        return [_log_probability(model, [*source, EOS], [*target, EOS]) for source, target in pairs]
+        def score(pairs):
+            return list(map_batches(_log_probability, pairs))
 
-    time_decoding(job, decode, score, versions("torch", "transformers", "numpy"))
+        def memory_mb():
+            """Returns the sum over all processes of what each held at most."""
+            return sum({os.getpid(): peak_memory_mb(), **peaks}.values())
+
+        time_decoding(job, decode, score, versions("torch", "transformers", "numpy"), memory_mb=memory_mb)
 
 
-def _search(job, model, sources, beam, most):
-    ids = _padded(sources)
+@contextlib.contextmanager
+def _mapper(job):
+    """Gives a function that maps, in this process or in as many as the job says."""
+    run_parallel = job.get("run_parallel", 1)
+    if run_parallel == 1:
+        _load(job, job["threads"])
+        yield map
+        return
+    with multiprocessing.get_context("fork").Pool(run_parallel, _load, (job, job["threads"] // run_parallel)) as pool:
+        yield pool.imap
+
+
+def _load(job, threads):
+    """Builds the model of this process."""
+    global _job, _model
+    set_threads({"threads": threads})
+    _job, _model = job, build_filled(Weights(job["weights"]), job["sizes"])
+
+
+def _decode(task):
+    """Returns the process, its peak memory in MB, the numbers of the sentences of a batch and their outputs."""
+    beam, batch, most = task
+    ids = _padded([[*_job["sentences"][number], EOS] for number in batch])
     with torch.inference_mode():
-        found = model.generate(
+        found = _model.generate(
             input_ids=ids, attention_mask=(ids != PAD).long(), num_beams=beam, do_sample=False, max_new_tokens=most,
-            min_new_tokens=most if job["fixed"] else None, length_penalty=0.0, early_stopping=False, use_cache=True,
+            min_new_tokens=most if _job["fixed"] else None, length_penalty=0.0, early_stopping=False, use_cache=True,
             suppress_tokens=[PAD],
         )  # fmt: skip
-    return found[:, 1:].tolist()
+    return os.getpid(), peak_memory_mb(), batch, found[:, 1:].tolist()
 
 
-def _log_probability(model, source, target):
+def _log_probability(pair):
+    """Returns the log-probability of a target, end of sequence included."""
+    source, target = ([*ids, EOS] for ids in pair)
     with torch.inference_mode():
-        logits = model(
+        logits = _model(
             input_ids=_padded([source]), decoder_input_ids=torch.tensor([[PAD, *target[:-1]]]), use_cache=False
         ).logits[0]
     return float(torch.log_softmax(logits, -1)[torch.arange(len(target)), torch.tensor(target)].sum())

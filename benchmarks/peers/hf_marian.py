@@ -1,4 +1,8 @@
-"""Trains Hugging Face's MarianMTModel, on PyTorch."""
+"""Trains Hugging Face's MarianMTModel, on PyTorch.
+
+Settings of the Transformers documentation (*Attention backends*, *torch.compile*): PyTorch's scaled dot-product
+attention, which is the default, and where the job says so a compiled loss; the loop's are in `_torch_training`.
+"""
 
 import transformers
 

@@ -1,5 +1,8 @@
 """Trains OpenNMT-tf's Transformer, with its loss, inside one TensorFlow function.
 
+Settings of its documentation (*Training*, *Parameters*): batches by tokens, one function for all shapes, gradients of
+the model's own `compute_gradients`, Keras's legacy Adam. It is normalized before each sub-layer.
+
 Letters: B rows of a batch, S source length, T target length.
 """
 

@@ -1,4 +1,8 @@
-"""Encodes a corpus with SentencePiece's own encoder, in as many processes as there are threads."""
+"""Encodes a corpus with SentencePiece's own encoder, in as many processes as there are threads.
+
+Settings of the README of its Python package: lists of lines rather than single ones. Its own threads would share one
+interpreter for making lists of ids; processes do not.
+"""
 
 import gzip
 import multiprocessing

@@ -1,5 +1,6 @@
 """Trains Tensor2Tensor's Transformer, on TensorFlow 2.13 as a graph of version 1.
 
+Settings of its README: the set `transformer_base` with other sizes, batches by padded tokens, as many threads as cores.
 Its own optimizer lived in a part of TensorFlow that is gone; TensorFlow's Adam takes its place.
 """
 

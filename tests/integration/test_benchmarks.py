@@ -124,7 +124,7 @@ def test_training_runs_without_peers(tmp_path):
     assert 0 < rows["training.matrix_share", None]["ours"] < 1
     assert 0 < rows["training.padding", None]["ours"] < 0.5
     assert rows["training", None]["parameters"]["t2t"] > 1e6
-    assert out.startswith("| work | config | peer | unit | ours min / median / max |")
+    assert out.startswith("| work | config | side | unit | min / median / max | peer |")
 
 
 @pytest.mark.slow
@@ -132,10 +132,16 @@ def test_training_runs_without_peers(tmp_path):
 def test_decoding_runs_without_peers(tmp_path, steps, extra):
     flags = ("--peers=", f"--train_steps={steps}", "--sentences=4", "--batch=2", "--beams=2,1")
     rows, _ = compare("decoding", tmp_path, *flags)
-    assert rows["decoding", None]["ours"] > 0
-    assert rows["decoding.beam1", None]["beam"] == 1
+    for work in ("beam2", "beam1", "beam1.first_pass"):
+        assert rows[f"decoding.{work}", None]["ours"] > 0
     if extra:  # every output is as long as it may be
-        assert rows["decoding", None]["weights"] == "random weights, fixed lengths"
+        assert rows["decoding.beam2", None]["weights"] == "random weights, fixed lengths"
+        assert "cannot make outputs go on" in rows["decoding", "t2t_ctranslate2"]["reason"]
+    else:
+        assert rows["decoding.beam2", "t2t"]["side"] == "t2t_ctranslate2"
+        assert rows["decoding.beam2", "t2t"]["about"]["t2t_ctranslate2"].startswith("CTranslate2 ")
+        assert rows["decoding.identical", "t2t_ctranslate2"]["ours"] > 0.5
+        assert rows["decoding.best.beam1", None]["side"] in ("t2t", "t2t_ctranslate2")
 
 
 @pytest.mark.slow
@@ -190,6 +196,20 @@ def test_a_long_training_holds_no_more_and_more(tmp_path):
 
 
 @pytest.mark.slow
+def test_all_of_them_in_small(tmp_path):
+    only = "startup,training-tiny,serving,memory"
+    command = [sys.executable, "-m", "benchmarks", "all", "--quick", "--no_peers", "--again=0", f"--only={only}"]
+    done = subprocess.run([*command, f"--home={tmp_path}"], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "results" / "page.md").read_text()
+    sections = [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
+    assert ",".join(sections) == only
+    for work in ("startup.help", "training", "serving.clients2.answered"):
+        assert f"\n| {work} | " in page
+    assert "\n| 400 | generation | " in page
+
+
+@pytest.mark.slow
 def test_startup(tmp_path):
     rows, _ = compare("startup", tmp_path)
     assert rows["startup.help", "import tensorflow"]["ratio"] < 0.5
@@ -203,7 +223,7 @@ def test_a_peer_that_cannot_be_had_is_named_with_the_reason(tmp_path, monkeypatc
     row = rows["decoding", "ctranslate2"]
     assert (row["ours"], row["ratio"]) == (None, None)
     assert row["reason"].startswith("installing ctranslate2 failed: ERROR: ")
-    assert "decoding, ctranslate2: not measured: installing ctranslate2 failed: " in out
+    assert "- decoding, ctranslate2: not measured: installing ctranslate2 failed: " in out
 
 
 @pytest.mark.parametrize(

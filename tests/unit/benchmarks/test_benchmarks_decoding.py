@@ -23,7 +23,26 @@ OURS = [-1.0, -20.0]
     ],
 )
 def test_a_peer_of_other_probabilities_is_struck_out(scores, compute_type, is_kept):
-    ours, peer = Turns("t2t", [{"scores": OURS}]), Turns("peer", [{"scores": scores}])
-    _check_scores([ours, peer], {"peer": {"compute_type": compute_type}})
+    searches = {"4": {"outputs": []}}
+    ours, peer = (Turns(name, [{"scores": of, "searches": searches}]) for name, of in (("t2t", OURS), ("peer", scores)))
+    _check_scores([ours, peer], {"peer": {"compute_type": compute_type}}, [])
     assert bool(peer.figures) == is_kept
     assert is_kept == (not peer.failure)
+
+
+@pytest.mark.parametrize(
+    ("changed", "compute_type", "failure"),
+    [(1, "float32", ""), (2, "float32", "only 80.0% of its outputs are ours"), (5, "int8", ""), (6, "int8", "only 40")],
+)
+def test_a_peer_without_scores_is_judged_by_its_outputs(changed, compute_type, failure):
+    """The last sentence does not count: our output is twice as long as it."""
+    sentences = [[8, 9]] * 11
+    outputs = [[5, 6, 7]] * 10 + [[5, 6, 7, 8]]
+    others = [[5, 6]] * changed + outputs[changed:10] + [[5]]
+    ours, peer = (
+        Turns(name, [{"scores": scores, "searches": {"4": {"outputs": found}, "1": {"outputs": []}}}])
+        for name, scores, found in (("t2t", OURS, outputs), ("peer", None, others))
+    )
+    _check_scores([ours, peer], {"peer": {"compute_type": compute_type}}, sentences)
+    assert peer.failure.startswith(failure)
+    assert bool(peer.failure) == bool(failure) == (not peer.figures)

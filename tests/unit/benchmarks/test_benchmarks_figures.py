@@ -10,7 +10,7 @@ from benchmarks.harness import corpus as corpora
 from benchmarks.harness.configs import CONFIGS, Config
 from benchmarks.harness.corpus import open_corpus, write_synthetic
 from benchmarks.harness.flops import update_flops
-from benchmarks.harness.rows import compared, print_table, row, unavailable, write_json
+from benchmarks.harness.rows import best_variants, compared, print_table, row, unavailable, write_json
 from benchmarks.harness.sentences import of_equal_lengths
 from benchmarks.harness.turns import Turns
 from benchmarks.harness.usage import measured
@@ -71,6 +71,21 @@ def test_rows_of_all_peers_that_ran():
     assert [(one["peer"], one["ours"], one["theirs"], one["ratio"]) for one in alone] == [(None, 3.0, None, None)]
 
 
+def test_the_best_variant_of_each_program():
+    taken = [
+        turns("t2t", 2.0),
+        turns("fast", 1.0, 9.0),
+        turns("a", 5.0, 6.0),
+        Turns("c", failure="no"),
+        turns("b", 7.0),
+    ]
+    programs = {"t2t": "ours", "fast": "ours", "a": "other", "b": "other", "c": "third"}
+    best = best_variants(taken, programs, lambda figures: figures["x"])
+    assert [one.name for one in best] == ["fast", "b"]
+    best = best_variants(taken, programs, lambda figures: figures["x"], better="lower")
+    assert [one.name for one in best] == ["fast", "a"]
+
+
 def test_table_and_json(capsys, tmp_path):
     rows = [
         row("training", "tiny", [1000.0, 3000.0], unit="tokens/s", peer="a", theirs=[500.0]),
@@ -78,8 +93,8 @@ def test_table_and_json(capsys, tmp_path):
     ]
     print_table(rows)
     out = capsys.readouterr().out
-    assert "| training | tiny | a | tokens/s | 1,000 / 2,000 / 3,000 | 500 / 500 / 500 | 4 |\n" in out
-    assert out.endswith("training, b: not measured: no Python 3.10\n")
+    assert "| training | tiny | t2t | tokens/s | 1,000 / 2,000 / 3,000 | a | 500 / 500 / 500 | 4 |\n" in out
+    assert "\n\n- training, b: not measured: no Python 3.10\n" in out
     write_json(rows, tmp_path / "new" / "rows.json")
     read = json.loads((tmp_path / "new" / "rows.json").read_text())
     assert [(one["work"], one["config"], one["peer"], one["ratio"]) for one in read] == [
@@ -97,8 +112,9 @@ def test_batches_of_one_length():
         of_equal_lengths(sentences, count=10, batch=2)
 
 
-def test_positions_are_those_of_the_model():
-    np.testing.assert_allclose(sinusoids(50, 8), layer_sinusoids(50, 8), atol=1e-6)
+@pytest.mark.parametrize("layout", ["interleaved", "split"])
+def test_positions_are_those_of_the_model(layout):
+    np.testing.assert_allclose(sinusoids(50, 8, layout), layer_sinusoids(50, 8, layout), atol=1e-6)
 
 
 @pytest.mark.slow
