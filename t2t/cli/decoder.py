@@ -39,7 +39,7 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
     %s --output_dir=run --decode_from_file=- < a.en > a.de
     %s --output_dir=run --decode_split=test --data_dir=data  (with its score)
     %s --output_dir=run --problem=translate_ende_multi30k  (which one, of a run of several)
-    %s --output_dir=run1,run2,run3 --decode_from_file=a.en  (an ensemble: runs with the same vocabularies)
+    %s --output_dir=run1,run2,run3 --decode_from_file=a.en  (an ensemble)
     %s --output_dir=run --score_file=pairs.tsv --decode_to_file=pairs.scores
     %s --output_dir=run --attention_to_html=look.html < a.en  (a page for a browser)
 

@@ -107,9 +107,8 @@ class BatchSearch:
         self._model, self._settings, self._extra_length = model, settings, extra_length
         self._shortlist, self._vocab_size = shortlist, model.spec.targets.vocab_size
         self._has_inputs = model.spec.inputs is not None
-        sources = [inputs_signature(model), tf.TensorSpec([None], tf.int32), _NUMBERS, _NUMBER]
-        if shortlist is not None:
-            sources.append(tf.TensorSpec([None, self._vocab_size], tf.bool))
+        candidates = () if shortlist is None else tf.TensorSpec([None, self._vocab_size], tf.bool)
+        sources = (inputs_signature(model), tf.TensorSpec([None], tf.int32), _NUMBERS, _NUMBER, candidates)
         self._start = ModelFunction(model, self._initial_state, sources)
         self._batch = tf.nest.map_structure(unknown_sizes, self._start.structured_outputs)
         self._programs = {not self._has_inputs: self._build_programs(self._batch)}
@@ -225,16 +224,16 @@ class BatchSearch:
         return programs.result(state)
 
     def _start_state(self, ids_BS: np.ndarray, places_B: np.ndarray) -> _SearchState:
-        candidates = () if self._shortlist is None else (tf.constant(self._shortlist.candidates(ids_BS)),)
-        return self._started(tf.constant(ids_BS), tf.constant(places_B, tf.int32), *candidates)
+        candidates = () if self._shortlist is None else tf.constant(self._shortlist.candidates(ids_BS))
+        return self._started(tf.constant(ids_BS), tf.constant(places_B, tf.int32), candidates)
 
-    def _started(self, ids_BS, places_B, *candidates) -> _SearchState:
+    def _started(self, ids_BS, places_B, candidates_BV=()) -> _SearchState:
         numbers = tf.nest.map_structure(
             lambda value, spec: tf.constant(value, spec.dtype), self._settings.numbers, _NUMBERS
         )
-        return self._start(ids_BS, places_B, numbers, tf.constant(self._extra_length), *candidates)
+        return self._start(ids_BS, places_B, numbers, tf.constant(self._extra_length), candidates_BV)
 
-    def _initial_state(self, ids_BS, places_B, numbers: SearchNumbers, extra_length, candidates_BV=()) -> _SearchState:
+    def _initial_state(self, ids_BS, places_B, numbers: SearchNumbers, extra_length, candidates_BV) -> _SearchState:
         rows = self._settings.rows_per_sentence
         beams = rows if self._settings.uses_beam_search else 1
         encoded = self._model.encode({INPUTS: ids_BS}) if self._has_inputs else None

@@ -243,7 +243,7 @@ def load(
     def load_one(folder: Any, engine: EngineChoice | None = None) -> LoadedRun:
         return _load_run(folder, checkpoint, usr_dir, problem, devices=devices, engine=engine)
 
-    if isinstance(output_dir, str) or not isinstance(output_dir, Sequence):
+    if isinstance(output_dir, str | bytes) or not isinstance(output_dir, Sequence):
         return load_one(output_dir, choice).translator()
     from t2t.runs.ensembles import load_ensemble
 

@@ -44,7 +44,11 @@ RUN = ("--problem=algorithmic_reverse_binary40", "--model=transformer", "--hpara
             [*RUN[::2], "--model=transfomer"],
             "model 'transfomer' is not registered; did you mean transformer, ",
         ),
-        (trainer, [*RUN, "--hparams=num_head=2"], "hparam 'num_head' does not exist; did you mean num_heads?"),
+        (
+            trainer,
+            [*RUN, "--hparams=num_head=2"],
+            "hparam 'num_head' does not exist; did you mean num_heads or num_kv_heads?",
+        ),
         (trainer, [*RUN, "--hparams=num_heads=3"], "hparam num_heads=3 does not divide the 128 channels of keys"),
         (trainer, [*RUN, "--hparams=num_heads=2", "--hparams=num_heads=4"], "num_heads is assigned twice; keep one"),
         (trainer, [*RUN, "--decode_to_file=x"], "--decode_to_file: it names where --decode_from_file writes"),

@@ -178,8 +178,8 @@ def test_other_numbers_compile_nothing_and_find_what_a_search_of_their_own_does(
 def test_compiled_searches_are_kept_up_to_a_number(model, monkeypatch):
     monkeypatch.setattr(tensorflow_engine, "MOST_SEARCHES", 2)
     engine = TensorFlowEngine(model)
-    monkeypatch.setattr(engine, "_compile", lambda settings, extra_length: settings)
+    monkeypatch.setattr(engine, "_compile", lambda settings, *_: settings)
     one, two, three = (SearchSettings(beam_size=size) for size in (2, 3, 4))
     for settings in (one, two, one, three):
         engine.search(settings, 1)
-    assert list(engine._searches) == [one.structure, three.structure]
+    assert list(engine._searches) == [(one.structure, False), (three.structure, False)]

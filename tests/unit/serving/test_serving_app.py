@@ -269,8 +269,8 @@ def test_a_slow_body_is_answered_408_and_its_connection_closed():
 class Slow:
     """A translator that answers when it is let go."""
 
-    has_inputs, reads_text, longest_input, is_blank = True, True, 100, Translator.is_blank
-    model, hparams, tensorflow = SimpleNamespace(autoregressive=True), DecodeHParams(), SimpleNamespace(devices=[""])
+    has_inputs, reads_text, longest_input, is_blank, is_built = True, True, 100, Translator.is_blank, True
+    facts, hparams, tensorflow = SimpleNamespace(autoregressive=True), DecodeHParams(), SimpleNamespace(devices=[""])
 
     def __init__(self):
         self.gate, self.begun = threading.Event(), threading.Semaphore(0)
