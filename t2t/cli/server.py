@@ -11,11 +11,14 @@ from t2t.cli.flags import (
     check_run_loadable,
     define_device_flags,
     define_engine_flags,
+    define_ensemble_flag,
     define_search_flags,
     define_usr_dir_flag,
     load_run,
+    load_runs,
     open_run,
     search_overrides,
+    split_folders,
 )
 from t2t.cli.help import RUN, flag_group
 from t2t.errors import UserError, needs_extra
@@ -56,7 +59,7 @@ def define_server_flags(values: flags.FlagValues) -> None:
     """Which runs, and how requests are taken."""
     with flag_group(values, RUN) as define:
         define.multi_string("output_dir", [], "Folder of a run, of one of its checkpoints or of an export, or "
-                            "NAME=FOLDER.")  # fmt: skip
+                            "NAME=FOLDER; NAME=a,b,c for an ensemble of runs.")  # fmt: skip
         define.string("checkpoint", "latest", "latest, best, averaged or a step, of every run.")
         define.string("problem", "", "Which problem, of runs of several.")
     define_usr_dir_flag(values)
@@ -75,6 +78,7 @@ def define_server_flags(values: flags.FlagValues) -> None:
         define.float("grace_seconds", 30.0, "Time that requests have to be answered when the service ends.", 1.0)
     define_search_flags(values, decodes_only=True)
     define_engine_flags(values)
+    define_ensemble_flag(values)
     define_device_flags(values)
 
 
@@ -93,7 +97,8 @@ def run_server(values: flags.FlagValues, more_addresses=lambda service, folders:
         MachineError: the address cannot be had.
     """
     named = named_runs(values.output_dir)
-    folders = {name: (_checked_run(values, folder), folder) for name, folder in named.items() if not is_export(folder)}
+    runs = {name: folder for name, folder in named.items() if not is_export(folder)}
+    folders = {name: (_checked_runs(values, folder)[0], folder) for name, folder in runs.items()}
     server, app, service = (import_serving(f"t2t.serving.{name}") for name in ("server", "app", "service"))
     listening = server.open_socket(values.host, values.port)
     with listening:
@@ -140,6 +145,11 @@ def _named_run(argument: str) -> tuple[str, str]:
     return (path.parent if path.name.isdigit() and is_export(path) else path).name, argument
 
 
+def _checked_runs(values: flags.FlagValues, folder: str) -> list[RunDir]:
+    """Does as `_checked_run` with the one run, or the several of an ensemble, that a folder names."""
+    return [_checked_run(values, one) for one in split_folders(folder)]
+
+
 def _checked_run(values: flags.FlagValues, folder: str) -> RunDir:
     """Opens a run and checks it without loading TensorFlow."""
     path, checkpoint = run_and_checkpoint(folder)
@@ -169,8 +179,11 @@ def _build_model(values: flags.FlagValues, name: str, folder: str):
         _check_fixed(values, folder)
         import_quietly("t2t.inference.parallel").use_single_core_ops()
         return import_serving("t2t.serving.exports").ServedExport(name, folder, values.n_best, limits)
-    run, checkpoint = run_and_checkpoint(folder)
-    loaded = load_run(values, run, values.problem, checkpoint, many_rows=True)
+    if len(split_folders(folder)) > 1:
+        loaded = load_runs(values, _checked_runs(values, folder), values.problem, many_rows=True)
+    else:
+        run, checkpoint = run_and_checkpoint(folder)
+        loaded = load_run(values, run, values.problem, checkpoint, many_rows=True)
     return models.ServedModel(name, loaded.translator(), loaded.checkpoint.step, values.n_best, limits)
 
 

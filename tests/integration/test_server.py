@@ -25,6 +25,7 @@ def expected(tiny_run):
 def served(tiny_run):
     run = tiny_run.output_dir
     flags = [f"--output_dir=tiny={run}", f"--output_dir={run}", f"--output_dir=early={run}/checkpoints/step-00000020"]
+    flags.append(f"--output_dir=both={run},{run}")
     with Server("t2t-server", *flags) as one:
         yield one
 
@@ -44,7 +45,7 @@ def page(port, path):
 def test_both_ways_of_asking_give_what_the_decoder_does(served, expected):
     rows = post(served.port, "/v1/models/tiny:predict", {"instances": TEXTS})["predictions"]
     assert {text: row["outputs"][0] for text, row in zip(TEXTS, rows, strict=True)} == expected
-    for model in ("tiny", "run"):
+    for model in ("tiny", "run", "both"):
         found = post(served.port, "/translate", {"text": TEXTS, "model": model})["translations"]
         assert [one["outputs"][0]["text"] for one in found] == list(expected.values())
 
