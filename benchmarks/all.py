@@ -76,7 +76,7 @@ def _finished(part: Part, arguments: argparse.Namespace, folder: Path) -> Record
     record, here = read_record(folder / f"{part.name}.json"), machine()
     if record is None or not record.is_finished or record.flags != part.flags(arguments):
         return None
-    return record if all(record.machine[key] == here[key] for key in ("processor", "cores")) else None
+    return record if all(record.machine.get(key) == here[key] for key in ("processor", "cores", "versions")) else None
 
 
 def _run(part: Part, arguments: argparse.Namespace, folder: Path) -> Record:

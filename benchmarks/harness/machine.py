@@ -38,6 +38,7 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "load": os.getloadavg()[0],
         "python": platform.python_version(),
+        "versions": versions(*PACKAGES),
     }
 
 

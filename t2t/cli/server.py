@@ -40,11 +40,11 @@ Serves trained runs, or SavedModels that t2t-exporter made of them, on this mach
     curl -d '{"instances": ["twenty-one cats"]}' http://127.0.0.1:8501/v1/models/run:predict
 
 Paths and bodies are those of TensorFlow Serving and OpenAI, with a plain /translate beside them (JSON with the
-settings of a search, or lines of text/plain); / lists them, /openapi.json describes them, /healthz and /metrics tell
-how it is. With "stream": true, text is sent as soon as it is final. Texts of requests that come together are searched
-together. Where more waits than --queue_texts, the answer is 429 at once. Pages of other sites are refused. There is
-no password: a --host that others reach opens it to them. Exports are checked before they are loaded: they may only
-compute.
+settings of a search, or lines of text/plain); / lists them, /openapi.json describes them, /healthz and /metrics
+report its state. With "stream": true, text is sent as soon as it is final. Texts of requests that come together are
+searched together. Requests that do not fit into the queue (--queue_texts) are answered 429 at once. Pages of other
+sites are refused. There is no password: a --host that others reach opens it to them. Exports are checked before they
+are loaded: they may only compute.
 """
 
 
@@ -141,13 +141,21 @@ def _named_run(argument: str) -> tuple[str, str]:
     name, equals, folder = argument.partition("=")
     if equals and not local_path(argument).exists():
         return name, folder
+    if len(split_folders(argument)) > 1:
+        raise UserError(f"--output_dir={argument}: an ensemble needs a name; give --output_dir=NAME={argument}")
     path = local_path(argument).resolve()
     return (path.parent if path.name.isdigit() and is_export(path) else path).name, argument
 
 
 def _checked_runs(values: flags.FlagValues, folder: str) -> list[RunDir]:
     """Does as `_checked_run` with the one run, or the several of an ensemble, that a folder names."""
-    return [_checked_run(values, one) for one in split_folders(folder)]
+    folders = split_folders(folder)
+    if len(folders) > 1 and (found := [one for one in folders if run_and_checkpoint(one)[1]]):
+        raise UserError(
+            f"--output_dir={folder}: {found[0]} is a checkpoint, and an ensemble is of runs; name its run, with "
+            f"--checkpoint for all of them"
+        )
+    return [_checked_run(values, one) for one in folders]
 
 
 def _checked_run(values: flags.FlagValues, folder: str) -> RunDir:

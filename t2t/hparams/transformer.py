@@ -49,8 +49,8 @@ class TransformerHParams(HParams):
         "Table 1), in positions; 0 = everything.", minimum=0,
     )  # fmt: skip
     decoder_layer: str = param(
-        "self_attention", "How a decoder layer reads the targets before: by self-attention, or by the recurrence of an "
-        "SSRU (Kim et al. 2019), which decodes faster.", choices=("self_attention", "ssru"),
+        "self_attention", "How a decoder layer reads the targets before: by self-attention, or by an SSRU (Kim et "
+        "al. 2019), whose steps read no earlier positions.", choices=("self_attention", "ssru"),
     )  # fmt: skip
     attention_bias: bool = param(False, "Whether the four projections of attention have biases; the paper's have none.")
     positions: str = param(
@@ -144,9 +144,9 @@ def transformer_base() -> TransformerHParams:
 
 @register_hparams
 def transformer_base_student() -> TransformerHParams:
-    """transformer_base with a decoder of two SSRU layers, to be trained on distilled data: decodes faster.
+    """transformer_base with a decoder of two SSRU layers, to be trained on distilled data.
 
-    The sizes of base students in the efficiency tasks of WNGT (Kim et al. 2019; Bogoychev et al. 2020).
+    The sizes of Bergamot's base student (github.com/browsermt/students, train-student/models/student.base).
     """
     return _student(transformer_base())
 
@@ -260,7 +260,7 @@ def transformer_multi30k_tiny_student() -> TransformerHParams:
 
 
 def _student(hparams: TransformerHParams) -> TransformerHParams:
-    """Returns the set with the decoder of WNGT's students, trained without label smoothing, as they were.
+    """Returns the set with two SSRU layers in the decoder and no label smoothing, as Bergamot's students have them.
 
     The encoder stays deep, since it runs once a sentence.
     """

@@ -103,7 +103,7 @@ class FallbackEngine(Engine):
         prefixes: Prefixes | None = None,
     ) -> Iterator[BatchHypotheses]:
         """See the base class."""
-        what = " ".join(map(str, (self.name, *_decisive(settings), hparams.extra_length)))
+        what = " ".join(map(str, (self.name, *_decisive(settings))))
 
         def try_both() -> Agreement:
             chosen = _spread(len(rows))

@@ -56,13 +56,11 @@ def partial_outputs(
     assert isinstance(translator.engine, TensorFlowEngine), "has_partial_outputs"
     search = translator.engine.search(settings, hparams.extra_length, hparams.shortlist)
     assert isinstance(search, BatchSearch), "has_partial_outputs"
-    encoder, texts = translator.problem.encoders[TARGETS], None
+    encoder = translator.problem.encoders[TARGETS]
     with memory_errors(padded([row]), settings.rows_per_sentence):
         for state in search.steps(row, place=place):
-            found = [encoder.certain_text(written) for written in _certain_ids(state.progress)]
-            if found != texts:
-                texts = found
-                yield PartialOutputs(texts, None)
+            # After every step, also where no text is new: only then can the consumer end the search.
+            yield PartialOutputs([encoder.certain_text(ids) for ids in _certain_ids(state.progress)], None)
     hypotheses = translator.hypotheses(search.result(state), 0, n_best, ids, text)
     yield PartialOutputs([one.text for one in hypotheses], hypotheses)
 

@@ -10,7 +10,7 @@ from t2t.layers.positions import wave_frequencies
 
 
 def rotate(x_BHTK, position_T):
-    """Returns each pair of neighbouring channels rotated by an angle of its position (section 3.2.2, equation 34).
+    """Returns each pair of neighbouring channels rotated by an angle of its position (equations 13 and 34).
 
     Channels 2i and 2i + 1 at position m turn by m * 10000^(-2i/K), so that the product of a query and a key depends on
     their distance and not on where they are. Angles and products are float32; the result has the type of `x_BHTK`.

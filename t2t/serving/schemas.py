@@ -6,6 +6,7 @@ from typing import Any
 
 from t2t.hparams.groups import DecodeHParams
 from t2t.serving.address import Schema
+from t2t.serving.openai_requests import IGNORED, NEUTRAL
 from t2t.serving.search_changes import FIELDS, SEED
 
 STRING: Schema = {"type": "string"}
@@ -142,6 +143,7 @@ def openai_request(prompt: Mapping[str, Schema], models: Iterable[str], more: Ma
         "stream_options": nullable(object_of({"include_usage": BOOLEAN, "include_obfuscation": BOOLEAN},
                                              optional=("include_usage", "include_obfuscation"))),
         **SEARCH, **more,
+        **{name: {"enum": [None, *values]} for name, values in NEUTRAL.items()}, **{name: {} for name in IGNORED},
     }  # fmt: skip
     return object_of(properties, optional=set(properties) - set(prompt))
 

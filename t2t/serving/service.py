@@ -50,9 +50,8 @@ class Measures:
         self._requests = Counter(
             "requests", "Requests answered, by what was asked and status.", ["asked", "status"], **common
         )
-        self._seconds = Histogram(
-            "request_seconds", "Seconds from the whole body to the answer.", ["asked"], buckets=_BUCKETS_S, **common
-        )
+        what = "Seconds from the head of a request to its answer, or to the first event of a stream."
+        self._seconds = Histogram("request_seconds", what, ["asked"], buckets=_BUCKETS_S, **common)
         self.texts = Counter("texts", "Texts answered.", ["model"], **common)
         self.waiting_texts = Gauge("waiting_texts", "Texts in the queue.", ["model"], **common)
         self.streams = Gauge("streams", "Answers that are being streamed.", **common)

@@ -80,6 +80,7 @@ class Streams:
             with contextlib.closing(items()) as iterator:  # type: ignore[type-var]  # a generator
                 for item in iterator:
                     if stop.is_set():
+                        last = FullError("the service ends")  # for a consumer that still waits
                         break
                     send(item)
         except BaseException as error:  # goes to the consumer

@@ -20,6 +20,7 @@ HALVES = {"mixed_bfloat16": ml_dtypes.bfloat16, "mixed_float16": np.float16}
 
 PRECISE = (
     "default", "relative positions", "rotary positions, shared keys, gates, other norms", "multiplicative attention",
+    "a recurrent decoder",
 )  # fmt: skip
 
 

@@ -97,6 +97,8 @@ def test_a_signal_lets_requests_end_and_the_exit_is_clean(tiny_run, expected):
         (["--output_dir={run}", "--host=192.0.2.1"], 1, "cannot listen at 192.0.2.1:"),
         (["--output_dir=a/b={run}"], 2, "model name 'a/b': it is a part of addresses"),
         (["--output_dir={run}", "--n_best=9"], 2, "n_best=9: beam search of width 2 has from 1 to 2 hypotheses"),
+        (["--output_dir=a={run}/checkpoints/step-00000020,{run}"], 2, "is a checkpoint, and an ensemble is of runs"),
+        (["--output_dir={run},{run}"], 2, "an ensemble needs a name; give --output_dir=NAME="),
         (["--output_dir={run}", "--output_dir={run}"], 2, "two runs have the name 'run'; name them apart"),
     ],
 )

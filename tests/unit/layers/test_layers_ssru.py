@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.layers.ssru import BLOCK, linear_recurrence
-from tests.builders import numpy
+from t2t.layers.ssru import BLOCK, Ssru, linear_recurrence
+from tests.builders import numpy, randomise
 
 B, D = 2, 3
 
@@ -54,3 +54,18 @@ def test_gradients_are_the_slopes_of_the_loop(length, compiled):
             ends.append((weights * loop(*moved)).sum())
         slope = (ends[0] - ends[1]) / 2e-5
         np.testing.assert_allclose((numpy(gradient) * along).sum(), slope, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_16_bit_sequences_have_float32_states(policy):
+    layer = Ssru(dtype=policy)
+    layer.build((None, None, D))
+    randomise(layer)
+    half = layer.compute_dtype
+    x = tf.cast(np.random.default_rng(0).normal(size=(B, 40, D)), half)
+    product = tf.matmul(tf.reshape(x, (-1, D)), tf.cast(layer.kernel.value, half))
+    gate, fresh = np.split(numpy(product).reshape(B, 40, 2 * D), 2, axis=-1)
+    forget = 1 / (1 + np.exp(-(gate + numpy(tf.cast(layer.gate_bias.value, half)))))
+    states = np.maximum(loop(forget, (1 - forget) * fresh), 0)
+    same = numpy(layer(x)) == numpy(tf.cast(tf.constant(states, tf.float32), half))
+    assert same.mean() > 0.95

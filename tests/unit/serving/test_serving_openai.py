@@ -2,6 +2,7 @@
 
 import json
 
+import jsonschema
 import pytest
 from starlette.testclient import TestClient
 
@@ -115,6 +116,8 @@ def test_what_clients_send_by_default_is_taken(client, translator):
         "frequency_penalty": 0, "presence_penalty": 0.0, "logprobs": None, "stop": None, "user": "me", "echo": False,
         "logit_bias": {}, "best_of": 1, "suffix": None, "stream": False, "stream_options": None, "n": 1,
     }  # fmt: skip
+    schema = client.get("/openapi.json").json()["paths"][COMPLETIONS]["post"]["requestBody"]["content"]
+    jsonschema.validate({"prompt": "a", **defaults}, schema["application/json"]["schema"])
     answer = client.post(COMPLETIONS, json={"model": "letters", "prompt": "a", **defaults})
     assert answer.json()["choices"][0]["text"] == best(translator, "a")
 
