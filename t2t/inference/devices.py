@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t.layers.gradients import without_gradients
 from t2t.models.base import SequenceModel
 
 _current: contextvars.ContextVar[int] = contextvars.ContextVar("device", default=0)
@@ -83,5 +84,6 @@ class ModelFunction:
 
 
 def traced(function: Callable, signature: Sequence[Any]) -> Any:
-    """Returns a function of tensors as a graph."""
-    return tf.function(function, input_signature=signature, autograph=False).get_concrete_function()
+    """Returns a function of tensors as a graph, of which no gradient is taken."""
+    with without_gradients():
+        return tf.function(function, input_signature=signature, autograph=False).get_concrete_function()

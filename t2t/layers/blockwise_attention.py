@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from t2t.layers.dropout import random_keep
+from t2t.layers.gradients import custom_gradient
 from t2t.layers.loops import fold, split_blocks, stack
 from t2t.layers.masks import MASKED_SCORE, Span, score_bias, span_keep
 from t2t.layers.products import float32_product
@@ -49,7 +50,7 @@ def blockwise_attention(q_BHTK, k_BHSK, v_BHSU, keys_keep, span: Span, dropout: 
     keep_BS = ops.ones((batch, keys), "bool") if keys_keep is None else keys_keep[:, 0, 0, :]
     scale = float(q_BHTK.shape[-1]) ** -0.5
 
-    @ops.custom_gradient
+    @custom_gradient
     def attend(q, k, v):
         work = _Blocks(_split(q * scale), _split(k), _split(v), _split(keep_BS, axis=1), span, dropout)
         out_GBHRU, log_sum_GBHR1 = work.forward()

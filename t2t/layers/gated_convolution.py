@@ -9,6 +9,7 @@ from keras import ops
 from t2t.layers.cache import StepCache
 from t2t.layers.convolution import Convolution
 from t2t.layers.dropout import Dropout
+from t2t.layers.gradients import custom_gradient
 
 ROOT_HALF = 0.5**0.5
 """Keeps the variance of a sum of two at that of its terms (section 3.4)."""
@@ -22,7 +23,7 @@ def linear(channels: int, inputs: int, dropout: float = 0.0, **kwargs) -> Convol
 def with_scaled_gradient(x, factor: float):
     """Returns `x`, whose gradient is multiplied by `factor` on its way back."""
 
-    @ops.custom_gradient
+    @custom_gradient
     def same(x):
         def gradient(*args, upstream=None):
             return (args[0] if upstream is None else upstream) * factor

@@ -10,6 +10,8 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
+from t2t.layers.gradients import custom_gradient
+
 EPSILON = 1e-6
 """Usually added to the variance."""
 
@@ -71,7 +73,7 @@ def _by_row(function: Callable, x, *weights):
 def _normalised(epsilon: float):
     """Returns the function of (N, D), (D,) and (D,) with its gradient."""
 
-    @ops.custom_gradient
+    @custom_gradient
     def normalise(x_ND, gamma_D, beta_D):
         centred_ND = x_ND - ops.mean(x_ND, axis=-1, keepdims=True)
         inverse_N1 = ops.rsqrt(ops.mean(ops.square(centred_ND), axis=-1, keepdims=True) + epsilon)
@@ -93,7 +95,7 @@ def _normalised(epsilon: float):
 def _scaled(epsilon: float):
     """Returns the function of (N, D) and (D,) with its gradient."""
 
-    @ops.custom_gradient
+    @custom_gradient
     def scale(x_ND, gamma_D):
         inverse_N1 = ops.rsqrt(ops.mean(ops.square(x_ND), axis=-1, keepdims=True) + epsilon)
         unit_ND = x_ND * inverse_N1

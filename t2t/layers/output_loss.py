@@ -10,6 +10,7 @@ Legend: N positions, D width, V vocabulary, G blocks, R positions of a block.
 import keras
 from keras import ops
 
+from t2t.layers.gradients import custom_gradient
 from t2t.layers.loops import fold, split_blocks
 from t2t.layers.losses import smoothing_of_all, token_weights
 
@@ -38,7 +39,7 @@ def linear_cross_entropy(hidden, kernel_VD, targets, smoothing: float, kind: str
     targets_N = ops.reshape(targets, (-1,))
     smoothing = smoothing_of_all(smoothing, kind, kernel_VD.shape[0])
 
-    @ops.custom_gradient
+    @custom_gradient
     def loss_of(hidden_ND, kernel_VD):
         loss, gradients = _loss_and_gradients(hidden_ND, kernel_VD, targets_N, smoothing)
 

@@ -7,6 +7,8 @@ Legend: T and S rows of the operands, K the axis that is summed over.
 
 from keras import ops
 
+from t2t.layers.gradients import custom_gradient
+
 
 def float32_product(x_TK, y_SK):
     """Returns x y^T, (..., T, S) float32, for (..., T, K) and (..., S, K) of one float type and equal leading axes.
@@ -17,7 +19,7 @@ def float32_product(x_TK, y_SK):
     if x_TK.dtype == "float32":
         return ops.matmul(x_TK, _transposed(y_SK))
 
-    @ops.custom_gradient
+    @custom_gradient
     def product(x_TK, y_SK):
         def gradient(*args, upstream=None):
             up_TS = ops.cast(args[0] if upstream is None else upstream, x_TK.dtype)

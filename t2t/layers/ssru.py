@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from t2t.layers.cache import CachingLayer, StepCache
+from t2t.layers.gradients import custom_gradient
 from t2t.layers.loops import scan
 
 BLOCK = 8
@@ -61,7 +62,7 @@ def linear_recurrence(factor_BTD, added_BTD):
     keeps the states alone, and XLA can compile it.
     """
 
-    @ops.custom_gradient
+    @custom_gradient
     def states_of(factor_BTD, added_BTD):
         state_BTD = _recurrence(factor_BTD, added_BTD)
 
