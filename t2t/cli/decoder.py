@@ -87,6 +87,8 @@ def main(values: flags.FlagValues) -> int:
     _check(values)
     runs = open_trained_runs(values)
     run = runs[0]
+    if len(runs) == 1:
+        refuse_flags(values, ("ensemble_average",), "--output_dir names one run")
     problem, split = select_problem(run, values.problem), values.decode_split
     if split:
         check_split(open_run_data(run, values.data_dir, problem, split, verify=False), split)
@@ -117,8 +119,7 @@ def _check(values: flags.FlagValues) -> None:
         raise UserError(f"{' and '.join(exclusive)} are given; the command does one thing at a time: keep one of them")
     if values.attention_to_html:
         why = "--attention_to_html draws the best output of each line"
-        unread = ("n_best", "output_format", "decode_to_file", "decode_window", "target_prefix_file")
-        refuse_flags(values, unread, why)
+        refuse_flags(values, ("n_best", "output_format", "decode_to_file", "decode_window", "target_prefix_file"), why)
         check_output(values.attention_to_html)
     if values.decode_to_file and given in ([], ["--decode_interactive"]):
         raise UserError(

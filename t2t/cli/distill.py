@@ -48,9 +48,8 @@ def main(values: flags.FlagValues) -> int:
     run = open_trained_run(values)
     problem = select_problem(run, values.problem)
     check_distillation(run, problem, values.data_dir, values.distilled_data_dir)
-    import_quietly("t2t.inference.parallel").use_single_core_ops()  # several batches are searched at a time
     distilling = import_quietly("t2t.runs.distilling")
-    loaded = load_run(values, run.path, problem)
+    loaded = load_run(values, run.path, problem, many_rows=True)
     manifest = distilling.distill_run(loaded, values.data_dir, values.distilled_data_dir, values.n_best)
     print(f"{manifest.splits['train'].examples:,} training examples in {values.distilled_data_dir}")
     return 0

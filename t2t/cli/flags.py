@@ -208,11 +208,7 @@ def open_trained_run(values: flags.FlagValues) -> RunDir:
     Raises:
         UserError: see `open_run` and `check_run_loadable`.
     """
-    run = open_run(values.output_dir, values.problem, values.model, values.hparams_set, values.t2t_usr_dir)
-    check_run_loadable(run, values)
-    for problem in select_problems(run, values.problem) if "shortlist" in values and values.shortlist else ():
-        read_shortlist(run, problem)
-    return run
+    return _open_trained_runs(values, [values.output_dir])[0]
 
 
 def check_run_loadable(run: RunDir, values: flags.FlagValues, checkpoint: str = "") -> None:
@@ -259,10 +255,17 @@ def define_ensemble_flag(values: flags.FlagValues) -> None:
 
 def open_trained_runs(values: flags.FlagValues) -> list[RunDir]:
     """Does as `open_trained_run` with each of the runs that --output_dir names, separated by commas."""
-    runs = []
-    for folder in split_folders(values.output_dir):
-        runs.append(open_run(folder, values.problem, values.model, values.hparams_set, values.t2t_usr_dir))
-        check_run_loadable(runs[-1], values)
+    return _open_trained_runs(values, split_folders(values.output_dir))
+
+
+def _open_trained_runs(values: flags.FlagValues, folders: Sequence[str]) -> list[RunDir]:
+    names = (values.problem, values.model, values.hparams_set, values.t2t_usr_dir)
+    runs = [open_run(folder, *names) for folder in folders]
+    for run in runs:
+        check_run_loadable(run, values)
+    if "shortlist" in values and values.shortlist:  # an ensemble has that of the first
+        for problem in select_problems(runs[0], values.problem):
+            read_shortlist(runs[0], problem)
     return runs
 
 

@@ -1,4 +1,4 @@
-"""Constraints on the next token: some tokens alone, no padding, no early end, no repeated n-grams, given prefixes.
+"""Constraints on the next token: no padding, no early end, no repeated n-grams, given prefixes.
 
 Legend: N rows, P prefix length, T room for tokens, V vocabulary.
 """
@@ -18,11 +18,6 @@ Constraint = Callable[[NextToken, Any, Any], NextToken]
 
 - ids: (N, T) int32, the tokens of each row so far, `position` () int32 of them.
 """
-
-
-def allow_only(found: NextToken, allowed_NV: Any) -> NextToken:
-    """Forbids tokens of each row, which then have no probability; `allowed_NV` is bool, True at the others."""
-    return found._replace(scores=ops.where(allowed_NV, found.scores, -float("inf")))
 
 
 def forbid_padding(found: NextToken) -> NextToken:
@@ -58,9 +53,14 @@ def as_log_probs(found: NextToken, vocab_size: int) -> NextToken:
 
 
 def delay_end(found: NextToken, position: Any, min_length: int) -> NextToken:
-    """Forbids end of sequence before `min_length` tokens; `found` has log-probabilities."""
+    """Forbids end of sequence before `min_length` tokens, except in rows where nothing else may be written.
+
+    `found` has log-probabilities.
+    """
     early_V = ops.logical_and(ops.equal(found.columns, EOS_ID), position < min_length)
-    return found._replace(scores=ops.where(early_V[None, :], -float("inf"), found.scores))
+    delayed_NV = ops.where(early_V[None, :], -float("inf"), found.scores)
+    has_others_N1 = ops.any(delayed_NV > -float("inf"), axis=-1, keepdims=True)
+    return found._replace(scores=ops.where(has_others_N1, delayed_NV, found.scores))
 
 
 def penalise_end(found: NextToken, penalty: float) -> NextToken:

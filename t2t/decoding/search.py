@@ -68,12 +68,12 @@ def constraint_of(settings: SearchSettings, vocab_size: int, prefix: Any = None)
     def constraint(found: NextToken, ids_NT: Any, position: Any) -> NextToken:
         if settings.constrains_output:
             found = as_log_probs(found, vocab_size)
-        if settings.min_length:
-            found = delay_end(found, position, settings.min_length)
         if settings.eos_penalty:
             found = penalise_end(found, settings.eos_penalty)
         if settings.no_repeat_ngram:
             found = forbid_repeats(found, ids_NT, position, settings.no_repeat_ngram, vocab_size)
+        if settings.min_length:  # last of these: where nothing else may be written, an output ends
+            found = delay_end(found, position, settings.min_length)
         return force_prefix(found, prefix, position)
 
     return constraint

@@ -15,6 +15,7 @@ from t2t.errors import UserError
 from t2t.inference.rows import Row, padded
 from t2t.layers.attention_record import Record, looks_at_source, recorded_attention
 from t2t.models.base import SequenceModel
+from t2t.models.ensemble import Ensemble
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.text.encoder import TextEncoder
 
@@ -69,6 +70,10 @@ def attention_maps(
     Raises:
         NoAttentionError: the model has none.
     """
+    if isinstance(model, Ensemble):
+        raise NoAttentionError(
+            f"attention of an ensemble of {len(model.members)} runs: each has its own; look at one of the runs"
+        )
     features = {INPUTS: ops.convert_to_tensor(padded([source]))} if model.spec.inputs else {}
     if model.autoregressive:
         features[TARGETS] = ops.convert_to_tensor(padded([target]))

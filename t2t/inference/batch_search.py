@@ -16,7 +16,7 @@ import tensorflow as tf
 from keras import ops
 
 from t2t.data.columns import SEQUENCES, batch_dtype, item_shape
-from t2t.decoding.constraints import allow_only, forbid_padding
+from t2t.decoding.constraints import forbid_padding
 from t2t.decoding.coverage import covering, reorder_covered, start_coverage
 from t2t.decoding.result import SearchResult, exists
 from t2t.decoding.search import rules
@@ -258,12 +258,11 @@ class BatchSearch:
             token_ids = self._union(state.candidates, _prefix_of(state))
             allowed_BC = ops.take(state.candidates, token_ids, axis=1)
             allowed_NC = repeat_for_beams(allowed_BC, self._settings.rows_per_sentence)
-        encoded = self._model.prepare_decode(state.encoded if self._has_inputs else None, token_ids)
+        encoded = self._model.prepare_decode(state.encoded if self._has_inputs else None, token_ids, allowed_NC)
 
         def step(ids_N, position, cache):
             logits, cache = self._model.decode_step(ids_N, position, cache, encoded)
-            found = NextToken(logits, normalised=False, ids=token_ids)
-            return forbid_padding(found if allowed_NC is None else allow_only(found, allowed_NC)), cache
+            return forbid_padding(NextToken(logits, normalised=False, ids=token_ids)), cache
 
         if self._settings.counts_coverage:
             step = covering(step, self._settings.coverage)

@@ -94,6 +94,10 @@ class FallbackEngine(Engine):
         self._notified: set[str] = set()
         self.name = fast.name
 
+    def refusal(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> str:
+        """Returns why `full` decodes instead; an empty text where `fast` does."""
+        return self._fast.refusal(rows, settings, hparams)
+
     def decode(
         self,
         rows: Sequence[Row],

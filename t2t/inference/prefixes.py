@@ -13,11 +13,14 @@ def check_prefix(model: ModelFacts, hparams: DecodeHParams, prefix: Sequence[int
     """Raises UserError for ids that no output begins with, or too many of them."""
     size, longest = model.spec.targets.vocab_size, max_sequence_ids(model, hparams) - 1
     wrong = [token for token in prefix if not PAD_ID < token < size or token == EOS_ID]
-    if wrong or len(prefix) >= longest:
-        what = f"id {wrong[0]}" if wrong else f"{len(prefix)} ids"
+    if wrong:
         raise UserError(
-            f"a beginning with {what}: ids from 2 to {size - 1} may stand in one, fewer than {longest}; take them from "
-            f"a vocabulary or a beam"
+            f"a beginning with id {wrong[0]}: ids from 2 to {size - 1} may stand in one; take them from a vocabulary "
+            f"or a beam"
+        )
+    if len(prefix) >= longest:
+        raise UserError(
+            f"a beginning with {len(prefix)} ids: an output may begin with fewer than {longest}; give a shorter one"
         )
 
 

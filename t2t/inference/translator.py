@@ -169,7 +169,7 @@ class Translator:
     def encode_prefixes(self, texts: Iterable[str]) -> list[list[int]]:
         """Returns the ids of beginnings of outputs; raises UserError where outputs cannot begin with what is given."""
         check_takes_prefixes(self.facts)
-        return self.problem.encoders[TARGETS].encode_batch(as_texts(texts))
+        return self.problem.encoders[TARGETS].encode_batch(as_texts(texts, "prefixes"))
 
     def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
         """Returns the ids of outputs, without end of sequence."""

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
+from keras import ops
 
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
@@ -52,6 +53,8 @@ class DecodeContext(NamedTuple):
     """What the model's `decode_weights` returned."""
     top: Any
     """What the output layer's `decode_weights` returned."""
+    allowed: Any = None
+    """(N, V) bool: the tokens that each row may write; None for all."""
 
 
 class SequenceModel(keras.Model):
@@ -257,13 +260,14 @@ class SequenceModel(keras.Model):
         """
         raise NotImplementedError
 
-    def prepare_decode(self, encoded: Any, token_ids: Any = None) -> DecodeContext:
+    def prepare_decode(self, encoded: Any, token_ids: Any = None, allowed: Any = None) -> DecodeContext:
         """Prepares decoding, once before many steps; the result is the `encoded` of `decode_step`.
 
-        `token_ids`, (V',) int32, are the only tokens whose logits the steps give, where `selects_tokens`.
+        Where `selects_tokens`, `token_ids`, (V',) int32, are the only tokens whose logits the steps give, and
+        `allowed`, (N, V') bool, those of them that each row may write: the others have logits of -inf.
         """
         top = self.top.decode_weights() if token_ids is None else self.top.decode_weights(token_ids)
-        return DecodeContext(encoded, self.decode_weights(), top)
+        return DecodeContext(encoded, self.decode_weights(), top, allowed)
 
     @property
     def selects_tokens(self) -> bool:
@@ -285,7 +289,10 @@ class SequenceModel(keras.Model):
         """
         prepared = encoded if isinstance(encoded, DecodeContext) else self.prepare_decode(encoded)
         hidden_ND, cache = self.step(ids_N, position, cache, prepared)
-        return self.top(hidden_ND, prepared.top), cache
+        logits_NV = self.top(hidden_ND, prepared.top)
+        if prepared.allowed is not None:
+            logits_NV = ops.where(prepared.allowed, logits_NV, -float("inf"))
+        return logits_NV, cache
 
     def step(self, ids_N, position, cache: Any, prepared: DecodeContext) -> tuple[Any, Any]:
         """Returns the hidden states (N, D) before the output layer, and the new cache; see `decode_step`."""

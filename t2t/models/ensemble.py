@@ -65,10 +65,6 @@ class Ensemble:
         """Returns the logits of every target position, (B, T, V) float32; see `SequenceModel.call`."""
         return self._average([member(features) for member in self.members])
 
-    def body(self, features: dict[str, Any]) -> tuple[Any, ...]:
-        """Returns the hidden states of every member."""
-        return tuple(member.body(features) for member in self.members)
-
     def score_targets(self, features: dict[str, Any]) -> TargetScores:
         """Returns how probable the targets are; see `SequenceModel.score_targets`. All logits are held at once."""
         targets = features[TARGETS]
@@ -88,10 +84,10 @@ class Ensemble:
             for member, own in zip(self.members, self._parts(encoded), strict=True)
         )
 
-    def prepare_decode(self, encoded: Any, token_ids: Any = None) -> tuple[Any, ...]:
+    def prepare_decode(self, encoded: Any, token_ids: Any = None, allowed: Any = None) -> tuple[Any, ...]:
         """Prepares decoding; see `SequenceModel.prepare_decode`."""
         return tuple(
-            member.prepare_decode(own, token_ids)
+            member.prepare_decode(own, token_ids, allowed)
             for member, own in zip(self.members, self._parts(encoded), strict=True)
         )
 

@@ -243,12 +243,15 @@ def load(
     def load_one(folder: Any, engine: EngineChoice | None = None) -> LoadedRun:
         return _load_run(folder, checkpoint, usr_dir, problem, devices=devices, engine=engine)
 
-    if isinstance(output_dir, str | bytes) or not isinstance(output_dir, Sequence):
-        return load_one(output_dir, choice).translator()
+    folders = (
+        [output_dir] if isinstance(output_dir, str | bytes) or not isinstance(output_dir, Sequence) else output_dir
+    )
+    if len(folders) == 1:
+        return load_one(folders[0], choice).translator()
     from t2t.runs.ensembles import load_ensemble
 
     average = as_text("ensemble_average", ensemble_average)
-    return load_ensemble(output_dir, load_one, average, choice).translator()
+    return load_ensemble(folders, load_one, average, choice).translator()
 
 
 @checks_arguments()

@@ -38,7 +38,7 @@ def distill_run(
         loaded: the teacher.
         data_dir: has the data of its problem, whose training split it decodes.
         distilled_data_dir: where the new data goes, `<distilled_data_dir>/<problem>`.
-        n_best: 1 takes the teacher's best output; more, of so many the one with the highest sentence BLEU against the
+        n_best: 1 takes the teacher's best output; with more, the output with the highest sentence BLEU against the
             reference (section 3.3).
         window: examples that are decoded together, and lost at most in a crash.
 
@@ -71,6 +71,7 @@ def distill_run(
 def _describe(loaded: LoadedRun, translator: Translator, data: OpenData, n_best: int) -> Distillation:
     _, hparams = translator.settings(n_best)
     names = [field.name for field in dataclasses.fields(DecodeHParams) if field.name != "decode_batch_size"]
+    shortlist = {"shortlist_fingerprint": translator.tensorflow.shortlist.fingerprint} if hparams.shortlist else {}
     return Distillation(
         teacher={
             "model": loaded.record.model,
@@ -81,7 +82,7 @@ def _describe(loaded: LoadedRun, translator: Translator, data: OpenData, n_best:
         },
         data=data.fingerprint,
         n_best=n_best,
-        search={"engine": translator.engine.name, **{name: getattr(hparams, name) for name in names}},
+        search={"engine": translator.engine.name, **{name: getattr(hparams, name) for name in names}, **shortlist},
     )
 
 

@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from t2t.errors import UserError
+from t2t.inference.fallback import FallbackEngine
+from t2t.inference.rows import cut_rows
 from t2t.inference.split_examples import SplitExamples
 from t2t.inference.translator import Translator
 from t2t.metrics import Score
@@ -33,7 +36,16 @@ class EngineComparison:
 
 
 def compare_engines(translator: Translator, examples: SplitExamples) -> EngineComparison:
-    """Compares the engine of a translator, of a model that writes outputs for inputs, with TensorFlow."""
+    """Compares the engine of a translator, of a model that writes outputs for inputs, with TensorFlow.
+
+    Raises:
+        UserError: TensorFlow does this search for the engine, too.
+    """
+    settings, hparams = translator.settings()
+    rows: list[Any] = examples.inputs()
+    cut, engine = cut_rows(translator.facts, rows, hparams), translator.engine
+    if isinstance(engine, FallbackEngine) and (why := engine.refusal(cut, settings, hparams)):
+        raise UserError(f"--compare_engine: CTranslate2 leaves this search to TensorFlow: {why}; ask for another")
     full = Translator(translator.problem, translator.model, translator.hparams, engine=translator.tensorflow)
     both = (translator, full)
     outputs = [examples.decode(one) for one in both]
@@ -41,7 +53,6 @@ def compare_engines(translator: Translator, examples: SplitExamples) -> EngineCo
     identical = sum(ours.ids == theirs.ids for (ours, *_), (theirs, *_) in zip(*outputs, strict=True))
     # Without end of sequence, which scoring adds; an output that is as long as may be has none.
     targets = [_without_end(best.ids)[: full.longest_input] for best, *_ in outputs[1]]
-    rows: list[Any] = examples.inputs()
     log_probs = [np.array(one.score_ids(rows, targets)) for one in both]
     differences = np.abs(log_probs[0] - log_probs[1]) / [len(ids) + 1 for ids in targets]
     by_name = {one.engine.name: found for one, found in zip(both, scores, strict=True)}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from t2t.errors import UserError
-from t2t.inference.engine_choice import AVERAGES, CTRANSLATE2, EngineChoice
+from t2t.inference.engine_choice import AUTO, AVERAGES, CTRANSLATE2, EngineChoice
 from t2t.runs.loading import LoadedRun
 from t2t.runs.startup import import_quietly
 
@@ -35,6 +35,8 @@ def load_ensemble(
         raise UserError(
             f"--engine=ctranslate2: it searches with one model, and --output_dir names {len(folders)}; leave it out"
         )
+    if engine.engine == AUTO:
+        log.info("--engine=auto: TensorFlow decodes: CTranslate2 searches with one model")
     runs = [load(folder) for folder in folders]
     for run in runs[1:]:
         _check_together(runs[0], run)
@@ -51,8 +53,14 @@ def _check_together(first: LoadedRun, other: LoadedRun) -> None:
     differing = sorted(name for name in encoders[0] | encoders[1] if encoders[0].get(name) != encoders[1].get(name))
     if differing:
         raise UserError(
-            f"--output_dir: {names[0]} and {names[1]} have other vocabularies of {', '.join(differing)}; an ensemble "
-            f"needs runs that were trained with the same ones"
+            f"--output_dir: {names[0]} and {names[1]} have different vocabularies of {', '.join(differing)}; an "
+            f"ensemble needs runs that were trained with the same ones"
+        )
+    problems = [run.problem.name for run in (first, other)]
+    if problems[0] != problems[1]:
+        raise UserError(
+            f"--output_dir: {names[0]} is of {problems[0]} and {names[1]} of {problems[1]}; an ensemble needs runs of "
+            f"one problem"
         )
     if first.model.autoregressive != other.model.autoregressive:
         raise UserError(

@@ -282,8 +282,8 @@ MODEL_MUTATIONS = (
     Mutation(
         name="candidates of the whole batch",
         file="t2t/inference/batch_search.py",
-        original="found = found if allowed_NC is None else allow_only(found, allowed_NC)",
-        broken="",
+        original="token_ids, allowed_NC)",
+        broken="token_ids)",
         breaks="With a shortlist, an output may have candidates of other sentences of its batch.",
         tests=(
             "tests/unit/inference/test_inference_batch_search_shortlist.py::test_a_batch_is_its_sentences_one_by_one",

@@ -21,6 +21,7 @@ from t2t.inference.batch_search import BatchSearch
 from t2t.inference.beam_trace import beam_tree
 from t2t.inference.rows import batches_of
 from t2t.inference.shortlist.shortlist import Shortlist
+from t2t.models.ensemble import AVERAGES, Ensemble
 from t2t.models.gnmt import Gnmt
 from t2t.models.slice_net import SliceNet
 from t2t.models.transformer import Transformer
@@ -159,13 +160,23 @@ def test_a_shortlist_of_everything_changes_nothing(model, settings):
     assert_same(restricted, free)
 
 
+@pytest.mark.parametrize("average", AVERAGES)
+def test_a_batch_of_an_ensemble_is_its_sentences_one_by_one(average):
+    sources = rows(np.random.default_rng(5), (9, 3, 7, 1), SIZE)
+    ensemble = Ensemble([build(), build("gnmt")], average)
+    search = BatchSearch(ensemble, SETTINGS["beam"], EXTRA, shortlist_of([7, 30]))
+    alone = [found_by(search, [source], places=[place])[0] for place, source in enumerate(sources)]
+    assert_same(found_by(search, sources, most=100), alone)
+
+
 def test_a_prefix_may_hold_what_is_no_candidate(model):
     (source,) = rows(np.random.default_rng(5), (5,), SIZE)
     shortlist = shortlist_of([])
     allowed_V = shortlist.candidates(padded([source]))[0]
     prefix = np.flatnonzero(~allowed_V)[[3, 0]].tolist()
     *_, last = BatchSearch(model, SearchSettings(beam_size=2), EXTRA, shortlist).steps(source, prefix)
-    ids, length = np.asarray(last.finished.ids)[0, 0], int(np.asarray(last.finished.lengths)[0, 0])
+    finished = last.progress.finished
+    ids, length = np.asarray(finished.ids)[0, 0], int(np.asarray(finished.lengths)[0, 0])
     assert ids[:2].tolist() == prefix
     assert length > 2
     assert allowed_V[ids[2:length]].all()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from t2t.hparams.lstm import LstmAttentionHParams
+from t2t.inference.attention import NoAttentionError
 from t2t.inference.translator import Translator
 from t2t.models.ensemble import AVERAGES, Ensemble
 from t2t.models.lstm import LstmSeq2seqAttention
@@ -103,3 +104,8 @@ def test_other_models_another_average_or_order_of_weights_is_another_fingerprint
         translator(members[:2]).fingerprint(), translator([members[0]] * 2).fingerprint(),
     ]  # fmt: skip
     assert len(set(found)) == 4
+
+
+def test_attention_is_looked_at_in_one_run(members):
+    with pytest.raises(NoAttentionError, match="attention of an ensemble of 3 runs: each has its own; look at one of"):
+        translator(members).attend("a b", "c")
