@@ -203,7 +203,8 @@ def test_all_of_them_in_small(tmp_path):
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "results" / "page.md").read_text()
     sections = [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
-    assert ",".join(sections) == only
+    # The best variants come first, where no other process disturbed the turns that they are chosen from.
+    assert ",".join(sections).removeprefix("The best variants of each program,") == only
     for work in ("startup.help", "training", "serving.clients2.answered"):
         assert f"\n| {work} | " in page
     assert "\n| 400 | generation | " in page
