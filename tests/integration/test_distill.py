@@ -98,7 +98,7 @@ def test_a_killed_attempt_goes_on_after_its_last_window(tiny_run, distilled, tmp
     assert read_manifest(tmp_path / PROBLEM).distilled == read_manifest(distilled / PROBLEM).distilled
     assert [path.name for path in tmp_path.iterdir() if "targets" in path.name] == []
     t2t.distill(tiny_run.output_dir, tmp_path, data_dir=tiny_run.data_dir)
-    assert len(decoded) == 5, "what is there already is not decoded again"
+    assert len(decoded) == 5, "existing targets are not decoded again"
 
 
 def test_two_processes_do_not_distil_into_one_folder(tiny_run, tmp_path):
