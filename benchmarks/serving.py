@@ -10,6 +10,7 @@ from benchmarks.harness.load import Load, Server, ask_for
 from benchmarks.harness.rows import Row, row
 from benchmarks.harness.turns import Figures, least_disturbed
 from t2t.files.lines import read_parallel
+from t2t.inference.engine_choice import CTRANSLATE2, TENSORFLOW, ctranslate2_is_installed
 from t2t.specs.constants import TEST
 
 WORK = "serving"
@@ -25,6 +26,7 @@ def main(argv: list[str]) -> int:
     parser = build_parser(WORK, __doc__, {})
     parser.set_defaults(turns=1)
     parser.add_argument("--run", type=Path, help="run directory of a trained model; default: one trained here")
+    parser.add_argument("--engines", default=",".join(_engines()), help="what decodes, one after the other")
     parser.add_argument("--clients", default="1,8,64", help="numbers of clients, each of whom waits for its answer")
     parser.add_argument("--seconds", type=float, default=15.0, help="of asking, for each number of clients")
     parser.add_argument("--warm_up", type=float, default=5.0, help="seconds of asking that are not counted")
@@ -34,18 +36,29 @@ def main(argv: list[str]) -> int:
     run = arguments.run or trained_run(setting, setting.corpus(), TRAINED.get(setting.config.name, 1))
     texts = [source for source, _ in read_parallel(*setting.corpus().files[TEST], Counter())]
     counts = [int(count) for count in arguments.clients.split(",")]
-    rows = []
-    flags = ("t2t-server", f"--output_dir=run={run}", f"--decode_beam_size={arguments.beam}")
+    rows = [one for engine in arguments.engines.split(",") for one in _served(setting, engine, run, texts, counts)]
+    return setting.finish(rows)
+
+
+def _engines() -> list[str]:
+    return [TENSORFLOW, *([CTRANSLATE2] if ctranslate2_is_installed() else [])]
+
+
+def _served(setting: Setting, engine: str, run: Path, texts: Sequence[str], counts: Sequence[int]) -> list[Row]:
+    """Returns the rows of a service whose engine is the one named."""
+    most, warm_up, rows = max(counts), setting.arguments.warm_up, []
+    flags = ("t2t-server", f"--output_dir=run={run}", f"--decode_beam_size={setting.arguments.beam}")
+    flags = (*flags, f"--engine={engine}")
     with Server(*flags) as server:
-        ask_for(server.port, texts, max(counts), arguments.warm_up)
+        ask_for(server.port, texts, most, warm_up)
         for clients in counts:
             loads = _take(setting, server, texts, clients)
-            rows += _rows(setting, f"{WORK}.clients{clients}", loads)
+            rows += _rows(setting, f"{WORK}.{engine}.clients{clients}", loads)
     with Server(*flags, f"--queue_texts={SMALL_ROOM}") as server:
-        ask_for(server.port, texts, max(counts), arguments.warm_up)
-        loads = _take(setting, server, texts, max(counts))
-        rows += _rows(setting, f"{WORK}.clients{max(counts)}.room{SMALL_ROOM}", loads)
-    return setting.finish(rows)
+        ask_for(server.port, texts, most, warm_up)
+        loads = _take(setting, server, texts, most)
+        rows += _rows(setting, f"{WORK}.{engine}.clients{most}.room{SMALL_ROOM}", loads)
+    return rows
 
 
 def _take(setting: Setting, server: Server, texts: Sequence[str], clients: int) -> list[Load]:

@@ -53,6 +53,10 @@ PARTS = (
         full=("--config=base", "--train_steps=600", "--sentences=320", "--beams=4,1"),
     ),
     Part(
+        name="models", benchmark="models",
+        quick=("--sets=transformer_multi30k_tiny,gnmt_multi30k_tiny", "--warm=1", "--steps=1", "--sentences=4"),
+    ),
+    Part(
         name="serving", benchmark="serving", full=("--config=tiny",),
         quick=(*MINI, "--clients=1,2", "--seconds=1", "--warm_up=0.5"),
     ),

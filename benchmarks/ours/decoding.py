@@ -2,8 +2,6 @@
 
 import os
 
-import keras
-
 from benchmarks.harness.child import read_job, versions
 from benchmarks.harness.decoding_child import time_decoding
 from t2t.inference.engine_choice import TENSORFLOW
@@ -14,10 +12,10 @@ from t2t.specs.constants import EOS_ID
 def main():
     """Writes the times of the searches, and what was found."""
     job = read_job()
-    # As t2t-decoder does; the cores that it may use are those that the process was given.
-    os.environ.pop("TF_NUM_INTRAOP_THREADS", None)
-    import_quietly("t2t.inference.parallel").use_single_core_ops()
     engine = job.get("engine", TENSORFLOW)
+    if engine == TENSORFLOW:  # as in t2t-decoder, another engine starts without it
+        os.environ.pop("TF_NUM_INTRAOP_THREADS", None)  # the cores that it may use are those that the process was given
+        import_quietly("t2t.inference.parallel").use_single_core_ops()
     translator = build_translator(job["run"], job["fixed"], engine)
     longest = max(map(len, job["sentences"])) + 1
     mean = sum(map(len, job["sentences"])) / len(job["sentences"]) + 1
@@ -27,13 +25,13 @@ def main():
         if engine == TENSORFLOW:
             # Rows of a batch as the others have them; how sentences are sorted and batched is the translator's own.
             how["decode_batch_size"] = round(job["batch"] * beam * mean)
-        found = translator.translate_ids(job["sentences"], **how)
+        found = translator.translate_ids(job["sentences"], scored=False, **how)
         return [[i for i in best.ids if i != EOS_ID] for best, *_ in found]
 
     def score(pairs):
         return translator.score_ids(*zip(*pairs, strict=True))
 
-    packages = versions("tensorflow", "keras", "numpy", *([] if engine == TENSORFLOW else [engine]))
+    packages = versions("numpy", *(["tensorflow", "keras"] if engine == TENSORFLOW else [engine]))
     time_decoding(job, decode, score, packages, translator.engine.name)
 
 
@@ -42,7 +40,7 @@ def build_translator(run: str, never_ending: bool, engine: str = TENSORFLOW):
     if not never_ending:
         return import_quietly("t2t").load(run, engine=engine)
     loaded = import_quietly("t2t.runs.loading").load(run)
-    transformer = import_quietly("t2t.models.transformer").Transformer
+    keras, transformer = import_quietly("keras"), import_quietly("t2t.models.transformer").Transformer
 
     class NeverEnding(transformer):
         """Gives the end of sequence no probability while it decodes."""

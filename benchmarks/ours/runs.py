@@ -10,7 +10,8 @@ def build_run(job: dict[str, Any], train_steps: int, log_every: int, **how: int)
     """Returns the `t2t.runs.training.TrainingRun` that a job describes.
 
     Args:
-        job: `data_dir`, `output_dir`, `overrides` of transformer_base, `seed`.
+        job: `data_dir`, `output_dir`, `overrides`, `seed`; `model` and `hparams_set`, by default those of the
+            Transformer's base.
         train_steps: number of the last update.
         log_every: updates between two reports.
         how: further fields of `Settings`; without them, a checkpoint is written at the end alone.
@@ -20,8 +21,8 @@ def build_run(job: dict[str, Any], train_steps: int, log_every: int, **how: int)
     )
     request = names.Request(
         problem=PROBLEM,
-        model="transformer",
-        hparams_set="transformer_base",
+        model=job.get("model", "transformer"),
+        hparams_set=job.get("hparams_set", "transformer_base"),
         overrides=job["overrides"],
         train_steps=train_steps,
         data_dir=job["data_dir"],

@@ -9,7 +9,7 @@ from benchmarks.ours.matrix_rate import matrix_rate
 from benchmarks.ours.runs import build_run
 
 
-class _Timed(keras.callbacks.Callback):
+class Timed(keras.callbacks.Callback):
     """Ticks after every update."""
 
     def __init__(self, clock: Clock):
@@ -17,6 +17,7 @@ class _Timed(keras.callbacks.Callback):
         self.clock, self.peak_memory_mb, self.tokens_per_update, self.loss = clock, 0.0, 0.0, 0.0
 
     def on_train_batch_end(self, batch, logs=None):
+        """See the base class."""
         self.clock.tick()
         if logs:
             self.tokens_per_update, self.loss = logs["tokens_per_update"], logs["loss"]
@@ -27,7 +28,7 @@ class _Timed(keras.callbacks.Callback):
 def main():
     """Writes the times, and what this processor gives at best, measured in the same process."""
     job = read_job()
-    timed = _Timed(Clock(job))
+    timed = Timed(Clock(job))
     run = build_run(job, train_steps=timed.clock.wanted, log_every=timed.clock.wanted)
     try:
         run.fit([timed])

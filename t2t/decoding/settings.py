@@ -52,6 +52,8 @@ class SearchSettings:
     """Draw from the smallest set of tokens that holds this probability (sample); 1 for all."""
     seed: int = 0
     """Names the stream of random numbers (sample)."""
+    scored: bool = True
+    """Whether the probabilities of outputs are read; where they are not, an engine may leave them NaN."""
 
     def __post_init__(self):
         if self.top_p <= 0:  # the lower bound of the hparam, which it does not include

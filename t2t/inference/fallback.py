@@ -112,7 +112,8 @@ class FallbackEngine(Engine):
         def try_both() -> Agreement:
             chosen = _spread(len(rows))
             some = [rows[i] for i in chosen]
-            answers = (engine.decode(some, places[chosen], settings, hparams) for engine in (self._full(), self._fast))
+            scored = dataclasses.replace(settings, scored=True)  # they are compared
+            answers = (engine.decode(some, places[chosen], scored, hparams) for engine in (self._full(), self._fast))
             return _compare(*map(_best, answers))
 
         refusal = self._fast.refusal(rows, settings, hparams, prefixes)

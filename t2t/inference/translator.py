@@ -45,7 +45,7 @@ class Hypothesis:
     ids: tuple[int, ...]
     """Its ids, end of sequence included where the model wrote it."""
     score: float
-    """Log-probability divided by the length penalty, plus the coverage penalty."""
+    """Log-probability divided by the length penalty, plus the coverage penalty; NaN where it was not asked for."""
     log_prob: float | None
     """Natural logarithm of its probability, end of sequence included; of a continued prefix, only of what follows it.
     None where a served export does not give it."""
@@ -206,6 +206,7 @@ class Translator:
         places: Sequence[int] | None = None,
         sources: Sequence[str] | None = None,
         prefixes: Prefixes | None = None,
+        scored: bool = True,
         on_done: Callable[[int], Any] | None = None,
         **changes,
     ) -> list[list[Hypothesis]]:
@@ -218,6 +219,7 @@ class Translator:
             places: what names each sentence when sampling, e.g. its line number; 0, 1, 2, ... by default.
             sources: the inputs as text, for problems that finish outputs by them; read back from the ids by default.
             prefixes: ids that the output of each sentence begins with, without end of sequence.
+            scored: whether scores and probabilities are read; without them an engine may be faster.
             on_done: called after each batch with the number of sentences in it.
             changes: see `translate`.
         """
@@ -230,6 +232,7 @@ class Translator:
         rows = cut_rows(self.facts, sentences, hparams)
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
         results: list[list[Hypothesis]] = [[] for _ in rows]
+        settings = dataclasses.replace(settings, scored=scored)
         for numbers, found in self.engine.decode(rows, seeds, settings, hparams, prefixes):
             for row, number in enumerate(numbers):
                 source = sources[number] if sources is not None else None

@@ -79,7 +79,7 @@ def build_evaluator(
     translator = Translator(data.problem, model, hparams, sharing, engine)
 
     def decode() -> tuple[list[str], list[str]]:
-        return [found[0].text for found in examples.decode(translator)], examples.references()
+        return [found[0].text for found in examples.decode(translator, scored=False)], examples.references()
 
     warm_up = functools.partial(translator.warm_up, examples.inputs())
     return Evaluator(model, batches, decode, metrics, language, warm_up, sharing)

@@ -145,15 +145,24 @@ def test_decoding_runs_without_peers(tmp_path, steps, extra):
 
 
 @pytest.mark.slow
+def test_models_are_compared_with_the_transformer(tmp_path):
+    flags = ("--sets=transformer_multi30k_tiny,byte_net_multi30k_tiny", "--warm=1", "--steps=1", "--sentences=4")
+    rows, _ = compare("models", tmp_path, *flags, "--vocab_size=600")
+    for work in ("models.parameters", "models.training", "models.greedy", "models.training.peak_memory"):
+        assert rows[work, "byte_net_multi30k_tiny"]["side"] == "transformer_multi30k_tiny"
+        assert rows[work, "byte_net_multi30k_tiny"]["theirs"] > 0
+
+
+@pytest.mark.slow
 def test_serving_loses_nothing(tmp_path, tiny_run):
     flags = (f"--run={tiny_run.output_dir}", "--clients=1,40", "--seconds=2", "--warm_up=1", "--beam=2")
     rows, _ = compare("serving", tmp_path, *flags)
-    for load in ("clients1", "clients40", "clients40.room16"):
+    for load in ("tensorflow.clients1", "tensorflow.clients40", "tensorflow.clients40.room16"):
         assert rows[f"serving.{load}.answered", None]["ours"] > 0
         assert 0 < rows[f"serving.{load}.p50", None]["ours"] <= rows[f"serving.{load}.p99", None]["ours"]
         for never in ("lost", "other_statuses", "texts_of_two_translations"):
             assert rows[f"serving.{load}.{never}", None]["ours"] == 0
-    assert rows["serving.clients40.refused", None]["ours"] == 0
+    assert rows["serving.tensorflow.clients40.refused", None]["ours"] == 0
 
 
 @pytest.mark.exhaustive
@@ -205,7 +214,7 @@ def test_all_of_them_in_small(tmp_path):
     sections = [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")]
     # The best variants come first, where no other process disturbed the turns that they are chosen from.
     assert ",".join(sections).removeprefix("The best variants of each program,") == only
-    for work in ("startup.help", "training", "serving.clients2.answered"):
+    for work in ("startup.help", "training", "serving.tensorflow.clients2.answered"):
         assert f"\n| {work} | " in page
     assert "\n| 400 | generation | " in page
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from t2t.errors import UserError
 from t2t.inference.ctranslate2.spec import build_spec, complaints
 from t2t.inference.ctranslate2.tokens import TokenLists
+from t2t.inference.rows import NOT_FINITE
 from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
 from t2t.layers.positions import sinusoids
 from t2t.models.base import SequenceModel
@@ -40,8 +42,13 @@ def write_model(folder: Path, model: Transformer, tokens: TokenLists, longest: i
         tokens: of its vocabularies.
         longest: L, positions of inputs and outputs; learned ones are as many as there are.
         weights_in: float32, or what CTranslate2 is to round weights to.
+
+    Raises:
+        UserError: the weights hold NaN or infinity.
     """
     weights = {v.path.partition("/")[2]: np.asarray(v) for v in model.variables} | _embedding_tables(model)
+    if not all(np.isfinite(weight).all() for weight in weights.values()):  # an output without scores would not show it
+        raise UserError(NOT_FINITE)
     spec = build_spec(model.hparams, weights, _positions(model, weights, longest), tokens.source, tokens.target)
     spec.validate()
     spec.optimize(quantization=None if weights_in == FLOAT32 else weights_in)

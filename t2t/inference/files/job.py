@@ -5,7 +5,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from t2t.inference.files.formats import renderer
+from t2t.inference.files.formats import TEXT, renderer
 from t2t.inference.files.prefix_lines import PrefixLines
 from t2t.inference.files.report import Report
 from t2t.inference.files.windows import FileJob, answer_lines, check_job
@@ -19,7 +19,7 @@ NOTHING = Hypothesis(text="", ids=(), score=0.0, log_prob=0.0)
 class Job(FileJob):
     """What to decode, and how."""
 
-    output_format: str = "text"
+    output_format: str = TEXT
     """See `t2t.inference.files.formats`."""
     n_best: int = 1
     """Hypotheses written for each line."""
@@ -84,6 +84,7 @@ def _translate(
         places=places,
         sources=[texts[row] for row in asked],
         prefixes=None if given is None else translator.encode_prefixes([given[row] for row in asked]),
+        scored=job.output_format != TEXT,
         on_done=progress.add,
         **job.changes,
     )

@@ -1,12 +1,15 @@
 """CTranslate2 behind a translator answers as TensorFlow does."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from t2t.decoding.penalties import gnmt, power
 from t2t.errors import UserError
 from t2t.inference.ctranslate2.conversion import write_model
-from t2t.inference.ctranslate2.engine import CTranslate2Engine
+from t2t.inference.ctranslate2.engine import CTranslate2Engine, _use_avx512
 from t2t.inference.ctranslate2.tokens import TokenLists
 from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, PAD_ID
@@ -44,6 +47,24 @@ def test_greedy_outputs_and_their_figures_are_the_same(alpha, tmp_path):
     limits = [len(ids) + 1 + 5 for ids in translator.encode(TEXTS)]
     assert [len(found.ids) for (found,) in expected] == limits, "every output is as long as it may be"
     check_same(expected, fast_of(translator, tmp_path).translate(TEXTS))
+
+
+@pytest.mark.parametrize("decoding", [{"decode_method": "greedy"}, {"beam_size": 3}])
+def test_outputs_do_not_depend_on_whether_their_scores_are_read(decoding, tmp_path):
+    translator = translator_of(letters(), decoding=decoding)
+    fast = fast_of(translator, tmp_path)
+    ids = fast.encode(TEXTS)
+    assert written(fast.translate_ids(ids, scored=False)) == written(fast.translate_ids(ids))
+
+
+def test_avx512_is_used_where_the_processor_has_it_unless_the_environment_says_otherwise(monkeypatch):
+    flags = set(Path("/proc/cpuinfo").read_text().split())
+    monkeypatch.setenv("CT2_FORCE_CPU_ISA", "AVX2")
+    _use_avx512()
+    assert os.environ["CT2_FORCE_CPU_ISA"] == "AVX2"
+    monkeypatch.delenv("CT2_FORCE_CPU_ISA")
+    _use_avx512()
+    assert os.environ.pop("CT2_FORCE_CPU_ISA", None) == ("AVX512" if "avx512vl" in flags else None)
 
 
 def test_padding_is_never_written_and_counts_in_the_probabilities(tmp_path):
@@ -122,11 +143,11 @@ def test_rounded_arithmetic_gives_about_the_same_probabilities(compute_type, tmp
     np.testing.assert_allclose(found, expected, rtol=0.05)
 
 
-def test_weights_that_are_not_numbers_are_said(tmp_path):
+def test_weights_that_are_not_finite_are_not_converted(tmp_path):
+    """Outputs without scores would not show it."""
     translator = translator_of(letters())
-    table = translator.model.target_embedding.table
-    table.assign(np.full(table.shape, np.nan))
-    fast = fast_of(translator, tmp_path)
-    for ask in (lambda: fast.translate(["a b"]), lambda: fast.score([("a", "b")])):
-        with pytest.raises(UserError, match="the model gives no finite probabilities"):
-            ask()
+    table = numpy(translator.model.target_embedding.table)
+    table[5, 0] = np.nan
+    translator.model.target_embedding.table.assign(table)
+    with pytest.raises(UserError, match="its weights hold NaN or infinity; use an earlier checkpoint"):
+        fast_of(translator, tmp_path)

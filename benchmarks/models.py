@@ -1,0 +1,81 @@
+"""Compares the translation models with each other: how fast each trains and decodes.
+
+All have the sizes of their `*_multi30k_tiny` sets, the same text and vocabulary, and batches of the same number of
+tokens. They decode after a few updates, so that outputs go on to their limit: a token costs what it costs after many.
+"""
+
+import itertools
+from collections import Counter
+
+from benchmarks.harness.flags import Setting, build_parser, settings
+from benchmarks.harness.prepared import prepare
+from benchmarks.harness.processes import Side
+from benchmarks.harness.rows import compared
+from t2t.files.lines import read_parallel
+from t2t.registry.registry import HPARAMS, MODELS
+from t2t.specs.constants import TEST
+
+WORK = "models"
+SUFFIX = "_multi30k_tiny"
+SEED = 1
+EXTRA_LENGTH = 10
+"""Tokens by which outputs are longer than their sources."""
+
+
+def main(argv: list[str]) -> int:
+    """Measures every model; returns the exit status."""
+    parser = build_parser(WORK, __doc__, {})
+    parser.set_defaults(turns=1)
+    parser.add_argument("--sets", default=",".join(sets()), help="hparams sets; default: all that end with " + SUFFIX)
+    parser.add_argument("--warm", type=int, default=4, help="updates that are not measured")
+    parser.add_argument("--steps", type=int, default=12, help="updates that are")
+    parser.add_argument("--sentences", type=int, default=200, help="how many are decoded")
+    arguments = parser.parse_args(argv)
+    setting = settings(arguments)
+    names = [name for name in arguments.sets.split(",") if name]
+    sides = [_side(setting, name) for name in names]
+    taken = setting.take_turns(sides, _job(setting))
+    return setting.finish([
+        *compared(f"{WORK}.parameters", WORK, taken, lambda f: f["parameters"], unit="weights", side=names[0],
+                  better="lower"),
+        *compared(f"{WORK}.training", WORK, taken, lambda f: f["tokens_per_second"], unit="target tokens/s",
+                  side=names[0]),
+        *compared(f"{WORK}.training.peak_memory", WORK, taken, lambda f: f["peak_memory_mb"], unit="MB",
+                  side=names[0], better="lower"),
+        *compared(f"{WORK}.greedy", WORK, taken, lambda f: f["output_tokens_per_second"], unit="output tokens/s",
+                  side=names[0]),
+    ])  # fmt: skip
+
+
+def sets() -> list[str]:
+    """Returns the sets that are compared, that of the Transformer first."""
+    names = [entry.name for entry in HPARAMS.entries() if entry.name.endswith(SUFFIX)]
+    return sorted(names, key=lambda name: (name != "transformer" + SUFFIX, name))
+
+
+def model_of(hparams_set: str) -> str:
+    """Returns the model of a set: one that reads its hparams, and whose name the set's begins with if there is one."""
+    kind = type(HPARAMS.get(hparams_set)()).__name__
+    models = [entry.name for entry in MODELS.entries() if MODELS.declared(entry.name, "hparams_class") == kind]
+    return max(models, key=lambda name: (hparams_set.startswith(name), len(name)))
+
+
+def _side(setting: Setting, hparams_set: str) -> Side:
+    return setting.ours(WORK, hparams_set, hparams_set=hparams_set, model=model_of(hparams_set))
+
+
+def _job(setting: Setting) -> dict:
+    arguments = setting.arguments
+    corpus = setting.corpus()
+    prepared = prepare(corpus, setting.home, arguments.vocab_size)
+    pairs = itertools.islice(read_parallel(*corpus.files[TEST], Counter()), arguments.sentences)
+    return {
+        "overrides": "",
+        "seed": SEED,
+        "warm": arguments.warm,
+        "steps": arguments.steps,
+        "texts": [source for source, _ in pairs],
+        "extra_length": EXTRA_LENGTH,
+        "data_dir": str(prepared.data_dir),
+        "output_dir": str(setting.scratch / "run"),
+    }
