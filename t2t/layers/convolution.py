@@ -36,7 +36,7 @@ class WindowedLayer(CachingLayer):
             x_BTC = x_BTC * ops.cast(keep_BT, x_BTC.dtype)[..., None]
         before = self.reach if self.causal else self.reach // 2
         if self.dilation == 1:
-            return self.convolve(_padded(x_BTC, before, self.reach - before)[:, :, None])[:, :, 0]
+            return ops.squeeze(self.convolve(_padded(x_BTC, before, self.reach - before)[:, :, None]), axis=2)
         # In rows of d positions, windows are columns of neighbours: backends are slow at dilation itself.
         batch, length, channels = ops.shape(x_BTC)
         after = self.reach - before + -(length + self.reach) % self.dilation
@@ -123,13 +123,16 @@ class Convolution(WindowedLayer):
 
 
 def _convolved(x_BQdC, kernel_WCF):
-    """Returns (B, Q - W + 1, d, F)."""
+    """Returns (B, Q - W + 1, d, F).
+
+    Axes of size 1 are squeezed: the gradient of a slice would be a copy of all.
+    """
     window, channels, outputs = kernel_WCF.shape
     if window == 1:  # one product of all rows
-        rows = ops.matmul(ops.reshape(x_BQdC, (-1, channels)), kernel_WCF[0])
+        rows = ops.matmul(ops.reshape(x_BQdC, (-1, channels)), ops.squeeze(kernel_WCF, axis=0))
         return ops.reshape(rows, (*ops.shape(x_BQdC)[:-1], outputs))
     if x_BQdC.shape[2] == 1:
-        return ops.conv(x_BQdC[:, :, 0], kernel_WCF, padding="valid")[:, :, None]
+        return ops.conv(ops.squeeze(x_BQdC, axis=2), kernel_WCF, padding="valid")[:, :, None]
     return ops.conv(x_BQdC, kernel_WCF[:, None], padding="valid")
 
 
