@@ -43,7 +43,8 @@ def randomise(model, seed=1):
     rng = np.random.default_rng(seed)
     for variable in model.variables:
         scale = 1.0 if len(variable.shape) == 1 else variable.shape[0] ** -0.5
-        variable.assign(rng.normal(0.0, scale, variable.shape) + ("gamma" in variable.path))
+        values = rng.normal(0.0, scale, variable.shape) + ("gamma" in variable.path)
+        variable.assign(0.5 + np.abs(values) if "variance" in variable.path else values)
     return model
 
 
