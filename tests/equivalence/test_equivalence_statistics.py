@@ -114,14 +114,15 @@ def make_normed_run(make_run):
 def test_a_resumed_run_has_the_same_statistics_and_evaluating_changes_none(
     make_normed_run, tmp_path, settings, changes
 ):
-    run = make_normed_run(tmp_path / "run", settings, **changes)
+    evaluated = {**settings, "eval_steps": 2}
+    run = make_normed_run(tmp_path / "run", evaluated, **changes)
     run.copy_after(2, tmp_path / "copy")
     run.fit()
-    resumed = make_normed_run(tmp_path / "copy", settings, **changes)
+    resumed = make_normed_run(tmp_path / "copy", evaluated, **changes)
     halfway = resumed.checkpoint()
     assert halfway.step == 2
     resumed.fit()
-    unevaluated = make_normed_run(tmp_path / "other", {**settings, "evaluates_dev": False}, **changes)
+    unevaluated = make_normed_run(tmp_path / "other", settings, **changes)
     unevaluated.fit()
     whole = run.checkpoint().model
     statistics = [path for path in whole if "/moving_" in path]
