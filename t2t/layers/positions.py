@@ -84,6 +84,23 @@ class LearnedPositions(Positions):
         return ops.take(self.table, ops.minimum(position_T, self.length - 1), axis=0)
 
 
+class ImagePositions(Positions):
+    """Adds sinusoids of rows to the first half of the channels, and of places within rows to the second.
+
+    Parmar et al. 2018 (arXiv:1802.05751), section 3.1; D is a multiple of 4.
+    """
+
+    def __init__(self, width: int, columns: int, layout: str = "interleaved", **kwargs):
+        super().__init__(**kwargs)
+        self.columns = columns
+        self.half = SinusoidalPositions(width // 2, layout, name="half")
+
+    def vectors(self, position_T):
+        """Returns the vectors of positions, (T, D) float32."""
+        places = (position_T // self.columns, position_T % self.columns)
+        return ops.concatenate([self.half.vectors(place_T) for place_T in places], axis=-1)
+
+
 def build_positions(kind: str, length: int, width: int, layout: str = "interleaved", **kwargs) -> Positions | None:
     """Returns the layer of a kind: `sinusoidal` (in a layout, see `sinusoids`) or `learned`; None for all others."""
     if kind == "sinusoidal":

@@ -27,6 +27,7 @@ from tests.builders import batch, numpy, randomise, tokens_spec, total_loss
 SMALL = {
     "hidden_size": 8, "filter_size": 12, "num_hidden_layers": 2, "num_decoder_layers": 1, "num_heads": 2,
     "max_length": 16, "label_smoothing": 0.1, "num_experts": 3, "layer_sizes": (1, 1),
+    "img_len": 2, "block_length": 3,
 }  # fmt: skip
 """What makes a model small; a family has the fields that it has."""
 VARIANTS = {
