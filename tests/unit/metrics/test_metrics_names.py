@@ -144,6 +144,15 @@ def test_teacher_forced_figures_by_hand():
     )
 
 
+def test_bits_per_dimension_by_hand():
+    """Two images of 3 intensities, whose ends are no dimensions: 12 bits for 6 of them, of problems that name it."""
+    sums = TokenSums(loss_sum=12 * math.log(2), tokens=8, sequences=2)
+    for named in ("bits_per_dim", "teacher_forced/bits_per_dim"):
+        assert metrics.teacher_forced(sums, [named])["teacher_forced/bits_per_dim"] == pytest.approx(2.0)
+    assert "teacher_forced/bits_per_dim" not in metrics.teacher_forced(sums, ["accuracy"])
+    assert not metrics.higher_is_better("bits_per_dim")
+
+
 def test_perplexity_beyond_floats_is_infinite():
     figures = metrics.teacher_forced(TokenSums(loss_sum=1e5, tokens=1, sequences=1))
     assert figures["teacher_forced/perplexity"] == math.inf
