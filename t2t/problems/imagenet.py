@@ -6,8 +6,8 @@ One instance:
 
 1,281,167 images to learn from; the 50,000 of validation are the dev split, since the labels of the test images are not
 public. Of each image the middle square is resized to one size and stored as it is, without compression: about 200 GB at
-224 x 224, 16 GB at 64 x 64, 4 GB at 32 x 32. Training changes images by chance: it cuts
-parts out of the large ones, moves the small ones, and flips half of them. Classes are called by their WordNet ids, in whose order they are numbered.
+224 x 224, 16 GB at 64 x 64, 4 GB at 32 x 32. Training changes images by chance: it cuts parts out of the large ones,
+moves the small ones, and flips half of them. Classes are called by their WordNet ids, in whose order they are numbered.
 Source: Russakovsky et al. 2015, "ImageNet Large Scale Visual Recognition Challenge", through TensorFlow Datasets
 (`imagenet2012`), which wants its two archives downloaded by hand from https://image-net.org.
 Licence: for research that is not commercial, as its terms state.
