@@ -31,7 +31,7 @@ class ShakeShakeHParams(HParams):
         count = self.num_hidden_layers
         if count >= 8 and (count - 2) % 6 == 0:
             return []
-        return [f"hparam num_hidden_layers={count}: three stages of n blocks make 6n + 2 layers; choose 8, 14, 20, 26, ..."]
+        return [f"hparam num_hidden_layers={count}: three stages of n blocks make 6n + 2 layers; choose 8, 14, ..."]
 
 
 @register_hparams

@@ -250,7 +250,7 @@ MODEL_MUTATIONS = (
         file="t2t/training/local_gradient.py",
         original="*changes], axis=0) * tokens",
         broken="*changes], axis=0)",
-        breaks="The moving moments of batch norms hardly move: they are divided by examples that they were not multiplied by.",
+        breaks="Changes of moving moments are divided by the examples that they were not multiplied by.",
         tests=(
             "tests/equivalence/test_equivalence_statistics.py::"
             "test_moving_moments_move_by_the_mean_of_the_parts_weighted_by_their_examples",

@@ -74,7 +74,7 @@ def test_in_training_each_image_has_its_own_uniform_weight_which_seed_and_place_
 
 
 def test_the_gradient_has_weights_of_its_own():
-    """That of a sum of an image's outputs, as to the offset of each branch's last norm, is its weight times positions."""
+    """The offset of a branch's last norm adds to every position: its gradient is the weight times their number."""
     block, x = shake_block(), images()
     forwards = shares(block, x, seed=1)
     offsets = [branch.norms[1].beta.value for branch in block.branches]
