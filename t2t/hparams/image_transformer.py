@@ -87,16 +87,10 @@ def imagetransformer_base() -> ImageTransformerHParams:
 
 @register_hparams
 def imagetransformer_cifar10_base() -> ImageTransformerHParams:
-    """imagetransformer_base with 4 heads, d_ff 2048, dropout 0.3 and a higher rate: Tensor2Tensor's best for CIFAR-10."""
+    """imagetransformer_base with 4 heads, d_ff 2048, dropout 0.3 and a higher rate: Tensor2Tensor's best."""
     return imagetransformer_base().replace(
         num_heads=4, filter_size=2048, layer_prepostprocess_dropout=0.3, learning_rate=noam_rate(0.5)
     )
-
-
-@register_hparams
-def imagetransformer_imagenet32_base() -> ImageTransformerHParams:
-    """imagetransformer_cifar10_base with dropout 0.1, for the more numerous images of ImageNet."""
-    return imagetransformer_cifar10_base().replace(layer_prepostprocess_dropout=0.1)
 
 
 @register_hparams
