@@ -5,8 +5,8 @@ The queries of a block look at their block and at the rows and columns around it
 query sees. Parmar et al. 2018, *Image Transformer* (arXiv:1802.05751), section 3.3; a `Span` is the restricted
 self-attention of *Attention Is All You Need*, section 4.
 
-Legend: B batch, H heads, T positions, K key and U value channels; Y rows and X columns, which make G blocks of R queries
-with C keys each.
+Legend: B batch, H heads, T positions, K key and U value channels; Y rows and X columns, which make G blocks of R
+queries with C keys each.
 """
 
 from collections.abc import Callable

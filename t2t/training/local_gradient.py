@@ -92,7 +92,7 @@ class LocalGradient:
         self._reached[problem] = [number for number, gradient in enumerate(gradients) if gradient is not None]
         after = [scope.get_current_value(variable) for variable in fixed]
         self._assigned[problem] = [n for n, (old, new) in enumerate(zip(before, after, strict=True)) if new is not old]
-        changes = [tf.reshape(after[n] - before[n], [-1]) for n in self._assigned[problem]]
+        changes = [tf.reshape(after[n] - before[n], [before[n].shape.num_elements()]) for n in self._assigned[problem]]
         flat = [
             tf.zeros([weight.shape.num_elements()]) if gradient is None else tf.reshape(gradient, [-1])
             for weight, gradient in zip(trained, gradients, strict=True)

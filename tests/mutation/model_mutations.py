@@ -89,8 +89,7 @@ MODEL_MUTATIONS = (
         broken="differentiated = computed",
         breaks="Shake-Shake draws no weights of its own for the gradient.",
         tests=(
-            "tests/unit/layers/test_layers_shake_shake.py::"
-            "test_a_sum_has_one_weight_forwards_and_another_backwards",
+            "tests/unit/layers/test_layers_shake_shake.py::test_a_sum_has_one_weight_forwards_and_another_backwards",
         ),
     ),
     Mutation(

@@ -167,8 +167,7 @@ class Transformer:
                 shared = head * kv_heads // self.shape.heads
                 near = {
                     which: [
-                        self.near(name, which, self.split(vectors[i], kv_heads)[shared], i - position)
-                        for i in places
+                        self.near(name, which, self.split(vectors[i], kv_heads)[shared], i - position) for i in places
                     ]
                     for which, vectors in (("keys", keys), ("values", values))
                 }

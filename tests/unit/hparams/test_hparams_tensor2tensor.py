@@ -78,8 +78,7 @@ THEIRS = {
     "resnet_152": _RESNET | {"layer_sizes": (3, 8, 36, 3), "block_fn": "bottleneck"},
     "shakeshake_small": _SHAKE,  # shake_shake.py, as the two below
     "shakeshake_big": _SHAKE | {"hidden_size": 96},
-    "shake_shake_quick": _SHAKE
-    | {"optimizer": "adam", "learning_rate": 0.5, "batch_size": 100, "train_steps": 1000},
+    "shake_shake_quick": _SHAKE | {"optimizer": "adam", "learning_rate": 0.5, "batch_size": 100, "train_steps": 1000},
     "imagetransformer_base": _IMAGES,  # image_transformer.py, where a batch is 4 images; as the two below
     "imagetransformer_cifar10_base": _IMAGES
     | {"num_heads": 4, "filter_size": 2048, "layer_prepostprocess_dropout": 0.3, "learning_rate": 0.5},
@@ -101,8 +100,8 @@ THEIRS = {
 }
 
 _ADAMS_RATE = {"learning_rate_schedule": "linear", "learning_rate": 0.001, "learning_rate_warmup_steps": 1000}
-_LSTM__NO_ADAM = {"optimizer_adam_beta1": 0.9, "optimizer_adam_beta2": 0.98, "optimizer_adam_epsilon": 1e-9}
-OTHERWISE = {
+_NO_ADAM = {"optimizer_adam_beta1": 0.9, "optimizer_adam_beta2": 0.98, "optimizer_adam_epsilon": 1e-9}
+_LSTM_OTHERWISE = {
     "optimizer_adam_beta1": 0.9, "optimizer_adam_beta2": 0.999, "optimizer_adam_epsilon": 1e-8, "clip_grad_norm": 1.0,
     "learning_rate_schedule": "inverse_sqrt", "learning_rate": 0.002, "learning_rate_warmup_steps": 500,
 }  # fmt: skip
@@ -111,7 +110,9 @@ OTHERWISE = {
     "multi_model": {"dropout": 0.4},
     "xception_base": _ADAMS_RATE,
     "xception_tiny": _ADAMS_RATE | {"batch_size": 128},
-    **dict.fromkeys(("resnet_18", "resnet_34", "resnet_50", "resnet_152", "shakeshake_small", "shakeshake_big"), _NO_ADAM),
+    **dict.fromkeys(
+        ("resnet_18", "resnet_34", "resnet_50", "resnet_152", "shakeshake_small", "shakeshake_big"), _NO_ADAM
+    ),
     "shake_shake_quick": {"weight_decay": 0.0},
     "lstm_seq2seq": _LSTM_OTHERWISE,
     "lstm_bahdanau_attention": _LSTM_OTHERWISE,

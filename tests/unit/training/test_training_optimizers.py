@@ -37,9 +37,7 @@ def given_step(ema_decay=0.0, **values):
     with strategy.scope():
         model = Given()
         optimizer = build_optimizer(hparams)
-    return UpdateStep(
-        model, optimizer, strategy, weight_decay=hparams.decoupled_weight_decay, ema_decay=ema_decay
-    )
+    return UpdateStep(model, optimizer, strategy, weight_decay=hparams.decoupled_weight_decay, ema_decay=ema_decay)
 
 
 def batch_of(gradient):
