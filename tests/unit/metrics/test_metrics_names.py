@@ -35,7 +35,9 @@ OF_TEXT = [
 
 
 def test_every_name_that_problems_declare_exists():
-    assert metrics.metric_names() == sorted([*OF_TEXT, "accuracy", "loss", "neg_log_perplexity", "perplexity"])
+    assert metrics.metric_names() == sorted(
+        [*OF_TEXT, "accuracy", "bits_per_dim", "loss", "neg_log_perplexity", "perplexity"]
+    )
 
 
 def test_text_metrics_are_those_that_decodes_can_have():
@@ -61,7 +63,10 @@ def test_the_language_reaches_the_metrics_that_go_by_it():
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["blue"], r"metric 'blue' is not known; did you mean bleu\?; there are accuracy, accuracy_per_sequence, bleu"),
+        (
+            ["blue"],
+            r"metric 'blue' is not known; did you mean bleu\?; there are accuracy, accuracy_per_sequence, bits_per_dim",
+        ),
         (["accuracy"], r"metric 'accuracy' of decoded text: it is teacher-forced, .*; text has accuracy_per_sequence"),
     ],
 )
