@@ -62,7 +62,8 @@ class LocalGradient:
     def __call__(self, problem: str, variables: Sequence[tf.Variable], features: Tensors, seed, scale):
         """Returns the gradient of `scale` times the summed loss, (P,) float32, the loss sum, the tokens, and changes.
 
-        The changes, (Q,) float32, are what the forward pass adds to the statistics, times the tokens.
+        The changes are what the forward pass adds to the statistics, times the tokens: a list of one tensor, (Q,)
+        float32, or of none where there are no statistics.
 
         Args:
             problem: whose batch it is; traced before.
@@ -97,5 +98,5 @@ class LocalGradient:
             tf.zeros([weight.shape.num_elements()]) if gradient is None else tf.reshape(gradient, [-1])
             for weight, gradient in zip(trained, gradients, strict=True)
         ]
-        changes_Q = tf.concat([tf.zeros([0]), *changes], axis=0) * tokens
-        return tf.concat(flat, axis=0) * padded, loss_sum, tokens, changes_Q
+        changes = [tf.concat(changes, axis=0) * tokens] if changes else []
+        return tf.concat(flat, axis=0) * padded, loss_sum, tokens, changes

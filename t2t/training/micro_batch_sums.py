@@ -1,13 +1,13 @@
 """What the micro-batches of an update add up to, on each replica.
 
-Legend: P numbers in all weights together, K counts beside them.
+Legend: P numbers in all weights together, Q in all statistics of a problem together.
 """
 
 import tensorflow as tf
 
 
 class MicroBatchSums:
-    """Variables of each replica, zero between updates: the gradient's, (P,), and the counts' of each problem, (K,).
+    """Variables of each replica, zero between updates: of the gradient, (P,), of three counts, and of statistics, (Q,).
 
     Args:
         strategy: of the replicas.
@@ -16,20 +16,19 @@ class MicroBatchSums:
 
     def __init__(self, strategy: tf.distribute.Strategy, size: int):
         self._strategy, self._size = strategy, size
-        self._gradient: tf.Variable | None = None
-        self._counts: dict[str, tf.Variable] = {}
+        self._shared: list[tf.Variable] = []
+        self._statistics: dict[str, list[tf.Variable]] = {}
 
-    def prepare(self, problem: str, counts: int) -> None:
-        """Creates the variables of a problem with K `counts`, where they do not exist."""
-        if self._gradient is None:
-            self._gradient = self._zeros(self._size)
-        if problem not in self._counts:
-            self._counts[problem] = self._zeros(counts)
+    def prepare(self, problem: str, statistics: int) -> None:
+        """Creates the variables of a problem with Q `statistics`, where they do not exist; none for 0."""
+        if not self._shared:
+            self._shared = [self._zeros(self._size), self._zeros(3)]
+        if problem not in self._statistics:
+            self._statistics[problem] = [self._zeros(statistics)] if statistics else []
 
-    def of(self, problem: str) -> tuple[tf.Variable, tf.Variable]:
+    def of(self, problem: str) -> list[tf.Variable]:
         """Returns the variables of a problem, prepared before."""
-        assert self._gradient is not None
-        return self._gradient, self._counts[problem]
+        return self._shared + self._statistics[problem]
 
     def _zeros(self, size: int) -> tf.Variable:
         by_replica = {

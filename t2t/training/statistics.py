@@ -24,11 +24,11 @@ class StatisticsUpdate:
         """Returns how many numbers there are in the variables of these numbers."""
         return sum(self._variables[number].shape.num_elements() for number in numbers)
 
-    def cut(self, numbers: Sequence[int], change_Q: tf.Tensor) -> list[tf.Tensor]:
-        """On one replica: returns the change of each variable of these numbers."""
-        variables = [self._variables[number] for number in numbers]
-        pieces = tf.split(change_Q, [variable.shape.num_elements() for variable in variables]) if variables else []
-        return [tf.reshape(piece, variable.shape) for piece, variable in zip(pieces, variables, strict=True)]
+    def cut(self, numbers: Sequence[int], *changes: tf.Tensor) -> list[tf.Tensor]:
+        """On one replica: returns the change of each variable of these numbers, of all together, (Q,); none of none."""
+        shapes = [self._variables[number].shape for number in numbers]
+        pieces = [piece for change_Q in changes for piece in tf.split(change_Q, [s.num_elements() for s in shapes])]
+        return [tf.reshape(piece, shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
     def across(self, numbers: Sequence[int], changes: Sequence[Any]) -> None:
         """Across replicas: adds what `cut` returned."""

@@ -160,7 +160,7 @@ class UpdateStep:
         for index, batches in enumerate(micro_batches):
             features, seeds = self._inputs(batches, update, index)
             accumulate = self._function("accumulate", problem, features)
-            self._sums.prepare(problem, 3 + self._statistics.size(self._gradient.statistics(problem)))
+            self._sums.prepare(problem, self._statistics.size(self._gradient.statistics(problem)))
             accumulate(features, seeds)
         return self._function("apply", problem)(*settings)
 
@@ -214,15 +214,16 @@ class UpdateStep:
         return self._finish(problem, applies, rate, *self.strategy.run(replica))
 
     def _local_sums(self, problem: str, features, seeds):
-        """On one replica: the gradient of its loss sum, times the loss scale, (P,), and its counts.
+        """On one replica: the gradient of its loss sum, times the loss scale, (P,), its counts, and changes.
 
-        These are (3 + Q,) float32: the loss sum, the tokens, the tokens with padding, and the changes of statistics.
+        Counts are (3,) float32: the loss sum, the tokens, the tokens with padding. The changes of statistics, (Q,), are
+        missing where there are none.
         """
         number = self._replica()
         own = (self._variables_of(number), features[number], seeds[number])
-        gradient_P, loss_sum, tokens, changes_Q = self._gradient(problem, *own, self.loss_scale.value())
+        gradient_P, loss_sum, tokens, changes = self._gradient(problem, *own, self.loss_scale.value())
         padded = tf.cast(tf.size(features[number][TARGETS]), tf.float32)
-        return gradient_P, tf.concat([[loss_sum, tokens, padded], changes_Q], axis=0)
+        return gradient_P, tf.stack([loss_sum, tokens, padded]), *changes
 
     def _replica(self) -> int:
         """On one replica: its number in this process."""
@@ -234,15 +235,15 @@ class UpdateStep:
         local = self.strategy.experimental_local_results
         return [local(variable)[replica] for variable in (*self._weights, *self._fixed)]
 
-    def _reduce(self, problem: str, applies, stops, gradient_P, counts):
+    def _reduce(self, problem: str, applies, stops, gradient_P, counts, *changes):
         """On one replica: the gradient of all replicas' mean loss, clipped, with noise, (P,), and what it is of.
 
-        Between them the mean change of statistics, (Q,). Both are 0 where they will not be applied.
+        Between them a list of the mean change of statistics, (Q,), or of nothing. They are 0 where they will not be
+        applied.
         """
         add_up = functools.partial(tf.distribute.get_replica_context().all_reduce, tf.distribute.ReduceOp.SUM)
         gradient_P = tf.cast(add_up(tf.cast(gradient_P, self._reduction_dtype)), tf.float32)
-        counts = add_up(tf.concat([counts, [stops]], axis=0))
-        loss_sum, tokens, padded, changes_Q, stops = *tf.unstack(counts[:3]), counts[3:-1], counts[-1]
+        loss_sum, tokens, padded, stops = tf.unstack(add_up(tf.concat([counts, [stops]], axis=0)))
         scale = 1.0 / (tf.maximum(tokens, 1.0) * self.loss_scale.value())
         if self._noise:
             gradient_P, scale = gradient_P * scale + self._noise_like(problem), 1.0
@@ -252,8 +253,11 @@ class UpdateStep:
             scale = scale * tf.minimum(self._clip / norm, 1.0)
         # One factor for the mean, the loss scale, the clipping and for what is not applied: one pass over the gradient.
         gradient_P = tf.math.multiply_no_nan(gradient_P, tf.where(finite & applies, scale, 0.0))
-        changes_Q = tf.math.multiply_no_nan(changes_Q, tf.where(finite & applies, 1.0 / tf.maximum(tokens, 1.0), 0.0))
-        return gradient_P, changes_Q, UpdateStats(loss_sum, tokens, norm, finite, padded, stops)
+        means = [
+            tf.math.multiply_no_nan(add_up(change_Q), tf.where(finite & applies, 1.0 / tf.maximum(tokens, 1.0), 0.0))
+            for change_Q in changes
+        ]
+        return gradient_P, means, UpdateStats(loss_sum, tokens, norm, finite, padded, stops)
 
     def _noise_like(self, problem: str):
         """On one replica: normal noise for the gradient, (P,), a function of (run seed, update, weight).
@@ -271,10 +275,10 @@ class UpdateStep:
         ]
         return deviation * tf.concat(noise, axis=0)
 
-    def _apply(self, problem: str, applies, rate, gradient_P, changes_Q, stats: UpdateStats):
+    def _apply(self, problem: str, applies, rate, gradient_P, changes, stats: UpdateStats):
         """On one replica: applies the gradient where it is finite and this is not a warm-up; see `WeightUpdate`."""
         applied = stats.finite & applies
-        changes = self._statistics.cut(self._gradient.statistics(problem), changes_Q)
+        changes = self._statistics.cut(self._gradient.statistics(problem), *changes)
         return self._update.on_replica(problem, self._replica(), gradient_P, applied, rate), changes, stats
 
     def _finish(self, problem: str, applies, rate, gradients, changes, stats: UpdateStats) -> UpdateStats:

@@ -247,8 +247,8 @@ MODEL_MUTATIONS = (
     Mutation(
         name="statistics of a mean of parts",
         file="t2t/training/local_gradient.py",
-        original="*changes], axis=0) * tokens",
-        broken="*changes], axis=0)",
+        original="changes = [tf.concat(changes, axis=0) * tokens]",
+        broken="changes = [tf.concat(changes, axis=0)]",
         breaks="Changes of moving moments are divided by the examples that they were not multiplied by.",
         tests=(
             "tests/equivalence/test_equivalence_statistics.py::"
