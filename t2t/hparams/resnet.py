@@ -38,7 +38,7 @@ class ResnetHParams(HParams):
     @property
     def output_size(self) -> int:
         """Channels of the last stage."""
-        return self.hidden_size * 2 ** (len(self.layer_sizes) - 1) * self.expansion
+        return self.hidden_size * int(2 ** (len(self.layer_sizes) - 1)) * self.expansion
 
     def complaints(self) -> list[str]:
         """Every stage has a block."""

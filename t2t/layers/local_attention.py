@@ -32,6 +32,7 @@ def local_attention(q_BHTK, k_BHTK, v_BHTU, keep, window: Span | BlockWindow, dr
         drop: dropout on the weights, (B, H, G, R, C).
     """
     grid, length = window.grid, ops.shape(q_BHTK)[2]
+    assert grid is not None, "the window is without end, or wide"
     number_11T1 = ops.arange(1, length + 1, dtype="int32")[None, None, :, None]  # 0 where there is no position
     query_11GR1, key_11GC1 = _blocks(number_11T1, grid), _surroundings(number_11T1, grid)
     key_11G1C = ops.swapaxes(key_11GC1, -1, -2)
