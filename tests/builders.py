@@ -5,6 +5,7 @@ Legend: B batch, S source length, T target length, V vocabulary.
 
 import contextlib
 import json
+import math
 import struct
 from pathlib import Path
 
@@ -42,8 +43,10 @@ def randomise(model, seed=1):
     """Gives every weight random values of about the size of trained ones."""
     rng = np.random.default_rng(seed)
     for variable in model.variables:
-        scale = 1.0 if len(variable.shape) == 1 else variable.shape[0] ** -0.5
-        variable.assign(rng.normal(0.0, scale, variable.shape) + ("gamma" in variable.path))
+        inputs = variable.shape[0] if len(variable.shape) < 4 else math.prod(variable.shape[:-1])
+        scale = 1.0 if len(variable.shape) == 1 else inputs**-0.5
+        values = rng.normal(0.0, scale, variable.shape) + ("gamma" in variable.path)
+        variable.assign(0.5 + np.abs(values) if "variance" in variable.path else values)
     return model
 
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from t2t.hparams.field import UsedWhen, param, training_fraction
 
 SCHEDULES = ("noam", "inverse_sqrt", "constant", "linear", "cosine")
-OPTIMIZERS = ("adam", "adamw", "adamax", "sgd", "adafactor", "lamb")
+OPTIMIZERS = ("adam", "adamw", "adamax", "sgd", "momentum", "adafactor", "lamb")
 _DECAYING = UsedWhen("learning_rate_schedule", ("linear", "cosine"))
 _SAMPLING = UsedWhen("decode_method", ("sample",))
 _BEAM = UsedWhen("decode_method", ("beam",))
+_MOMENTUM = UsedWhen("optimizer", ("momentum",))
 _BELOW_1 = 0.999999
 """Largest decay: with 1, a mean would stay what it began as."""
 
@@ -55,9 +56,15 @@ class OptimizerHParams:
     optimizer_adam_beta1: float = param(0.9, "Decay of the first moment, a fraction.", minimum=0.0, maximum=_BELOW_1)
     optimizer_adam_beta2: float = param(0.98, "Decay of the second moment, a fraction.", minimum=0.0, maximum=_BELOW_1)
     optimizer_adam_epsilon: float = param(1e-9, "Added to the root of the second moment.", minimum=1e-30)
+    optimizer_momentum_momentum: float = param(
+        0.9, "Decay of the sum of past steps, a fraction.", minimum=0.0, maximum=_BELOW_1, used_when=_MOMENTUM
+    )
+    optimizer_momentum_nesterov: bool = param(
+        False, "Whether each step goes on by the momentum that it leaves (Nesterov).", used_when=_MOMENTUM
+    )
     weight_decay: float = param(
-        0.0, "Decoupled decay of the weights, per update and learning rate.", minimum=0.0,
-        used_when=UsedWhen("optimizer", ("adamw", "lamb")),
+        0.0, "Decay of the weights, per update and learning rate; with momentum, the factor of the weights in the "
+        "gradient.", minimum=0.0, used_when=UsedWhen("optimizer", ("adamw", "lamb", "momentum")),
     )  # fmt: skip
     optimizer_adamax_clip: float = param(
         0.0, "Each weight's gradient is cut to so many times the largest of its past ones; 0 = never.", minimum=0.0,
@@ -81,6 +88,11 @@ class OptimizerHParams:
         0.0, "Decay per update of the moving average of the weights that is evaluated and decoded; 0 = none.",
         minimum=0.0, maximum=_BELOW_1,
     )  # fmt: skip
+
+    @property
+    def decoupled_weight_decay(self) -> float:
+        """The decay that acts on weights themselves, and not through their gradient."""
+        return 0.0 if self.optimizer == "momentum" else self.weight_decay
 
 
 @dataclass(kw_only=True)

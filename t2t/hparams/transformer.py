@@ -81,6 +81,11 @@ class TransformerHParams(HParams):
         return 0
 
     @property
+    def target_grid(self) -> tuple[int, ...] | None:
+        """Numbers of the `Grid` of the decoder's self-attention; None for a span, see `image_transformer`."""
+        return None
+
+    @property
     def self_attention_reach(self) -> int | None:
         """How far to each side a position of self-attention sees; None for any distance."""
         return self.self_attention_window // 2 if self.self_attention_window else None

@@ -52,6 +52,7 @@ class Evaluator:
     ):
         self._model, self._batches, self._language = model, batches, language
         self._decode, self._warm_up_decode = decode, warm_up_decode
+        self._metrics = metrics
         self._text_metrics = [name for name in metrics if is_text_metric(name)]
         self._jobs = Jobs(model, sharing)
         self._sums: ModelFunction | None = None
@@ -89,7 +90,7 @@ class Evaluator:
 
         found = dict(self._jobs.run(work, range(len(self._batches))))
         # In the order of the batches: a sum of floats in another order would be another one.
-        return teacher_forced(sum((found[number] for number in sorted(found)), TokenSums()))
+        return teacher_forced(sum((found[number] for number in sorted(found)), TokenSums()), self._metrics)
 
     def warm_up(self) -> None:
         """Evaluates and decodes what needs most memory, for no figure, so that running out of it happens now."""

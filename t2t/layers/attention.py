@@ -7,6 +7,7 @@ divisor of it), K key channels and U value channels of one head. In a step of de
 
 import contextlib
 import contextvars
+import functools
 from collections.abc import Iterator
 
 import keras
@@ -16,7 +17,8 @@ from t2t.layers.attention_record import is_recorded, probabilities
 from t2t.layers.blockwise_attention import WeightDropout, blockwise_attention
 from t2t.layers.cache import CachingLayer, KeysValues, StepCache
 from t2t.layers.dropout import Dropout
-from t2t.layers.masks import EVERYTHING, Span, key_offsets, span_keep
+from t2t.layers.local_attention import local_attention
+from t2t.layers.masks import EVERYTHING, BlockWindow, Span, key_offsets, span_keep
 from t2t.layers.products import float32_product
 from t2t.layers.projection import HeadProjection
 from t2t.layers.relative_positions import RelativePositions
@@ -73,7 +75,7 @@ class MultiHeadAttention(CachingLayer):
             built in only if they may be long.
         span: which keys each query may look at by position.
         max_relative_position: k of `RelativePositions`, in self-attention; 0 = no relative positions. With them
-            attention is never computed block by block.
+            attention is always computed over whole matrices.
         rotary: whether self-attention rotates queries and keys by their positions, see `rotate`.
         num_kv_heads: J; 0 = H. Each head of keys and values serves H / J neighbouring heads of queries (Ainslie et al.
             2023, arXiv:2305.13245, section 2.2), and keys and values have J / H of the channels.
@@ -88,7 +90,7 @@ class MultiHeadAttention(CachingLayer):
         dropout: float,
         use_bias: bool,
         longest: int = 0,
-        span: Span = EVERYTHING,
+        span: Span | BlockWindow = EVERYTHING,
         max_relative_position: int = 0,
         rotary: bool = False,
         num_kv_heads: int = 0,
@@ -174,8 +176,9 @@ class MultiHeadAttention(CachingLayer):
         return KeysValues(*(ops.zeros((*shape, size), dtype=self.compute_dtype) for size in self.head_sizes))
 
     def _attend(self, q_BHTK, memory: KeysValues, keep, seed):
-        """Returns (B, H, T, U) of whole sequences; long ones are computed by blocks."""
+        """Returns (B, H, T, U) of whole sequences; long ones are computed by blocks or windows."""
         queries, keys = ops.shape(q_BHTK)[2], ops.shape(memory.keys)[2]
+        grid = self.span.grid
 
         def full_attention():
             query_T, key_S = ops.arange(queries), ops.arange(keys)
@@ -183,19 +186,26 @@ class MultiHeadAttention(CachingLayer):
             joint_keep = keep if seen is None else seen if keep is None else ops.logical_and(keep, seen)
             return self._weighted(q_BHTK, memory, joint_keep, key_offsets(query_T, key_S), seed)
 
-        def blockwise():
-            dropout = WeightDropout(self.dropout.rate, self.dropout.own_seed(seed)) if self.dropout.acts(seed) else None
+        def in_parts():
             copies = self.num_heads // self.num_kv_heads
             k, v = memory if copies == 1 else (ops.repeat(x, copies, axis=1) for x in memory)
+            if grid is not None:
+                drop = functools.partial(self.dropout, seed=seed)
+                return local_attention(q_BHTK, k, v, keep, self.span, drop)
+            dropout = WeightDropout(self.dropout.rate, self.dropout.own_seed(seed)) if self.dropout.acts(seed) else None
             return blockwise_attention(q_BHTK, k, v, keep, self.span, dropout)
 
-        is_long = queries * keys >= BLOCKWISE_FROM
-        never_long = not isinstance(is_long, bool) and self.longest**2 < BLOCKWISE_FROM
-        if never_long or self.relative_positions or _without_blockwise_attention.get() or is_recorded():
+        # Windows are worth it once they are smaller than the whole.
+        shortest = BLOCKWISE_FROM if grid is None else (grid.positions + 1) ** 2
+        is_long = queries * keys >= shortest
+        never_long = not isinstance(is_long, bool) and self.longest**2 < shortest
+        if never_long or self.relative_positions or is_recorded():
+            is_long = False
+        if grid is None and _without_blockwise_attention.get():
             is_long = False
         if isinstance(is_long, bool):
-            return blockwise() if is_long else full_attention()
-        return ops.cond(is_long, blockwise, full_attention)
+            return in_parts() if is_long else full_attention()
+        return ops.cond(is_long, in_parts, full_attention)
 
     def _weighted(self, q_BHTK, memory: KeysValues, keep, offset_PS, seed):
         relative = self.relative_positions

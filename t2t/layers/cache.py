@@ -19,7 +19,7 @@ import keras
 from keras import ops
 
 from t2t.layers.beams import gather_beams, reorder_rows
-from t2t.layers.masks import CAUSAL, Span, key_offsets, span_keep
+from t2t.layers.masks import CAUSAL, BlockWindow, Span, key_offsets, span_keep
 
 
 class KeysValues(NamedTuple):
@@ -106,7 +106,7 @@ class StepCache:
         self.position, self.weights = position, weights
         self._kind, self._keys_values, self._states = type(cache), dict(cache.keys_values), dict(cache.states)
         self._ancestors: Any = _own_position_set(cache, position) if cache.keys_values else ()
-        self._keep: dict[Span, Any] = {}
+        self._keep: dict[Span | BlockWindow, Any] = {}
 
     def result(self) -> Cache:
         """Returns the cache of the next step."""
@@ -136,7 +136,7 @@ class StepCache:
         self._keys_values[path] = extended
         return extended
 
-    def keep(self, span: Span = CAUSAL) -> Any:
+    def keep(self, span: Span | BlockWindow = CAUSAL) -> Any:
         """Returns (G, 1, K, L*K) bool: each beam may look at what its ancestors wrote within `span`."""
         if span not in self._keep:
             self._keep[span] = _ancestors_keep(self._ancestors, self.position, span)
@@ -169,7 +169,7 @@ def _own_position_set(cache: Cache, position: Any) -> Any:
     return ops.concatenate([cache.ancestors, ops.broadcast_to(own_K1, (groups, beams, 1))], axis=2)
 
 
-def _ancestors_keep(ancestors: Any, position: Any, span: Span) -> Any:
+def _ancestors_keep(ancestors: Any, position: Any, span: Span | BlockWindow) -> Any:
     _, beams, length = ops.shape(ancestors)
     is_whose_GKLK = ops.equal(ancestors[..., None], ops.arange(beams, dtype="int32"))
     here_1 = ops.reshape(ops.cast(position, "int32"), (1,))

@@ -24,11 +24,67 @@ def keys_keep(keep_BS):
     return keep_BS[:, None, None, :]
 
 
+WIDEST_GRID = 512
+"""Positions to a side from which on keys are not held for each block of queries, which would take much memory."""
+
+
+class Grid(NamedTuple):
+    """Rows of positions, cut into blocks, and what is around a block; each number is one of positions."""
+
+    columns: int
+    """Positions of a row."""
+    rows: int
+    """Of a block, as all that follow."""
+    block_columns: int
+    above: int
+    """Rows above a block, at most `rows`."""
+    below: int
+    """Rows below a block, at most `rows`."""
+    beside: int
+    """Columns on either side, at most `block_columns`."""
+
+    @property
+    def positions(self) -> int:
+        """Positions that the queries of a block look at."""
+        return (self.above + self.rows + self.below) * (self.block_columns + 2 * self.beside)
+
+
 class Span(NamedTuple):
     """Which keys a query may look at by position: query t at keys t - before .. t + after; None = without end."""
 
     before: int | None = None
     after: int | None = None
+
+    def sees(self, query, key):
+        """Returns bool for positions int32 that can be broadcast; None where all keys may be looked at."""
+        ahead = key - query
+        keep = [] if self.before is None else [ahead >= -self.before]
+        keep += [] if self.after is None else [ahead <= self.after]
+        return functools.reduce(ops.logical_and, keep) if keep else None
+
+    @property
+    def grid(self) -> Grid | None:
+        """Blocks of queries that have their keys beside them; None where it is without end, or wide."""
+        if self.before is None or self.after is None or max(self.before, self.after) > WIDEST_GRID:
+            return None
+        return Grid(1, max(self.before, self.after, 1), 1, self.before, self.after, 0)
+
+
+class BlockWindow(NamedTuple):
+    """Which keys a query may look at: those up to its position in its block of a grid and around the block."""
+
+    grid: Grid
+    after: int = 0
+
+    def sees(self, query, key):
+        """Returns bool for positions int32 that can be broadcast."""
+        columns, rows, block_columns, above, below, beside = self.grid
+        top, left = query // columns // rows * rows, query % columns // block_columns * block_columns
+        down, right = key // columns - top, key % columns - left
+        inside = (
+            key <= query, down >= -above, down < rows + below, right >= -beside, right < block_columns + beside
+        )  # fmt: skip
+        return functools.reduce(ops.logical_and, inside)
 
 
 EVERYTHING, CAUSAL = Span(), Span(after=0)
@@ -39,12 +95,9 @@ def key_offsets(query_T, key_S):
     return key_S[None, :] - query_T[:, None]
 
 
-def span_keep(query_T, key_S, span: Span):
+def span_keep(query_T, key_S, span: Span | BlockWindow):
     """Returns (T, S) bool from positions of queries (T,) and keys (S,) int32; None where all keys may be looked at."""
-    ahead_TS = key_offsets(query_T, key_S)
-    keep = [] if span.before is None else [ahead_TS >= -span.before]
-    keep += [] if span.after is None else [ahead_TS <= span.after]
-    return functools.reduce(ops.logical_and, keep) if keep else None
+    return span.sees(query_T[:, None], key_S[None, :])
 
 
 def score_bias(keep, dtype="float32"):

@@ -47,6 +47,13 @@ class Positions(keras.layers.Layer):
         raise NotImplementedError
 
 
+def _sinusoids_at(position_T, width: int, layout: str):
+    """Returns the sinusoids of positions, (T, width) float32."""
+    angles = ops.cast(position_T, "float32")[:, None] * wave_frequencies(width, layout).astype(np.float32)[None, :]
+    encoding = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1 if layout == "interleaved" else -2)
+    return ops.reshape(encoding, (-1, width))
+
+
 class SinusoidalPositions(Positions):
     """Adds the sinusoids of a layout to embeddings; sequences may be longer than any seen in training."""
 
@@ -56,11 +63,7 @@ class SinusoidalPositions(Positions):
 
     def vectors(self, position_T):
         """Returns the sinusoids of positions, (T, D) float32."""
-        frequencies = wave_frequencies(self.width, self.layout).astype(np.float32)
-        angles = ops.cast(position_T, "float32")[:, None] * frequencies[None, :]
-        waves = [ops.sin(angles), ops.cos(angles)]
-        encoding = ops.stack(waves, axis=-1 if self.layout == "interleaved" else -2)
-        return ops.reshape(encoding, (-1, self.width))
+        return _sinusoids_at(position_T, self.width, self.layout)
 
 
 class LearnedPositions(Positions):
@@ -82,6 +85,23 @@ class LearnedPositions(Positions):
     def vectors(self, position_T):
         """Returns the vectors of positions, (T, D); those beyond the table have its last."""
         return ops.take(self.table, ops.minimum(position_T, self.length - 1), axis=0)
+
+
+class ImagePositions(Positions):
+    """Adds sinusoids of rows to the first half of the channels, and of places within rows to the second.
+
+    Parmar et al. 2018 (arXiv:1802.05751), section 3.1; D is a multiple of 4.
+    """
+
+    def __init__(self, width: int, columns: int, layout: str = "interleaved", **kwargs):
+        super().__init__(**kwargs)
+        self.width, self.columns, self.layout = width, columns, layout
+
+    def vectors(self, position_T):
+        """Returns the vectors of positions, (T, D) float32."""
+        places = (position_T // self.columns, position_T % self.columns)
+        halves = [_sinusoids_at(place_T, self.width // 2, self.layout) for place_T in places]
+        return ops.concatenate(halves, axis=-1)
 
 
 def build_positions(kind: str, length: int, width: int, layout: str = "interleaved", **kwargs) -> Positions | None:

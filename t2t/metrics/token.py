@@ -5,7 +5,7 @@ They say nothing of what the model writes by itself, so wherever they are shown 
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from t2t.errors import UserError
@@ -39,6 +39,8 @@ class Figure:
 
     compute: Callable[[TokenSums], float]
     higher_is_better: bool
+    for_all: bool = True
+    """Whether it is of all problems, or of those that name it."""
 
 
 FIGURES = {
@@ -47,12 +49,13 @@ FIGURES = {
     "neg_log_perplexity": Figure(lambda sums: -sums.loss_sum / sums.tokens, True),
     "accuracy": Figure(lambda sums: sums.correct / sums.tokens, True),
     "accuracy_per_sequence": Figure(lambda sums: sums.sequences_correct / sums.sequences, True),
+    "bits_per_dim": Figure(lambda sums: _bits_per_dim(sums), False, for_all=False),
 }
 """By name, without the label."""
 
 
-def teacher_forced(sums: TokenSums) -> dict[str, float]:
-    """Returns every figure by its labelled name, e.g. `teacher_forced/loss`.
+def teacher_forced(sums: TokenSums, named: Sequence[str] = ()) -> dict[str, float]:
+    """Returns every figure by its labelled name, e.g. `teacher_forced/loss`; those not of all problems if `named`.
 
     Raises:
         UserError: there are no tokens or no sequences.
@@ -62,7 +65,17 @@ def teacher_forced(sums: TokenSums) -> dict[str, float]:
             f"teacher-forced figures of {sums.tokens:g} tokens in {sums.sequences:g} sequences: there is nothing to "
             f"average; evaluate on a split that has examples"
         )
-    return {LABEL + name: figure.compute(sums) for name, figure in FIGURES.items()}
+    return {
+        LABEL + name: figure.compute(sums)
+        for name, figure in FIGURES.items()
+        if figure.for_all or name in named or LABEL + name in named
+    }
+
+
+def _bits_per_dim(sums: TokenSums) -> float:
+    """Returns bits for each token but the ends of sequences, which cost, and are no dimensions of an image."""
+    dimensions = sums.tokens - sums.sequences
+    return sums.loss_sum / math.log(2) / dimensions if dimensions > 0 else math.nan
 
 
 def _exp(loss: float) -> float:

@@ -19,7 +19,7 @@ from t2t.layers.cache import KeysValues, StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.experts import Experts
 from t2t.layers.feed_forward import FeedForward
-from t2t.layers.masks import Span, keys_keep
+from t2t.layers.masks import BlockWindow, Grid, Span, keys_keep
 from t2t.layers.norm import LayerNorm, RmsNorm, build_norm
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import CompositeLayer, Residual, build_all
@@ -177,10 +177,12 @@ def _target_reader(owner: keras.layers.Layer, hparams: TransformerHParams) -> Re
     """Returns what reads the targets up to a position, in a residual connection."""
     if hparams.decoder_layer == "ssru":
         return _residual(owner, hparams, Ssru(dtype=owner.dtype_policy, name="ssru"))
-    return _self_attention(owner, hparams, Span(hparams.self_attention_reach, 0))
+    grid = hparams.target_grid
+    span = BlockWindow(Grid(*grid)) if grid else Span(hparams.self_attention_reach, 0)
+    return _self_attention(owner, hparams, span)
 
 
-def _self_attention(owner: keras.layers.Layer, hparams: TransformerHParams, span: Span) -> Residual:
+def _self_attention(owner: keras.layers.Layer, hparams: TransformerHParams, span: Span | BlockWindow) -> Residual:
     distance = hparams.max_relative_position if hparams.positions == "relative" else 0
     positions = {"max_relative_position": distance, "rotary": hparams.positions == "rotary"}
     return _attention(owner, hparams, "self_attention", span=span, **positions)

@@ -4,8 +4,8 @@ One instance of `image_mnist_gen`, 784 numbers from 0 to 255, 0 the paper and 25
     inputs   5
     targets  0 0 0 0 3 18 18 126 136 175 26 166 255 247 127 0 ...
 
-The `plain` ones have no inputs: a language model writes images of its own. The loss divided by ln 2 is what papers call
-bits per dimension, but for the end of sequence. Sources and licences: those of the images, see `mnist` and `cifar`.
+The `plain` ones have no inputs: a language model writes images of its own. Their metric `bits_per_dim` has in its sum
+the bits of the end of sequence, which are few. Sources and licences: those of the images, see `mnist` and `cifar`.
 Intensities as the words of a sequence: van den Oord et al. 2016, "Pixel recurrent neural networks" (arXiv:1601.06759).
 """
 
@@ -38,7 +38,7 @@ class ClassToImage(TextProblem):
     splits: tuple[str, ...] = (TRAIN, DEV, TEST)
     vocab_kind = "token"
     shared_vocabulary = False
-    metrics = ("neg_log_perplexity", "accuracy")
+    metrics = ("neg_log_perplexity", "accuracy", "bits_per_dim")
     options_class = ProblemOptions
     chunk_size = 32
 

@@ -6,18 +6,20 @@ One instance:
 
 1,281,167 images to learn from; the 50,000 of validation are the dev split, since the labels of the test images are not
 public. Of each image the middle square is resized to one size and stored as it is, without compression: about 200 GB at
-224 x 224, 16 GB at 64 x 64, 4 GB at 32 x 32. Classes are called by their WordNet ids, in whose order they are numbered.
+224 x 224, 16 GB at 64 x 64, 4 GB at 32 x 32. Training changes images by chance: it cuts parts out of the large ones,
+moves the small ones, and flips half of them. Classes are called by their WordNet ids, in whose order they are numbered.
 Source: Russakovsky et al. 2015, "ImageNet Large Scale Visual Recognition Challenge", through TensorFlow Datasets
 (`imagenet2012`), which wants its two archives downloaded by hand from https://image-net.org.
 Licence: for research that is not commercial, as its terms state.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.tfds import FOLDER, class_names, read_tfds
+from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip, RandomResizedCrop
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
 from t2t.specs.features import ProblemSpec
@@ -54,20 +56,32 @@ class ImageImagenet(Image2Class):
         for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source, instead):
             yield {INPUTS: example["image"], TARGETS: names[int(example["label"])]}
 
+    def preprocessors(self) -> Sequence[Preprocessor]:
+        """Cuts a part out of each image and flips every other."""
+        return RandomResizedCrop(), RandomFlip()
+
     def requirements(self) -> str:
         """Returns where the prepared data are looked for."""
         return f"{_DATASET} of TensorFlow Datasets in --tmp_dir/{FOLDER}, with its archives downloaded by hand"
 
 
+class SmallImagenet(ImageImagenet):
+    """Small images are moved and flipped, as those of CIFAR are."""
+
+    def preprocessors(self) -> Sequence[Preprocessor]:
+        """Moves images by up to an eighth of their side and flips every other."""
+        return RandomCrop(padding=self.image_shape[0] // 8), RandomFlip()
+
+
 @register_problem("image_imagenet64")
-class ImageImagenet64(ImageImagenet):
+class ImageImagenet64(SmallImagenet):
     """Photographs of a thousand kinds of things (ImageNet, stored as 64 x 64)."""
 
     image_shape = (64, 64, 3)
 
 
 @register_problem("image_imagenet32")
-class ImageImagenet32(ImageImagenet):
+class ImageImagenet32(SmallImagenet):
     """Photographs of a thousand kinds of things (ImageNet, stored as 32 x 32)."""
 
     image_shape = (32, 32, 3)

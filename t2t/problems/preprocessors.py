@@ -54,6 +54,36 @@ class RandomCrop(Preprocessor):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RandomResizedCrop(Preprocessor):
+    """Cuts a part of random size, proportions and place out of images and resizes it to their size.
+
+    Szegedy et al. 2015 (arXiv:1409.4842), section 6; where ten draws give no part that fits, images stay whole.
+    """
+
+    least_area: float = 0.08
+    """Of an image, a fraction; the area is drawn uniformly from here to 1."""
+    longest_side: float = 4 / 3
+    """Most that width and height differ by, a factor; its logarithm is drawn uniformly."""
+
+    def __call__(self, example: Example, rng: np.random.Generator) -> Example:
+        """Crops and resizes (height, width, channels) images."""
+        return {name: self._cropped(image, rng) for name, image in example.items()}
+
+    def _cropped(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        from t2t.problems.formats.images import resized  # Pillow, which problems without images do not need
+
+        rows, columns = image.shape[:2]
+        for _ in range(10):
+            area = rows * columns * rng.uniform(self.least_area, 1.0)
+            proportions = self.longest_side ** rng.uniform(-1.0, 1.0)
+            height, width = round((area / proportions) ** 0.5), round((area * proportions) ** 0.5)
+            if 0 < height <= rows and 0 < width <= columns:
+                top, left = rng.integers(rows - height + 1), rng.integers(columns - width + 1)
+                return resized(image[top : top + height, left : left + width], rows, columns)
+        return image
+
+
+@dataclass(frozen=True, kw_only=True)
 class RandomFlip(Preprocessor):
     """Swaps left and right of half of the images, drawn each time."""
 

@@ -80,7 +80,7 @@ class TrainingRun:
             self.strategy,
             run_seed=settings.seed,
             clip_grad_norm=hparams.clip_grad_norm,
-            weight_decay=hparams.weight_decay,
+            weight_decay=hparams.decoupled_weight_decay,
             gradient_noise=hparams.gradient_noise,
             ema_decay=hparams.ema_decay,
             scale_loss=hparams.precision == "mixed_float16",

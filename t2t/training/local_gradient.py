@@ -1,6 +1,9 @@
 """The gradient of one batch, as a function of the weights, which each replica calls with its own.
 
-Legend: P numbers in all weights together.
+Statistics are variables without a gradient that a forward pass in training assigns, such as the moving means of batch
+norms. What it assigns is returned like the gradient, for the update to apply.
+
+Legend: P numbers in all weights together, Q numbers in all statistics together.
 """
 
 from collections.abc import Sequence
@@ -16,7 +19,7 @@ Tensors = dict[str, tf.Tensor]
 
 
 class LocalGradient:
-    """Sums of losses and their gradients, of a model of one problem or several.
+    """Sums of losses, their gradients and changes of statistics, of a model of one problem or several.
 
     Args:
         model: under the scope of a strategy or not.
@@ -30,6 +33,7 @@ class LocalGradient:
         self._variables = [*model.trainable_variables, *model.non_trainable_variables]
         self._functions: dict[str, ReplicaFunction] = {}
         self._reached: dict[str, list[int]] = {}
+        self._assigned: dict[str, list[int]] = {}
 
     def trace(self, problem: str, variables: Sequence[tf.Variable], features: Tensors) -> None:
         """Prepares the function of a problem, "" of a model of one; any batch of the ranks of `features` fits it."""
@@ -51,8 +55,15 @@ class LocalGradient:
         """Returns the numbers of the weights that a problem's loss depends on; those of other problems it does not."""
         return self._reached[problem]
 
+    def statistics(self, problem: str) -> list[int]:
+        """Returns which of the variables that are not trained a problem's forward pass assigns, by their numbers."""
+        return self._assigned[problem]
+
     def __call__(self, problem: str, variables: Sequence[tf.Variable], features: Tensors, seed, scale):
-        """Returns the gradient of `scale` times the summed loss, (P,) float32, the loss sum, and the target tokens.
+        """Returns the gradient of `scale` times the summed loss, (P,) float32, the loss sum, the tokens, and changes.
+
+        The changes are what the forward pass adds to the statistics, times the tokens: a list of one tensor, (Q,)
+        float32, or of none where there are no statistics.
 
         Args:
             problem: whose batch it is; traced before.
@@ -72,14 +83,20 @@ class LocalGradient:
         trained = weights[: self._trained]
         # At its end Keras would give values to every variable of the process that waits for one.
         scope = keras.StatelessScope(state_mapping=mapping, initialize_variables=False)
+        fixed = self._variables[self._trained :]
+        before = [scope.get_current_value(variable) for variable in fixed]
         with scope, tf.GradientTape() as tape:
             tape.watch(trained)
             loss_sum, tokens = model.loss_sum(model.body(features, seed=seed), features["targets"])
             scaled = loss_sum * (scale / padded)
         gradients = tape.gradient(scaled, trained)
         self._reached[problem] = [number for number, gradient in enumerate(gradients) if gradient is not None]
+        after = [scope.get_current_value(variable) for variable in fixed]
+        self._assigned[problem] = [n for n, (old, new) in enumerate(zip(before, after, strict=True)) if new is not old]
+        changes = [tf.reshape(after[n] - before[n], [before[n].shape.num_elements()]) for n in self._assigned[problem]]
         flat = [
             tf.zeros([weight.shape.num_elements()]) if gradient is None else tf.reshape(gradient, [-1])
             for weight, gradient in zip(trained, gradients, strict=True)
         ]
-        return tf.concat(flat, axis=0) * padded, loss_sum, tokens
+        changes = [tf.concat(changes, axis=0) * tokens] if changes else []
+        return tf.concat(flat, axis=0) * padded, loss_sum, tokens, changes

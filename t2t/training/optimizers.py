@@ -25,6 +25,9 @@ def build_optimizer(hparams: OptimizerHParams) -> keras.optimizers.Optimizer:
         return keras.optimizers.Lamb(**common, **adam)
     if hparams.optimizer == "adafactor":
         return keras.optimizers.Adafactor(**common, relative_step=False)
+    if hparams.optimizer == "momentum":
+        momentum = {"momentum": hparams.optimizer_momentum_momentum, "nesterov": hparams.optimizer_momentum_nesterov}
+        return Momentum(hparams.weight_decay, **common, **momentum)
     return keras.optimizers.SGD(**common)
 
 
@@ -88,4 +91,22 @@ class ClippedAdamax(keras.optimizers.Adamax):
             past = self._u[self._get_variable_index(variable)].value
             bound = self.clip * past + self.floor
             gradient = tf.clip_by_value(tf.convert_to_tensor(gradient), -bound, bound)
+        super().update_step(gradient, variable, learning_rate)
+
+
+class Momentum(keras.optimizers.SGD):
+    """Stochastic gradient descent with momentum, of the loss with an L2 penalty.
+
+    `l2` times a weight of two or more dimensions is added to its gradient, that of l2 / 2 times its squared norm. The
+    momentum carries it on, unlike the decay of AdamW.
+    """
+
+    def __init__(self, l2: float, **kwargs):
+        super().__init__(**kwargs)
+        self.l2 = l2
+
+    def update_step(self, gradient, variable, learning_rate):
+        """Updates one variable; see Keras's."""
+        if self.l2 and len(variable.shape) >= 2:
+            gradient = tf.convert_to_tensor(gradient) + self.l2 * variable
         super().update_step(gradient, variable, learning_rate)

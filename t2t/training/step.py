@@ -10,7 +10,10 @@ Of a model of several problems each update is of one of them. Weights that its l
 others, stay as they are, and so do their slots and moving averages: nothing decays because of another problem. What a
 rule derives from the number of updates, e.g. Adam's correction of its first ones, counts all of them.
 
-Legend: P numbers in all weights together; a gradient is one vector of them until it is applied.
+Statistics, such as the moving means of batch norms, change once an update, by the mean of the changes that each replica
+and micro-batch computes, weighted by their tokens.
+
+Legend: P numbers in all weights together, Q in all statistics together; a gradient is one vector until it is applied.
 """
 
 import functools
@@ -25,7 +28,9 @@ from t2t.models.base import SequenceModel
 from t2t.specs.constants import TARGETS
 from t2t.training.local_gradient import LocalGradient
 from t2t.training.loss_scale import LossScale
+from t2t.training.micro_batch_sums import MicroBatchSums
 from t2t.training.seeds import dropout_seed, noise_seed
+from t2t.training.statistics import StatisticsUpdate
 from t2t.training.weight_update import WeightUpdate
 
 Features = dict[str, np.ndarray]
@@ -104,7 +109,8 @@ class UpdateStep:
             ]
             self.loss_scale = LossScale(scale_loss)
         self._update = WeightUpdate(optimizer, strategy, self._weights, self.ema, weight_decay, ema_decay)
-        self._sums: list[tf.Variable] = []
+        self._statistics = StatisticsUpdate(strategy, self._fixed)
+        self._sums = MicroBatchSums(strategy, sum(self._sizes))
         self._compiled: dict[tuple[str, str], Any] = {}
 
     @property
@@ -151,10 +157,11 @@ class UpdateStep:
         if len(micro_batches) == 1:
             features, seeds = self._inputs(micro_batches[0], update, 0)
             return self._function("whole", problem, features)(features, seeds, *settings)
-        self._ensure_sums()
         for index, batches in enumerate(micro_batches):
             features, seeds = self._inputs(batches, update, index)
-            self._function("accumulate", problem, features)(features, seeds)
+            accumulate = self._function("accumulate", problem, features)
+            self._sums.prepare(problem, self._statistics.size(self._gradient.statistics(problem)))
+            accumulate(features, seeds)
         return self._function("apply", problem)(*settings)
 
     def _inputs(self, batches: Sequence[Features], update: int, micro_batch: int):
@@ -190,30 +197,33 @@ class UpdateStep:
 
     def _accumulate(self, problem: str, features, seeds) -> None:
         def replica():
-            for total, value in zip(self._sums, self._local_sums(problem, features, seeds), strict=True):
+            for total, value in zip(self._sums.of(problem), self._local_sums(problem, features, seeds), strict=True):
                 total.assign_add(value)
 
         self.strategy.run(replica)
 
     def _apply_sums(self, problem: str, applies, rate, stops) -> UpdateStats:
         def replica():
-            reduced = self._reduce(problem, applies, stops, *(tf.identity(total) for total in self._sums))
+            sums = self._sums.of(problem)
+            reduced = self._reduce(problem, applies, stops, *(tf.identity(total) for total in sums))
             with tf.control_dependencies(tf.nest.flatten(reduced)):
-                for total in self._sums:
+                for total in sums:
                     total.assign(tf.zeros_like(total))
             return self._apply(problem, applies, rate, *reduced)
 
         return self._finish(problem, applies, rate, *self.strategy.run(replica))
 
     def _local_sums(self, problem: str, features, seeds):
-        """On one replica: the gradient of its loss sum, times the loss scale, (P,), and its counts.
+        """On one replica: the gradient of its loss sum, times the loss scale, (P,), its counts, and changes.
 
-        These are (3,) float32: the loss sum, the tokens, the tokens with padding.
+        Counts are (3,) float32: the loss sum, the tokens, the tokens with padding. The changes of statistics, (Q,), are
+        missing where there are none.
         """
         number = self._replica()
         own = (self._variables_of(number), features[number], seeds[number])
-        gradient_P, loss_sum, tokens = self._gradient(problem, *own, self.loss_scale.value())
-        return gradient_P, tf.stack([loss_sum, tokens, tf.cast(tf.size(features[number][TARGETS]), tf.float32)])
+        gradient_P, loss_sum, tokens, changes = self._gradient(problem, *own, self.loss_scale.value())
+        padded = tf.cast(tf.size(features[number][TARGETS]), tf.float32)
+        return gradient_P, tf.stack([loss_sum, tokens, padded]), *changes
 
     def _replica(self) -> int:
         """On one replica: its number in this process."""
@@ -225,10 +235,11 @@ class UpdateStep:
         local = self.strategy.experimental_local_results
         return [local(variable)[replica] for variable in (*self._weights, *self._fixed)]
 
-    def _reduce(self, problem: str, applies, stops, gradient_P, counts):
+    def _reduce(self, problem: str, applies, stops, gradient_P, counts, *changes):
         """On one replica: the gradient of all replicas' mean loss, clipped, with noise, (P,), and what it is of.
 
-        It is 0 where it will not be applied.
+        Between them a list of the mean change of statistics, (Q,), or of nothing. They are 0 where they will not be
+        applied.
         """
         add_up = functools.partial(tf.distribute.get_replica_context().all_reduce, tf.distribute.ReduceOp.SUM)
         gradient_P = tf.cast(add_up(tf.cast(gradient_P, self._reduction_dtype)), tf.float32)
@@ -242,7 +253,11 @@ class UpdateStep:
             scale = scale * tf.minimum(self._clip / norm, 1.0)
         # One factor for the mean, the loss scale, the clipping and for what is not applied: one pass over the gradient.
         gradient_P = tf.math.multiply_no_nan(gradient_P, tf.where(finite & applies, scale, 0.0))
-        return gradient_P, UpdateStats(loss_sum, tokens, norm, finite, padded, stops)
+        means = [
+            tf.math.multiply_no_nan(add_up(change_Q), tf.where(finite & applies, 1.0 / tf.maximum(tokens, 1.0), 0.0))
+            for change_Q in changes
+        ]
+        return gradient_P, means, UpdateStats(loss_sum, tokens, norm, finite, padded, stops)
 
     def _noise_like(self, problem: str):
         """On one replica: normal noise for the gradient, (P,), a function of (run seed, update, weight).
@@ -260,24 +275,17 @@ class UpdateStep:
         ]
         return deviation * tf.concat(noise, axis=0)
 
-    def _apply(self, problem: str, applies, rate, gradient_P, stats: UpdateStats):
+    def _apply(self, problem: str, applies, rate, gradient_P, changes, stats: UpdateStats):
         """On one replica: applies the gradient where it is finite and this is not a warm-up; see `WeightUpdate`."""
         applied = stats.finite & applies
-        return self._update.on_replica(problem, self._replica(), gradient_P, applied, rate), stats
+        changes = self._statistics.cut(self._gradient.statistics(problem), *changes)
+        return self._update.on_replica(problem, self._replica(), gradient_P, applied, rate), changes, stats
 
-    def _finish(self, problem: str, applies, rate, gradients, stats: UpdateStats) -> UpdateStats:
+    def _finish(self, problem: str, applies, rate, gradients, changes, stats: UpdateStats) -> UpdateStats:
         """Across replicas: applies and counts what replicas do not by themselves."""
         stats = UpdateStats(*(self.strategy.experimental_local_results(x)[0] for x in stats))
         with self.strategy.scope():
             self._update.across(problem, gradients, stats.finite & applies, rate)
+            self._statistics.across(self._gradient.statistics(problem), changes)
             self.loss_scale.update(stats.finite, applies)
         return stats
-
-    def _ensure_sums(self) -> None:
-        if not self._sums:
-            by_replica = {
-                "synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.VariableAggregation.SUM,
-            }  # fmt: skip
-            shapes: list[tuple[int, ...]] = [(sum(self._sizes),), (3,)]
-            with self.strategy.scope():
-                self._sums = [tf.Variable(tf.zeros(shape), trainable=False, **by_replica) for shape in shapes]

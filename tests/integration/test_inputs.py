@@ -86,6 +86,7 @@ class WordToClass(Drawn, Text2Class):
         return " ".join(rng.permutation([NAMES[which]] * 3 + [NAMES[which - 1]]))
 '''
 QUICK = "learning_rate_schedule=linear,learning_rate=0.005,learning_rate_warmup_steps=5,label_smoothing=0"
+STEEP = "learning_rate=0.05,learning_rate_warmup_steps=5,batch_size=24"
 SMALL = f"{QUICK},hidden_size=32,filter_size=32,num_heads=2"
 
 
@@ -129,6 +130,13 @@ def test_to_text(usr_dir, tmp_path, capsys, problem):
     [
         ("picture_to_class", "transformer_encoder", f"{SMALL},batch_size=24"),
         pytest.param("tone_to_class", "transformer_encoder", f"{SMALL},batch_size=96", marks=pytest.mark.exhaustive),
+        ("picture_to_class", "resnet", f"{STEEP},hidden_size=8,layer_sizes=[1,1]"),
+        pytest.param(
+            "picture_to_class",
+            "shake_shake",
+            f"{STEEP},hidden_size=8,num_hidden_layers=8",
+            marks=pytest.mark.exhaustive,
+        ),
         pytest.param(
             "tone_to_class",
             "xception",
@@ -138,7 +146,10 @@ def test_to_text(usr_dir, tmp_path, capsys, problem):
     ],
 )
 def test_to_classes(usr_dir, tmp_path, capsys, problem, model, changes):
-    named = {"transformer_encoder": "transformer_tiny", "xception": "xception_tiny"}[model]
+    named = {
+        "transformer_encoder": "transformer_tiny", "xception": "xception_tiny", "resnet": "resnet_mnist",
+        "shake_shake": "shakeshake_small",
+    }[model]  # fmt: skip
     flags, figures = learnt(
         usr_dir, tmp_path, problem, f"--model={model}", f"--hparams_set={named}", f"--hparams={changes}"
     )

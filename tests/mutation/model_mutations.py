@@ -72,6 +72,35 @@ MODEL_MUTATIONS = (
         ),
     ),
     Mutation(
+        name="batch norms in training everywhere",
+        file="t2t/layers/batch_norm.py",
+        original="training=seed is not None and self.gamma.trainable",
+        broken="training=True",
+        breaks="An answer depends on the other images of its batch, and evaluating moves the moments.",
+        tests=(
+            "tests/unit/layers/test_layers_batch_norm.py::"
+            "test_without_a_seed_it_uses_the_moving_moments_and_keeps_them",
+        ),
+    ),
+    Mutation(
+        name="one weight of branches for both directions",
+        file="t2t/layers/shake_shake.py",
+        original="differentiated = backward * first + (1.0 - backward) * second",
+        broken="differentiated = computed",
+        breaks="Shake-Shake draws no weights of its own for the gradient.",
+        tests=(
+            "tests/unit/layers/test_layers_shake_shake.py::test_a_sum_has_one_weight_forwards_and_another_backwards",
+        ),
+    ),
+    Mutation(
+        name="windows without the rows above",
+        file="t2t/layers/local_attention.py",
+        original="parts.insert(0, ops.concatenate([none, blocks[:-1]], axis=0)",
+        broken="parts.insert(0, ops.concatenate([none, blocks[1:]], axis=0)",
+        breaks="Queries of a block look at the block after theirs instead of the one before.",
+        tests=("tests/unit/layers/test_layers_local_attention.py::test_it_is_that_of_whole_matrices",),
+    ),
+    Mutation(
         name="SSRU forgets between blocks",
         file="t2t/layers/ssru.py",
         original="return product_BD * end_BD + state_BD",
@@ -213,6 +242,17 @@ MODEL_MUTATIONS = (
         tests=(
             "tests/equivalence/test_equivalence_updates.py::"
             "test_gradient_is_the_sum_over_replicas_divided_by_the_global_tokens",
+        ),
+    ),
+    Mutation(
+        name="statistics of a mean of parts",
+        file="t2t/training/local_gradient.py",
+        original="changes = [tf.concat(changes, axis=0) * tokens]",
+        broken="changes = [tf.concat(changes, axis=0)]",
+        breaks="Changes of moving moments are divided by the examples that they were not multiplied by.",
+        tests=(
+            "tests/equivalence/test_equivalence_statistics.py::"
+            "test_moving_moments_move_by_the_mean_of_the_parts_weighted_by_their_examples",
         ),
     ),
     Mutation(

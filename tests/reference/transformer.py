@@ -160,15 +160,14 @@ class Transformer:
         values = [self.linear(f"{name}/project/value_", x) for x in seen]
         outputs = []
         for position, query in enumerate(queries):
-            first, last = self.reach(position, len(seen), causal, memory is None)
+            places = self.places(position, len(seen), causal, memory is None)
             heads = []
             for head, part in enumerate(self.split(query, self.shape.heads)):
                 # Ainslie et al. 2023, figure 2: the first heads of queries share the first head of keys and values.
                 shared = head * kv_heads // self.shape.heads
                 near = {
                     which: [
-                        self.near(name, which, self.split(vectors[i], kv_heads)[shared], i - position)
-                        for i in range(first, last)
+                        self.near(name, which, self.split(vectors[i], kv_heads)[shared], i - position) for i in places
                     ]
                     for which, vectors in (("keys", keys), ("values", values))
                 }
@@ -176,13 +175,13 @@ class Transformer:
             outputs.append(self.linear(f"{name}/output/", np.concatenate(heads)))
         return outputs
 
-    def reach(self, position, count, causal, is_self):
-        """The first position that is seen, and the one after the last; section 4: r / 2 to each side."""
+    def places(self, position, count, causal, is_self):
+        """The positions that are seen; section 4: r / 2 to each side."""
         first, last = 0, position + 1 if causal else count
         if self.shape.window and is_self:
             first = max(0, position - self.shape.window // 2)
             last = min(last, position + self.shape.window // 2 + 1)
-        return first, last
+        return range(first, last)
 
     def turned(self, channels, position, count):
         """Su et al. 2021, equation 13: pairs of a head's channels are complex numbers, multiplied by e^(i m theta)."""

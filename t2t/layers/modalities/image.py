@@ -9,13 +9,14 @@ import keras
 from keras import ops
 
 from t2t.layers.modalities.base import Bottom
+from t2t.layers.resnet import PaddedConvolution
 from t2t.layers.xception import EntryFlow
 from t2t.registry import register_modality
 from t2t.specs.features import FeatureKind
 
 
 class ImageBottom(Bottom):
-    """Base of both: intensities are standardised, the grid of vectors is read row by row."""
+    """Base of all: intensities are standardised, the grid of vectors is read row by row."""
 
     kinds = frozenset({FeatureKind.IMAGE})
     patch: ClassVar[int]
@@ -56,6 +57,18 @@ class SmallImage(ImageBottom):
     def build(self, input_shape=None):
         """Creates the convolution."""
         self.network = keras.layers.Conv2D(self.width, 3, padding="same", dtype=self.dtype_policy, name="convolution")
+        self.network.build((None, *self.spec.shape))
+
+
+@register_modality
+class StridedImage(ImageBottom):
+    """Large images: one 7 x 7 convolution of stride 2, a vector for 2 x 2 pixels (He et al. 2015, table 1)."""
+
+    patch = 2
+
+    def build(self, input_shape=None):
+        """Creates the convolution."""
+        self.network = PaddedConvolution(self.width, 7, 2, dtype=self.dtype_policy, name="convolution")
         self.network.build((None, *self.spec.shape))
 
 

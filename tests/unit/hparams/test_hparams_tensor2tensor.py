@@ -26,6 +26,18 @@ _EXPONENTIAL = {"learning_rate": 0.05, "learning_rate_warmup_steps": 3000, "sche
 _SLICE_NET = _EXPONENTIAL | {"hidden_size": 768, "batch_size": 1024, "dropout": 0.5}
 _SLICE_NET_NOAM = _SLICE_NET | _TRANSFORMER_ADAM | {"learning_rate": 1.0}
 _XCEPTION = _EXPONENTIAL | {"hidden_size": 768, "batch_size": 128, "dropout": 0.2, "num_hidden_layers": 8}
+_MOMENTUM = {
+    "optimizer": "momentum", "optimizer_momentum_momentum": 0.9, "weight_decay": 1e-4, "clip_grad_norm": 0.0,
+    "batch_size": 128, "scheme": "cosine",
+}  # fmt: skip
+_RESNET = _MOMENTUM | {"optimizer_momentum_nesterov": True, "learning_rate": 0.4, "train_steps": 120_000}
+_SHAKE = _MOMENTUM | {
+    "hidden_size": 32, "label_smoothing": 0.0, "num_hidden_layers": 26, "learning_rate": 0.2, "train_steps": 700_000,
+}  # fmt: skip
+_IMAGES = _TRANSFORMER | {
+    "num_hidden_layers": 12, "num_heads": 8, "filter_size": 512, "label_smoothing": 0.0, "block_length": 256,
+    "layer_prepostprocess_dropout": 0.0, "batch_size": 4 * 3200,
+}  # fmt: skip
 _LSTM = {"hidden_size": 128, "batch_size": 1024, "num_hidden_layers": 2, "dropout": 0.2}
 
 THEIRS = {
@@ -60,6 +72,17 @@ THEIRS = {
     | {"hidden_size": 768, "batch_size": 2048, "dropout": 0.2, "num_hidden_layers": 4, "label_smoothing": 0.1},
     "xception_base": _XCEPTION,  # xception.py
     "xception_tiny": _XCEPTION | {"hidden_size": 64, "batch_size": 2, "num_hidden_layers": 2, "scheme": "none"},
+    "resnet_18": _RESNET | {"layer_sizes": (2, 2, 2, 2), "block_fn": "residual"},  # resnet.py, as the three below
+    "resnet_34": _RESNET | {"layer_sizes": (3, 4, 6, 3), "block_fn": "residual"},
+    "resnet_50": _RESNET | {"layer_sizes": (3, 4, 6, 3), "block_fn": "bottleneck"},
+    "resnet_152": _RESNET | {"layer_sizes": (3, 8, 36, 3), "block_fn": "bottleneck"},
+    "shakeshake_small": _SHAKE,  # shake_shake.py, as the two below
+    "shakeshake_big": _SHAKE | {"hidden_size": 96},
+    "shake_shake_quick": _SHAKE | {"optimizer": "adam", "learning_rate": 0.5, "batch_size": 100, "train_steps": 1000},
+    "imagetransformer_base": _IMAGES,  # image_transformer.py, where a batch is 4 images; as the two below
+    "imagetransformer_cifar10_base": _IMAGES
+    | {"num_heads": 4, "filter_size": 2048, "layer_prepostprocess_dropout": 0.3, "learning_rate": 0.5},
+    "imagetransformer_tiny": _IMAGES | {"num_hidden_layers": 2, "hidden_size": 64},
     "lstm_seq2seq": _LSTM,  # lstm.py, as the two below
     "lstm_bahdanau_attention": _LSTM,
     "lstm_luong_attention": _LSTM,
@@ -77,6 +100,7 @@ THEIRS = {
 }
 
 _ADAMS_RATE = {"learning_rate_schedule": "linear", "learning_rate": 0.001, "learning_rate_warmup_steps": 1000}
+_NO_ADAM = {"optimizer_adam_beta1": 0.9, "optimizer_adam_beta2": 0.98, "optimizer_adam_epsilon": 1e-9}
 _LSTM_OTHERWISE = {
     "optimizer_adam_beta1": 0.9, "optimizer_adam_beta2": 0.999, "optimizer_adam_epsilon": 1e-8, "clip_grad_norm": 1.0,
     "learning_rate_schedule": "inverse_sqrt", "learning_rate": 0.002, "learning_rate_warmup_steps": 500,
@@ -86,6 +110,10 @@ OTHERWISE = {
     "multi_model": {"dropout": 0.4},
     "xception_base": _ADAMS_RATE,
     "xception_tiny": _ADAMS_RATE | {"batch_size": 128},
+    **dict.fromkeys(
+        ("resnet_18", "resnet_34", "resnet_50", "resnet_152", "shakeshake_small", "shakeshake_big"), _NO_ADAM
+    ),
+    "shake_shake_quick": {"weight_decay": 0.0},
     "lstm_seq2seq": _LSTM_OTHERWISE,
     "lstm_bahdanau_attention": _LSTM_OTHERWISE,
     "lstm_luong_attention": _LSTM_OTHERWISE,
@@ -120,7 +148,22 @@ def test_a_set_has_the_values_of_tensor2tensors_but_where_it_says_otherwise(name
         assert otherwise[field] != raw[field], f"{field} is theirs"
 
 
-@pytest.mark.parametrize("name", [name for name in THEIRS if "learning_rate" not in OTHERWISE.get(name, {})])
+_COSINES = [name for name, raw in THEIRS.items() if raw.get("scheme") == "cosine"]
+_AS_THEIRS = [name for name in THEIRS if "learning_rate" not in OTHERWISE.get(name, {}) and name not in _COSINES]
+
+
+@pytest.mark.parametrize("name", _COSINES)
+def test_a_cosine_is_tensor2tensors_but_for_its_warm_up(name):
+    """Theirs begins to fall in the first update; 0.002 is a factor of Adam alone."""
+    hparams, raw = get_hparams(name), BASIC | THEIRS[name]
+    peak = raw["learning_rate"] * (0.002 if raw["optimizer"] == "adam" else 1.0)
+    for part in (0.2, 0.5, 0.8, 1.0):
+        update = round(part * hparams.train_steps)
+        found = learning_rate(hparams, update, hidden_size=hparams.hidden_size, train_steps=hparams.train_steps)
+        assert found == pytest.approx(peak * 0.5 * (1 + math.cos(math.pi * part)), abs=0.1 * peak)
+
+
+@pytest.mark.parametrize("name", _AS_THEIRS)
 def test_a_rate_is_what_tensor2tensors_comes_to(name):
     """Its Adam multiplies every rate by 0.002, and `noam` by 5000. Warm-up of other schedules is exponential."""
     hparams, raw = get_hparams(name), BASIC | THEIRS[name]

@@ -35,7 +35,9 @@ OF_TEXT = [
 
 
 def test_every_name_that_problems_declare_exists():
-    assert metrics.metric_names() == sorted([*OF_TEXT, "accuracy", "loss", "neg_log_perplexity", "perplexity"])
+    assert metrics.metric_names() == sorted(
+        [*OF_TEXT, "accuracy", "bits_per_dim", "loss", "neg_log_perplexity", "perplexity"]
+    )
 
 
 def test_text_metrics_are_those_that_decodes_can_have():
@@ -61,7 +63,10 @@ def test_the_language_reaches_the_metrics_that_go_by_it():
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["blue"], r"metric 'blue' is not known; did you mean bleu\?; there are accuracy, accuracy_per_sequence, bleu"),
+        (
+            ["blue"],
+            r"metric 'blue' is not known; did you mean bleu\?; there are accuracy, accuracy_per_sequence, bits_per_dim",
+        ),
         (["accuracy"], r"metric 'accuracy' of decoded text: it is teacher-forced, .*; text has accuracy_per_sequence"),
     ],
 )
@@ -142,6 +147,15 @@ def test_teacher_forced_figures_by_hand():
             "teacher_forced/accuracy_per_sequence": 0.5,
         }
     )
+
+
+def test_bits_per_dimension_by_hand():
+    """Two images of 3 intensities, whose ends are no dimensions: 12 bits for 6 of them, of problems that name it."""
+    sums = TokenSums(loss_sum=12 * math.log(2), tokens=8, sequences=2)
+    for named in ("bits_per_dim", "teacher_forced/bits_per_dim"):
+        assert metrics.teacher_forced(sums, [named])["teacher_forced/bits_per_dim"] == pytest.approx(2.0)
+    assert "teacher_forced/bits_per_dim" not in metrics.teacher_forced(sums, ["accuracy"])
+    assert not metrics.higher_is_better("bits_per_dim")
 
 
 def test_perplexity_beyond_floats_is_infinite():

@@ -20,6 +20,13 @@ IMAGENET = ProblemSpec(
         "targets": FeatureSpec(kind=FeatureKind.LABEL, vocab_size=1000),
     },
 )
+CIFAR = ProblemSpec(
+    name="cifar",
+    features={
+        "inputs": FeatureSpec(kind=FeatureKind.IMAGE, shape=(32, 32, 3)),
+        "targets": FeatureSpec(kind=FeatureKind.LABEL, vocab_size=10),
+    },
+)
 V = 100
 
 
@@ -35,9 +42,47 @@ def count(found, *parts):
     return sum(math.prod(shape) for path, shape in found.items() if not parts or any(part in path for part in parts))
 
 
+def trained(found):
+    """How many weights there are that training changes by a gradient: all but moving moments."""
+    return count(found) - count(found, "/moving_")
+
+
 def test_xception_has_the_parameters_of_the_papers_table_3():
     """22,855,952 on ImageNet; layer norms have a gain and an offset, as batch norms do."""
     assert count(shapes("xception", "xception", IMAGENET)) == 22_855_952
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("resnet_18", 11_689_512), ("resnet_34", 21_797_672), ("resnet_50", 25_557_032), ("resnet_152", 60_192_808)],
+)
+def test_residual_networks_for_imagenet_have_the_parameters_that_torchvision_prints(name, parameters):
+    assert trained(shapes("resnet", name, IMAGENET)) == parameters
+
+
+def test_a_residual_network_for_cifar_has_the_papers_parameters_and_two_projections():
+    """0.46 million (He et al. 2015, table 6): kernels of 3 x 3, norms of 2 a channel, a dense layer.
+
+    Its shortcuts have no weights; here the two that change the shape have a kernel of 1 x 1 and a norm, and the first
+    convolution has a bias.
+    """
+    kernels = 9 * (3 * 16 + 10 * 16 * 16 + 16 * 32 + 9 * 32 * 32 + 32 * 64 + 9 * 64 * 64)
+    norms = 2 * (16 + 10 * 16 + 10 * 32 + 10 * 64)
+    paper = kernels + norms + 64 * 10 + 10
+    assert round(paper / 1e6, 2) == 0.46
+    found = shapes("resnet", "resnet_cifar_32", CIFAR)
+    assert trained(found) == paper + (16 * 32 + 2 * 32) + (32 * 64 + 2 * 64) + 16
+
+
+@pytest.mark.parametrize(("name", "d", "millions"), [("shakeshake_small", 32, 2.9), ("shakeshake_big", 96, 26.2)])
+def test_shake_shake_has_the_papers_parameters(name, d, millions):
+    """Gastaldi 2017, table 1: 26 2x32d and 26 2x96d.
+
+    There the first convolution, with its norm, has 16 channels and not d, without a bias; so two kernels of 3 x 3 are
+    smaller, and the first shortcut has a kernel of 1 x 1 and a norm.
+    """
+    smaller = (27 + 2) * (d - 16) + d + 2 * 9 * (d - 16) * d - (16 * d + 2 * d)
+    assert round((trained(shapes("shake_shake", name, CIFAR)) - smaller) / 1e6, 1) == millions
 
 
 @pytest.mark.parametrize("sizes", [(728, 1024, 1536), (728, 1024, 1536, -1)])

@@ -50,6 +50,8 @@ def test_the_whole_way_to_stored_intensities_and_back(digits, tmp_path, name):
 
 def test_sets_for_images_are_long_enough_for_them():
     for name, hparams_set in (
+        ("image_mnist_gen", "imagetransformer_mnist"),
+        ("image_cifar10_gen", "imagetransformer_base"),
         ("image_mnist_gen", "transformer_image_tiny"),
         ("image_cifar10_gen", "transformer_image_base"),
     ):

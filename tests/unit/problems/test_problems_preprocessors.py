@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from t2t.errors import UserError
-from t2t.problems.preprocessors import RandomCrop, RandomFlip, SubwordSampling
+from t2t.problems.preprocessors import RandomCrop, RandomFlip, RandomResizedCrop, SubwordSampling
 from t2t.problems.text_problems import Text2Text
 from t2t.runs.names import get_problem
 from t2t.text.byte import ByteEncoder
@@ -48,6 +48,53 @@ def test_places_and_flips_are_equally_likely():
     assert all(150 < crops.count(one) < 250 for one in set(crops))
     flips = [RandomFlip()({"inputs": IMAGE}, rng)["inputs"][0, 0, 0] for _ in range(1000)]
     assert 430 < flips.count(3) < 570
+
+
+class Parts:
+    """A generator that draws a quarter of the area, square, and then a place."""
+
+    def __init__(self, *place, area=0.25):
+        self.uniforms, self.places = iter([area, 0.0] * 10), iter(place)
+
+    def uniform(self, low, high):
+        return next(self.uniforms)
+
+    def integers(self, high):
+        assert high == 3
+        return next(self.places)
+
+
+@pytest.mark.parametrize(("place", "value"), [((0, 0), 10), ((0, 2), 20), ((2, 0), 30), ((2, 2), 40)])
+def test_a_part_of_an_image_is_resized_to_its_size(place, value):
+    quarters = np.repeat(np.repeat(np.array([[10, 20], [30, 40]], np.uint8), 2, axis=0), 2, axis=1)[:, :, None]
+    part = RandomResizedCrop()({"inputs": quarters}, Parts(*place))["inputs"]
+    assert part.dtype == np.uint8
+    np.testing.assert_array_equal(part, np.full((4, 4, 1), value))
+
+
+def test_where_no_part_fits_an_image_stays_whole():
+    np.testing.assert_array_equal(RandomResizedCrop()({"inputs": IMAGE}, Parts(area=9.0))["inputs"], IMAGE)
+
+
+def test_parts_have_the_areas_and_proportions_that_they_may_have():
+    """Rows and columns of pixels count up by two, so that what is left of an image tells how high and wide it was."""
+    grid = np.stack(np.meshgrid(np.arange(100) * 2, np.arange(100) * 2, indexing="ij"), axis=-1).astype(np.uint8)
+    rng, sizes = np.random.default_rng(0), []
+    for _ in range(400):
+        part = RandomResizedCrop()({"inputs": grid}, rng)["inputs"].astype(int)
+        sizes.append([(np.ptp(part[..., axis]) + 2) / 2 for axis in (0, 1)])
+    heights, widths = np.array(sizes).T
+    areas, proportions = heights * widths / 100**2, widths / heights
+    assert 0.07 < areas.min() < 0.15
+    assert 0.85 < areas.max() <= 1.0
+    assert 0.7 < proportions.min() < 0.8
+    assert 1.25 < proportions.max() < 1.43
+
+
+def test_images_of_imagenet_are_cut_or_moved():
+    assert list(get_problem("image_imagenet").preprocessors()) == [RandomResizedCrop(), RandomFlip()]
+    assert list(get_problem("image_imagenet64").preprocessors()) == [RandomCrop(padding=8), RandomFlip()]
+    assert list(get_problem("image_imagenet32").preprocessors()) == [RandomCrop(padding=4), RandomFlip()]
 
 
 @pytest.mark.parametrize("name", ["image_cifar10", "image_cifar100"])

@@ -13,7 +13,7 @@ from t2t.training.step import UpdateStep
 from t2t.training.weights import ema_arrays, model_arrays, optimizer_arrays
 from tests.builders import tiny_hparams, tokens_spec
 
-NAMES = ("adam", "adamw", "adamax", "sgd", "adafactor", "lamb")
+NAMES = ("adam", "adamw", "adamax", "sgd", "momentum", "adafactor", "lamb")
 
 
 class Given(keras.Model):
@@ -32,21 +32,21 @@ class Given(keras.Model):
         return tf.reduce_sum(hidden * self.vector) + tf.reduce_sum(hidden * self.matrix[0]), tf.constant(1.0)
 
 
-def given_step(weight_decay=0.0, ema_decay=0.0, **hparams):
-    strategy = build_strategy(worker_cpu=1)
+def given_step(ema_decay=0.0, **values):
+    strategy, hparams = build_strategy(worker_cpu=1), OptimizerHParams(**values)
     with strategy.scope():
         model = Given()
-        optimizer = build_optimizer(OptimizerHParams(**hparams))
-    return UpdateStep(model, optimizer, strategy, weight_decay=weight_decay, ema_decay=ema_decay)
+        optimizer = build_optimizer(hparams)
+    return UpdateStep(model, optimizer, strategy, weight_decay=hparams.decoupled_weight_decay, ema_decay=ema_decay)
 
 
 def batch_of(gradient):
     return {"slopes": np.array(gradient, np.float32), "targets": np.ones((1, 1), np.int32)}
 
 
-def updated(gradients, rate, weight_decay=0.0, **hparams):
+def updated(gradients, rate, **hparams):
     """Returns (vector, matrix) after one update for each of `gradients`."""
-    step = given_step(weight_decay, **hparams)
+    step = given_step(**hparams)
     for number, gradient in enumerate(gradients, start=1):
         assert bool(step([[batch_of(gradient)]], number, rate).finite)
     assert int(step.optimizer.iterations.numpy()) == len(gradients)
@@ -57,6 +57,25 @@ def test_sgd():
     vector, matrix = updated([[0.5, -1.0], [1.0, 0.0]], 0.1, optimizer="sgd")
     np.testing.assert_allclose(vector, [1 - 0.15, 1 + 0.1], rtol=1e-6)
     np.testing.assert_allclose(matrix, vector)
+
+
+def test_momentum_carries_steps_on():
+    """Gradients 0.5, then 1, rate 0.1, momentum 0.9: steps 0.05 and 0.9 * 0.05 + 0.1; with Nesterov 0.9 * 0.05 + 0.05,
+    then 0.9 * 0.145 + 0.1 (Sutskever et al. 2013, section 2)."""
+    gradients = [[0.5, 0.0], [1.0, 0.0]]
+    vector, _ = updated(gradients, 0.1, optimizer="momentum")
+    np.testing.assert_allclose(vector, [1 - 0.05 - 0.145, 1.0], rtol=1e-6)
+    vector, _ = updated(gradients, 0.1, optimizer="momentum", optimizer_momentum_nesterov=True)
+    np.testing.assert_allclose(vector, [1 - 0.095 - 0.2305, 1.0], rtol=1e-6)
+    vector, _ = updated(gradients, 0.1, optimizer="momentum", optimizer_momentum_momentum=0.5)
+    np.testing.assert_allclose(vector, [1 - 0.05 - 0.125, 1.0], rtol=1e-6)
+
+
+def test_with_momentum_the_decay_of_matrices_is_part_of_the_gradient():
+    """No gradient, decay 0.2, rate 0.1: step 0.1 * 0.2 * 1, then 0.9 * 0.02 + 0.1 * 0.2 * 0.98; vectors stay."""
+    vector, matrix = updated([[0.0, 0.0]] * 2, 0.1, optimizer="momentum", weight_decay=0.2)
+    np.testing.assert_array_equal(vector, [1.0, 1.0])
+    np.testing.assert_allclose(matrix, [1 - 0.02 - 0.0376] * 2, rtol=1e-6)
 
 
 def test_adams_first_step_is_the_rate_whatever_the_gradient():

@@ -1,0 +1,131 @@
+"""Hparams of residual networks: those for ImageNet, those for CIFAR and a small one.
+
+Source of the values, unless a line says otherwise: Tensor2Tensor's sets of these names, whose sizes are those of He et
+al. 2015, table 1 and section 4.2.
+"""
+
+from dataclasses import dataclass
+
+from t2t.hparams.base import HParams
+from t2t.hparams.field import param
+from t2t.registry import register_hparams
+
+
+@dataclass(kw_only=True)
+class ResnetHParams(HParams):
+    """Stages of residual blocks; `hidden_size` is the channels of the first stage."""
+
+    layer_sizes: tuple[int, ...] = param(
+        (3, 4, 6, 3), "Residual blocks in each stage; from the second on, a stage halves rows and columns and doubles "
+        "the channels.",
+    )  # fmt: skip
+    block_fn: str = param(
+        "bottleneck", "Residual blocks: convolutions of 1, 3 and 1 pixels a side with four times the channels at the "
+        "end (bottleneck), or two of 3 pixels (residual).", choices=("bottleneck", "residual"),
+    )  # fmt: skip
+    preactivation: bool = param(
+        False, "Whether norms and ReLUs come before convolutions (He et al. 2016), or after them (2015)."
+    )
+    stem_pooling: bool = param(
+        False, "Whether the largest of 3 x 3 positions halves rows and columns before the first stage."
+    )
+
+    @property
+    def expansion(self) -> int:
+        """Channels that a block gives for each of the stage's."""
+        return 4 if self.block_fn == "bottleneck" else 1
+
+    @property
+    def output_size(self) -> int:
+        """Channels of the last stage."""
+        return self.hidden_size * int(2 ** (len(self.layer_sizes) - 1)) * self.expansion
+
+    def complaints(self) -> list[str]:
+        """Every stage has a block."""
+        sizes = self.layer_sizes
+        if sizes and all(isinstance(size, int) and size > 0 for size in sizes):
+            return []
+        return [f"hparam layer_sizes={sizes}: a stage has at least one block; give a number above 0 for each stage"]
+
+
+def _resnet_base() -> ResnetHParams:
+    # Tensor2Tensor's updates have 8 devices of 128 examples each; one device makes as large ones by accumulation. Its
+    # final norm of a block begins with a gain of 0, the paper's with 1.
+    return ResnetHParams(
+        hidden_size=64,
+        input_modality="strided_image",
+        stem_pooling=True,
+        optimizer="momentum",
+        optimizer_momentum_nesterov=True,
+        weight_decay=1e-4,
+        learning_rate_schedule="cosine",
+        learning_rate=0.4,
+        learning_rate_warmup_steps=100,
+        batch_size=128,
+        effective_batch_size=1024,
+        train_steps=120_000,
+        precision="auto",
+    )
+
+
+@register_hparams
+def resnet_50() -> ResnetHParams:
+    """50 layers for ImageNet, in bottleneck blocks: 25.6 million weights, 120,000 updates of 1,024 images."""
+    return _resnet_base()
+
+
+@register_hparams
+def resnet_101() -> ResnetHParams:
+    """resnet_50 with 101 layers: 44.5 million weights for 1,000 classes."""
+    return _resnet_base().replace(layer_sizes=(3, 4, 23, 3))
+
+
+@register_hparams
+def resnet_152() -> ResnetHParams:
+    """resnet_50 with 152 layers: 60.2 million weights for 1,000 classes."""
+    return _resnet_base().replace(layer_sizes=(3, 8, 36, 3))
+
+
+@register_hparams
+def resnet_18() -> ResnetHParams:
+    """18 layers for ImageNet, in blocks of two convolutions: 11.7 million weights for 1,000 classes."""
+    return _resnet_base().replace(block_fn="residual", layer_sizes=(2, 2, 2, 2))
+
+
+@register_hparams
+def resnet_34() -> ResnetHParams:
+    """34 layers for ImageNet, in blocks of two convolutions: 21.8 million weights for 1,000 classes."""
+    return _resnet_base().replace(block_fn="residual")
+
+
+@register_hparams
+def resnet_cifar_15() -> ResnetHParams:
+    """14 layers for CIFAR, three stages of 16, 32 and 64 channels: resnet_cifar_32 with fewer blocks."""
+    return resnet_cifar_32().replace(layer_sizes=(2, 2, 2))
+
+
+@register_hparams
+def resnet_cifar_32() -> ResnetHParams:
+    """The paper's 32 layers for CIFAR: 0.47 million weights, 64,000 updates of 128 images."""
+    # Batches, rate, momentum and number of updates are the paper's (section 4.2). Its rate falls in steps.
+    return ResnetHParams(
+        hidden_size=16,
+        block_fn="residual",
+        layer_sizes=(5, 5, 5),
+        label_smoothing=0.0,
+        optimizer="momentum",
+        weight_decay=1e-4,
+        learning_rate_schedule="cosine",
+        learning_rate=0.1,
+        learning_rate_warmup_steps=0,
+        batch_size=128,
+        train_steps=64_000,
+    )
+
+
+@register_hparams
+def resnet_mnist() -> ResnetHParams:
+    """Learns digits of 28 x 28 pixels in minutes on two processor cores: three blocks of 8, 16 and 32 channels."""
+    return resnet_cifar_32().replace(
+        hidden_size=8, layer_sizes=(1, 1, 1), batch_size=64, learning_rate_warmup_steps=100, train_steps=1000
+    )

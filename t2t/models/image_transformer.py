@@ -1,0 +1,59 @@
+"""The Image Transformer: Parmar et al. 2018 (arXiv:1802.05751), a decoder that writes intensities one after the other.
+
+Legend: B batch, T length of an image and its end, D width. In a step of decoding: N rows of one position each.
+"""
+
+from typing import Any
+
+from keras import ops
+
+from t2t.hparams.image_transformer import ImageTransformerHParams
+from t2t.layers.cache import StepCache
+from t2t.layers.dropout import Dropout
+from t2t.layers.pooling import mean_of_kept
+from t2t.layers.positions import ImagePositions
+from t2t.layers.residual import build_all
+from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.models.transformer import Decoder
+from t2t.registry import register_model
+from t2t.specs.constants import INPUTS
+from t2t.specs.features import FeatureKind, ProblemSpec
+
+
+@register_model
+class ImageTransformer(EncoderDecoder):
+    """The Image Transformer: writes images intensity by intensity, with local self-attention."""
+
+    hparams_class = ImageTransformerHParams
+    accepts_inputs = (FeatureKind.TOKENS, None)
+
+    def __init__(self, hparams: ImageTransformerHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
+        super().__init__(hparams, spec, dtype, **kwargs)
+        policy = self.dtype_policy
+        vectors = (hparams.hidden_size, hparams.row_positions, hparams.sinusoid_layout)
+        added = hparams.positions == "sinusoidal"
+        self.positions = ImagePositions(*vectors, dtype=policy, name="positions") if added else None
+        self.dropout = Dropout(hparams.layer_prepostprocess_dropout, dtype=policy, name="target_dropout")
+        self.decoder = Decoder(hparams, has_source=False, dtype=policy, name="decoder")
+        self.build()
+
+    def build(self, input_shape=None):
+        """Creates every weight."""
+        self.build_ends()
+        build_all((self.positions, self.decoder, self.dropout), (None, None, self.hparams.hidden_size))
+
+    def encode(self, features: dict[str, Any], seed=None):
+        """Returns the mean of the vectors of the class's words, (B, D); None where images have no class."""
+        if self.source_embedding is None:
+            return None
+        inputs_BS = features[INPUTS]
+        return mean_of_kept(self.source_embedding(inputs_BS, seed=seed), self.source_embedding.keep(inputs_BS))
+
+    def decode(self, ids, encoded, keep_BT=None, cache: StepCache | None = None, seed=None):
+        """Returns the decoder's output after `ids`; the class is added to every position (section 3.1)."""
+        x = self.target_embedding.before(ids)
+        x = x if self.positions is None else self.positions(x, cache=cache)
+        if encoded is not None:
+            by_image = x if cache is None else cache.by_sentence(x, ops.shape(encoded)[0])
+            x = ops.reshape(by_image + encoded[:, None], ops.shape(x))
+        return self.decoder(self.dropout(x, seed=seed), None, keep_BT, cache=cache, seed=seed)

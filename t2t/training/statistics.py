@@ -1,0 +1,37 @@
+"""How statistics change in an update: variables that forward passes in training assign, see `local_gradient`.
+
+Legend: Q numbers in all statistics together.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+
+class StatisticsUpdate:
+    """Adds changes to statistics, the same on all replicas.
+
+    Args:
+        strategy: under whose scope the variables are made.
+        variables: those that are not trained.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy, variables: Sequence[tf.Variable]):
+        self._strategy, self._variables = strategy, variables
+
+    def size(self, numbers: Sequence[int]) -> int:
+        """Returns how many numbers there are in the variables of these numbers."""
+        return sum(self._variables[number].shape.num_elements() for number in numbers)
+
+    def cut(self, numbers: Sequence[int], *changes: tf.Tensor) -> list[tf.Tensor]:
+        """On one replica: returns the change of each variable of these numbers, of all together, (Q,); none of none."""
+        shapes = [self._variables[number].shape for number in numbers]
+        pieces = [piece for change_Q in changes for piece in tf.split(change_Q, [s.num_elements() for s in shapes])]
+        return [tf.reshape(piece, shape) for piece, shape in zip(pieces, shapes, strict=True)]
+
+    def across(self, numbers: Sequence[int], changes: Sequence[Any]) -> None:
+        """Across replicas: adds what `cut` returned."""
+        for number, change in zip(numbers, changes, strict=True):
+            update = self._strategy.extended.update
+            update(self._variables[number], lambda v, added: v.assign_add(added), args=(change,), group=False)
