@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from t2t.hparams.field import UsedWhen, param, training_fraction
 
-SCHEDULES = ("noam", "inverse_sqrt", "constant", "linear", "cosine")
+SCHEDULES = ("noam", "rsqrt_decay", "inverse_sqrt", "constant", "linear", "cosine")
 OPTIMIZERS = ("adam", "adamw", "adamax", "sgd", "adafactor", "lamb")
 _DECAYING = UsedWhen("learning_rate_schedule", ("linear", "cosine"))
 _SAMPLING = UsedWhen("decode_method", ("sample",))
@@ -88,8 +88,12 @@ class ScheduleHParams:
     """How the learning rate changes, see `t2t.training.schedules`."""
 
     learning_rate_schedule: str = param("noam", "Shape of the learning rate over the updates.", choices=SCHEDULES)
-    learning_rate: float = param(1.0, "Factor on the paper's formula (noam), or the peak rate (others).", minimum=0.0)
-    learning_rate_warmup_steps: int = param(4000, "Updates over which the rate rises linearly.", minimum=0)
+    learning_rate: float = param(
+        1.0, "Factor on the formula (noam, rsqrt_decay), or the peak rate (others).", minimum=0.0
+    )
+    learning_rate_warmup_steps: int = param(
+        4000, "Updates over which the rate rises linearly; with rsqrt_decay, over which it is constant.", minimum=0
+    )
     learning_rate_minimum: float = param(0.0, "Rate at the end of the decay.", minimum=0.0, used_when=_DECAYING)
 
 
