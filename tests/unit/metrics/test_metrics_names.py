@@ -24,11 +24,13 @@ OF_TEXT = [
     "chrf",
     "f1_duplicate",
     "f1_equivalent",
+    "gleu",
     "matthews",
     "pearson",
     "rouge_1_fscore",
     "rouge_2_fscore",
     "rouge_l_fscore",
+    "sentence_bleu",
     "spearman",
     "wer",
 ]
