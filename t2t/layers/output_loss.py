@@ -34,8 +34,8 @@ def linear_cross_entropy(hidden, kernel_VD, targets, smoothing: float, kind: str
 
     It is the sum of `t2t.layers.losses.class_cross_entropy` of `hidden @ kernel^T` over positions without padding. The
     gradients are computed together with it: this is for training alone. `hidden` is (..., D) of any float type, in
-    which products are computed, the kernel float32, and `targets` (...) int32. `weights` (...) float32 multiply the losses
-    of positions, in place of 1 at data and 0 at padding; they have no gradient.
+    which products are computed, the kernel float32, and `targets` (...) int32. `weights` (...) float32 multiply the
+    losses of positions, in place of 1 at data and 0 at padding; they have no gradient.
     """
     targets_N = ops.reshape(targets, (-1,))
     weights_N1 = ops.reshape(token_weights(targets) if weights is None else weights, (-1, 1))

@@ -35,7 +35,9 @@ def build_objective(model: SequenceModel, data: Sequence[OpenData], hparams: HPa
     _check_writes(model, names, asked)
     for one in data:
         if one.problem.spec().inputs is None:
-            raise UserError(f"{asked}: {one.problem.name} has no inputs for which outputs could be sampled; leave it out")
+            raise UserError(
+                f"{asked}: {one.problem.name} has no inputs for which outputs could be sampled; leave it out"
+            )
     problems = {one.problem.name if len(data) > 1 else "": one.problem for one in data}
     return build_sampled_objective(hparams, SampledCandidates(model, problems, hparams, run_seed))
 

@@ -28,8 +28,8 @@ Drawn = tuple[np.ndarray, np.ndarray]
 class SampledCandidates:
     """Draws candidates by the search that decodes, on the devices that train, with the current weights.
 
-    The samples of an example are a function of the weights and (run seed, update, example), whatever else is in its batch.
-    With `minimum_risk`, an output that was sampled before is left empty: the candidates of a sentence are a set.
+    The samples of an example are a function of the weights and (run seed, update, example), whatever else is in its
+    batch. With `minimum_risk`, an output that was sampled before is left empty: the candidates of a sentence are a set.
 
     Args:
         model: under training.

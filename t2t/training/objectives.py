@@ -44,7 +44,7 @@ class Likelihood:
         return list(batches)
 
     def loss(self, model: SequenceModel, features: Features, seed: Any) -> BatchLoss:
-        """Returns the loss of a prepared batch, in a graph; `seed` is a (2,) integer, of dropout and all other chance."""
+        """Returns the loss of a prepared batch, in a graph; `seed` (2,) is that of dropout and all other chance."""
         loss_sum, tokens = model.loss_sum(model.body(features, seed=seed), features[TARGETS])
         return BatchLoss(loss_sum, loss_sum, tokens)
 
@@ -57,8 +57,8 @@ class ScheduledSampling(Likelihood):
     """The likelihood of targets given a mix of earlier targets and predictions.
 
     Bengio et al. 2015 (arXiv:1506.03099), in two passes as Mihaylova and Martins 2019 (arXiv:1906.07651): the first
-    predicts all tokens from the targets, without dropout and gradient; the second reads a prediction in place of a target
-    with the probability p min(1, update / warm-up). Predictions are the most probable tokens.
+    predicts all tokens from the targets, without dropout and gradient; the second reads a prediction in place of a
+    target with the probability p min(1, update / warm-up). Predictions are the most probable tokens.
 
     Args:
         probability: p.

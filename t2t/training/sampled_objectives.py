@@ -1,8 +1,7 @@
 """Objectives over outputs that the model samples itself, each with a reward: how good it is beside the target.
 
-Rewards have no gradient. The gradients of both objectives are sums over outputs y of a weight, which is a constant, times
-that of -log P(y), so that outputs are trained on as targets are: in one batch of the model's ordinary, teacher-forced
-loss.
+Rewards have no gradient. The gradient of either objective is a sum over outputs y of a constant weight times that of
+-log P(y), so that outputs are trained on as targets are: in one batch of the model's ordinary, teacher-forced loss.
 
 Legend: B sentences, C candidates of each: the target, then K samples; N = B * C rows, T length.
 """
@@ -21,7 +20,7 @@ from t2t.specs.constants import PAD_ID, TARGETS
 from t2t.training.objectives import BatchLoss, Features, Likelihood
 
 Draw = Callable[[Sequence[Features], int, str], list[tuple[np.ndarray, np.ndarray]]]
-"""(batches, update, problem) -> of each batch its candidates (B, C, T) int32, zero padded, and rewards (B, C) float32."""
+"""(batches, update, problem) -> of each batch its candidates (B, C, T) int32, zero padded, and rewards (B, C)."""
 
 NO_CANDIDATE = -1e9
 """In place of the log-probability of a candidate that there is not; finite, for rows of padding, which have none."""
@@ -33,9 +32,9 @@ Weigh = Callable[[Any, Any, Any], Any]
 def expected_reward_weights(rewards_BC, log_probs_BC, exists_BC):
     """Returns the weights of an unbiased estimate of the gradient of -sum over y of P(y) reward(y): (B, C) float32.
 
-    Wu et al. 2016 (arXiv:1609.08144, section 5.2, equation 8), which takes the mean reward of the samples from each. That
-    mean has the sample itself in it, which makes the gradient (K - 1) / K of what it should be; here it is divided by
-    K - 1 in place of K. The target is no sample.
+    Wu et al. 2016 (arXiv:1609.08144, section 5.2, equation 8), who subtract the mean reward of the samples from each
+    and divide by K. That mean includes the sample itself, which makes the gradient (K - 1) / K of what it should be;
+    here it is divided by K - 1. The target is no sample.
     """
     samples_BK = rewards_BC[:, 1:]
     centred_BK = samples_BK - ops.mean(samples_BK, axis=1, keepdims=True)

@@ -9,9 +9,9 @@ from t2t.metrics.gleu import sentence_gleu
 
 def test_by_hand():
     """Of 4 + 3 + 2 + 1 n-grams, `a b c` has 3 + 2 + 1 in common with `a b c x` and with `a b c d`."""
-    assert sentence_gleu("a b c x".split(), "a b c d".split()) == 0.6
+    assert sentence_gleu(list("abcx"), list("abcd")) == 0.6
     # The shorter side has all of its n-grams in the other: precision 1, recall 6 of 10, and the other way round.
-    assert sentence_gleu("a b c".split(), "a b c d".split()) == sentence_gleu("a b c d".split(), "a b c".split()) == 0.6
+    assert sentence_gleu(list("abc"), list("abcd")) == sentence_gleu(list("abcd"), list("abc")) == 0.6
 
 
 def test_a_word_counts_as_often_as_both_sides_have_it():

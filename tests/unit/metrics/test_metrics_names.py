@@ -63,7 +63,10 @@ def test_the_language_reaches_the_metrics_that_go_by_it():
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["blue"], r"metric 'blue' is not known; did you mean bleu\?; there are accuracy, accuracy_per_sequence, bleu"),
+        (
+            ["blue"],
+            r"metric 'blue' is not known; did you mean bleu or gleu\?; there are accuracy, accuracy_per_sequence, bleu",
+        ),
         (["accuracy"], r"metric 'accuracy' of decoded text: it is teacher-forced, .*; text has accuracy_per_sequence"),
     ],
 )

@@ -3,6 +3,7 @@
 Legend: B sentences, C candidates of each, T length.
 """
 
+import functools
 import types
 
 import numpy as np
@@ -32,7 +33,8 @@ class Words:
 
 
 def hparams_of(objective="expected_reward", **changes):
-    return tiny_hparams().replace(objective=objective, objective_samples=SAMPLES, extra_length=3, **changes)
+    values = {"objective_samples": SAMPLES, "extra_length": 3, **changes}
+    return tiny_hparams().replace(objective=objective, **values)
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +42,14 @@ def model():
     return tiny_transformer()
 
 
-def drawn(model, features, update=1, seed=3, **changes):
-    candidates = SampledCandidates(model, {"": Words()}, hparams_of(**changes), seed)
-    ((candidates_BCT, rewards_BC),) = candidates([features], update, "")
+@functools.cache
+def sampler(model, seed=3, **changes):
+    """One for each setting, since each compiles a search."""
+    return SampledCandidates(model, {"": Words()}, hparams_of(**changes), seed)
+
+
+def drawn(model, features, update=1, **changes):
+    ((candidates_BCT, rewards_BC),) = sampler(model, **changes)([features], update, "")
     return candidates_BCT, rewards_BC
 
 
@@ -75,8 +82,7 @@ def test_samples_of_an_example_are_a_function_of_seed_and_update_whatever_its_ba
 def test_several_batches_are_each_given_theirs(model):
     """Of two replicas of one device: in their order."""
     first, second = batch(seed=0), batch(seed=1)
-    candidates = SampledCandidates(model, {"": Words()}, hparams_of(), 3)
-    together = candidates([first, second], 1, "")
+    together = sampler(model)([first, second], 1, "")
     for features, (found, rewards) in zip((first, second), together, strict=True):
         expected, expected_rewards = drawn(model, features)
         np.testing.assert_array_equal(found, expected)
@@ -121,7 +127,7 @@ def build(model, **hparams):
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        ("glue", UnknownNameError, r"metric 'glue' is not known; did you mean gleu\?"),
+        ("glue", UnknownNameError, r"metric 'glue' is not known; did you mean gleu or bleu\?"),
         (
             "teacher_forced/loss",
             UserError,
@@ -143,7 +149,9 @@ def test_a_metric_that_text_cannot_give_is_refused(model, name, error, message):
 )
 def test_a_model_that_does_not_write_token_by_token_is_refused(asked, message):
     model = NeuralGpu(NeuralGpuHParams(hidden_size=8, num_hidden_layers=1), tokens_spec())
-    with pytest.raises(UserError, match=f"{message}: NeuralGpu does not write the targets of words token by token; leave"):
+    with pytest.raises(
+        UserError, match=f"{message}: NeuralGpu does not write the targets of words token by token; leave"
+    ):
         build(model, **asked)
 
 

@@ -3,6 +3,8 @@
 Legend: B batch, T target length.
 """
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -23,10 +25,7 @@ def loss_of(model, features, probability, seed=SEED):
 class Reader:
     """Predicts token 9 everywhere, and gives as its loss which targets it has read."""
 
-    class top:
-        @staticmethod
-        def most_probable(hidden):
-            return tf.fill(tf.shape(hidden), 9)
+    top = types.SimpleNamespace(most_probable=lambda hidden: tf.fill(tf.shape(hidden), 9))
 
     def body(self, features, seed=None):
         return Costed(features["targets"])

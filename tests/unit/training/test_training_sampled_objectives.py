@@ -57,7 +57,9 @@ def test_the_weights_of_the_risk_are_its_gradient(sharpness):
         return -(powers / powers.sum()) @ rewards
 
     slopes = [(risk(log_probs + e) - risk(log_probs - e)) / 2e-6 for e in 1e-6 * np.eye(4)]
-    weights_BC = numpy(minimum_risk_weights(*(x[None].astype("float32") for x in (rewards, log_probs)), exists[None], sharpness))
+    weights_BC = numpy(
+        minimum_risk_weights(*(x[None].astype("float32") for x in (rewards, log_probs)), exists[None], sharpness)
+    )
     np.testing.assert_allclose(-weights_BC[0], np.array(slopes) / sharpness, atol=1e-5)
 
 
@@ -139,8 +141,8 @@ def probabilities_of(model, features, outputs_CT):
 def test_the_expected_gradient_of_two_samples_is_that_of_all_outputs():
     """Over all 49 draws of two of a sentence's seven outputs, by their probabilities q.
 
-    It is the sum over all outputs of q(y) (reward(y) - mean reward) times that of -log P(y). A gradient is linear in the
-    rewards, so that each draw is a row of one batch, with its probability in its rewards.
+    It is the sum over all outputs of q(y) (reward(y) - mean reward) times that of -log P(y). A gradient is linear in
+    the rewards, so that each draw is a row of one batch, with its probability in its rewards.
     """
     model, features, (outputs_CT, _), (rewards_C, _) = model_and_features(dropout=0.0)
     one = {name: array[:1] for name, array in features.items()}
@@ -157,7 +159,7 @@ def test_the_expected_gradient_of_two_samples_is_that_of_all_outputs():
     sampled = SampledObjective(None, expected_reward_weights, 3, likelihood_weight=0.0)
     estimate_P, _, _ = gradient_of(model, sampled, batch)
 
-    weights_BC = tf.constant([q_C * (rewards_C - q_C @ rewards_C)], tf.float32)
+    weights_BC = np.array([q_C * (rewards_C - q_C @ rewards_C)], np.float32)
     exact = SampledObjective(None, lambda *_: weights_BC, 7, likelihood_weight=0.0)
     everything = {SampledObjective.CANDIDATES: outputs_CT[None], SampledObjective.REWARDS: rewards_C[None]}
     exact_P, _, _ = gradient_of(model, exact, {**one, **everything})
