@@ -131,7 +131,7 @@ class ScheduleHParams:
 
     learning_rate_schedule: str = param("noam", "Shape of the learning rate over the updates.", choices=SCHEDULES)
     learning_rate: float = param(
-        1.0, "Factor on the formula (noam, rsqrt_decay), or the peak rate (others).", minimum=0.0
+        1.0, "Factor on the formula (noam and rsqrt_decay), or the peak rate (others).", minimum=0.0
     )
     learning_rate_warmup_steps: int = param(
         4000, "Updates over which the rate rises linearly; with rsqrt_decay, over which it is constant.", minimum=0

@@ -33,7 +33,7 @@ def test_one_flat_set_of_names_over_sections(hparams):
     assert hparams == Family(hidden_size=64, batch_size=100)
     assert {"hidden_size", "batch_size", "gate", "replace"} <= set(dir(hparams))
     values = hparams.to_dict()
-    assert list(values) == ["model", "schedule", "optimization", "batch", "mixture", "train", "decode"]
+    assert list(values) == ["model", "objective", "schedule", "optimization", "batch", "mixture", "train", "decode"]
     assert (values["model"]["hidden_size"], values["model"]["gate"], values["batch"]["batch_size"]) == (64, False, 100)
     assert [name for section in values.values() for name in section] == [name for name, _ in hparams.items()]
 
