@@ -58,8 +58,9 @@ class ObjectiveHParams:
     """What training minimizes, see `t2t.training.objectives`."""
 
     objective: str = param(
-        "likelihood", "likelihood: of the targets; expected_reward: of outputs that are sampled in each update, scored "
-        "against the targets; minimum_risk: the same, of a distribution over the samples alone.", choices=OBJECTIVES,
+        "likelihood", "What is maximized. likelihood: that of the targets; expected_reward: the mean metric of sampled "
+        "outputs; minimum_risk: the same, of the distribution over the samples and the target alone.",
+        choices=OBJECTIVES,
     )  # fmt: skip
     objective_metric: str = param(
         "gleu", "Text metric that scores each sampled output against its target.", used_when=_SAMPLED

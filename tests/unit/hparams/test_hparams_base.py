@@ -190,10 +190,10 @@ def test_a_family_may_give_what_every_model_has_another_default():
          "optimizer=adamw|lamb"),
         ({"sampling_top_k": 5}, "hparam sampling_top_k=5: nothing reads it while decode_method=beam; it is read with "
          "decode_method=sample"),
-        ({"learning_rate": float("nan")}, "hparam learning_rate=nan: it is a finite number; Factor on the paper's "
-         "formula (noam), or the peak rate (others)."),
-        ({"learning_rate": float("inf")}, "hparam learning_rate=inf: it is a finite number; Factor on the paper's "
-         "formula (noam), or the peak rate (others)."),
+        ({"learning_rate": float("nan")}, "hparam learning_rate=nan: it is a finite number; Factor on the formula "
+         "(noam and rsqrt_decay), or the peak rate (others)."),
+        ({"learning_rate": float("inf")}, "hparam learning_rate=inf: it is a finite number; Factor on the formula "
+         "(noam and rsqrt_decay), or the peak rate (others)."),
     ],
 )  # fmt: skip
 def test_what_freezing_refuses(hparams, changes, complaint):
