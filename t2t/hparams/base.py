@@ -20,6 +20,7 @@ from t2t.hparams.groups import (
     DecodeHParams,
     EveryModelHParams,
     MixtureHParams,
+    ObjectiveHParams,
     OptimizerHParams,
     ScheduleHParams,
     TrainHParams,
@@ -29,8 +30,8 @@ from t2t.hparams.override import parse_overrides
 _MODEL = "model"
 """Section of all fields that are in none of those below."""
 _SECTIONS = {
-    "schedule": ScheduleHParams, "optimization": OptimizerHParams, "batch": BatchHParams, "mixture": MixtureHParams,
-    "train": TrainHParams, "decode": DecodeHParams,
+    "objective": ObjectiveHParams, "schedule": ScheduleHParams, "optimization": OptimizerHParams,
+    "batch": BatchHParams, "mixture": MixtureHParams, "train": TrainHParams, "decode": DecodeHParams,
 }  # fmt: skip
 _SECTION_OF = {field.name: key for key, section in _SECTIONS.items() for field in dataclasses.fields(section)}
 
@@ -53,7 +54,8 @@ class _Making(type):
 
 @dataclasses.dataclass(kw_only=True)
 class HParams(
-    EveryModelHParams, ScheduleHParams, OptimizerHParams, BatchHParams, MixtureHParams, TrainHParams, DecodeHParams,
+    EveryModelHParams, ObjectiveHParams, ScheduleHParams, OptimizerHParams, BatchHParams, MixtureHParams, TrainHParams,
+    DecodeHParams,
     metaclass=_Making,
 ):  # fmt: skip
     """What every run has; the base of a model family's, a keyword-only dataclass that adds fields made by `param`."""

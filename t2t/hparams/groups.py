@@ -4,11 +4,14 @@ from dataclasses import dataclass
 
 from t2t.hparams.field import UsedWhen, param, training_fraction
 
-SCHEDULES = ("noam", "inverse_sqrt", "constant", "linear", "cosine")
+SCHEDULES = ("noam", "rsqrt_decay", "inverse_sqrt", "constant", "linear", "cosine")
+OBJECTIVES = ("likelihood", "expected_reward", "minimum_risk")
 OPTIMIZERS = ("adam", "adamw", "adamax", "sgd", "momentum", "adafactor", "lamb")
 _DECAYING = UsedWhen("learning_rate_schedule", ("linear", "cosine"))
 _SAMPLING = UsedWhen("decode_method", ("sample",))
 _BEAM = UsedWhen("decode_method", ("beam",))
+_LIKELIHOOD = UsedWhen("objective", ("likelihood",))
+_SAMPLED = UsedWhen("objective", ("expected_reward", "minimum_risk"))
 _MOMENTUM = UsedWhen("optimizer", ("momentum",))
 _BELOW_1 = 0.999999
 """Largest decay: with 1, a mean would stay what it began as."""
@@ -29,6 +32,9 @@ class EveryModelHParams:
         "all", "Who gets e: all K tokens e/K each, as the paper's reference; others: e/(K-1), as in Tensor2Tensor.",
         choices=("all", "others"), only_trains=True,
     )  # fmt: skip
+    symbol_dropout: float = training_fraction(
+        0.0, "Fraction of the tokens of inputs and targets that are read as zero vectors."
+    )
     shared_embedding: bool = param(True, "Whether inputs and targets use one embedding table, vocabularies permitting.")
     shared_embedding_and_softmax_weights: bool = param(
         True, "Whether the output layer is the transposed table of the targets."
@@ -46,6 +52,43 @@ class EveryModelHParams:
     def complaints(self) -> list[str]:
         """Returns what is wrong with how the values go together."""
         return []
+
+
+@dataclass(kw_only=True)
+class ObjectiveHParams:
+    """What training minimizes, see `t2t.training.objectives`."""
+
+    objective: str = param(
+        "likelihood", "What is maximized. likelihood: that of the targets; expected_reward: the mean metric of sampled "
+        "outputs; minimum_risk: the same, of the distribution over the samples and the target alone.",
+        choices=OBJECTIVES,
+    )  # fmt: skip
+    objective_metric: str = param(
+        "gleu", "Text metric that scores each sampled output against its target.", used_when=_SAMPLED
+    )
+    objective_samples: int = param(
+        15, "Outputs sampled for each input in an update.", minimum=2, maximum=10_000, used_when=_SAMPLED
+    )
+    objective_likelihood_weight: float = param(
+        0.017, "Weight of the log-likelihood of the target beside the reward of the samples.", minimum=0.0,
+        used_when=_SAMPLED,
+    )  # fmt: skip
+    objective_sharpness: float = param(
+        0.005, "Power of the probabilities in the distribution over the samples.", minimum=1e-6,
+        used_when=UsedWhen("objective", ("minimum_risk",)),
+    )  # fmt: skip
+    scheduled_sampling_prob: float = param(
+        0.0, "Probability that the decoder reads a token that the model predicts in place of the target's; 0 = never.",
+        minimum=0.0, maximum=1.0, used_when=_LIKELIHOOD,
+    )  # fmt: skip
+    scheduled_sampling_warmup_steps: int = param(
+        50_000, "Updates over which scheduled_sampling_prob rises linearly from 0.", minimum=0, used_when=_LIKELIHOOD
+    )
+
+    @property
+    def rows_per_example(self) -> int:
+        """Rows of a training batch for each example: its target and the outputs that are sampled."""
+        return 1 if self.objective == "likelihood" else 1 + self.objective_samples
 
 
 @dataclass(kw_only=True)
@@ -100,8 +143,12 @@ class ScheduleHParams:
     """How the learning rate changes, see `t2t.training.schedules`."""
 
     learning_rate_schedule: str = param("noam", "Shape of the learning rate over the updates.", choices=SCHEDULES)
-    learning_rate: float = param(1.0, "Factor on the paper's formula (noam), or the peak rate (others).", minimum=0.0)
-    learning_rate_warmup_steps: int = param(4000, "Updates over which the rate rises linearly.", minimum=0)
+    learning_rate: float = param(
+        1.0, "Factor on the formula (noam and rsqrt_decay), or the peak rate (others).", minimum=0.0
+    )
+    learning_rate_warmup_steps: int = param(
+        4000, "Updates over which the rate rises linearly; with rsqrt_decay, over which it is constant.", minimum=0
+    )
     learning_rate_minimum: float = param(0.0, "Rate at the end of the decay.", minimum=0.0, used_when=_DECAYING)
 
 

@@ -29,19 +29,21 @@ def block_size() -> int:
     return BLOCKS.get(kind, BLOCKS["gpu"])
 
 
-def linear_cross_entropy(hidden, kernel_VD, targets, smoothing: float, kind: str = "all"):
+def linear_cross_entropy(hidden, kernel_VD, targets, smoothing: float, kind: str = "all", weights=None):
     """Returns the smoothed cross-entropy under an output layer without bias, summed over positions: () float32, nats.
 
     It is the sum of `t2t.layers.losses.class_cross_entropy` of `hidden @ kernel^T` over positions without padding. The
     gradients are computed together with it: this is for training alone. `hidden` is (..., D) of any float type, in
-    which products are computed, the kernel float32, and `targets` (...) int32.
+    which products are computed, the kernel float32, and `targets` (...) int32. `weights` (...) float32 multiply the
+    losses of positions, in place of 1 at data and 0 at padding; they have no gradient.
     """
     targets_N = ops.reshape(targets, (-1,))
+    weights_N1 = ops.reshape(token_weights(targets) if weights is None else weights, (-1, 1))
     smoothing = smoothing_of_all(smoothing, kind, kernel_VD.shape[0])
 
     @custom_gradient
     def loss_of(hidden_ND, kernel_VD):
-        loss, gradients = _loss_and_gradients(hidden_ND, kernel_VD, targets_N, smoothing)
+        loss, gradients = _loss_and_gradients(hidden_ND, kernel_VD, targets_N, weights_N1, smoothing)
 
         def gradient(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
@@ -53,17 +55,16 @@ def linear_cross_entropy(hidden, kernel_VD, targets, smoothing: float, kind: str
     return loss_of(ops.reshape(hidden, (-1, hidden.shape[-1])), ops.reshape(kernel_VD, kernel_VD.shape))
 
 
-def _loss_and_gradients(hidden_ND, kernel_VD, targets_N, e: float):
+def _loss_and_gradients(hidden_ND, kernel_VD, targets_N, weights_N1, e: float):
     """Returns the loss, and its gradients (N, D) in the type of the hidden states and (V, D) float32.
 
-    A position of weight w (0 at padding) and logits z = h k^T has the loss
+    A position of weight w and logits z = h k^T has the loss
         w (ln sum_v exp z_v - (1 - e) z_target - e mean_v z_v),
     whose gradient with regard to z_v is
         w (softmax(z)_v - (1 - e) [v = target] - e / V).
     The softmax and the target's logit are left to the blocks; the other terms are linear in h and need no logits.
     """
     dtype, vocab_size = hidden_ND.dtype, kernel_VD.shape[0]
-    weights_N1 = token_weights(targets_N)[:, None]
     loss, soft_ND, soft_VD = _over_blocks(hidden_ND, ops.cast(kernel_VD, dtype), targets_N, weights_N1, e)
 
     weighted_ND = ops.cast(hidden_ND, "float32") * weights_N1

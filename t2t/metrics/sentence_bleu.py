@@ -1,10 +1,21 @@
-"""BLEU of single sentences, to tell which of several outputs is nearest to a reference."""
+"""BLEU of single sentences: how near each of several outputs is to a reference."""
 
 from collections.abc import Sequence
 
 from sacrebleu.metrics import BLEU
 
+from t2t.metrics.base import Score, check_lines
 from t2t.metrics.languages import bleu_tokenizer
+from t2t.registry import register_metric
+
+
+@register_metric("sentence_bleu")
+def sentence_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str = "") -> Score:
+    """Smoothed BLEU of sentences, mean over lines, from 0 to 100; see `SentenceBleu`."""
+    check_lines("sentence_bleu", hypotheses, references)
+    bleu = SentenceBleu(language)
+    total = sum(bleu.score(*pair) for pair in zip(hypotheses, references, strict=True))
+    return Score("sentence_bleu", total / len(references), bleu.signature)
 
 
 class SentenceBleu:
@@ -23,6 +34,11 @@ class SentenceBleu:
     def score(self, hypothesis: str, reference: str) -> float:
         """Returns the BLEU of a sentence."""
         return self._bleu.sentence_score(hypothesis, [reference]).score
+
+    @property
+    def signature(self) -> str:
+        """How scores are computed, in sacreBLEU's notation."""
+        return str(self._bleu.get_signature())
 
     def nearest(self, hypotheses: Sequence[str], reference: str) -> int:
         """Returns the number of the hypothesis with the highest BLEU; of several, the first."""

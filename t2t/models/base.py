@@ -44,6 +44,11 @@ class Costed(NamedTuple):
     """
 
 
+def without_costs(hidden: Any) -> Any:
+    """Returns the hidden states of what `SequenceModel.body` returned."""
+    return hidden.hidden if isinstance(hidden, Costed) else hidden
+
+
 class DecodeContext(NamedTuple):
     """Values that stay the same at every decoding step."""
 
@@ -212,7 +217,7 @@ class SequenceModel(keras.Model):
 
     def logits(self, hidden):
         """Returns (..., V) float32 for hidden states (..., D), or `Costed` ones."""
-        return self.top(hidden.hidden if isinstance(hidden, Costed) else hidden)
+        return self.top(without_costs(hidden))
 
     def loss_sum(self, hidden, targets):
         """Returns the training loss summed over tokens, in nats, and the number of tokens, both float32 scalars.
@@ -230,7 +235,7 @@ class SequenceModel(keras.Model):
         The logits of `call` are never held for more than a block of positions.
         """
         hidden, targets = self.body(features), features[TARGETS]
-        scores = self.top.score_targets(hidden.hidden if isinstance(hidden, Costed) else hidden, targets)
+        scores = self.top.score_targets(without_costs(hidden), targets)
         if self.spec.targets.kind != FeatureKind.TOKENS:
             return scores
         return scores._replace(log_probs=scores.log_probs * token_weights(targets))

@@ -63,7 +63,7 @@ class ByteNet(EncoderDecoder):
     def decode(self, ids, encoded, keep_BT=None, cache: StepCache | None = None, seed=None):
         """Returns the decoder's output after `ids`; see the base class."""
         columns = _resize_length(encoded, ops.shape(ids)[1]) if cache is None else _column(encoded, ids, cache.position)
-        x = ops.concatenate([columns, self.target_embedding.before(ids)], axis=-1)
+        x = ops.concatenate([columns, self.target_embedding.before(ids, seed=seed)], axis=-1)
         x = self.decoder(self.join(x, cache=cache), cache=cache, seed=seed)
         # After the blocks one more convolution and ReLU; the last convolution is the output layer (section 3.6).
         return x if self.output_map is None else ops.relu(self.output_norm(self.output_map(x, cache=cache)))

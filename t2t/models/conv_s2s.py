@@ -71,7 +71,7 @@ class ConvS2s(EncoderDecoder):
 
     def decode(self, ids, encoded: Memory, keep_BT=None, cache: StepCache | None = None, seed=None):
         """Returns the decoder's output after `ids`; see the base class."""
-        g = self.target_positions(self.target_embedding.before(ids) * EMBEDDING_DEVIATION, cache=cache)
+        g = self.target_positions(self.target_embedding.before(ids, seed=seed) * EMBEDDING_DEVIATION, cache=cache)
         return self.decoder(self.target_dropout(g, seed=seed), encoded, cache=cache, seed=seed)
 
 

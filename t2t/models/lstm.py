@@ -60,7 +60,8 @@ class LstmSeq2seq(SequenceModel):
         """Returns the decoder's output, (B, T, D); see the base class."""
         encoded = self.encode(features, seed=seed)
         shifted_BT = ops.pad(features[TARGETS][:, :-1], ((0, 0), (1, 0)))
-        return self.decoder(self.target_embedding.before(shifted_BT), encoded.finals, encoded.memory, seed=seed)
+        before_BTD = self.target_embedding.before(shifted_BT, seed=seed)
+        return self.decoder(before_BTD, encoded.finals, encoded.memory, seed=seed)
 
     def encode(self, features: dict[str, Any], seed=None) -> Encoded:
         """Returns the encoder's last states, and its output where the decoder looks at it."""

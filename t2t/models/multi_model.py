@@ -89,7 +89,7 @@ class MultiModel(EncoderDecoder):
     def decode(self, ids, encoded: tuple[Memory, ...], keep_BT=None, cache: StepCache | None = None, seed=None):
         """Returns the decoder's output after `ids`; before the first stands the problem's command."""
         position_T = ops.arange(ops.shape(ids)[1]) if cache is None else ops.reshape(cache.position, (1,))
-        x = ops.where(ops.equal(position_T, 0)[:, None], self._command(), self.target_embedding.before(ids))
+        x = ops.where(ops.equal(position_T, 0)[:, None], self._command(), self.target_embedding.before(ids, seed=seed))
         return self._run_decoder(x, encoded, keep_BT, cache, seed)
 
     @property

@@ -58,7 +58,7 @@ class SliceNet(EncoderDecoder):
 
     def decode(self, ids, encoded: Source, keep_BT=None, cache: StepCache | None = None, seed=None):
         """Returns the decoder's output after `ids`; see the base class."""
-        x = self.mixer(self.target_embedding.before(ids), encoded, cache=cache)
+        x = self.mixer(self.target_embedding.before(ids, seed=seed), encoded, cache=cache)
         for module in self.decoder:
             x = module(x, encoded, cache=cache, seed=seed)
         return x

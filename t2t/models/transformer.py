@@ -92,7 +92,7 @@ class Transformer(EncoderDecoder):
 
     def decode(self, ids, encoded: Source | None, keep_BT=None, cache: StepCache | None = None, seed=None):
         """Returns the decoder's output after `ids`; see the base class."""
-        x = self.target_embedding.before(ids)
+        x = self.target_embedding.before(ids, seed=seed)
         x = self.positions(x, cache=cache) if self.positions is not None else x
         return self.decoder(self.target_dropout(x, seed=seed), encoded, keep_BT, cache=cache, seed=seed)
 

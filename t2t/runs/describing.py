@@ -39,7 +39,8 @@ def memory(run: TrainingRun) -> MemoryEstimate:
     estimates = []
     for part in run.parts:
         largest = max(part.largest_batches(), key=lambda batch: sum(array.nbytes for array in batch.values()))
-        estimates.append(estimate(part.model, largest, slots, run.plan.micro_batches > 1))
+        rows = {name: np.repeat(array, hparams.rows_per_example, axis=0) for name, array in largest.items()}
+        estimates.append(estimate(part.model, rows, slots, run.plan.micro_batches > 1))
     return max(estimates, key=lambda found: found.total)
 
 
@@ -53,6 +54,7 @@ def cost(run: TrainingRun) -> str:
         f"{an_update * run.plan.train_steps:.2g} floating-point operations in matrix products for "
         f"{run.plan.train_steps:,} updates, {an_update:.2g} each"
         + ("; what the model does in loops, step by step, is not counted and comes on top" if loops else "")
+        + ("; sampling comes on top" if run.resolved.hparams.rows_per_example > 1 else "")
     )
 
 
@@ -68,7 +70,7 @@ def _part_cost(part: Part) -> tuple[float, bool]:
         else:
             example[name] = reader.single(np.zeros(1, int), stored)
     flops, loops = update_cost(part.model, example)
-    return flops / _mean_of_longer(lengths), loops
+    return flops * part.hparams.rows_per_example / _mean_of_longer(lengths), loops
 
 
 def _sample_lengths(part: Part) -> dict[str, np.ndarray]:

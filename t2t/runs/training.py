@@ -20,6 +20,7 @@ from t2t.inference.parallel import Sharing
 from t2t.runs.data import OpenData, open_all
 from t2t.runs.decisions import begun_run, compilation_line, decide
 from t2t.runs.names import Request, Resolved, resolve
+from t2t.runs.objectives import build_objective
 from t2t.runs.parts import batches_of, build_parts, schedule_of
 from t2t.runs.recording import changeable_fields, encoders_of, record_of, spec_of
 from t2t.runs.resuming import recorded_data_fingerprint
@@ -86,6 +87,7 @@ class TrainingRun:
             scale_loss=hparams.precision == "mixed_float16",
             reduction_dtype=hparams.gradient_reduction,
             xla=hparams.xla == "on",
+            objective=build_objective(self.model, data, hparams, settings.seed),
         )
         micro_batches = self._micro_batches()
         per_update = micro_batches * self.step.replicas

@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 
 from t2t.models.base import SequenceModel
+from t2t.training.objectives import Likelihood
 from t2t.training.replica_function import ReplicaFunction
 
 Tensors = dict[str, tf.Tensor]
@@ -25,10 +26,18 @@ class LocalGradient:
         model: under the scope of a strategy or not.
         scales_loss: whether the gradient must fit float16 on its way.
         xla: whether XLA compiles it, one program for each shape of batches; nothing in it waits for the host.
+        objective: what is minimized; None for the likelihood of targets.
     """
 
-    def __init__(self, model: SequenceModel, scales_loss: bool = False, xla: bool = False):
+    def __init__(
+        self,
+        model: SequenceModel,
+        scales_loss: bool = False,
+        xla: bool = False,
+        objective: Likelihood | None = None,
+    ):
         self._model, self._scales_loss, self._xla = model, scales_loss, xla
+        self._objective = objective or Likelihood()
         self._trained = len(model.trainable_variables)
         self._variables = [*model.trainable_variables, *model.non_trainable_variables]
         self._functions: dict[str, ReplicaFunction] = {}
@@ -60,7 +69,7 @@ class LocalGradient:
         return self._assigned[problem]
 
     def __call__(self, problem: str, variables: Sequence[tf.Variable], features: Tensors, seed, scale):
-        """Returns the gradient of `scale` times the summed loss, (P,) float32, the loss sum, the tokens, and changes.
+        """Returns the gradient of `scale` times what is minimized, (P,), the loss sum, the tokens, and changes.
 
         The changes are what the forward pass adds to the statistics, times the tokens: a list of one tensor, (Q,)
         float32, or of none where there are no statistics.
@@ -87,8 +96,8 @@ class LocalGradient:
         before = [scope.get_current_value(variable) for variable in fixed]
         with scope, tf.GradientTape() as tape:
             tape.watch(trained)
-            loss_sum, tokens = model.loss_sum(model.body(features, seed=seed), features["targets"])
-            scaled = loss_sum * (scale / padded)
+            loss = self._objective.loss(model, features, seed)
+            scaled = loss.minimized * (scale / padded)
         gradients = tape.gradient(scaled, trained)
         self._reached[problem] = [number for number, gradient in enumerate(gradients) if gradient is not None]
         after = [scope.get_current_value(variable) for variable in fixed]
@@ -98,5 +107,5 @@ class LocalGradient:
             tf.zeros([weight.shape.num_elements()]) if gradient is None else tf.reshape(gradient, [-1])
             for weight, gradient in zip(trained, gradients, strict=True)
         ]
-        changes = [tf.concat(changes, axis=0) * tokens] if changes else []
-        return tf.concat(flat, axis=0) * padded, loss_sum, tokens, changes
+        changes = [tf.concat(changes, axis=0) * loss.tokens] if changes else []
+        return tf.concat(flat, axis=0) * padded, loss.loss_sum, loss.tokens, changes

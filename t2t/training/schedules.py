@@ -11,6 +11,7 @@ def learning_rate(schedule: ScheduleHParams, update: int, *, hidden_size: int, t
     With s the update, w the warm-up, d the width, N the last update, r `learning_rate` and m `learning_rate_minimum`:
 
         noam          r * d^-0.5 * min(s^-0.5, s * w^-1.5)        (Vaswani et al. 2017, section 5.3, equation 3)
+        rsqrt_decay   r * max(s, w)^-0.5                          (Shazeer and Stern 2018, algorithm 6: r 1, w 10,000)
         inverse_sqrt  r * min(s / w, (w / s)^0.5)
         constant      r * min(s / w, 1)
         linear        r * s / w, then falling linearly to m at N
@@ -20,6 +21,8 @@ def learning_rate(schedule: ScheduleHParams, update: int, *, hidden_size: int, t
     rate, shape = schedule.learning_rate, schedule.learning_rate_schedule
     if shape == "noam":
         return rate * hidden_size**-0.5 * min(update**-0.5, update * warmup**-1.5)
+    if shape == "rsqrt_decay":
+        return rate * max(update, warmup) ** -0.5
     if update < warmup:
         return rate * update / warmup
     if shape == "inverse_sqrt":

@@ -15,6 +15,11 @@ def noise_seed(run_seed: int, weight: int) -> np.int64:
     return _integers(f"noise {run_seed} {weight}", 1)[0]
 
 
+def sampling_seed(run_seed: int, update: int) -> int:
+    """Returns the seed of the outputs that are sampled in an update."""
+    return int(_integers(f"sampling {run_seed} {update}", 1)[0])
+
+
 def _integers(text: str, count: int) -> np.ndarray:
     found = np.frombuffer(hashlib.blake2b(text.encode(), digest_size=8 * count).digest(), dtype=np.uint64)
     return (found >> np.uint64(2)).astype(np.int64)  # room for a layer's number without overflow

@@ -29,6 +29,7 @@ from t2t.specs.constants import TARGETS
 from t2t.training.local_gradient import LocalGradient
 from t2t.training.loss_scale import LossScale
 from t2t.training.micro_batch_sums import MicroBatchSums
+from t2t.training.objectives import Likelihood
 from t2t.training.seeds import dropout_seed, noise_seed
 from t2t.training.statistics import StatisticsUpdate
 from t2t.training.weight_update import WeightUpdate
@@ -74,6 +75,7 @@ class UpdateStep:
         scale_loss: whether to scale the loss dynamically (float16).
         reduction_dtype: in which several replicas add up their gradients.
         xla: whether XLA compiles the gradient of a batch, see `LocalGradient`.
+        objective: what is minimized; None for the likelihood of targets.
     """
 
     def __init__(
@@ -90,8 +92,10 @@ class UpdateStep:
         scale_loss: bool = False,
         reduction_dtype: str = "float32",
         xla: bool = False,
+        objective: Likelihood | None = None,
     ):
         self.model, self.optimizer, self.strategy = model, optimizer, strategy
+        self.objective = objective or Likelihood()
         self._run_seed, self._clip, self._noise = run_seed, clip_grad_norm, gradient_noise
         self._reduction_dtype = reduction_dtype if self.replicas > 1 else "float32"
         self._weights = [variable.value for variable in model.trainable_variables]
@@ -100,7 +104,7 @@ class UpdateStep:
         self.updates_before = 0
         """Updates that the optimizer had done before the run's first, where it goes on from another run's state."""
         self.xla = xla
-        self._gradient = LocalGradient(model, scale_loss, xla)
+        self._gradient = LocalGradient(model, scale_loss, xla, self.objective)
         with strategy.scope():
             optimizer.build(model.trainable_variables)
             self.ema = [
@@ -155,16 +159,17 @@ class UpdateStep:
             rate = tf.constant(np.asarray(rate, np.float32))
         settings = (tf.constant(applies), rate, tf.constant(float(stops)))
         if len(micro_batches) == 1:
-            features, seeds = self._inputs(micro_batches[0], update, 0)
+            features, seeds = self._inputs(micro_batches[0], update, 0, problem)
             return self._function("whole", problem, features)(features, seeds, *settings)
         for index, batches in enumerate(micro_batches):
-            features, seeds = self._inputs(batches, update, index)
+            features, seeds = self._inputs(batches, update, index, problem)
             accumulate = self._function("accumulate", problem, features)
             self._sums.prepare(problem, self._statistics.size(self._gradient.statistics(problem)))
             accumulate(features, seeds)
         return self._function("apply", problem)(*settings)
 
-    def _inputs(self, batches: Sequence[Features], update: int, micro_batch: int):
+    def _inputs(self, batches: Sequence[Features], update: int, micro_batch: int, problem: str):
+        batches = self.objective.prepare(batches, update, problem)
         seeds = [tf.constant(dropout_seed(self._run_seed, update, micro_batch, r)) for r in self.own]
         return [{name: tf.constant(array) for name, array in batch.items()} for batch in batches], seeds
 

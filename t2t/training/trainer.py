@@ -137,6 +137,7 @@ class Trainer:
             "grad_norm": float(applied[-1].grad_norm) if applied else math.nan,
             **self._by_problem(),
             **self._skipped(),
+            **self.step.objective.figures(),
         }
         self._pending, self._since = [], now
         return logs

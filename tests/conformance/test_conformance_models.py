@@ -185,6 +185,19 @@ def test_compiled_by_xla_loss_and_gradients_are_the_same(case, monkeypatch):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * largest)
 
 
+def test_of_tokens_that_are_all_dropped_a_model_knows_their_number_alone(case, monkeypatch):
+    """Of both sides: with `symbol_dropout` every model reads them through layers that drop them."""
+    model_class, hparams, spec = case
+    monkeypatch.setattr("t2t.layers.modalities.tokens.random_keep", lambda shape, rate, seed: tf.zeros(shape, "bool"))
+    model = randomise(model_class(hparams.replace(symbol_dropout=0.5), spec), seed=3)
+    pairs = [features_of(model, seed=seed) for seed in (0, 1)]
+    one, other = (numpy(model(features, seed=tf.constant([1, 2], tf.int64))) for features in pairs)
+    keep = pairs[0]["targets"] != 0
+    np.testing.assert_allclose(one[keep], other[keep], rtol=1e-5, atol=1e-5)
+    whole, others = (numpy(model(features)) for features in pairs)
+    assert not np.allclose(whole[keep], others[keep], atol=1e-2)
+
+
 def test_a_loaded_model_gives_the_output_of_the_saved_one(case, model, tmp_path):
     model_class, hparams, spec = case
     store = CheckpointStore(tmp_path)

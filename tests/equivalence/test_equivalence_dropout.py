@@ -116,8 +116,8 @@ def layers_of(model):
 
 def test_every_dropout_layer_has_a_number_of_its_own_that_is_the_same_in_every_model(model):
     numbers = [layer.salt for layer in layers_of(model)]
-    # Two sums of embeddings; in two layers each, two dropouts for every attention and every feed-forward.
-    assert len(numbers) == 2 + 2 * (2 + 2) + 2 * (2 + 2 + 2)
+    # Tokens and sums of embeddings of both sides; in two layers each, two for every attention and every feed-forward.
+    assert len(numbers) == 4 + 2 * (2 + 2) + 2 * (2 + 2 + 2)
     assert len(set(numbers)) == len(numbers)
     again = Transformer(model.hparams, tokens_spec())
     assert [layer.salt for layer in layers_of(again)] == numbers

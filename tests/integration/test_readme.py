@@ -140,6 +140,11 @@ def test_own_files(folder):
     ]  # fmt: skip
     assert "serving_default: 12 of 12 outputs are those of the run" in printed[0]
     run(folder, "fine-tuning", short=True)
+    run(folder, "rewards", short=True)
+    figures = [json.loads(line) for line in lines_of(folder / "rewarded/metrics.jsonl")]
+    rewards = [line["train/reward"] for line in figures if "train/loss" in line]
+    assert rewards
+    assert all(0.0 <= reward <= 1.0 for reward in rewards)
     tuned, other = (json.loads((folder / name / "run.json").read_text()) for name in ("tuned", "other"))
     assert tuned["warm_start"]["optimizer_updates"] == 6
     assert tuned["warm_start"]["report"][0].endswith(" variables taken")

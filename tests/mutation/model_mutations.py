@@ -274,6 +274,17 @@ MODEL_MUTATIONS = (
         tests=("tests/unit/training/test_training_schedules.py::test_the_other_shapes",),
     ),
     Mutation(
+        name="a sample is part of what its reward is compared with",
+        file="t2t/training/sampled_objectives.py",
+        original="centred_BK / (samples_BK.shape[1] - 1)",
+        broken="centred_BK / samples_BK.shape[1]",
+        breaks="The gradient of the expected reward is too small beside that of the likelihood.",
+        tests=(
+            "tests/unit/training/test_training_sampled_objectives.py::"
+            "test_the_estimate_of_the_expected_reward_is_unbiased",
+        ),
+    ),
+    Mutation(
         name="one dropout mask for all micro-batches",
         file="t2t/training/seeds.py",
         original="{update} {micro_batch} {replica}",

@@ -15,6 +15,7 @@ _SAME = (
     *_NEEDED, "num_encoder_layers", "num_decoder_layers", "attention_key_channels", "attention_value_channels",
     "norm_epsilon", "attention_dropout", "relu_dropout", "label_smoothing", "optimizer_adam_beta1",
     "optimizer_adam_beta2", "optimizer_adam_epsilon", "learning_rate_warmup_steps", "clip_grad_norm", "batch_size",
+    "symbol_dropout",
 )  # fmt: skip
 """Fields with the same name and meaning in both."""
 
@@ -36,8 +37,7 @@ _UNDERSTOOD = {
 """Supported settings of the network; the first value is the default of an absent name."""
 
 _NEUTRAL = {
-    "weight_decay": 0.0, "weight_noise": 0.0, "grad_noise_scale": 0.0, "symbol_dropout": 0.0,
-    "scheduled_sampling_prob": 0.0,
+    "weight_decay": 0.0, "weight_noise": 0.0, "grad_noise_scale": 0.0, "scheduled_sampling_prob": 0.0,
 }  # fmt: skip
 """Settings of training without counterpart, with the value that has no effect."""
 

@@ -3,12 +3,14 @@
 Legend: B batch, P positions, D width, C classes or vocabulary.
 """
 
+import functools
 from typing import ClassVar
 
 import keras
 from keras import ops
 
-from t2t.layers.target_scores import TargetScores, score_logits
+from t2t.layers.losses import class_cross_entropy
+from t2t.layers.target_scores import TargetScores, most_probable, score_logits
 from t2t.specs.features import FeatureKind, FeatureSpec
 
 
@@ -72,12 +74,23 @@ class Top(keras.layers.Layer):
         """Returns how probable targets (...) int32 are under hidden states (..., D); of no meaning at padding."""
         return score_logits(self(hidden), targets)
 
+    def most_probable(self, hidden):
+        """Returns the most probable token of each hidden state (..., D), never PAD_ID; (...) int32."""
+        return most_probable(hidden, functools.partial(self, decode_weights=self.decode_weights()))
+
     def loss_sum(self, hidden, targets):
         """Returns the training loss in nats, summed over all predictions, and their number, both () float32.
 
         Padding counts nothing in either. `hidden` is (..., D), `targets` the feature.
         """
         raise NotImplementedError
+
+    def weighted_nll(self, hidden, targets, weights):
+        """Returns the negative log-likelihood of targets times their weights, summed: () float32, nats.
+
+        Without label smoothing. `hidden` is (..., D), `targets` (...) int32; `weights` (...) float32 have no gradient.
+        """
+        return ops.sum(class_cross_entropy(self(hidden), targets, 0.0) * ops.stop_gradient(weights))
 
 
 class DenseTop(Top):

@@ -82,12 +82,14 @@ def build_modalities(
         UserError: a modality is named for a kind of feature that it does not take.
     """
     width, source, target = hparams.hidden_size, None, None
+    of_tokens = {"symbol_dropout": hparams.symbol_dropout}
     if spec.targets.kind == FeatureKind.TOKENS:
-        target = TokenEmbedding(spec.targets, width, name="target_embedding", dtype=dtype_policy)
+        target = TokenEmbedding(spec.targets, width, name="target_embedding", dtype=dtype_policy, **of_tokens)
     if spec.inputs:
         bottom = _modality(Bottom, hparams.input_modality, spec.inputs)
         shared = hparams.shared_embedding and spec.shared_vocabulary and bottom is TokenEmbedding
-        source = target if shared else bottom(spec.inputs, width, name="source_embedding", dtype=dtype_policy)
+        own = of_tokens if issubclass(bottom, TokenEmbedding) else {}
+        source = target if shared else bottom(spec.inputs, width, name="source_embedding", dtype=dtype_policy, **own)
     top = _modality(Top, hparams.target_modality, spec.targets)
     settings = {"label_smoothing": hparams.label_smoothing, "label_smoothing_kind": hparams.label_smoothing_kind}
     if issubclass(top, TokenSoftmax) and hparams.shared_embedding_and_softmax_weights:

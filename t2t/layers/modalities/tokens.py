@@ -6,6 +6,7 @@ Legend: B batch, T length, D width, V vocabulary.
 import keras
 from keras import ops
 
+from t2t.layers.dropout import Dropout, random_keep
 from t2t.layers.losses import token_weights
 from t2t.layers.masks import padding_keep
 from t2t.layers.modalities.base import Bottom, Top
@@ -13,6 +14,17 @@ from t2t.layers.output_loss import linear_cross_entropy
 from t2t.layers.target_scores import TargetScores, score_by_blocks
 from t2t.registry import register_modality
 from t2t.specs.features import FeatureKind
+
+
+class SymbolDropout(Dropout):
+    """Zeroes whole vectors, a fraction `rate` of them, and leaves the others as they are."""
+
+    def call(self, x, seed=None):
+        """Returns `x` (..., D) with dropout under `seed`, see the base class."""
+        if not self.acts(seed):
+            return x
+        keep = random_keep(ops.shape(x)[:-1], self.rate, self.own_seed(seed))
+        return x * ops.cast(keep, x.dtype)[..., None]
 
 
 def _add_table(layer: keras.layers.Layer):
@@ -23,29 +35,45 @@ def _add_table(layer: keras.layers.Layer):
 
 @register_modality
 class TokenEmbedding(Bottom):
-    """Tokens: a table of vectors, read scaled by sqrt(D)."""
+    """Tokens: a table of vectors, read scaled by sqrt(D).
+
+    In training, a fraction `symbol_dropout` of the tokens has vectors of zeros, and the others are not scaled for it.
+    """
 
     kinds = frozenset({FeatureKind.TOKENS})
+
+    def __init__(self, spec, width: int, symbol_dropout: float = 0.0, **kwargs):
+        super().__init__(spec, width, **kwargs)
+        # One for each side: a table that both share would drop the same places of both.
+        self.source_dropout, self.target_dropout = (
+            SymbolDropout(symbol_dropout, dtype=self.dtype_policy, name=f"{side}_symbol_dropout")
+            for side in ("source", "target")
+        )
 
     def build(self, input_shape=None):
         """Creates the table (V, D)."""
         self.table = _add_table(self)
+        self.source_dropout.build()
+        self.target_dropout.build()
 
     def call(self, ids_BT, seed=None):
         """Returns (B, T, D): sqrt(D) times the vectors of `ids_BT` (B, T) int32."""
-        return ops.cast(ops.take(self.table, ids_BT, axis=0), self.compute_dtype) * self.width**0.5
+        return self.source_dropout(self._vectors(ids_BT), seed=seed)
+
+    def _vectors(self, ids):
+        return ops.cast(ops.take(self.table, ids, axis=0), self.compute_dtype) * self.width**0.5
 
     def keep(self, ids_BT):
         """Returns (B, T) bool, False at padding."""
         return padding_keep(ids_BT)
 
-    def before(self, ids):
+    def before(self, ids, seed=None):
         """Returns (..., D) of the token before each position, (...) int32, where PAD_ID says that none came before.
 
         There the vector is zero, as in Tensor2Tensor, and not that of padding.
         """
-        x = self(ids)
-        return x * ops.cast(padding_keep(ids), x.dtype)[..., None]
+        x = self._vectors(ids)
+        return self.target_dropout(x * ops.cast(padding_keep(ids), x.dtype)[..., None], seed=seed)
 
 
 @register_modality
@@ -89,3 +117,7 @@ class TokenSoftmax(Top):
         """Returns label-smoothed cross-entropy (section 5.4) summed over tokens, and their number."""
         loss = linear_cross_entropy(hidden, self.kernel(), targets, self.label_smoothing, self.label_smoothing_kind)
         return loss, ops.sum(token_weights(targets))
+
+    def weighted_nll(self, hidden, targets, weights):
+        """Returns the negative log-likelihood of tokens times their weights, summed; see the base class."""
+        return linear_cross_entropy(hidden, self.kernel(), targets, 0.0, weights=weights)

@@ -33,7 +33,7 @@ def test_one_flat_set_of_names_over_sections(hparams):
     assert hparams == Family(hidden_size=64, batch_size=100)
     assert {"hidden_size", "batch_size", "gate", "replace"} <= set(dir(hparams))
     values = hparams.to_dict()
-    assert list(values) == ["model", "schedule", "optimization", "batch", "mixture", "train", "decode"]
+    assert list(values) == ["model", "objective", "schedule", "optimization", "batch", "mixture", "train", "decode"]
     assert (values["model"]["hidden_size"], values["model"]["gate"], values["batch"]["batch_size"]) == (64, False, 100)
     assert [name for section in values.values() for name in section] == [name for name, _ in hparams.items()]
 
@@ -190,10 +190,10 @@ def test_a_family_may_give_what_every_model_has_another_default():
          "optimizer=adamw|lamb"),
         ({"sampling_top_k": 5}, "hparam sampling_top_k=5: nothing reads it while decode_method=beam; it is read with "
          "decode_method=sample"),
-        ({"learning_rate": float("nan")}, "hparam learning_rate=nan: it is a finite number; Factor on the paper's "
-         "formula (noam), or the peak rate (others)."),
-        ({"learning_rate": float("inf")}, "hparam learning_rate=inf: it is a finite number; Factor on the paper's "
-         "formula (noam), or the peak rate (others)."),
+        ({"learning_rate": float("nan")}, "hparam learning_rate=nan: it is a finite number; Factor on the formula "
+         "(noam and rsqrt_decay), or the peak rate (others)."),
+        ({"learning_rate": float("inf")}, "hparam learning_rate=inf: it is a finite number; Factor on the formula "
+         "(noam and rsqrt_decay), or the peak rate (others)."),
     ],
 )  # fmt: skip
 def test_what_freezing_refuses(hparams, changes, complaint):

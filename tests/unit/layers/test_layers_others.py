@@ -37,6 +37,23 @@ def test_embeddings_are_scaled_by_the_root_of_the_width_and_the_output_layer_is_
     np.testing.assert_allclose(top(np.array([[1.0, 0.0, 0.0, 1.0]], np.float32)), [[2.0, 4.0, 1.0]])
 
 
+def test_symbol_dropout_zeroes_whole_vectors_of_both_sides_and_scales_none():
+    """Of 2,000 tokens the deviation of the share is 0.01; a shared table drops other tokens of each side."""
+    layer = TokenEmbedding(tokens(9), 4, symbol_dropout=0.3)
+    layer.build()
+    ids_BT, seed = np.full((40, 50), 5), np.array([1, 2], np.int64)
+    whole = np.asarray(layer(ids_BT))[0, 0]
+    masks = []
+    for found in (layer(ids_BT, seed=seed), layer.before(ids_BT, seed=seed)):
+        keep_BT = np.asarray(found).any(axis=-1)
+        np.testing.assert_allclose(keep_BT.mean(), 0.7, atol=0.05)
+        np.testing.assert_array_equal(np.asarray(found)[keep_BT], np.tile(whole, (keep_BT.sum(), 1)))
+        masks.append(keep_BT)
+    assert 0.5 < (masks[0] == masks[1]).mean() < 0.66  # of independent masks, 0.7^2 + 0.3^2
+    for found in (layer(ids_BT), layer.before(ids_BT)):
+        assert np.asarray(found).all()
+
+
 @pytest.mark.parametrize(
     "layer", [TokenEmbedding(tokens(2000), 64), LearnedPositions(2000, 64)], ids=["embedding", "positions"]
 )

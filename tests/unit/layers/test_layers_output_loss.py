@@ -24,7 +24,7 @@ def example(positions, seed=0):
     return hidden, kernel, targets
 
 
-def written_out(hidden, kernel, targets, smoothing, kind):
+def written_out(hidden, kernel, targets, smoothing, kind, weights=None):
     """The loss and its gradients in float64, with the target distribution and the softmax as matrices."""
     hidden, kernel = hidden.astype(np.float64), kernel.astype(np.float64)
     others = smoothing / (V - 1) if kind == "others" else smoothing / V
@@ -32,15 +32,15 @@ def written_out(hidden, kernel, targets, smoothing, kind):
     wanted[np.arange(len(targets)), targets] += 1 - smoothing - (others if kind == "others" else 0)
     logits = hidden @ kernel.T
     log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    weights = (targets != 0)[:, None]
+    weights = (targets != 0 if weights is None else weights)[:, None]
     slope = weights * (np.exp(log_probs) - wanted)
     return -(weights * wanted * log_probs).sum(), slope @ kernel, slope.T @ hidden
 
 
-def found(hidden, kernel, targets, smoothing, kind, upstream=1.0):
+def found(hidden, kernel, targets, smoothing, kind, upstream=1.0, weights=None):
     hidden, kernel = tf.Variable(hidden), tf.Variable(kernel)
     with tf.GradientTape() as tape:
-        loss = linear_cross_entropy(hidden, kernel, targets, smoothing, kind)
+        loss = linear_cross_entropy(hidden, kernel, targets, smoothing, kind, weights)
         scaled = upstream * loss
     return loss, *tape.gradient(scaled, [hidden, kernel])
 
@@ -53,6 +53,15 @@ def test_loss_and_gradients_are_those_written_out(positions, smoothing, kind):
     expected = written_out(*data, smoothing, kind)
     for one, other in zip(found(*data, smoothing, kind), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_positions_may_have_weights_of_any_sign(smoothing):
+    data = example(BLOCK + 3)
+    weights = np.random.default_rng(1).normal(size=BLOCK + 3).astype(np.float32)
+    expected = written_out(*data, smoothing, "all", weights)
+    for one, other in zip(found(*data, smoothing, "all", weights=weights), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-4)
 
 
 @pytest.mark.parametrize("most", [1, 4, 23, 100])

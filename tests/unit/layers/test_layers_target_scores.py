@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t.layers.target_scores import BLOCK, score_by_blocks
+from t2t.layers.target_scores import BLOCK, most_probable, score_by_blocks
 from tests.builders import largest_within
 
 V, D = 50, 8
@@ -40,3 +40,15 @@ def test_no_more_logits_than_a_block_are_ever_held():
     signature = [tf.TensorSpec((8 * BLOCK, 4)), tf.TensorSpec((4, 1000)), tf.TensorSpec((8 * BLOCK,), tf.int32)]
     graph = tf.function(score_by_blocks, autograph=False).get_concrete_function(*signature).graph
     assert largest_within(graph) == BLOCK * 1000
+
+
+@pytest.mark.parametrize("positions", [1, BLOCK + 1])
+def test_the_most_probable_is_never_padding(positions):
+    rng = np.random.default_rng(0)
+    hidden, kernel_DV = (rng.normal(size=shape).astype(np.float32) for shape in ((positions, 2, D), (D, V)))
+    kernel_DV[:, 3] = kernel_DV[:, 9]
+    logits = hidden @ kernel_DV
+    found = most_probable(tf.constant(hidden), lambda hidden_RD: tf.matmul(hidden_RD, kernel_DV))
+    np.testing.assert_array_equal(found, 1 + logits[:, :, 1:].argmax(axis=-1))
+    assert found.dtype == tf.int32
+    assert positions == 1 or (logits.argmax(axis=-1) == 0).any()

@@ -24,11 +24,13 @@ OF_TEXT = [
     "chrf",
     "f1_duplicate",
     "f1_equivalent",
+    "gleu",
     "matthews",
     "pearson",
     "rouge_1_fscore",
     "rouge_2_fscore",
     "rouge_l_fscore",
+    "sentence_bleu",
     "spearman",
     "wer",
 ]
@@ -65,7 +67,7 @@ def test_the_language_reaches_the_metrics_that_go_by_it():
     [
         (
             ["blue"],
-            r"metric 'blue' is not known; did you mean bleu\?; there are accuracy, accuracy_per_sequence, bits_per_dim",
+            r"metric 'blue' is not known; did you mean bleu or gleu\?; there are accuracy, accuracy_per_sequence, bits_per_dim",
         ),
         (["accuracy"], r"metric 'accuracy' of decoded text: it is teacher-forced, .*; text has accuracy_per_sequence"),
     ],

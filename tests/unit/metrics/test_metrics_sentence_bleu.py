@@ -5,6 +5,7 @@ import math
 import pytest
 import sacrebleu
 
+from t2t.metrics import compute
 from t2t.metrics.sentence_bleu import SentenceBleu
 
 REFERENCE = "a man sits on a red bench in the park"
@@ -36,3 +37,10 @@ def test_the_nearest_has_the_highest_score_and_of_equal_ones_the_first_is_taken(
 def test_the_language_chooses_how_words_are_split():
     assert SentenceBleu().nearest(["新年好啊", "新的一年好"], "新年很好啊") == 0
     assert SentenceBleu("zh").score("新年好", "新年好啊") > SentenceBleu().score("新年好", "新年好啊")
+
+
+def test_the_metric_is_the_mean_over_lines():
+    lines = HYPOTHESES[1:3]
+    score = compute(["sentence_bleu"], lines, [REFERENCE] * 2)["sentence_bleu"]
+    assert score.value == pytest.approx(sum(SentenceBleu().score(line, REFERENCE) for line in lines) / 2)
+    assert "eff:yes|tok:13a|smooth:exp" in score.signature

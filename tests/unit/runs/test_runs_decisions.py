@@ -83,6 +83,15 @@ def test_what_cannot_be_compiled_is_not_chosen_by_itself_and_refused_where_it_is
         decided("xla=on", **changes)
 
 
+def test_sampled_outputs_are_not_compiled():
+    asked = "objective=minimum_risk"
+    assert compilation(asked, gpus=True) == ("off", 0, 0)
+    message = "^hparam xla=on: objective=minimum_risk samples outputs of any length, and each would be compiled; use"
+    for begun in (None, record_of(asked, ("off", 0, 0))):
+        with pytest.raises(UserError, match=message):
+            decided(f"{asked},xla=on", begun=begun)
+
+
 @pytest.mark.parametrize("gpus", [False, True])
 @pytest.mark.parametrize("begun", [("on", 16, 8), ("on", 5, 1), ("off", 0, 0), ("off", 16, 8)])
 def test_the_same_command_goes_on_as_the_run_was_begun_on_any_machine(begun, gpus):

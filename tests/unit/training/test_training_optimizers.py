@@ -169,6 +169,12 @@ def test_adafactors_first_step():
     np.testing.assert_allclose(vector, [0.9, 1.1], rtol=1e-3)
 
 
+def test_adafactors_second_step_is_no_longer_than_the_root_of_the_number_of_updates_allows():
+    """Equal gradients: u = 1. min(0.8, 1) * RMS(1) leads to 0.2, then min(0.8, 2^-0.5) * RMS(0.2) to 0.2 - 0.141421."""
+    vector, matrix = updated([[0.5, 0.5], [0.5, 0.5]], 0.8, optimizer="adafactor")
+    np.testing.assert_allclose([*vector, *matrix], 0.2 - 0.141421, rtol=1e-4)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_an_update_that_is_not_applied_changes_nothing(name):
     """Not the last bit of a weight, slot or average: a gradient that is not finite, and a warm-up."""

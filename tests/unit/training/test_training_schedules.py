@@ -36,6 +36,7 @@ def test_noam(update, expected):
     ("shape", "factor", "warmup", "minimum", "expected"),
     [
         # at updates 1, 100, 4000 and 100,000
+        ("rsqrt_decay", 1.0, 10_000, 0.0, (0.01, 0.01, 0.01, 100_000**-0.5)),
         ("inverse_sqrt", 0.005, 2000, 0.0, (2.5e-6, 2.5e-4, 0.005 * 0.70710678, 0.005 * 0.14142136)),
         ("constant", 0.1, 4000, 0.0, (2.5e-5, 2.5e-3, 0.1, 0.1)),
         ("linear", 0.002, 4000, 1e-4, (5e-7, 5e-5, 0.002, 1e-4)),
@@ -66,6 +67,12 @@ def test_warm_up_meets_what_follows_and_never_exceeds_it(shape):
     peak = rate(400, shape, 0.5, 400)
     assert rate(399, shape, 0.5, 400) == pytest.approx(peak * 399 / 400, rel=1e-6)
     assert max(rate(update, shape, 0.5, 400) for update in range(1, 2000, 7)) <= peak
+
+
+@pytest.mark.parametrize("update", [1, 100, 9_999, 10_000, 10_001, 250_000])
+def test_rsqrt_decay_has_the_relative_steps_of_adafactor(update):
+    """min(0.01, s^-0.5): Shazeer and Stern 2018, algorithm 6."""
+    assert rate(update, "rsqrt_decay", 1.0, 10_000) == pytest.approx(min(1e-2, update**-0.5), rel=1e-12)
 
 
 @pytest.mark.parametrize("shape", ["inverse_sqrt", "constant", "linear", "cosine"])

@@ -4,6 +4,7 @@ import types
 
 import numpy as np
 
+from t2t.training.objectives import Likelihood
 from t2t.training.step import UpdateStats
 from t2t.training.trainer import Plan, Trainer
 
@@ -17,7 +18,7 @@ class Model:
 class Step:
     """Remembers what it was given; every update has loss 6 over 3 tokens, unless `bad` or `empty` name it."""
 
-    xla = False
+    xla, objective = False, Likelihood()
 
     def __init__(self, replicas=1, bad=(), empty=(), scale=None):
         self.model, self.replicas, self.ema, self.given, self._bad = Model(), replicas, [], [], (*bad, *empty)

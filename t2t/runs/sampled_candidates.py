@@ -1,0 +1,118 @@
+"""Candidate outputs of training batches: the target, samples of the model as it is, and the reward of each.
+
+Legend: B sentences, K samples of each, C candidates: the target, then the samples, T length.
+"""
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from t2t.decoding.settings import SAMPLE, SearchSettings
+from t2t.errors import UserError
+from t2t.hparams.base import HParams
+from t2t.inference.batch_search import BatchSearch
+from t2t.inference.parallel import Jobs
+from t2t.metrics import compute, higher_is_better, is_text_metric
+from t2t.models.base import SequenceModel
+from t2t.problems.base import Problem
+from t2t.specs.constants import INPUTS, PAD_ID, TARGETS
+from t2t.training.objectives import Features
+from t2t.training.seeds import sampling_seed
+
+Drawn = tuple[np.ndarray, np.ndarray]
+"""Candidates (B, C, T) int32, zero padded, and their rewards (B, C) float32."""
+
+
+class SampledCandidates:
+    """Draws candidates by the search that decodes, on the devices that train, with the current weights.
+
+    The samples of an example are a function of the weights and (run seed, update, example), whatever else is in its
+    batch. With `minimum_risk`, an output that was sampled before is left empty: the candidates of a sentence are a set.
+
+    Args:
+        model: under training.
+        problems: by their names in the run, "" of a model of one.
+        hparams: of the run.
+        run_seed: of the run.
+
+    Raises:
+        UserError: no such metric, or one that is not of text.
+    """
+
+    def __init__(self, model: SequenceModel, problems: Mapping[str, Problem], hparams: HParams, run_seed: int):
+        self._model, self._problems, self._hparams, self._run_seed = model, problems, hparams, run_seed
+        self._jobs = Jobs(model)
+        self._searches: dict[str, BatchSearch] = {}
+        self._metric = hparams.objective_metric
+        if not is_text_metric(self._metric):
+            raise UserError(
+                f"hparam objective_metric={self._metric}: it is teacher-forced; name one of decoded text, e.g. gleu"
+            )
+        self._sign = 1.0 if higher_is_better(self._metric) else -1.0
+
+    def __call__(self, batches: Sequence[Features], update: int, problem: str) -> list[Drawn]:
+        """Returns the candidates of each replica's batch."""
+        settings = SearchSettings(
+            method=SAMPLE, samples=self._hparams.objective_samples, seed=sampling_seed(self._run_seed, update)
+        )
+        if problem not in self._searches:
+            model = self._model.for_problem(problem)
+            self._searches[problem] = BatchSearch(model, settings, self._hparams.extra_length)
+        search = self._searches[problem].with_settings(settings, self._hparams.extra_length)
+
+        def draw(job: tuple[int, Features]) -> Iterator[tuple[int, np.ndarray]]:
+            number, batch = job
+            result = search.search_batch(tf.constant(batch[INPUTS]), tf.constant(_places(batch)))
+            ids_BKT, longest = result.ids.numpy(), int(result.lengths.numpy().max())
+            yield number, ids_BKT[:, :, :longest]
+
+        samples = dict(self._jobs.run_alone(draw, list(enumerate(batches))))
+        return [self._with_rewards(batch[TARGETS], samples[n], problem) for n, batch in enumerate(batches)]
+
+    def _with_rewards(self, targets_BT: np.ndarray, samples_BKT: np.ndarray, problem: str) -> Drawn:
+        candidates_BCT = _candidates(targets_BT, samples_BKT, distinct=self._hparams.objective == "minimum_risk")
+        rewards_BC = np.zeros(candidates_BCT.shape[:2], np.float32)
+        for sentence, target in enumerate(targets_BT):
+            if target.any():
+                rows = [target, *samples_BKT[sentence]]
+                rewards_BC[sentence] = self._rewards([np.trim_zeros(row, "b") for row in rows], problem)
+        return candidates_BCT, rewards_BC
+
+    def _rewards(self, candidates: Sequence[np.ndarray], problem: str) -> list[float]:
+        """Returns the rewards of a sentence's candidates, the first of which is the target."""
+        of_problem = self._problems[problem]
+        texts = [of_problem.decode_target(ids.tolist()) for ids in candidates]
+        scores = {
+            text: compute([self._metric], [text], texts[:1], of_problem.target_language)[self._metric].value
+            for text in set(texts)
+        }
+        return [self._sign * scores[text] for text in texts]
+
+
+def _candidates(targets_BT: np.ndarray, samples_BKT: np.ndarray, distinct: bool) -> np.ndarray:
+    """Returns targets and samples, (B, C, T) int32; where `distinct`, later equals of a candidate are left empty."""
+    width = max(targets_BT.shape[1], samples_BKT.shape[2])
+    rows_BCT = np.concatenate([_widened(targets_BT[:, None], width), _widened(samples_BKT, width)], axis=1)
+    rows_BCT[(targets_BT == PAD_ID).all(axis=1)] = PAD_ID  # a row of padding has no target, and no samples
+    if distinct:
+        for candidates_CT in rows_BCT:
+            _, first = np.unique(candidates_CT, axis=0, return_index=True)
+            candidates_CT[np.setdiff1d(np.arange(len(candidates_CT)), first)] = PAD_ID
+    return rows_BCT
+
+
+def _widened(rows: np.ndarray, width: int) -> np.ndarray:
+    return np.pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, width - rows.shape[-1])])
+
+
+def _places(batch: Features) -> np.ndarray:
+    """Returns (B,) int32, what names each example when sampling: a checksum of it without its padding."""
+    return np.array(
+        [
+            zlib.crc32(b"".join(np.trim_zeros(batch[name][row].ravel(), "b").tobytes() for name in sorted(batch))) >> 1
+            for row in range(len(batch[TARGETS]))
+        ],
+        np.int32,
+    )

@@ -1,0 +1,118 @@
+"""Training on sampled outputs: the same however an update is cut and after resuming, and the reward rises.
+
+Legend: B sentences.
+"""
+
+import numpy as np
+import pytest
+
+from t2t.hparams.groups import OptimizerHParams
+from t2t.models.transformer import Transformer
+from t2t.runs.sampled_candidates import SampledCandidates
+from t2t.training.distribute import build_strategy
+from t2t.training.optimizers import build_optimizer
+from t2t.training.sampled_objectives import build_sampled_objective
+from t2t.training.step import UpdateStep
+from tests.builders import padded, randomise, rows, tiny_hparams, tokens_spec
+
+OBJECTIVES = ("expected_reward", pytest.param("minimum_risk", marks=pytest.mark.slow))
+SAMPLED = {"objective_samples": 3, "extra_length": 2}
+
+
+class Words:
+    """A problem whose words are the ids."""
+
+    target_language = ""
+
+    def decode_target(self, ids):
+        return " ".join(str(one) for one in ids if one != 1)
+
+
+def sampling_step(hparams, vocab_size, replicas=1, optimizer="sgd", seed=2):
+    """A step on a random Transformer of one layer."""
+    strategy = build_strategy(worker_cpu=replicas)
+    with strategy.scope():
+        model = randomise(Transformer(hparams, tokens_spec(vocab_size, vocab_size)), seed)
+        optimizer = build_optimizer(OptimizerHParams(optimizer=optimizer))
+    objective = build_sampled_objective(hparams, SampledCandidates(model, {"": Words()}, hparams, run_seed=5))
+    return UpdateStep(model, optimizer, strategy, objective=objective)
+
+
+def pairs_of(sources=(5, 3, 7, 2), targets=(4, 6, 2, 5)):
+    rng = np.random.default_rng(11)
+    return list(zip(rows(rng, sources), rows(rng, targets), strict=True))
+
+
+def features(pairs):
+    sources, targets = zip(*pairs, strict=True)
+    return {"inputs": padded(sources), "targets": padded(targets)}
+
+
+def after_one_update(objective, replicas, micro_batches):
+    hparams = tiny_hparams(num_hidden_layers=1).replace(objective=objective, **SAMPLED)
+    step = sampling_step(hparams, 13, replicas)
+    before = {v.path: np.asarray(v) for v in step.model.variables}
+    stats = step([[features(pairs) for pairs in batches] for batches in micro_batches], 1, 0.5)
+    assert bool(stats.finite)
+    return {v.path: np.asarray(v) - before[v.path] for v in step.model.variables}, stats, step.objective.figures()
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_an_update_is_the_same_however_it_is_cut(objective):
+    """Samples of an example are its own, so that two replicas or micro-batches have those of the whole batch."""
+    pairs = pairs_of()
+    whole, stats, figures = after_one_update(objective, 1, [[pairs]])
+    assert float(stats.tokens) == sum(len(target) for _, target in pairs)
+    for replicas, cuts in ((2, [[pairs[:1], pairs[1:]]]), (1, [[pairs[:3]], [pairs[3:]]])):
+        found, others, rewards = after_one_update(objective, replicas, cuts)
+        np.testing.assert_allclose(float(others.loss_sum), float(stats.loss_sum), rtol=1e-5)
+        assert rewards == pytest.approx(figures)
+        for path, change in whole.items():
+            np.testing.assert_allclose(found[path], change, rtol=1e-3, atol=1e-5 * np.abs(change).max() + 1e-7)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_the_reward_of_samples_rises(objective):
+    """Nothing is known of targets but rewards, since their likelihood has no weight: `2 3`, whatever the input."""
+    hparams = tiny_hparams(num_hidden_layers=1).replace(
+        objective=objective, objective_samples=20, objective_likelihood_weight=0.0, extra_length=2
+    )
+    step = sampling_step(hparams, 6, optimizer="adam")
+    batch = features([(source, [2, 3, 1]) for source, _ in pairs_of()])
+    batch["inputs"] = np.minimum(batch["inputs"], 5)
+    rewards = []
+    for update in range(1, 61):
+        step([[batch]], update, 0.005)
+        rewards.append(step.objective.figures()["reward"])
+    assert np.mean(rewards[-10:]) > np.mean(rewards[:10]) + 0.25
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"objective": "expected_reward", **SAMPLED},
+        pytest.param({"objective": "minimum_risk", **SAMPLED}, marks=pytest.mark.exhaustive),
+        pytest.param(
+            {"scheduled_sampling_prob": 0.5, "scheduled_sampling_warmup_steps": 2}, marks=pytest.mark.exhaustive
+        ),
+    ],
+    ids=lambda changes: changes.get("objective", "scheduled sampling"),
+)
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_rehearsal")
+def test_four_updates_are_two_then_a_resumed_two(make_run, tmp_path, changes):
+    """Bit for bit, with two replicas and micro-batches: samples depend on weights, seed and update alone."""
+    settings = {"worker_cpu": 2}
+    changes = {"effective_batch_size": 240, "ema_decay": 0.9, "symbol_dropout": 0.1, **changes}
+    run = make_run(tmp_path / "run", settings, train_steps=4, **changes)
+    run.copy_after(2, tmp_path / "copy")
+    run.fit()
+    resumed = make_run(tmp_path / "copy", settings, train_steps=4, **changes)
+    assert resumed.checkpoint().step == 2
+    assert resumed.fit() == 0
+    one, other = run.checkpoint(), resumed.checkpoint()
+    for group in ("model", "optimizer", "ema"):
+        mine, theirs = getattr(one, group), getattr(other, group)
+        assert mine.keys() == theirs.keys()
+        for path, value in mine.items():
+            assert value.tobytes() == theirs[path].tobytes(), path

@@ -1,0 +1,161 @@
+"""What is sampled in training, and what it is worth.
+
+Legend: B sentences, C candidates of each, T length.
+"""
+
+import functools
+import types
+
+import numpy as np
+import pytest
+
+from t2t.errors import UnknownNameError, UserError
+from t2t.hparams.neural_gpu import NeuralGpuHParams
+from t2t.metrics.gleu import sentence_gleu
+from t2t.models.neural_gpu import NeuralGpu
+from t2t.runs.objectives import build_objective
+from t2t.runs.sampled_candidates import SampledCandidates
+from tests.builders import batch, padded, tiny_hparams, tiny_transformer, tokens_spec
+
+SAMPLES = 4
+
+
+class Words:
+    """A problem whose words are the ids."""
+
+    name, target_language = "words", ""
+
+    def __init__(self, spec=None):
+        self.spec = lambda: spec or tokens_spec()
+
+    def decode_target(self, ids):
+        return " ".join(str(one) for one in ids if one != 1)
+
+
+def hparams_of(objective="expected_reward", **changes):
+    values = {"objective_samples": SAMPLES, "extra_length": 3, **changes}
+    return tiny_hparams().replace(objective=objective, **values)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tiny_transformer()
+
+
+@functools.cache
+def sampler(model, seed=3, **changes):
+    """One for each setting, since each compiles a search."""
+    return SampledCandidates(model, {"": Words()}, hparams_of(**changes), seed)
+
+
+def drawn(model, features, update=1, **changes):
+    ((candidates_BCT, rewards_BC),) = sampler(model, **changes)([features], update, "")
+    return candidates_BCT, rewards_BC
+
+
+def trimmed(rows):
+    return [np.trim_zeros(row, "b").tolist() for row in rows]
+
+
+def test_candidates_are_the_target_and_samples_with_their_rewards(model):
+    features = batch()
+    candidates_BCT, rewards_BC = drawn(model, features)
+    assert candidates_BCT.shape[:2] == rewards_BC.shape == (3, 1 + SAMPLES)
+    for target, candidates_CT, rewards_C in zip(features["targets"], candidates_BCT, rewards_BC, strict=True):
+        (target,), rows = trimmed([target]), trimmed(candidates_CT)
+        assert rows[0] == target
+        expected = [sentence_gleu(*([str(i) for i in ids if i != 1] for ids in (row, target))) for row in rows]
+        np.testing.assert_allclose(rewards_C, expected, rtol=1e-6)
+        assert rewards_C[0] == 1.0
+    assert len({tuple(row) for row in trimmed(candidates_BCT[0])}) > 2
+
+
+def test_samples_of_an_example_are_a_function_of_seed_and_update_whatever_its_batch(model):
+    features = batch()
+    alone = {name: ids[1:2] for name, ids in batch(widths=(9, 8)).items()}
+    whole, again = drawn(model, features)[0], drawn(model, alone)[0]
+    assert trimmed(again[0]) == trimmed(whole[1])
+    for changes in ({"update": 2}, {"seed": 4}):
+        assert trimmed(drawn(model, features, **changes)[0][1]) != trimmed(whole[1])
+
+
+def test_several_batches_are_each_given_theirs(model):
+    """Of two replicas of one device: in their order."""
+    first, second = batch(seed=0), batch(seed=1)
+    together = sampler(model)([first, second], 1, "")
+    for features, (found, rewards) in zip((first, second), together, strict=True):
+        expected, expected_rewards = drawn(model, features)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(rewards, expected_rewards)
+
+
+def test_the_candidates_of_a_risk_are_a_set(model):
+    """Those drawn twice are left empty the second time; with two words of at most two ids there are many."""
+    features = {"inputs": padded([[1], [1]]), "targets": padded([[1], [2, 1]])}
+    changes = {"objective_samples": 40, "extra_length": 1}
+    samples, risked = (drawn(model, features, objective=one, **changes) for one in ("expected_reward", "minimum_risk"))
+    for all_of_them, distinct in zip(samples[0], risked[0], strict=True):
+        rows = trimmed(distinct)
+        left = [row for row in rows if row]
+        assert left == [row for i, row in enumerate(trimmed(all_of_them)) if row not in trimmed(all_of_them)[:i]]
+        assert 1 < len(left) < len(rows) == 41
+
+
+def test_rows_of_padding_have_no_candidates(model):
+    features = {name: np.concatenate([ids, np.zeros_like(ids[:1])]) for name, ids in batch().items()}
+    candidates_BCT, rewards_BC = drawn(model, features)
+    assert candidates_BCT[:3].any(axis=2).all()
+    assert not candidates_BCT[3].any()
+    assert not rewards_BC[3].any()
+
+
+def test_of_a_metric_whose_smaller_values_are_better_the_reward_is_the_negative(model):
+    _, rewards_BC = drawn(model, batch(), objective_metric="wer")
+    np.testing.assert_array_equal(rewards_BC[:, 0], 0.0)
+    assert (rewards_BC[:, 1:] <= 0.0).all()
+    assert (rewards_BC[:, 1:] < 0.0).any()
+
+
+# === What is refused ===
+
+
+def build(model, **hparams):
+    data = [types.SimpleNamespace(problem=Words(model.spec))]
+    return build_objective(model, data, tiny_hparams().replace(**hparams), 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("glue", UnknownNameError, r"metric 'glue' is not known; did you mean gleu or bleu\?"),
+        (
+            "teacher_forced/loss",
+            UserError,
+            r"hparam objective_metric=teacher_forced/loss: it is teacher-forced; name one of decoded text, e\.g\. gleu",
+        ),
+    ],
+)
+def test_a_metric_that_text_cannot_give_is_refused(model, name, error, message):
+    with pytest.raises(error, match=message):
+        build(model, objective="minimum_risk", objective_metric=name)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"objective": "expected_reward"}, "hparam objective=expected_reward"),
+        ({"scheduled_sampling_prob": 0.25}, "hparam scheduled_sampling_prob=0.25"),
+    ],
+)
+def test_a_model_that_does_not_write_token_by_token_is_refused(asked, message):
+    model = NeuralGpu(NeuralGpuHParams(hidden_size=8, num_hidden_layers=1), tokens_spec())
+    with pytest.raises(
+        UserError, match=f"{message}: NeuralGpu does not write the targets of words token by token; leave"
+    ):
+        build(model, **asked)
+
+
+def test_without_inputs_there_is_nothing_to_sample_outputs_for():
+    message = "hparam objective=expected_reward: words has no inputs for which outputs could be sampled; leave it out"
+    with pytest.raises(UserError, match=message):
+        build(tiny_transformer(tokens_spec(inputs=0)), objective="expected_reward")
