@@ -1,6 +1,6 @@
 """A stack of recurrent cells that writes: one function of a step, for training on whole sequences and for decoding.
 
-Legend: B batch, T target length, D width, N rows, G numbers that a cell reads of an input.
+Legend: B batch, T target length, C channels of what is read, D width, N rows, G numbers that a cell reads of an input.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from t2t.layers.cache import CachingLayer, StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
 from t2t.layers.recurrent_attention import AdditiveAttention, Memory, MultiplicativeAttention
@@ -46,9 +47,10 @@ class RecurrentDecoder(keras.layers.Layer):
         self.attention: Any = ATTENTION[attention](width, dtype=policy, name="attention") if attention else None
 
     def build(self, input_shape):
-        """Builds every layer for (B, T, D); kernels begin Glorot uniform."""
+        """Builds every layer for inputs (B, T, C), the upper ones for D; kernels begin Glorot uniform."""
         width = self.width
-        for layer in (*self.cells, *self.dropouts):
+        self.cells[0].build(input_shape)
+        for layer in (*self.cells[1:], *self.dropouts):
             layer.build((None, width))
         if self.attention is not None:
             self.attention.build((None, None, width))
@@ -116,3 +118,30 @@ class RecurrentDecoder(keras.layers.Layer):
             return DecoderState(layers, ops.tanh(ops.matmul(both_ND, combine_kernel)))
 
         return attentive
+
+
+class CachedRecurrence(CachingLayer):
+    """Recurrent layers from zero states, without attention, as a part of a decoder that caches."""
+
+    def __init__(self, cell: str, width: int, num_layers: int, dropout: float, **kwargs):
+        super().__init__(**kwargs)
+        self.stack = RecurrentDecoder(cell, width, num_layers, None, dropout, dtype=self.dtype_policy, name="stack")
+
+    def build(self, input_shape):
+        """Builds every layer for (B, T, C)."""
+        self.stack.build(input_shape)
+
+    def call(self, x, cache: StepCache | None = None, seed=None):
+        """Returns (B, T, D) of (B, T, C), or with a cache (N, D) of (N, C), the position of a step."""
+        if cache is None:
+            return self.stack(x, self._zero_states(ops.shape(x)[0]), (), seed=seed)
+        state = self.stack.step(x, cache.state(self.path), ())
+        cache.set_state(self.path, state)
+        return state.output
+
+    def empty_entry(self, rows, beams: int, length) -> DecoderState:
+        """Returns the state before the first position, zeros."""
+        return self.stack.start(self._zero_states(rows))
+
+    def _zero_states(self, rows) -> tuple[CellState, ...]:
+        return tuple(cell.zero_state(rows) for cell in self.stack.cells)
