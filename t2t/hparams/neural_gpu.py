@@ -1,7 +1,7 @@
 """Hparams of the Neural GPUs: Kaiser and Sutskever's, Tensor2Tensor's, Freivalds and Liepins's, and small ones.
 
-Those of the Extended Neural GPU are of its authors' program (github.com/tensorflow/models, `research/neural_gpu`), since
-they are what is known of Kaiser and Bengio 2016 (arXiv:1610.08613) in numbers.
+Those of the Extended Neural GPU are of its authors' program (github.com/tensorflow/models, `research/neural_gpu`), as
+far as it says how it translates.
 """
 
 from dataclasses import dataclass

@@ -65,7 +65,7 @@ def recurrent_byte_net_tiny() -> RecurrentByteNetHParams:
 
 
 def _for_characters(hparams: RecurrentByteNetHParams) -> RecurrentByteNetHParams:
-    """Returns the set, trained as the other recurrent models and on the lengths of byte_net, which are of characters."""
+    """Returns the set, trained as the other recurrent models, with the lengths of byte_net, which are of characters."""
     return for_recurrent(hparams).replace(
         label_smoothing=0.0, learning_rate=0.0005, max_length=byte_net().max_length, beam_size=byte_net().beam_size
     )

@@ -58,7 +58,8 @@ class ByteNet(EncoderDecoder):
         """Returns the representation of the source (B, U, D), zeros beyond its own end; None without inputs."""
         if self.encoder is None:
             return None
-        x_BSD, keep_BS = self.source_embedding(features[INPUTS], seed=seed), self.source_embedding.keep(features[INPUTS])
+        inputs = features[INPUTS]
+        x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs)
         x_BUD, keep_BU = unfolded(x_BSD, keep_BS, self.hparams.unfolding_factor, self.hparams.unfolding_offset)
         x_BUD = self.encoder(x_BUD, keep_BU, seed=seed)
         return x_BUD * ops.cast(keep_BU, x_BUD.dtype)[..., None]

@@ -52,7 +52,8 @@ class RecurrentByteNet(EncoderDecoder):
 
     def encode(self, features: dict[str, Any], seed=None):
         """Returns the representation of the source (B, U, D), zeros beyond its own end."""
-        x_BSD, keep_BS = self.source_embedding(features[INPUTS], seed=seed), self.source_embedding.keep(features[INPUTS])
+        inputs = features[INPUTS]
+        x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs)
         x_BUD, keep_BU = unfolded(x_BSD, keep_BS, self.hparams.unfolding_factor, self.hparams.unfolding_offset)
         read = self.encoder(x_BUD, keep_BU, seed=seed)
         # A recurrent encoder also returns its last states, which this decoder does not begin with.

@@ -81,7 +81,8 @@ class ByteNet:
 
     def logits(self, source, target):
         """One row for each id of the target, given those before it."""
-        both = [np.concatenate(pair) for pair in zip(self.columns(source, len(target)), self.before(target), strict=True)]
+        columns, before = self.columns(source, len(target)), self.before(target)
+        both = [np.concatenate(pair) for pair in zip(columns, before, strict=True)]
         return self.decode(self.convolution(both, "join", causal=True))
 
     def decode(self, xs):

@@ -1,7 +1,7 @@
 """Neural GPUs in numpy: a sequence at a time, a step at a time, a position at a time.
 
-Written from the papers alone (Kaiser and Sutskever 2016, Freivalds and Liepins 2017, Kaiser and Bengio 2016); no padding,
-no batches, float64.
+Written from the papers alone (Kaiser and Sutskever 2016, Freivalds and Liepins 2017, Kaiser and Bengio 2016); no
+padding, no batches, float64.
 """
 
 import math
@@ -115,7 +115,7 @@ class ExtendedNeuralGpu(NeuralGpu):
         return state
 
     def write(self, state, tape, i):
-        """The state after a unit of the decoder, whose kernels read the channels of the state, then those of the tape."""
+        """The state after a unit of the decoder, whose kernels read first the state's channels, then the tape's."""
         w = {name: self.weights[f"decoder/unit_{i}/{name}"] for name in WEIGHTS}
         channels = state.shape[-1]
 

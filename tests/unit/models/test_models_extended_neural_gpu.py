@@ -85,7 +85,7 @@ def test_gates_that_are_half_open_halve_the_memory_at_every_step():
 
 @pytest.mark.parametrize(("tap", "is_read"), [(0, True), (1, False), (2, False)])
 def test_the_word_before_stands_on_the_tape_at_its_own_position(tap, is_read):
-    """Gates that are closed make the memory tanh of what the candidate reads: the tape, one position back, here, ahead."""
+    """Gates that are closed make the memory tanh of what the candidate reads: the tape one back, here, one ahead."""
     model = silenced()
     unit, targets = model.decoder.units[0], np.array([[5, 9, 1]], np.int32)
     unit.gates_bias.assign([0.0] * 3 + [-9.0] * 3)
