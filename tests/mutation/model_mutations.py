@@ -79,6 +79,17 @@ MODEL_MUTATIONS = (
         breaks="A block of positions sees the state of the block before it, and none of those before that.",
         tests=("tests/unit/layers/test_layers_ssru.py::test_states_of_blocks_are_those_of_a_loop_over_positions",),
     ),
+    Mutation(
+        name="tape with the word to be written",
+        file="t2t/layers/output_tape.py",
+        original="[:, None] < position",
+        broken="[:, None] <= position",
+        breaks="A step of the Extended Neural GPU reads the word that it has to predict.",
+        tests=(
+            "tests/unit/models/test_models_extended_neural_gpu.py"
+            "::test_the_word_before_stands_on_the_tape_at_its_own_position",
+        ),
+    ),
     # Floor 5: models, search, metrics, checkpoints
     Mutation(
         name="farthest output distilled",
