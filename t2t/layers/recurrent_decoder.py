@@ -65,24 +65,25 @@ class RecurrentDecoder(keras.layers.Layer):
         """Returns the state before the first step, of states (N, D), one a layer."""
         return DecoderState(layers, ops.zeros_like(layers[-1].hidden))
 
-    def call(self, x_BTD, layers: tuple[CellState, ...], memory: Memory | tuple[()], seed=None):
+    def call(self, x_BTC, layers: tuple[CellState, ...], memory: Memory | tuple[()], seed=None):
         """Returns the outputs (B, T, D) of all steps, of the word before each position and the first states (B, D)."""
-        x_TBD = self.dropouts[0](ops.transpose(x_BTD, (1, 0, 2)), seed=seed)
+        x_TBC = self.dropouts[0](ops.transpose(x_BTC, (1, 0, 2)), seed=seed)
         # Dropped outside of the loop: a mask drawn inside would be the same at every step.
-        scales = [layer(ops.ones_like(x_TBD), seed=seed) for layer in self.dropouts[1:-1] if layer.acts(seed)]
+        ones_TBD = ops.ones((*ops.shape(x_TBC)[:2], self.width), x_TBC.dtype)
+        scales = [layer(ones_TBD, seed=seed) for layer in self.dropouts[1:-1] if layer.acts(seed)]
         advance = self.stepper(memory)
 
         def step(before: DecoderState, given):
             gates_BG, *scales_BD = given
             return advance(gates_BG, before, scales_BD)
 
-        given = (self.cells[0].input_gates(x_TBD), *scales)
+        given = (self.cells[0].input_gates(x_TBC), *scales)
         _, states = scan(step, self.start(layers), given)
         return self.dropouts[-1](ops.transpose(states.output, (1, 0, 2)), seed=seed)
 
-    def step(self, x_ND, state: DecoderState, memory: Memory | tuple[()]) -> DecoderState:
+    def step(self, x_NC, state: DecoderState, memory: Memory | tuple[()]) -> DecoderState:
         """Returns the state after one step, whose `output` (N, D) is what `call` gives at its position."""
-        return self.stepper(memory)(self.cells[0].input_gates(x_ND), state, [])
+        return self.stepper(memory)(self.cells[0].input_gates(x_NC), state, [])
 
     def stepper(self, memory: Memory | tuple[()]) -> Callable:
         """Returns `step(gates_NG, state, scales) -> DecoderState`; scales (N, D) drop the inputs of the upper layers.
