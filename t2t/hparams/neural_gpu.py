@@ -152,8 +152,10 @@ def extended_neural_gpu_multi30k_tiny() -> ExtendedNeuralGpuHParams:
 
 @register_hparams
 def extended_neural_gpu_tiny() -> ExtendedNeuralGpuHParams:
-    """Learns to copy and reverse in minutes on two processor cores: one row of 32 channels, one unit."""
-    return for_copying(ExtendedNeuralGpuHParams(hidden_size=32, num_hidden_layers=1)).replace(unfolding_factor=1.0)
+    """Learns to copy and reverse in minutes on two processor cores: one row of 48 channels, one unit."""
+    return for_copying(ExtendedNeuralGpuHParams(hidden_size=48, num_hidden_layers=1)).replace(
+        unfolding_factor=1.0, learning_rate=0.005
+    )
 
 
 def _algorithmic(hparams: Set) -> Set:
