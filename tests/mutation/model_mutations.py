@@ -80,6 +80,14 @@ MODEL_MUTATIONS = (
         tests=("tests/unit/layers/test_layers_ssru.py::test_states_of_blocks_are_those_of_a_loop_over_positions",),
     ),
     Mutation(
+        name="examples of a row see each other",
+        file="t2t/layers/masks.py",
+        original="ops.equal(query_BT[:, None, :, None], key_BS[:, None, None, :])",
+        broken="ops.greater_equal(query_BT[:, None, :, None], key_BS[:, None, None, :])",
+        breaks="An example of a packed row attends to those before it.",
+        tests=("tests/unit/models/test_models_packing.py::test_loss_and_gradients_are_those_of_a_row_each",),
+    ),
+    Mutation(
         name="tape with the word to be written",
         file="t2t/layers/output_tape.py",
         original="[:, None] < position",
