@@ -28,6 +28,8 @@ class Batch:
     """Padded length of each sequence feature."""
     rows: int = 0
     """Rows that it is filled up to with empty ones; 0 = none are added."""
+    places: np.ndarray | None = None
+    """(N,) the row that each example is packed into, ascending; None where each has a row."""
 
 
 class Ladder:

@@ -7,7 +7,9 @@ import numpy as np
 from t2t.data.columns import batch_dtype, item_shape, length_unit
 from t2t.data.fixed_shapes import FixedShapes
 from t2t.data.lengths import lengths_in_blocks, longest_of
+from t2t.data.packing import PackedRows
 from t2t.data.reader import SplitReader
+from t2t.specs.constants import POSITIONS
 
 Features = dict[str, np.ndarray]
 
@@ -36,6 +38,7 @@ def extreme_batches(
     if shapes is not None:
         return [
             {name: _dummy_feature(reader, names[name], rows, width) for name, width in widths.items()}
+            | (_dummy_positions(rows, widths) if isinstance(shapes, PackedRows) else {})
             for rows, widths in (shapes.every() if every_shape else shapes.extremes())
         ]
     sequences = [name for name, stored in names.items() if reader.is_sequence(stored)]
@@ -59,3 +62,8 @@ def _dummy_feature(reader: SplitReader, stored: str, rows: int, width: int) -> n
     shape = (rows, width * length_unit(spec), *item_shape(spec))
     dtype = batch_dtype(spec)
     return np.full(shape, 2 if dtype.kind == "i" else 0.5, dtype)
+
+
+def _dummy_positions(rows: int, widths: Mapping[str, int]) -> Features:
+    """Returns the positions of rows of one example each."""
+    return {POSITIONS[name]: np.tile(np.arange(width, dtype=np.int32), (rows, 1)) for name, width in widths.items()}

@@ -23,12 +23,13 @@ from t2t.data.lengths import (
     select_id_sequences,
     within_length,
 )
+from t2t.data.packing import PackedRows, pack_ids
 from t2t.data.preprocessors import PreprocessedReader
 from t2t.data.reader import SplitReader
 from t2t.data.sampler import WindowedOrder
 from t2t.errors import UserError, did_you_mean
 from t2t.problems.preprocessors import Preprocessor
-from t2t.specs.constants import EOS_ID, TARGETS
+from t2t.specs.constants import EOS_ID, POSITIONS, TARGETS
 from t2t.specs.features import FeatureKind
 
 WINDOW = 16_384
@@ -62,6 +63,8 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         ladder_step: ratio of neighbouring widths, see `Ladder`.
         fixed_shapes: at most so many shapes occur, see `FixedShapes`; 0 for any.
         fixed_shapes_multiple: what the widths of fixed shapes are multiples of, up to `max_length`.
+        packed_length: ids of a row into which several examples are packed, see `PackedRows`; 0 for a row each. Each
+            feature then has another with positions beside it, see `POSITIONS`.
         curriculum: which examples are short enough when; None for all at any time.
         preprocessors: change the stored features of each example, differently in each epoch. Those that grow longer
             than `max_length` are skipped or cut as others are.
@@ -83,6 +86,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         ladder_step: float = LADDER_STEP,
         fixed_shapes: int = 0,
         fixed_shapes_multiple: int = 1,
+        packed_length: int = 0,
         curriculum: Curriculum | None = None,
         preprocessors: Sequence[Preprocessor] = (),
         state: State | None = None,
@@ -102,8 +106,13 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         """Examples of each epoch that are longer than `max_length`, as they are stored, and left out."""
         self.cut = longer - self.skipped
         """Those that are longer and whose text is cut."""
-        self.shapes = self._choose_shapes(fixed_shapes, fixed_shapes_multiple) if fixed_shapes else None
+        self.shapes: FixedShapes | None = None
         """The only shapes that occur; None for any."""
+        if packed_length:
+            self._check_packing(packed_length)
+            self.shapes = PackedRows.of(self._sequences, packed_length, batch_size)
+        elif fixed_shapes:
+            self.shapes = self._choose_shapes(fixed_shapes, fixed_shapes_multiple)
         self._check_curriculum()
         self._plan: tuple[tuple[int, int, int | None], list[Batch], SplitReader] | None = None
         self.seek(state or dict.fromkeys(self._state_keys, 0))
@@ -216,6 +225,25 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             for name, length in longest.items()
         }
         return FixedShapes.choose(lengths, count, longest, self._batch_size, multiple, widest)
+
+    def _check_packing(self, length: int) -> None:
+        """Raises UserError where the examples are no sequences of ids, or do not fit into rows of a length."""
+        others = [
+            name for name, stored in self._columns.items() if self._reader.features[stored].kind != FeatureKind.TOKENS
+        ]
+        if others:
+            raise UserError(
+                f"hparam packed_length={length}: {self._reader.problem} has features that are no sequences of ids "
+                f"({', '.join(sorted(others))}); set packed_length=0"
+            )
+        longest = max(
+            longest_of(self._reader, stored, self._max_length, self.resized) for stored in self._sequences.values()
+        )
+        if longest > length:
+            raise UserError(
+                f"hparam packed_length={length}: the longest training example of {self._reader.problem} has {longest} "
+                f"ids; set packed_length={longest} or higher, or max_length={length}"
+            )
 
     def _window_examples(
         self, reader: SplitReader, epoch: int, window: int, limit: int | None = None
@@ -376,7 +404,12 @@ def sequences_of(reader: SplitReader, columns: Mapping[str, str]) -> dict[str, s
 def _read_batch(reader: SplitReader, batch: Batch, columns: Mapping[str, str]) -> Arrays:
     arrays = {}
     for name, stored in columns.items():
-        if name in batch.widths:
+        if batch.places is not None:
+            values, lengths = reader.read(batch.indices, stored)
+            arrays[name], arrays[POSITIONS[name]] = pack_ids(
+                values, lengths, batch.places, batch.rows, batch.widths[name]
+            )
+        elif name in batch.widths:
             rows = _read_rows(reader, batch.indices, stored, batch.widths[name])
             arrays[name] = np.pad(rows, [(0, max(0, batch.rows - len(rows)))] + [(0, 0)] * (rows.ndim - 1))
         else:

@@ -14,8 +14,20 @@ from t2t.registry import register_hparams
 
 
 @dataclass(kw_only=True)
-class ByteNetHParams(HParams):
-    """Two stacks of num_hidden_layers blocks, the decoder's on top of the encoder's."""
+class UnfoldingHParams(HParams):
+    """How many positions a source is given for its target to unfold over."""
+
+    unfolding_factor: float = param(
+        1.2, "The source is given a times its length and b more for the target to unfold over: a.", minimum=1.0
+    )
+    unfolding_offset: int = param(
+        0, "The source is given a times its length and b more for the target to unfold over: b.", minimum=0
+    )
+
+
+@dataclass(kw_only=True)
+class DilatedHParams(UnfoldingHParams):
+    """Stacks of num_hidden_layers blocks of dilated convolutions."""
 
     block: str = param(
         "relu", "Residual block: relu or multiplicative, the paper's, each with one of the dilations in turn; cascade, "
@@ -23,12 +35,6 @@ class ByteNetHParams(HParams):
     )  # fmt: skip
     kernel_size: int = param(3, "Positions that a window holds.", minimum=2)
     dilations: tuple[int, ...] = param((1, 2, 4, 8, 16), "Distances between the positions of windows, in turn.")
-    unfolding_factor: float = param(
-        1.2, "The source is given a times its length and b more for the target to unfold over: a.", minimum=1.0
-    )
-    unfolding_offset: int = param(
-        0, "The source is given a times its length and b more for the target to unfold over: b.", minimum=0
-    )
     dropout: float = training_fraction(0.0, "Dropout on what blocks add, a fraction.")
 
     def complaints(self) -> list[str]:
@@ -39,6 +45,13 @@ class ByteNetHParams(HParams):
         if not self.dilations or min(self.dilations) < 1:
             found.append(f"hparam dilations={self.dilations}: give one or more, each 1 or more")
         return found
+
+
+@dataclass(kw_only=True)
+class ByteNetHParams(DilatedHParams):
+    """Two such stacks, the decoder's on top of the encoder's, or the decoder's alone."""
+
+    output_dropout: float = training_fraction(0.0, "Dropout on what the output layer reads, a fraction.")
 
 
 @register_hparams
@@ -106,3 +119,27 @@ def byte_net_multi30k_tiny() -> ByteNetHParams:
 def byte_net_tiny() -> ByteNetHParams:
     """Learns to copy sequences in a minute on two processor cores: 5+5 ReLU blocks of 64 channels."""
     return for_copying(byte_net()).replace(hidden_size=64, num_hidden_layers=5)
+
+
+@register_hparams
+def byte_net_lm() -> ByteNetHParams:
+    """The paper's language model of characters: 30 multiplicative blocks of 2d = 1024 channels, weight decay."""
+    return byte_net_multiplicative().replace(
+        output_dropout=0.1,  # on the last ReLU (section 5)
+        optimizer="adamw",
+        weight_decay=0.0001,
+        max_length=500,
+    )
+
+
+@register_hparams
+def byte_net_lm_tiny() -> ByteNetHParams:
+    """A language model of minutes on two processor cores: 10 multiplicative blocks of 128 channels."""
+    return byte_net_lm().replace(
+        hidden_size=128,
+        num_hidden_layers=10,
+        learning_rate=0.002,
+        learning_rate_warmup_steps=100,
+        clip_grad_norm=1.0,
+        train_steps=2000,
+    )

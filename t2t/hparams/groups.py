@@ -185,6 +185,10 @@ class BatchHParams:
         0, "Lengths of fixed_shapes are multiples of this, at most max_length; 0 = 8 with xla, which suits GPUs, else "
         "1.", minimum=0,
     )  # fmt: skip
+    packed_length: int = param(
+        0, "Training examples are packed into rows of so many ids, as many one after the other as fit, none of which "
+        "sees another; at least max_length; 0 = a row each.", minimum=0,
+    )  # fmt: skip
 
 
 @dataclass(kw_only=True)

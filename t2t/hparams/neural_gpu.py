@@ -1,10 +1,15 @@
-"""Hparams of the Neural GPUs: Kaiser and Sutskever's, Tensor2Tensor's, Freivalds and Liepins's, and small ones."""
+"""Hparams of the Neural GPUs: Kaiser and Sutskever's, Tensor2Tensor's, Freivalds and Liepins's, and small ones.
+
+Those of the Extended Neural GPU are of its authors' program (github.com/tensorflow/models, `research/neural_gpu`), as
+far as it says how it translates.
+"""
 
 from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
+from t2t.hparams.byte_net import UnfoldingHParams
 from t2t.hparams.field import param, training_fraction
-from t2t.hparams.recipes import Set
+from t2t.hparams.recipes import Set, for_copying, for_multi30k
 from t2t.registry import register_hparams
 
 
@@ -34,6 +39,11 @@ class DiagonalNeuralGpuHParams(NeuralGpuHParams):
         0.0001, "Nats for each input position that saturates by 1 on average, added to the summed loss.", minimum=0.0,
         only_trains=True,
     )  # fmt: skip
+
+
+@dataclass(kw_only=True)
+class ExtendedNeuralGpuHParams(NeuralGpuHParams, UnfoldingHParams):
+    """A state of more positions than the source has, which goes on changing while the target is written."""
 
 
 @register_hparams
@@ -105,6 +115,46 @@ def diagonal_neural_gpu_tiny() -> DiagonalNeuralGpuHParams:
     """Learns to copy and reverse in seconds on two processor cores: 24 channels."""
     return diagonal_neural_gpu().replace(
         hidden_size=24, dropout=0.0, effective_batch_size=0, learning_rate=0.01, train_steps=500
+    )
+
+
+@register_hparams
+def extended_neural_gpu() -> ExtendedNeuralGpuHParams:
+    """The authors' program as it translates: four rows of 256 channels, two units, Adam."""
+    return ExtendedNeuralGpuHParams(
+        hidden_size=256,
+        state_rows=4,
+        num_hidden_layers=2,
+        dropout=0.05,  # 0.1 * 3 / sqrt(length): here it is the same for all lengths
+        shared_embedding=False,
+        shared_embedding_and_softmax_weights=False,
+        label_smoothing=0.1,
+        label_smoothing_kind="others",
+        max_length=60,
+        batch_size=1024,  # 32 sentences
+        optimizer_adam_beta2=0.999,
+        optimizer_adam_epsilon=1e-3,
+        learning_rate_schedule="constant",
+        learning_rate=0.0005,  # falls there while the loss does not
+        learning_rate_warmup_steps=0,
+        clip_grad_norm=4.0,
+        unfolding_offset=4,  # there the longer of both sides, and a bucket of lengths
+    )
+
+
+@register_hparams
+def extended_neural_gpu_multi30k_tiny() -> ExtendedNeuralGpuHParams:
+    """For Multi30k, as large as transformer_multi30k_tiny: one row of 144 channels, two units, dropout 0.05."""
+    return for_multi30k(ExtendedNeuralGpuHParams(hidden_size=144, num_hidden_layers=2, dropout=0.05)).replace(
+        unfolding_offset=4, learning_rate=0.003, learning_rate_warmup_steps=500, clip_grad_norm=1.0
+    )
+
+
+@register_hparams
+def extended_neural_gpu_tiny() -> ExtendedNeuralGpuHParams:
+    """Learns to copy and reverse in minutes on two processor cores: one row of 48 channels, one unit."""
+    return for_copying(ExtendedNeuralGpuHParams(hidden_size=48, num_hidden_layers=1)).replace(
+        unfolding_factor=1.0, learning_rate=0.005
     )
 
 

@@ -135,6 +135,16 @@ class TransformerHParams(HParams):
                 f"block, without relative positions, and max_length={self.max_length}; choose a smaller max_length or "
                 f"other positions"
             )
+        if self.packed_length and self.decoder_layer == "ssru":
+            found.append(
+                f"hparam packed_length={self.packed_length}: decoder_layer=ssru carries its state from one example of "
+                f"a row to the next; choose decoder_layer=self_attention, or packed_length=0"
+            )
+        if self.packed_length >= BLOCKWISE_LENGTH:
+            found.append(
+                f"hparam packed_length={self.packed_length}: attention over {BLOCKWISE_LENGTH} positions and more is "
+                f"computed block by block, without telling examples apart; choose a smaller packed_length"
+            )
         return found
 
 

@@ -124,7 +124,8 @@ class MultiHeadAttention(CachingLayer):
         Args:
             x: (B, T, D), or with a cache (N, D).
             memory: keys and values of S positions, of `keys_values`; None for self-attention, where they come from `x`.
-            keep: (B, 1, 1, S) bool, True = may be looked at; None for all.
+            keep: (B, 1, 1, S) or (B, 1, T, S) bool, True = may be looked at; None for all. Attention that is computed
+                block by block takes the former alone.
             seed: of dropout.
             cache: where `x` is the position of a step.
         """

@@ -21,6 +21,15 @@ def gather_beams(beams: Any, chosen: Any) -> Any:
     return ops.take(rows, _row_numbers(chosen, shape[1]), axis=0)
 
 
+def repeat_sentences(structure: Any, rows: Any) -> Any:
+    """Repeats each row of each tensor for the beams of its sentence: (B, ...) to (N, ...), N being `rows`."""
+
+    def repeat(leaf):
+        return ops.take(leaf, ops.arange(rows) // (rows // ops.shape(leaf)[0]), axis=0)
+
+    return keras.tree.map_structure(repeat, structure)
+
+
 def reorder_rows(structure: Any, beams: Any) -> Any:
     """Returns a nested structure of tensors (N, ...) with its rows moved, by one gather a tensor.
 

@@ -37,8 +37,8 @@ class GrowingCache(NamedTuple):
     ancestors: Any
     """(G, K, L) int32: the beam whose entry at each position belongs to what is now in beam k; () without attention."""
     states: dict[str, Any]
-    """By path of the layer: (N, R, D), the inputs that the window of the next position reaches, or (N, D), the state of
-    a recurrence."""
+    """By path of the layer: (N, R, D), the inputs that the window of the next position reaches, or the state of a
+    recurrence, a structure of tensors with leading axis N."""
 
 
 class FixedCache(NamedTuple):
@@ -119,12 +119,12 @@ class StepCache:
         return window
 
     def state(self, path: str) -> Any:
-        """Returns the state of a recurrent layer after the position before, (N, D)."""
+        """Returns the state of a recurrent layer after the position before, with leading axis N."""
         return self._states[path]
 
-    def set_state(self, path: str, state_ND) -> None:
+    def set_state(self, path: str, state: Any) -> None:
         """Sets the state of a recurrent layer after this position."""
-        self._states[path] = state_ND
+        self._states[path] = state
 
     def extend_keys_values(self, path: str, new: KeysValues) -> KeysValues:
         """Returns the keys and values of a layer with this position's, (G, H, K, C) each."""

@@ -55,15 +55,17 @@ class ConvGru(keras.layers.Layer):
     def __init__(self, channels: int, rows: int, kernel_size: int, dropout: float, **kwargs):
         super().__init__(**kwargs)
         self.channels, self.rows = channels, rows
+        self.read_channels = channels
         self.kernel_shape = (kernel_size, kernel_size if rows > 1 else 1)
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, input_shape=None):
         """Creates the kernels and biases of the gates, reset before update, and of the candidate."""
-        channels = self.channels
+        channels, inputs = self.channels, self.read_channels
         # Two kernels side by side: each begins as wide as Glorot and Bengio's would by itself.
-        glorot = keras.initializers.VarianceScaling(1.5, mode="fan_avg", distribution="uniform")
-        gates, candidate = (*self.kernel_shape, channels, 2 * channels), (*self.kernel_shape, channels, channels)
+        scale = (inputs + 2 * channels) / (inputs + channels)
+        glorot = keras.initializers.VarianceScaling(scale, mode="fan_avg", distribution="uniform")
+        gates, candidate = (*self.kernel_shape, inputs, 2 * channels), (*self.kernel_shape, inputs, channels)
         self.gates_kernel = self.add_weight(name="gates_kernel", shape=gates, initializer=glorot)
         self.gates_bias = self.add_weight(name="gates_bias", shape=(2 * channels,), initializer=self._open)
         self.candidate_kernel = self.add_weight(name="candidate_kernel", shape=candidate, initializer="glorot_uniform")
@@ -78,15 +80,18 @@ class ConvGru(keras.layers.Layer):
 
         Weights are read here, once, and not in the loop that calls it.
         """
-        gates = self._convolution(self.gates_kernel, self.gates_bias)
-        candidate = self._convolution(self.candidate_kernel, self.candidate_bias)
-        return functools.partial(self.step, gates, candidate)
+        return functools.partial(self.step, *self._convolutions())
 
     def step(self, gates: Callable, candidate: Callable, x, seed):
         """Returns the next state and its saturation, see `stepper`."""
         x = self.dropout(x, seed=seed)
         reset, update = ops.split(saturating_sigmoid(gates(x)), 2, axis=-1)
         return update * x + (1.0 - update) * ops.tanh(candidate(reset * x)), None
+
+    def _convolutions(self) -> tuple[Callable, Callable]:
+        pairs = (self.gates_kernel, self.gates_bias), (self.candidate_kernel, self.candidate_bias)
+        gates, candidate = (self._convolution(kernel, bias) for kernel, bias in pairs)
+        return gates, candidate
 
     def _convolution(self, kernel, bias) -> Callable:
         kernel, bias = (ops.cast(weight, self.compute_dtype) for weight in (kernel, bias))
@@ -112,6 +117,41 @@ class DiagonalConvGru(ConvGru):
         fresh = self.dropout(hard_tanh(into_candidate), seed=seed)
         saturated = (2.0 * saturation(into_gates) + saturation(into_candidate)) / 3.0
         return update * shifted(x) + (1.0 - update) * fresh, saturated
+
+
+class TapeConvGru(ConvGru):
+    """The unit of the Extended Neural GPU's decoder, which also reads a tape p (Kaiser and Bengio 2016).
+
+        r = s(R * [x; p] + b_r),  u = s(U * [x; p] + b_u),  x' = u x + (1 - u) tanh(K * [r x; p] + b)
+
+    with the saturating sigmoid s. Dropout acts on x.
+    """
+
+    def __init__(self, channels: int, rows: int, kernel_size: int, dropout: float, **kwargs):
+        super().__init__(channels, rows, kernel_size, dropout, **kwargs)
+        self.read_channels = 2 * channels
+
+    def stepper(self) -> Callable:
+        """Returns `step(x_BPRC, tape_BPRC, seed) -> x_BPRC`; see the base class."""
+        gates, candidate = self._convolutions()
+
+        def step(x, tape, seed):
+            x = self.dropout(x, seed=seed)
+            reset, update = ops.split(saturating_sigmoid(gates(ops.concatenate([x, tape], axis=-1))), 2, axis=-1)
+            fresh = ops.tanh(candidate(ops.concatenate([reset * x, tape], axis=-1)))
+            return update * x + (1.0 - update) * fresh
+
+        return step
+
+
+def in_first_row(x_BPC, rows: int):
+    """Returns a state (B, P, R, C) of `rows` rows, zeros but for the first."""
+    return ops.pad(x_BPC[:, :, None], ((0, 0), (0, 0), (0, rows - 1), (0, 0)))
+
+
+def seed_of_step(seed, i):
+    """Returns the seed of the dropout masks of step i, of the same shape; None of None."""
+    return None if seed is None else ops.concatenate([seed[:1] + ops.cast(i, seed.dtype), seed[1:]])
 
 
 def shifted(x_BPRC):
@@ -154,8 +194,7 @@ def unrolled(units: list[ConvGru], start_BPRC, keep_BP, steps_per_position: int,
         # At positions without data the state is zero from the start.
         goes_on_BP11 = goes_on_BP[:, :, None, None]
         for advance in steppers:
-            step_seed = None if seed is None else ops.concatenate([seed[:1] + ops.cast(i, seed.dtype), seed[1:]])
-            fresh_BPRC, saturated_BPR = advance(x_BPRC, step_seed)
+            fresh_BPRC, saturated_BPR = advance(x_BPRC, seed_of_step(seed, i))
             x_BPRC = ops.where(goes_on_BP11, fresh_BPRC, x_BPRC)
             if saturated_BPR is not None:
                 saturated_BP = ops.mean(saturated_BPR, axis=-1)

@@ -19,9 +19,24 @@ def padding_keep(ids_BS):
     return ops.not_equal(ids_BS, PAD_ID)
 
 
-def keys_keep(keep_BS):
-    """Returns (B, 1, 1, S) bool from (B, S) bool: every query may look at the kept keys."""
-    return keep_BS[:, None, None, :]
+def keys_keep(keep_BS, query_BT=None, key_BS=None):
+    """Returns (B, 1, 1, S) bool from (B, S) bool: every query may look at the kept keys.
+
+    In rows of several examples, whose numbers are `query_BT` and `key_BS`, see `example_numbers`, it is (B, 1, T, S): a
+    query may look at those of its own example.
+    """
+    keep_B11S = keep_BS[:, None, None, :]
+    return keep_B11S if query_BT is None else ops.logical_and(keep_B11S, same_example(query_BT, key_BS))
+
+
+def example_numbers(position_BT):
+    """Returns which example of its row each position is of, from 1 on, (B, T) int32; see `POSITIONS`."""
+    return ops.cumsum(ops.cast(ops.equal(position_BT, 0), "int32"), axis=1)
+
+
+def same_example(query_BT, key_BS):
+    """Returns (B, 1, T, S) bool: a query may look at the keys of the same number."""
+    return ops.equal(query_BT[:, None, :, None], key_BS[:, None, None, :])
 
 
 WIDEST_GRID = 512

@@ -36,8 +36,13 @@ def wave_frequencies(width: int, layout: str) -> np.ndarray:
 class Positions(keras.layers.Layer):
     """Adds a vector to each position of a sequence."""
 
-    def call(self, x, cache: StepCache | None = None):
-        """Returns `x`, (B, T, D) from position 0 on, or with a cache (N, D) of its position, plus vectors."""
+    def call(self, x, position_BT=None, cache: StepCache | None = None):
+        """Returns `x`, (B, T, D), plus the vectors of positions, 0 to T - 1 where there is no `position_BT` (B, T) int.
+
+        With a cache, `x` is (N, D), of the position of a step.
+        """
+        if position_BT is not None:
+            return x + ops.cast(ops.reshape(self.vectors(ops.reshape(position_BT, (-1,))), ops.shape(x)), x.dtype)
         if cache is None:
             return x + ops.cast(self.vectors(ops.arange(ops.shape(x)[1])), x.dtype)
         return x + ops.cast(self.vectors(ops.reshape(ops.cast(cache.position, "int32"), (1,))), x.dtype)

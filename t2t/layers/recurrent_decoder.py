@@ -1,6 +1,6 @@
 """A stack of recurrent cells that writes: one function of a step, for training on whole sequences and for decoding.
 
-Legend: B batch, T target length, D width, N rows, G numbers that a cell reads of an input.
+Legend: B batch, T target length, C channels of what is read, D width, N rows, G numbers that a cell reads of an input.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from t2t.layers.cache import CachingLayer, StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
 from t2t.layers.recurrent_attention import AdditiveAttention, Memory, MultiplicativeAttention
@@ -46,9 +47,10 @@ class RecurrentDecoder(keras.layers.Layer):
         self.attention: Any = ATTENTION[attention](width, dtype=policy, name="attention") if attention else None
 
     def build(self, input_shape):
-        """Builds every layer for (B, T, D); kernels begin Glorot uniform."""
+        """Builds every layer for inputs (B, T, C), the upper ones for D; kernels begin Glorot uniform."""
         width = self.width
-        for layer in (*self.cells, *self.dropouts):
+        self.cells[0].build(input_shape)
+        for layer in (*self.cells[1:], *self.dropouts):
             layer.build((None, width))
         if self.attention is not None:
             self.attention.build((None, None, width))
@@ -63,24 +65,25 @@ class RecurrentDecoder(keras.layers.Layer):
         """Returns the state before the first step, of states (N, D), one a layer."""
         return DecoderState(layers, ops.zeros_like(layers[-1].hidden))
 
-    def call(self, x_BTD, layers: tuple[CellState, ...], memory: Memory | tuple[()], seed=None):
+    def call(self, x_BTC, layers: tuple[CellState, ...], memory: Memory | tuple[()], seed=None):
         """Returns the outputs (B, T, D) of all steps, of the word before each position and the first states (B, D)."""
-        x_TBD = self.dropouts[0](ops.transpose(x_BTD, (1, 0, 2)), seed=seed)
+        x_TBC = self.dropouts[0](ops.transpose(x_BTC, (1, 0, 2)), seed=seed)
         # Dropped outside of the loop: a mask drawn inside would be the same at every step.
-        scales = [layer(ops.ones_like(x_TBD), seed=seed) for layer in self.dropouts[1:-1] if layer.acts(seed)]
+        ones_TBD = ops.ones((*ops.shape(x_TBC)[:2], self.width), x_TBC.dtype)
+        scales = [layer(ones_TBD, seed=seed) for layer in self.dropouts[1:-1] if layer.acts(seed)]
         advance = self.stepper(memory)
 
         def step(before: DecoderState, given):
             gates_BG, *scales_BD = given
             return advance(gates_BG, before, scales_BD)
 
-        given = (self.cells[0].input_gates(x_TBD), *scales)
+        given = (self.cells[0].input_gates(x_TBC), *scales)
         _, states = scan(step, self.start(layers), given)
         return self.dropouts[-1](ops.transpose(states.output, (1, 0, 2)), seed=seed)
 
-    def step(self, x_ND, state: DecoderState, memory: Memory | tuple[()]) -> DecoderState:
+    def step(self, x_NC, state: DecoderState, memory: Memory | tuple[()]) -> DecoderState:
         """Returns the state after one step, whose `output` (N, D) is what `call` gives at its position."""
-        return self.stepper(memory)(self.cells[0].input_gates(x_ND), state, [])
+        return self.stepper(memory)(self.cells[0].input_gates(x_NC), state, [])
 
     def stepper(self, memory: Memory | tuple[()]) -> Callable:
         """Returns `step(gates_NG, state, scales) -> DecoderState`; scales (N, D) drop the inputs of the upper layers.
@@ -116,3 +119,30 @@ class RecurrentDecoder(keras.layers.Layer):
             return DecoderState(layers, ops.tanh(ops.matmul(both_ND, combine_kernel)))
 
         return attentive
+
+
+class CachedRecurrence(CachingLayer):
+    """Recurrent layers from zero states, without attention, as a part of a decoder that caches."""
+
+    def __init__(self, cell: str, width: int, num_layers: int, dropout: float, **kwargs):
+        super().__init__(**kwargs)
+        self.stack = RecurrentDecoder(cell, width, num_layers, None, dropout, dtype=self.dtype_policy, name="stack")
+
+    def build(self, input_shape):
+        """Builds every layer for (B, T, C)."""
+        self.stack.build(input_shape)
+
+    def call(self, x, cache: StepCache | None = None, seed=None):
+        """Returns (B, T, D) of (B, T, C), or with a cache (N, D) of (N, C), the position of a step."""
+        if cache is None:
+            return self.stack(x, self._zero_states(ops.shape(x)[0]), (), seed=seed)
+        state = self.stack.step(x, cache.state(self.path), ())
+        cache.set_state(self.path, state)
+        return state.output
+
+    def empty_entry(self, rows, beams: int, length) -> DecoderState:
+        """Returns the state before the first position, zeros."""
+        return self.stack.start(self._zero_states(rows))
+
+    def _zero_states(self, rows) -> tuple[CellState, ...]:
+        return tuple(cell.zero_state(rows) for cell in self.stack.cells)

@@ -96,6 +96,8 @@ class SequenceModel(keras.Model):
     """Whether a vector identifies the problem to the body, see `command`."""
     compiles_with_xla: ClassVar[bool] = True
     """Whether XLA can compile its training: not where a gradient goes through `keras.ops.scan` or `while_loop`."""
+    packs_examples: ClassVar[bool] = False
+    """Whether the body takes rows of several examples, with features that tell their positions, see `POSITIONS`."""
     hparams: Any
     """Of the class `hparams_class`."""
     source_embedding: Any
@@ -111,6 +113,7 @@ class SequenceModel(keras.Model):
         # Without autocasting: features are read as they are, as by `body`, and each layer casts what it multiplies.
         super().__init__(dtype=dtype, autocast=False, name=kwargs.pop("name", type(self).registered_name()), **kwargs)
         self.check_accepts(spec)
+        self.check_packing(hparams)
         self.hparams, self.spec = hparams, spec
         self.problem_modalities = {
             member.name: ProblemModalities(self._modalities_of(member, own), name=member.name)
@@ -170,6 +173,15 @@ class SequenceModel(keras.Model):
                     f"model {cls.__name__} with problem {spec.name}: its {side} are {kind or 'absent'}, the model "
                     f"takes {', '.join(str(k or 'none') for k in accepted)}; choose another model or problem"
                 )
+
+    @classmethod
+    def check_packing(cls, hparams: HParams) -> None:
+        """Raises UserError where training batches would be packed and the model cannot keep examples of a row apart."""
+        if hparams.packed_length and not cls.packs_examples:
+            raise UserError(
+                f"hparam packed_length={hparams.packed_length}: model {cls.__name__} takes one example a row; "
+                f"set packed_length=0, or train transformer, transformer_lm or transformer_moe"
+            )
 
     def vocabulary_weights(self, features: Collection[str]) -> set[str]:
         """Returns the paths of the variables that mean nothing without the vocabularies of these features.

@@ -13,7 +13,7 @@ from t2t.layers.cache import Cache, CachingLayer, StepCache, caching_layers, emp
 from t2t.layers.costs import gathered_costs
 from t2t.layers.masks import padding_keep
 from t2t.models.base import Costed, DecodeContext, SequenceModel
-from t2t.specs.constants import TARGETS
+from t2t.specs.constants import PAD_ID, POSITIONS, TARGETS
 
 
 class EncoderDecoder(SequenceModel):
@@ -45,7 +45,11 @@ class EncoderDecoder(SequenceModel):
         with gathered_costs() as costs:
             encoded = self.encode(features, seed=seed)
             shifted_BT = ops.pad(targets_BT[:, :-1], ((0, 0), (1, 0)))
-            hidden_BTD = self.decode(shifted_BT, encoded, keep_BT=padding_keep(targets_BT), seed=seed)
+            packing = {}
+            if POSITIONS[TARGETS] in features:
+                packing = {"position_BT": features[POSITIONS[TARGETS]]}
+                shifted_BT = ops.where(ops.equal(packing["position_BT"], 0), PAD_ID, shifted_BT)
+            hidden_BTD = self.decode(shifted_BT, encoded, keep_BT=padding_keep(targets_BT), seed=seed, **packing)
         return Costed(hidden_BTD, cost_per_target=sum(costs)) if costs else hidden_BTD
 
     @functools.cached_property

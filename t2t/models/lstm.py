@@ -5,10 +5,10 @@ Legend: B batch, S source length, T target length, D width, V vocabulary, N rows
 
 from typing import Any, ClassVar, NamedTuple
 
-import keras
 from keras import ops
 
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams, RecurrentHParams
+from t2t.layers.beams import repeat_sentences
 from t2t.layers.recurrent import RecurrentEncoder
 from t2t.layers.recurrent_attention import Memory
 from t2t.layers.recurrent_cells import CellState
@@ -72,10 +72,7 @@ class LstmSeq2seq(SequenceModel):
 
     def init_cache(self, encoded: Encoded, rows: Any, length: Any, beams: int = 1) -> DecoderState:
         """Returns the state in which each hypothesis begins, whatever its length will be; see the base class."""
-        sentences = ops.shape(encoded.finals[0].hidden)[0]
-        sentence_N = ops.arange(rows) // (rows // sentences)
-        finals = keras.tree.map_structure(lambda x_BD: ops.take(x_BD, sentence_N, axis=0), encoded.finals)
-        return self.decoder.start(finals)
+        return self.decoder.start(repeat_sentences(encoded.finals, rows))
 
     def step(self, ids_N, position, cache: DecoderState, prepared: DecodeContext):
         """Returns (N, D) and the state after this position; see the base class."""

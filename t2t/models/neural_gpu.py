@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from keras import ops
 
 from t2t.hparams.neural_gpu import DiagonalNeuralGpuHParams, NeuralGpuHParams
-from t2t.layers.conv_gru import ConvGru, DiagonalConvGru, hard_tanh, unrolled
+from t2t.layers.conv_gru import ConvGru, DiagonalConvGru, hard_tanh, in_first_row, unrolled
 from t2t.models.base import Costed, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, TARGETS
@@ -36,13 +36,7 @@ class NeuralGpu(SequenceModel):
 
     def __init__(self, hparams: NeuralGpuHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
-        self.units = [
-            self.unit_class(
-                hparams.hidden_size, hparams.state_rows, hparams.kernel_size, hparams.dropout,
-                dtype=self.dtype_policy, name=f"unit_{i}",
-            )
-            for i in range(hparams.num_hidden_layers)
-        ]  # fmt: skip
+        self.units = build_units(self.unit_class, hparams, self.dtype_policy)
         self.build()
 
     def build(self, input_shape=None):
@@ -54,9 +48,8 @@ class NeuralGpu(SequenceModel):
     def body(self, features: dict[str, Any], seed=None):
         """Returns the first row of the last state, (B, T, D), or (B, P, D) without targets; see the base class."""
         inputs = features[INPUTS]
-        rows_after = ((0, 0), (0, 0), (0, self.hparams.state_rows - 1), (0, 0))
         x_BPD = self.source_embedding(inputs, seed=seed)
-        start_BPRD = ops.pad((hard_tanh(x_BPD) if self.has_hard_states else x_BPD)[:, :, None], rows_after)
+        start_BPRD = in_first_row(hard_tanh(x_BPD) if self.has_hard_states else x_BPD, self.hparams.state_rows)
         keep_BP = self.source_embedding.keep(inputs)
         last_BPRD, saturation = unrolled(self.units, start_BPRD, keep_BP, self.hparams.steps_per_position, seed)
         hidden_BPD = last_BPRD[:, :, 0]
@@ -74,3 +67,9 @@ class DiagonalNeuralGpu(NeuralGpu):
     hparams_class = DiagonalNeuralGpuHParams
     unit_class = DiagonalConvGru
     has_hard_states = True
+
+
+def build_units(unit_class: type[ConvGru], hparams: NeuralGpuHParams, dtype: Any) -> list[ConvGru]:
+    """Returns the units of a step, `num_hidden_layers` of them."""
+    sizes = (hparams.hidden_size, hparams.state_rows, hparams.kernel_size, hparams.dropout)
+    return [unit_class(*sizes, dtype=dtype, name=f"unit_{i}") for i in range(hparams.num_hidden_layers)]

@@ -19,7 +19,7 @@ from t2t.layers.cache import KeysValues, StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.experts import Experts
 from t2t.layers.feed_forward import FeedForward
-from t2t.layers.masks import BlockWindow, Grid, Span, keys_keep
+from t2t.layers.masks import BlockWindow, Grid, Span, example_numbers, keys_keep, same_example
 from t2t.layers.norm import LayerNorm, RmsNorm, build_norm
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import CompositeLayer, Residual, build_all
@@ -27,7 +27,7 @@ from t2t.layers.ssru import Ssru
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
-from t2t.specs.constants import INPUTS
+from t2t.specs.constants import INPUTS, POSITIONS
 from t2t.specs.features import FeatureKind, ProblemSpec
 
 
@@ -38,6 +38,8 @@ class Source(NamedTuple):
     """The encoder's output as each decoder layer attends to it: (B, J, S, channels of a head) each."""
     keep: Any
     """(B, S) bool, True at data."""
+    numbers: Any = ()
+    """(B, S) int32, which example of a packed row each position is of; () where a row is one."""
 
 
 @register_model
@@ -46,6 +48,7 @@ class Transformer(EncoderDecoder):
 
     hparams_class = TransformerHParams
     accepts_inputs: ClassVar[tuple[FeatureKind | None, ...]] = (*READ_AS_VECTORS, None)
+    packs_examples = True
 
     def __init__(self, hparams: TransformerHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
@@ -86,15 +89,24 @@ class Transformer(EncoderDecoder):
         keep_BS = self.source_embedding.keep(features[INPUTS])
         if self.target_space is not None:
             x_BSD = x_BSD + ops.cast(self.target_space, x_BSD.dtype)
-        x_BSD = self.positions(x_BSD) if self.positions is not None else x_BSD
-        x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed)
-        return self.decoder.read_source(x_BSD, keep_BS)
+        position_BS = features.get(POSITIONS[INPUTS])
+        number_BS = None if position_BS is None else example_numbers(position_BS)
+        x_BSD = self.positions(x_BSD, position_BS) if self.positions is not None else x_BSD
+        x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, number_BS, seed=seed)
+        source = self.decoder.read_source(x_BSD, keep_BS)
+        return source if number_BS is None else source._replace(numbers=number_BS)
 
-    def decode(self, ids, encoded: Source | None, keep_BT=None, cache: StepCache | None = None, seed=None):
-        """Returns the decoder's output after `ids`; see the base class."""
+    def decode(
+        self, ids, encoded: Source | None, keep_BT=None, cache: StepCache | None = None, seed=None, position_BT=None
+    ):
+        """Returns the decoder's output after `ids`; see the base class.
+
+        `position_BT` (B, T) int32 tells where each id of packed rows stands in its own example.
+        """
         x = self.target_embedding.before(ids, seed=seed)
-        x = self.positions(x, cache=cache) if self.positions is not None else x
-        return self.decoder(self.target_dropout(x, seed=seed), encoded, keep_BT, cache=cache, seed=seed)
+        x = self.positions(x, position_BT, cache=cache) if self.positions is not None else x
+        number_BT = None if position_BT is None else example_numbers(position_BT)
+        return self.decoder(self.target_dropout(x, seed=seed), encoded, keep_BT, number_BT, cache=cache, seed=seed)
 
 
 class Encoder(CompositeLayer):
@@ -107,10 +119,14 @@ class Encoder(CompositeLayer):
         ]
         self.final_norm = _final_norm(self, hparams)
 
-    def call(self, x_BSD, keep_BS, seed=None):
-        """Returns (B, S, D); positions where `keep_BS` (B, S) is False are not looked at."""
+    def call(self, x_BSD, keep_BS, number_BS=None, seed=None):
+        """Returns (B, S, D); positions where `keep_BS` (B, S) is False are not looked at.
+
+        Nor are those of other examples of the row, where `number_BS` tells several apart; see `example_numbers`.
+        """
+        keep = keys_keep(keep_BS, number_BS, number_BS)
         for layer in self.layers_:
-            x_BSD = layer(x_BSD, keep_BS, seed=seed)
+            x_BSD = layer(x_BSD, keep, keep_BS, seed=seed)
         return self.final_norm(x_BSD) if self.final_norm is not None else x_BSD
 
 
@@ -123,9 +139,9 @@ class EncoderLayer(CompositeLayer):
         self.self_attention = _self_attention(self, hparams, Span(reach, reach))
         self.feed_forward = _feed_forward(self, hparams, index)
 
-    def call(self, x_BSD, keep_BS, seed=None):
-        """Returns (B, S, D); see `Encoder`."""
-        x_BSD = self.self_attention(x_BSD, keep=keys_keep(keep_BS), seed=seed)
+    def call(self, x_BSD, keep, keep_BS, seed=None):
+        """Returns (B, S, D); `keep` is what `keys_keep` returned, see `Encoder`."""
+        x_BSD = self.self_attention(x_BSD, keep=keep, seed=seed)
         return self.feed_forward(x_BSD, keep_BT=keep_BS, seed=seed)
 
 
@@ -144,15 +160,17 @@ class Decoder(CompositeLayer):
         """Returns the encoder's output (B, S, D), of which `keep_BS` (B, S) is data, as every layer attends to it."""
         return Source(tuple(layer.source_attention.layer.keys_values(x_BSD) for layer in self.layers_), keep_BS)
 
-    def call(self, x, source: Source | None, keep_BT=None, cache: StepCache | None = None, seed=None):
+    def call(self, x, source: Source | None, keep_BT=None, number_BT=None, cache: StepCache | None = None, seed=None):
         """Returns `x` after all layers: (B, T, D), position t sees those up to t; or with a cache (N, D), its position.
 
-        What stands where `keep_BT` (B, T) bool is False changes no other position.
+        What stands where `keep_BT` (B, T) bool is False changes no other position; nor do other examples of the row,
+        where `number_BT` tells several apart.
         """
-        source_keep = None if source is None else keys_keep(source.keep)
+        source_keep = None if source is None else keys_keep(source.keep, number_BT, source.numbers)
+        target_keep = None if number_BT is None else same_example(number_BT, number_BT)
         for i, layer in enumerate(self.layers_):
             keys_values = None if source is None else source.keys_values[i]
-            x = layer(x, keys_values, source_keep, keep_BT, cache=cache, seed=seed)
+            x = layer(x, keys_values, source_keep, target_keep, keep_BT, cache=cache, seed=seed)
         return self.final_norm(x) if self.final_norm is not None else x
 
 
@@ -165,9 +183,15 @@ class DecoderLayer(CompositeLayer):
         self.source_attention: Any = _attention(self, hparams, "encdec_attention") if has_source else None
         self.feed_forward = _feed_forward(self, hparams, index)
 
-    def call(self, x, source: KeysValues | None, source_keep, keep_BT, cache: StepCache | None = None, seed=None):
-        """Returns (B, T, D), or with a cache (N, D); `source_keep` is (B, 1, 1, S) bool, see `Decoder`."""
-        x = self.target_reader(x, cache=cache, seed=seed)
+    def call(
+        self, x, source: KeysValues | None, source_keep, target_keep, keep_BT, cache: StepCache | None = None, seed=None
+    ):
+        """Returns (B, T, D), or with a cache (N, D).
+
+        `source_keep` and `target_keep` are masks of keys, (B, 1, 1 or T, S or T) bool, or None; see `Decoder`.
+        """
+        masks = {} if target_keep is None else {"keep": target_keep}  # of which an SSRU takes none
+        x = self.target_reader(x, cache=cache, seed=seed, **masks)
         if self.source_attention is not None:
             x = self.source_attention(x, memory=source, keep=source_keep, cache=cache, seed=seed)
         return self.feed_forward(x, keep_BT=keep_BT, seed=seed)

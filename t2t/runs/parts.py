@@ -80,6 +80,7 @@ def build_parts(
             ladder_step=own.length_bucket_step,
             fixed_shapes=own.fixed_shapes,
             fixed_shapes_multiple=max(1, own.fixed_shapes_multiple),
+            packed_length=own.packed_length,
             curriculum=_curriculum(own, per_update),
             preprocessors=preprocessors,
         )

@@ -14,6 +14,9 @@ SPLITS = (TRAIN, DEV, TEST)
 
 INPUTS, TARGETS = "inputs", "targets"
 
+POSITIONS = {INPUTS: "inputs_positions", TARGETS: "targets_positions"}
+"""Features of packed batches: where each id stands in its own example, (B, L) int32, 0 at the first and at padding."""
+
 DEFAULT_DATA_DIR = "~/t2t_data"
 DEFAULT_TRAIN_DIR = "~/t2t_train"
 

@@ -47,6 +47,7 @@ VARIANTS = {
     "both directions": {"encoder_direction": "bidirectional"},
     "gated units": {"cell": "gru"},
     "multiplicative attention": {"attention_mechanism": "luong"},
+    "a convolutional encoder": {"encoder": "convolutional"},
     "several rows and steps": {"state_rows": 3, "steps_per_position": 2},
 }
 CACHES = (

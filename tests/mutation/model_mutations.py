@@ -108,6 +108,25 @@ MODEL_MUTATIONS = (
         breaks="A block of positions sees the state of the block before it, and none of those before that.",
         tests=("tests/unit/layers/test_layers_ssru.py::test_states_of_blocks_are_those_of_a_loop_over_positions",),
     ),
+    Mutation(
+        name="examples of a row see each other",
+        file="t2t/layers/masks.py",
+        original="ops.equal(query_BT[:, None, :, None], key_BS[:, None, None, :])",
+        broken="ops.greater_equal(query_BT[:, None, :, None], key_BS[:, None, None, :])",
+        breaks="An example of a packed row attends to those before it.",
+        tests=("tests/unit/models/test_models_packing.py::test_loss_and_gradients_are_those_of_a_row_each",),
+    ),
+    Mutation(
+        name="tape with the word to be written",
+        file="t2t/layers/output_tape.py",
+        original="[:, None] < position",
+        broken="[:, None] <= position",
+        breaks="A step of the Extended Neural GPU reads the word that it has to predict.",
+        tests=(
+            "tests/unit/models/test_models_extended_neural_gpu.py"
+            "::test_the_word_before_stands_on_the_tape_at_its_own_position",
+        ),
+    ),
     # Floor 5: models, search, metrics, checkpoints
     Mutation(
         name="farthest output distilled",

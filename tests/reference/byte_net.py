@@ -1,4 +1,4 @@
-"""ByteNet in numpy: a sentence at a time, float64; no padding, no batches.
+"""ByteNet in numpy, its decoder alone, and recurrent ones: a sentence at a time, float64; no padding, no batches.
 
 Written from Kalchbrenner et al. (2016), sections 3.1 to 3.6, but for three things on which the paper is silent, for
 which see docs/numerics.md: how the two networks are joined, the norm at the end of each stack, and what is scaled.
@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from tests.reference.convolution import convolve, sigmoid
+from tests.reference.lstm import lstm_step
 from tests.reference.transformer import layer_norm
 
 
@@ -22,6 +23,7 @@ class ByteNet:
     def __init__(self, weights, layers, block, dilations, a, b):
         self.weights = {path: value.astype(np.float64) for path, value in weights.items()}
         self.layers, self.block, self.dilations, self.a, self.b = layers, block, dilations, a, b
+        self.width = weights["target_embedding/table"].shape[1]
 
     def norm(self, x, path):
         return layer_norm(x, self.weights[f"{path}/gamma"], self.weights[f"{path}/beta"], 1e-6)
@@ -61,18 +63,74 @@ class ByteNet:
             xs = [x + y for x, y in zip(xs, ys, strict=True)]
         return [self.norm(x, f"{path}/norm") for x in xs]
 
+    def columns(self, source, count):
+        """What the decoder reads of the source at its first `count` positions."""
+        zero = np.zeros(self.width)
+        bound = math.ceil(round(self.a * len(source), 6)) + self.b
+        found = self.encode([self.word(i) for i in source] + [zero] * (bound - len(source)))
+        return (found + [zero] * count)[:count]
+
+    def encode(self, xs):
+        return self.stack(xs, "encoder", causal=False)
+
+    def word(self, i):
+        return self.weights["target_embedding/table"][i] * self.width**0.5
+
+    def before(self, target):
+        return [np.zeros(self.width), *(self.word(i) for i in target[:-1])]
+
     def logits(self, source, target):
         """One row for each id of the target, given those before it."""
-        table = self.weights["target_embedding/table"]
-        width = table.shape[1]
-        zero = np.zeros(width)
-        words = [table[i] * width**0.5 for i in source]
-        bound = math.ceil(round(self.a * len(source), 6)) + self.b
-        columns = self.stack(words + [zero] * (bound - len(source)), "encoder", causal=False)
-        before = [zero, *(table[i] * width**0.5 for i in target[:-1])]
-        columns = (columns + [zero] * len(before))[: len(before)]
+        columns, before = self.columns(source, len(target)), self.before(target)
         both = [np.concatenate(pair) for pair in zip(columns, before, strict=True)]
-        xs = self.stack(self.convolution(both, "join", causal=True), "decoder", causal=True)
+        return self.decode(self.convolution(both, "join", causal=True))
+
+    def decode(self, xs):
+        xs = self.stack(xs, "decoder", causal=True)
         if self.block != "cascade":
             xs = [relu(self.norm(x, "output_norm")) for x in self.convolution(xs, "output_map")]
-        return np.array([table @ x for x in xs])
+        return np.array([self.weights["target_embedding/table"] @ x for x in xs])
+
+
+class ByteNetLm(ByteNet):
+    """The decoder alone, which reads the words themselves (section 5)."""
+
+    def logits(self, target):
+        return self.decode(self.before(target))
+
+
+class RecurrentByteNet(ByteNet):
+    """LSTMs that read a column of the source beside each word; `depth` of them, and `layers` that read the source.
+
+    The source is read by layers of a `direction` as in tests/reference/lstm.py, or by blocks where it is None.
+    """
+
+    def __init__(self, weights, layers, block, dilations, a, b, depth, direction):
+        super().__init__(weights, layers, block, dilations, a, b)
+        self.depth, self.direction = depth, direction
+
+    def run(self, xs, path):
+        w, u, bias = (self.weights[f"{path}/{name}"] for name in ("input_kernel", "recurrent_kernel", "bias"))
+        h, c, hidden = np.zeros(len(u)), np.zeros(len(u)), []
+        for x in xs:
+            h, c = lstm_step(x, h, c, w, u, bias)
+            hidden.append(h)
+        return hidden
+
+    def encode(self, xs):
+        if self.direction is None:
+            return super().encode(xs)
+        for i in range(self.layers):
+            found = []
+            if self.direction in ("forward", "bidirectional"):
+                found.append(self.run(xs, f"encoder/layer_{i}_forward/cell"))
+            if self.direction in ("reversed", "bidirectional"):
+                found.append(self.run(xs[::-1], f"encoder/layer_{i}_backward/cell")[::-1])
+            xs = [np.concatenate(parts) for parts in zip(*found, strict=True)]
+        return xs
+
+    def logits(self, source, target):
+        xs = [np.concatenate(pair) for pair in zip(self.columns(source, len(target)), self.before(target), strict=True)]
+        for i in range(self.depth):
+            xs = self.run(xs, f"decoder/stack/cell_{i}")
+        return np.array([self.weights["target_embedding/table"] @ x for x in xs])

@@ -1,9 +1,14 @@
 """Neural GPUs in numpy: a sequence at a time, a step at a time, a position at a time.
 
-Written from the papers alone (Kaiser and Sutskever 2016, Freivalds and Liepins 2017); no padding, no batches, float64.
+Written from the papers alone (Kaiser and Sutskever 2016, Freivalds and Liepins 2017, Kaiser and Bengio 2016); no
+padding, no batches, float64.
 """
 
+import math
+
 import numpy as np
+
+WEIGHTS = ("gates_kernel", "gates_bias", "candidate_kernel", "candidate_bias")
 
 
 def convolve(state, kernel, bias):
@@ -53,8 +58,8 @@ class NeuralGpu:
 
     def unit(self, state, i):
         """The state after a unit, and the mean saturation of what went into its nonlinearities, by position."""
-        w = {name: self.weights[f"unit_{i}/{name}"] for name in ("gates_kernel", "gates_bias")}
-        k, b = self.weights[f"unit_{i}/candidate_kernel"], self.weights[f"unit_{i}/candidate_bias"]
+        w = {name: self.weights[f"unit_{i}/{name}"] for name in WEIGHTS}
+        k, b = w["candidate_kernel"], w["candidate_bias"]
         channels = state.shape[-1]
         reset = convolve(state, w["gates_kernel"][..., :channels], w["gates_bias"][:channels])
         update = convolve(state, w["gates_kernel"][..., channels:], w["gates_bias"][channels:])
@@ -86,3 +91,51 @@ class NeuralGpu:
         hidden, _ = self.run(source)
         rows = hidden @ self.weights["output_embedding/table"].T
         return np.concatenate([rows, np.zeros((len(target), rows.shape[1]))])[: len(target)]
+
+
+class ExtendedNeuralGpu(NeuralGpu):
+    """The model of Kaiser and Bengio 2016: a |s| + b positions, and units that also read a tape of what was written."""
+
+    def __init__(self, weights, layers, rows, steps_per_position, a, b):
+        super().__init__(weights, layers, rows, steps_per_position, diagonal=False)
+        self.a, self.b, self.table = a, b, self.weights["target_embedding/table"]
+
+    def word(self, i):
+        return self.table[i] * self.table.shape[1] ** 0.5
+
+    def encode(self, ids):
+        """The state of the encoder after as many steps as there are positions."""
+        positions = math.ceil(round(self.a * len(ids), 6)) + self.b
+        state = np.zeros((positions, self.rows, self.table.shape[1]))
+        for p, i in enumerate(ids):
+            state[p, 0] = self.word(i)
+        for _ in range(self.steps_per_position * positions):
+            for i in range(self.layers):
+                state, _ = self.unit(state, i)
+        return state
+
+    def write(self, state, tape, i):
+        """The state after a unit of the decoder, whose kernels read first the state's channels, then the tape's."""
+        w = {name: self.weights[f"decoder/unit_{i}/{name}"] for name in WEIGHTS}
+        channels = state.shape[-1]
+
+        def both(x, kernel, bias):
+            of_state = convolve(x, kernel[:, :, :channels], bias)
+            return of_state + convolve(tape, kernel[:, :, channels:], np.zeros_like(bias))
+
+        gates, biases = w["gates_kernel"], w["gates_bias"]
+        r = saturating_sigmoid(both(state, gates[..., :channels], biases[:channels]))
+        u = saturating_sigmoid(both(state, gates[..., channels:], biases[channels:]))
+        return u * state + (1 - u) * np.tanh(both(r * state, w["candidate_kernel"], w["candidate_bias"]))
+
+    def logits(self, source, target):
+        """One row for each id of the target, given those before it."""
+        state, rows = self.encode(source), []
+        tape = np.zeros_like(state)
+        for t in range(len(target)):
+            for i in range(self.layers):
+                state = self.write(state, tape, i)
+            rows.append(self.table @ state[min(t, len(state) - 1), 0])
+            if t < len(tape):
+                tape[t, 0] = self.word(target[t])
+        return np.array(rows)

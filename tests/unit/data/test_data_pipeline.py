@@ -300,6 +300,11 @@ def test_labels_are_plain_vectors_and_text_sets_the_batches(tmp_path, digits_cla
         UserError, match=r"hparam fixed_shapes=4: parity has features that are no sequences \(targets\)"
     ):
         TrainingBatches(reader, seed=0, batch_size=64, fixed_shapes=4)
+    with pytest.raises(UserError) as caught:
+        TrainingBatches(reader, seed=0, batch_size=64, packed_length=64)
+    assert str(caught.value) == (
+        "hparam packed_length=64: parity has features that are no sequences of ids (targets); set packed_length=0"
+    )
 
 
 def test_the_extreme_batches_of_an_evaluation_are_that_of_the_longest_rows_and_that_of_most_rows(digits_train):

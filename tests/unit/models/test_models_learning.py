@@ -6,6 +6,7 @@ from t2t.registry import HPARAMS, MODELS
 from tests.learning import sequence_accuracy, trained
 
 TASKS = ("copy", "reverse")
+NEURAL_GPUS = ("neural_gpu", "diagonal_neural_gpu", "extended_neural_gpu")
 
 
 CASES = [
@@ -22,13 +23,15 @@ CASES = [
             ("byte_net", "byte_net_tiny", "", "copy"),
             ("byte_net", "byte_net_tiny", "block=multiplicative", "copy"),
             ("byte_net", "byte_net_tiny", "block=cascade,num_hidden_layers=1", "copy"),
+            ("recurrent_byte_net", "recurrent_byte_net_tiny", "", "copy"),
+            ("recurrent_byte_net", "recurrent_byte_net_tiny", "encoder=convolutional,num_hidden_layers=5", "copy"),
             ("slice_net", "slice_net_tiny", "", "copy"),
             ("slice_net", "slice_net_tiny", "", "reverse"),
             ("slice_net", "slice_net_tiny", "convolution=grouped,convolution_groups=[4]", "reverse"),
             ("slice_net", "slice_net_tiny", "convolution_groups=[4,2]", "reverse"),
             ("multi_model", "multi_model_tiny", "", "copy"),
             ("multi_model", "multi_model_tiny", "", "reverse"),
-            *((name, f"{name}_tiny", "", task) for name in ("neural_gpu", "diagonal_neural_gpu") for task in TASKS),
+            *((name, f"{name}_tiny", "", task) for name in NEURAL_GPUS for task in TASKS),
         )
     ),
 ]

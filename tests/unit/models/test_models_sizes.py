@@ -119,6 +119,36 @@ def test_the_blocks_of_byte_net(name, d, parallel):
         assert count(found, f"{stack}/block_") == 30 * block
 
 
+def test_the_language_model_of_byte_net():
+    """30 blocks as above of 2d = 1024 channels; the table, the last map, and the norms before and after it."""
+    found, channels, d = shapes("byte_net_lm", "byte_net_lm", tokens_spec(0, V)), 1024, 512
+    norms = 2 * (channels + d + 4 * d)
+    block = (channels * d + d) + 4 * (3 * d * d + d) + (d * channels + channels) + norms
+    ends = V * channels + (channels * channels + channels) + 2 * 2 * channels
+    assert count(found) == 30 * block + ends
+
+
+def test_the_units_of_an_extended_neural_gpu():
+    """Two units of three kernels of 3 x 3 for 256 maps that read 256 maps, and two that read 512, and biases."""
+    found, maps = shapes("extended_neural_gpu", "extended_neural_gpu"), 256
+    assert count(found, "unit_") == 2 * 3 * (9 * maps * maps + maps) + 2 * 3 * (9 * 2 * maps * maps + maps)
+
+
+RECURRENT_BYTE_NETS = {
+    # Bottom to top: layers in both directions of D/2 units read D, and the decoder's bottom layer reads 2D.
+    "recurrent_byte_net": lambda D: 4 * 2 * (4 * (D + D // 2) * (D // 2) + 4 * (D // 2)),
+    "recurrent_byte_net_convolutional": lambda D: 30 * (D * D + 3 * D * D // 4 + 2 * D + 2 * 2 * D) + 2 * D,
+}
+
+
+@pytest.mark.parametrize("name", RECURRENT_BYTE_NETS)
+def test_a_recurrent_byte_net(name):
+    D = get_hparams(name).hidden_size
+    found = shapes("recurrent_byte_net", name)
+    assert count(found, "encoder/") == RECURRENT_BYTE_NETS[name](D)
+    assert count(found, "decoder/") == 4 * (2 * D + D) * D + 4 * D + 3 * (8 * D * D + 4 * D)
+
+
 SLICE_NETS = {
     "slice_net": ((3, 3, 15, 15), "separable", (1,)),
     "slice_net_dilated_1248": ((3, 3, 3, 3), "separable", (1,)),

@@ -1,0 +1,84 @@
+"""Packed batches: rows of one length, each with as many examples one after the other as fit.
+
+Legend: N examples, F sequence features, O open rows, B rows of a batch, L their length.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from t2t.data.batching import Batch
+from t2t.data.fixed_shapes import FixedShapes
+from t2t.specs.constants import TARGETS
+
+OPEN_ROWS = 64
+"""Rows that wait for more examples: with more of them less is padded, and each example takes longer to place."""
+
+
+class PackedRows(FixedShapes):
+    """The one shape of packed batches: as many rows of L ids of each feature as make `batch_size` ids a side."""
+
+    @classmethod
+    def of(cls, names: Iterable[str], length: int, batch_size: int) -> "PackedRows":
+        """Returns the shape for rows of `length` ids of the features of these names."""
+        names = tuple(names)
+        others = (length,) if any(name != TARGETS for name in names) else (0,)
+        return cls(names, ((length, others),), batch_size)
+
+    def cut(self, indices: np.ndarray, lengths: Mapping[str, np.ndarray]) -> list[Batch]:
+        """Returns batches that hold each example once.
+
+        `indices` and each of `lengths` are (N,); no length is above that of rows.
+        """
+        if not len(indices):
+            return []
+        (rows, widths), *_ = self.every()
+        row_N = best_fit(np.stack(list(lengths.values())), max(widths.values()))
+        order = np.argsort(row_N, kind="stable")
+        ends = np.searchsorted(row_N[order], np.arange(rows, row_N.max() + 1, rows))
+        return [Batch(indices[some], widths, rows, places=row_N[some] % rows) for some in np.split(order, ends)]
+
+
+def best_fit(sizes_FN: np.ndarray, capacity: int) -> np.ndarray:
+    """Returns the row of each example, (N,) from 0 on: the fullest of the open rows in which it has room, or a new one.
+
+    An example has a size for each feature, none above `capacity`, which a row has for each. Where no open row has room,
+    the fullest of `OPEN_ROWS` is closed.
+    """
+    free_FO = np.zeros((len(sizes_FN), OPEN_ROWS), np.int64)
+    number_O = np.zeros(OPEN_ROWS, np.int64)
+    row_N, rows = np.zeros(sizes_FN.shape[1], np.int64), 0
+    for n, size_F in enumerate(sizes_FN.T):
+        total_O = free_FO.sum(axis=0)
+        fits_O = (free_FO >= size_F[:, None]).all(axis=0)
+        if fits_O.any():
+            chosen = int(np.where(fits_O, total_O, np.iinfo(np.int64).max).argmin())
+        else:
+            chosen = int(total_O.argmin())
+            free_FO[:, chosen], number_O[chosen] = capacity, rows
+            rows += 1
+        free_FO[:, chosen] -= size_F
+        row_N[n] = number_O[chosen]
+    return row_N
+
+
+def pack_ids(
+    values: np.ndarray, lengths: np.ndarray, places: np.ndarray, rows: int, width: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns packed ids and the position of each in its example, (B, L) int32 each, zeros after the last example.
+
+    Args:
+        values: ids of all examples, end to end.
+        lengths: (N,) of the examples.
+        places: (N,) the row of each example, ascending.
+        rows: B.
+        width: L.
+    """
+    starts = np.cumsum(lengths) - lengths
+    in_row = starts - starts[np.searchsorted(places, places)]
+    positions = np.arange(len(values)) - np.repeat(starts, lengths)
+    where = np.repeat(places * width + in_row, lengths) + positions
+    packed = np.zeros((2, rows * width), np.int32)
+    packed[:, where] = values, positions
+    ids, position = packed.reshape(2, rows, width)
+    return ids, position

@@ -1,0 +1,76 @@
+"""Hparams of the recurrent ByteNets, for which the paper gives no sizes: large sets of its time, and small ones.
+
+Kalchbrenner et al., *Neural Machine Translation in Linear Time* (2016, arXiv:1610.10099v2), table 1.
+"""
+
+from dataclasses import dataclass
+
+from t2t.hparams.byte_net import DilatedHParams, byte_net
+from t2t.hparams.field import param, training_fraction
+from t2t.hparams.lstm import DirectedHParams, for_recurrent
+from t2t.hparams.recipes import for_copying, for_multi30k
+from t2t.registry import register_hparams
+
+
+@dataclass(kw_only=True)
+class RecurrentByteNetHParams(DirectedHParams, DilatedHParams):
+    """A stack of num_hidden_layers recurrent layers or blocks that reads, and a recurrent one that writes."""
+
+    encoder: str = param(
+        "recurrent", "What reads the source: recurrent layers, or convolutional, the blocks of ByteNet.",
+        choices=("recurrent", "convolutional"),
+    )  # fmt: skip
+    num_decoder_layers: int = param(2, "Layers of the decoder; num_hidden_layers are those of the encoder.", minimum=1)
+    dropout: float = training_fraction(
+        0.2, "Dropout on the inputs of every recurrent layer, on what blocks add and on the last output, a fraction."
+    )
+
+    def complaints(self) -> list[str]:
+        """Those of the encoder that there is."""
+        return (DilatedHParams if self.encoder == "convolutional" else DirectedHParams).complaints(self)
+
+
+@register_hparams
+def recurrent_byte_net() -> RecurrentByteNetHParams:
+    """An RNN on top of an RNN: 4+4 layers of 1,000 units, the encoder's in both directions, for characters."""
+    # The sizes of Sutskever et al. (2014).
+    sizes = RecurrentByteNetHParams(hidden_size=1000, num_hidden_layers=4, num_decoder_layers=4)
+    return _for_characters(sizes).replace(encoder_direction="bidirectional")
+
+
+@register_hparams
+def recurrent_byte_net_convolutional() -> RecurrentByteNetHParams:
+    """An RNN of 4 layers on top of the encoder of byte_net, 30 blocks of 1,600 channels, for characters."""
+    sizes = RecurrentByteNetHParams(hidden_size=1600, num_hidden_layers=30, num_decoder_layers=4)
+    return _for_characters(sizes).replace(encoder="convolutional")
+
+
+@register_hparams
+def recurrent_byte_net_multi30k_tiny() -> RecurrentByteNetHParams:
+    """For Multi30k, as large as transformer_multi30k_tiny: 2+2 layers of 176 units, dropout 0.3."""
+    return _multi30k(recurrent_byte_net()).replace(num_hidden_layers=2)
+
+
+@register_hparams
+def recurrent_byte_net_convolutional_multi30k_tiny() -> RecurrentByteNetHParams:
+    """For Multi30k: 5 blocks of 176 channels, 2 layers of 176 units on top of them, dropout 0.3."""
+    return _multi30k(recurrent_byte_net_convolutional()).replace(num_hidden_layers=5)
+
+
+@register_hparams
+def recurrent_byte_net_tiny() -> RecurrentByteNetHParams:
+    """Learns to copy sequences in a minute on two processor cores: a layer of 64 units that reads, one that writes."""
+    sizes = {"hidden_size": 64, "num_hidden_layers": 1, "num_decoder_layers": 1}
+    return for_copying(recurrent_byte_net()).replace(**sizes, learning_rate=0.01)
+
+
+def _for_characters(hparams: RecurrentByteNetHParams) -> RecurrentByteNetHParams:
+    """Returns the set, trained as the other recurrent models, with the lengths of byte_net, which are of characters."""
+    return for_recurrent(hparams).replace(
+        label_smoothing=0.0, learning_rate=0.0005, max_length=byte_net().max_length, beam_size=byte_net().beam_size
+    )
+
+
+def _multi30k(hparams: RecurrentByteNetHParams) -> RecurrentByteNetHParams:
+    sizes = {"hidden_size": 176, "num_decoder_layers": 2}
+    return for_multi30k(hparams).replace(**sizes, dropout=0.3, learning_rate=0.003, learning_rate_warmup_steps=500)

@@ -1,0 +1,48 @@
+"""Dynamic unfolding: a target of unknown length over a source, position by position (Kalchbrenner et al. 2016, 3.2).
+
+Legend: B batch, S source length, U length of the source's representation, T target length, D width, N rows decoded
+together.
+"""
+
+from typing import Any
+
+from keras import ops
+
+from t2t.layers.cache import StepCache
+
+
+def unfolded(x_BSD, keep_BS, factor: float, offset: int) -> tuple[Any, Any]:
+    """Returns sources followed by zeros (B, U, D), and which positions are a sentence's own (B, U) bool.
+
+    A sentence of |s| positions, True in `keep_BS`, has |t| = `factor` |s| + `offset`, rounded up (equation 2).
+    """
+    keep = ops.cast(keep_BS, "int32")
+    longest = _bound(ops.cast(ops.shape(x_BSD)[1], "int32"), factor, offset)
+    keep_BU = ops.arange(longest)[None, :] < _bound(ops.sum(keep, axis=1), factor, offset)[:, None]
+    return resized(x_BSD * ops.cast(keep, x_BSD.dtype)[..., None], longest), keep_BU
+
+
+def columns(x_BUD, ids, cache: StepCache | None):
+    """Returns what the decoder reads of a source's representation, zeros beyond its end.
+
+    Of `ids` (B, T) it is (B, T, D), a column for each position. With a cache it is (N, D), the column of the step's
+    position for ids (N,) of B sentences.
+    """
+    if cache is None:
+        return resized(x_BUD, ops.shape(ids)[1])
+    last = ops.shape(x_BUD)[1] - 1
+    column_BD = ops.take(x_BUD, ops.minimum(cache.position, last), axis=1)
+    column_BD = column_BD * ops.cast(cache.position <= last, column_BD.dtype)
+    return ops.repeat(column_BD, ops.shape(ids)[0] // ops.shape(column_BD)[0], axis=0)
+
+
+def resized(x_BUD, length):
+    """Returns (B, length, D), cut or with zeros at the end."""
+    batch, longest, width = ops.shape(x_BUD)
+    missing_BXD = ops.zeros((batch, ops.maximum(length - longest, 0), width), x_BUD.dtype)
+    return ops.concatenate([x_BUD, missing_BXD], axis=1)[:, :length]
+
+
+def _bound(length, factor: float, offset: int):
+    # Less a little, so that 1.2 * 5 is 6 whatever the last bit of the product.
+    return ops.cast(ops.ceil(ops.cast(length, "float32") * factor - 1e-3), "int32") + offset

@@ -1,0 +1,83 @@
+"""The Extended Neural GPU: active memory with a tape of what has been written (Kaiser and Bengio 2016).
+
+*Can Active Memory Replace Attention?* (arXiv:1610.08613).
+
+Legend: B batch, P positions of the memory, R rows of it, T target length, D width, N rows decoded together.
+"""
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from t2t.hparams.neural_gpu import ExtendedNeuralGpuHParams
+from t2t.layers.beams import repeat_sentences
+from t2t.layers.conv_gru import ConvGru, in_first_row, unrolled
+from t2t.layers.output_tape import TapeDecoder, TapeState
+from t2t.layers.unfolding import unfolded
+from t2t.models.base import DecodeContext, SequenceModel
+from t2t.models.neural_gpu import build_units
+from t2t.registry import register_model
+from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.features import FeatureKind, ProblemSpec
+
+
+class Encoded(NamedTuple):
+    """What the decoder knows of a source sentence."""
+
+    memory: Any
+    """(B, P, R, D), zeros beyond the sentence's own positions."""
+    keep: Any
+    """(B, P) bool, True at its own."""
+
+
+@register_model
+class ExtendedNeuralGpu(SequenceModel):
+    """Extended Neural GPU: active memory that reads the source, and goes on with a tape of the words so far.
+
+    The memory has `unfolding_factor` times as many positions as the source and `unfolding_offset` more. It takes as
+    many steps as that, of `steps_per_position`, and then one for each word.
+    """
+
+    hparams_class = ExtendedNeuralGpuHParams
+    compiles_with_xla = False
+    accepts_inputs = (FeatureKind.TOKENS,)
+
+    def __init__(self, hparams: ExtendedNeuralGpuHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
+        super().__init__(hparams, spec, dtype, **kwargs)
+        self.units = build_units(ConvGru, hparams, self.dtype_policy)
+        self.decoder = TapeDecoder(
+            hparams.hidden_size, hparams.state_rows, hparams.kernel_size, hparams.num_hidden_layers, hparams.dropout,
+            dtype=self.dtype_policy, name="decoder",
+        )  # fmt: skip
+        self.build()
+
+    def build(self, input_shape=None):
+        """Creates every weight."""
+        self.build_ends()
+        for part in (*self.units, self.decoder):
+            part.build()
+
+    def body(self, features: dict[str, Any], seed=None):
+        """Returns the decoder's output, (B, T, D); see the base class."""
+        memory_BPRD, keep_BP = self.encode(features, seed=seed)
+        shifted_BT = ops.pad(features[TARGETS][:, :-1], ((0, 0), (1, 0)))
+        return self.decoder(self.target_embedding.before(shifted_BT), memory_BPRD, keep_BP, seed=seed)
+
+    def encode(self, features: dict[str, Any], seed=None) -> Encoded:
+        """Returns the memory after all steps of the encoder."""
+        hparams, inputs = self.hparams, features[INPUTS]
+        x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs)
+        x_BPD, keep_BP = unfolded(x_BSD, keep_BS, hparams.unfolding_factor, hparams.unfolding_offset)
+        start_BPRD = in_first_row(x_BPD, hparams.state_rows)
+        memory_BPRD, _ = unrolled(self.units, start_BPRD, keep_BP, hparams.steps_per_position, seed)
+        return Encoded(memory_BPRD, keep_BP)
+
+    def init_cache(self, encoded: Encoded, rows: Any, length: Any, beams: int = 1) -> TapeState:
+        """Returns the memory of each hypothesis and an empty tape, whatever its length will be; see the base class."""
+        memory_NPRD = repeat_sentences(encoded.memory, rows)
+        return TapeState(memory_NPRD, ops.zeros_like(memory_NPRD[:, :, 0]))
+
+    def step(self, ids_N, position, cache: TapeState, prepared: DecodeContext):
+        """Returns (N, D) and the state after this position; see the base class."""
+        keep_NP = repeat_sentences(prepared.encoded.keep, ops.shape(ids_N)[0])
+        return self.decoder.step(self.target_embedding.before(ids_N), position, cache, keep_NP)

@@ -1,0 +1,99 @@
+"""Packed batches: by hand, every example once, and what cannot be packed."""
+
+import numpy as np
+import pytest
+
+from t2t.data.extremes import extreme_batches
+from t2t.data.packing import PackedRows, best_fit, pack_ids
+from t2t.data.pipeline import TrainingBatches
+from t2t.errors import UserError
+
+
+def made(reader, **settings):
+    return TrainingBatches(reader, seed=3, batch_size=120, window=70, **{"packed_length": 40, **settings})
+
+
+def examples_of(batch):
+    """The pairs in a packed batch, as they are told apart by positions that begin again."""
+    found = []
+    for row in range(len(batch["targets"])):
+        sides = []
+        for name in ("inputs", "targets"):
+            ids, positions = batch[name][row], batch[f"{name}_positions"][row]
+            count = int((ids != 0).sum())
+            assert (ids[count:] == 0).all()
+            starts = np.flatnonzero(positions[:count] == 0)
+            parts = np.split(ids[:count], starts[1:]) if count else []
+            assert positions[:count].tolist() == [i for part in parts for i in range(len(part))]
+            sides.append([part.tolist() for part in parts])
+        found += zip(*sides, strict=True)
+    return found
+
+
+def test_rows_by_hand():
+    """Three examples of 2, 3 and 1 ids: two in the first of two rows of 6, one in the second."""
+    ids, positions = pack_ids(np.array([5, 1, 6, 7, 1, 1]), np.array([2, 3, 1]), np.array([0, 0, 1]), 2, 6)
+    assert ids.tolist() == [[5, 1, 6, 7, 1, 0], [1, 0, 0, 0, 0, 0]]
+    assert positions.tolist() == [[0, 1, 0, 1, 2, 0], [0] * 6]
+
+
+def test_the_fullest_row_with_room_takes_an_example_by_hand():
+    """Of 10 ids: 7 do not fit beside 6; 3 fill up the row of 7, 4 that of 6, and 1 begins a third."""
+    assert best_fit(np.array([[6, 7, 3, 4, 1]]), 10).tolist() == [0, 1, 1, 0, 2]
+    # Of two features each must have room.
+    assert best_fit(np.array([[6, 4, 4], [5, 9, 5]]), 10).tolist() == [0, 1, 0]
+
+
+def test_little_is_padded_and_no_row_is_too_long():
+    sizes = np.random.default_rng(0).integers(3, 60, (2, 3000))
+    row = best_fit(sizes, 256)
+    used = np.stack([np.bincount(row, weights=size) for size in sizes])
+    assert used.max() <= 256
+    # Lengths of both sides that do not follow each other are the hardest to pack.
+    assert used.sum() / (2 * 256 * used.shape[1]) > 0.9
+
+
+def test_an_epoch_holds_every_example_once_in_rows_of_one_shape(digits_train):
+    batches, found = made(digits_train), []
+    while batches.state()["epoch"] == 0:
+        batch, _ = next(batches)
+        assert {array.shape for array in batch.values()} == {(3, 40)}
+        found += examples_of(batch)
+    ids = {name: digits_train.read(np.arange(200), name) for name in ("inputs", "targets")}
+    rows = {name: np.split(values, np.cumsum(lengths)[:-1]) for name, (values, lengths) in ids.items()}
+    expected = [tuple(row.tolist() for row in pair) for pair in zip(rows["inputs"], rows["targets"], strict=True)]
+    assert sorted(found) == sorted(expected)
+
+
+def test_resuming_gives_the_uninterrupted_sequence(digits_train):
+    whole, resumed = made(digits_train), made(digits_train)
+    for _ in range(5):
+        _, state = next(whole)
+    resumed.seek(state)
+    for _ in range(10):
+        one, other = next(whole)[0], next(resumed)[0]
+        assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_the_dummy_batch_has_the_features_and_the_shape_of_all_batches(digits_train):
+    batches = made(digits_train)
+    (dummy,) = extreme_batches(digits_train, None, 120, 256, batches.shapes, every_shape=True)
+    batch, _ = next(batches)
+    assert {name: (array.shape, array.dtype) for name, array in dummy.items()} == {
+        name: (array.shape, array.dtype) for name, array in batch.items()
+    }
+
+
+def test_targets_alone_are_packed():
+    (batch,) = PackedRows.of(["targets"], 10, 20).cut(np.array([7, 8, 9]), {"targets": np.array([6, 7, 4])})
+    assert (batch.indices.tolist(), batch.places.tolist(), batch.rows) == ([7, 9, 8], [0, 0, 1], 2)
+    assert batch.widths == {"targets": 10}
+
+
+def test_examples_longer_than_a_row_are_refused(digits_train):
+    with pytest.raises(UserError) as caught:
+        made(digits_train, packed_length=12)
+    assert str(caught.value) == (
+        "hparam packed_length=12: the longest training example of digits has 21 ids; set packed_length=21 or higher, "
+        "or max_length=12"
+    )

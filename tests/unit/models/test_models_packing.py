@@ -1,0 +1,100 @@
+"""Rows of several examples: loss and gradients are those of the same examples in a row each.
+
+Legend: B batch, L length of packed rows.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.data.packing import pack_ids
+from t2t.errors import UserError
+from t2t.hparams.lstm import lstm_seq2seq
+from t2t.hparams.transformer import TransformerHParams
+from t2t.models.lstm import LstmSeq2seq
+from t2t.models.transformer import Transformer
+from t2t.models.transformer_lm import TransformerLm
+from tests.builders import batch, randomise, tiny_hparams, tokens_spec
+
+PLACES = np.array([0, 0, 1, 1, 1])
+"""The rows of five examples; a third row has none."""
+VARIANTS = {
+    "sinusoids": {},
+    "learned": {"positions": "learned"},
+    "relative": {"positions": "relative", "max_relative_position": 2},
+    "rotary": {"positions": "rotary", "num_kv_heads": 1, "norm_position": "pre"},
+    "a window": {"self_attention_window": 3},
+}
+
+
+def loss_and_gradients(model, features):
+    with tf.GradientTape() as tape:
+        loss, tokens = model.loss_sum(model.body(features), features["targets"])
+    gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
+    return float(loss), float(tokens), [np.asarray(tf.convert_to_tensor(g)) for g in gradients]
+
+
+def packed(features, width=20):
+    found = {}
+    for name, ids in features.items():
+        values, lengths = ids[ids != 0], (ids != 0).sum(axis=1)
+        found[name], found[f"{name}_positions"] = pack_ids(values, lengths, PLACES, 3, width)
+    return found
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("has_inputs", [True, False], ids=["inputs", "no inputs"])
+def test_loss_and_gradients_are_those_of_a_row_each(variant, has_inputs):
+    features = batch(sources=(5, 3, 7, 1, 4), targets=(4, 6, 2, 5, 1))
+    if not has_inputs:
+        features = {"targets": features["targets"]}
+    model_class, spec = (Transformer, tokens_spec()) if has_inputs else (TransformerLm, tokens_spec(inputs=0))
+    model = randomise(model_class(tiny_hparams(packed_length=20, **VARIANTS[variant]), spec))
+    loss, tokens, gradients = loss_and_gradients(model, features)
+    packed_loss, packed_tokens, packed_gradients = loss_and_gradients(model, packed(features))
+    assert packed_tokens == tokens == 18
+    np.testing.assert_allclose(packed_loss, loss, rtol=1e-5)
+    for variable, expected, found in zip(model.trainable_variables, gradients, packed_gradients, strict=True):
+        np.testing.assert_allclose(
+            found, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max(), err_msg=variable.path
+        )
+
+
+def test_a_trace_takes_packed_rows_of_any_size():
+    model = randomise(Transformer(tiny_hparams(packed_length=20), tokens_spec()))
+    features = packed(batch(sources=(5, 3, 7, 1, 4), targets=(4, 6, 2, 5, 1)))
+    unknown = {name: tf.TensorSpec([None, None], tf.int32) for name in features}
+    traced = tf.function(lambda given: model.loss_sum(model.body(given), given["targets"])[0], [unknown])
+    np.testing.assert_allclose(traced(features), loss_and_gradients(model, features)[0], rtol=1e-5)
+
+
+def test_a_model_that_would_mix_the_examples_of_a_row_is_refused():
+    with pytest.raises(UserError) as caught:
+        LstmSeq2seq(dataclasses.replace(lstm_seq2seq(), packed_length=256), tokens_spec())
+    assert str(caught.value) == (
+        "hparam packed_length=256: model LstmSeq2seq takes one example a row; set packed_length=0, or train "
+        "transformer, transformer_lm or transformer_moe"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (
+            {"packed_length": 256, "decoder_layer": "ssru"},
+            "hparam packed_length=256: decoder_layer=ssru carries its state from one example of a row to the next; "
+            "choose decoder_layer=self_attention, or packed_length=0",
+        ),
+        (
+            {"packed_length": 2048},
+            "hparam packed_length=2048: attention over 2048 positions and more is computed block by block, without "
+            "telling examples apart; choose a smaller packed_length",
+        ),
+    ],
+)
+def test_a_transformer_that_cannot_keep_examples_apart_is_refused(changes, text):
+    with pytest.raises(UserError) as caught:
+        TransformerHParams(**changes).freeze()
+    assert str(caught.value) == text
