@@ -182,6 +182,11 @@ class SequenceModel(keras.Model):
                 f"hparam packed_length={hparams.packed_length}: model {cls.__name__} takes one example a row; "
                 f"set packed_length=0, or train transformer, transformer_lm or transformer_moe"
             )
+        if hparams.packed_length and hparams.rows_per_example > 1:
+            raise UserError(
+                f"hparam packed_length={hparams.packed_length}: objective={hparams.objective} samples outputs for one "
+                f"example a row; set packed_length=0, or objective=likelihood"
+            )
 
     def vocabulary_weights(self, features: Collection[str]) -> set[str]:
         """Returns the paths of the variables that mean nothing without the vocabularies of these features.

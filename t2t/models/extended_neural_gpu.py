@@ -61,7 +61,7 @@ class ExtendedNeuralGpu(SequenceModel):
         """Returns the decoder's output, (B, T, D); see the base class."""
         memory_BPRD, keep_BP = self.encode(features, seed=seed)
         shifted_BT = ops.pad(features[TARGETS][:, :-1], ((0, 0), (1, 0)))
-        return self.decoder(self.target_embedding.before(shifted_BT), memory_BPRD, keep_BP, seed=seed)
+        return self.decoder(self.target_embedding.before(shifted_BT, seed=seed), memory_BPRD, keep_BP, seed=seed)
 
     def encode(self, features: dict[str, Any], seed=None) -> Encoded:
         """Returns the memory after all steps of the encoder."""

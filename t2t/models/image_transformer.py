@@ -51,7 +51,7 @@ class ImageTransformer(EncoderDecoder):
 
     def decode(self, ids, encoded, keep_BT=None, cache: StepCache | None = None, seed=None):
         """Returns the decoder's output after `ids`; the class is added to every position (section 3.1)."""
-        x = self.target_embedding.before(ids)
+        x = self.target_embedding.before(ids, seed=seed)
         x = x if self.positions is None else self.positions(x, cache=cache)
         if encoded is not None:
             by_image = x if cache is None else cache.by_sentence(x, ops.shape(encoded)[0])

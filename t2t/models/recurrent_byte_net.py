@@ -62,5 +62,5 @@ class RecurrentByteNet(EncoderDecoder):
 
     def decode(self, ids, encoded, keep_BT=None, cache: StepCache | None = None, seed=None):
         """Returns the decoder's output after `ids`; see the base class."""
-        x = ops.concatenate([columns(encoded, ids, cache), self.target_embedding.before(ids)], axis=-1)
+        x = ops.concatenate([columns(encoded, ids, cache), self.target_embedding.before(ids, seed=seed)], axis=-1)
         return self.decoder(x, cache=cache, seed=seed)
