@@ -1,0 +1,134 @@
+"""Recurrent Continuous Translation Models (Kalchbrenner and Blunsom 2013): a convolved source, a recurrent target.
+
+Legend: B batch, S source length, U columns of the target, T target length, D width, N rows decoded together.
+"""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from t2t.hparams.rctm import Rctm1HParams, Rctm2HParams, RctmHParams
+from t2t.layers.cache import StepCache
+from t2t.layers.dropout import Dropout
+from t2t.layers.residual import build_all
+from t2t.layers.sentence_convolution import (
+    ConditionedRecurrence,
+    InverseNgramConvolutions,
+    NgramConvolutions,
+    stretch,
+    with_zeros,
+)
+from t2t.layers.unfolding import column_at, resize_length, unfolded_length
+from t2t.models.base import READ_AS_VECTORS
+from t2t.models.encoder_decoder import EncoderDecoder
+from t2t.registry import register_model
+from t2t.specs.constants import INPUTS
+from t2t.specs.features import ProblemSpec
+
+
+class Rctm(EncoderDecoder):
+    """What both models are: convolutions that `encode` the source, and a recurrence that a condition enters."""
+
+    hparams_class = RctmHParams
+    compiles_with_xla = False
+    accepts_inputs = READ_AS_VECTORS
+
+    def __init__(self, hparams: RctmHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
+        super().__init__(hparams, spec, dtype, **kwargs)
+        policy, rate = self.dtype_policy, hparams.dropout
+        convolutions = (hparams.num_hidden_layers, hparams.activation)
+        self.convolutions = NgramConvolutions(*convolutions, dtype=policy, name="convolutions")
+        recurrence = (hparams.hidden_size, hparams.activation)
+        self.recurrence = ConditionedRecurrence(*recurrence, dtype=policy, name="recurrence")
+        names = ("source_dropout", "target_dropout", "output_dropout")
+        self.dropouts = [Dropout(rate, dtype=policy, name=name) for name in names]
+        self.build()
+
+    def build(self, input_shape=None):
+        """Creates every weight."""
+        self.build_ends()
+        hidden = (None, None, self.hparams.hidden_size)
+        build_all((self.convolutions, self.recurrence, *self.dropouts), hidden)
+
+    def ngrams(self, features: dict[str, Any], seed=None):
+        """Returns what the convolutions leave of the source, (B, ..., D), how many columns, and the lengths (B,)."""
+        inputs = features[INPUTS]
+        length_B = ops.sum(ops.cast(self.source_embedding.keep(inputs), "int32"), axis=1)
+        x_BSD = self.dropouts[0](self.source_embedding(inputs, seed=seed), seed=seed)
+        return *self.convolutions(with_zeros(x_BSD, length_B), length_B), length_B
+
+    def decode(self, ids, encoded, keep_BT=None, cache: StepCache | None = None, seed=None):
+        """Returns the recurrence's states after `ids`; see the base class."""
+        x = self.dropouts[1](self.target_embedding.before(ids), seed=seed)
+        if cache is None:
+            condition = self.conditions(encoded, ops.shape(ids)[1])
+        else:
+            condition = self.condition_at(encoded, cache.position, ops.shape(ids)[0])
+        return self.dropouts[2](self.recurrence(x, condition, cache=cache), seed=seed)
+
+    def conditions(self, encoded, length):
+        """Returns what conditions `length` positions, (B, length or 1, D)."""
+        raise NotImplementedError
+
+    def condition_at(self, encoded, position, rows):
+        """Returns what conditions a position of `rows` hypotheses, (N, D)."""
+        raise NotImplementedError
+
+
+@register_model("rctm_1")
+class Rctm1(Rctm):
+    """RCTM I: every target word is conditioned on one vector of the source, which convolutions shrink to it."""
+
+    hparams_class = Rctm1HParams
+
+    def encode(self, features: dict[str, Any], seed=None):
+        """Returns the source's vector, (B, D): the mean of what is left of sources that windows do not reach across."""
+        x_BSD, count_B, _ = self.ngrams(features, seed=seed)
+        return ops.sum(x_BSD, axis=1) / ops.maximum(ops.cast(count_B, x_BSD.dtype), 1)[:, None]
+
+    def conditions(self, encoded, length):
+        """Returns (B, 1, D); see the base class."""
+        return encoded[:, None]
+
+    def condition_at(self, encoded, position, rows):
+        """Returns (N, D); see the base class."""
+        return ops.repeat(encoded, rows // ops.shape(encoded)[0], axis=0)
+
+
+@register_model("rctm_2")
+class Rctm2(Rctm):
+    """RCTM II: n-grams of the source become n-grams of the target, and those a column for each target word."""
+
+    hparams_class = Rctm2HParams
+
+    def build(self, input_shape=None):
+        """Creates every weight."""
+        hparams, policy = self.hparams, self.dtype_policy
+        width, activation = hparams.hidden_size, hparams.activation
+        self.translation = keras.layers.Dense(width, activation=activation, dtype=policy, name="translation")
+        inverse = (hparams.num_hidden_layers, activation)
+        self.inverse = InverseNgramConvolutions(*inverse, dtype=policy, name="inverse")
+        super().build(input_shape)
+        build_all((self.translation, self.inverse), (None, None, width))
+
+    def encode(self, features: dict[str, Any], seed=None):
+        """Returns a column for each of the positions that the target is given, (B, U, D), zeros beyond them."""
+        x_BSD, count_B, length_B = self.ngrams(features, seed=seed)
+        columns_B, most = self._columns(length_B), self._columns(ops.cast(ops.shape(features[INPUTS])[1], "int32"))
+        added = sum(convolution.reach for convolution in self.inverse.convolutions)
+        grams = [ops.maximum(columns - added, 1) for columns in (columns_B, most)]
+        x_BUD = stretch(self.translation(x_BSD), ops.maximum(count_B, 1), *grams)
+        x_BUD, _ = self.inverse(x_BUD, grams[0])
+        return with_zeros(x_BUD, columns_B)
+
+    def conditions(self, encoded, length):
+        """Returns (B, T, D); see the base class."""
+        return resize_length(encoded, length)
+
+    def condition_at(self, encoded, position, rows):
+        """Returns (N, D); see the base class."""
+        return column_at(encoded, position, rows)
+
+    def _columns(self, length):
+        return unfolded_length(length, self.hparams.unfolding_factor, self.hparams.unfolding_offset)
