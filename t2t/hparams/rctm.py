@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from t2t.hparams.base import HParams
 from t2t.hparams.field import param, training_fraction
 from t2t.hparams.lstm import for_recurrent
-from t2t.hparams.recipes import for_copying, for_multi30k
+from t2t.hparams.recipes import Set, for_copying, for_multi30k
 from t2t.registry import register_hparams
 
 
@@ -79,13 +79,13 @@ def rctm_2_tiny() -> Rctm2HParams:
     return for_copying(for_recurrent(sizes))
 
 
-def _published(hparams):
+def _published(hparams: Set) -> Set:
     return for_recurrent(hparams).replace(
         shared_embedding=False, shared_embedding_and_softmax_weights=False, label_smoothing=0.0
     )
 
 
-def _multi30k(hparams):
+def _multi30k(hparams: Set) -> Set:
     return for_multi30k(for_recurrent(hparams)).replace(
         dropout=0.3, learning_rate=0.003, learning_rate_warmup_steps=500
     )

@@ -1,14 +1,14 @@
 """A grid of LSTM cells over source and target: Kalchbrenner, Danihelka and Graves 2015 (arXiv:1507.01526), section 3.
 
-At each pair of a source position i and a target position j a block of three LSTM cells meets: one goes along the source,
-one along the target, one in depth, from grid to grid. Each of the three reads the hidden states of all (equations 6, 7):
+At each pair of a source position i and a target position j three LSTM cells meet: one goes along the source, one along
+the target, one in depth, from grid to grid. Each of them reads the hidden states of all (equations 6 and 7):
 
     H = [source (i-1, j); target (i, j-1); depth (i, j) of the grid below],  (h_n, m_n) = LSTM(H, m_n, W_n)
 
-Training computes all pairs with i + j = d at once, for one d after the other. Decoding computes one j, along the source.
+Training computes all pairs with i + j = d at once, for one d after the other. Decoding scans the source for one j.
 
-Legend: B batch, S source length, T target length, D width, N rows decoded together, L = S + T - 1 diagonals; M stands for
-B or N, and C for channels of any number.
+Legend: B batch, S source length, T target length, D width, N rows decoded together, L = S + T - 1 diagonals, C channels
+of any number.
 """
 
 from typing import Any, NamedTuple
@@ -63,10 +63,9 @@ class GridLayer(keras.layers.Layer):
         Returns:
             The line (T, S, B, D), and the hidden state (T, B, D) of each target position.
         """
-        source_axis = {"axis": 1}
         given_TSBC = self._given((depth_TSB,), ops.transpose(keep_BS)[None], ops.shape(depth_TSB.hidden))
         if self.backwards:
-            given_TSBC = ops.flip(given_TSBC, **source_axis)
+            given_TSBC = ops.flip(given_TSBC, axis=1)
         length, positions, batch, _ = ops.shape(given_TSBC)
         advance = self._stepper()
 
@@ -77,10 +76,10 @@ class GridLayer(keras.layers.Layer):
             return advance(before, earlier, *self._split(part, 1))
 
         start = Block(*(Line(*self._zeros((length, batch))) for _ in range(3)))
-        last, depth_LTB = scan(step, start, (ops.swapaxes(_skewed(given_TSBC), 0, 1),), emit=lambda block: block.depth)
-        depth = [_unskewed(ops.swapaxes(x, 0, 1), positions) for x in depth_LTB]
+        last, blocks_LTB = scan(step, start, (ops.swapaxes(_skewed(given_TSBC), 0, 1),))
+        depth = [_unskewed(ops.swapaxes(x, 0, 1), positions) for x in blocks_LTB.depth]
         if self.backwards:
-            depth = [ops.flip(x, **source_axis) for x in depth]
+            depth = [ops.flip(x, axis=1) for x in depth]
         return Line(*depth), last.depth.hidden
 
     def step(self, target: Line, depth: Line, keep_NS) -> tuple[Line, Line, Any]:
@@ -100,8 +99,8 @@ class GridLayer(keras.layers.Layer):
 
         start = Block(*(Line(*self._zeros((rows,))) for _ in range(3)))
         given = (ops.swapaxes(given_NSC, 0, 1),)
-        last, lines = scan(step, start, given, reverse=self.backwards, emit=lambda block: (block.target, block.depth))
-        target, depth = (Line(*(ops.swapaxes(x, 0, 1) for x in line)) for line in lines)
+        last, blocks = scan(step, start, given, reverse=self.backwards)
+        target, depth = (Line(*(ops.swapaxes(x, 0, 1) for x in line)) for line in (blocks.target, blocks.depth))
         return target, depth, last.depth.hidden
 
     def _given(self, lines: tuple[Line, ...], keep, shape) -> Any:
@@ -124,14 +123,18 @@ class GridLayer(keras.layers.Layer):
             hidden = ops.concatenate([line.hidden for line in entering], axis=-1)
             cells = ops.split(ops.matmul(hidden, kernel) + bias, 3, axis=-1)
             after = [_lstm(gates, line) for gates, line in zip(cells, entering, strict=True)]
-            kept = [Line(*(ops.where(keep > 0, x, y) for x, y in zip(*pair, strict=True))) for pair in zip(after, before)]
-            return Block(*kept)
+            pairs = zip(after, before, strict=True)
+            return Block(*(_selected(keep > 0, new, old) for new, old in pairs))
 
         return advance
 
     def _zeros(self, shape: tuple) -> tuple[Any, Any]:
         shape = (*shape, self.width)
         return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, "float32")
+
+
+def _selected(keep, new: Line, old: Line) -> Line:
+    return Line(*(ops.where(keep, x, y) for x, y in zip(new, old, strict=True)))
 
 
 def _lstm(gates, line: Line) -> Line:

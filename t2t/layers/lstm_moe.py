@@ -66,9 +66,7 @@ class ExpertEncoder(CompositeLayer):
         **kwargs: of a Keras layer.
     """
 
-    def __init__(
-        self, cell: str, width: int, units: int, num_layers: int, mixture: Mixture, dropout: float, **kwargs
-    ):
+    def __init__(self, cell: str, width: int, units: int, num_layers: int, mixture: Mixture, dropout: float, **kwargs):
         super().__init__(**kwargs)
         policy, sizes = self.dtype_policy, (units or width, width if units else 0)
         self.layers_ = [
@@ -99,9 +97,7 @@ class ExpertDecoder(keras.layers.Layer):
     `ExpertEncoder` for the arguments; one layer is enough.
     """
 
-    def __init__(
-        self, cell: str, width: int, units: int, num_layers: int, mixture: Mixture, dropout: float, **kwargs
-    ):
+    def __init__(self, cell: str, width: int, units: int, num_layers: int, mixture: Mixture, dropout: float, **kwargs):
         super().__init__(autocast=False, **kwargs)  # the states of cells that it is given are to stay float32
         self.width, policy, sizes = width, self.dtype_policy, (units or width, width if units else 0)
         self.bottom = build_cell(cell, *sizes, dtype=policy, name="bottom")

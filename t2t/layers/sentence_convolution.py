@@ -36,7 +36,7 @@ class NgramConvolutions(keras.layers.Layer):
             convolution.build(input_shape)
 
     def call(self, x_BSD, length_B):
-        """Returns the columns (B, up to S, D) and their numbers (B,) int32; columns beyond them are zeros, as in `x`."""
+        """Returns the columns (B, up to S, D) and their numbers (B,) int32; beyond them there are zeros."""
         for convolution in self.convolutions:
             after_B = ops.maximum(length_B - convolution.reach, 1)
             y_BSD = _windows(convolution, ops.pad(x_BSD, ((0, 0), (0, convolution.reach), (0, 0))))

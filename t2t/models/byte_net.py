@@ -13,6 +13,7 @@ from t2t.layers.convolution import Convolution
 from t2t.layers.dilated_blocks import bottleneck, cascade
 from t2t.layers.norm import LayerNorm
 from t2t.layers.residual import CompositeLayer, build_all
+from t2t.layers.unfolding import column_at, resize_length, unfolded_length
 from t2t.models.base import READ_AS_VECTORS
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
@@ -54,25 +55,23 @@ class ByteNet(EncoderDecoder):
         inputs = features[INPUTS]
         keep_BS = self.source_embedding.keep(inputs)
         x_BSD = self.source_embedding(inputs, seed=seed) * ops.cast(keep_BS, self.compute_dtype)[..., None]
-        bound_B = self._bound(ops.sum(ops.cast(keep_BS, "int32"), axis=1))
-        longest = self._bound(ops.cast(ops.shape(x_BSD)[1], "int32"))
+        unfolding = (self.hparams.unfolding_factor, self.hparams.unfolding_offset)
+        bound_B = unfolded_length(ops.sum(ops.cast(keep_BS, "int32"), axis=1), *unfolding)
+        longest = unfolded_length(ops.cast(ops.shape(x_BSD)[1], "int32"), *unfolding)
         keep_BU = ops.arange(longest)[None, :] < bound_B[:, None]
-        x_BUD = self.encoder(_resize_length(x_BSD, longest), keep_BU, seed=seed)
+        x_BUD = self.encoder(resize_length(x_BSD, longest), keep_BU, seed=seed)
         return x_BUD * ops.cast(keep_BU, x_BUD.dtype)[..., None]
 
     def decode(self, ids, encoded, keep_BT=None, cache: StepCache | None = None, seed=None):
         """Returns the decoder's output after `ids`; see the base class."""
-        columns = _resize_length(encoded, ops.shape(ids)[1]) if cache is None else _column(encoded, ids, cache.position)
+        if cache is None:
+            columns = resize_length(encoded, ops.shape(ids)[1])
+        else:
+            columns = column_at(encoded, cache.position, ops.shape(ids)[0])
         x = ops.concatenate([columns, self.target_embedding.before(ids)], axis=-1)
         x = self.decoder(self.join(x, cache=cache), cache=cache, seed=seed)
         # After the blocks one more convolution and ReLU; the last convolution is the output layer (section 3.6).
         return x if self.output_map is None else ops.relu(self.output_norm(self.output_map(x, cache=cache)))
-
-    def _bound(self, length):
-        """Returns |t| = a |s| + b rounded up (section 3.2, equation 2), int32 of the shape of `length`."""
-        stretched = ops.cast(length, "float32") * self.hparams.unfolding_factor
-        # Less a little, so that 1.2 * 5 is 6 whatever the last bit of the product.
-        return ops.cast(ops.ceil(stretched - 1e-3), "int32") + self.hparams.unfolding_offset
 
 
 class DilatedStack(CompositeLayer):
@@ -99,18 +98,3 @@ def _block(hparams: ByteNetHParams, i: int, causal: bool, **kwargs):
         return cascade(width, size, dilations, causal, hparams.dropout, **kwargs)
     multiplicative, dilation = hparams.block == "multiplicative", dilations[i % len(dilations)]
     return bottleneck(width, size, dilation, causal, multiplicative, hparams.dropout, **kwargs)
-
-
-def _resize_length(x_BUD, length):
-    """Returns (B, length, D), cut or with zeros at the end."""
-    batch, longest, width = ops.shape(x_BUD)
-    missing_BXD = ops.zeros((batch, ops.maximum(length - longest, 0), width), x_BUD.dtype)
-    return ops.concatenate([x_BUD, missing_BXD], axis=1)[:, :length]
-
-
-def _column(x_BUD, ids_N, position):
-    """Returns (N, D) at a position for rows of B sentences, zeros beyond the last."""
-    last = ops.shape(x_BUD)[1] - 1
-    column_BD = ops.take(x_BUD, ops.minimum(position, last), axis=1)
-    column_BD = column_BD * ops.cast(position <= last, column_BD.dtype)
-    return ops.repeat(column_BD, ops.shape(ids_N)[0] // ops.shape(column_BD)[0], axis=0)

@@ -13,6 +13,7 @@ from keras import ops
 from t2t.hparams.grid_lstm import GridLstmHParams
 from t2t.layers.dropout import Dropout
 from t2t.layers.grid_lstm import GridLayer, Line
+from t2t.layers.residual import build_all
 from t2t.models.base import READ_AS_VECTORS, DecodeContext, SequenceModel
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS, TARGETS
@@ -45,32 +46,34 @@ class GridLstm(SequenceModel):
         self.grids = [
             GridLayer(width, i % 2 == 1, dtype=policy, name=f"grid_{i}") for i in range(hparams.num_hidden_layers)
         ]
-        names = ("source", "target", *range(1, hparams.num_hidden_layers + 1))
-        self.dropouts = [Dropout(rate, dtype=policy, name=f"dropout_{name}") for name in names]
+        self.source_dropout = Dropout(rate, dtype=policy, name="source_dropout")
+        self.target_dropout = Dropout(rate, dtype=policy, name="target_dropout")
+        self.dropouts = [Dropout(rate, dtype=policy, name=f"dropout_{i}") for i in range(hparams.num_hidden_layers)]
         self.build()
 
     def build(self, input_shape=None):
         """Creates every weight."""
         self.build_ends()
-        for layer in (self.source_map, self.target_map, *self.grids, *self.dropouts):
-            layer.build((None, None, self.hparams.hidden_size))
+        maps, drops = (self.source_map, self.target_map), (self.source_dropout, self.target_dropout)
+        build_all((*maps, *drops, *self.grids, *self.dropouts), (None, None, self.hparams.hidden_size))
 
     def encode(self, features: dict[str, Any], seed=None) -> Source:
         """Returns the source's words, as the first grid reads them."""
         inputs = features[INPUTS]
-        x_BSD = self.dropouts[0](self.source_embedding(inputs, seed=seed), seed=seed)
+        x_BSD = self.source_dropout(self.source_embedding(inputs, seed=seed), seed=seed)
         return Source(self.source_map(x_BSD), self.source_embedding.keep(inputs))
 
     def body(self, features: dict[str, Any], seed=None):
         """Returns the last grid's output at the end of the source, (B, T, D); see the base class."""
         source = self.encode(features, seed=seed)
         shifted_BT = ops.pad(features[TARGETS][:, :-1], ((0, 0), (1, 0)))
-        x_BTD = self.dropouts[1](self.target_embedding.before(shifted_BT), seed=seed)
+        x_BTD = self.target_dropout(self.target_embedding.before(shifted_BT), seed=seed)
         pairs_TSB2D = ops.transpose(self.target_map(x_BTD), (1, 0, 2))[:, None] + ops.transpose(source.words, (1, 0, 2))
         depth = _line(pairs_TSB2D)
-        for grid, dropout in zip(self.grids, self.dropouts[2:], strict=True):
-            depth, last_TBD = grid(depth, source.keep)
+        for grid, dropout in zip(self.grids[:-1], self.dropouts[:-1], strict=True):
+            depth, _ = grid(depth, source.keep)
             depth = depth._replace(hidden=dropout(depth.hidden, seed=seed))
+        _, last_TBD = self.grids[-1](depth, source.keep)
         return self.dropouts[-1](ops.transpose(last_TBD, (1, 0, 2)), seed=seed)
 
     def init_cache(self, encoded: Source, rows: Any, length: Any, beams: int = 1) -> tuple[Line, ...]:

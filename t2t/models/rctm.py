@@ -51,12 +51,12 @@ class Rctm(EncoderDecoder):
         hidden = (None, None, self.hparams.hidden_size)
         build_all((self.convolutions, self.recurrence, *self.dropouts), hidden)
 
-    def ngrams(self, features: dict[str, Any], seed=None):
-        """Returns what the convolutions leave of the source, (B, ..., D), how many columns, and the lengths (B,)."""
+    def read_source(self, features: dict[str, Any], seed=None) -> tuple[Any, Any]:
+        """Returns the source's words (B, S, D), zeros at padding, and how many there are, (B,) int32."""
         inputs = features[INPUTS]
         length_B = ops.sum(ops.cast(self.source_embedding.keep(inputs), "int32"), axis=1)
         x_BSD = self.dropouts[0](self.source_embedding(inputs, seed=seed), seed=seed)
-        return *self.convolutions(with_zeros(x_BSD, length_B), length_B), length_B
+        return with_zeros(x_BSD, length_B), length_B
 
     def decode(self, ids, encoded, keep_BT=None, cache: StepCache | None = None, seed=None):
         """Returns the recurrence's states after `ids`; see the base class."""
@@ -84,7 +84,7 @@ class Rctm1(Rctm):
 
     def encode(self, features: dict[str, Any], seed=None):
         """Returns the source's vector, (B, D): the mean of what is left of sources that windows do not reach across."""
-        x_BSD, count_B, _ = self.ngrams(features, seed=seed)
+        x_BSD, count_B = self.convolutions(*self.read_source(features, seed=seed))
         return ops.sum(x_BSD, axis=1) / ops.maximum(ops.cast(count_B, x_BSD.dtype), 1)[:, None]
 
     def conditions(self, encoded, length):
@@ -114,10 +114,11 @@ class Rctm2(Rctm):
 
     def encode(self, features: dict[str, Any], seed=None):
         """Returns a column for each of the positions that the target is given, (B, U, D), zeros beyond them."""
-        x_BSD, count_B, length_B = self.ngrams(features, seed=seed)
-        columns_B, most = self._columns(length_B), self._columns(ops.cast(ops.shape(features[INPUTS])[1], "int32"))
+        x_BSD, length_B = self.read_source(features, seed=seed)
+        columns_B, most = self._columns(length_B), self._columns(ops.cast(ops.shape(x_BSD)[1], "int32"))
         added = sum(convolution.reach for convolution in self.inverse.convolutions)
         grams = [ops.maximum(columns - added, 1) for columns in (columns_B, most)]
+        x_BSD, count_B = self.convolutions(x_BSD, length_B)
         x_BUD = stretch(self.translation(x_BSD), ops.maximum(count_B, 1), *grams)
         x_BUD, _ = self.inverse(x_BUD, grams[0])
         return with_zeros(x_BUD, columns_B)
