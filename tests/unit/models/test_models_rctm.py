@@ -13,14 +13,16 @@ from tests.models import (
     directional_derivatives,
     loss_of_reference,
 )
+from tests.reference.lstm import sigmoid
 from tests.reference.rctm import Rctm as Reference
 
 SOURCES, TARGETS, LAYERS = (5, 1, 7), (4, 6, 2), 2
 KINDS = {
     "one vector": (Rctm1, Rctm1HParams, {}),
+    "one vector, sigmoid": (Rctm1, Rctm1HParams, {"activation": "sigmoid"}),
     "one vector, windows beyond the sentence": (Rctm1, Rctm1HParams, {"num_hidden_layers": 5}),
     "columns": (Rctm2, Rctm2HParams, {}),
-    "more columns": (Rctm2, Rctm2HParams, {"unfolding_factor": 1.5, "unfolding_offset": 2}),
+    "more columns": (Rctm2, Rctm2HParams, {"activation": "sigmoid", "unfolding_factor": 1.5, "unfolding_offset": 2}),
 }
 
 
@@ -34,7 +36,8 @@ def tiny(kind, dtype="float32", **changes):
 def reference(model, weights):
     hparams = model.hparams
     unfolding = (hparams.unfolding_factor, hparams.unfolding_offset) if isinstance(model, Rctm2) else None
-    return Reference(weights, hparams.num_hidden_layers, unfolding)
+    function = {"sigmoid": sigmoid, "tanh": np.tanh}[hparams.activation]
+    return Reference(weights, hparams.num_hidden_layers, function, unfolding)
 
 
 @pytest.mark.parametrize("kind", KINDS)
