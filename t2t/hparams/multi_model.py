@@ -7,6 +7,7 @@ Model To Learn Them All* (2017, arXiv:1706.05137), section 2.
 from dataclasses import dataclass
 
 from t2t.hparams.base import HParams
+from t2t.hparams.experts import expert_complaints
 from t2t.hparams.field import param, training_fraction
 from t2t.hparams.recipes import for_copying
 from t2t.hparams.tensor2tensor_rates import noam_rate
@@ -38,12 +39,7 @@ class MultiModelHParams(HParams):
                 found.append(f"hparam {name}={values}: a block has four steps; give four numbers, each 1 or more")
         if self.hidden_size % self.num_heads or self.hidden_size % 2:
             found.append(f"hparam hidden_size={self.hidden_size}: give an even multiple of num_heads={self.num_heads}")
-        if self.experts_per_token >= self.num_experts:
-            found.append(
-                f"hparam experts_per_token={self.experts_per_token}: there are num_experts={self.num_experts}; it must "
-                f"be smaller"
-            )
-        return found
+        return found + expert_complaints(self)
 
 
 @register_hparams

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from t2t.hparams.experts import expert_complaints
 from t2t.hparams.field import param
 from t2t.hparams.transformer import TransformerHParams, transformer_base, transformer_tiny
 from t2t.registry import register_hparams
@@ -25,13 +26,7 @@ class TransformerMoeHParams(TransformerHParams):
 
     def complaints(self) -> list[str]:
         """Some expert must be left out."""
-        found = super().complaints()
-        if self.experts_per_token >= self.num_experts:
-            found.append(
-                f"hparam experts_per_token={self.experts_per_token}: there are num_experts={self.num_experts}; it must "
-                f"be smaller"
-            )
-        return found
+        return super().complaints() + expert_complaints(self)
 
 
 @register_hparams

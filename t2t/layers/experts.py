@@ -4,7 +4,8 @@ Every position gets the experts that its gate chose, however many positions chos
 others of its batch. Positions are sorted by expert into blocks of one expert each, and blocks are multiplied at once.
 
 Legend: B batch, T length, N positions (B * T), D width, F inner width, E experts, K experts of a position, A = N * K
-assignments, G blocks of R assignments of one expert.
+assignments, G blocks of R assignments of one expert. Of two levels: P groups of M experts each, J groups of a position,
+and J experts in each of them, so that E = P * M and K = J * J.
 """
 
 import math
@@ -33,12 +34,33 @@ class Gates(NamedTuple):
     """(E,) float32: a smooth estimate of how many positions chose each expert (equation 10)."""
 
 
-class NoisyTopKGate(keras.layers.Layer):
-    """Chooses K of E experts, K < E (section 2.1, equations 3 to 5); noise, in training alone, spreads the load."""
+class Scores(NamedTuple):
+    """What experts are chosen by, float32, one number for each expert along the last axis."""
 
-    def __init__(self, experts: int, chosen: int, **kwargs):
+    clean: Any
+    noisy: Any
+    """With noise, in training (equation 4)."""
+    spread: Any
+    """The standard deviation of the noise."""
+
+
+class Choice(NamedTuple):
+    """The experts that scores choose."""
+
+    experts: Any
+    """(..., K) int32, best first."""
+    weights: Any
+    """(..., K) float32, which sum to 1."""
+    chances: Any
+    """(..., E) float32: that each expert is chosen under a new choice of its own noise (equations 8 and 9)."""
+
+
+class NoisyScores(keras.layers.Layer):
+    """Scores of E experts (section 2.1, equation 4); noise, in training alone, spreads the load."""
+
+    def __init__(self, experts: int, **kwargs):
         super().__init__(**kwargs)
-        self.experts, self.chosen = experts, chosen
+        self.experts = experts
         self.dropout = Dropout(0.0, name="noise")  # draws nothing: its place in the model sets the noise apart
 
     def build(self, input_shape):
@@ -48,8 +70,8 @@ class NoisyTopKGate(keras.layers.Layer):
         self.noise_kernel = self.add_weight(name="noise_kernel", shape=shape, initializer="zeros")
         self.dropout.build()
 
-    def call(self, x_ND, keep_N, seed=None) -> Gates:
-        """Returns the gates of positions (N, D); those where `keep_N` bool is False count in neither sum."""
+    def scores(self, x_ND, seed=None) -> Scores:
+        """Returns the scores (N, E) of positions (N, D)."""
         x_ND = ops.cast(x_ND, "float32")
         clean_NE = ops.matmul(x_ND, ops.cast(self.gate_kernel, "float32"))
         spread_NE = ops.softplus(ops.matmul(x_ND, ops.cast(self.noise_kernel, "float32"))) + 1e-2
@@ -57,22 +79,80 @@ class NoisyTopKGate(keras.layers.Layer):
         if seed is not None:
             noise_seed = GivenSeed(self.dropout.own_seed(seed))
             noisy_NE = clean_NE + spread_NE * keras.random.normal(ops.shape(clean_NE), dtype="float32", seed=noise_seed)
-        best_NJ, experts_NJ = ops.top_k(noisy_NE, self.chosen + 1)
-        weights_NK = ops.softmax(best_NJ[:, : self.chosen], axis=-1)
-        experts_NK = ops.cast(experts_NJ[:, : self.chosen], "int32")
-        counts_N1 = ops.cast(keep_N, "float32")[:, None]
-        chosen_NKE = ops.one_hot(experts_NK, self.experts, dtype="float32")
-        importance_E = ops.sum(chosen_NKE * (weights_NK * counts_N1)[..., None], axis=(0, 1))
-        load_E = ops.sum(_choice_probabilities(clean_NE, noisy_NE, spread_NE, best_NJ) * counts_N1, axis=0)
-        return Gates(experts_NK, weights_NK, importance_E, load_E)
+        return Scores(clean_NE, noisy_NE, spread_NE)
 
 
-def _choice_probabilities(clean_NE, noisy_NE, spread_NE, best_NJ):
-    """Returns (N, E), the chance that each expert is chosen under a new choice of its own noise (equations 8 and 9)."""
-    last_in_N1, first_out_N1 = best_NJ[:, -2:-1], best_NJ[:, -1:]
+def choose(scores: Scores, chosen: int) -> Choice:
+    """Returns the K best of E experts, K < E, by their noisy scores (equations 3 and 5)."""
+    best, experts = ops.top_k(scores.noisy, chosen + 1)
+    weights = ops.softmax(best[..., :chosen], axis=-1)
+    last_in, first_out = best[..., -2:-1], best[..., -1:]
     # The K-th best of the others: for one that is in, the first that is out.
-    threshold_NE = ops.where(noisy_NE > first_out_N1, first_out_N1, last_in_N1)
-    return 0.5 * (1.0 + ops.erf((clean_NE - threshold_NE) / (spread_NE * math.sqrt(2.0))))
+    threshold = ops.where(scores.noisy > first_out, first_out, last_in)
+    chances = 0.5 * (1.0 + ops.erf((scores.clean - threshold) / (scores.spread * math.sqrt(2.0))))
+    return Choice(ops.cast(experts[..., :chosen], "int32"), weights, chances)
+
+
+class NoisyTopKGate(NoisyScores):
+    """Chooses K of E experts, K < E (section 2.1, equations 3 to 5)."""
+
+    def __init__(self, experts: int, chosen: int, **kwargs):
+        super().__init__(experts, **kwargs)
+        self.chosen = chosen
+
+    def call(self, x_ND, keep_N, seed=None) -> Gates:
+        """Returns the gates of positions (N, D); those where `keep_N` bool is False count in neither sum."""
+        choice = choose(self.scores(x_ND, seed), self.chosen)
+        counts_N1 = ops.cast(keep_N, "float32")[:, None]
+        chosen_NKE = ops.one_hot(choice.experts, self.experts, dtype="float32")
+        importance_E = ops.sum(chosen_NKE * (choice.weights * counts_N1)[..., None], axis=(0, 1))
+        return Gates(choice.experts, choice.weights, importance_E, ops.sum(choice.chances * counts_N1, axis=0))
+
+
+class HierarchicalGate(keras.layers.Layer):
+    """Chooses J of P groups, and J of the M experts in each of these (appendix B, equation 12); J < P, J < M.
+
+    The weight of an expert is that of its group times its own within the group.
+    """
+
+    def __init__(self, experts: int, groups: int, chosen: int, **kwargs):
+        super().__init__(**kwargs)
+        self.experts, self.groups, self.chosen_each, self.chosen = experts, groups, chosen, chosen**2
+        self.primary = NoisyScores(groups, dtype=self.dtype_policy, name="primary")
+        self.secondary = NoisyScores(experts, dtype=self.dtype_policy, name="secondary")
+
+    def build(self, input_shape):
+        """Creates the kernels of the gate of groups and, side by side, of the gates within them."""
+        self.primary.build(input_shape)
+        self.secondary.build(input_shape)
+
+    def call(self, x_ND, keep_N, seed=None) -> Gates:
+        """Returns the gates of positions (N, D), expert m of group p being number p * M + m; see `NoisyTopKGate`."""
+        size = self.experts // self.groups
+        outer = choose(self.primary.scores(x_ND, seed), self.chosen_each)
+        first_N1 = self.groups * ops.arange(ops.shape(x_ND)[0], dtype="int32")[:, None]
+
+        def of_chosen_groups(scores_NE):
+            return ops.take(ops.reshape(scores_NE, (-1, size)), first_N1 + outer.experts, axis=0)
+
+        inner = choose(Scores(*map(of_chosen_groups, self.secondary.scores(x_ND, seed))), self.chosen_each)
+        experts_NJJ = size * outer.experts[..., None] + inner.experts
+        weights_NJJ = outer.weights[..., None] * inner.weights
+        importance_E, load_E = self._sums(outer, inner, ops.cast(keep_N, "float32")[:, None])
+        shape = (-1, self.chosen)
+        return Gates(ops.reshape(experts_NJJ, shape), ops.reshape(weights_NJJ, shape), importance_E, load_E)
+
+    def _sums(self, outer: Choice, inner: Choice, counts_N1) -> tuple[Any, Any]:
+        """Returns importance and load (E,) (equations 13 and 14), over the positions that count."""
+        size = self.experts // self.groups
+        visits_NJP = ops.one_hot(outer.experts, self.groups, dtype="float32") * counts_N1[..., None]
+        shares_NJM = ops.sum(ops.one_hot(inner.experts, size, dtype="float32") * inner.weights[..., None], axis=2)
+        importance_PM = ops.einsum("njp,njm->pm", visits_NJP, shares_NJM * outer.weights[..., None])
+        load_P1 = ops.sum(outer.chances * counts_N1, axis=0)[:, None]
+        visits_P1 = ops.sum(visits_NJP, axis=(0, 1))[:, None]
+        inner_load_PM = ops.einsum("njp,njm->pm", visits_NJP, inner.chances)
+        load_PM = load_P1 * inner_load_PM / ops.maximum(visits_P1, 1.0)
+        return ops.reshape(importance_PM, (-1,)), ops.reshape(load_PM, (-1,))
 
 
 def squared_variation(x_E):
@@ -85,16 +165,20 @@ class Experts(keras.layers.Layer):
     """sum over the chosen experts of their weight * FFN_e(x) (equation 1), FFN as in `FeedForward`, `gated` or not.
 
     It adds a cost to the mean loss, so that experts are used alike: w * (CV(importance)^2 + CV(load)^2) (equations 7
-    and 11), w being `balance` in nats a target. Dropout acts on the inner activations.
+    and 11), w being `balance` in nats a target. Dropout acts on the inner activations. With `groups`, experts are
+    chosen in two levels, see `HierarchicalGate`.
     """
 
     def __init__(
         self, width: int, filter_size: int, experts: int, chosen: int, balance: float, activation: str,
-        dropout: float, gated: bool = False, **kwargs,
+        dropout: float, gated: bool = False, groups: int = 0, **kwargs,
     ):  # fmt: skip
         super().__init__(**kwargs)
         self.width, self.filter_size, self.balance = width, filter_size, balance
-        self.gate = NoisyTopKGate(experts, chosen, dtype=self.dtype_policy, name="gate")
+        named = {"dtype": self.dtype_policy, "name": "gate"}
+        self.gate: Any = NoisyTopKGate(experts, chosen, **named)
+        if groups:
+            self.gate = HierarchicalGate(experts, groups, chosen, **named)
         self.gated = gated
         self.activation = keras.activations.get(activation)
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")

@@ -7,17 +7,20 @@ from keras import ops
 
 from t2t.layers.dropout import Dropout
 from t2t.layers.loops import scan
-from t2t.layers.recurrent_cells import CELLS, CellState
+from t2t.layers.recurrent_cells import CellState, build_cell
 from t2t.layers.residual import CompositeLayer
 
 
 class RecurrentLayer(CompositeLayer):
-    """A cell along sequences, from zero states; `backwards` from the last position that holds data to the first."""
+    """A cell along sequences, from zero states; `backwards` from the last position that holds data to the first.
 
-    def __init__(self, cell: str, units: int, backwards: bool = False, **kwargs):
+    The hidden states of an LSTM may be projected, see `LstmCell`.
+    """
+
+    def __init__(self, cell: str, units: int, backwards: bool = False, projection: int = 0, **kwargs):
         super().__init__(**kwargs)
         self.backwards = backwards
-        self.cell = CELLS[cell](units, dtype=self.dtype_policy, name="cell")
+        self.cell = build_cell(cell, units, projection, dtype=self.dtype_policy, name="cell")
 
     def call(self, x_BSC, keep_BS):
         """Returns the hidden states (B, S, D) and the CellState (B, D) at the end.

@@ -80,6 +80,27 @@ class AdditiveAttention(MemoryAttention):
         return score
 
 
+class FactoredAttention(AdditiveAttention):
+    """score(s, h) = sum over d of v_d tanh(W s)_d tanh(U h)_d (Shazeer et al. 2017, arXiv:1701.06538, appendix G).
+
+    All scores are one product of matrices, where those of `AdditiveAttention` need a tanh for every pair.
+    """
+
+    def memory(self, values_BSD, keep_BS) -> Memory:
+        """Returns the encoder's output (B, S, D) with its keys, tanh(U h); see the base class."""
+        memory = super().memory(values_BSD, keep_BS)
+        return memory._replace(keys=ops.tanh(memory.keys))
+
+    def scorer(self, keys_BSD) -> Callable:
+        """Returns `score(query_BQD) -> (B, Q, S)` float32."""
+        query_kernel, score_kernel = (ops.cast(w, keys_BSD.dtype) for w in (self.query_kernel, self.score_kernel))
+
+        def score(query_BQD):
+            return float32_product(ops.tanh(ops.matmul(query_BQD, query_kernel)) * score_kernel[:, 0], keys_BSD)
+
+        return score
+
+
 class MultiplicativeAttention(MemoryAttention):
     """score(h_t, h_s) = h_t^T W h_s, called general (Luong et al. 2015, equation 8)."""
 

@@ -14,7 +14,7 @@ class CellState(NamedTuple):
     """What a cell remembers of the steps before."""
 
     hidden: Any
-    """(N, D) in the type of activations: h_t."""
+    """(N, D), or as wide as an LSTM's projection, in the type of activations: h_t."""
     cell: Any
     """(N, D) float32, a sum over all steps: c_t of an LSTM, h_t of a gated unit."""
 
@@ -27,11 +27,11 @@ class RecurrentCell(keras.layers.Layer):
 
     def __init__(self, units: int, **kwargs):
         super().__init__(**kwargs)
-        self.units = units
+        self.units = self.hidden_units = units
 
     def build(self, input_shape):
         """Creates W, Glorot uniform, U, orthogonal, and b for inputs (..., C)."""
-        shape = (self.units, self.num_gates * self.units)
+        shape = (self.hidden_units, self.num_gates * self.units)
         self.input_kernel = self.add_weight(name="input_kernel", shape=(input_shape[-1], shape[1]))
         self.recurrent_kernel = self.add_weight(name="recurrent_kernel", shape=shape, initializer="orthogonal")
         self.bias = self.add_weight(name="bias", shape=shape[1:], initializer=self.initial_bias)
@@ -53,8 +53,8 @@ class RecurrentCell(keras.layers.Layer):
 
     def zero_state(self, rows) -> CellState:
         """Returns the state of `rows` sequences before their first step."""
-        shape = (rows, self.units)
-        return CellState(ops.zeros(shape, self.compute_dtype), ops.zeros(shape, "float32"))
+        hidden = ops.zeros((rows, self.hidden_units), self.compute_dtype)
+        return CellState(hidden, ops.zeros((rows, self.units), "float32"))
 
 
 class LstmCell(RecurrentCell):
@@ -65,9 +65,24 @@ class LstmCell(RecurrentCell):
 
     No peepholes, as in Zaremba et al. (2014, section 3). The bias of f begins at 1 (Jozefowicz et al. 2015, section 5),
     so that a new network remembers.
+
+    With `projection` P numbers, h_t = (sigmoid(o) tanh(c_t)) W_p is P wide (Sak et al. 2014, arXiv:1402.1128, equation
+    6), and U is (P, 4D).
     """
 
     num_gates = 4
+
+    def __init__(self, units: int, projection: int = 0, **kwargs):
+        super().__init__(units, **kwargs)
+        self.hidden_units, self.is_projected = projection or units, projection > 0
+
+    def build(self, input_shape):
+        """Creates the weights of every cell, and W_p (D, P), Glorot uniform."""
+        super().build(input_shape)
+        self.projection_kernel = None
+        if self.is_projected:
+            shape = (self.units, self.hidden_units)
+            self.projection_kernel = self.add_weight(name="projection_kernel", shape=shape)
 
     def initial_bias(self, shape, dtype=None):
         """Returns ones for f, zeros for the others, (4D,)."""
@@ -77,12 +92,14 @@ class LstmCell(RecurrentCell):
     def stepper(self) -> Callable:
         """Returns `step(gates_NG, state) -> CellState`; see the base class."""
         kernel = ops.cast(self.recurrent_kernel, self.compute_dtype)
+        projection = ops.cast(self.projection_kernel, self.compute_dtype) if self.is_projected else None
 
         def step(gates_NG, state: CellState) -> CellState:
             i, f, g, o = ops.split(gates_NG + ops.matmul(state.hidden, kernel), 4, axis=-1)
             fresh_ND = ops.cast(ops.sigmoid(i) * ops.tanh(g), "float32")
             cell_ND = ops.cast(ops.sigmoid(f), "float32") * state.cell + fresh_ND
-            return CellState(ops.sigmoid(o) * ops.cast(ops.tanh(cell_ND), gates_NG.dtype), cell_ND)
+            hidden_ND = ops.sigmoid(o) * ops.cast(ops.tanh(cell_ND), gates_NG.dtype)
+            return CellState(hidden_ND if projection is None else ops.matmul(hidden_ND, projection), cell_ND)
 
         return step
 
@@ -113,3 +130,8 @@ class GruCell(RecurrentCell):
 
 
 CELLS: dict[str, type[RecurrentCell]] = {"lstm": LstmCell, "gru": GruCell}
+
+
+def build_cell(cell: str, units: int, projection: int = 0, **kwargs) -> RecurrentCell:
+    """Returns the cell of a name; one with a projection is an LSTM."""
+    return CELLS[cell](units, **kwargs, **({"projection": projection} if projection else {}))

@@ -11,14 +11,20 @@ from keras import ops
 from t2t.layers.cache import StepCache
 
 
+def unfolded_length(length, factor: float, offset: int):
+    """Returns a |s| + b rounded up, int32 of the shape of `length` |s| int32 (equation 2)."""
+    # Less a little, so that 1.2 * 5 is 6 whatever the last bit of the product.
+    return ops.cast(ops.ceil(ops.cast(length, "float32") * factor - 1e-3), "int32") + offset
+
+
 def unfolded(x_BSD, keep_BS, factor: float, offset: int) -> tuple[Any, Any]:
     """Returns sources followed by zeros (B, U, D), and which positions are a sentence's own (B, U) bool.
 
     A sentence of |s| positions, True in `keep_BS`, has |t| = `factor` |s| + `offset`, rounded up (equation 2).
     """
     keep = ops.cast(keep_BS, "int32")
-    longest = _bound(ops.cast(ops.shape(x_BSD)[1], "int32"), factor, offset)
-    keep_BU = ops.arange(longest)[None, :] < _bound(ops.sum(keep, axis=1), factor, offset)[:, None]
+    longest = unfolded_length(ops.cast(ops.shape(x_BSD)[1], "int32"), factor, offset)
+    keep_BU = ops.arange(longest)[None, :] < unfolded_length(ops.sum(keep, axis=1), factor, offset)[:, None]
     return resized(x_BSD * ops.cast(keep, x_BSD.dtype)[..., None], longest), keep_BU
 
 
@@ -41,8 +47,3 @@ def resized(x_BUD, length):
     batch, longest, width = ops.shape(x_BUD)
     missing_BXD = ops.zeros((batch, ops.maximum(length - longest, 0), width), x_BUD.dtype)
     return ops.concatenate([x_BUD, missing_BXD], axis=1)[:, :length]
-
-
-def _bound(length, factor: float, offset: int):
-    # Less a little, so that 1.2 * 5 is 6 whatever the last bit of the product.
-    return ops.cast(ops.ceil(ops.cast(length, "float32") * factor - 1e-3), "int32") + offset

@@ -41,7 +41,7 @@ class LstmSeq2seq(SequenceModel):
         self.encoder, self.decoder = self.build_stacks(hparams)
         self.build()
 
-    def build_stacks(self, hparams: Any) -> tuple[Any, RecurrentDecoder]:
+    def build_stacks(self, hparams: Any) -> tuple[Any, Any]:
         """Returns encoder and decoder, named so; the first gives its output and the states where the other begins."""
         policy, sizes = self.dtype_policy, (hparams.cell, hparams.hidden_size, hparams.num_hidden_layers)
         attention = getattr(hparams, "attention_mechanism", None)

@@ -49,10 +49,12 @@ VARIANTS = {
     "multiplicative attention": {"attention_mechanism": "luong"},
     "a convolutional encoder": {"encoder": "convolutional"},
     "several rows and steps": {"state_rows": 3, "steps_per_position": 2},
+    "projected cells, experts in two levels": {"cell_units": 10, "num_experts": 9, "expert_groups": 3},
 }
 CACHES = (
     "default", "a window", "a recurrent decoder", "relative positions",
     "rotary positions, shared keys, gates, other norms", "several rows and steps",
+    "projected cells, experts in two levels",
 )  # fmt: skip
 """Variants whose caches differ in what they hold."""
 SPECS = {"inputs": tokens_spec(), "no inputs": tokens_spec(inputs=0)}
@@ -68,7 +70,8 @@ def small_hparams(model_class, variant):
     values = {name: value for name, value in SMALL.items() if name in fields}
     if model_class.registered_name() == "shakeshake":
         values["num_hidden_layers"] = 8
-    return model_class.hparams_class(**values, **{name: 0.0 for name in fields if name.endswith("dropout")}, **variant)
+    no_dropout = {name: 0.0 for name in fields if name.endswith("dropout")}
+    return model_class.hparams_class(**(values | no_dropout | variant))
 
 
 QUICK = {"transformer": ("default", "a recurrent decoder"), "others": ("default",)}

@@ -127,6 +127,25 @@ MODEL_MUTATIONS = (
             "::test_the_word_before_stands_on_the_tape_at_its_own_position",
         ),
     ),
+    Mutation(
+        name="experts weighted without their group",
+        file="t2t/layers/experts.py",
+        original="weights_NJJ = outer.weights[..., None] * inner.weights",
+        broken="weights_NJJ = inner.weights",
+        breaks="Of experts in two levels, each group that was chosen counts as much as the best one.",
+        tests=("tests/unit/layers/test_layers_experts.py::test_two_levels_by_the_formulas",),
+    ),
+    Mutation(
+        name="target lines of the grid not shifted",
+        file="t2t/layers/grid_lstm.py",
+        original="ops.pad(x[:-1], ((1, 0), (0, 0), (0, 0)))",
+        broken="x",
+        breaks="A block reads what its own target position left at another word, not the position before it.",
+        tests=(
+            "tests/unit/models/test_models_grid_lstm.py::"
+            "test_logits_are_those_of_an_independent_model_whatever_the_padding",
+        ),
+    ),
     # Floor 5: models, search, metrics, checkpoints
     Mutation(
         name="farthest output distilled",

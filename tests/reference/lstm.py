@@ -13,7 +13,7 @@ def sigmoid(x):
 
 def lstm_step(x, h, c, w, u, b):
     """One step of the cell: the new h and c."""
-    units = len(h)
+    units = len(c)
     pre = x @ w + h @ u + b
     gate_in, gate_forget = sigmoid(pre[:units]), sigmoid(pre[units : 2 * units])
     candidate, gate_out = np.tanh(pre[2 * units : 3 * units]), sigmoid(pre[3 * units :])

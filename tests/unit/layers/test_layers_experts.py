@@ -11,7 +11,14 @@ import pytest
 import tensorflow as tf
 
 from t2t.layers.costs import gathered_costs
-from t2t.layers.experts import BLOCK, Experts, NoisyTopKGate, group_by_expert, squared_variation
+from t2t.layers.experts import (
+    BLOCK,
+    Experts,
+    HierarchicalGate,
+    NoisyTopKGate,
+    group_by_expert,
+    squared_variation,
+)
 from tests.builders import numpy, randomise
 
 SEED = tf.constant([3, 4], tf.int64)
@@ -39,6 +46,12 @@ def test_the_gate_keeps_the_best_and_their_softmax():
         np.testing.assert_allclose(gates.weights[row], expected, rtol=1e-5)
 
 
+def chances(scores, spread):
+    """That each of some experts is among the best two under another draw of its noise (equations 8 and 9)."""
+    thresholds = [np.sort(np.delete(scores, expert))[-2] for expert in range(len(scores))]
+    return np.array([NormalDist().cdf(z) for z in (scores - thresholds) / spread])
+
+
 def test_importance_and_load_by_the_formulas():
     """Equations 6 and 8 to 10: sums of weights, and of the chances to be chosen under another draw of one's noise."""
     gate, x = a_gate(), positions()
@@ -48,15 +61,49 @@ def test_importance_and_load_by_the_formulas():
     importance, load = np.zeros(5), np.zeros(5)
     for row in np.flatnonzero(keep):
         importance[gates.experts[row]] += gates.weights[row]
-        for expert in range(5):
-            threshold = np.sort(np.delete(scores[row], expert))[-2]
-            load[expert] += NormalDist().cdf((scores[row, expert] - threshold) / spread[row, expert])
+        load += chances(scores[row], spread[row])
     np.testing.assert_allclose(gates.importance, importance, rtol=1e-4)
     np.testing.assert_allclose(gates.load, load, rtol=1e-4)
 
 
-def test_noise_comes_with_a_seed_and_is_the_same_under_the_same_one():
-    gate, x = a_gate(experts=32), positions(200)
+def two_levels(experts=12):
+    gate = HierarchicalGate(experts, groups=4, chosen=2)
+    gate.build((None, 3))
+    return randomise(gate)
+
+
+def test_two_levels_by_the_formulas():
+    """Equations 12 to 14 of appendix B: 2 of 4 groups, and 2 of the 3 experts of each; position by position."""
+    gate, x, keep = two_levels(), positions(9), np.arange(9) % 4 != 3
+    gates = gate(x, keep)
+    outer, inner = ([x @ numpy(s.gate_kernel), np.log1p(np.exp(x @ numpy(s.noise_kernel))) + 1e-2]
+                    for s in (gate.primary, gate.secondary))  # fmt: skip
+    importance, outer_load, inner_load, visits = np.zeros((4, 3)), np.zeros(4), np.zeros((4, 3)), np.zeros(4)
+    for row in range(9):
+        expected, best = {}, np.argsort(-outer[0][row])[:2]
+        outer_load += keep[row] * chances(outer[0][row], outer[1][row])
+        for group, weight in zip(best, softmax(outer[0][row, best]), strict=True):
+            scores, spread = (value[row, 3 * group : 3 * group + 3] for value in inner)
+            inside = np.argsort(-scores)[:2]
+            expected |= {3 * group + e: weight * w for e, w in zip(inside, softmax(scores[inside]), strict=True)}
+            visits[group] += keep[row]
+            inner_load[group] += keep[row] * chances(scores, spread)
+        found = dict(zip(numpy(gates.experts)[row].astype(int), numpy(gates.weights)[row], strict=True))
+        assert found == pytest.approx(expected, rel=1e-5)
+        for expert, weight in expected.items():
+            importance[divmod(expert, 3)] += keep[row] * weight
+    load = outer_load[:, None] * inner_load / np.maximum(visits, 1)[:, None]
+    np.testing.assert_allclose(gates.importance, importance.ravel(), rtol=1e-4)
+    np.testing.assert_allclose(gates.load, load.ravel(), rtol=1e-4)
+
+
+def softmax(scores):
+    return np.exp(scores) / np.exp(scores).sum()
+
+
+@pytest.mark.parametrize("build", [lambda: a_gate(experts=32), lambda: two_levels(experts=32)])
+def test_noise_comes_with_a_seed_and_is_the_same_under_the_same_one(build):
+    gate, x = build(), positions(200)
     keep = np.ones(200, bool)
     first, again, other = (numpy(gate(x, keep, seed=seed).experts) for seed in (SEED, SEED, SEED + 1))
     np.testing.assert_array_equal(first, again)
@@ -89,9 +136,12 @@ def test_blocks_hold_every_assignment_once_with_its_expert(chosen_by):
     assert (held >= 0).sum() == 30
 
 
-@pytest.mark.parametrize(("count", "gated"), [(1, False), (BLOCK, False), (3 * BLOCK + 7, False), (BLOCK + 5, True)])
-def test_each_position_gets_what_its_experts_make_of_it(count, gated):
-    layer = Experts(3, 4, experts=5, chosen=2, balance=0.5, activation="relu", dropout=0.0, gated=gated)
+@pytest.mark.parametrize(
+    ("count", "gated", "groups"),
+    [(1, False, 0), (BLOCK, False, 0), (3 * BLOCK + 7, False, 0), (BLOCK + 5, True, 0), (BLOCK + 5, False, 3)],
+)
+def test_each_position_gets_what_its_experts_make_of_it(count, gated, groups):
+    layer = Experts(3, 4, 9 if groups else 5, 2, 0.5, activation="relu", dropout=0.0, gated=gated, groups=groups)
     layer.build((None, None, 3))
     randomise(layer)
     x = positions(count)[None]

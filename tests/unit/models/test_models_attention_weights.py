@@ -10,16 +10,18 @@ from t2t.hparams.conv_s2s import ConvS2sHParams
 from t2t.hparams.deep_att import DeepAttHParams
 from t2t.hparams.gnmt import GnmtHParams
 from t2t.hparams.lstm import LstmAttentionHParams
+from t2t.hparams.lstm_moe import LstmMoeHParams
 from t2t.hparams.slice_net import SliceNetHParams
 from t2t.layers.attention_record import recorded_attention
 from t2t.models.conv_s2s import ConvS2s
 from t2t.models.deep_att import DeepAtt
 from t2t.models.gnmt import Gnmt
 from t2t.models.lstm import LstmSeq2seqAttention
+from t2t.models.lstm_moe import LstmMoe
 from t2t.models.slice_net import SliceNet
 from t2t.models.transformer import Transformer
 from tests.builders import batch, numpy, randomise, tiny_hparams, tokens_spec, weights_of
-from tests.reference import conv_s2s, deep_att, gnmt, lstm, slice_net, transformer
+from tests.reference import conv_s2s, deep_att, gnmt, lstm, lstm_moe, slice_net, transformer
 
 SOURCES, TARGETS = (5, 3), (4, 6)
 
@@ -91,6 +93,10 @@ SINGLE_HEADED = {
         lambda: DeepAtt(_deep_att(), tokens_spec()),
         lambda w: deep_att.DeepAtt(w, 2, 2), lstm, ["decoder/attention"],
     ),
+    "lstm_moe": (
+        lambda: LstmMoe(_lstm_moe(), tokens_spec()),
+        lambda w: lstm_moe.LstmMoe(w, 3, 2, 0), lstm_moe, ["decoder/attention"],
+    ),
     "conv_s2s": (
         lambda: ConvS2s(ConvS2sHParams(hidden_size=8, num_hidden_layers=2, max_length=16, dropout=0.0), tokens_spec()),
         lambda w: conv_s2s.ConvS2s(w, 2, True), conv_s2s, ["decoder/attention_0", "decoder/attention_1"],
@@ -112,6 +118,10 @@ def _lstm(mechanism):
 
 def _deep_att():
     return DeepAttHParams(hidden_size=8, num_hidden_layers=2, num_decoder_layers=2, dropout=0.0)
+
+
+def _lstm_moe():
+    return LstmMoeHParams(hidden_size=8, num_hidden_layers=3, filter_size=12, num_experts=4, dropout=0.0)
 
 
 def _slice_net():

@@ -149,6 +149,17 @@ def test_a_recurrent_byte_net(name):
     assert count(found, "decoder/") == 4 * (2 * D + D) * D + 4 * D + 3 * (8 * D * D + 4 * D)
 
 
+def test_the_lstm_translator_with_experts_has_the_operations_and_parameters_of_the_papers_table_2():
+    """MoE with 2,048 experts: 85 million multiplications a timestep with the output layer, 8.7 billion parameters."""
+    vocabulary, D, inner = 32_000, 512, 2048
+    found = shapes("lstm_moe", "lstm_moe_2048", tokens_spec(vocabulary, vocabulary))
+    recurrent = count(found, "input_kernel", "recurrent_kernel", "projection_kernel", "context_kernel")
+    assert recurrent == 5 * (2 * D * 4 * inner + inner * D) + D * 4 * inner
+    experts = 2 * 4 * 2 * D * inner  # two mixtures, of which each position uses four
+    assert round((recurrent + experts + vocabulary * D) / 1e6) == 85
+    assert round(count(found) / 1e9, 1) == 8.7
+
+
 SLICE_NETS = {
     "slice_net": ((3, 3, 15, 15), "separable", (1,)),
     "slice_net_dilated_1248": ((3, 3, 3, 3), "separable", (1,)),
