@@ -12,6 +12,7 @@ from keras import ops
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.layers.beams import reorder_rows
+from t2t.layers.costs import Costs
 from t2t.layers.losses import token_weights
 from t2t.layers.modalities.selection import (
     Modalities,
@@ -42,6 +43,13 @@ class Costed(NamedTuple):
 
     An update in parts (replicas, micro-batches) has the mean of their costs, weighted by their targets.
     """
+
+
+def with_costs(hidden: Any, costs: Costs) -> Any:
+    """Returns hidden states as `Costed` where layers have added costs, else as they are."""
+    if not costs.summed and not costs.per_target:
+        return hidden
+    return Costed(hidden, sum(costs.summed, start=0.0), sum(costs.per_target, start=0.0))
 
 
 class DecodeContext(NamedTuple):

@@ -12,7 +12,7 @@ from t2t.layers.attention import MultiHeadAttention
 from t2t.layers.cache import Cache, CachingLayer, StepCache, caching_layers, empty_cache, reorder_entries
 from t2t.layers.costs import gathered_costs
 from t2t.layers.masks import padding_keep
-from t2t.models.base import Costed, DecodeContext, SequenceModel
+from t2t.models.base import DecodeContext, SequenceModel, with_costs
 from t2t.specs.constants import TARGETS
 
 
@@ -46,7 +46,7 @@ class EncoderDecoder(SequenceModel):
             encoded = self.encode(features, seed=seed)
             shifted_BT = ops.pad(targets_BT[:, :-1], ((0, 0), (1, 0)))
             hidden_BTD = self.decode(shifted_BT, encoded, keep_BT=padding_keep(targets_BT), seed=seed)
-        return Costed(hidden_BTD, cost_per_target=sum(costs)) if costs else hidden_BTD
+        return with_costs(hidden_BTD, costs)
 
     @functools.cached_property
     def _caching_layers(self) -> list[CachingLayer]:
