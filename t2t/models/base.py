@@ -97,6 +97,8 @@ class SequenceModel(keras.Model):
     """
     has_command: ClassVar[bool] = False
     """Whether a vector identifies the problem to the body, see `command`."""
+    shared_table: ClassVar[str] = "target_embedding"
+    """Name of the table that inputs and targets have in common, part of the path of its weight."""
     compiles_with_xla: ClassVar[bool] = True
     """Whether XLA can compile its training: not where a gradient goes through `keras.ops.scan` or `while_loop`."""
     hparams: Any
@@ -124,7 +126,9 @@ class SequenceModel(keras.Model):
         self.source_embedding, self.target_embedding, self.top, self.command = own
 
     def _modalities_of(self, spec: ProblemSpec, hparams: HParams) -> Modalities:
-        return build_modalities(spec, hparams, self.dtype_policy, self.writes(spec), self.has_command)
+        return build_modalities(
+            spec, hparams, self.dtype_policy, self.writes(spec), self.has_command, self.shared_table
+        )
 
     @classmethod
     def writes(cls, spec: ProblemSpec) -> bool:

@@ -82,6 +82,7 @@ def build_parts(
             fixed_shapes_multiple=max(1, own.fixed_shapes_multiple),
             curriculum=_curriculum(own, per_update),
             preprocessors=preprocessors,
+            masking=one.problem.masking(),
         )
         if preprocessors:
             log.info("training examples of %s are changed by %s", one.problem.name, ", ".join(map(repr, preprocessors)))

@@ -71,22 +71,28 @@ def build_weights(modalities: Modalities) -> None:
 
 
 def build_modalities(
-    spec: ProblemSpec, hparams: HParams, dtype_policy, reads_targets: bool = True, has_command: bool = False
+    spec: ProblemSpec,
+    hparams: HParams,
+    dtype_policy,
+    reads_targets: bool = True,
+    has_command: bool = False,
+    shared_table: str = "target_embedding",
 ) -> Modalities:
     """Returns the unbuilt modalities of a model.
 
     One that does not read its targets has no bottom of them but a shared one; `has_command` says whether the body is
-    told which problem it works on.
+    told which problem it works on, `shared_table` the name of a table that inputs and targets have in common.
 
     Raises:
         UserError: a modality is named for a kind of feature that it does not take.
     """
     width, source, target = hparams.hidden_size, None, None
+    bottom = _modality(Bottom, hparams.input_modality, spec.inputs) if spec.inputs else None
+    shared = hparams.shared_embedding and spec.shared_vocabulary and bottom is TokenEmbedding
     if spec.targets.kind == FeatureKind.TOKENS:
-        target = TokenEmbedding(spec.targets, width, name="target_embedding", dtype=dtype_policy)
-    if spec.inputs:
-        bottom = _modality(Bottom, hparams.input_modality, spec.inputs)
-        shared = hparams.shared_embedding and spec.shared_vocabulary and bottom is TokenEmbedding
+        name = shared_table if shared else "target_embedding"
+        target = TokenEmbedding(spec.targets, width, name=name, dtype=dtype_policy)
+    if bottom is not None:
         source = target if shared else bottom(spec.inputs, width, name="source_embedding", dtype=dtype_policy)
     top = _modality(Top, hparams.target_modality, spec.targets)
     settings = {"label_smoothing": hparams.label_smoothing, "label_smoothing_kind": hparams.label_smoothing_kind}
