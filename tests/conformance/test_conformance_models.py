@@ -26,7 +26,7 @@ from tests.builders import batch, numpy, randomise, tokens_spec, total_loss
 
 SMALL = {
     "hidden_size": 8, "filter_size": 12, "num_hidden_layers": 2, "num_decoder_layers": 1, "num_heads": 2,
-    "max_length": 16, "label_smoothing": 0.1, "num_experts": 3,
+    "max_length": 16, "label_smoothing": 0.1, "num_experts": 3, "num_rec_steps": 2,
 }  # fmt: skip
 """What makes a model small; a family has the fields that it has."""
 VARIANTS = {
@@ -47,10 +47,11 @@ VARIANTS = {
     "gated units": {"cell": "gru"},
     "multiplicative attention": {"attention_mechanism": "luong"},
     "several rows and steps": {"state_rows": 3, "steps_per_position": 2},
+    "adaptive computation time": {"recurrence_type": "act", "act_max_steps": 3},
 }
 CACHES = (
     "default", "a window", "a recurrent decoder", "relative positions",
-    "rotary positions, shared keys, gates, other norms", "several rows and steps",
+    "rotary positions, shared keys, gates, other norms", "several rows and steps", "adaptive computation time",
 )  # fmt: skip
 """Variants whose caches differ in what they hold."""
 SPECS = {"inputs": tokens_spec(), "no inputs": tokens_spec(inputs=0)}
@@ -67,7 +68,11 @@ def small_hparams(model_class, variant):
     return model_class.hparams_class(**values, **{name: 0.0 for name in fields if name.endswith("dropout")}, **variant)
 
 
-QUICK = {"transformer": ("default", "a recurrent decoder"), "others": ("default",)}
+QUICK = {
+    "transformer": ("default", "a recurrent decoder"),
+    "universal_transformer": ("default", "adaptive computation time"),
+    "others": ("default",),
+}
 """Variants of each model that the default tests have; the exhaustive ones have all."""
 
 COMPILED = {"transformer": ("default", "a recurrent decoder"), "lstm_seq2seq": ("default",), "others": ()}

@@ -139,3 +139,12 @@ def test_the_layers_of_the_evolved_transformer():
     branches = (11 * D + D * 2 * D) + (7 * D + D * half) + 2 * 2 * D + (7 * 2 * D + 2 * D * D)
     layer = 8 * D * D + branches + 8 * D * D + feed_forward + 5 * 2 * D
     assert count(found, "decoder/") == 4 * layer + 2 * D
+
+
+def test_the_masked_language_model_has_the_layers_of_berts_base_model():
+    """12 layers of 768 channels: 85,054,464 weights, and one table for words and one for 512 positions."""
+    D, F = 768, 3072
+    assert 12 * (4 * (D * D + D) + 2 * D * F + F + D + 2 * 2 * D) == 85_054_464
+    found = shapes("transformer_mlm", "transformer_mlm_base")
+    assert count(found, "encoder/") == 85_054_464
+    assert count(found) == 85_054_464 + V * D + 512 * D
