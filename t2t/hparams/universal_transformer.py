@@ -29,9 +29,7 @@ class UniversalTransformerHParams(TransformerHParams):
     num_rec_steps: int = param(
         0, "Steps of the recurrence in each stack; 0 = num_hidden_layers.", minimum=0, used_when=_BASIC
     )
-    act_max_steps: int = param(
-        0, "Most steps of a position; 0 = twice num_hidden_layers.", minimum=0, used_when=_ACT
-    )
+    act_max_steps: int = param(0, "Most steps of a position; 0 = twice num_hidden_layers.", minimum=0, used_when=_ACT)
     act_epsilon: float = param(
         0.01, "A position halts once its halting probabilities sum to 1 minus this.", minimum=0.0, maximum=1.0,
         used_when=_ACT,

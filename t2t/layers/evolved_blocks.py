@@ -57,7 +57,9 @@ class Branches(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.left, self.right, self.joint, self.norm, self.activations = left, right, joint, norm, activations
-        self.dropouts = [Dropout(dropout, dtype=self.dtype_policy, name=f"{name}_dropout") for name in ("left", "right")]
+        self.dropouts = [
+            Dropout(dropout, dtype=self.dtype_policy, name=f"{name}_dropout") for name in ("left", "right")
+        ]
 
     def build(self, input_shape):
         """Builds the parts for (B, T, D)."""

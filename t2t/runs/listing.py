@@ -23,7 +23,9 @@ def registry_listing(containing: str = "") -> str:
         if not containing:
             rows = list(_with_families(registry.entries()))
         if rows and title == "Problems":
-            what = "of every problem: sides swapped; inputs as targets; words of the targets hidden, for transformer_mlm"
+            what = (
+                "of every problem: sides swapped; inputs as targets; words of the targets hidden, for transformer_mlm"
+            )
             rows.append(("<name>_rev, <name>_copy, <name>_masked", what))
         if rows:
             width = max(len(name) for name, _ in rows)

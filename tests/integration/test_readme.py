@@ -152,7 +152,9 @@ def test_pretraining(folder):
     texts = lines_of(folder / "train.src")
     for name, rows in (("train", texts[:250]), ("dev", texts[250:])):
         (folder / f"texts.{name}").write_text("".join(f"{row}\n" for row in rows))
-        (folder / f"reviews.{name}").write_text("".join(f"{'good' if 'red' in row else 'bad'}\t{row}\n" for row in rows))
+        (folder / f"reviews.{name}").write_text(
+            "".join(f"{'good' if 'red' in row else 'bad'}\t{row}\n" for row in rows)
+        )
     run(folder, "pretraining", short=True)
     masked, classifier = (json.loads((folder / name / "run.json").read_text()) for name in ("masked", "classifier"))
     assert masked["problems"] == ["languagemodel_files_masked"]

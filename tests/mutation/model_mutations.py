@@ -66,9 +66,7 @@ MODEL_MUTATIONS = (
         original="[self.seed[:1] + step, self.seed[1:]]",
         broken="[self.seed[:1], self.seed[1:]]",
         breaks="A layer that is applied repeatedly drops the same values each time.",
-        tests=(
-            "tests/unit/models/test_models_universal_transformer.py::test_each_step_has_dropout_masks_of_its_own",
-        ),
+        tests=("tests/unit/models/test_models_universal_transformer.py::test_each_step_has_dropout_masks_of_its_own",),
     ),
     Mutation(
         name="one dropout mask for all layers",

@@ -65,7 +65,10 @@ class EvolvedTransformer(Transformer):
         """Convolutions of 1 and of 3 positions, ReLU after both; of their sum a separable one of 9."""
         name = f"{layer}/branches"
         left, right = (
-            [np.maximum(y, 0) for y in convolve(xs, self.weights[f"{name}/{s}/kernel"], self.weights[f"{name}/{s}/bias"])]
+            [
+                np.maximum(y, 0)
+                for y in convolve(xs, self.weights[f"{name}/{s}/kernel"], self.weights[f"{name}/{s}/bias"])
+            ]
             for s in ("left", "right")
         )
         both = [self.norm(f"{name}/norm", x) for x in added(left, right)]

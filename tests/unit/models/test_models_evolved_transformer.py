@@ -74,7 +74,9 @@ def test_ctranslate2_is_refused():
 
 
 def test_published_sizes():
-    base, big, small = (made().freeze() for made in (evolved_transformer_base, evolved_transformer_big, evolved_transformer_tiny))
+    base, big, small = (
+        made().freeze() for made in (evolved_transformer_base, evolved_transformer_big, evolved_transformer_tiny)
+    )
     assert (base.encoder_layers, base.decoder_layers, base.num_heads, base.wide_heads) == (3, 4, 8, 16)
     assert (big.hidden_size, big.num_heads, big.wide_heads) == (1024, 16, 16)
     assert (small.num_heads, small.wide_heads) == (4, 8)
@@ -90,9 +92,18 @@ def test_the_rate_falls_along_a_cosine_from_that_of_the_transformer():
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"num_heads": 12, "hidden_size": 120}, "num_heads=12: the decoder's first self-attention has 16 heads, which do"),
-        ({"decoder_layer": "ssru"}, "hparam decoder_layer=ssru: an Evolved Transformer has self-attention; leave it out"),
-        ({"filter_size": 32}, "hparam filter_size=32: the encoder's left branch is its wider one, and the right one has"),
+        (
+            {"num_heads": 12, "hidden_size": 120},
+            "num_heads=12: the decoder's first self-attention has 16 heads, which do",
+        ),
+        (
+            {"decoder_layer": "ssru"},
+            "hparam decoder_layer=ssru: an Evolved Transformer has self-attention; leave it out",
+        ),
+        (
+            {"filter_size": 32},
+            "hparam filter_size=32: the encoder's left branch is its wider one, and the right one has",
+        ),
     ],
 )
 def test_what_cannot_be_built_is_refused(changes, text):

@@ -45,7 +45,13 @@ KINDS = {
 
 def tiny(kind="basic", dtype="float32", **changes):
     """A model of 8 channels without dropout, its weights random."""
-    common = {"hidden_size": 8, "filter_size": 12, "num_heads": 2, "max_length": 32, "layer_prepostprocess_dropout": 0.0}
+    common = {
+        "hidden_size": 8,
+        "filter_size": 12,
+        "num_heads": 2,
+        "max_length": 32,
+        "layer_prepostprocess_dropout": 0.0,
+    }
     hparams = UniversalTransformerHParams(**{**common, **KINDS[kind], **changes})
     return randomise(UniversalTransformer(hparams, tokens_spec(), dtype=dtype))
 
@@ -167,7 +173,9 @@ def test_each_step_of_the_recurrence_keeps_keys_and_values():
 
 def test_ctranslate2_is_refused():
     (text,) = model_complaints(tiny())
-    assert text.startswith("it is a UniversalTransformer, its inputs are tokens, its targets tokens; a Transformer from")
+    assert text.startswith(
+        "it is a UniversalTransformer, its inputs are tokens, its targets tokens; a Transformer from"
+    )
 
 
 def test_sets_of_tensor2tensor():
@@ -180,7 +188,9 @@ def test_sets_of_tensor2tensor():
 
 def test_paths_of_weights_are_a_format_and_stay():
     found = {path for path in weights_of(tiny("adaptive")) if "layer_0" not in path}
-    halting = {f"{stack}/recurrence/halting/unit/{name}" for stack in ("encoder", "decoder") for name in ("kernel", "bias")}
+    halting = {
+        f"{stack}/recurrence/halting/unit/{name}" for stack in ("encoder", "decoder") for name in ("kernel", "bias")
+    }
     assert found == {"target_embedding/table", *halting}
     assert {path.split("/")[1] for path in weights_of(tiny())} == {"table", "layer_0"}
 

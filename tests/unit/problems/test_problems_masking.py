@@ -94,5 +94,7 @@ def test_a_vocabulary_whose_every_id_may_occur_is_refused():
 
 
 def test_what_is_hidden_is_not_swapped():
-    with pytest.raises(UserError, match="problem text2text_files_masked_rev: what _masked hides must stay so; put _masked"):
+    with pytest.raises(
+        UserError, match="problem text2text_files_masked_rev: what _masked hides must stay so; put _masked"
+    ):
         get_problem("text2text_files_masked_rev")
