@@ -115,7 +115,8 @@ def mask_rows(arrays: Example, indices: np.ndarray, masking: TokenMasking, seed:
         arrays: the batch, which is changed: `targets` and `inputs`, (B, L) int32, the same but for the padding.
         indices: the examples of its first rows; the others are empty.
         masking: hides tokens.
-        seed, epoch: of the generators.
+        seed: of the run.
+        epoch: from 0.
     """
     common = min(arrays[INPUTS].shape[1], arrays[TARGETS].shape[1])  # widths of fixed shapes may differ
     for row, example in enumerate(indices.tolist()):

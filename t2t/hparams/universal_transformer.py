@@ -38,7 +38,7 @@ class UniversalTransformerHParams(TransformerHParams):
         1.0, "Initial bias of the halting probabilities, before the sigmoid.", used_when=_ACT, only_trains=True
     )
     act_loss_weight: float = param(
-        0.01, "Cost of a step, and of the last probability of each position, in nats (tau of Graves 2016).", minimum=0.0,
+        0.01, "Cost of each step of a position and of its last probability, in nats: tau of Graves 2016.", minimum=0.0,
         used_when=_ACT, only_trains=True,
     )  # fmt: skip
 

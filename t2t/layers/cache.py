@@ -34,7 +34,8 @@ class GrowingCache(NamedTuple):
     """A cache as long as what has been decoded; each position is appended."""
 
     keys_values: dict[str, KeysValues]
-    """By path of the layer, or `entry_name`, (G, H, L*K, C) each; entry p * K + k is what beam k wrote at position p."""
+    """By path of the layer (see `entry_name`), (G, H, L*K, C) each; entry p * K + k is what beam k wrote at position p.
+    """
     ancestors: Any
     """(G, K, L) int32: the beam whose entry at each position belongs to what is now in beam k; () without attention."""
     states: dict[str, Any]

@@ -1,7 +1,7 @@
 """The variants that every problem has, made when the data is read: the generated data is the problem's own.
 
-`<name>_rev` swaps its sides, `<name>_copy` copies its inputs. `<name>_masked` is for masked language models: words of the
-targets are hidden, and are what is predicted.
+`<name>_rev` swaps its sides, `<name>_copy` copies its inputs. `<name>_masked` is for masked language models: words of
+the targets are hidden, and are what is predicted.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
 """The Evolved Transformer in numpy: a sentence at a time, float64; no padding, no batches.
 
-Written from figure 3 of So, Liang and Le (2019); attention and feed-forward are those of tests/reference/transformer.py.
+Written from figure 3 of So, Liang and Le (2019); attention and feed-forward are of tests/reference/transformer.py.
 """
 
 import dataclasses
@@ -75,7 +75,7 @@ class EvolvedTransformer(Transformer):
         return added(self.separable(f"{name}/joint", both), [np.zeros(len(xs[0]))] * len(xs))
 
     def decoder_branches(self, layer, xs):
-        """Separable convolutions of 11 positions with ReLU and of 7 without; of their sum one of 7. None looks ahead."""
+        """Separable convolutions of 11 positions with ReLU and of 7 without; of their sum one of 7; all are causal."""
         name = f"{layer}/branches"
         left = [np.maximum(y, 0) for y in self.separable(f"{name}/left", xs, causal=True)]
         right = self.separable(f"{name}/right", xs, causal=True)

@@ -1,6 +1,6 @@
 """The Universal Transformer in numpy: a sentence at a time, float64; no padding, no batches.
 
-Written from Dehghani et al. (2019), section 2.1, and Graves (2016), equations 5 to 15. The layer that is repeated is that of
+Written from Dehghani et al. (2019), section 2.1, and Graves (2016), equations 5 to 15. The layer that is repeated is of
 tests/reference/transformer.py.
 """
 

@@ -118,7 +118,7 @@ def test_halting_by_hand(h, steps, output, ponder):
 
 
 def test_halting_probabilities_have_the_gradient_of_the_cost():
-    """N is a constant and R = 1 - h_1 - h_2: the derivative of the cost by h is -2 tau, and h' = h (1 - h) by the bias."""
+    """N is a constant and R = 1 - h_1 - h_2: by h the cost has the derivative -2 tau, and h by the bias h (1 - h)."""
     layer = Halting(8, 0.01, float(np.log(0.4 / 0.6)), 0.5, name="halting")
     layer.build((None, None, 3))
     layer.unit.kernel.assign(np.zeros((3, 1)))

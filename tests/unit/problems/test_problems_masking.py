@@ -1,4 +1,4 @@
-"""Words hidden for masked language models: how many, by what, and which; and the variant of problems that hides them."""
+"""Words hidden for masked language models: how many, by what, and which; the variant of problems that hides them."""
 
 import numpy as np
 import pytest
@@ -88,8 +88,8 @@ def test_a_vocabulary_whose_every_id_may_occur_is_refused():
     with pytest.raises(UserError) as error:
         problem.masking()
     assert str(error.value) == (
-        "problem languagemodel_files_masked: its vocabulary of kind subword has no id that texts do not use, which could "
-        "stand for a hidden word; choose --vocab_kind=sentencepiece, byte or token"
+        "problem languagemodel_files_masked: its vocabulary of kind subword has no id that texts do not use, which "
+        "could stand for a hidden word; choose --vocab_kind=sentencepiece, byte or token"
     )
 
 
