@@ -157,7 +157,7 @@ def test_pretraining(folder):
         )
     run(folder, "pretraining", short=True)
     masked, classifier = (json.loads((folder / name / "run.json").read_text()) for name in ("masked", "classifier"))
-    assert masked["problems"] == ["languagemodel_files_masked"]
+    assert masked["problem"] == "languagemodel_files_masked"
     (line,) = classifier["warm_start"]["report"]
     assert re.search(r": (\d+) of (\d+) variables taken; 2 missing from the checkpoint: \S+/class_label/", line)
 
