@@ -229,7 +229,7 @@ def build_attention(
 def build_feed_forward(owner: keras.layers.Layer, hparams: Any, index: int, activation: str = "") -> Residual:
     """Returns the feed-forward layer of layer `index`, in a residual connection; `activation` overrides the set."""
     sizes = (hparams.hidden_size, hparams.filter_size)
-    settings = (activation or hparams.activation, hparams.relu_dropout, hparams.gated_feed_forward)
+    settings: Any = (activation or hparams.activation, hparams.relu_dropout, hparams.gated_feed_forward)
     named = {"dtype": owner.dtype_policy, "name": "ffn"}
     feed_forward: keras.layers.Layer
     if experts := hparams.experts_in(index):

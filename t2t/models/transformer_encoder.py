@@ -3,7 +3,7 @@
 Legend: B batch, S source length, D width.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.costs import gathered_costs
@@ -23,8 +23,8 @@ class TransformerEncoder(SequenceModel):
     """The Transformer's encoder; the class is told from the mean of its output."""
 
     hparams_class = TransformerHParams
-    accepts_inputs = READ_AS_VECTORS
-    accepts_targets = (FeatureKind.LABEL,)
+    accepts_inputs: ClassVar[tuple[FeatureKind | None, ...]] = READ_AS_VECTORS
+    accepts_targets: ClassVar[tuple[FeatureKind, ...]] = (FeatureKind.LABEL,)
     autoregressive = False
 
     def __init__(self, hparams: TransformerHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
