@@ -9,6 +9,7 @@ from typing import Any
 from t2t.checkpoints.checkpoint import VOCABULARIES, Checkpoint
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError
+from t2t.text.label import LabelEncoder
 from t2t.text.vocabulary_files import VocabularyFile
 
 log = logging.getLogger("t2t")
@@ -35,8 +36,8 @@ class Comparison:
 def compare(checkpoint: Checkpoint, own: Mapping[str, VocabularyFile]) -> Comparison:
     """Compares the vocabularies of a checkpoint, and of the run in which it lies, with a run's own.
 
-    A feature that only one of them has is no difference: no weight of it is in both. The checkpoint has been read from
-    its folder, which may be `<run>/checkpoints/<name>`.
+    A feature that only one of them has, or that is text in one and a class in the other, is no difference: no weight of
+    it is in both. The checkpoint has been read from its folder, which may be `<run>/checkpoints/<name>`.
     """
     known: dict[str, dict[str, list]] = {}
     assert checkpoint.folder is not None, "it has been read from its folder"
@@ -50,7 +51,7 @@ def compare(checkpoint: Checkpoint, own: Mapping[str, VocabularyFile]) -> Compar
         differing = {
             name: f"of {name} {_format_entry(theirs[name])} there, {_format_entry(ours[name])} here"
             for name in ours
-            if name in theirs and theirs[name] != ours[name]
+            if name in theirs and theirs[name] != ours[name] and _is_class(theirs[name]) == _is_class(ours[name])
         }
         if differing:
             return Comparison(where, differing)
@@ -77,6 +78,10 @@ def check_same_vocabularies(
             f"{'; '.join(found.differing.values())}; the same ids would mean other words; take a checkpoint of the "
             f"same vocabulary{remedy}"
         )
+
+
+def _is_class(entry: list) -> bool:
+    return bool(entry[0] == LabelEncoder.kind)
 
 
 def _format_entry(entry: list) -> str:

@@ -24,10 +24,11 @@ from t2t.data.lengths import (
     within_length,
 )
 from t2t.data.packing import PackedRows, pack_ids
-from t2t.data.preprocessors import PreprocessedReader
+from t2t.data.preprocessors import PreprocessedReader, mask_rows
 from t2t.data.reader import SplitReader
 from t2t.data.sampler import WindowedOrder
 from t2t.errors import UserError, did_you_mean
+from t2t.problems.masking import TokenMasking
 from t2t.problems.preprocessors import Preprocessor
 from t2t.specs.constants import EOS_ID, POSITIONS, TARGETS
 from t2t.specs.features import FeatureKind
@@ -68,6 +69,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         curriculum: which examples are short enough when; None for all at any time.
         preprocessors: change the stored features of each example, differently in each epoch. Those that grow longer
             than `max_length` are skipped or cut as others are.
+        masking: hides tokens of each example, differently in each epoch, see `Problem.masking`; None for none.
         state: where to start; None for the beginning.
 
     Raises:
@@ -89,10 +91,12 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         packed_length: int = 0,
         curriculum: Curriculum | None = None,
         preprocessors: Sequence[Preprocessor] = (),
+        masking: TokenMasking | None = None,
         state: State | None = None,
     ):
         self._reader, self._batch_size, self._max_length = reader, batch_size, max_length
         self._curriculum, self._preprocessors, self._seed = curriculum, preprocessors, seed
+        self._masking = masking
         self.resized = {name for one in preprocessors if one.changes_lengths for name in one.features}
         """Stored features whose lengths are known only once preprocessors have changed them."""
         self._columns = checked_columns(reader, columns)
@@ -147,16 +151,19 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
 
     def __next__(self) -> tuple[Arrays, State]:
         """Returns a batch and the state after it."""
-        batch, reader = self._next_batch()
-        return _read_batch(reader, batch, self._columns), self.state()
+        batch, reader, epoch = self._next_batch()
+        arrays = _read_batch(reader, batch, self._columns)
+        if self._masking is not None:
+            mask_rows(arrays, batch.indices, self._masking, self._seed, epoch)
+        return arrays, self.state()
 
     def skip(self) -> State:
         """Passes over a batch without reading it; returns the state after it."""
         self._next_batch()
         return self.state()
 
-    def _next_batch(self) -> tuple[Batch, SplitReader]:
-        """Returns the examples and shape of the next batch, and what reads them."""
+    def _next_batch(self) -> tuple[Batch, SplitReader, int]:
+        """Returns the examples and shape of the next batch, what reads them, and their epoch."""
         batches, reader = self._window_batches()
         passed = 0
         while self._batch >= len(batches):
@@ -168,12 +175,12 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             self._next_window()
             batches, reader = self._window_batches()
             passed += 1
-        batch = batches[self._batch]
+        batch, epoch = batches[self._batch], self._epoch
         self._batch += 1
         self._drawn += 1
         if self._batch == len(batches):
             self._next_window()
-        return batch, reader
+        return batch, reader, epoch
 
     def _next_window(self) -> None:
         self._batch = 0
@@ -311,6 +318,7 @@ class EvalBatches:
         max_length: longer sequences of ids are cut to it, their end of sequence kept, and counted in `cut`; None to
             cut none. Audio may have any length.
         ladder_step: ratio of neighbouring widths, see `Ladder`.
+        masking: hides tokens of each example, always the same ones, see `Problem.masking`; None for none.
     """
 
     def __init__(
@@ -322,8 +330,9 @@ class EvalBatches:
         limit: int | None = None,
         max_length: int | None = None,
         ladder_step: float = LADDER_STEP,
+        masking: TokenMasking | None = None,
     ):
-        self._reader = reader
+        self._reader, self._masking = reader, masking
         self._columns = checked_columns(reader, columns)
         sequences = sequences_of(reader, self._columns)
         indices = np.arange(min(len(reader), len(reader) if limit is None else limit))
@@ -342,7 +351,7 @@ class EvalBatches:
         widest = max(self._batches, key=lambda batch: max(batch.widths.values(), default=0))
         most_rows = max(self._batches, key=lambda batch: len(batch.indices))
         chosen = [widest] if widest is most_rows else [widest, most_rows]
-        return [_read_batch(self._reader, batch, self._columns) for batch in chosen]
+        return [self._read(batch) for batch in chosen]
 
     def __len__(self) -> int:
         """Number of batches."""
@@ -351,7 +360,13 @@ class EvalBatches:
     def __getitem__(self, number: int) -> tuple[np.ndarray, Arrays]:
         """Returns the examples' places in the split, (B,) int64, and the batch; raises IndexError after the last."""
         batch = self._batches[number]
-        return batch.indices, _read_batch(self._reader, batch, self._columns)
+        return batch.indices, self._read(batch)
+
+    def _read(self, batch: Batch) -> Arrays:
+        arrays = _read_batch(self._reader, batch, self._columns)
+        if self._masking is not None:
+            mask_rows(arrays, batch.indices, self._masking, seed=0, epoch=0)  # the same in every evaluation
+        return arrays
 
 
 def checked_columns(reader: SplitReader, columns: Mapping[str, str] | None) -> dict[str, str]:

@@ -3,7 +3,7 @@
 What becomes of an example is a pure function of (seed, epoch, example): it hangs neither on its batch nor on what was
 read before.
 
-Letters: N examples asked for.
+Letters: N examples asked for, B rows of a batch, L its padded length.
 """
 
 import hashlib
@@ -14,7 +14,9 @@ import numpy as np
 from t2t.data.columns import SEQUENCES, batch_dtype, pack
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError, did_you_mean
+from t2t.problems.masking import TokenMasking
 from t2t.problems.preprocessors import Example, Preprocessor
+from t2t.specs.constants import INPUTS, TARGETS
 
 
 class PreprocessedReader(SplitReader):
@@ -106,7 +108,24 @@ class PreprocessedReader(SplitReader):
         return examples
 
 
-def generator_of(seed: int, epoch: int, example: int, place: int) -> np.random.Generator:
+def mask_rows(arrays: Example, indices: np.ndarray, masking: TokenMasking, seed: int, epoch: int) -> None:
+    """Masks the rows of a batch, see `Problem.masking`: each by a function of (seed, epoch, example).
+
+    Args:
+        arrays: the batch, which is changed: `targets` and `inputs`, (B, L) int32, the same but for the padding.
+        indices: the examples of its first rows; the others are empty.
+        masking: hides tokens.
+        seed: of the run.
+        epoch: from 0.
+    """
+    common = min(arrays[INPUTS].shape[1], arrays[TARGETS].shape[1])  # widths of fixed shapes may differ
+    for row, example in enumerate(indices.tolist()):
+        rng = generator_of(seed, epoch, example, "masking")
+        inputs, targets = masking(arrays[TARGETS][row, :common], rng)
+        arrays[INPUTS][row, :common], arrays[TARGETS][row, :common] = inputs, targets
+
+
+def generator_of(seed: int, epoch: int, example: int, place: int | str) -> np.random.Generator:
     """Returns the generator of one preprocessor, by its place in the list, for one example in one epoch."""
     digest = hashlib.blake2b(f"preprocessor/{seed}/{epoch}/{example}/{place}".encode(), digest_size=16).digest()
     return np.random.default_rng(int.from_bytes(digest))

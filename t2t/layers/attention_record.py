@@ -11,9 +11,10 @@ from typing import Any
 from keras import ops
 
 from t2t.layers.masks import score_bias
+from t2t.layers.passes import entry_name
 
 Record = dict[str, list[Any]]
-"""Path of a layer -> what it looked at in each of its calls, (B, H, T, S) float32, in order."""
+"""Path of a layer, or `entry_name` -> what it looked at in each of its calls, (B, H, T, S) float32, in order."""
 
 _record: contextvars.ContextVar[Record | None] = contextvars.ContextVar("record", default=None)
 
@@ -55,5 +56,5 @@ def probabilities(scores, keep, layer: str):
     weights = ops.softmax(scores if keep is None else scores + score_bias(keep), axis=-1)
     record = _record.get()
     if record is not None:
-        record.setdefault(layer, []).append(weights if len(weights.shape) == 4 else weights[:, None])
+        record.setdefault(entry_name(layer), []).append(weights if len(weights.shape) == 4 else weights[:, None])
     return weights

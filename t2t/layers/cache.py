@@ -20,6 +20,7 @@ from keras import ops
 
 from t2t.layers.beams import gather_beams, reorder_rows
 from t2t.layers.masks import CAUSAL, BlockWindow, Span, key_offsets, span_keep
+from t2t.layers.passes import entry_name, names_of_passes
 
 
 class KeysValues(NamedTuple):
@@ -33,11 +34,12 @@ class GrowingCache(NamedTuple):
     """A cache as long as what has been decoded; each position is appended."""
 
     keys_values: dict[str, KeysValues]
-    """By path of the layer, (G, H, L*K, C) each; entry p * K + k is what beam k wrote at position p."""
+    """By path of the layer (see `entry_name`), (G, H, L*K, C) each; entry p * K + k is what beam k wrote at position p.
+    """
     ancestors: Any
     """(G, K, L) int32: the beam whose entry at each position belongs to what is now in beam k; () without attention."""
     states: dict[str, Any]
-    """By path of the layer: (N, R, D), the inputs that the window of the next position reaches, or the state of a
+    """By the same name: (N, R, D), the inputs that the window of the next position reaches, or the state of a
     recurrence, a structure of tensors with leading axis N."""
 
 
@@ -54,6 +56,9 @@ Cache = GrowingCache | FixedCache
 
 class CachingLayer(keras.layers.Layer):
     """A layer that may look at earlier positions of its own sequence."""
+
+    passes: int | None = None
+    """How often it runs for each position, see `set_passes`; None = once, outside of `layer_pass`."""
 
     def empty_entry(self, rows: Any, beams: int, length: Any) -> Any:
         """Returns an empty entry, `KeysValues` or a state, see `GrowingCache`; None where it needs none.
@@ -77,10 +82,20 @@ def caching_layers(root: keras.layers.Layer) -> list[CachingLayer]:
     return [layer for layer in seen.values() if isinstance(layer, CachingLayer)]
 
 
+def set_passes(root: keras.layers.Layer, passes: int) -> None:
+    """Makes every layer within `root` keep an entry for each of so many passes, see `t2t.layers.passes`."""
+    for layer in caching_layers(root):
+        layer.passes = passes
+
+
 def empty_cache(layers: Iterable[CachingLayer], rows: Any, length: Any, beams: int) -> Cache:
     """Returns the cache before the first position: N `rows`, K `beams`, and L `length`, None for a cache that grows."""
     room = 0 if length is None else length
-    entries = {layer.path: layer.empty_entry(rows, beams, room) for layer in layers}
+    entries = {
+        name: layer.empty_entry(rows, beams, room)
+        for layer in layers
+        for name in ([layer.path] if layer.passes is None else names_of_passes(layer.path, layer.passes))
+    }
     keys_values = {path: entry for path, entry in entries.items() if isinstance(entry, KeysValues)}
     states = {path: entry for path, entry in entries.items() if entry is not None and path not in keys_values}
     ancestors = ops.zeros((rows // beams, beams, room), "int32") if keys_values else ()
@@ -114,26 +129,28 @@ class StepCache:
 
     def extend_window(self, path: str, x_ND) -> Any:
         """Returns the window of a layer (N, R + 1, D), which ends with this position's input (N, D)."""
-        window = ops.concatenate([self._states[path], x_ND[:, None]], axis=1)
-        self._states[path] = window[:, 1:]
+        name = entry_name(path)
+        window = ops.concatenate([self._states[name], x_ND[:, None]], axis=1)
+        self._states[name] = window[:, 1:]
         return window
 
     def state(self, path: str) -> Any:
         """Returns the state of a recurrent layer after the position before, with leading axis N."""
-        return self._states[path]
+        return self._states[entry_name(path)]
 
     def set_state(self, path: str, state: Any) -> None:
         """Sets the state of a recurrent layer after this position."""
-        self._states[path] = state
+        self._states[entry_name(path)] = state
 
     def extend_keys_values(self, path: str, new: KeysValues) -> KeysValues:
         """Returns the keys and values of a layer with this position's, (G, H, K, C) each."""
-        pairs = zip(self._keys_values[path], new, strict=True)
+        name = entry_name(path)
+        pairs = zip(self._keys_values[name], new, strict=True)
         if self._kind is GrowingCache:
             extended = KeysValues(*(ops.concatenate(pair, axis=2) for pair in pairs))
         else:
             extended = KeysValues(*(_write_at(self.position, old, one) for old, one in pairs))
-        self._keys_values[path] = extended
+        self._keys_values[name] = extended
         return extended
 
     def keep(self, span: Span | BlockWindow = CAUSAL) -> Any:

@@ -12,6 +12,7 @@ from keras import ops
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.layers.beams import reorder_rows
+from t2t.layers.costs import Costs
 from t2t.layers.losses import token_weights
 from t2t.layers.modalities.selection import (
     Modalities,
@@ -47,6 +48,13 @@ class Costed(NamedTuple):
 def without_costs(hidden: Any) -> Any:
     """Returns the hidden states of what `SequenceModel.body` returned."""
     return hidden.hidden if isinstance(hidden, Costed) else hidden
+
+
+def with_costs(hidden: Any, costs: Costs) -> Any:
+    """Returns hidden states as `Costed` where layers have added costs, else as they are."""
+    if not costs.summed and not costs.per_target:
+        return hidden
+    return Costed(hidden, sum(costs.summed, start=0.0), sum(costs.per_target, start=0.0))
 
 
 class DecodeContext(NamedTuple):
@@ -94,6 +102,8 @@ class SequenceModel(keras.Model):
     """
     has_command: ClassVar[bool] = False
     """Whether a vector identifies the problem to the body, see `command`."""
+    shared_table: ClassVar[str] = "target_embedding"
+    """Name of the table that inputs and targets have in common, part of the path of its weight."""
     compiles_with_xla: ClassVar[bool] = True
     """Whether XLA can compile its training: not where a gradient goes through `keras.ops.scan` or `while_loop`."""
     packs_examples: ClassVar[bool] = False
@@ -124,7 +134,9 @@ class SequenceModel(keras.Model):
         self.source_embedding, self.target_embedding, self.top, self.command = own
 
     def _modalities_of(self, spec: ProblemSpec, hparams: HParams) -> Modalities:
-        return build_modalities(spec, hparams, self.dtype_policy, self.writes(spec), self.has_command)
+        return build_modalities(
+            spec, hparams, self.dtype_policy, self.writes(spec), self.has_command, self.shared_table
+        )
 
     @classmethod
     def writes(cls, spec: ProblemSpec) -> bool:

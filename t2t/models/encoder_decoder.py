@@ -12,7 +12,7 @@ from t2t.layers.attention import MultiHeadAttention
 from t2t.layers.cache import Cache, CachingLayer, StepCache, caching_layers, empty_cache, reorder_entries
 from t2t.layers.costs import gathered_costs
 from t2t.layers.masks import padding_keep
-from t2t.models.base import Costed, DecodeContext, SequenceModel
+from t2t.models.base import DecodeContext, SequenceModel, with_costs
 from t2t.specs.constants import PAD_ID, POSITIONS, TARGETS
 
 
@@ -50,7 +50,7 @@ class EncoderDecoder(SequenceModel):
                 packing = {"position_BT": features[POSITIONS[TARGETS]]}
                 shifted_BT = ops.where(ops.equal(packing["position_BT"], 0), PAD_ID, shifted_BT)
             hidden_BTD = self.decode(shifted_BT, encoded, keep_BT=padding_keep(targets_BT), seed=seed, **packing)
-        return Costed(hidden_BTD, cost_per_target=sum(costs)) if costs else hidden_BTD
+        return with_costs(hidden_BTD, costs)
 
     @functools.cached_property
     def _caching_layers(self) -> list[CachingLayer]:

@@ -11,7 +11,7 @@ from t2t.hparams.lstm_moe import LstmMoeHParams
 from t2t.layers.costs import gathered_costs
 from t2t.layers.lstm_moe import ExpertDecoder, ExpertEncoder, Mixture
 from t2t.layers.masks import padding_keep
-from t2t.models.base import Costed
+from t2t.models.base import with_costs
 from t2t.models.lstm import LstmSeq2seq
 from t2t.registry import register_model
 from t2t.specs.constants import TARGETS
@@ -37,11 +37,11 @@ class LstmMoe(LstmSeq2seq):
         encoder = ExpertEncoder(*cell, layers, mixture, dropout, dtype=policy, name="encoder")
         return encoder, ExpertDecoder(*cell, layers - 1, mixture, dropout, dtype=policy, name="decoder")
 
-    def body(self, features: dict[str, Any], seed=None) -> Costed:
+    def body(self, features: dict[str, Any], seed=None) -> Any:
         """Returns the decoder's output, (B, T, D), with what the experts cost; see the base class."""
         targets_BT = features[TARGETS]
         with gathered_costs() as costs:
             encoded = self.encode(features, seed=seed)
             words_BTD = self.target_embedding.before(ops.pad(targets_BT[:, :-1], ((0, 0), (1, 0))), seed=seed)
             hidden_BTD = self.decoder(words_BTD, encoded.finals, encoded.memory, padding_keep(targets_BT), seed=seed)
-        return Costed(hidden_BTD, cost_per_target=sum(costs))
+        return with_costs(hidden_BTD, costs)

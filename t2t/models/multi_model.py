@@ -20,7 +20,7 @@ from t2t.layers.positions import SinusoidalPositions
 from t2t.layers.residual import CompositeLayer, Residual, build_all
 from t2t.layers.separable_convolution import Separability
 from t2t.layers.slice_modules import ConvModule
-from t2t.models.base import READ_AS_VECTORS, Costed
+from t2t.models.base import READ_AS_VECTORS, with_costs
 from t2t.models.encoder_decoder import EncoderDecoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
@@ -72,7 +72,7 @@ class MultiModel(EncoderDecoder):
             # An answer has one position, which reads the command alone.
             x_B1D = ops.broadcast_to(self._command(), (ops.shape(encoded[0].keep)[0], 1, self.hparams.hidden_size))
             x_B1D = self._run_decoder(x_B1D, encoded, seed=seed)
-        return Costed(x_B1D[:, 0], cost_per_target=sum(costs))
+        return with_costs(x_B1D[:, 0], costs)
 
     def encode(self, features: dict[str, Any], seed=None) -> tuple[Memory, ...]:
         """Returns the encoder's output as every attention block sees it."""

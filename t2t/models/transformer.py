@@ -21,7 +21,7 @@ from t2t.layers.experts import Experts
 from t2t.layers.feed_forward import FeedForward
 from t2t.layers.masks import BlockWindow, Grid, Span, example_numbers, keys_keep, same_example
 from t2t.layers.norm import LayerNorm, RmsNorm, build_norm
-from t2t.layers.positions import build_positions
+from t2t.layers.positions import Positions, build_positions
 from t2t.layers.residual import CompositeLayer, Residual, build_all
 from t2t.layers.ssru import Ssru
 from t2t.models.base import READ_AS_VECTORS
@@ -34,8 +34,8 @@ from t2t.specs.features import FeatureKind, ProblemSpec
 class Source(NamedTuple):
     """What the decoder knows of a source sentence."""
 
-    keys_values: tuple[KeysValues, ...]
-    """The encoder's output as each decoder layer attends to it: (B, J, S, channels of a head) each."""
+    keys_values: tuple[Any, ...]
+    """The encoder's output as each decoder layer attends to it: `KeysValues`, (B, J, S, channels of a head) each."""
     keep: Any
     """(B, S) bool, True at data."""
     numbers: Any = ()
@@ -54,11 +54,10 @@ class Transformer(EncoderDecoder):
         super().__init__(hparams, spec, dtype, **kwargs)
         # Positions (section 3.5)
         policy, rate = self.dtype_policy, hparams.layer_prepostprocess_dropout
-        vectors = (hparams.positions, hparams.max_length, hparams.hidden_size, hparams.sinusoid_layout)
-        self.positions = build_positions(*vectors, dtype=policy, name="positions")
+        self.positions = self.create_positions(dtype=policy, name="positions")
         # Stacks (section 3.1)
-        self.encoder = Encoder(hparams, dtype=policy, name="encoder") if spec.inputs else None
-        self.decoder = Decoder(hparams, bool(spec.inputs), dtype=policy, name="decoder")
+        self.encoder = self.create_encoder(dtype=policy, name="encoder") if spec.inputs else None
+        self.decoder = self.create_decoder(bool(spec.inputs), dtype=policy, name="decoder")
         self.source_dropout = Dropout(rate, dtype=policy, name="source_dropout")
         self.target_dropout = Dropout(rate, dtype=policy, name="target_dropout")
         self.build()
@@ -80,6 +79,20 @@ class Transformer(EncoderDecoder):
     def longest_sequence(self) -> int | None:
         """The length of the table of learned positions; sinusoids go on."""
         return self.hparams.max_length if self.hparams.positions == "learned" else None
+
+    def create_positions(self, **named: Any) -> Positions | None:
+        """Returns the unbuilt layer that adds positions to embeddings; None where nothing is added."""
+        hparams = self.hparams
+        sizes = (hparams.max_length, hparams.hidden_size)
+        return build_positions(hparams.positions, *sizes, hparams.sinusoid_layout, **named)
+
+    def create_encoder(self, **named: Any) -> Any:
+        """Returns the unbuilt encoder; a variant may have another."""
+        return Encoder(self.hparams, **named)
+
+    def create_decoder(self, has_source: bool, **named: Any) -> Any:
+        """Returns the unbuilt decoder; a variant may have another."""
+        return Decoder(self.hparams, has_source, **named)
 
     def encode(self, features: dict[str, Any], seed=None) -> Source | None:
         """Returns the encoder's output, projected for every layer of the decoder; None without inputs."""
@@ -115,9 +128,14 @@ class Encoder(CompositeLayer):
     def __init__(self, hparams: TransformerHParams, **kwargs):
         super().__init__(**kwargs)
         self.layers_ = [
-            EncoderLayer(hparams, i, dtype=self.dtype_policy, name=f"layer_{i}") for i in range(hparams.encoder_layers)
+            self.create_layer(hparams, i, dtype=self.dtype_policy, name=f"layer_{i}")
+            for i in range(hparams.encoder_layers)
         ]
-        self.final_norm = _final_norm(self, hparams)
+        self.final_norm = build_final_norm(self, hparams)
+
+    def create_layer(self, hparams: Any, index: int, **named: Any) -> Any:
+        """Returns unbuilt layer 0, 1, ...; a variant may have others."""
+        return EncoderLayer(hparams, index, **named)
 
     def call(self, x_BSD, keep_BS, number_BS=None, seed=None):
         """Returns (B, S, D); positions where `keep_BS` (B, S) is False are not looked at.
@@ -136,8 +154,8 @@ class EncoderLayer(CompositeLayer):
     def __init__(self, hparams: TransformerHParams, index: int, **kwargs):
         super().__init__(**kwargs)
         reach = hparams.self_attention_reach
-        self.self_attention = _self_attention(self, hparams, Span(reach, reach))
-        self.feed_forward = _feed_forward(self, hparams, index)
+        self.self_attention = build_residual(self, hparams, build_self_attention(self, hparams, Span(reach, reach)))
+        self.feed_forward = build_feed_forward(self, hparams, index)
 
     def call(self, x_BSD, keep, keep_BS, seed=None):
         """Returns (B, S, D); `keep` is what `keys_keep` returned, see `Encoder`."""
@@ -151,14 +169,18 @@ class Decoder(CompositeLayer):
     def __init__(self, hparams: TransformerHParams, has_source: bool, **kwargs):
         super().__init__(**kwargs)
         self.layers_ = [
-            DecoderLayer(hparams, i, has_source, dtype=self.dtype_policy, name=f"layer_{i}")
+            self.create_layer(hparams, i, has_source, dtype=self.dtype_policy, name=f"layer_{i}")
             for i in range(hparams.decoder_layers)
         ]
-        self.final_norm = _final_norm(self, hparams)
+        self.final_norm = build_final_norm(self, hparams)
+
+    def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Any) -> Any:
+        """Returns unbuilt layer 0, 1, ...; a variant may have others."""
+        return DecoderLayer(hparams, index, has_source, **named)
 
     def read_source(self, x_BSD, keep_BS) -> Source:
         """Returns the encoder's output (B, S, D), of which `keep_BS` (B, S) is data, as every layer attends to it."""
-        return Source(tuple(layer.source_attention.layer.keys_values(x_BSD) for layer in self.layers_), keep_BS)
+        return Source(tuple(layer.read_source(x_BSD) for layer in self.layers_), keep_BS)
 
     def call(self, x, source: Source | None, keep_BT=None, number_BT=None, cache: StepCache | None = None, seed=None):
         """Returns `x` after all layers: (B, T, D), position t sees those up to t; or with a cache (N, D), its position.
@@ -166,12 +188,17 @@ class Decoder(CompositeLayer):
         What stands where `keep_BT` (B, T) bool is False changes no other position; nor do other examples of the row,
         where `number_BT` tells several apart.
         """
-        source_keep = None if source is None else keys_keep(source.keep, number_BT, source.numbers)
-        target_keep = None if number_BT is None else same_example(number_BT, number_BT)
-        for i, layer in enumerate(self.layers_):
-            keys_values = None if source is None else source.keys_values[i]
-            x = layer(x, keys_values, source_keep, target_keep, keep_BT, cache=cache, seed=seed)
+        keys_values, source_keep, target_keep = self.masks(source, number_BT)
+        for layer, own in zip(self.layers_, keys_values, strict=True):
+            x = layer(x, own, source_keep, target_keep, keep_BT, cache=cache, seed=seed)
         return self.final_norm(x) if self.final_norm is not None else x
+
+    def masks(self, source: Source | None, number_BT) -> tuple[Any, Any, Any]:
+        """Returns the keys and values of each layer, and which keys of source and target may be looked at."""
+        target_keep = None if number_BT is None else same_example(number_BT, number_BT)
+        if source is None:
+            return [None] * len(self.layers_), None, target_keep
+        return source.keys_values, keys_keep(source.keep, number_BT, source.numbers), target_keep
 
 
 class DecoderLayer(CompositeLayer):
@@ -179,9 +206,16 @@ class DecoderLayer(CompositeLayer):
 
     def __init__(self, hparams: TransformerHParams, index: int, has_source: bool, **kwargs):
         super().__init__(**kwargs)
-        self.target_reader = _target_reader(self, hparams)
-        self.source_attention: Any = _attention(self, hparams, "encdec_attention") if has_source else None
-        self.feed_forward = _feed_forward(self, hparams, index)
+        self.target_reader = _build_target_reader(self, hparams)
+        self.source_attention: Any = None
+        if has_source:
+            self.source_attention = build_residual(self, hparams, build_attention(self, hparams, "encdec_attention"))
+        self.feed_forward = build_feed_forward(self, hparams, index)
+
+    def read_source(self, x_BSD) -> KeysValues:
+        """Returns the encoder's output (B, S, D) as this layer attends to it."""
+        keys_values: KeysValues = self.source_attention.layer.keys_values(x_BSD)
+        return keys_values
 
     def call(
         self, x, source: KeysValues | None, source_keep, target_keep, keep_BT, cache: StepCache | None = None, seed=None
@@ -197,32 +231,38 @@ class DecoderLayer(CompositeLayer):
         return self.feed_forward(x, keep_BT=keep_BT, seed=seed)
 
 
-def _target_reader(owner: keras.layers.Layer, hparams: TransformerHParams) -> Residual:
+def _build_target_reader(owner: keras.layers.Layer, hparams: TransformerHParams) -> Residual:
     """Returns what reads the targets up to a position, in a residual connection."""
     if hparams.decoder_layer == "ssru":
-        return _residual(owner, hparams, Ssru(dtype=owner.dtype_policy, name="ssru"))
+        return build_residual(owner, hparams, Ssru(dtype=owner.dtype_policy, name="ssru"))
     grid = hparams.target_grid
     span = BlockWindow(Grid(*grid)) if grid else Span(hparams.self_attention_reach, 0)
-    return _self_attention(owner, hparams, span)
+    return build_residual(owner, hparams, build_self_attention(owner, hparams, span))
 
 
-def _self_attention(owner: keras.layers.Layer, hparams: TransformerHParams, span: Span | BlockWindow) -> Residual:
+def build_self_attention(
+    owner: keras.layers.Layer, hparams: TransformerHParams, span: Span | BlockWindow
+) -> MultiHeadAttention:
+    """Returns the layer for a part of `owner`, with the positions that attention knows."""
     distance = hparams.max_relative_position if hparams.positions == "relative" else 0
     positions = {"max_relative_position": distance, "rotary": hparams.positions == "rotary"}
-    return _attention(owner, hparams, "self_attention", span=span, **positions)
+    return build_attention(owner, hparams, "self_attention", span=span, **positions)
 
 
-def _attention(owner: keras.layers.Layer, hparams: TransformerHParams, name: str, **settings: Any) -> Residual:
+def build_attention(
+    owner: keras.layers.Layer, hparams: TransformerHParams, name: str, **settings: Any
+) -> MultiHeadAttention:
+    """Returns the layer for a part of `owner`; `settings` are further ones of `MultiHeadAttention`."""
     sizes = (hparams.hidden_size, hparams.num_heads, hparams.key_channels, hparams.value_channels)
     common = (hparams.attention_dropout, hparams.attention_bias, hparams.max_length)
     settings |= {"num_kv_heads": hparams.num_kv_heads, "dtype": owner.dtype_policy, "name": name}
-    attention = MultiHeadAttention(*sizes, *common, **settings)
-    return _residual(owner, hparams, attention)
+    return MultiHeadAttention(*sizes, *common, **settings)
 
 
-def _feed_forward(owner: keras.layers.Layer, hparams: Any, index: int) -> Residual:
+def build_feed_forward(owner: keras.layers.Layer, hparams: Any, index: int, activation: str = "") -> Residual:
+    """Returns the feed-forward layer of layer `index`, in a residual connection; `activation` overrides the set."""
     sizes = (hparams.hidden_size, hparams.filter_size)
-    settings = (hparams.activation, hparams.relu_dropout, hparams.gated_feed_forward)
+    settings: Any = (activation or hparams.activation, hparams.relu_dropout, hparams.gated_feed_forward)
     named = {"dtype": owner.dtype_policy, "name": "ffn"}
     feed_forward: keras.layers.Layer
     if experts := hparams.experts_in(index):
@@ -230,15 +270,17 @@ def _feed_forward(owner: keras.layers.Layer, hparams: Any, index: int) -> Residu
         feed_forward = Experts(*sizes, *mixture, *settings, **named)
     else:
         feed_forward = FeedForward(*sizes, *settings, **named)
-    return _residual(owner, hparams, feed_forward)
+    return build_residual(owner, hparams, feed_forward)
 
 
-def _residual(owner: keras.layers.Layer, hparams: TransformerHParams, layer: keras.layers.Layer) -> Residual:
+def build_residual(owner: keras.layers.Layer, hparams: TransformerHParams, layer: keras.layers.Layer) -> Residual:
+    """Returns a layer in the residual connection of the hparams, for a part of `owner`."""
     settings = (hparams.norm_position, hparams.norm_epsilon, hparams.layer_prepostprocess_dropout, hparams.norm_type)
     return Residual(layer, *settings, dtype=owner.dtype_policy, name=f"{layer.name}_residual")
 
 
-def _final_norm(owner: Encoder | Decoder, hparams: TransformerHParams) -> LayerNorm | RmsNorm | None:
+def build_final_norm(owner: keras.layers.Layer, hparams: TransformerHParams) -> LayerNorm | RmsNorm | None:
+    """Returns the norm at the end of a stack; None where its layers end with one."""
     # With norms inside the residual branches, the sum that leaves the stack has not been normalised.
     if hparams.norm_position == "post":
         return None

@@ -3,7 +3,7 @@
 Legend: B batch, S source length, D width.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from t2t.hparams.transformer import TransformerHParams
 from t2t.layers.costs import gathered_costs
@@ -11,7 +11,7 @@ from t2t.layers.dropout import Dropout
 from t2t.layers.pooling import mean_of_kept
 from t2t.layers.positions import build_positions
 from t2t.layers.residual import build_all
-from t2t.models.base import READ_AS_VECTORS, Costed, SequenceModel
+from t2t.models.base import READ_AS_VECTORS, SequenceModel, with_costs
 from t2t.models.transformer import Encoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
@@ -23,8 +23,8 @@ class TransformerEncoder(SequenceModel):
     """The Transformer's encoder; the class is told from the mean of its output."""
 
     hparams_class = TransformerHParams
-    accepts_inputs = READ_AS_VECTORS
-    accepts_targets = (FeatureKind.LABEL,)
+    accepts_inputs: ClassVar[tuple[FeatureKind | None, ...]] = READ_AS_VECTORS
+    accepts_targets: ClassVar[tuple[FeatureKind, ...]] = (FeatureKind.LABEL,)
     autoregressive = False
 
     def __init__(self, hparams: TransformerHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
@@ -54,5 +54,8 @@ class TransformerEncoder(SequenceModel):
         x_BSD = self.positions(x_BSD) if self.positions is not None else x_BSD
         with gathered_costs() as costs:
             x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed)
-        mean_BD = mean_of_kept(x_BSD, keep_BS)
-        return Costed(mean_BD, cost_per_target=sum(costs)) if costs else mean_BD
+        return with_costs(self.answer(x_BSD, keep_BS, features), costs)
+
+    def answer(self, x_BSD, keep_BS, features: dict[str, Any]):
+        """Returns what the output layer reads of the encoder's output (B, S, D), of which `keep_BS` (B, S) is data."""
+        return mean_of_kept(x_BSD, keep_BS)

@@ -17,6 +17,7 @@ import numpy as np
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.files.paths import local_path
 from t2t.hparams.field import complaint
+from t2t.problems.masking import TokenMasking
 from t2t.problems.preprocessors import Preprocessor
 from t2t.specs.constants import DEV, TEST, TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
@@ -165,6 +166,13 @@ class Problem(ABC):
         Variants (`_rev`, `_copy`) rename the features afterwards. Evaluation reads examples as they are stored.
         """
         return ()
+
+    def masking(self) -> TokenMasking | None:
+        """Returns what hides tokens of each example of training and evaluation; None, which is usual, for nothing.
+
+        It makes inputs and targets of the targets that are read, whose columns both must be; has the encoders.
+        """
+        return None
 
     def sample_fault(self, sample: Any) -> str:
         """Returns what is wrong with a sample and what it needs, said of it, e.g. `has no 'targets'; it needs ...`.

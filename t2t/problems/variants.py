@@ -1,6 +1,7 @@
-"""The variants that every problem has: `<name>_rev` swaps its sides, `<name>_copy` copies its inputs.
+"""The variants that every problem has, made when the data is read: the generated data is the problem's own.
 
-They are made when the data is read: the generated data is the problem's own.
+`<name>_rev` swaps its sides, `<name>_copy` copies its inputs. `<name>_masked` is for masked language models: words of
+the targets are hidden, and are what is predicted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,13 +10,16 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.problems.base import Problem, Sample, Source
+from t2t.problems.masking import TokenMasking, mask_id_of
 from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
 
+_MASKED = "_masked"
 _COLUMNS = {
     "_rev": {INPUTS: TARGETS, TARGETS: INPUTS},
     "_copy": {INPUTS: INPUTS, TARGETS: INPUTS},
+    _MASKED: {INPUTS: TARGETS, TARGETS: TARGETS},
 }
 SUFFIXES = tuple(_COLUMNS)
 
@@ -26,11 +30,15 @@ class VariantProblem(Problem):
     def __init__(self, base: Problem, suffix: str):
         super().__init__()
         self.base = base
-        self.name = base.name + suffix
+        self.name, self._suffix = base.name + suffix, suffix
         self.options = base.options
         self.splits = base.splits
+        if isinstance(base, VariantProblem) and base._suffix == _MASKED:
+            raise UserError(f"problem {self.name}: what {_MASKED} hides must stay so; put {_MASKED} last")
         # Outputs that the base would finish are another side's here.
         self.metrics = ("bleu", "accuracy", "accuracy_per_sequence") if base.finishes else base.metrics
+        if suffix == _MASKED:
+            self.metrics = ("neg_log_perplexity", "accuracy")
         self.max_length = base.max_length
         self._own = _COLUMNS[suffix]
         languages = {INPUTS: base.source_language, TARGETS: base.target_language}
@@ -58,6 +66,17 @@ class VariantProblem(Problem):
             )
         self.encoders = {name: self.base.encoders[column] for name, column in self._own.items()}
         return self
+
+    def masking(self) -> TokenMasking | None:
+        """Returns what hides words, for `_masked`; needs the encoders.
+
+        Raises:
+            UserError: no id of the vocabulary can stand for a hidden word.
+        """
+        if self._suffix != _MASKED:
+            return None
+        encoder = self.encoders[TARGETS]
+        return TokenMasking(vocab_size=encoder.vocab_size, mask_id=mask_id_of(encoder, self.name))
 
     def spec(self) -> ProblemSpec:
         """The base's features, renamed."""

@@ -312,7 +312,7 @@ def _typed_name(value: Any) -> str | None:
     return getattr(value, "__qualname__", None) if getattr(value, "__module__", "") == "__main__" else None
 
 
-PROBLEMS: Registry[Any] = Registry("problem", "t2t.problems", reserved_suffixes=("_rev", "_copy"))
+PROBLEMS: Registry[Any] = Registry("problem", "t2t.problems", reserved_suffixes=("_rev", "_copy", "_masked"))
 MODELS: Registry[Any] = Registry("model", "t2t.models", read_source=True)
 HPARAMS: Registry[Any] = Registry("hparams", "t2t.hparams")
 MODALITIES: Registry[Any] = Registry("modality", "t2t.layers.modalities", read_source=True)

@@ -68,7 +68,7 @@ def build_evaluator(
     examples = first_examples(data, split, hparams, eval_steps)
     batches = EvalBatches(
         data.readers[split], hparams.batch_size, columns=data.problem.columns, limit=len(examples),
-        max_length=max_sequence_ids(model, hparams), ladder_step=1.0,
+        max_length=max_sequence_ids(model, hparams), ladder_step=1.0, masking=data.problem.masking(),
     )  # fmt: skip
     if batches.cut:
         longest = describe_max_ids(model, hparams)

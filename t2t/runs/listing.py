@@ -23,7 +23,10 @@ def registry_listing(containing: str = "") -> str:
         if not containing:
             rows = list(_with_families(registry.entries()))
         if rows and title == "Problems":
-            rows.append(("<name>_rev, <name>_copy", "of every problem: sides swapped; inputs as targets"))
+            what = (
+                "of every problem: sides swapped; inputs as targets; words of the targets hidden, for transformer_mlm"
+            )
+            rows.append(("<name>_rev, <name>_copy, <name>_masked", what))
         if rows:
             width = max(len(name) for name, _ in rows)
             lines += [f"{title}:", *(f"  {name:<{width}}  {summary}".rstrip() for name, summary in rows), ""]

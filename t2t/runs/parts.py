@@ -83,6 +83,7 @@ def build_parts(
             packed_length=own.packed_length,
             curriculum=_curriculum(own, per_update),
             preprocessors=preprocessors,
+            masking=one.problem.masking(),
         )
         if preprocessors:
             log.info("training examples of %s are changed by %s", one.problem.name, ", ".join(map(repr, preprocessors)))

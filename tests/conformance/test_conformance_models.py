@@ -26,7 +26,7 @@ from tests.builders import batch, numpy, randomise, tokens_spec, total_loss
 
 SMALL = {
     "hidden_size": 8, "filter_size": 12, "num_hidden_layers": 2, "num_decoder_layers": 1, "num_heads": 2,
-    "max_length": 16, "label_smoothing": 0.1, "num_experts": 3, "layer_sizes": (1, 1),
+    "max_length": 16, "label_smoothing": 0.1, "num_experts": 3, "num_rec_steps": 2, "layer_sizes": (1, 1),
     "img_len": 2, "block_length": 3,
 }  # fmt: skip
 """What makes a model small; a family has the fields that it has."""
@@ -50,10 +50,11 @@ VARIANTS = {
     "a convolutional encoder": {"encoder": "convolutional"},
     "several rows and steps": {"state_rows": 3, "steps_per_position": 2},
     "projected cells, experts in two levels": {"cell_units": 10, "num_experts": 9, "expert_groups": 3},
+    "adaptive computation time": {"recurrence_type": "act", "act_max_steps": 3},
 }
 CACHES = (
     "default", "a window", "a recurrent decoder", "relative positions",
-    "rotary positions, shared keys, gates, other norms", "several rows and steps",
+    "rotary positions, shared keys, gates, other norms", "several rows and steps", "adaptive computation time",
     "projected cells, experts in two levels",
 )  # fmt: skip
 """Variants whose caches differ in what they hold."""
@@ -74,7 +75,11 @@ def small_hparams(model_class, variant):
     return model_class.hparams_class(**(values | no_dropout | variant))
 
 
-QUICK = {"transformer": ("default", "a recurrent decoder"), "others": ("default",)}
+QUICK = {
+    "transformer": ("default", "a recurrent decoder"),
+    "universal_transformer": ("default", "adaptive computation time"),
+    "others": ("default",),
+}
 """Variants of each model that the default tests have; the exhaustive ones have all."""
 
 COMPILED = {"transformer": ("default", "a recurrent decoder"), "lstm_seq2seq": ("default",), "others": ()}

@@ -202,6 +202,10 @@ def test_spec_is_plain_json(name, prepared):
     assert spec.targets.vocab_size > 2
 
 
+RENAMED = {"_rev": (TARGETS, INPUTS), "_copy": (INPUTS, INPUTS), "_masked": (TARGETS, TARGETS)}
+"""Which sides of a problem are the inputs and the targets of its variants."""
+
+
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("name", TWO_TEXTS)
 def test_variants_rename_the_sides(name, suffix):
@@ -209,14 +213,14 @@ def test_variants_rename_the_sides(name, suffix):
     encoders = {INPUTS: TokenEncoder(("a",)), TARGETS: TokenEncoder(("b", "c"))}
     varied = get_problem(name + suffix).with_encoders(encoders)
     base.with_encoders(encoders)
+    sides = RENAMED[suffix]
     assert varied.name == base.name + suffix
     assert varied.stored.name == base.name
     assert varied.data_name == base.data_name
-    assert varied.spec().inputs == (base.spec().targets if suffix == "_rev" else base.spec().inputs)
-    assert varied.spec().targets == base.spec().inputs
-    assert varied.spec().shared_vocabulary == (suffix == "_copy")
-    kept = (base.target_language, base.source_language) if suffix == "_rev" else (base.source_language,) * 2
-    assert (varied.source_language, varied.target_language) == kept
+    assert (varied.spec().inputs, varied.spec().targets) == tuple(base.spec().features[side] for side in sides)
+    assert varied.spec().shared_vocabulary == (sides[0] == sides[1])
+    languages = {INPUTS: base.source_language, TARGETS: base.target_language}
+    assert (varied.source_language, varied.target_language) == tuple(languages[side] for side in sides)
 
 
 def test_the_problems_that_tensor2tensor_users_ask_for_are_there():

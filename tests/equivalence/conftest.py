@@ -14,7 +14,8 @@ from t2t.layers.dropout import Dropout
 from t2t.layers.pooling import mean_of_kept
 from t2t.models.base import SequenceModel
 from t2t.models.transformer import Transformer
-from t2t.problems.text_problems import Text2Text
+from t2t.problems.text_problems import Text2Class, Text2Text
+from t2t.problems.variants import VariantProblem
 from t2t.runs.data import open_data
 from t2t.runs.names import Request, Resolved
 from t2t.runs.run_evaluator import RunEvaluator
@@ -102,6 +103,19 @@ class Otherwise(Backwards):
     vocabulary = tuple("a9b7531c")
 
 
+class FirstDigits(Text2Class):
+    """Digits to whether the first is even; the vocabulary is that of `Backwards`."""
+
+    name = "first_digits"
+    vocabulary, class_labels = Backwards.vocabulary, ("even", "odd")
+    sizes = {"train": 120, "dev": 10}
+
+    def generate_samples(self, split, source):
+        for _ in range(self.sizes[split]):
+            digits = source.rng.choices(self.vocabulary, k=source.rng.randint(1, 9))
+            yield {"inputs": " ".join(digits), "targets": self.class_labels[int(digits[0]) % 2]}
+
+
 class Run(TrainingRun):
     """A training run with further callbacks, after its own."""
 
@@ -133,9 +147,10 @@ def no_rehearsal(monkeypatch):
 def make_run(tmp_path_factory):
     """Returns a maker of training runs: `make_run(folder, settings, problems, model, **hparams)`."""
     data_dir = tmp_path_factory.mktemp("data")
-    classes = {one.name: one for one in (Backwards, Otherwise, Forwards, OneWord)}
+    classes = {one.name: one for one in (Backwards, Otherwise, Forwards, OneWord, FirstDigits)}
     for problem in classes.values():
         generate(problem(), data_dir, data_dir / "tmp", seed=7, workers=1)
+    makers = {**classes, "backwards_masked": lambda: VariantProblem(Backwards(), "_masked")}
     model_fields = {field.name for field in dataclasses.fields(tiny_hparams())}
 
     def make(folder, settings=None, problems="backwards", model=Transformer, **changes):
@@ -148,7 +163,7 @@ def make_run(tmp_path_factory):
         )
         resolved = Resolved(request, model, hparams, hparams, [])
         settings = {"seed": 3, "worker_cpu": 1, "eval_every": 2, "eval_steps": 0, "log_every": 1, **(settings or {})}
-        data = [open_data(request, classes[name](), verify=False) for name in split_mixture(problems)]
+        data = [open_data(request, makers[name](), verify=False) for name in split_mixture(problems)]
         return Run(resolved, data, Settings(**settings))
 
     make.tiny = Averaging

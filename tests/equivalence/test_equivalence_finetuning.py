@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from t2t.errors import UserError
+from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.models.transformer_mlm import TransformerMlm
 from t2t.runs.describing import describe
 from t2t.runs.recording import encoders_of
 from t2t.runs.warm_start import warm_start
@@ -130,3 +132,18 @@ def test_patterns_that_freeze_nothing_or_everything_are_refused(pattern, said):
     with pytest.raises(UserError) as error:
         freeze_weights(tiny_transformer(), pattern)
     assert str(error.value).startswith(said)
+
+
+def test_a_classifier_begins_with_every_weight_of_a_masked_language_model(make_run, no_rehearsal, tmp_path):
+    masked = make_run(tmp_path / "masked", {}, "backwards_masked", TransformerMlm, train_steps=2)
+    masked.fit()
+    theirs = masked.checkpoint().model
+    run = make_run(tmp_path / "run", {"warm_start_from": str(masked.folder)}, "first_digits", TransformerEncoder)
+    before = model_arrays(run.step)
+    said = warm_start(run.step, run.settings, encoders_of(run.data), tmp_path / "run")
+    ours = model_arrays(run.step)
+    assert said.reinitialized_features == ()
+    assert len(theirs) == len(ours) - 2
+    for path, array in ours.items():
+        np.testing.assert_array_equal(array, theirs[path] if path in theirs else before[path])
+    assert {path.split("/")[1] for path in ours.keys() - theirs.keys()} == {"class_label"}

@@ -152,6 +152,22 @@ def test_own_files(folder):
 
 
 @pytest.mark.slow
+def test_pretraining(folder):
+    """Six updates of a model of width 16 on made-up texts stand for the long trainings; the rest is as it is."""
+    texts = lines_of(folder / "train.src")
+    for name, rows in (("train", texts[:250]), ("dev", texts[250:])):
+        (folder / f"texts.{name}").write_text("".join(f"{row}\n" for row in rows))
+        (folder / f"reviews.{name}").write_text(
+            "".join(f"{'good' if 'red' in row else 'bad'}\t{row}\n" for row in rows)
+        )
+    run(folder, "pretraining", short=True)
+    masked, classifier = (json.loads((folder / name / "run.json").read_text()) for name in ("masked", "classifier"))
+    assert masked["problem"] == "languagemodel_files_masked"
+    (line,) = classifier["warm_start"]["report"]
+    assert re.search(r": (\d+) of (\d+) variables taken; 2 missing from the checkpoint: \S+/class_label/", line)
+
+
+@pytest.mark.slow
 def test_paper(folder):
     """The line that reports, as it is, on a run of twelve updates of a model of width 16 on 300 made-up pairs."""
     own_files = shortened(block("own-files")).splitlines()[0].replace("train_steps=6", "train_steps=12")

@@ -87,6 +87,14 @@ DATA_MUTATIONS = (
     ),
     # Floor 2: problems
     Mutation(
+        name="the end of sequence is hidden",
+        file="t2t/problems/masking.py",
+        original="(ids != PAD_ID) & (ids != EOS_ID)",
+        broken="(ids != PAD_ID)",
+        breaks="A masked language model predicts where texts end.",
+        tests=("tests/unit/problems/test_problems_masking.py::test_one_token_is_chosen_at_least_where_there_is_one",),
+    ),
+    Mutation(
         name="_rev keeps the sides",
         file="t2t/problems/variants.py",
         original='"_rev": {INPUTS: TARGETS, TARGETS: INPUTS}',

@@ -53,6 +53,22 @@ MODEL_MUTATIONS = (
         tests=("tests/unit/layers/test_layers_others.py::test_sinusoids_by_hand",),
     ),
     Mutation(
+        name="halting without the remainder",
+        file="t2t/layers/depth_recurrence.py",
+        original="ops.where(halts, 1.0 - total, h)",
+        broken="h",
+        breaks="The weights of a position's steps do not sum to one.",
+        tests=("tests/unit/models/test_models_universal_transformer.py::test_halting_by_hand",),
+    ),
+    Mutation(
+        name="one dropout mask for all steps of a recurrence",
+        file="t2t/layers/depth_recurrence.py",
+        original="[self.seed[:1] + step, self.seed[1:]]",
+        broken="[self.seed[:1], self.seed[1:]]",
+        breaks="A layer that is applied repeatedly drops the same values each time.",
+        tests=("tests/unit/models/test_models_universal_transformer.py::test_each_step_has_dropout_masks_of_its_own",),
+    ),
+    Mutation(
         name="one dropout mask for all layers",
         file="t2t/layers/dropout.py",
         original="seed[-1:] + ops.cast(self.salt, seed.dtype)",

@@ -15,7 +15,7 @@ from t2t.inference.rows import NOT_FINITE
 from t2t.layers.modalities.tokens import TokenEmbedding, TokenSoftmax
 from t2t.layers.positions import sinusoids
 from t2t.models.base import SequenceModel
-from t2t.models.transformer import Transformer
+from t2t.models.transformer import Decoder, Transformer
 from t2t.specs.features import FeatureKind
 
 FLOAT32 = "float32"
@@ -24,7 +24,8 @@ FLOAT32 = "float32"
 def model_complaints(model: SequenceModel) -> list[str]:
     """Returns why CTranslate2 cannot hold a model; an empty list where it can."""
     kinds = [feature.kind if feature else "absent" for feature in (model.spec.inputs, model.spec.targets)]
-    if not isinstance(model, Transformer) or kinds != [FeatureKind.TOKENS] * 2:
+    is_plain = isinstance(model, Transformer) and type(model.decoder) is Decoder
+    if not is_plain or kinds != [FeatureKind.TOKENS] * 2:
         what = f"it is a {type(model).__name__}, its inputs are {kinds[0]}, its targets {kinds[1]}"
         return [f"{what}; a Transformer from tokens to tokens is wanted"]
     found = complaints(model.hparams)

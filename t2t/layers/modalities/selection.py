@@ -71,23 +71,29 @@ def build_weights(modalities: Modalities) -> None:
 
 
 def build_modalities(
-    spec: ProblemSpec, hparams: HParams, dtype_policy, reads_targets: bool = True, has_command: bool = False
+    spec: ProblemSpec,
+    hparams: HParams,
+    dtype_policy,
+    reads_targets: bool = True,
+    has_command: bool = False,
+    shared_table: str = "target_embedding",
 ) -> Modalities:
     """Returns the unbuilt modalities of a model.
 
     One that does not read its targets has no bottom of them but a shared one; `has_command` says whether the body is
-    told which problem it works on.
+    told which problem it works on, `shared_table` the name of a table that inputs and targets have in common.
 
     Raises:
         UserError: a modality is named for a kind of feature that it does not take.
     """
     width, source, target = hparams.hidden_size, None, None
     of_tokens = {"symbol_dropout": hparams.symbol_dropout}
+    bottom = _modality(Bottom, hparams.input_modality, spec.inputs) if spec.inputs else None
+    shared = hparams.shared_embedding and spec.shared_vocabulary and bottom is TokenEmbedding
     if spec.targets.kind == FeatureKind.TOKENS:
-        target = TokenEmbedding(spec.targets, width, name="target_embedding", dtype=dtype_policy, **of_tokens)
-    if spec.inputs:
-        bottom = _modality(Bottom, hparams.input_modality, spec.inputs)
-        shared = hparams.shared_embedding and spec.shared_vocabulary and bottom is TokenEmbedding
+        name = shared_table if shared else "target_embedding"
+        target = TokenEmbedding(spec.targets, width, name=name, dtype=dtype_policy, **of_tokens)
+    if bottom is not None:
         own = of_tokens if issubclass(bottom, TokenEmbedding) else {}
         source = target if shared else bottom(spec.inputs, width, name="source_embedding", dtype=dtype_policy, **own)
     top = _modality(Top, hparams.target_modality, spec.targets)

@@ -16,6 +16,7 @@ from t2t.data.preprocessors import PreprocessedReader, generator_of
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
 from t2t.problems.array_inputs import Image2Class
+from t2t.problems.masking import TokenMasking
 from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip
 
 
@@ -265,3 +266,45 @@ def test_examples_none_of_which_is_short_enough_afterwards_are_refused(digits_tr
 def test_fixed_shapes_of_lengths_without_bound_are_refused(digits_train):
     with pytest.raises(UserError, match=r"fixed_shapes=4: nothing bounds the lengths of inputs, targets"):
         TrainingBatches(digits_train, seed=3, batch_size=60, fixed_shapes=4, preprocessors=BOTH)
+
+
+def masked_epoch(digits_train, number=0, seed=3, **kwargs):
+    """Each example of an epoch, once: what is read and what is predicted, padding cut off."""
+    columns, masking = {"inputs": "targets", "targets": "targets"}, TokenMasking(vocab_size=13, mask_id=2)
+    batches = TrainingBatches(digits_train, seed=seed, columns=columns, masking=masking, **kwargs)
+    rows = []
+    for batch in epoch(batches, number):
+        for inputs, targets in zip(batch["inputs"], batch["targets"], strict=True):
+            length = (inputs != 0).sum()
+            assert not targets[length:].any()
+            rows.append((tuple(inputs[:length].tolist()), tuple(targets[:length].tolist())))
+    return sorted(row for row in rows if row != ((), ()))
+
+
+def test_tokens_are_hidden_by_a_function_of_seed_epoch_and_example(digits_train):
+    first = masked_epoch(digits_train, batch_size=120, window=70)
+    assert first == masked_epoch(digits_train, batch_size=400, window=200)
+    assert first == masked_epoch(digits_train, batch_size=90, window=33, fixed_shapes=6, max_length=40)
+    assert first != masked_epoch(digits_train, 1, batch_size=120, window=70)
+    assert first != masked_epoch(digits_train, seed=4, batch_size=120, window=70)
+    masking, expected = TokenMasking(vocab_size=13, mask_id=2), []
+    for number in range(len(digits_train)):
+        ids = digits_train.read(np.array([number]), "targets")[0].astype(np.int32)
+        expected.append(tuple(tuple(x.tolist()) for x in masking(ids, generator_of(3, 0, number, "masking"))))
+    assert first == sorted(expected)
+
+
+def test_evaluation_hides_the_same_tokens_whenever_it_reads_them(digits_train):
+    columns, masking = {"inputs": "targets", "targets": "targets"}, TokenMasking(vocab_size=13, mask_id=2)
+    found = EvalBatches(digits_train, 120, columns=columns, masking=masking)
+    again = EvalBatches(digits_train, 400, columns=columns, masking=masking)
+    examples = [
+        {
+            int(number): (tuple(inputs[inputs != 0]), tuple(np.flatnonzero(targets)))
+            for numbers, batch in batches
+            for number, inputs, targets in zip(numbers, batch["inputs"], batch["targets"], strict=True)
+        }
+        for batches in (found, again)
+    ]
+    assert examples[0] == examples[1]
+    assert len(examples[0]) == len(digits_train)

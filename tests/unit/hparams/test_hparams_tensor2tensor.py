@@ -20,6 +20,10 @@ _TRANSFORMER_ADAM = {
     "learning_rate_warmup_steps": 4000, "scheme": "noam",
 }  # fmt: skip
 _TRANSFORMER = _TRANSFORMER_ADAM | {"hidden_size": 512, "clip_grad_norm": 0.0}
+_TRANSFORMER_V3 = _TRANSFORMER | {
+    "optimizer_adam_beta2": 0.997, "learning_rate": 0.2, "learning_rate_warmup_steps": 8000, "attention_dropout": 0.1,
+    "relu_dropout": 0.1, "layer_prepostprocess_dropout": 0.1,
+}  # fmt: skip
 _PARSING = _TRANSFORMER | {"learning_rate": 0.5, "hidden_size": 1024}
 # "exp" multiplies by learning_rate_decay_rate, which is 1.
 _EXPONENTIAL = {"learning_rate": 0.05, "learning_rate_warmup_steps": 3000, "scheme": "exp"}
@@ -54,6 +58,12 @@ THEIRS = {
     | {"learning_rate_warmup_steps": 16_000, "attention_dropout": 0.2, "layer_prepostprocess_dropout": 0.2},
     "transformer_parsing_big": _PARSING  # transformer.py of v1.0.3, transformer_parsing_big
     | {"batch_size": 2048, "filter_size": 4096, "num_heads": 16, "layer_prepostprocess_dropout": 0.1},
+    "universal_transformer_base": _TRANSFORMER_V3  # research/universal_transformer.py, as the two below
+    | {"hidden_size": 1024, "filter_size": 4096, "num_heads": 16, "layer_prepostprocess_dropout": 0.3},
+    "universal_transformer_big": _TRANSFORMER_V3
+    | {"hidden_size": 2048, "filter_size": 8192, "num_heads": 16, "layer_prepostprocess_dropout": 0.3},
+    "universal_transformer_tiny": _TRANSFORMER_V3
+    | {"hidden_size": 128, "filter_size": 512, "num_heads": 4, "num_hidden_layers": 2, "num_rec_steps": 8},
     "slice_net": _SLICE_NET_NOAM,  # slicenet.py, slicenet_1noam
     "slicenet_1noam": _SLICE_NET_NOAM,  # slicenet.py
     "slicenet_1": _SLICE_NET,  # slicenet.py

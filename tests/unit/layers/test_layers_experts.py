@@ -170,13 +170,13 @@ def test_the_cost_is_of_what_is_data_and_is_asked_for():
         layer(x, keep_BT=keep)
     gates = layer.gate(x.reshape(8, 3), keep.ravel())
     expected = 0.5 * (squared_variation(gates.importance) + squared_variation(gates.load))
-    np.testing.assert_allclose(float(sum(costs)), expected, rtol=1e-5)
+    np.testing.assert_allclose(float(sum(costs.per_target)), expected, rtol=1e-5)
     assert math.isfinite(expected)
     with gathered_costs() as other:
         layer(np.where(keep[..., None], x, 9.0).astype(np.float32), keep_BT=keep)
-    np.testing.assert_allclose(float(sum(other)), expected, rtol=1e-5)
+    np.testing.assert_allclose(float(sum(other.per_target)), expected, rtol=1e-5)
     layer(x)  # where nobody asks, nothing is kept
-    assert len(costs) == len(other) == 1
+    assert len(costs.per_target) == len(other.per_target) == 1
 
 
 @pytest.mark.parametrize("count", [1, 7])
@@ -190,4 +190,4 @@ def test_the_cost_by_hand_is_the_same_for_any_number_of_positions(count):
     layer.gate.gate_kernel.assign([[21.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     with gathered_costs() as costs:
         layer(np.ones((1, count, 2), np.float32))
-    np.testing.assert_allclose(float(sum(costs)), 0.25 * (2.0 + 2.0), rtol=1e-5)
+    np.testing.assert_allclose(float(sum(costs.per_target)), 0.25 * (2.0 + 2.0), rtol=1e-5)

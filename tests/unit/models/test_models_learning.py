@@ -7,6 +7,12 @@ from tests.learning import sequence_accuracy, trained
 
 TASKS = ("copy", "reverse")
 NEURAL_GPUS = ("neural_gpu", "diagonal_neural_gpu", "extended_neural_gpu")
+SMALL = (
+    "hidden_size=64,filter_size=128,label_smoothing=0,layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0,"
+    "learning_rate_schedule=linear,learning_rate=0.003,learning_rate_warmup_steps=100,clip_grad_norm=1,"
+    "optimizer_adam_epsilon=1e-8,optimizer_adam_beta2=0.98"
+)
+"""What makes a variant of the Transformer, and its training, as the tiny sets of the other models are."""
 
 
 CASES = [
@@ -29,6 +35,14 @@ CASES = [
             ("slice_net", "slice_net_tiny", "", "reverse"),
             ("slice_net", "slice_net_tiny", "convolution=grouped,convolution_groups=[4]", "reverse"),
             ("slice_net", "slice_net_tiny", "convolution_groups=[4,2]", "reverse"),
+            ("universal_transformer", "universal_transformer_tiny", f"{SMALL},num_rec_steps=3", "reverse"),
+            ("universal_transformer", "adaptive_universal_transformer_tiny", SMALL, "reverse"),
+            (
+                "evolved_transformer",
+                "evolved_transformer_tiny",
+                f"{SMALL},num_encoder_layers=1,num_decoder_layers=1",
+                "reverse",
+            ),
             ("multi_model", "multi_model_tiny", "", "copy"),
             ("multi_model", "multi_model_tiny", "", "reverse"),
             *((name, f"{name}_tiny", "", task) for name in NEURAL_GPUS for task in TASKS),

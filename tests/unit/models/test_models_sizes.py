@@ -200,3 +200,37 @@ def test_the_stacks_of_the_convolutional_model_for_english_german():
     found = shapes("conv_s2s", "conv_s2s_wmt_ende")
     assert count(found, "encoder/") == gated + widened + ends
     assert count(found, "decoder/") == gated + widened + ends + attentions
+
+
+def test_the_one_layer_of_each_stack_of_a_universal_transformer():
+    """Attention of 4 D^2, 8 with that to the source, two maps with biases, norms in front and one behind; no more."""
+    D, F = 1024, 4096
+    found = shapes("universal_transformer", "universal_transformer_base")
+    feed_forward = D * F + F + F * D + D
+    assert count(found, "encoder/") == 4 * D * D + feed_forward + 3 * 2 * D
+    assert count(found, "decoder/") == 8 * D * D + feed_forward + 4 * 2 * D
+    assert count(found) - V * D == count(found, "encoder/", "decoder/")
+    adaptive = shapes("universal_transformer", "adaptive_universal_transformer_base")
+    assert count(adaptive) - count(found) == 2 * (D + 1)
+
+
+def test_the_layers_of_the_evolved_transformer():
+    """Figure 3 for d = 512: 1x1 to 2048 and 3x1 to 256, 9x1 to 256; 11x1 to 1024 and 7x1 to 256, 7x1 to 512."""
+    D, F, half = 512, 2048, 256
+    found = shapes("evolved_transformer", "evolved_transformer_base")
+    feed_forward = D * F + F + F * D + D
+    branches = (D * F + F) + (3 * D * half + half) + 2 * F + (9 * F + F * half)
+    layer = 2 * (D * D + D) + branches + 4 * D * D + feed_forward + 4 * 2 * D
+    assert count(found, "encoder/") == 3 * layer + 2 * D
+    branches = (11 * D + D * 2 * D) + (7 * D + D * half) + 2 * 2 * D + (7 * 2 * D + 2 * D * D)
+    layer = 8 * D * D + branches + 8 * D * D + feed_forward + 5 * 2 * D
+    assert count(found, "decoder/") == 4 * layer + 2 * D
+
+
+def test_the_masked_language_model_has_the_layers_of_berts_base_model():
+    """12 layers of 768 channels: 85,054,464 weights, and one table for words and one for 512 positions."""
+    D, F = 768, 3072
+    assert 12 * (4 * (D * D + D) + 2 * D * F + F + D + 2 * 2 * D) == 85_054_464
+    found = shapes("transformer_mlm", "transformer_mlm_base")
+    assert count(found, "encoder/") == 85_054_464
+    assert count(found) == 85_054_464 + V * D + 512 * D

@@ -37,9 +37,9 @@ def test_experts_that_are_unevenly_used_cost():
     with gathered_costs() as costs:
         x = model.positions(model.source_embedding(FEATURES["inputs"]))
         model.encoder(x, model.source_embedding.keep(FEATURES["inputs"]))
-    assert len(costs) == 2
+    assert len(costs.per_target) == 2
     assert float(body.cost_per_target) > 0.1
-    np.testing.assert_allclose(float(body.cost_per_target), float(sum(costs)), rtol=1e-5)
+    np.testing.assert_allclose(float(body.cost_per_target), float(sum(costs.per_target)), rtol=1e-5)
     (without, examples), (with_cost, _) = (total_loss(m, FEATURES) for m in (free, model))
     assert examples == 3
     np.testing.assert_allclose((with_cost - without) / examples, float(body.cost_per_target), rtol=1e-4)

@@ -1,0 +1,90 @@
+"""Hparams of the Evolved Transformer: Tensor2Tensor's sets, and one for Multi30k.
+
+Source of the values, unless a line says otherwise: Tensor2Tensor's sets of these names, which start from its
+transformer_base, transformer_base_v3 here. The paper is So, Liang and Le 2019 (arXiv:1901.11117).
+"""
+
+from dataclasses import dataclass
+
+from t2t.hparams.field import param
+from t2t.hparams.transformer import TransformerHParams, transformer_base_v3, transformer_multi30k_tiny
+from t2t.registry import register_hparams
+
+MOST_WIDE_HEADS = 16
+"""Heads of the decoder's first self-attention, which has twice those of the others, at most, unless they have more."""
+
+
+@dataclass(kw_only=True)
+class EvolvedTransformerHParams(TransformerHParams):
+    """Sizes are the Transformer's: filter_size also that of the encoder's left branch."""
+
+    decoder_activation: str = param(
+        "silu", "Non-linearity of the decoder's feed-forward sub-layer (silu is the paper's Swish); activation is the "
+        "encoder's.", choices=("relu", "gelu", "silu"),
+    )  # fmt: skip
+
+    @property
+    def wide_heads(self) -> int:
+        """Heads of the self-attention that stands beside attention to the source."""
+        return max(self.num_heads, min(2 * self.num_heads, MOST_WIDE_HEADS))
+
+    def complaints(self) -> list[str]:
+        """More heads divide the channels, too; the decoder has self-attention; branches have half of the channels."""
+        found = super().complaints()
+        for what, channels in (("keys", self.key_channels), ("values", self.value_channels)):
+            if channels % self.wide_heads:
+                found.append(
+                    f"hparam num_heads={self.num_heads}: the decoder's first self-attention has {self.wide_heads} "
+                    f"heads, which do not divide the {channels} channels of {what}; choose another number"
+                )
+        if self.decoder_layer != "self_attention":
+            found.append(
+                f"hparam decoder_layer={self.decoder_layer}: an Evolved Transformer has self-attention; leave it out"
+            )
+        if self.filter_size < self.hidden_size // 2:
+            found.append(
+                f"hparam filter_size={self.filter_size}: the encoder's left branch is its wider one, and the right one "
+                f"has {self.hidden_size // 2} channels; choose as many or more"
+            )
+        return found
+
+
+@register_hparams
+def evolved_transformer_base() -> EvolvedTransformerHParams:
+    """3+4 layers, twice as deep as the Transformer's, of transformer_base_v3's sizes."""
+    return _evolved(transformer_base_v3())
+
+
+@register_hparams
+def evolved_transformer_big() -> EvolvedTransformerHParams:
+    """evolved_transformer_base with d 1024, d_ff 4096, 16 heads, dropout 0.3, 300,000 updates."""
+    big = transformer_base_v3().replace(
+        hidden_size=1024,
+        filter_size=4096,
+        num_heads=16,
+        layer_prepostprocess_dropout=0.3,
+        train_steps=300_000,
+        precision="auto",
+    )
+    return _evolved(big)
+
+
+@register_hparams
+def evolved_transformer_tiny() -> EvolvedTransformerHParams:
+    """evolved_transformer_base with d 128, d_ff 512, 4 heads."""
+    return _evolved(transformer_base_v3().replace(hidden_size=128, filter_size=512, num_heads=4))
+
+
+@register_hparams
+def evolved_transformer_multi30k_tiny() -> EvolvedTransformerHParams:
+    """For Multi30k, as large as transformer_multi30k_tiny: 2+2 layers, d 128, d_ff 256, 4 heads, norms in front."""
+    tiny = transformer_multi30k_tiny().replace(norm_position="pre", num_hidden_layers=2)
+    return EvolvedTransformerHParams(**dict(tiny.items()))
+
+
+def _evolved(hparams: TransformerHParams) -> EvolvedTransformerHParams:
+    # Its rate after warm-up is that of the schedule it starts from, 2 (D * warm-up)^-1/2; from there it falls along a
+    # cosine.
+    peak = 2.0 * (hparams.hidden_size * hparams.learning_rate_warmup_steps) ** -0.5
+    changes = {"num_encoder_layers": 3, "num_decoder_layers": 4, "learning_rate_schedule": "cosine"}
+    return EvolvedTransformerHParams(**dict(hparams.items())).replace(**changes, learning_rate=peak)

@@ -1,0 +1,150 @@
+"""The Evolved Transformer: figure 3 of So, Liang and Le (2019, arXiv:1901.11117).
+
+Legend: B batch, S source length, T target length, D width, N rows decoded together.
+"""
+
+from typing import Any
+
+from keras import ops
+
+from t2t.hparams.evolved_transformer import EvolvedTransformerHParams
+from t2t.layers.cache import KeysValues, StepCache
+from t2t.layers.convolution import Convolution
+from t2t.layers.evolved_blocks import Branches, GatedLinearUnit, JointAttention
+from t2t.layers.masks import Span
+from t2t.layers.norm import build_norm
+from t2t.layers.residual import CompositeLayer
+from t2t.layers.separable_convolution import Separability, SeparableConvolution
+from t2t.models.transformer import (
+    Decoder,
+    Encoder,
+    Transformer,
+    build_attention,
+    build_feed_forward,
+    build_residual,
+    build_self_attention,
+)
+from t2t.registry import register_model
+
+
+@register_model
+class EvolvedTransformer(Transformer):
+    """Evolved Transformer: layers found by search, with gated linear units and branched convolutions."""
+
+    hparams_class = EvolvedTransformerHParams
+    packs_examples = False  # convolutions reach across the examples of a row
+
+    def create_encoder(self, **named: Any) -> "EvolvedEncoder":
+        """Returns the unbuilt encoder."""
+        return EvolvedEncoder(self.hparams, **named)
+
+    def create_decoder(self, has_source: bool, **named: Any) -> "EvolvedDecoder":
+        """Returns the unbuilt decoder."""
+        return EvolvedDecoder(self.hparams, has_source, **named)
+
+
+class EvolvedEncoder(Encoder):
+    """Layers of the Evolved Transformer's encoder."""
+
+    def create_layer(self, hparams: EvolvedTransformerHParams, index: int, **named: Any) -> "EvolvedEncoderLayer":
+        """Returns unbuilt layer 0, 1, ..."""
+        return EvolvedEncoderLayer(hparams, index, **named)
+
+
+class EvolvedDecoder(Decoder):
+    """Layers of the Evolved Transformer's decoder."""
+
+    def create_layer(
+        self, hparams: EvolvedTransformerHParams, index: int, has_source: bool, **named: Any
+    ) -> "EvolvedDecoderLayer":
+        """Returns unbuilt layer 0, 1, ..."""
+        return EvolvedDecoderLayer(hparams, index, has_source, **named)
+
+
+class EvolvedEncoderLayer(CompositeLayer):
+    """Gated linear unit, branched convolutions, self-attention, feed-forward, each in a residual connection."""
+
+    def __init__(self, hparams: EvolvedTransformerHParams, index: int, **kwargs):
+        super().__init__(**kwargs)
+        policy, width, reach = self.dtype_policy, hparams.hidden_size, hparams.self_attention_reach
+        gated = GatedLinearUnit(width, dtype=policy, name="gated_linear_unit")
+        self.gated_linear_unit = build_residual(self, hparams, gated)
+        branches = Branches(
+            Convolution(hparams.filter_size, 1, dtype=policy, name="left"),
+            Convolution(width // 2, 3, dtype=policy, name="right"),
+            SeparableConvolution(width // 2, 9, Separability(), dtype=policy, name="joint"),
+            build_norm(hparams.norm_type, hparams.norm_epsilon, dtype=policy, name="norm"),
+            (ops.relu, ops.relu),
+            hparams.layer_prepostprocess_dropout,
+            dtype=policy,
+            name="branches",
+        )
+        self.branches = build_residual(self, hparams, branches)
+        self.self_attention = build_residual(self, hparams, build_self_attention(self, hparams, Span(reach, reach)))
+        self.feed_forward = build_feed_forward(self, hparams, index)
+
+    def call(self, x_BSD, keep, keep_BS, seed=None):
+        """Returns (B, S, D); `keep` is what `keys_keep` returned, see `Encoder`."""
+        x_BSD = self.gated_linear_unit(x_BSD, seed=seed)
+        x_BSD = self.branches(x_BSD, keep_BT=keep_BS, seed=seed)
+        x_BSD = self.self_attention(x_BSD, keep=keep, seed=seed)
+        return self.feed_forward(x_BSD, keep_BT=keep_BS, seed=seed)
+
+
+class EvolvedDecoderLayer(CompositeLayer):
+    """Two attentions side by side, branched convolutions, self-attention, attention to the source, feed-forward."""
+
+    def __init__(self, hparams: EvolvedTransformerHParams, index: int, has_source: bool, **kwargs):
+        super().__init__(**kwargs)
+        policy, width, span = self.dtype_policy, hparams.hidden_size, Span(hparams.self_attention_reach, 0)
+        wide = hparams.replace(num_heads=hparams.wide_heads)
+        attention: Any = JointAttention(
+            build_self_attention(self, wide, span),
+            build_attention(self, hparams, "encdec_attention") if has_source else None,
+            dtype=policy,
+            name="joint_attention",
+        )
+        self.joint_attention = build_residual(self, hparams, attention)
+        branches = Branches(
+            _causal(2 * width, 11, dtype=policy, name="left"),
+            _causal(width // 2, 7, dtype=policy, name="right"),
+            _causal(width, 7, dtype=policy, name="joint"),
+            build_norm(hparams.norm_type, hparams.norm_epsilon, dtype=policy, name="norm"),
+            (ops.relu, _linear),
+            hparams.layer_prepostprocess_dropout,
+            dtype=policy,
+            name="branches",
+        )
+        self.branches = build_residual(self, hparams, branches)
+        self.self_attention = build_residual(self, hparams, build_self_attention(self, hparams, span))
+        self.source_attention: Any = None
+        if has_source:
+            self.source_attention = build_residual(self, hparams, build_attention(self, hparams, "encdec_attention"))
+        self.feed_forward = build_feed_forward(self, hparams, index, hparams.decoder_activation)
+
+    def read_source(self, x_BSD) -> tuple[KeysValues, KeysValues]:
+        """Returns the encoder's output (B, S, D) as both attentions to it see it."""
+        layers = (self.joint_attention.layer.source_attention, self.source_attention.layer)
+        joint, alone = (layer.keys_values(x_BSD) for layer in layers)
+        return joint, alone
+
+    def call(self, x, source, source_keep, _target_keep, keep_BT, cache: StepCache | None = None, seed=None):
+        """Returns (B, T, D), or with a cache (N, D); `source` is what `read_source` returned, see `Decoder`.
+
+        Rows are of one example, so that there is no mask of targets.
+        """
+        joint, alone = (None, None) if source is None else source
+        x = self.joint_attention(x, memory=joint, keep=source_keep, cache=cache, seed=seed)
+        x = self.branches(x, keep_BT=keep_BT, cache=cache, seed=seed)
+        x = self.self_attention(x, cache=cache, seed=seed)
+        if self.source_attention is not None:
+            x = self.source_attention(x, memory=alone, keep=source_keep, cache=cache, seed=seed)
+        return self.feed_forward(x, keep_BT=keep_BT, seed=seed)
+
+
+def _causal(channels: int, kernel_size: int, **named: Any) -> SeparableConvolution:
+    return SeparableConvolution(channels, kernel_size, Separability(), causal=True, **named)
+
+
+def _linear(x):
+    return x

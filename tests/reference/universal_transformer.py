@@ -1,0 +1,82 @@
+"""The Universal Transformer in numpy: a sentence at a time, float64; no padding, no batches.
+
+Written from Dehghani et al. (2019), section 2.1, and Graves (2016), equations 5 to 15. The layer that is repeated is of
+tests/reference/transformer.py.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from tests.reference.convolution import sigmoid
+from tests.reference.transformer import Transformer, sinusoid
+
+
+@dataclasses.dataclass
+class Act:
+    """Adaptive computation time."""
+
+    epsilon: float
+    ponder: float = 0.0
+    """N + R of every position so far, summed."""
+
+
+class UniversalTransformer(Transformer):
+    """A model of these weights; `steps` is T, or with `act` the most steps."""
+
+    def __init__(self, weights, architecture, steps, act=None):
+        super().__init__(weights, architecture)
+        self.steps, self.act = steps, act
+
+    def encode(self, source):
+        """Returns the encoder's output, a list of S vectors."""
+
+        def layer(xs):
+            xs = self.sublayer("encoder/layer_0/self_attention", xs, lambda ys: self.attention("encoder/layer_0", ys))
+            return self.sublayer("encoder/layer_0/ffn", xs, lambda ys: self.feed_forward("encoder/layer_0", ys))
+
+        states = [self.embed("target_embedding", token) for token in source]
+        return self.finish("encoder", self.repeat("encoder", states, layer))
+
+    def decode(self, target, memory):
+        """Returns the decoder's output, a list of T vectors."""
+        name = "decoder/layer_0"
+
+        def layer(xs):
+            xs = self.sublayer(f"{name}/self_attention", xs, lambda ys: self.attention(name, ys, causal=True))
+            if memory is not None:
+                xs = self.sublayer(f"{name}/encdec_attention", xs, lambda ys: self.attention(name, ys, memory=memory))
+            return self.sublayer(f"{name}/ffn", xs, lambda ys: self.feed_forward(name, ys))
+
+        width = self.weights["target_embedding/table"].shape[1]
+        states = [np.zeros(width)] + [self.embed("target_embedding", token) for token in target[:-1]]
+        return self.finish("decoder", self.repeat("decoder", states, layer))
+
+    def repeat(self, stack, states, layer):
+        """H^t = layer(H^(t-1) + P^t), with equation 6: P^t_i is the sinusoid of position i plus that of step t."""
+        running, sums = [True] * len(states), [0.0] * len(states)
+        outputs = [np.zeros_like(x) for x in states]
+        for t in range(1, self.steps + 1):
+            states = [x + sinusoid(i, len(x)) + sinusoid(t, len(x)) for i, x in enumerate(states)]
+            fresh = layer(states)
+            if self.act is None:
+                states = fresh
+                continue
+            for i, x in enumerate(states):
+                if running[i]:
+                    h = self.halting_probability(stack, x)
+                    if sums[i] + h >= 1.0 - self.act.epsilon or t == self.steps:
+                        remainder = 1.0 - sums[i]
+                        outputs[i] = outputs[i] + remainder * fresh[i]
+                        self.act.ponder += t + remainder
+                        running[i] = False
+                    else:
+                        outputs[i] = outputs[i] + h * fresh[i]
+                        sums[i] += h
+            states = [fresh[i] if running[i] else outputs[i] for i in range(len(states))]
+        return states
+
+    def halting_probability(self, stack, x):
+        """Graves 2016, equation 5."""
+        unit = f"{stack}/recurrence/halting/unit"
+        return sigmoid(self.weights[f"{unit}/kernel"][:, 0] @ x + self.weights[f"{unit}/bias"][0])
