@@ -4,6 +4,7 @@ r"""How the outputs for one input are written: always on one line.
     tsv     text, score, log-probability of each output in turn; columns that are not filled stay empty
     jsonl   {"line": 17, "hypotheses": [{"text": ..., "score": ..., "log_prob": ...}]}; a hypothesis that the problem
             had to mend says so: "mended": true
+    files   the names of files with the outputs, for problems of sound or images: see `output_files`
 
 What would break a line (`\n` and `\r`, and TAB where it separates) is replaced by a space in text and TSV; JSON escapes
 it. Line numbers count from 1; scores have six digits after the point.
@@ -31,14 +32,15 @@ _ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "\x85\u2
 
 
 def renderer(name: str) -> Renderer:
-    """Returns what writes a format.
+    """Returns what writes a format but `FILES`.
 
     Raises:
         UnknownNameError: no such format.
     """
+    known = (*FORMATS, FILES)
     if name not in FORMATS:
         raise UnknownNameError(
-            f"output format {name!r} does not exist; {did_you_mean(name, FORMATS)}use one of {', '.join(FORMATS)}"
+            f"output format {name!r} does not exist; {did_you_mean(name, known)}use one of {', '.join(known)}"
         )
     return FORMATS[name]
 
@@ -76,3 +78,5 @@ def _changed(texts: Sequence[str], found: Sequence[Hypothesis]) -> int:
 
 
 FORMATS: dict[str, Renderer] = {"text": _text, "tsv": _tsv, "jsonl": _jsonl}
+FILES = "files"
+"""The format that needs more than the outputs: a place for files, see `output_files`."""
