@@ -1,4 +1,4 @@
-"""SpecAugment: sound whose mel bands and frames are masked while training (Park et al. 2019, arXiv:1904.08779, section 2).
+"""SpecAugment: masks of mel bands and frames while training (Park et al. 2019, arXiv:1904.08779, section 2).
 
 Zeros stand for what is masked: the mean of a band, since bands are normalised. The paper's time warping is left out.
 
@@ -42,7 +42,7 @@ class SpecMasks(SeededLayer):
         self.policy = policy
 
     def call(self, x_BFM, keep_BF, seed):
-        """Returns (B, F, M) with zeros in the masks; frames where `keep_BF` (B, F) bool is False lie behind the data."""
+        """Returns (B, F, M) with zeros in the masks; `keep_BF` (B, F) bool is False at padding."""
         policy, (batch, frames, bands) = self.policy, ops.shape(x_BFM)
         masks = policy.band_masks + policy.time_masks
         drawn_2BK = keras.random.uniform((2, batch, masks), dtype="float32", seed=GivenSeed(self.own_seed(seed)))
@@ -92,6 +92,6 @@ class SpecAugmentAudio(LogMelAudio):
 
 @register_modality
 class SpecAugmentMildAudio(SpecAugmentAudio):
-    """log_mel_audio with SpecAugment's masks while training: the paper's policy Switchboard mild, for short sound too."""
+    """log_mel_audio with SpecAugment's masks while training: the paper's policy Switchboard mild, for short sound."""
 
     policy = SWITCHBOARD_MILD

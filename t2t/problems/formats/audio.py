@@ -56,8 +56,8 @@ def resampled(waveform: np.ndarray, rate: int, wanted: int) -> np.ndarray:
 def mu_law_codes(waveform: np.ndarray) -> np.ndarray:
     """Returns the 8-bit codes, (N,) uint8, of a waveform (N,) of float in [-1, 1]; louder samples count as -1 or 1.
 
-    f(x) = sign(x) ln(1 + mu |x|) / ln(1 + mu), rounded to the nearest of 256 equally spaced values (ITU-T G.711; van den
-    Oord et al. 2016, section 2.2).
+    f(x) = sign(x) ln(1 + mu |x|) / ln(1 + mu), rounded to the nearest of 256 equally spaced values (ITU-T G.711; van
+    den Oord et al. 2016, section 2.2).
     """
     x = np.clip(np.asarray(waveform, np.float64), -1.0, 1.0)
     companded = np.sign(x) * np.log1p(MU * np.abs(x)) / np.log1p(MU)

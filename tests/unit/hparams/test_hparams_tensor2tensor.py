@@ -40,10 +40,19 @@ THEIRS = {
     },
     "transformer_librispeech": _TRANSFORMER  # transformer.py, transformer_librispeech_v2 on transformer_base
     | {
-        "learning_rate": 0.15, "learning_rate_warmup_steps": 8000, "optimizer_adam_beta2": 0.997, "batch_size": 16,
-        "num_encoder_layers": 6, "num_decoder_layers": 4, "hidden_size": 384, "filter_size": 1536, "num_heads": 2,
-        "attention_dropout": 0.1, "relu_dropout": 0.2, "layer_prepostprocess_dropout": 0.2,
-    },  # fmt: skip
+        "learning_rate": 0.15,
+        "learning_rate_warmup_steps": 8000,
+        "optimizer_adam_beta2": 0.997,
+        "batch_size": 16,
+        "num_encoder_layers": 6,
+        "num_decoder_layers": 4,
+        "hidden_size": 384,
+        "filter_size": 1536,
+        "num_heads": 2,
+        "attention_dropout": 0.1,
+        "relu_dropout": 0.2,
+        "layer_prepostprocess_dropout": 0.2,
+    },
     "transformer_parsing_base": _PARSING  # transformer.py of v1.0.3, transformer_parsing_base_dr6
     | {"learning_rate_warmup_steps": 16_000, "attention_dropout": 0.2, "layer_prepostprocess_dropout": 0.2},
     "transformer_parsing_big": _PARSING  # transformer.py of v1.0.3, transformer_parsing_big

@@ -33,9 +33,7 @@ def test_logits_are_those_of_an_independent_model_whatever_the_padding():
 
 
 def test_logits_without_inputs_with_tables_of_their_own_and_other_widths():
-    model = tiny(
-        spec=tokens_spec(inputs=0), kernel_size=3, skip_channels=5, shared_embedding_and_softmax_weights=False
-    )
+    model = tiny(spec=tokens_spec(inputs=0), kernel_size=3, skip_channels=5, shared_embedding_and_softmax_weights=False)
     reference = Reference(weights_of(model), LAYERS, DILATIONS)
     (target,) = rows(np.random.default_rng(1), (9,))
     np.testing.assert_allclose(

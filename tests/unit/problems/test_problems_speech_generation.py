@@ -131,7 +131,9 @@ def test_samples_of_another_form_are_refused(tmp_path):
     problem = get_problem("speech_generate_files")
     assert problem.sample_fault({"inputs": "a", "targets": tmp_path}) == ""
     wanted = "the pathlib.Path of a recording for 'targets'"
-    assert problem.sample_fault({"inputs": "a", "targets": "a.wav"}) == f"has 'a.wav' for 'targets'; it must be {wanted}"
+    assert (
+        problem.sample_fault({"inputs": "a", "targets": "a.wav"}) == f"has 'a.wav' for 'targets'; it must be {wanted}"
+    )
     assert problem.sample_fault({"targets": tmp_path}).endswith(f"with a str for 'inputs' and {wanted}")
 
 
