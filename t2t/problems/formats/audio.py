@@ -61,13 +61,15 @@ def mu_law_codes(waveform: np.ndarray) -> np.ndarray:
     """
     x = np.clip(np.asarray(waveform, np.float64), -1.0, 1.0)
     companded = np.sign(x) * np.log1p(MU * np.abs(x)) / np.log1p(MU)
-    return np.floor((companded + 1.0) / 2.0 * MU + 0.5).astype(np.uint8)
+    codes: np.ndarray = np.floor((companded + 1.0) / 2.0 * MU + 0.5).astype(np.uint8)
+    return codes
 
 
 def mu_law_waveform(codes: np.ndarray) -> np.ndarray:
     """Returns the waveform (N,) float32 in [-1, 1] of codes (N,), by the inverse of the f of `mu_law_codes`."""
     y = 2.0 * codes.astype(np.float64) / MU - 1.0
-    return (np.sign(y) * np.expm1(np.abs(y) * np.log1p(MU)) / MU).astype(np.float32)
+    waveform: np.ndarray = (np.sign(y) * np.expm1(np.abs(y) * np.log1p(MU)) / MU).astype(np.float32)
+    return waveform
 
 
 def wav_file(waveform: np.ndarray, rate: int) -> bytes:
