@@ -47,7 +47,7 @@ class SpeechGenerationOptions(FilesAndTextOptions):
 
 @register_problem
 class SpeechGenerateFiles(ListedRecordings, TextProblem):
-    """Your own recordings generated from class or text, told by --train_file and --dev_file: lines of path TAB text."""
+    """Generates your own recordings from classes or texts; --train_file and --dev_file have lines of path TAB text."""
 
     line_form = "the path of a recording, a TAB and its class or text"
     options_class: ClassVar[type[SpeechGenerationOptions]] = SpeechGenerationOptions

@@ -1,7 +1,6 @@
 """Sound files as numbers, read by libsndfile (WAV, FLAC, Ogg, MP3) and resampled by soxr.
 
-Both come with the extra `audio`, and are imported only when a file is read. WAV files are written
-without it.
+Both come with the extra `audio`, and are imported only when a file is read. WAV files are written without it.
 
 Legend: N samples of a waveform.
 """
