@@ -45,7 +45,11 @@ class SpecMasks(SeededLayer):
         """Returns (B, F, M) with zeros in the masks; `keep_BF` (B, F) bool is False at padding."""
         policy, (batch, frames, bands) = self.policy, ops.shape(x_BFM)
         masks = policy.band_masks + policy.time_masks
-        drawn_2BK = keras.random.uniform((2, batch, masks), dtype="float32", seed=GivenSeed(self.own_seed(seed)))
+        # Whole numbers, which compilers draw alike: 24 bits of them are a float32 in [0, 1).
+        words_2BK = keras.random.randint(
+            (2, batch, masks), -(2**31), 2**31 - 1, dtype="int32", seed=GivenSeed(self.own_seed(seed))
+        )
+        drawn_2BK = ops.cast(ops.bitwise_and(words_2BK, 2**24 - 1), "float32") * 2.0**-24
         length_B1 = ops.sum(ops.cast(keep_BF, "float32"), axis=1, keepdims=True)
         widest_B1 = ops.minimum(float(policy.widest_time_mask), ops.floor(policy.time_fraction * length_B1))
         first = policy.band_masks

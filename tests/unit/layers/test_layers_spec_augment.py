@@ -84,6 +84,14 @@ def test_a_batch_has_masks_of_both_kinds_within_their_bounds_and_the_rest_stays(
     assert widths == {"bands": set(range(7)), "frames": set(range(10))}
 
 
+def test_a_compiler_with_fixed_shapes_draws_the_same_masks():
+    keep = np.arange(40) < np.array([40, 10])[:, None]
+    x = np.random.default_rng(1).normal(size=(2, 40, 80)).astype(np.float32)
+    layer = masks_of(SWITCHBOARD_MILD)
+    compiled = tf.function(lambda seed: layer(x, keep, seed), jit_compile=True)
+    np.testing.assert_array_equal(compiled(seed_of(5)), layer(x, keep, seed_of(5)))
+
+
 def test_the_papers_policies():
     """Table 1: LD has F 27, m_F 2, T 100, p 1.0, m_T 2; SM has F 15, m_F 2, T 70, p 0.2, m_T 2."""
     for policy, F, m_F, T, p, m_T in ((LIBRISPEECH_DOUBLE, 27, 2, 100, 1.0, 2), (SWITCHBOARD_MILD, 15, 2, 70, 0.2, 2)):

@@ -12,6 +12,7 @@ from t2t.errors import UserError
 from t2t.hparams.wavenet import WaveNetHParams, wavenet_tiny
 from t2t.layers.wavenet import GatedBlock
 from t2t.models.wavenet import WaveNet
+from tests import learning
 from tests.builders import batch, numpy, padded, randomise, rows, tokens_spec, weights_of
 from tests.models import check_logits, check_steps_of_beams, directional_derivatives, loss_of_reference
 from tests.reference.wavenet import WaveNet as Reference
@@ -95,6 +96,22 @@ def test_a_position_sees_as_far_as_the_dilations_reach_and_no_farther():
     changed[0, 2] = 7
     differs = np.abs(numpy(model({"targets": changed})) - full).max(axis=(0, 2)) > 1e-6
     assert differs.tolist() == [False] * 3 + [True] * 9 + [False] * 2  # read from position 3 on
+
+
+@pytest.mark.slow
+def test_learns_which_sound_is_which_class(monkeypatch):
+    """Square waves of a class each, half periods of 2 and of 3 samples, and their lengths; greedy decoding."""
+
+    def sounds(rng, count, task):
+        classes = rng.integers(2, 4, count)
+        waves = [[*(4 + np.arange(8 + 3 * c) // c % 2).tolist(), 1] for c in classes]
+        return {"inputs": padded([[int(c), 1] for c in classes]), "targets": padded(waves, 18)}
+
+    monkeypatch.setattr(learning, "pairs", sounds)
+    hparams = wavenet_tiny().replace(num_hidden_layers=5, dilations=(1, 2, 4, 8, 16), learning_rate_warmup_steps=20)
+    model = learning.trained(WaveNet, hparams, "sounds", steps=150)
+    unseen = sounds(np.random.default_rng(2), 20, "sounds")
+    np.testing.assert_array_equal(learning.greedy(model, unseen["inputs"], 18), unseen["targets"])
 
 
 def test_the_paths_of_weights_are_a_format_and_stay():
