@@ -16,7 +16,7 @@ from t2t.files.lines import clean_line
 from t2t.files.output import check_output, open_output
 from t2t.files.source import STANDARD, WINDOW, LineSource
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.files.formats import FILES, FORMATS, renderer
+from t2t.inference.files.formats import FILES, FORMATS, TEXT, renderer
 from t2t.runs.data import open_run_data
 from t2t.runs.startup import import_quietly
 
@@ -30,7 +30,7 @@ class OutputOptions:
     """Options of the decoded output."""
 
     n_best: int = 1
-    output_format: str = "text"
+    output_format: str = TEXT
     window: int = WINDOW
     seed: int = 0
     prefixes: str = ""
@@ -43,7 +43,7 @@ def define_output_flags(values: flags.FlagValues) -> None:
     """How outputs are written."""
     with flag_group(values, OUTPUT) as define:
         define.integer("n_best", 1, "Outputs for each input, best first; at most the beam.")
-        define.enum("output_format", "text", [*FORMATS, FILES], "text: outputs, with --n_best separated by TAB; tsv: "
+        define.enum("output_format", TEXT, [*FORMATS, FILES], "text: outputs, with --n_best separated by TAB; tsv: "
                     "text, score and log-probability of each output in turn; jsonl: one object a line; files: names of "
                     "files with the outputs, sounds or images, in the folder <decode_to_file>.files.")  # fmt: skip
         define.integer("decode_window", WINDOW, "Lines of a file decoded together, sorted by length, and lost at most "
@@ -76,14 +76,14 @@ def check_files(source: str, target: str) -> None:
         check_output(target)
 
 
-def default_target(source: str, record: RunRecord, hparams: DecodeHParams, output_format: str = "text") -> str:
+def default_target(source: str, record: RunRecord, hparams: DecodeHParams, output_format: str = TEXT) -> str:
     """Returns the default name of a file's output, which is Tensor2Tensor's."""
     details = {
         "beam": f"{hparams.beam_size}.alpha{hparams.alpha:g}",
         "sample": f".temperature{hparams.sampling_temperature:g}",
     }
     search = hparams.decode_method + details.get(hparams.decode_method, "")
-    ending = "" if output_format in ("text", FILES) else f".{output_format}"
+    ending = "" if output_format in (TEXT, FILES) else f".{output_format}"
     return _target_beside(source, record, f"{search}.decodes{ending}")
 
 
@@ -193,9 +193,9 @@ def _read_prompt():
 
 
 def _render_interactive(number: int, found: list, output_options: OutputOptions, on_terminal: bool) -> str:
-    if not on_terminal or output_options.output_format != "text" or output_options.n_best == 1:
+    if not on_terminal or output_options.output_format != TEXT or output_options.n_best == 1:
         return renderer(output_options.output_format)(number, found, output_options.n_best)[0]
-    one_line = renderer("text")
+    one_line = renderer(TEXT)
     return "\n".join(f"{one.score:10.4f}  {one_line(number, [one], 1)[0]}" for one in found)
 
 

@@ -25,6 +25,12 @@ if TYPE_CHECKING:  # importing it starts TensorFlow, and the names of the format
 Renderer = Callable[[int, Sequence["Hypothesis"], int], tuple[str, int]]
 """(line number, hypotheses, n_best) -> (the line without its end, how many outputs had characters replaced)."""
 
+TEXT = "text"
+"""The format without scores."""
+
+FILES = "files"
+"""The format that needs more than the outputs: a place for files, see `output_files`."""
+
 _BREAKS = re.compile(r"[\n\r]")
 _BREAKS_AND_TABS = re.compile(r"[\n\r\t]")
 # JSON allows these inside a string, but some readers of lines end a line at them.
@@ -77,6 +83,4 @@ def _changed(texts: Sequence[str], found: Sequence[Hypothesis]) -> int:
     return sum(text != hypothesis.text for text, hypothesis in zip(texts, found, strict=True))
 
 
-FORMATS: dict[str, Renderer] = {"text": _text, "tsv": _tsv, "jsonl": _jsonl}
-FILES = "files"
-"""The format that needs more than the outputs: a place for files, see `output_files`."""
+FORMATS: dict[str, Renderer] = {TEXT: _text, "tsv": _tsv, "jsonl": _jsonl}

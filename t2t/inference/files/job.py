@@ -5,6 +5,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from t2t.inference.files.formats import TEXT
 from t2t.inference.files.output_files import job_renderer
 from t2t.inference.files.prefix_lines import PrefixLines
 from t2t.inference.files.report import Report
@@ -19,7 +20,7 @@ NOTHING = Hypothesis(text="", ids=(), score=0.0, log_prob=0.0)
 class Job(FileJob):
     """What to decode, and how."""
 
-    output_format: str = "text"
+    output_format: str = TEXT
     """See `t2t.inference.files.formats`."""
     n_best: int = 1
     """Hypotheses written for each line."""
