@@ -27,6 +27,7 @@ from t2t.cli.flags import (
 from t2t.cli.help import ACTION, flag_group
 from t2t.errors import UserError
 from t2t.files.output import check_output
+from t2t.inference.files.formats import FILES
 from t2t.runs.data import check_split, open_run_data
 from t2t.runs.run_checks import select_problem
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, TEST
@@ -125,6 +126,11 @@ def _check(values: flags.FlagValues) -> None:
         raise UserError(
             "--decode_to_file: it names where --decode_from_file, --score_file or --decode_split writes; give one of "
             "them too"
+        )
+    if values.output_format == FILES and not (values.decode_from_file or values.decode_split):
+        raise UserError(
+            f"--output_format={FILES}: the files lie beside the output of --decode_from_file or --decode_split; give "
+            f"one of them"
         )
     if values.target_prefix_file and given != ["--decode_from_file"]:
         raise UserError(

@@ -16,7 +16,7 @@ from t2t.files.lines import clean_line
 from t2t.files.output import check_output, open_output
 from t2t.files.source import STANDARD, WINDOW, LineSource
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.files.formats import FORMATS, TEXT, renderer
+from t2t.inference.files.formats import FILES, FORMATS, TEXT, renderer
 from t2t.runs.data import open_run_data
 from t2t.runs.startup import import_quietly
 
@@ -43,8 +43,9 @@ def define_output_flags(values: flags.FlagValues) -> None:
     """How outputs are written."""
     with flag_group(values, OUTPUT) as define:
         define.integer("n_best", 1, "Outputs for each input, best first; at most the beam.")
-        define.enum("output_format", TEXT, list(FORMATS), "text: outputs, with --n_best separated by TAB; tsv: text, "
-                    "score and log-probability of each output in turn; jsonl: one object a line.")  # fmt: skip
+        define.enum("output_format", TEXT, [*FORMATS, FILES], "text: outputs, with --n_best separated by TAB; tsv: "
+                    "text, score and log-probability of each output in turn; jsonl: one object a line; files: names of "
+                    "files with the outputs, sounds or images, in the folder <decode_to_file>.files.")  # fmt: skip
         define.integer("decode_window", WINDOW, "Lines of a file decoded together, sorted by length, and lost at most "
                        "in a crash.")  # fmt: skip
         define.integer("random_seed", 0, "Seed of --decode_method=sample.")
@@ -82,7 +83,7 @@ def default_target(source: str, record: RunRecord, hparams: DecodeHParams, outpu
         "sample": f".temperature{hparams.sampling_temperature:g}",
     }
     search = hparams.decode_method + details.get(hparams.decode_method, "")
-    ending = "" if output_format == TEXT else f".{output_format}"
+    ending = "" if output_format in (TEXT, FILES) else f".{output_format}"
     return _target_beside(source, record, f"{search}.decodes{ending}")
 
 
@@ -143,13 +144,13 @@ def decode_split(loaded, data_dir: str, split: str, target: str = "", output_opt
         UserError: no such data or split, data of another vocabulary, a problem without inputs.
         MachineError: the output cannot be written.
     """
-    decoding = import_quietly("t2t.runs.split_decoding")
+    decoding, files = import_quietly("t2t.runs.split_decoding"), import_quietly("t2t.inference.files.output_files")
     data = open_run_data(loaded.run, data_dir, loaded.record.problem, split)
+    render = files.job_renderer(output_options.output_format, data.problem, target)
     outputs, scores = decoding.decode_and_score(
         loaded.translator(), data, split, output_options.n_best, seed=output_options.seed
     )
     if target:
-        render = renderer(output_options.output_format)
         lines = [render(n, found, output_options.n_best)[0] for n, found in enumerate(outputs, start=1)]
         with open_output(target, None) as output:
             output.write("".join(line + "\n" for line in lines).encode(), len(lines), {})

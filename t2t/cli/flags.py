@@ -15,6 +15,7 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides, join_overrides
 from t2t.inference.engine_choice import AVERAGES, COMPUTE_TYPES, ENGINES, TENSORFLOW, EngineChoice
 from t2t.inference.shortlist.shortlist import read_shortlist
+from t2t.problems.speech_generation import SpeechGenerationOptions
 from t2t.problems.text_problems import TextOptions
 from t2t.registry.plugins import load_plugins
 from t2t.runs.arguments import RENAMED
@@ -44,7 +45,10 @@ _OPTION_FLAGS = {
     "source_language": "Code of the source language, e.g. en; optional.",
     "target_language": "Code of the target language, e.g. zh, which decides how BLEU splits words; optional.",
 }
-_NUMBER_FLAGS = ("vocab_size", "subword_sampling")
+_NUMBER_FLAGS: dict[str, type] = {
+    "vocab_size": TextOptions, "subword_sampling": TextOptions, "sample_rate": SpeechGenerationOptions,
+}  # fmt: skip
+"""With the class that has the option."""
 _OWN = object()
 
 
@@ -83,8 +87,8 @@ def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> Non
             define.string(name, "", text)
         define.boolean("keep_annotations", False, "Leaves traces, empty elements and function tags in the trees of "
                        "parsing problems.")  # fmt: skip
-        for name in _NUMBER_FLAGS:
-            define_field_flag(values, name, TextOptions)
+        for name, owner in _NUMBER_FLAGS.items():
+            define_field_flag(values, name, owner)
 
 
 def define_plugin_flags(values: flags.FlagValues) -> None:

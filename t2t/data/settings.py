@@ -20,7 +20,7 @@ _DECLARED = (
 
 _NOT_OF_DATA = (
     "name", "options", "encoders", "metrics", "finishes", "chunk_size", "home", "instead", "line_form", "folders",
-    "places", "file_sides",
+    "places", "file_sides", "output_suffix",
 )  # fmt: skip
 """Attributes on which data does not depend: names, what is done with outputs, where raw files are looked for.
 

@@ -23,16 +23,24 @@ class GivenSeed(keras.random.SeedGenerator):
         return self._given
 
 
-class Dropout(keras.layers.Layer):
+class SeededLayer(keras.layers.Layer):
+    """A layer that draws at random by a seed that it is given."""
+
+    def build(self, input_shape=None):
+        """Derives the number that sets this layer's masks apart from its place in the model."""
+        self.salt = zlib.crc32(self.path.encode()) & 0x7FFFFFFF
+
+    def own_seed(self, seed):
+        """Returns the seed of this layer's masks, of the same shape."""
+        return ops.concatenate([seed[:-1], seed[-1:] + ops.cast(self.salt, seed.dtype)])
+
+
+class Dropout(SeededLayer):
     """Zeroes a fraction `rate` of the values and scales the rest by 1 / (1 - rate) (section 5.4)."""
 
     def __init__(self, rate: float, **kwargs):
         super().__init__(**kwargs)
         self.rate = rate
-
-    def build(self, input_shape=None):
-        """Derives the number that sets this layer's masks apart from its place in the model."""
-        self.salt = zlib.crc32(self.path.encode()) & 0x7FFFFFFF
 
     def call(self, x, seed=None):
         """Returns `x` with dropout under `seed` (2,) int, or `x` itself where seed is None or the rate is 0."""
@@ -44,10 +52,6 @@ class Dropout(keras.layers.Layer):
     def acts(self, seed) -> bool:
         """Returns whether anything is dropped."""
         return seed is not None and self.rate > 0.0
-
-    def own_seed(self, seed):
-        """Returns the seed of this layer's masks, of the same shape."""
-        return ops.concatenate([seed[:-1], seed[-1:] + ops.cast(self.salt, seed.dtype)])
 
 
 def random_keep(shape, rate: float, seed):

@@ -237,6 +237,17 @@ class Problem(ABC):
         """
         return Finished(output)
 
+    output_suffix: ClassVar[str] = ""
+    """Ending of the file that an output can be written as, with its dot, e.g. `.wav`; empty where it is text alone."""
+
+    def output_file(self, output: str) -> bytes:
+        """Returns the content of the file of an output, where there is an `output_suffix`.
+
+        Args:
+            output: as `decode_target` gives it.
+        """
+        raise NotImplementedError
+
     @property
     def stored(self) -> "Problem":
         """The problem whose data is generated: itself, or the one that a variant (`_rev`, `_copy`) reads."""

@@ -20,6 +20,7 @@ import numpy as np
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import DEV, Problem, ProblemOptions, Sample, Source
 from t2t.problems.cifar import ImageCifar10
+from t2t.problems.formats.images import png_file
 from t2t.problems.mnist import ImageMnist, ImageMnistT10k
 from t2t.problems.text_problems import TextProblem
 from t2t.registry import register_problem
@@ -41,6 +42,7 @@ class ClassToImage(TextProblem):
     metrics = ("neg_log_perplexity", "accuracy", "bits_per_dim")
     options_class = ProblemOptions
     chunk_size = 32
+    output_suffix = ".png"
 
     def __init_subclass__(cls) -> None:
         """Every image is kept: the limit is their size, end of sequence included."""
@@ -73,6 +75,13 @@ class ClassToImage(TextProblem):
     def requirements(self) -> str:
         """Returns what the images need."""
         return self._images().requirements()
+
+    def output_file(self, output: str) -> bytes:
+        """Returns a PNG file of the intensities of an output: the first of an image, zeros where there are too few."""
+        image = np.zeros(self.images.image_shape, np.uint8)
+        written = [int(word) for word in output.split() if word.isdecimal()][: image.size]
+        image.ravel()[: len(written)] = written
+        return png_file(image)
 
     def _images(self) -> Image2Class:
         images = self.images()

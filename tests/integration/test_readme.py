@@ -12,9 +12,11 @@ import shutil
 import tokenize
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import t2t
+from t2t.problems.formats.audio import read_audio, wav_file
 from t2t.problems.treebank.trees import parse_tree
 from tests.readme import README, ROOT, block, blocks, execute, shortened
 
@@ -196,6 +198,31 @@ def test_parsing(folder):
     assert "bracket_f1" in printed
     for line, tree in zip(lines_of(folder / "dev.txt"), lines_of(folder / "dev.parsed"), strict=True):
         assert parse_tree(tree).words() == line.split()
+
+
+@pytest.mark.slow
+def test_speech(folder):
+    """Six updates of models of width 16 on tones of 20 to 30 ms stand for the long trainings; the rest is as it is."""
+    rng = random.Random(0)
+    for split, size in (("train", 40), ("dev", 4)):
+        lines = []
+        for n in range(size):
+            word, samples = rng.choice(("seven", "three")), rng.randint(160, 240)
+            sound = 0.5 * np.sin(np.arange(samples) / (3 if word == "three" else 9))
+            (folder / f"{split}_{n}.wav").write_bytes(wav_file(sound, 8000))
+            lines.append(f"{split}_{n}.wav\t{word}\n")
+        (folder / f"speech.{split}").write_text("".join(lines))
+    (folder / "words.txt").write_text("seven\n\nthree seven\n")
+    printed = run(folder, "speech-recognition", short=True)
+    assert "4 dev examples of speech_files" in printed
+    assert "wer = " in printed
+    assert len(lines_of(folder / "dev.heard")) == 4
+    run(folder, "speech-generation", short=True)
+    assert lines_of(folder / "words") == ["words.files/1.wav", "", "words.files/3.wav"]
+    for number, ids in ((1, 2), (3, 3)):  # end of sequence included; five more samples at most
+        waveform, rate = read_audio(folder / f"words.files/{number}.wav")
+        assert rate == 8000
+        assert len(waveform) <= ids + 5
 
 
 @pytest.mark.slow

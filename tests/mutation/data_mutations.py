@@ -111,6 +111,14 @@ DATA_MUTATIONS = (
         tests=("tests/unit/problems/test_problems_formats.py::test_cifar_binary",),
     ),
     Mutation(
+        name="mu-law codes rounded down",
+        file="t2t/problems/formats/audio.py",
+        original="np.floor((companded + 1.0) / 2.0 * MU + 0.5)",
+        broken="np.floor((companded + 1.0) / 2.0 * MU)",
+        breaks="Sound is stored a step lower than it is, and does not come back from its codes.",
+        tests=("tests/unit/problems/test_problems_speech_generation.py::test_codes_by_hand",),
+    ),
+    Mutation(
         name="gapping indices kept in labels",
         file="t2t/problems/treebank/cleaning.py",
         original='re.split(r"[-=]", label, maxsplit=1)',

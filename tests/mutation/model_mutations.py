@@ -117,6 +117,25 @@ MODEL_MUTATIONS = (
         tests=("tests/unit/layers/test_layers_local_attention.py::test_it_is_that_of_whole_matrices",),
     ),
     Mutation(
+        name="content and gate of WaveNet exchanged",
+        file="t2t/layers/wavenet.py",
+        original="z = ops.tanh(content) * ops.sigmoid(gate)",
+        broken="z = ops.sigmoid(content) * ops.tanh(gate)",
+        breaks="The channels that carry the content gate, and those that gate carry.",
+        tests=("tests/unit/models/test_models_wavenet.py::test_a_gated_block_by_hand",),
+    ),
+    Mutation(
+        name="time masks beyond the data",
+        file="t2t/layers/modalities/spec_augment.py",
+        original="of_time_BF = masked(drawn_2BK[:, :, first:], widest_B1, length_B1, frames)",
+        broken="of_time_BF = masked(drawn_2BK[:, :, first:], widest_B1, float(frames), frames)",
+        breaks="Frames of padding are masked, and those of short examples seldom.",
+        tests=(
+            "tests/unit/layers/test_layers_spec_augment.py::"
+            "test_a_batch_has_masks_of_both_kinds_within_their_bounds_and_the_rest_stays",
+        ),
+    ),
+    Mutation(
         name="SSRU forgets between blocks",
         file="t2t/layers/ssru.py",
         original="return product_BD * end_BD + state_BD",

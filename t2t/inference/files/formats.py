@@ -4,6 +4,7 @@ r"""How the outputs for one input are written: always on one line.
     tsv     text, score, log-probability of each output in turn; columns that are not filled stay empty
     jsonl   {"line": 17, "hypotheses": [{"text": ..., "score": ..., "log_prob": ...}]}; a hypothesis that the problem
             had to mend says so: "mended": true
+    files   the names of files with the outputs, for problems of sound or images: see `output_files`
 
 What would break a line (`\n` and `\r`, and TAB where it separates) is replaced by a space in text and TSV; JSON escapes
 it. Line numbers count from 1; scores have six digits after the point.
@@ -27,6 +28,9 @@ Renderer = Callable[[int, Sequence["Hypothesis"], int], tuple[str, int]]
 TEXT = "text"
 """The format without scores."""
 
+FILES = "files"
+"""The format that needs more than the outputs: a place for files, see `output_files`."""
+
 _BREAKS = re.compile(r"[\n\r]")
 _BREAKS_AND_TABS = re.compile(r"[\n\r\t]")
 # JSON allows these inside a string, but some readers of lines end a line at them.
@@ -34,14 +38,15 @@ _ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "\x85\u2
 
 
 def renderer(name: str) -> Renderer:
-    """Returns what writes a format.
+    """Returns what writes a format but `FILES`.
 
     Raises:
         UnknownNameError: no such format.
     """
+    known = (*FORMATS, FILES)
     if name not in FORMATS:
         raise UnknownNameError(
-            f"output format {name!r} does not exist; {did_you_mean(name, FORMATS)}use one of {', '.join(FORMATS)}"
+            f"output format {name!r} does not exist; {did_you_mean(name, known)}use one of {', '.join(known)}"
         )
     return FORMATS[name]
 

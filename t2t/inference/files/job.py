@@ -5,7 +5,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from t2t.inference.files.formats import TEXT, renderer
+from t2t.inference.files.formats import FILES, TEXT
+from t2t.inference.files.output_files import job_renderer
 from t2t.inference.files.prefix_lines import PrefixLines
 from t2t.inference.files.report import Report
 from t2t.inference.files.windows import FileJob, answer_lines, check_job
@@ -39,7 +40,7 @@ def decode_file(translator: Translator, job: Job) -> Report:
         MachineError: the output cannot be written; what was written before can be resumed.
     """
     translator.settings(job.n_best, **job.changes)
-    renderer(job.output_format)
+    job_renderer(job.output_format, translator.problem, job.target)
     check_job(job)
     prefixes = None
     if job.prefixes:
@@ -53,7 +54,7 @@ def decode_file(translator: Translator, job: Job) -> Report:
 def _answer(
     translator: Translator, job: Job, prefixes: PrefixLines | None, texts: list[str], report: Report, progress
 ) -> list[str]:
-    render, written = renderer(job.output_format), []
+    render, written = job_renderer(job.output_format, translator.problem, job.target), []
     given = None if prefixes is None else prefixes.of_lines(report.lines, len(texts))
     found = _translate(translator, job, texts, given, report, progress)
     for number, hypotheses in enumerate(found, start=report.lines + 1):
@@ -84,7 +85,7 @@ def _translate(
         places=places,
         sources=[texts[row] for row in asked],
         prefixes=None if given is None else translator.encode_prefixes([given[row] for row in asked]),
-        scored=job.output_format != TEXT,
+        scored=job.output_format not in (TEXT, FILES),
         on_done=progress.add,
         **job.changes,
     )

@@ -43,7 +43,8 @@ class LogMelAudio(Bottom):
     def call(self, samples_BN, seed=None):
         """Returns (B, P, D) of waveforms (B, N) float32 in [-1, 1]."""
         keep_BF = self.frames_keep(samples_BN)
-        x_BFMC = normalised(log_mel(samples_BN, self.spec.sample_rate), keep_BF)[..., None]
+        x_BFM = normalised(log_mel(samples_BN, self.spec.sample_rate), keep_BF)
+        x_BFMC = self.augmented(x_BFM, keep_BF, seed)[..., None]
         keep = keep_BF[:, :, None, None]
         x_BFMC = self.first(ops.cast(x_BFMC, self.compute_dtype))
         for block in self.blocks:
@@ -51,6 +52,10 @@ class LogMelAudio(Bottom):
             keep = keep[:, ::2]
         x_BFMC = ops.where(keep, x_BFMC, ops.zeros_like(x_BFMC))
         return self.last(ops.reshape(x_BFMC, (*ops.shape(x_BFMC)[:2], x_BFMC.shape[2] * x_BFMC.shape[3])))
+
+    def augmented(self, x_BFM, keep_BF, seed):
+        """Returns the normalised bands (B, F, M) as they are learnt from: unchanged, unless a subclass changes them."""
+        return x_BFM
 
     def keep(self, samples_BN):
         """Returns (B, P) bool."""

@@ -1,15 +1,21 @@
 """Sound files as numbers, read by libsndfile (WAV, FLAC, Ogg, MP3) and resampled by soxr.
 
-Both come with the extra `audio`, and are imported only when a file is read.
+Both come with the extra `audio`, and are imported only when a file is read. WAV files are written without it.
 
 Legend: N samples of a waveform.
 """
 
+import io
+import wave
 from pathlib import Path
 
 import numpy as np
 
 from t2t.errors import UserError, needs_extra, one_line
+
+MU = 255
+"""Of mu-law companding; codes go from 0 to MU."""
+LOUDEST_16_BIT = 2**15 - 1
 
 
 def read_audio(path: Path | str) -> tuple[np.ndarray, int]:
@@ -44,3 +50,32 @@ def resampled(waveform: np.ndarray, rate: int, wanted: int) -> np.ndarray:
         import soxr
     changed: np.ndarray = soxr.resample(waveform.astype(np.float32, copy=False), rate, wanted)
     return changed
+
+
+def mu_law_codes(waveform: np.ndarray) -> np.ndarray:
+    """Returns the 8-bit codes, (N,) uint8, of a waveform (N,) of float in [-1, 1]; louder samples count as -1 or 1.
+
+    f(x) = sign(x) ln(1 + mu |x|) / ln(1 + mu), rounded to the nearest of 256 equally spaced values (ITU-T G.711; van
+    den Oord et al. 2016, section 2.2).
+    """
+    x = np.clip(np.asarray(waveform, np.float64), -1.0, 1.0)
+    companded = np.sign(x) * np.log1p(MU * np.abs(x)) / np.log1p(MU)
+    codes: np.ndarray = np.floor((companded + 1.0) / 2.0 * MU + 0.5).astype(np.uint8)
+    return codes
+
+
+def mu_law_waveform(codes: np.ndarray) -> np.ndarray:
+    """Returns the waveform (N,) float32 in [-1, 1] of codes (N,), by the inverse of the f of `mu_law_codes`."""
+    y = 2.0 * codes.astype(np.float64) / MU - 1.0
+    waveform: np.ndarray = (np.sign(y) * np.expm1(np.abs(y) * np.log1p(MU)) / MU).astype(np.float32)
+    return waveform
+
+
+def wav_file(waveform: np.ndarray, rate: int) -> bytes:
+    """Returns a WAV file, 16 bits and one channel, of a waveform (N,) float in [-1, 1]; rate in samples per second."""
+    samples = np.round(np.clip(waveform, -1.0, 1.0) * LOUDEST_16_BIT).astype("<i2")
+    content = io.BytesIO()
+    with wave.open(content, "wb") as file:
+        file.setparams((1, 2, rate, len(samples), "NONE", ""))
+        file.writeframes(samples.tobytes())
+    return content.getvalue()

@@ -1,7 +1,9 @@
-"""Resizing images, by Pillow.
+"""Resizing images and writing their files, by Pillow.
 
 Legend: H, W height and width, C channels.
 """
+
+import io
 
 import numpy as np
 from PIL import Image
@@ -36,6 +38,13 @@ def resized(image: np.ndarray, height: int, width: int, fit: str = "squash") -> 
     channels = (Image.fromarray(np.ascontiguousarray(image[..., c])) for c in range(image.shape[-1]))
     bilinear = Image.Resampling.BILINEAR
     return np.stack([np.asarray(channel.resize((width, height), bilinear)) for channel in channels], axis=-1)
+
+
+def png_file(image: np.ndarray) -> bytes:
+    """Returns a PNG file of an image (H, W, C) uint8 of one channel or three."""
+    content = io.BytesIO()
+    Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(content, format="PNG")
+    return content.getvalue()
 
 
 def _crop(image: np.ndarray, height: int, width: int) -> np.ndarray:

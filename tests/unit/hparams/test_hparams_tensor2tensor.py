@@ -54,6 +54,21 @@ THEIRS = {
         "relu_dropout": 0.1,
         "layer_prepostprocess_dropout": 0.1,
     },
+    "transformer_librispeech": _TRANSFORMER  # transformer.py, transformer_librispeech_v2 on transformer_base
+    | {
+        "learning_rate": 0.15,
+        "learning_rate_warmup_steps": 8000,
+        "optimizer_adam_beta2": 0.997,
+        "batch_size": 16,
+        "num_encoder_layers": 6,
+        "num_decoder_layers": 4,
+        "hidden_size": 384,
+        "filter_size": 1536,
+        "num_heads": 2,
+        "attention_dropout": 0.1,
+        "relu_dropout": 0.2,
+        "layer_prepostprocess_dropout": 0.2,
+    },
     "transformer_parsing_base": _PARSING  # transformer.py of v1.0.3, transformer_parsing_base_dr6
     | {"learning_rate_warmup_steps": 16_000, "attention_dropout": 0.2, "layer_prepostprocess_dropout": 0.2},
     "transformer_parsing_big": _PARSING  # transformer.py of v1.0.3, transformer_parsing_big
@@ -117,6 +132,7 @@ _LSTM_OTHERWISE = {
 }  # fmt: skip
 OTHERWISE = {
     "slice_net": {"batch_size": 4096},
+    "transformer_librispeech": {"batch_size": 20_000},  # of 10 ms each, and not sentences
     "multi_model": {"dropout": 0.4},
     "xception_base": _ADAMS_RATE,
     "xception_tiny": _ADAMS_RATE | {"batch_size": 128},

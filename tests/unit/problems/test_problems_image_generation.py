@@ -1,7 +1,10 @@
 """Images as sequences of intensities, from small files of MNIST's format."""
 
+import io
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
@@ -66,3 +69,13 @@ def test_what_is_missing_is_said_of_the_problem_that_was_asked_for(digits, drawn
         drawn("image_mnist_gen", "train")
     with pytest.raises(UserError, match=r"problem option 'vocab_kind': ImageMnistGen has no such option"):
         get_problem("image_mnist_gen", {"vocab_kind": "byte"})
+
+
+@pytest.mark.parametrize(("name", "shape"), [("image_mnist_gen", (28, 28)), ("image_cifar10_gen", (32, 32, 3))])
+def test_an_output_makes_an_image_file_whatever_its_length(name, shape):
+    problem, size = get_problem(name), int(np.prod(shape))
+    intensities = np.random.default_rng(0).integers(0, 256, size)
+    for written in (size, size + 3, 5):
+        content = problem.output_file(" ".join(["<unk>", *map(str, intensities[:written]), *["7"] * (written - size)]))
+        expected = np.where(np.arange(size) < written, intensities, 0).reshape(shape)
+        np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(content))), expected)

@@ -29,7 +29,7 @@ class Reverser:
     def encode(self, texts):
         return [[ord(letter) for letter in text] for text in texts]
 
-    hparams, is_blank = DecodeHParams(), Translator.is_blank
+    hparams, is_blank, problem = DecodeHParams(), Translator.is_blank, None
     encode_targets = encode_prefixes = encode
 
     def score_ids(self, sources, targets, *, on_done=None):

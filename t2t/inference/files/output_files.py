@@ -1,0 +1,59 @@
+"""Outputs that are written as files of their own, e.g. sounds: the output format `files`.
+
+Beside the output `out`, the file of line 17 is `out.files/17.wav`, which line 17 of `out` names; with several outputs
+they are `out.files/17-1.wav`, `out.files/17-2.wav` and so on, best first, separated by TAB.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from t2t.errors import UserError
+from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.source import STANDARD
+from t2t.inference.files.formats import FILES, FORMATS, Renderer, renderer
+from t2t.inference.translator import Hypothesis
+from t2t.problems.base import Problem
+
+
+def job_renderer(output_format: str, problem: Problem, target: str) -> Renderer:
+    """Returns what writes a format beside or into the file `target`.
+
+    Raises:
+        UnknownNameError: no such format.
+        UserError: files are asked for, and outputs are text alone or there is no place for files.
+    """
+    return OutputFiles(problem, target) if output_format == FILES else renderer(output_format)
+
+
+class OutputFiles:
+    """Writes each output into a file; a `Renderer` of lines that name the files, relative to the output's folder."""
+
+    def __init__(self, problem: Problem, target: str):
+        if not problem.output_suffix:
+            raise UserError(
+                f"--output_format={FILES}: outputs of {problem.name} are text alone; use one of {', '.join(FORMATS)}"
+            )
+        if target in ("", STANDARD):
+            raise UserError(
+                f"--output_format={FILES}: the files lie beside the output, which goes to "
+                f"{'standard output' if target else 'no file'}; name a file with --decode_to_file"
+            )
+        self._problem, self._folder = problem, Path(f"{target}.files")
+
+    def __call__(self, number: int, found: Sequence[Hypothesis], n_best: int) -> tuple[str, int]:
+        """Returns a line of names, see `Renderer`; an input without an output has none.
+
+        Raises:
+            MachineError: a file cannot be written.
+        """
+        names = [self._write(f"{number}-{k}" if n_best > 1 else f"{number}", one) for k, one in enumerate(found, 1)]
+        return "\t".join(names), 0
+
+    def _write(self, stem: str, hypothesis: Hypothesis) -> str:
+        if not hypothesis.ids:
+            return ""
+        name = f"{stem}{self._problem.output_suffix}"
+        with os_errors_as_machine_errors(f"cannot write {self._folder / name}"):
+            self._folder.mkdir(exist_ok=True)
+            write_atomically(self._folder / name, self._problem.output_file(hypothesis.text))
+        return f"{self._folder.name}/{name}"
