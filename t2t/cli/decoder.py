@@ -13,20 +13,25 @@ from t2t.cli.decoding import (
     output_options_of,
     refuse_flags,
     score_file,
+    with_dictionary,
 )
 from t2t.cli.flags import (
     OUTPUT_FLAGS,
+    WORD_FLAGS,
     define_device_flags,
     define_engine_flags,
     define_ensemble_flag,
     define_search_flags,
     define_trained_flags,
+    define_word_flags,
     load_runs,
     open_trained_runs,
 )
 from t2t.cli.help import ACTION, flag_group
 from t2t.errors import UserError
+from t2t.files.dictionary import read_dictionary
 from t2t.files.output import check_output
+from t2t.inference.files.formats import PHARAOH
 from t2t.runs.data import check_split, open_run_data
 from t2t.runs.run_checks import select_problem
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, TEST
@@ -40,6 +45,7 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
     %s --output_dir=run --decode_split=test --data_dir=data  (with its score)
     %s --output_dir=run --problem=translate_ende_multi30k  (which one, of a run of several)
     %s --output_dir=run1,run2,run3 --decode_from_file=a.en  (an ensemble)
+    %s --output_dir=run --decode_from_file=a.en --output_format=pharaoh  (word alignments)
     %s --output_dir=run --score_file=pairs.tsv --decode_to_file=pairs.scores
     %s --output_dir=run --attention_to_html=look.html < a.en  (a page for a browser)
 
@@ -48,6 +54,11 @@ it grows, the output is <decode_to_file>.partial; after a crash, the same comman
 
 --target_prefix_file gives the beginning of each output: an empty line prescribes nothing, and the score is that of what
 follows.
+
+--alignments adds to each output which word of the input each of its words looks at most: after " ||| " in the Pharaoh
+format, 0-0 1-2 (word of the input, word of the output, from 0), in a column or a field; --output_format=pharaoh writes
+nothing else. --replace_unknown puts that word of the input, or its translation in --unknown_dictionary, in the place of
+an unknown word.
 
 A file to score has lines of source TAB target, for a language model of the target alone. Each gets a line with the
 target's log-probability, end of sequence included: natural logarithm, six decimals; nan for a target that is too long.
@@ -76,6 +87,7 @@ def build_flags(values: flags.FlagValues) -> None:
         define.enum("decode_split", None, (DEV, TEST), "Decodes a split of the run's problem and prints its score.")
         define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data, for --decode_split.")
     define_output_flags(values)
+    define_word_flags(values)
     define_search_flags(values, decodes_only=True)
     define_engine_flags(values)
     define_ensemble_flag(values)
@@ -85,6 +97,7 @@ def build_flags(values: flags.FlagValues) -> None:
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
     _check(values)
+    dictionary = read_dictionary(values.unknown_dictionary) if values.unknown_dictionary else {}
     runs = open_trained_runs(values)
     run = runs[0]
     if len(runs) == 1:
@@ -94,6 +107,8 @@ def main(values: flags.FlagValues) -> int:
         check_split(open_run_data(run, values.data_dir, problem, split, verify=False), split)
     # Of a file or a split there are lines enough to search several batches at a time.
     loaded = load_runs(values, runs, problem, many_rows=bool(values.decode_from_file or split))
+    if dictionary:
+        loaded = with_dictionary(loaded, dictionary)
     output_options, target = output_options_of(values), values.decode_to_file
     if values.attention_to_html:
         draw_attention(loaded, values.decode_from_file, values.attention_to_html)
@@ -119,7 +134,8 @@ def _check(values: flags.FlagValues) -> None:
         raise UserError(f"{' and '.join(exclusive)} are given; the command does one thing at a time: keep one of them")
     if values.attention_to_html:
         why = "--attention_to_html draws the best output of each line"
-        refuse_flags(values, ("n_best", "output_format", "decode_to_file", "decode_window", "target_prefix_file"), why)
+        unread = ("n_best", "output_format", "decode_to_file", "decode_window", "target_prefix_file")
+        refuse_flags(values, (*unread, *WORD_FLAGS, "unknown_dictionary"), why)
         check_output(values.attention_to_html)
     if values.decode_to_file and given in ([], ["--decode_interactive"]):
         raise UserError(
@@ -131,8 +147,10 @@ def _check(values: flags.FlagValues) -> None:
             "--target_prefix_file: it says what the outputs of --decode_from_file begin with; give that alone with it"
         )
     if values.score_file:
-        unread = ("n_best", "output_format", "random_seed", *OUTPUT_FLAGS)
+        unread = ("n_best", "output_format", "random_seed", *OUTPUT_FLAGS, *WORD_FLAGS, "unknown_dictionary")
         refuse_flags(values, unread, "--score_file searches nothing")
+    if values.output_format == PHARAOH:
+        values.alignments = True
     if source := values.decode_from_file or values.score_file:
         check_files(source, values.decode_to_file)
     elif values.decode_to_file:

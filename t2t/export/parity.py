@@ -82,7 +82,7 @@ def answers_of_run(translator: Translator, inputs: Sequence[Any], n_best: int = 
 
 def _answer(translator: Translator, hypothesis: Hypothesis) -> Answer:
     text = hypothesis.text
-    if translator.problem.finishes:
+    if translator.problem.finishes or translator.hparams.replace_unknown:
         text = translator.problem.decode_target(hypothesis.ids)
     probability = None if hypothesis.log_prob is None else math.exp(hypothesis.log_prob)
     return Answer(hypothesis.ids, hypothesis.score, text, hypothesis.log_prob, probability)

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from t2t.decoding.result import SearchResult
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import ArgumentError, UserError
 from t2t.files.lines import without_surrogates
+from t2t.files.pharaoh import Links
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.engine import Engine, Prefixes
 from t2t.inference.model_facts import LazyModel, ModelFacts, max_answers
@@ -27,6 +28,7 @@ from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
 
 if TYPE_CHECKING:
+    from t2t.inference.alignment import WordAligner
     from t2t.inference.attention import Attention
     from t2t.inference.parallel import Sharing
     from t2t.inference.tensorflow_engine import TensorFlowEngine
@@ -51,6 +53,8 @@ class Hypothesis:
     None where a served export does not give it."""
     mended: bool = False
     """Whether the problem had to mend the output to make the text of it, e.g. brackets of a tree."""
+    alignment: Links | None = None
+    """Links (word of the input, word of the text), counted from 0; None where the hparam `alignments` is off."""
 
 
 class Translator:
@@ -69,6 +73,8 @@ class Translator:
 
     read_shortlist: Callable[[], Shortlist] | None = None
     """Reads the shortlist of the run, where the model is of one."""
+    unknown_dictionary: Mapping[str, str] = {}
+    """Translations of words of inputs, for `replace_unknown`; a word without one is copied."""
 
     def __init__(
         self,
@@ -111,6 +117,14 @@ class Translator:
         """What decodes and scores: TensorFlow, unless another engine is given."""
         return self.tensorflow
 
+    @functools.cached_property
+    def aligner(self) -> "WordAligner":
+        """Aligns outputs with their inputs, by the model itself whatever decodes; raises as `WordAligner`."""
+        model = self.model  # first, as in `tensorflow`
+        from t2t.inference.alignment import WordAligner
+
+        return WordAligner(model, self.problem)
+
     @property
     def is_built(self) -> bool:
         """Whether the model was there from the start; otherwise another engine decodes as long as it can."""
@@ -141,6 +155,8 @@ class Translator:
             digest.update(f"\0{name} {encoder.fingerprint}".encode())
         if self.hparams.shortlist:
             digest.update(f"\0shortlist {self.tensorflow.shortlist.fingerprint}".encode())
+        if self.unknown_dictionary:
+            digest.update(f"\0dictionary {sorted(self.unknown_dictionary.items())}".encode())
         for path, weight in self._weights():
             digest.update(f"\0{path} {weight.shape} {weight.dtype}".encode())
             digest.update(np.ascontiguousarray(weight).tobytes())
@@ -216,7 +232,8 @@ class Translator:
                 are no text.
             n_best: see `translate`.
             places: what names each sentence when sampling, e.g. its line number; 0, 1, 2, ... by default.
-            sources: the inputs as text, for problems that finish outputs by them; read back from the ids by default.
+            sources: the inputs as text, for problems that finish outputs by them and for `replace_unknown`; read back
+                from the ids by default.
             prefixes: ids that the output of each sentence begins with, without end of sequence.
             on_done: called after each batch with the number of sentences in it.
             changes: see `translate`.
@@ -230,10 +247,14 @@ class Translator:
         rows = cut_rows(self.facts, sentences, hparams)
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
         results: list[list[Hypothesis]] = [[] for _ in rows]
+        texts: Sequence[str | None] = [None] * len(rows) if sources is None else sources
         for numbers, found in self.engine.decode(rows, seeds, settings, hparams, prefixes):
-            for row, number in enumerate(numbers):
-                source = sources[number] if sources is not None else None
-                results[number] = self.hypotheses(found, row, n_best, sentences[number], source)
+            outputs = [self.hypotheses(found, i, n_best, sentences[n], texts[n]) for i, n in enumerate(numbers)]
+            if hparams.alignments or hparams.replace_unknown:
+                read = [(rows[n], texts[n]) for n in numbers]
+                outputs = self.aligner.annotate(read, outputs, hparams, self.unknown_dictionary)
+            for number, hypotheses in zip(numbers, outputs, strict=True):
+                results[number] = hypotheses
             if on_done is not None:
                 on_done(len(numbers))
         return results
@@ -357,7 +378,10 @@ class Translator:
             UserError: see `translate`.
         """
         at_once = None if self.facts.autoregressive else max_answers(self.facts)
-        return search_settings(self.hparams, n_best, seed, changes, at_once)
+        settings, hparams = search_settings(self.hparams, n_best, seed, changes, at_once)
+        if hparams.alignments or hparams.replace_unknown:
+            self.aligner.check(hparams)
+        return settings, hparams
 
     def hypotheses(
         self, found: SearchResult, row: int, n_best: int, ids_in: Sequence[int], source: str | None
