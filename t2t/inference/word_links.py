@@ -26,8 +26,9 @@ def word_numbers(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> 
     counts = np.array([len(decode(tokens[:end]).split()) for end in range(1, len(tokens) + 1)], int)
     if not counts.size or not counts[-1]:
         return np.zeros(0, int)
-    # A token before the first word belongs to it. Bytes of a space may look like a word until the last of them.
-    return np.clip(counts, 1, counts[-1]) - 1
+    # The first bytes of a space may look like a word, until the last of them.
+    counts = np.minimum.accumulate(counts[::-1])[::-1]
+    return np.maximum(counts, 1) - 1  # a token before the first word belongs to it
 
 
 def word_links(weights_TS: np.ndarray, source_words: np.ndarray, target_words: np.ndarray) -> Links:

@@ -197,6 +197,75 @@ def test_another_checkpoint_starts_again(decode, numbers, tmp_path, monkeypatch,
     assert (tmp_path / "out").read_bytes() == (tmp_path / "alone").read_bytes()
 
 
+# === Words ===
+
+
+def test_alignments_are_written_beside_the_outputs_or_alone(decode, translator, tmp_path, capfdbinary):
+    (tmp_path / "in").write_text("1 2 3\n\n4 5 unheard 7\n")
+    flags = [f"--decode_from_file={tmp_path / 'in'}", "--decode_to_file=-"]
+
+    def written(*more):
+        assert decode(*flags, *more) == 0
+        return capfdbinary.readouterr().out.decode().split("\n")[:-1]
+
+    (first,), (last,) = translator.translate(["1 2 3", "4 5 unheard 7"], alignments=True)
+    links = [" ".join(f"{i}-{j}" for i, j in one.alignment) for one in (first, last)]
+    assert written("--output_format=pharaoh") == [links[0], "", links[1]]
+    expected = [f"{first.text} ||| {links[0]}", " ||| ", f"{last.text} ||| {links[1]}"]
+    assert written("--alignments") == expected
+    found = [json.loads(line)["hypotheses"][0] for line in written("--alignments", "--output_format=jsonl")]
+    assert [tuple(map(tuple, one["alignment"])) for one in found] == [first.alignment, (), last.alignment]
+    (other,) = translator.translate(["1 2 3"], alignments=True, alignment_layer=2, alignment_head=2)[0]
+    chosen = written("--output_format=pharaoh", "--alignment_layer=2", "--alignment_head=2")
+    assert chosen[0] == " ".join(f"{i}-{j}" for i, j in other.alignment)
+
+
+@pytest.fixture(scope="module")
+def forgetful_run(tiny_run, tmp_path_factory):
+    """A run whose vocabulary has four of the ten digits; returns its flags."""
+    folder = tmp_path_factory.mktemp("forgetful")
+    flags = [f"--data_dir={folder / 'data'}", f"--output_dir={folder / 'run'}"]
+    asked = [flag for flag in tiny_run.train_flags if not flag.startswith("--data_dir")]
+    assert trainer.main(["t2t-trainer", *asked, *flags, "--generate_data", "--vocab_size=7", "--train_steps=20"]) == 0
+    return flags
+
+
+def test_unknown_words_become_words_of_their_line(forgetful_run, tmp_path, capfdbinary):
+    data_dir, output_dir = forgetful_run
+    source, words = tmp_path / "in", tmp_path / "words"
+    source.write_text("7 x 8 y 9\n5 5 z\n")
+    words.write_text("x\tX X\n7\tseven\n")
+    file = [f"--decode_from_file={source}", "--decode_to_file=-", "--output_format=jsonl", "--alignments"]
+
+    def written(*flags):
+        assert decoder.main(["t2t-decoder", output_dir, *file, *flags]) == 0
+        return [json.loads(line)["hypotheses"][0] for line in capfdbinary.readouterr().out.splitlines()]
+
+    plain, copied = written(), written("--replace_unknown")
+    translated = written("--replace_unknown", f"--unknown_dictionary={words}")
+    assert any("<unk>" in one["text"] for one in plain)
+    for line, before, copy, translation in zip(source.open(), plain, copied, translated, strict=True):
+        own = {target: line.split()[place] for place, target in before["alignment"]}
+        pairs = [(place, word) for place, word in enumerate(before["text"].split())]
+        expected = [own[place] if word == "<unk>" else word for place, word in pairs]
+        assert copy["text"] == " ".join(expected)
+        theirs = {"x": "X X", "7": "seven"}
+        assert translation["text"] == " ".join(
+            theirs.get(new, new) if word == "<unk>" else word for new, (_, word) in zip(expected, pairs, strict=True)
+        )
+    scores = []
+    for flag in ("--noreplace_unknown", "--replace_unknown"):
+        assert decoder.main(["t2t-decoder", data_dir, output_dir, "--decode_split=test", flag]) == 0
+        scores.append(capfdbinary.readouterr().out.decode().splitlines()[1:])
+    assert scores[0] != scores[1], "the score is that of the replaced words"
+
+
+def test_a_dictionary_without_unknown_words_to_replace_is_refused(decode, tmp_path, capsys):
+    (tmp_path / "words").write_text("a\tb\n")
+    assert decode(f"--unknown_dictionary={tmp_path / 'words'}", "--decode_from_file=/dev/null") == 2
+    assert "--unknown_dictionary: nothing reads it without --replace_unknown; add that" in capsys.readouterr().err
+
+
 # === Splits ===
 
 
