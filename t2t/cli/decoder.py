@@ -4,6 +4,7 @@ from absl import flags
 
 from t2t.cli.common import command, command_flags
 from t2t.cli.decoding import (
+    align_file,
     check_files,
     decode_file,
     decode_interactively,
@@ -47,6 +48,7 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
     %s --output_dir=run1,run2,run3 --decode_from_file=a.en  (an ensemble)
     %s --output_dir=run --decode_from_file=a.en --output_format=pharaoh  (word alignments)
     %s --output_dir=run --score_file=pairs.tsv --decode_to_file=pairs.scores
+    %s --output_dir=run --align_file=pairs.tsv --decode_to_file=pairs.links
     %s --output_dir=run --attention_to_html=look.html < a.en  (a page for a browser)
 
 A file gets one output line for each input line, in order; lines end at \\n only, and an empty line stays empty. While
@@ -62,6 +64,8 @@ an unknown word.
 
 A file to score has lines of source TAB target, for a language model of the target alone. Each gets a line with the
 target's log-probability, end of sequence included: natural logarithm, six decimals; nan for a target that is too long.
+--align_file writes for such lines the word alignment: 0-0 1-2, for each word of the target the word of the source that
+the model looks at most while it predicts it, counted from 0; nothing for a target that is too long. `t2t-aer` scores it.
 
 --attention_to_html draws what the model looked at for each line of standard input or --decode_from_file, source or
 source TAB target, in one file of HTML that needs no network; of parsing problems also the tree, of classes the
@@ -82,6 +86,8 @@ def build_flags(values: flags.FlagValues) -> None:
                       "its lines, empty for anything; whole words.")  # fmt: skip
         define.string("score_file", "", "Scores the lines of this file, source TAB target; plain or gzip, - for "
                       "standard input.")  # fmt: skip
+        define.string("align_file", "", "Aligns the words of the lines of this file, source TAB target, in the Pharaoh "
+                      "format.")  # fmt: skip
         define.string("attention_to_html", "", "Draws what the model looks at into this file, for a browser: of each "
                       "line of --decode_from_file or standard input, source or source TAB target.")  # fmt: skip
         define.enum("decode_split", None, (DEV, TEST), "Decodes a split of the run's problem and prints its score.")
@@ -116,6 +122,8 @@ def main(values: flags.FlagValues) -> int:
         decode_file(loaded, values.decode_from_file, target, output_options)
     elif values.score_file:
         score_file(loaded, values.score_file, target, output_options.window)
+    elif values.align_file:
+        align_file(loaded, values.align_file, target, output_options.window)
     elif split:
         decode_split(loaded, values.data_dir, split, target, output_options)
     else:
@@ -125,7 +133,7 @@ def main(values: flags.FlagValues) -> int:
 
 def _check(values: flags.FlagValues) -> None:
     """Finds mistakes on the command line before a model is loaded."""
-    modes = ("decode_from_file", "score_file", "decode_split", "decode_interactive")
+    modes = ("decode_from_file", "score_file", "align_file", "decode_split", "decode_interactive")
     given = [f"--{name}" for name in modes if values[name].value]
     exclusive = given
     if values.attention_to_html:
@@ -139,19 +147,26 @@ def _check(values: flags.FlagValues) -> None:
         check_output(values.attention_to_html)
     if values.decode_to_file and given in ([], ["--decode_interactive"]):
         raise UserError(
-            "--decode_to_file: it names where --decode_from_file, --score_file or --decode_split writes; give one of "
-            "them too"
+            "--decode_to_file: it names where --decode_from_file, --score_file, --align_file or --decode_split writes; "
+            "give one of them too"
         )
     if values.target_prefix_file and given != ["--decode_from_file"]:
         raise UserError(
             "--target_prefix_file: it says what the outputs of --decode_from_file begin with; give that alone with it"
         )
-    if values.score_file:
-        unread = ("n_best", "output_format", "random_seed", *OUTPUT_FLAGS, *WORD_FLAGS, "unknown_dictionary")
-        refuse_flags(values, unread, "--score_file searches nothing")
+    _refuse_unread(values)
     if values.output_format == PHARAOH:
         values.alignments = True
-    if source := values.decode_from_file or values.score_file:
+    if source := values.decode_from_file or values.score_file or values.align_file:
         check_files(source, values.decode_to_file)
     elif values.decode_to_file:
         check_output(values.decode_to_file)
+
+
+def _refuse_unread(values: flags.FlagValues) -> None:
+    """Raises UserError for flags that a mode which searches nothing does not read."""
+    unread = ("n_best", "output_format", "random_seed", *OUTPUT_FLAGS, "unknown_dictionary")
+    if values.score_file:
+        refuse_flags(values, (*unread, *WORD_FLAGS), "--score_file searches nothing")
+    if values.align_file:
+        refuse_flags(values, (*unread, "alignments", "replace_unknown"), "--align_file aligns what is given")

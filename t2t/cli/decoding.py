@@ -127,10 +127,20 @@ def score_file(loaded, source: str, target: str = "", window: int = WINDOW) -> N
         UserError: a line without its columns, no such file.
         MachineError: the output cannot be written.
     """
-    scoring, windows = import_quietly("t2t.inference.files.scoring"), import_quietly("t2t.inference.files.windows")
-    target = target or _target_beside(source, loaded.record, "scores")
+    scoring = import_quietly("t2t.inference.files.scoring")
+    _answer_pairs(loaded, scoring.score_file, source, target or _target_beside(source, loaded.record, "scores"), window)
+
+
+def align_file(loaded, source: str, target: str = "", window: int = WINDOW) -> None:
+    """Aligns a file of pairs; as `score_file`, and raises UserError for a model without attention to its inputs."""
+    scoring = import_quietly("t2t.inference.files.scoring")
+    _answer_pairs(loaded, scoring.align_file, source, target or _target_beside(source, loaded.record, "links"), window)
+
+
+def _answer_pairs(loaded, answer_file, source: str, target: str, window: int) -> None:
+    windows = import_quietly("t2t.inference.files.windows")
     translator = loaded.translator()
-    report = scoring.score_file(translator, windows.FileJob(source=source, target=target, window=window))
+    report = answer_file(translator, windows.FileJob(source=source, target=target, window=window))
     _print_report(report, translator, target)
 
 

@@ -22,7 +22,7 @@ from t2t.inference.prefixes import check_prefixes, check_takes_prefixes
 from t2t.inference.rows import NOT_FINITE, Row, check_lengths, cut_rows, describe_max_ids, max_sequence_ids, reads_ids
 from t2t.inference.settings import search_settings
 from t2t.inference.shortlist.shortlist import Shortlist
-from t2t.inference.texts import as_pairs, as_texts, check_rows
+from t2t.inference.texts import as_pairs, as_texts, check_row_pairs, check_rows
 from t2t.problems.base import Problem
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
@@ -297,10 +297,7 @@ class Translator:
                 classes.
         """
         self._check_scores()
-        check_rows(sources, "sources")
-        check_rows(targets, "targets")
-        if len(sources) != len(targets):
-            raise ArgumentError(f"{len(sources)} sources and {len(targets)} targets; give as many of both")
+        check_row_pairs(sources, targets)
         if not len(targets):
             return []
         check_lengths(self.facts, targets, self.hparams)
@@ -313,6 +310,45 @@ class Translator:
         if not np.isfinite(scores).all():
             raise UserError(NOT_FINITE)
         return (scores + 0.0).tolist()  # no -0.0
+
+    def align(self, pairs: Iterable[tuple[str, str]], **changes) -> list[Links]:
+        """Returns the word alignment of each (source, target) pair, links (word of the source, word of the target).
+
+        Each word of the target is linked to one word of the source, both counted from 0. Sources are cut as in
+        `translate`, targets are not.
+
+        Args:
+            pairs: of texts.
+            changes: `alignment_layer` and `alignment_head`.
+
+        Raises:
+            ArgumentError: something else than pairs of texts, or an unknown change.
+            UserError: see `align_ids`.
+        """
+        sources, targets = as_pairs(pairs)
+        return self.align_ids(self.encode(sources), self.encode_targets(targets), **changes)
+
+    def align_ids(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        *,
+        on_done: Callable[[int], Any] | None = None,
+        **changes,
+    ) -> list[Links]:
+        """Aligns ids (without end of sequence) instead of text; see `align` and `score_ids`.
+
+        Raises:
+            UserError: no layer attends to the inputs, or a target is longer than `longest_input`.
+        """
+        _, hparams = self.settings(alignments=True, **changes)
+        check_row_pairs(sources, targets)
+        check_lengths(self.facts, targets, self.hparams)
+        rows = cut_rows(self.facts, sources, self.hparams)
+        found = self.aligner.links(rows, [[*ids, EOS_ID] for ids in targets], hparams) if rows else []
+        if on_done is not None:
+            on_done(len(found))
+        return found
 
     def attend(self, source: str, target: str | Sequence[int] | None = None, **changes) -> "Attention":
         """Returns the attention weights of an input and its output.

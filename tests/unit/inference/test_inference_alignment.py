@@ -17,6 +17,8 @@ from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams
 from t2t.hparams.slice_net import SliceNetHParams
 from t2t.inference import alignment
 from t2t.inference.attention import ENCODER_DECODER, attention_maps
+from t2t.inference.files.scoring import align_file
+from t2t.inference.files.windows import FileJob
 from t2t.inference.translator import Translator
 from t2t.models.conv_s2s import ConvS2s
 from t2t.models.deep_att import DeepAtt
@@ -101,6 +103,42 @@ def test_an_input_that_is_cut_is_aligned_as_far_as_it_is_read():
     (one,) = translator.translate(["a b c d e f"])[0]
     (expected,) = translator.translate(["a b"], extra_length=5)[0]
     assert one.alignment == expected.alignment
+
+
+# === Given pairs ===
+
+
+def test_outputs_of_the_model_have_the_same_alignments_when_they_are_given():
+    translator = translator_of(letters(), decoding={"alignments": True, "decode_method": "greedy"})
+    found = [one for (one,) in translator.translate(TEXTS)]
+    ended = [one.ids[-1] == EOS_ID for one in found]
+    aligned = translator.align([(text, one.text) for text, one in zip(TEXTS, found, strict=True)])
+    assert aligned == [one.alignment for one in found]
+    assert not all(ended), "also of outputs that are as long as they may be"
+    assert translator.align([]) == []
+
+
+def test_a_file_of_pairs_gets_a_line_for_each_and_resumes(tmp_path):
+    translator = translator_of(letters(), decoding={"max_input_length": 6})
+    pairs = [("a b c", "d e"), ("", "a"), ("a", ""), ("a b c d e f g", "b c"), ("a", "a b c d e f g")]
+    (tmp_path / "in").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    job = FileJob(source=str(tmp_path / "in"), target=str(tmp_path / "out"), window=2)
+    report = align_file(translator, job)
+    links = [" ".join(f"{i}-{j}" for i, j in found) for found in translator.align(pairs[:4])]
+    assert (tmp_path / "out").read_text().split("\n") == [*links, "", ""]
+    assert links[1:3] == ["", ""]
+    assert report.complaints("6 ids") == [
+        "cut to 6 ids: 1 line (number 4)", "not aligned (empty), since the target is longer than 6 ids: 1 line (number 5)",
+    ]  # fmt: skip
+    assert report.speed().startswith("aligned 5 lines in ")
+
+
+def test_a_file_of_a_model_without_attention_is_refused_before_anything_is_written(tmp_path):
+    (tmp_path / "in").write_text("a\tb\n")
+    translator = translator_of(letters(), LstmSeq2seq, LstmHParams(hidden_size=4, num_hidden_layers=1))
+    with pytest.raises(UserError, match="alignments: no layer of model lstmseq2seq attends"):
+        align_file(translator, FileJob(source=str(tmp_path / "in"), target=str(tmp_path / "out")))
+    assert not (tmp_path / "out").exists()
 
 
 # === What is refused ===
