@@ -8,7 +8,7 @@ Legend: B batch, H heads, T target length, S source length.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,7 +96,8 @@ class WordAligner:
             dictionary: translations of words of inputs, for unknown words.
         """
         flat = [(i, one) for i, hypotheses in enumerate(found) for one in hypotheses]
-        links = self.links([inputs[i][0] for i, _ in flat], [one.ids for _, one in flat], hparams)
+        rows, outputs = [inputs[i][0] for i, _ in flat], [one.ids for _, one in flat]
+        links = self.links(rows, outputs, self._problem.decode_target, hparams)
         annotated: list[list[Hypothesis]] = [[] for _ in found]
         for (i, one), own in zip(flat, links, strict=True):
             changes: dict[str, Any] = {"alignment": own} if hparams.alignments else {}
@@ -108,19 +109,26 @@ class WordAligner:
             annotated[i].append(dataclasses.replace(one, **changes))
         return annotated
 
-    def links(self, rows: Sequence[Row], outputs: Sequence[Sequence[int]], hparams: DecodeHParams) -> list[Links]:
+    def links(
+        self,
+        rows: Sequence[Row],
+        outputs: Sequence[Sequence[int]],
+        decode: Callable[[Sequence[int]], str],
+        hparams: DecodeHParams,
+    ) -> list[Links]:
         """Returns the links of each input and output, in ascending order.
 
         Args:
             rows: inputs as the model reads them, end of sequence included.
             outputs: as many rows of ids, end of sequence included where the model wrote it.
+            decode: ids of an output to the text whose words are numbered.
             hparams: the layer and head, and the size of batches.
         """
-        decode_source, decode_target = self._problem.encoders[INPUTS].decode, self._problem.decode_target
+        decode_source = self._problem.encoders[INPUTS].decode
         found: list[Links] = [()] * len(rows)
         for number, weights_TS in self._weights(rows, outputs, hparams):
             source_words = word_numbers(decode_source, rows[number])
-            found[number] = word_links(weights_TS, source_words, word_numbers(decode_target, outputs[number]))
+            found[number] = word_links(weights_TS, source_words, word_numbers(decode, outputs[number]))
         return found
 
     def _unknown_words(self, ids: Sequence[int]) -> set[int]:

@@ -64,7 +64,7 @@ class SplitExamples:
             return [problem.decode_target(int(class_id)) for class_id in self.arrays(TARGETS)]
         texts = reader.texts(stored, self.limit)
         if texts is not None:
-            texts = texts[self.first :]
+            texts = [problem.join_words(text) for text in texts[self.first :]]
         else:
             if not self.first and reader.split == TRAIN and not problem.encoders[TARGETS].lossless:
                 log.warning(

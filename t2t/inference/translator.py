@@ -136,6 +136,12 @@ class Translator:
         return reads_ids(self.facts)
 
     @property
+    def rewrites_text(self) -> bool:
+        """Whether texts of outputs are something else than what the vocabulary reads from their ids."""
+        problem = self.problem
+        return problem.finishes or bool(problem.continuation_mark) or self.hparams.replace_unknown
+
+    @property
     def longest_input(self) -> int:
         """Most ids of an input, without end of sequence; longer ones are cut. Targets to score have the same limit."""
         return max_sequence_ids(self.facts, self.hparams) - 1
@@ -345,7 +351,8 @@ class Translator:
         check_row_pairs(sources, targets)
         check_lengths(self.facts, targets, self.hparams)
         rows = cut_rows(self.facts, sources, self.hparams)
-        found = self.aligner.links(rows, [[*ids, EOS_ID] for ids in targets], hparams) if rows else []
+        decode, ended = self.problem.encoders[TARGETS].decode, [[*ids, EOS_ID] for ids in targets]
+        found = self.aligner.links(rows, ended, decode, hparams) if rows else []
         if on_done is not None:
             on_done(len(found))
         return found

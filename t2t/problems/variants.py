@@ -32,6 +32,7 @@ class VariantProblem(Problem):
         # Outputs that the base would finish are another side's here.
         self.metrics = ("bleu", "accuracy", "accuracy_per_sequence") if base.finishes else base.metrics
         self.max_length = base.max_length
+        self.continuation_mark = base.continuation_mark
         self._own = _COLUMNS[suffix]
         languages = {INPUTS: base.source_language, TARGETS: base.target_language}
         self.source_language, self.target_language = (languages[self._own[side]] for side in (INPUTS, TARGETS))

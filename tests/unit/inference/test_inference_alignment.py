@@ -118,7 +118,7 @@ def test_outputs_of_the_model_have_the_same_alignments_when_they_are_given():
     assert translator.align([]) == []
 
 
-def test_a_file_of_pairs_gets_a_line_for_each_and_resumes(tmp_path):
+def test_a_file_of_pairs_gets_a_line_for_each(tmp_path):
     translator = translator_of(letters(), decoding={"max_input_length": 6})
     pairs = [("a b c", "d e"), ("", "a"), ("a", ""), ("a b c d e f g", "b c"), ("a", "a b c d e f g")]
     (tmp_path / "in").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
