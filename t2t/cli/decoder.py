@@ -64,8 +64,8 @@ an unknown word.
 
 A file to score has lines of source TAB target, for a language model of the target alone. Each gets a line with the
 target's log-probability, end of sequence included: natural logarithm, six decimals; nan for a target that is too long.
---align_file writes for such lines the word alignment: 0-0 1-2, for each word of the target the word of the source that
-the model looks at most while it predicts it, counted from 0; nothing for a target that is too long. `t2t-aer` scores it.
+--align_file writes word alignments of such lines, 0-0 1-2: for each word of the target the word of the source that the
+model looks at most while it predicts it, from 0; nothing for a target that is too long. `t2t-aer` scores such a file.
 
 --attention_to_html draws what the model looked at for each line of standard input or --decode_from_file, source or
 source TAB target, in one file of HTML that needs no network; of parsing problems also the tree, of classes the

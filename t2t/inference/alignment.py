@@ -64,7 +64,7 @@ class WordAligner:
         vocabulary = self._problem.encoders[TARGETS]
         if hparams.replace_unknown and vocabulary.unknown_id is None:
             raise UserError(
-                f"replace_unknown: the vocabulary of targets, of kind {vocabulary.kind}, has no token for unknown words; "
+                f"replace_unknown: the vocabulary of targets, of kind {vocabulary.kind}, has no unknown token; "
                 f"leave it out, or use a run with a vocabulary of words"
             )
         layer, head = hparams.alignment_layer, hparams.alignment_head

@@ -1,5 +1,6 @@
-"""Alignment error rate of word alignments (Och and Ney 2003, "A Systematic Comparison of Various Statistical Alignment
-Models", section 6.1).
+"""Alignment error rate of word alignments.
+
+Och and Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", section 6.1.
 
 With A the links found, S the sure links made by hand and P the possible ones, S among them:
 

@@ -4,10 +4,10 @@ One instance of English to Vietnamese:
     inputs   I grew up in a small town by the sea .
     targets  Tôi lớn lên ở một thị trấn nhỏ bên bờ biển .
 
-IWSLT'15 English-Vietnamese, TED talks: train 133,000 pairs, tokenised, dev tst2012 (1,553), test tst2013 (1,268). SETimes
-English-Macedonian, news of South-East Europe, with the pairs of MULTEXT-East's "1984" as dev (4,986).
-Source: Cettolo et al. 2015, "The IWSLT 2015 Evaluation Campaign", files of https://nlp.stanford.edu/projects/nmt/; Tyers
-and Alperen 2010, "South-East European Times: A parallel corpus of Balkan languages", files of
+IWSLT'15 English-Vietnamese, TED talks: train 133,000 pairs, tokenised, dev tst2012 (1,553), test tst2013 (1,268).
+SETimes English-Macedonian, news of South-East Europe, with the pairs of MULTEXT-East's "1984" as dev (4,986).
+Source: Cettolo et al. 2015, "The IWSLT 2015 Evaluation Campaign", files of https://nlp.stanford.edu/projects/nmt/;
+Tyers and Alperen 2010, "South-East European Times: A parallel corpus of Balkan languages", files of
 http://nlp.ffzg.hr/resources/corpora/setimes/; Erjavec 2012, "MULTEXT-East", files of
 https://github.com/stefan-it/nmt-en-mk.
 Licence: TED talks CC BY-NC-ND 4.0; SETimes and MULTEXT-East as their sites state.

@@ -59,9 +59,11 @@ class TranslationFiles(Translation):
         return f"{names} (with or without .gz) in --tmp_dir" + (f"; from {self.home}" if self.home else "")
 
     def file_names(self) -> list[str]:
+        """Returns the names of all files that are needed."""
         return [name for split in self.splits for name in self.split_files[split]]
 
     def check_files(self, folder: Path) -> None:
+        """Raises UserError where files are missing from the folder of raw files."""
         names = self.file_names()
         missing = [name for name in names if locate(folder, name) is None]
         if missing:

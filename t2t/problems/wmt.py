@@ -5,8 +5,8 @@ One instance of English to German:
     targets  Der Ausschuss wird am Donnerstag erneut zusammentreten, um über den Vorschlag abzustimmen.
 
 WMT 2014, German and French, has the corpora of "Attention Is All You Need" (Vaswani et al. 2017, section 5.1). train:
-Europarl v7, Common Crawl and News Commentary v9, for French also the UN corpus and 10^9 French-English: about 4.5 million
-pairs with German, 40 million with French; dev: newstest2013, 3,000 pairs; test: newstest2014, 3,003 pairs. The other
+Europarl v7, Common Crawl and News Commentary v9, for French also the UN corpus and 10^9 French-English: 4.5 million
+pairs with German, about 40 million with French; dev: newstest2013, 3,000 pairs; test: newstest2014, 3,003. The other
 pairs are those that Tensor2Tensor had, of the years in `_PAIRS`, with the training, dev and test sets of those years.
 Source: Bojar et al. 2014, "Findings of the 2014 Workshop on Statistical Machine Translation",
 https://www.statmt.org/wmt14/translation-task.html, and so on for other years, through TensorFlow Datasets

@@ -52,7 +52,10 @@ def test_mistakes(run, tmp_path, gold, found, message):
 
 
 def test_files_that_are_not_named(run):
-    assert run()[::2] == (2, "t2t-aer: error: GOLD and TEST not given; name the file made by hand, then the one to score\n")
+    assert run()[::2] == (
+        2,
+        "t2t-aer: error: GOLD and TEST not given; name the file made by hand, then the one to score\n",
+    )
 
 
 def test_the_alignments_made_by_hand_link_words_of_their_sentences():
@@ -67,7 +70,9 @@ def test_the_alignments_made_by_hand_link_words_of_their_sentences():
 
 
 def test_alignments_made_by_hand_are_without_error_against_themselves(run, tmp_path):
-    (tmp_path / "sure").write_text("".join(" ".join(w for w in line.split() if "-" in w) + "\n" for line in LINKS.open()))
+    (tmp_path / "sure").write_text(
+        "".join(" ".join(w for w in line.split() if "-" in w) + "\n" for line in LINKS.open())
+    )
     status, out, _ = run(LINKS, tmp_path / "sure")
     assert status == 0
     assert out.startswith("AER = 0.0000, precision = 1.0000, recall = 1.0000 (")

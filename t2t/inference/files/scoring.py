@@ -1,4 +1,4 @@
-"""Scores or aligns a file of pairs: the probability of each line's target given its source, or which words belong together.
+"""Scores or aligns a file of pairs: the probability of each target given its source, or which words belong together.
 
     A dog runs. TAB Ein Hund rennt.        gives        -4.213077, or 0-0 1-1 2-2
 

@@ -10,7 +10,7 @@ from t2t.files.dictionary import read_dictionary
 
 def test_the_first_line_of_a_word_counts(tmp_path):
     path = tmp_path / "words.gz"
-    path.write_bytes(gzip.compress("Rom\tRome\nHund\tguide dog\nRom\tROM\n".encode()))
+    path.write_bytes(gzip.compress(b"Rom\tRome\nHund\tguide dog\nRom\tROM\n"))
     assert read_dictionary(str(path)) == {"Rom": "Rome", "Hund": "guide dog"}
 
 

@@ -22,5 +22,7 @@ def test_what_is_written_is_read(links):
 
 @pytest.mark.parametrize("text", ["0", "1-", "-1", "0-0-0", "0:1", "a-b", "0--1", "²-1"])
 def test_anything_else_is_refused(text):
-    with pytest.raises(UserError, match=r"gold: line 1,007 has '.*'; a line has links like 0-0, word of the source and"):
+    with pytest.raises(
+        UserError, match=r"gold: line 1,007 has '.*'; a line has links like 0-0, word of the source and"
+    ):
         parse_links(f"0-0 {text}", "gold", 1007)

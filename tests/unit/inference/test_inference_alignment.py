@@ -128,7 +128,8 @@ def test_a_file_of_pairs_gets_a_line_for_each(tmp_path):
     assert (tmp_path / "out").read_text().split("\n") == [*links, "", ""]
     assert links[1:3] == ["", ""]
     assert report.complaints("6 ids") == [
-        "cut to 6 ids: 1 line (number 4)", "not aligned (empty), since the target is longer than 6 ids: 1 line (number 5)",
+        "cut to 6 ids: 1 line (number 4)",
+        "not aligned (empty), since the target is longer than 6 ids: 1 line (number 5)",
     ]  # fmt: skip
     assert report.speed().startswith("aligned 5 lines in ")
 
@@ -153,8 +154,8 @@ class Rewriting(Letters):
     [
         (lambda: translator_of(letters(), LstmSeq2seq, LstmHParams(hidden_size=4, num_hidden_layers=1)),
          r"alignments: no layer of model lstmseq2seq attends to its inputs; choose a run of a model that does, or"),
-        (lambda: translator_of(letters_alone()), r"alignments of letters_alone: it has no inputs; alignments link words"),
-        (lambda: translator_of(moods(), TransformerEncoder), r"alignments of moods: targets are label; alignments link"),
+        (lambda: translator_of(letters_alone()), r"alignments of letters_alone: it has no inputs; alignments link"),
+        (lambda: translator_of(moods(), TransformerEncoder), r"alignments of moods: targets are label; alignments"),
         (lambda: translator_of(Rewriting().with_encoders(letters().encoders)),
          r"alignments of letters: outputs are rewritten to fit their inputs; alignments link words of an input to"),
     ],
@@ -223,7 +224,7 @@ def test_a_vocabulary_that_can_spell_every_word_is_refused():
     pieces = SentencePieceEncoder.build(["a b c d e f g h"] * 20, 270)
     problem = Letters().with_encoders({"inputs": pieces, "targets": pieces})
     translator = translator_of(problem, spec=problem.spec())
-    message = r"replace_unknown: the vocabulary of targets, of kind sentencepiece, has no token for unknown words; leave"
+    message = r"replace_unknown: the vocabulary of targets, of kind sentencepiece, has no unknown token; leave it"
     with pytest.raises(UserError, match=message):
         translator.settings(replace_unknown=True)
 

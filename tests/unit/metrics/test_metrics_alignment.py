@@ -12,7 +12,7 @@ LINKS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=8).ma
 
 
 def test_a_hand_calculation():
-    """Two sentences. A = {0-0, 1-2, 2-2} and {0-1}: 4 links. S = {0-0, 1-1} and {0-1, 1-0}: 4 sure links, of which A has
+    """Two sentences. A = {0-0, 1-2, 2-2} and {0-1}: 4 links. S = {0-0, 1-1} and {0-1, 1-0}: 4 links, of which A has
     0-0 and 0-1. P also has 1-2 of the first, so that A has 3 of it: 1 - (2 + 3) / (4 + 4) = 3/8.
     """
     gold = [(((0, 0), (1, 1)), ((1, 2),)), (((0, 1), (1, 0)), ())]

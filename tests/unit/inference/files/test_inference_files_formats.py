@@ -11,7 +11,10 @@ from t2t.inference.files.formats import FORMATS, renderer
 from t2t.inference.translator import Hypothesis
 
 FOUND = [Hypothesis("ein\nHund\r", (5, 1), -0.5, -0.75), Hypothesis("der\tHund\u2028", (6, 1), -1.25, -1.5)]
-ALIGNED = [Hypothesis("ein Hund", (5, 6, 1), -0.5, -0.75, alignment=((0, 1), (2, 0))), Hypothesis("", (1,), -1.0, -1.0, alignment=())]
+ALIGNED = [
+    Hypothesis("ein Hund", (5, 6, 1), -0.5, -0.75, alignment=((0, 1), (2, 0))),
+    Hypothesis("", (1,), -1.0, -1.0, alignment=()),
+]
 
 
 def test_text_is_the_best_output():
@@ -71,5 +74,7 @@ def test_no_output_breaks_its_line_or_its_columns(texts, name):
 
 
 def test_an_unknown_format():
-    with pytest.raises(UnknownNameError, match=r"'json' does not exist; did you mean jsonl.*one of text, tsv, jsonl, pharaoh"):
+    with pytest.raises(
+        UnknownNameError, match=r"'json' does not exist; did you mean jsonl.*one of text, tsv, jsonl, pharaoh"
+    ):
         renderer("json")
