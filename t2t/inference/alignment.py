@@ -97,7 +97,7 @@ class WordAligner:
         """
         flat = [(i, one) for i, hypotheses in enumerate(found) for one in hypotheses]
         rows, outputs = [inputs[i][0] for i, _ in flat], [one.ids for _, one in flat]
-        links = self.links(rows, outputs, self._problem.decode_target, hparams)
+        links = self.links(rows, outputs, self._problem.join_words, hparams)
         annotated: list[list[Hypothesis]] = [[] for _ in found]
         for (i, one), own in zip(flat, links, strict=True):
             changes: dict[str, Any] = {"alignment": own} if hparams.alignments else {}
@@ -113,7 +113,7 @@ class WordAligner:
         self,
         rows: Sequence[Row],
         outputs: Sequence[Sequence[int]],
-        decode: Callable[[Sequence[int]], str],
+        join: Callable[[str], str],
         hparams: DecodeHParams,
     ) -> list[Links]:
         """Returns the links of each input and output, in ascending order.
@@ -121,21 +121,22 @@ class WordAligner:
         Args:
             rows: inputs as the model reads them, end of sequence included.
             outputs: as many rows of ids, end of sequence included where the model wrote it.
-            decode: ids of an output to the text whose words are numbered.
+            join: makes of the text of an output the one whose words are numbered.
             hparams: the layer and head, and the size of batches.
         """
-        decode_source = self._problem.encoders[INPUTS].decode
+        encoders = self._problem.encoders
         found: list[Links] = [()] * len(rows)
         for number, weights_TS in self._weights(rows, outputs, hparams):
-            source_words = word_numbers(decode_source, rows[number])
-            found[number] = word_links(weights_TS, source_words, word_numbers(decode, outputs[number]))
+            source_words = word_numbers(encoders[INPUTS], rows[number])
+            target_words = word_numbers(encoders[TARGETS], outputs[number], join)
+            found[number] = word_links(weights_TS, source_words, target_words)
         return found
 
     def _unknown_words(self, ids: Sequence[int]) -> set[int]:
         """Returns the numbers of the words of an output that hold the unknown token."""
-        unknown_id = self._problem.encoders[TARGETS].unknown_id
-        numbers = word_numbers(self._problem.decode_target, ids)
-        return {int(number) for number, token in zip(numbers, ids, strict=False) if token == unknown_id}
+        encoder = self._problem.encoders[TARGETS]
+        numbers = word_numbers(encoder, ids, self._problem.join_words)
+        return {int(number) for number, token in zip(numbers, ids, strict=False) if token == encoder.unknown_id}
 
     def _weights(
         self, rows: Sequence[Row], outputs: Sequence[Sequence[int]], hparams: DecodeHParams
@@ -156,9 +157,9 @@ def _check_texts(model: SequenceModel | Ensemble, problem: Problem) -> None:
     features = model.spec.features
     no_text = [f"{name} are {spec.kind}" for name, spec in features.items() if spec.kind != FeatureKind.TOKENS]
     found = "it has no inputs" if model.spec.inputs is None else " and ".join(no_text)
-    if found or problem.finishes:
+    if found or problem.finishes or type(problem).decode_target is not Problem.decode_target:
         raise UserError(
-            f"alignments of {problem.name}: {found or 'outputs are rewritten to fit their inputs'}; alignments link "
+            f"alignments of {problem.name}: {found or 'it rewrites outputs'}; alignments link "
             f"words of an input to words that the model writes; leave alignments and replace_unknown out"
         )
 

@@ -351,8 +351,8 @@ class Translator:
         check_row_pairs(sources, targets)
         check_lengths(self.facts, targets, self.hparams)
         rows = cut_rows(self.facts, sources, self.hparams)
-        decode, ended = self.problem.encoders[TARGETS].decode, [[*ids, EOS_ID] for ids in targets]
-        found = self.aligner.links(rows, ended, decode, hparams) if rows else []
+        ended = [[*ids, EOS_ID] for ids in targets]
+        found = self.aligner.links(rows, ended, str, hparams) if rows else []
         if on_done is not None:
             on_done(len(found))
         return found

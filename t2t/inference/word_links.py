@@ -10,25 +10,31 @@ import numpy as np
 
 from t2t.files.pharaoh import Links
 from t2t.specs.constants import EOS_ID
+from t2t.text.encoder import TextEncoder
 
 
-def word_numbers(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> np.ndarray:
+def word_numbers(encoder: TextEncoder, ids: Sequence[int], join: Callable[[str], str] = str) -> np.ndarray:
     """Returns the number of the word that each token is part of, from 0: the word in which the text up to it ends.
 
+    A token that is part of a character belongs to the word of the whole character, white space to the word before it.
+
     Args:
-        decode: ids to text.
+        encoder: of the ids.
         ids: of a text; end of sequence and what follows it are part of no word.
+        join: makes of the text of ids the one whose words are numbered.
 
     Returns:
         (tokens of words,) int; empty for a text without words.
     """
     tokens = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
-    counts = np.array([len(decode(tokens[:end]).split()) for end in range(1, len(tokens) + 1)], int)
-    if not counts.size or not counts[-1]:
-        return np.zeros(0, int)
-    # The first bytes of a space may look like a word, until the last of them.
-    counts = np.minimum.accumulate(counts[::-1])[::-1]
-    return np.maximum(counts, 1) - 1  # a token before the first word belongs to it
+    texts = ["", *(encoder.certain_text(tokens[:end]) for end in range(1, len(tokens))), encoder.decode(tokens)]
+    numbers = np.zeros(len(tokens), int)
+    words = len(join(texts[-1]).split())
+    for place in reversed(range(len(tokens))):
+        if len(texts[place + 1]) > len(texts[place]):
+            words = len(join(texts[place + 1]).split())
+        numbers[place] = max(words - 1, 0)
+    return numbers if join(texts[-1]).split() else numbers[:0]
 
 
 def word_links(weights_TS: np.ndarray, source_words: np.ndarray, target_words: np.ndarray) -> Links:

@@ -157,7 +157,7 @@ class Rewriting(Letters):
         (lambda: translator_of(letters_alone()), r"alignments of letters_alone: it has no inputs; alignments link"),
         (lambda: translator_of(moods(), TransformerEncoder), r"alignments of moods: targets are label; alignments"),
         (lambda: translator_of(Rewriting().with_encoders(letters().encoders)),
-         r"alignments of letters: outputs are rewritten to fit their inputs; alignments link words of an input to"),
+         r"alignments of letters: it rewrites outputs; alignments link words of an input to words that the model wri"),
     ],
 )  # fmt: skip
 def test_a_model_without_words_to_link_is_refused_before_it_decodes(build, message):
