@@ -70,9 +70,8 @@ def test_the_alignments_made_by_hand_link_words_of_their_sentences():
 
 
 def test_alignments_made_by_hand_are_without_error_against_themselves(run, tmp_path):
-    (tmp_path / "sure").write_text(
-        "".join(" ".join(w for w in line.split() if "-" in w) + "\n" for line in LINKS.open())
-    )
+    lines = [[link for link in line.split() if "-" in link] for line in LINKS.read_text().splitlines()]
+    (tmp_path / "sure").write_text("".join(" ".join(links) + "\n" for links in lines))
     status, out, _ = run(LINKS, tmp_path / "sure")
     assert status == 0
     assert out.startswith("AER = 0.0000, precision = 1.0000, recall = 1.0000 (")
