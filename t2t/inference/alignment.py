@@ -9,7 +9,7 @@ Legend: B batch, H heads, T target length, S source length.
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from keras import ops
@@ -18,6 +18,7 @@ from t2t.errors import UserError
 from t2t.files.pharaoh import Links
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.attention import ENCODER_DECODER, layer_weights
+from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.rows import Row, batches_of, memory_errors, padded
 from t2t.inference.word_links import replace_words, word_links, word_numbers
 from t2t.layers.attention_record import recorded_attention
@@ -26,9 +27,6 @@ from t2t.models.ensemble import Ensemble
 from t2t.problems.base import Problem
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
-
-if TYPE_CHECKING:
-    from t2t.inference.translator import Hypothesis
 
 LINEAR_UP_TO = 64
 """Ids of a row up to which memory grows with their number, and beyond with its square, as attention weights do."""
@@ -83,10 +81,10 @@ class WordAligner:
     def annotate(
         self,
         inputs: Sequence[tuple[Row, str | None]],
-        found: Sequence[Sequence["Hypothesis"]],
+        found: Sequence[Sequence[Hypothesis]],
         hparams: DecodeHParams,
         dictionary: Mapping[str, str],
-    ) -> list[list["Hypothesis"]]:
+    ) -> list[list[Hypothesis]]:
         """Returns hypotheses with what `hparams` asks for: their alignments, and unknown words replaced.
 
         Args:

@@ -1,6 +1,5 @@
 """Decoding and scoring with a model: texts to texts, ids to ids, pairs to probabilities."""
 
-import dataclasses
 import functools
 import hashlib
 import itertools
@@ -17,6 +16,7 @@ from t2t.files.lines import without_surrogates
 from t2t.files.pharaoh import Links
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.engine import Engine, Prefixes
+from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.model_facts import LazyModel, ModelFacts, max_answers
 from t2t.inference.prefixes import check_prefixes, check_takes_prefixes
 from t2t.inference.rows import NOT_FINITE, Row, check_lengths, cut_rows, describe_max_ids, max_sequence_ids, reads_ids
@@ -36,25 +36,6 @@ if TYPE_CHECKING:
 
 STREAM_WINDOW = 4096
 """Lines that `stream` sorts by length together."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Hypothesis:
-    """One output for one input."""
-
-    text: str
-    """What a person reads."""
-    ids: tuple[int, ...]
-    """Its ids, end of sequence included where the model wrote it."""
-    score: float
-    """Log-probability divided by the length penalty, plus the coverage penalty."""
-    log_prob: float | None
-    """Natural logarithm of its probability, end of sequence included; of a continued prefix, only of what follows it.
-    None where a served export does not give it."""
-    mended: bool = False
-    """Whether the problem had to mend the output to make the text of it, e.g. brackets of a tree."""
-    alignment: Links | None = None
-    """Links (word of the input, word of the text), counted from 0; None where the hparam `alignments` is off."""
 
 
 class Translator:

@@ -13,20 +13,15 @@ What would break a line (`\n` and `\r`, and TAB where it separates) is replaced 
 it. Line numbers count from 1; scores have six digits after the point.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from t2t.errors import UnknownNameError, did_you_mean
 from t2t.files.pharaoh import format_links
+from t2t.inference.hypothesis import Hypothesis
 
-if TYPE_CHECKING:  # importing it starts TensorFlow, and the names of the formats stand in a command's --help
-    from t2t.inference.translator import Hypothesis
-
-Renderer = Callable[[int, Sequence["Hypothesis"], int], tuple[str, int]]
+Renderer = Callable[[int, Sequence[Hypothesis], int], tuple[str, int]]
 """(line number, hypotheses, n_best) -> (the line without its end, how many outputs had characters replaced)."""
 
 _BREAKS = re.compile(r"[\n\r]")
