@@ -227,37 +227,39 @@ def forgetful_run(tiny_run, tmp_path_factory):
     flags = [f"--data_dir={folder / 'data'}", f"--output_dir={folder / 'run'}"]
     asked = [flag for flag in tiny_run.train_flags if not flag.startswith("--data_dir")]
     assert trainer.main(["t2t-trainer", *asked, *flags, "--generate_data", "--vocab_size=7", "--train_steps=20"]) == 0
-    return flags
+    return [*flags, "--decode_method=greedy", "--min_output_length=3"]
 
 
 def test_unknown_words_become_words_of_their_line(forgetful_run, tmp_path, capfdbinary):
-    data_dir, output_dir = forgetful_run
-    source, words = tmp_path / "in", tmp_path / "words"
+    source, dictionary = tmp_path / "in", tmp_path / "words"
     source.write_text("7 x 8 y 9\n5 5 z\n")
-    words.write_text("x\tX X\n7\tseven\n")
-    file = [f"--decode_from_file={source}", "--decode_to_file=-", "--output_format=jsonl", "--alignments"]
+    dictionary.write_text("x\tX X\n7\tseven\n")
 
     def written(*flags):
-        assert decoder.main(["t2t-decoder", output_dir, *file, *flags]) == 0
+        flags = [*flags, f"--decode_from_file={source}", "--decode_to_file=-", "--output_format=jsonl", "--alignments"]
+        assert decoder.main(["t2t-decoder", *forgetful_run, *flags]) == 0
         return [json.loads(line)["hypotheses"][0] for line in capfdbinary.readouterr().out.splitlines()]
 
-    plain, copied = written(), written("--replace_unknown")
-    translated = written("--replace_unknown", f"--unknown_dictionary={words}")
+    plain, replaced = written(), written("--replace_unknown", f"--unknown_dictionary={dictionary}")
     assert any("<unk>" in one["text"] for one in plain)
-    for line, before, copy, translation in zip(source.open(), plain, copied, translated, strict=True):
+    translations = {"x": "X X", "7": "seven"}
+    for line, before, after in zip(source.read_text().splitlines(), plain, replaced, strict=True):
         own = {target: line.split()[place] for place, target in before["alignment"]}
-        pairs = [(place, word) for place, word in enumerate(before["text"].split())]
-        expected = [own[place] if word == "<unk>" else word for place, word in pairs]
-        assert copy["text"] == " ".join(expected)
-        theirs = {"x": "X X", "7": "seven"}
-        assert translation["text"] == " ".join(
-            theirs.get(new, new) if word == "<unk>" else word for new, (_, word) in zip(expected, pairs, strict=True)
-        )
-    scores = []
-    for flag in ("--noreplace_unknown", "--replace_unknown"):
-        assert decoder.main(["t2t-decoder", data_dir, output_dir, "--decode_split=test", flag]) == 0
-        scores.append(capfdbinary.readouterr().out.decode().splitlines()[1:])
-    assert scores[0] != scores[1], "the score is that of the replaced words"
+        words = enumerate(before["text"].split())
+        expected = [translations.get(own[i], own[i]) if word == "<unk>" else word for i, word in words]
+        assert after == before | {"text": " ".join(expected)}
+
+
+def test_the_score_of_a_split_is_that_of_the_replaced_words(forgetful_run, tiny_run, tmp_path, capsys):
+    flags = [*forgetful_run, "--decode_split=test", "--replace_unknown", f"--decode_to_file={tmp_path / 'out'}"]
+    assert decoder.main(["t2t-decoder", *flags]) == 0
+    outputs = (tmp_path / "out").read_text().splitlines()
+    sources, references = (
+        (tiny_run.raw_dir / f"test.{side}").read_text().splitlines() for side in ("source", "target")
+    )
+    assert not any("<unk>" in line for line in outputs)
+    assert any(set(output.split()) & set(source.split()) for output, source in zip(outputs, sources, strict=True))
+    assert str(BLEU().corpus_score(outputs, [references])) in capsys.readouterr().out
 
 
 def test_a_dictionary_without_unknown_words_to_replace_is_refused(decode, tmp_path, capsys):
