@@ -15,7 +15,8 @@ def read_dictionary(path: str) -> dict[str, str]:
     Raises:
         UserError: no such file, a line of other columns, or an entry for something else than one word.
     """
-    source, found = LineSource(path), {}
+    source = LineSource(path)
+    found: dict[str, str] = {}
     for number, line in enumerate(source.lines(Counter()), start=1):
         word, translation = split_columns(line, COLUMNS, str(source), number)
         if word.split() != [word]:

@@ -31,7 +31,8 @@ def parse_links(line: str, file: str, number: int) -> tuple[Links, Links]:
     Raises:
         UserError: something else than links.
     """
-    sure, possible = [], []
+    sure: list[tuple[int, int]] = []
+    possible: list[tuple[int, int]] = []
     for text in line.split():
         found = _LINK.fullmatch(text)
         if found is None:

@@ -4,7 +4,7 @@ Legend: T target length, S source length, V words of the output, W words of the 
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from t2t.specs.constants import EOS_ID
 from t2t.text.encoder import TextEncoder
 
 
-def word_numbers(encoder: TextEncoder, ids: Sequence[int], join: Callable[[str], str] = str) -> np.ndarray:
+def word_numbers(encoder: TextEncoder, ids: Iterable[int], join: Callable[[str], str] = str) -> np.ndarray:
     """Returns the number of the word that each token is part of, from 0: the word in which the text up to it ends.
 
     A token that is part of a character belongs to the word of the whole character, white space to the word before it.
