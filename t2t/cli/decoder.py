@@ -4,6 +4,7 @@ from absl import flags
 
 from t2t.cli.common import command, command_flags
 from t2t.cli.decoding import (
+    align_file,
     check_files,
     decode_file,
     decode_interactively,
@@ -13,21 +14,25 @@ from t2t.cli.decoding import (
     output_options_of,
     refuse_flags,
     score_file,
+    with_dictionary,
 )
 from t2t.cli.flags import (
     OUTPUT_FLAGS,
+    WORD_FLAGS,
     define_device_flags,
     define_engine_flags,
     define_ensemble_flag,
     define_search_flags,
     define_trained_flags,
+    define_word_flags,
     load_runs,
     open_trained_runs,
 )
 from t2t.cli.help import ACTION, flag_group
 from t2t.errors import UserError
+from t2t.files.dictionary import read_dictionary
 from t2t.files.output import check_output
-from t2t.inference.files.formats import FILES
+from t2t.inference.files.formats import FILES, PHARAOH
 from t2t.runs.data import check_split, open_run_data
 from t2t.runs.run_checks import select_problem
 from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, TEST
@@ -41,7 +46,9 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
     %s --output_dir=run --decode_split=test --data_dir=data  (with its score)
     %s --output_dir=run --problem=translate_ende_multi30k  (which one, of a run of several)
     %s --output_dir=run1,run2,run3 --decode_from_file=a.en  (an ensemble)
+    %s --output_dir=run --decode_from_file=a.en --output_format=pharaoh  (word alignments)
     %s --output_dir=run --score_file=pairs.tsv --decode_to_file=pairs.scores
+    %s --output_dir=run --align_file=pairs.tsv --decode_to_file=pairs.links
     %s --output_dir=run --attention_to_html=look.html < a.en  (a page for a browser)
 
 A file gets one output line for each input line, in order; lines end at \\n only, and an empty line stays empty. While
@@ -50,8 +57,15 @@ it grows, the output is <decode_to_file>.partial; after a crash, the same comman
 --target_prefix_file gives the beginning of each output: an empty line prescribes nothing, and the score is that of what
 follows.
 
+--alignments adds to each output which word of the input each of its words looks at most: after " ||| " in the Pharaoh
+format, 0-0 1-2 (word of the input, word of the output, from 0), in a column or a field; --output_format=pharaoh writes
+nothing else. --replace_unknown puts that word of the input, or its translation in --unknown_dictionary, in the place of
+an unknown word.
+
 A file to score has lines of source TAB target, for a language model of the target alone. Each gets a line with the
 target's log-probability, end of sequence included: natural logarithm, six decimals; nan for a target that is too long.
+--align_file writes word alignments of such lines, 0-0 1-2: for each word of the target the word of the source that the
+model looks at most while it predicts it, from 0; nothing for a target that is too long. `t2t-aer` scores such a file.
 
 --attention_to_html draws what the model looked at for each line of standard input or --decode_from_file, source or
 source TAB target, in one file of HTML that needs no network; of parsing problems also the tree, of classes the
@@ -72,11 +86,14 @@ def build_flags(values: flags.FlagValues) -> None:
                       "its lines, empty for anything; whole words.")  # fmt: skip
         define.string("score_file", "", "Scores the lines of this file, source TAB target; plain or gzip, - for "
                       "standard input.")  # fmt: skip
+        define.string("align_file", "", "Aligns the words of the lines of this file, source TAB target, in the Pharaoh "
+                      "format.")  # fmt: skip
         define.string("attention_to_html", "", "Draws what the model looks at into this file, for a browser: of each "
                       "line of --decode_from_file or standard input, source or source TAB target.")  # fmt: skip
         define.enum("decode_split", None, (DEV, TEST), "Decodes a split of the run's problem and prints its score.")
         define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data, for --decode_split.")
     define_output_flags(values)
+    define_word_flags(values)
     define_search_flags(values, decodes_only=True)
     define_engine_flags(values)
     define_ensemble_flag(values)
@@ -86,6 +103,7 @@ def build_flags(values: flags.FlagValues) -> None:
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
     _check(values)
+    dictionary = read_dictionary(values.unknown_dictionary) if values.unknown_dictionary else {}
     runs = open_trained_runs(values)
     run = runs[0]
     if len(runs) == 1:
@@ -95,6 +113,8 @@ def main(values: flags.FlagValues) -> int:
         check_split(open_run_data(run, values.data_dir, problem, split, verify=False), split)
     # Of a file or a split there are lines enough to search several batches at a time.
     loaded = load_runs(values, runs, problem, many_rows=bool(values.decode_from_file or split))
+    if dictionary:
+        loaded = with_dictionary(loaded, dictionary)
     output_options, target = output_options_of(values), values.decode_to_file
     if values.attention_to_html:
         draw_attention(loaded, values.decode_from_file, values.attention_to_html)
@@ -102,6 +122,8 @@ def main(values: flags.FlagValues) -> int:
         decode_file(loaded, values.decode_from_file, target, output_options)
     elif values.score_file:
         score_file(loaded, values.score_file, target, output_options.window)
+    elif values.align_file:
+        align_file(loaded, values.align_file, target, output_options.window)
     elif split:
         decode_split(loaded, values.data_dir, split, target, output_options)
     else:
@@ -111,7 +133,7 @@ def main(values: flags.FlagValues) -> int:
 
 def _check(values: flags.FlagValues) -> None:
     """Finds mistakes on the command line before a model is loaded."""
-    modes = ("decode_from_file", "score_file", "decode_split", "decode_interactive")
+    modes = ("decode_from_file", "score_file", "align_file", "decode_split", "decode_interactive")
     given = [f"--{name}" for name in modes if values[name].value]
     exclusive = given
     if values.attention_to_html:
@@ -120,12 +142,13 @@ def _check(values: flags.FlagValues) -> None:
         raise UserError(f"{' and '.join(exclusive)} are given; the command does one thing at a time: keep one of them")
     if values.attention_to_html:
         why = "--attention_to_html draws the best output of each line"
-        refuse_flags(values, ("n_best", "output_format", "decode_to_file", "decode_window", "target_prefix_file"), why)
+        unread = ("n_best", "output_format", "decode_to_file", "decode_window", "target_prefix_file")
+        refuse_flags(values, (*unread, *WORD_FLAGS, "unknown_dictionary"), why)
         check_output(values.attention_to_html)
     if values.decode_to_file and given in ([], ["--decode_interactive"]):
         raise UserError(
-            "--decode_to_file: it names where --decode_from_file, --score_file or --decode_split writes; give one of "
-            "them too"
+            "--decode_to_file: it names where --decode_from_file, --score_file, --align_file or --decode_split writes; "
+            "give one of them too"
         )
     if values.output_format == FILES and not (values.decode_from_file or values.decode_split):
         raise UserError(
@@ -136,10 +159,19 @@ def _check(values: flags.FlagValues) -> None:
         raise UserError(
             "--target_prefix_file: it says what the outputs of --decode_from_file begin with; give that alone with it"
         )
-    if values.score_file:
-        unread = ("n_best", "output_format", "random_seed", *OUTPUT_FLAGS)
-        refuse_flags(values, unread, "--score_file searches nothing")
-    if source := values.decode_from_file or values.score_file:
+    _refuse_unread(values)
+    if values.output_format == PHARAOH:
+        values.alignments = True
+    if source := values.decode_from_file or values.score_file or values.align_file:
         check_files(source, values.decode_to_file)
     elif values.decode_to_file:
         check_output(values.decode_to_file)
+
+
+def _refuse_unread(values: flags.FlagValues) -> None:
+    """Raises UserError for flags that a mode which searches nothing does not read."""
+    unread = ("n_best", "output_format", "random_seed", *OUTPUT_FLAGS, "unknown_dictionary")
+    if values.score_file:
+        refuse_flags(values, (*unread, *WORD_FLAGS), "--score_file searches nothing")
+    if values.align_file:
+        refuse_flags(values, (*unread, "alignments", "replace_unknown"), "--align_file aligns what is given")

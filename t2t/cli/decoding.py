@@ -5,7 +5,7 @@ import dataclasses
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from absl import flags
 
@@ -44,8 +44,9 @@ def define_output_flags(values: flags.FlagValues) -> None:
     with flag_group(values, OUTPUT) as define:
         define.integer("n_best", 1, "Outputs for each input, best first; at most the beam.")
         define.enum("output_format", TEXT, [*FORMATS, FILES], "text: outputs, with --n_best separated by TAB; tsv: "
-                    "text, score and log-probability of each output in turn; jsonl: one object a line; files: names of "
-                    "files with the outputs, sounds or images, in the folder <decode_to_file>.files.")  # fmt: skip
+                    "text, score and log-probability of each output in turn; jsonl: one object a line; pharaoh: word "
+                    "alignments, 0-0 1-2; files: names of files with the outputs, sounds or images, in the folder "
+                    "<decode_to_file>.files.")  # fmt: skip
         define.integer("decode_window", WINDOW, "Lines of a file decoded together, sorted by length, and lost at most "
                        "in a crash.")  # fmt: skip
         define.integer("random_seed", 0, "Seed of --decode_method=sample.")
@@ -109,6 +110,17 @@ def decode_file(loaded, source: str, target: str = "", output_options: OutputOpt
     _print_report(job.decode_file(translator, asked), translator, target)
 
 
+def with_dictionary(loaded, dictionary: Mapping[str, str]):
+    """Returns a `t2t.runs.loading.LoadedRun` that replaces unknown words by their translations where it has them.
+
+    Raises:
+        UserError: it does not replace unknown words.
+    """
+    if not loaded.hparams.replace_unknown:
+        raise UserError("--unknown_dictionary: nothing reads it without --replace_unknown; add that")
+    return dataclasses.replace(loaded, unknown_dictionary=dictionary)
+
+
 def score_file(loaded, source: str, target: str = "", window: int = WINDOW) -> None:
     """Scores a file of pairs with a `t2t.runs.loading.LoadedRun`, and logs a summary.
 
@@ -116,10 +128,20 @@ def score_file(loaded, source: str, target: str = "", window: int = WINDOW) -> N
         UserError: a line without its columns, no such file.
         MachineError: the output cannot be written.
     """
-    scoring, windows = import_quietly("t2t.inference.files.scoring"), import_quietly("t2t.inference.files.windows")
-    target = target or _target_beside(source, loaded.record, "scores")
+    scoring = import_quietly("t2t.inference.files.scoring")
+    _answer_pairs(loaded, scoring.score_file, source, target or _target_beside(source, loaded.record, "scores"), window)
+
+
+def align_file(loaded, source: str, target: str = "", window: int = WINDOW) -> None:
+    """Aligns a file of pairs; as `score_file`, and raises UserError for a model without attention to its inputs."""
+    scoring = import_quietly("t2t.inference.files.scoring")
+    _answer_pairs(loaded, scoring.align_file, source, target or _target_beside(source, loaded.record, "links"), window)
+
+
+def _answer_pairs(loaded, answer_file, source: str, target: str, window: int) -> None:
+    windows = import_quietly("t2t.inference.files.windows")
     translator = loaded.translator()
-    report = scoring.score_file(translator, windows.FileJob(source=source, target=target, window=window))
+    report = answer_file(translator, windows.FileJob(source=source, target=target, window=window))
     _print_report(report, translator, target)
 
 
@@ -164,16 +186,16 @@ def decode_interactively(translator, output_options: OutputOptions = AS_USUAL) -
 
     On a terminal there is a prompt, and with `n_best` above 1 a line with its score for each output.
     """
-    translator.settings(output_options.n_best, seed=output_options.seed)
+    _, hparams = translator.settings(output_options.n_best, seed=output_options.seed)
     on_terminal = sys.stdin.isatty()
     if on_terminal:
         print("type a text and press Enter; end with Ctrl-D", file=sys.stderr)
     for number, text in enumerate(_read_prompt() if on_terminal else LineSource(STANDARD).lines(Counter())):
         if translator.is_blank(text):
-            found = [import_quietly("t2t.inference.files.job").NOTHING]
+            found = [import_quietly("t2t.inference.files.job").blank_output(hparams)]
         else:
             ids, n_best, seed = translator.encode([text]), output_options.n_best, output_options.seed
-            (found,) = translator.translate_ids(ids, n_best, places=[number], seed=seed)
+            (found,) = translator.translate_ids(ids, n_best, places=[number], sources=[text], seed=seed)
         _print(_render_interactive(number + 1, found, output_options, on_terminal))
 
 

@@ -9,7 +9,7 @@ from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import ALL, define_alias
-from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, RUN, flag_group
+from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, OUTPUT, RUN, flag_group
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides, join_overrides
@@ -124,6 +124,8 @@ _ALL_SEARCH_FLAGS = (
 )  # fmt: skip
 OUTPUT_FLAGS = tuple(name for name in _ALL_SEARCH_FLAGS if name not in _MACHINE_FLAGS)
 """Search flags without effect where nothing is searched."""
+WORD_FLAGS = ("alignments", "replace_unknown", "alignment_layer", "alignment_head")
+"""Flags of `define_word_flags` for hparams."""
 
 
 def define_search_flags(values: flags.FlagValues, decodes_only: bool = False) -> None:
@@ -131,6 +133,15 @@ def define_search_flags(values: flags.FlagValues, decodes_only: bool = False) ->
     with flag_group(values, DECODING):
         for flag in _ALL_SEARCH_FLAGS if decodes_only else _SEARCH_FLAGS:
             define_field_flag(values, flag, DecodeHParams, default=None)
+
+
+def define_word_flags(values: flags.FlagValues) -> None:
+    """What is done with the words of outputs by the attention of the model; unset flags keep the run's hparams."""
+    with flag_group(values, OUTPUT) as define:
+        for flag in WORD_FLAGS:
+            define_field_flag(values, flag, DecodeHParams, default=None)
+        define.string("unknown_dictionary", "", "Translations for --replace_unknown: lines of word TAB translation; a "
+                      "word without one is copied.")  # fmt: skip
 
 
 def define_device_flags(values: flags.FlagValues) -> None:
@@ -151,7 +162,8 @@ def decoding_devices(values: flags.FlagValues) -> tuple[int, int] | None:
 
 def search_overrides(values: flags.FlagValues) -> str:
     """Returns the search flags that were given, as `--hparams` would have them."""
-    given = {RENAMED.get(name, name): values[name].value for name in _ALL_SEARCH_FLAGS if name in values}
+    names = (*_ALL_SEARCH_FLAGS, *WORD_FLAGS)
+    given = {RENAMED.get(name, name): values[name].value for name in names if name in values}
     return format_overrides({field: value for field, value in given.items() if value is not None})
 
 

@@ -19,8 +19,8 @@ _DECLARED = (
 """Attributes that data of the first versions remembers already."""
 
 _NOT_OF_DATA = (
-    "name", "options", "encoders", "metrics", "finishes", "chunk_size", "home", "instead", "line_form", "folders",
-    "places", "file_sides", "output_suffix",
+    "name", "options", "encoders", "metrics", "finishes", "continuation_mark", "chunk_size", "home", "instead",
+    "line_form", "folders", "places", "file_sides", "output_suffix",
 )  # fmt: skip
 """Attributes on which data does not depend: names, what is done with outputs, where raw files are looked for.
 

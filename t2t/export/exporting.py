@@ -79,6 +79,6 @@ def _report(job: ExportJob, trial: Trial, parity: dict[str, Parity]) -> dict[str
 def _readme(job: ExportJob, made: Export) -> str:
     of = ", ".join(f"{name} {value}" for name, value in job.origin.items())
     finished = ""
-    if made.translator.problem.finishes:
+    if made.translator.rewrites_text:
         finished = "\nOutputs are as the model writes them; what `t2t-decoder` makes of them is not included.\n"
     return f"# {job.folder.name}\n\nMade by t2t {t2t.__version__} of {of}.\n\n{made.usage().strip()}\n{finished}"

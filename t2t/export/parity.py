@@ -8,6 +8,7 @@ from typing import Any, Self
 from t2t.errors import T2TError
 from t2t.export.formats import Promise, finite_or_inf, relative_difference
 from t2t.inference.translator import Hypothesis, Translator
+from t2t.specs.constants import TARGETS
 
 UNCONSTRAINED: dict[str, Any] = {"min_output_length": 0, "eos_penalty": 0.0, "no_repeat_ngram_size": 0}
 """Changes of the decode hparams under which anything may be written."""
@@ -74,7 +75,7 @@ class Parity:
 
 
 def answers_of_run(translator: Translator, inputs: Sequence[Any], n_best: int = 1, **changes) -> list[list[Answer]]:
-    """Returns a run's answers to texts or arrays, before the problem finishes them; see `Translator.translate`."""
+    """Returns a run's answers to texts or arrays, before anything rewrites them; see `Translator.translate`."""
     is_text = bool(inputs) and isinstance(inputs[0], str)
     found = (translator.translate if is_text else translator.translate_ids)(inputs, n_best, **changes)
     return [[_answer(translator, hypothesis) for hypothesis in hypotheses] for hypotheses in found]
@@ -82,8 +83,8 @@ def answers_of_run(translator: Translator, inputs: Sequence[Any], n_best: int = 
 
 def _answer(translator: Translator, hypothesis: Hypothesis) -> Answer:
     text = hypothesis.text
-    if translator.problem.finishes:
-        text = translator.problem.decode_target(hypothesis.ids)
+    if translator.rewrites_text:
+        text = translator.problem.encoders[TARGETS].decode(hypothesis.ids)
     probability = None if hypothesis.log_prob is None else math.exp(hypothesis.log_prob)
     return Answer(hypothesis.ids, hypothesis.score, text, hypothesis.log_prob, probability)
 

@@ -279,3 +279,15 @@ class DecodeHParams:
         1.0, "Samples only from the likeliest that reach this probability.", minimum=0.0, maximum=1.0,
         used_when=_SAMPLING,
     )  # fmt: skip
+    alignments: bool = param(
+        False, "Whether outputs come with the word of the input that each of their words looks at most; see "
+        "alignment_layer and alignment_head."
+    )  # fmt: skip
+    replace_unknown: bool = param(
+        False, "Whether unknown words of outputs are replaced by the words of the input that they look at most."
+    )
+    alignment_layer: int = param(
+        0, "Which of the layers that attend to the inputs tells what words look at, from 1; 0 = the last but one.",
+        minimum=0,
+    )  # fmt: skip
+    alignment_head: int = param(0, "Head of that layer, from 1; 0 = the mean of all.", minimum=0)

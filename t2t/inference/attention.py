@@ -2,7 +2,7 @@
 
 The layers of the model run once on the whole output, which gives the same weights as decoding step by step.
 
-Legend: S source length, T target length, L layers, H heads, Q queries, K keys.
+Legend: B batch, S source length, T target length, L layers, H heads, Q queries, K keys.
 """
 
 import dataclasses
@@ -90,7 +90,15 @@ def attention_maps(
         DECODER: (written, (START, *written[:-1])),
         ENCODER_DECODER: (written, _pieces(encoders.get(INPUTS), source)),
     }
-    return {kind: _map_of(record, kind, *labels[kind]) for kind in labels if any(_kind(p) == kind for p in record)}
+    by_kind = {kind: layer_weights(record, kind) for kind in labels}
+    return {kind: _map_of(weights, *labels[kind]) for kind, weights in by_kind.items() if weights}
+
+
+def layer_weights(record: Record, kind: str) -> dict[str, np.ndarray]:
+    """Returns the recorded weights of every layer with one kind of attention, (B, H, Q, K), by path of the layer."""
+    of_kind = {path: map(ops.convert_to_numpy, parts) for path, parts in record.items() if _kind(path) == kind}
+    # A recurrent decoder asks once for each position.
+    return {path: np.concatenate(list(parts), axis=2) for path, parts in of_kind.items()}
 
 
 def _kind(path: str) -> str:
@@ -100,13 +108,10 @@ def _kind(path: str) -> str:
     return ENCODER if "/encoder/" in path else DECODER
 
 
-def _map_of(record: Record, kind: str, queries: tuple[str, ...], keys: tuple[str, ...]) -> AttentionMap:
-    layers = [path for path in record if _kind(path) == kind]
-    # A recurrent decoder asks once for each position.
-    of_layers = [np.concatenate([ops.convert_to_numpy(part)[0] for part in record[path]], axis=1) for path in layers]
-    weights_LHQK = np.stack(of_layers)
+def _map_of(weights: dict[str, np.ndarray], queries: tuple[str, ...], keys: tuple[str, ...]) -> AttentionMap:
+    weights_LHQK = np.stack([weights_BHQK[0] for weights_BHQK in weights.values()])
     asked, looked_at = weights_LHQK.shape[2:]
-    return AttentionMap(_labels(queries, asked), _labels(keys, looked_at), tuple(layers), weights_LHQK)
+    return AttentionMap(_labels(queries, asked), _labels(keys, looked_at), tuple(weights), weights_LHQK)
 
 
 def _labels(pieces: tuple[str, ...], count: int) -> tuple[str, ...]:

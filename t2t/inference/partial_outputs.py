@@ -29,8 +29,7 @@ class PartialOutputs(NamedTuple):
 
 def has_partial_outputs(translator: Translator) -> bool:
     """Returns whether outputs can be had while they are searched: TensorFlow writes them, and each id is text."""
-    problem = translator.problem
-    changes_text = problem.finishes or type(problem).decode_target is not Problem.decode_target
+    changes_text = translator.rewrites_text or type(translator.problem).decode_target is not Problem.decode_target
     is_tensorflow = isinstance(translator.engine, TensorFlowEngine)
     return is_tensorflow and translator.model.autoregressive and not changes_text
 

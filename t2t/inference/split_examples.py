@@ -64,7 +64,7 @@ class SplitExamples:
             return [problem.decode_target(int(class_id)) for class_id in self.arrays(TARGETS)]
         texts = reader.texts(stored, self.limit)
         if texts is not None:
-            texts = texts[self.first :]
+            texts = [problem.join_words(text) for text in texts[self.first :]]
         else:
             if not self.first and reader.split == TRAIN and not problem.encoders[TARGETS].lossless:
                 log.warning(
@@ -77,7 +77,8 @@ class SplitExamples:
 
     def decode(self, translator: Translator, n_best: int = 1, **changes) -> list[list[Hypothesis]]:
         """Returns the outputs, see `Translator.translate_ids`."""
-        sources = self.texts() if self._problem.finishes else None
+        reads_sources = self._problem.finishes or translator.settings(n_best, **changes)[1].replace_unknown
+        sources = self.texts() if reads_sources else None
         return translator.translate_ids(self.inputs(), n_best, sources=sources, **changes)
 
     def arrays(self, feature: str) -> Iterator[np.ndarray]:

@@ -46,6 +46,14 @@ def check_rows(rows: Any, name: str) -> None:
             raise ArgumentError(f"{name}[{place}]={row!r:.60}: it is of type {type(row).__name__}; give a list of ids")
 
 
+def check_row_pairs(sources: Any, targets: Any) -> None:
+    """Raises ArgumentError unless there are as many rows of sources as of targets; see `check_rows`."""
+    check_rows(sources, "sources")
+    check_rows(targets, "targets")
+    if len(sources) != len(targets):
+        raise ArgumentError(f"{len(sources)} sources and {len(targets)} targets; give as many of both")
+
+
 def _as_list(values: Any, name: str, wanted: str) -> list[Any]:
     if isinstance(values, str):
         raise ArgumentError(f"{name}={values!r:.60}: it is one text; give {wanted}, e.g. [text]")

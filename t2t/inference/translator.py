@@ -1,10 +1,9 @@
 """Decoding and scoring with a model: texts to texts, ids to ids, pairs to probabilities."""
 
-import dataclasses
 import functools
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,19 +13,22 @@ from t2t.decoding.result import SearchResult
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import ArgumentError, UserError
 from t2t.files.lines import without_surrogates
+from t2t.files.pharaoh import Links
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.engine import Engine, Prefixes
+from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.model_facts import LazyModel, ModelFacts, max_answers
 from t2t.inference.prefixes import check_prefixes, check_takes_prefixes
 from t2t.inference.rows import NOT_FINITE, Row, check_lengths, cut_rows, describe_max_ids, max_sequence_ids, reads_ids
 from t2t.inference.settings import search_settings
 from t2t.inference.shortlist.shortlist import Shortlist
-from t2t.inference.texts import as_pairs, as_texts, check_rows
+from t2t.inference.texts import as_pairs, as_texts, check_row_pairs, check_rows
 from t2t.problems.base import Problem
 from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
 
 if TYPE_CHECKING:
+    from t2t.inference.alignment import WordAligner
     from t2t.inference.attention import Attention
     from t2t.inference.parallel import Sharing
     from t2t.inference.tensorflow_engine import TensorFlowEngine
@@ -34,23 +36,6 @@ if TYPE_CHECKING:
 
 STREAM_WINDOW = 4096
 """Lines that `stream` sorts by length together."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Hypothesis:
-    """One output for one input."""
-
-    text: str
-    """What a person reads."""
-    ids: tuple[int, ...]
-    """Its ids, end of sequence included where the model wrote it."""
-    score: float
-    """Log-probability divided by the length penalty, plus the coverage penalty; NaN where it was not asked for."""
-    log_prob: float | None
-    """Natural logarithm of its probability, end of sequence included; of a continued prefix, only of what follows it.
-    None where a served export does not give it."""
-    mended: bool = False
-    """Whether the problem had to mend the output to make the text of it, e.g. brackets of a tree."""
 
 
 class Translator:
@@ -69,6 +54,8 @@ class Translator:
 
     read_shortlist: Callable[[], Shortlist] | None = None
     """Reads the shortlist of the run, where the model is of one."""
+    unknown_dictionary: Mapping[str, str] = {}
+    """Translations of words of inputs, for `replace_unknown`; a word without one is copied."""
 
     def __init__(
         self,
@@ -111,6 +98,14 @@ class Translator:
         """What decodes and scores: TensorFlow, unless another engine is given."""
         return self.tensorflow
 
+    @functools.cached_property
+    def aligner(self) -> "WordAligner":
+        """Aligns outputs with their inputs, by the model itself whatever decodes; raises as `WordAligner`."""
+        model = self.model  # first, as in `tensorflow`
+        from t2t.inference.alignment import WordAligner
+
+        return WordAligner(model, self.problem)
+
     @property
     def is_built(self) -> bool:
         """Whether the model was there from the start; otherwise another engine decodes as long as it can."""
@@ -120,6 +115,12 @@ class Translator:
     def reads_text(self) -> bool:
         """Whether it goes on from texts: inputs, or beginnings of outputs."""
         return reads_ids(self.facts)
+
+    @property
+    def rewrites_text(self) -> bool:
+        """Whether texts of outputs are something else than what the vocabulary reads from their ids."""
+        problem = self.problem
+        return problem.finishes or bool(problem.continuation_mark) or self.hparams.replace_unknown
 
     @property
     def longest_input(self) -> int:
@@ -141,6 +142,8 @@ class Translator:
             digest.update(f"\0{name} {encoder.fingerprint}".encode())
         if self.hparams.shortlist:
             digest.update(f"\0shortlist {self.tensorflow.shortlist.fingerprint}".encode())
+        if self.unknown_dictionary:
+            digest.update(f"\0dictionary {sorted(self.unknown_dictionary.items())}".encode())
         for path, weight in self._weights():
             digest.update(f"\0{path} {weight.shape} {weight.dtype}".encode())
             digest.update(np.ascontiguousarray(weight).tobytes())
@@ -217,7 +220,8 @@ class Translator:
                 are no text.
             n_best: see `translate`.
             places: what names each sentence when sampling, e.g. its line number; 0, 1, 2, ... by default.
-            sources: the inputs as text, for problems that finish outputs by them; read back from the ids by default.
+            sources: the inputs as text, for problems that finish outputs by them and for `replace_unknown`; read back
+                from the ids by default.
             prefixes: ids that the output of each sentence begins with, without end of sequence.
             scored: whether scores and probabilities are read; without them an engine may be faster.
             on_done: called after each batch with the number of sentences in it.
@@ -233,10 +237,14 @@ class Translator:
         seeds = np.arange(len(rows)) if places is None else np.asarray(places)
         results: list[list[Hypothesis]] = [[] for _ in rows]
         settings = dataclasses.replace(settings, scored=scored)
+        texts: Sequence[str | None] = [None] * len(rows) if sources is None else sources
         for numbers, found in self.engine.decode(rows, seeds, settings, hparams, prefixes):
-            for row, number in enumerate(numbers):
-                source = sources[number] if sources is not None else None
-                results[number] = self.hypotheses(found, row, n_best, sentences[number], source)
+            outputs = [self.hypotheses(found, i, n_best, sentences[n], texts[n]) for i, n in enumerate(numbers)]
+            if hparams.alignments or hparams.replace_unknown:
+                read = [(rows[n], texts[n]) for n in numbers]
+                outputs = self.aligner.annotate(read, outputs, hparams, self.unknown_dictionary)
+            for number, hypotheses in zip(numbers, outputs, strict=True):
+                results[number] = hypotheses
             if on_done is not None:
                 on_done(len(numbers))
         return results
@@ -279,10 +287,7 @@ class Translator:
                 classes.
         """
         self._check_scores()
-        check_rows(sources, "sources")
-        check_rows(targets, "targets")
-        if len(sources) != len(targets):
-            raise ArgumentError(f"{len(sources)} sources and {len(targets)} targets; give as many of both")
+        check_row_pairs(sources, targets)
         if not len(targets):
             return []
         check_lengths(self.facts, targets, self.hparams)
@@ -295,6 +300,46 @@ class Translator:
         if not np.isfinite(scores).all():
             raise UserError(NOT_FINITE)
         return (scores + 0.0).tolist()  # no -0.0
+
+    def align(self, pairs: Iterable[tuple[str, str]], **changes) -> list[Links]:
+        """Returns the word alignment of each (source, target) pair, links (word of the source, word of the target).
+
+        Each word of the target is linked to one word of the source, both counted from 0. Sources are cut as in
+        `translate`, targets are not.
+
+        Args:
+            pairs: of texts.
+            changes: `alignment_layer` and `alignment_head`.
+
+        Raises:
+            ArgumentError: something else than pairs of texts, or an unknown change.
+            UserError: see `align_ids`.
+        """
+        sources, targets = as_pairs(pairs)
+        return self.align_ids(self.encode(sources), self.encode_targets(targets), **changes)
+
+    def align_ids(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        *,
+        on_done: Callable[[int], Any] | None = None,
+        **changes,
+    ) -> list[Links]:
+        """Aligns ids (without end of sequence) instead of text; see `align` and `score_ids`.
+
+        Raises:
+            UserError: no layer attends to the inputs, or a target is longer than `longest_input`.
+        """
+        _, hparams = self.settings(alignments=True, **changes)
+        check_row_pairs(sources, targets)
+        check_lengths(self.facts, targets, self.hparams)
+        rows = cut_rows(self.facts, sources, self.hparams)
+        ended = [[*ids, EOS_ID] for ids in targets]
+        found = self.aligner.links(rows, ended, str, hparams) if rows else []
+        if on_done is not None:
+            on_done(len(found))
+        return found
 
     def attend(self, source: str, target: str | Sequence[int] | None = None, **changes) -> "Attention":
         """Returns the attention weights of an input and its output.
@@ -360,7 +405,10 @@ class Translator:
             UserError: see `translate`.
         """
         at_once = None if self.facts.autoregressive else max_answers(self.facts)
-        return search_settings(self.hparams, n_best, seed, changes, at_once)
+        settings, hparams = search_settings(self.hparams, n_best, seed, changes, at_once)
+        if hparams.alignments or hparams.replace_unknown:
+            self.aligner.check(hparams)
+        return settings, hparams
 
     def hypotheses(
         self, found: SearchResult, row: int, n_best: int, ids_in: Sequence[int], source: str | None

@@ -6,6 +6,7 @@ knows no model and no TensorFlow. Where the data goes, how it is batched and who
 
 import dataclasses
 import random
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -116,6 +117,8 @@ class Problem(ABC):
     """Code of the language of `inputs`, e.g. `en`; empty where it is not known, or they are no text."""
     target_language: str = ""
     """Code of the language of `targets`; metrics that split words go by it."""
+    continuation_mark: str = ""
+    """What ends a word that goes on in the next one, e.g. `@@`; outputs and references are read as joined words."""
     max_length: int = 256
     """Training examples with a sequence of more ids than this, end of sequence included, are dropped; where the target
     is a class they are kept, and training cuts their text instead."""
@@ -223,7 +226,11 @@ class Problem(ABC):
 
     def decode_target(self, ids: Any) -> str:
         """Returns what a person reads for a model's output."""
-        return self.encoders["targets"].decode(ids)
+        return self.join_words(self.encoders["targets"].decode(ids))
+
+    def join_words(self, text: str) -> str:
+        """Returns a text with the words that `continuation_mark` ends joined with the next ones."""
+        return re.sub(re.escape(self.continuation_mark) + "( |$)", "", text) if self.continuation_mark else text
 
     finishes: ClassVar[bool] = False
     """Whether `finish` does anything."""

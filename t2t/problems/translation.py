@@ -41,8 +41,8 @@ class TranslationFiles(Translation):
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the pairs of lines of a split, in the files' order."""
         self.check_split(split)
-        self._check_files(source.tmp_dir)
-        source_path, target_path = (_locate(source.tmp_dir, name) for name in self.split_files[split])
+        self.check_files(source.tmp_dir)
+        source_path, target_path = (locate(source.tmp_dir, name) for name in self.split_files[split])
         assert source_path is not None, "it has been checked"
         assert target_path is not None, "it has been checked"
         for source_line, target_line in read_parallel(source_path, target_path, source.tally):
@@ -50,20 +50,22 @@ class TranslationFiles(Translation):
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the files that are there, by the names they have there: packed and unpacked ones are not the same."""
-        found = filter(None, (_locate(tmp_dir, name) for name in self._names()))
+        found = filter(None, (locate(tmp_dir, name) for name in self.file_names()))
         return super().raw_files(tmp_dir) | {path.name: path for path in found}
 
     def requirements(self) -> str:
         """Returns the names of the files and where they come from."""
-        names = ", ".join(self._names())
+        names = ", ".join(self.file_names())
         return f"{names} (with or without .gz) in --tmp_dir" + (f"; from {self.home}" if self.home else "")
 
-    def _names(self) -> list[str]:
+    def file_names(self) -> list[str]:
+        """Returns the names of all files that are needed."""
         return [name for split in self.splits for name in self.split_files[split]]
 
-    def _check_files(self, folder: Path) -> None:
-        names = self._names()
-        missing = [name for name in names if _locate(folder, name) is None]
+    def check_files(self, folder: Path) -> None:
+        """Raises UserError where files are missing from the folder of raw files."""
+        names = self.file_names()
+        missing = [name for name in names if locate(folder, name) is None]
         if missing:
             raise UserError(
                 f"{self.name}: {len(missing)} of its {len(names)} raw files are missing from {folder}: "
@@ -72,7 +74,7 @@ class TranslationFiles(Translation):
             )
 
 
-def _locate(folder: Path, name: str) -> Path | None:
+def locate(folder: Path, name: str) -> Path | None:
     """Returns the path of a file under its name, or else with `.gz` added or taken off; None where there is neither."""
     other = name.removesuffix(".gz") if name.endswith(".gz") else name + ".gz"
     for candidate in (Path(folder) / name, Path(folder) / other):

@@ -40,6 +40,7 @@ class VariantProblem(Problem):
         if suffix == _MASKED:
             self.metrics = ("neg_log_perplexity", "accuracy")
         self.max_length = base.max_length
+        self.continuation_mark = base.continuation_mark
         self._own = _COLUMNS[suffix]
         languages = {INPUTS: base.source_language, TARGETS: base.target_language}
         self.source_language, self.target_language = (languages[self._own[side]] for side in (INPUTS, TARGETS))

@@ -1,20 +1,25 @@
-"""WMT 2014 news translation, the corpora of "Attention Is All You Need" (Vaswani et al. 2017, section 5.1).
+"""News translation tasks of WMT: English to another language.
 
 One instance of English to German:
     inputs   The committee will meet again on Thursday to vote on the proposal.
     targets  Der Ausschuss wird am Donnerstag erneut zusammentreten, um über den Vorschlag abzustimmen.
 
-train: Europarl v7, Common Crawl and News Commentary v9, for French also the UN corpus and 10^9 French-English: about
-4.5 million pairs with German, 40 million with French; dev: newstest2013, 3,000 pairs; test: newstest2014, 3,003 pairs.
+WMT 2014, German and French, has the corpora of "Attention Is All You Need" (Vaswani et al. 2017, section 5.1). train:
+Europarl v7, Common Crawl and News Commentary v9, for French also the UN corpus and 10^9 French-English: 4.5 million
+pairs with German, about 40 million with French; dev: newstest2013, 3,000 pairs; test: newstest2014, 3,003. The other
+pairs are those that Tensor2Tensor had, of the years in `_PAIRS`, with the training, dev and test sets of those years.
 Source: Bojar et al. 2014, "Findings of the 2014 Workshop on Statistical Machine Translation",
-https://www.statmt.org/wmt14/translation-task.html, through TensorFlow Datasets (`wmt14_translate`).
+https://www.statmt.org/wmt14/translation-task.html, and so on for other years, through TensorFlow Datasets
+(`wmt14_translate`, ...). Some corpora (CzEng, CWMT) have to be fetched by hand; TensorFlow Datasets says which.
 Licence: research use, as the workshop states; each corpus has terms of its own.
 
-The aliases are Tensor2Tensor's names from version 1.2 on, and such names for those of 128k, which it dropped.
+The aliases of German and French are Tensor2Tensor's names from version 1.2 on, and such names for those of 128k, which
+it dropped; other pairs have its names.
 """
 
+import dataclasses
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from t2t.files.lines import clean_line
 from t2t.problems.base import Sample, Source
@@ -24,11 +29,10 @@ from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
 _TFDS_SPLITS = {TRAIN: "train", DEV: "validation", TEST: "test"}
-_MAX_BYTES = 1024  # about what 256 pieces of the 32k vocabularies stand for
 
 
-class Wmt14(Translation):
-    """What the language pairs of WMT 2014 share: English to another language, one vocabulary for both."""
+class WmtTranslation(Translation):
+    """Base class of the language pairs: English to another language, by default with one vocabulary for both."""
 
     splits = (TRAIN, DEV, TEST)
     source_language = "en"
@@ -49,71 +53,61 @@ class Wmt14(Translation):
         return f"{self.dataset} of TensorFlow Datasets in --tmp_dir/tensorflow_datasets; downloaded where it is missing"
 
 
-class WmtEnde(Wmt14):
-    """English to German."""
+@dataclasses.dataclass(frozen=True)
+class _Pair:
+    """English and another language."""
 
-    target_language = "de"
-    dataset = "wmt14_translate/de-en"
-
-
-class WmtEnfr(Wmt14):
-    """English to French."""
-
-    target_language = "fr"
-    dataset = "wmt14_translate/fr-en"
-
-
-@register_problem("wmt_ende_tokens_8k", aliases=["translate_ende_wmt8k"])
-class WmtEnde8k(WmtEnde):
-    """WMT 2014 news translation, English to German (4.5 million pairs, 8k pieces)."""
-
-    vocab_size = 2**13
+    code: str
+    language: str
+    year: int
+    vocabularies: tuple[str, ...]
+    """Keys of `_VOCABULARIES`."""
+    size: str = ""
+    """Of the training data, for summaries."""
+    of_2017: bool = False
+    """Whether its problems have the names of Tensor2Tensor's first versions, and the later ones as aliases."""
+    shared: bool = True
+    """Whether both languages have one vocabulary."""
 
 
-@register_problem("wmt_ende_tokens_32k", aliases=["translate_ende_wmt32k"])
-class WmtEnde32k(WmtEnde):
-    """WMT 2014 news translation, English to German (4.5 million pairs, 32k pieces)."""
+_VOCABULARIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "8k": ("8k pieces", {"vocab_size": 2**13}),
+    "32k": ("32k pieces", {"vocab_size": 2**15}),
+    "128k": ("128k pieces", {"vocab_size": 2**17}),
+    # 1,024 bytes are about what 256 pieces of 32k stand for; sets say `max_length` too: --hparams=max_length=1024
+    "characters": ("bytes", {"vocab_kind": "byte", "max_length": 1024}),
+}
+"""By name, what a summary says and the attributes of the problem."""
 
-    vocab_size = 2**15
-
-
-@register_problem("wmt_ende_tokens_128k", aliases=["translate_ende_wmt128k"])
-class WmtEnde128k(WmtEnde):
-    """WMT 2014 news translation, English to German (4.5 million pairs, 128k pieces)."""
-
-    vocab_size = 2**17
-
-
-@register_problem("wmt_ende_characters", aliases=["translate_ende_wmt_characters"])
-class WmtEndeCharacters(WmtEnde):
-    """WMT 2014 news translation, English to German (4.5 million pairs, bytes)."""
-
-    vocab_kind, max_length = "byte", _MAX_BYTES  # sets say `max_length` too: --hparams=max_length=1024
-
-
-@register_problem("wmt_enfr_tokens_8k", aliases=["translate_enfr_wmt8k"])
-class WmtEnfr8k(WmtEnfr):
-    """WMT 2014 news translation, English to French (40 million pairs, 8k pieces)."""
-
-    vocab_size = 2**13
+_PAIRS = (
+    _Pair("de", "German", 2014, ("8k", "32k", "128k", "characters"), "4.5 million pairs, ", of_2017=True),
+    _Pair("fr", "French", 2014, ("8k", "32k", "128k", "characters"), "40 million pairs, ", of_2017=True),
+    _Pair("cs", "Czech", 2014, ("32k", "characters")),
+    _Pair("es", "Spanish", 2013, ("8k", "32k", "characters")),
+    _Pair("et", "Estonian", 2018, ("32k", "characters")),
+    _Pair("ro", "Romanian", 2016, ("8k", "32k", "characters")),
+    _Pair("zh", "Chinese", 2017, ("32k",), shared=False),
+)
 
 
-@register_problem("wmt_enfr_tokens_32k", aliases=["translate_enfr_wmt32k"])
-class WmtEnfr32k(WmtEnfr):
-    """WMT 2014 news translation, English to French (40 million pairs, 32k pieces)."""
+def _register(pair: _Pair, vocabulary: str) -> None:
+    described, attributes = _VOCABULARIES[vocabulary]
+    summary = f"WMT {pair.year} news translation, English to {pair.language} ({pair.size}{described})."
+    characters = vocabulary == "characters"
+    name = f"translate_en{pair.code}_wmt{'_characters' if characters else vocabulary}"
+    first_name = f"wmt_en{pair.code}_{'characters' if characters else f'tokens_{vocabulary}'}"
+    attributes = {
+        "__doc__": summary,
+        "__module__": __name__,
+        "target_language": pair.code,
+        "dataset": f"wmt{pair.year % 100}_translate/{pair.code}-en",
+        **({} if pair.shared else {"shared_vocabulary": False}),
+        **attributes,
+    }
+    names = (first_name, [name]) if pair.of_2017 else (name, [])
+    register_problem(names[0], aliases=names[1])(type(names[0], (WmtTranslation,), attributes))
 
-    vocab_size = 2**15
 
-
-@register_problem("wmt_enfr_tokens_128k", aliases=["translate_enfr_wmt128k"])
-class WmtEnfr128k(WmtEnfr):
-    """WMT 2014 news translation, English to French (40 million pairs, 128k pieces)."""
-
-    vocab_size = 2**17
-
-
-@register_problem("wmt_enfr_characters", aliases=["translate_enfr_wmt_characters"])
-class WmtEnfrCharacters(WmtEnfr):
-    """WMT 2014 news translation, English to French (40 million pairs, bytes)."""
-
-    vocab_kind, max_length = "byte", _MAX_BYTES
+for _pair in _PAIRS:
+    for _vocabulary in _pair.vocabularies:
+        _register(_pair, _vocabulary)

@@ -217,6 +217,7 @@ def load(
 
     - `translate(texts, n_best=1, **changes)`: lists of hypotheses with `text`, `ids`, `score`, `log_prob`;
     - `score(pairs)`: ln p(target | source), a float for each pair;
+    - `align(pairs)`: the word alignment of each pair, as `translate(texts, alignments=True)` gives it of outputs;
     - `attend(source, target=None)`: `maps` of each kind of attention, whose `weights` are (L, H, Q, K) float32.
 
     Args:

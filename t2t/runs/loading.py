@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from t2t.checkpoints.architectures import check_same_architecture
@@ -48,6 +48,8 @@ class LoadedRun:
     checkpoint: Checkpoint
     engine: EngineChoice = dataclasses.field(default_factory=EngineChoice)
     """What decodes."""
+    unknown_dictionary: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Translations of words of inputs, for `replace_unknown`."""
 
     @property
     def model(self) -> "SequenceModel":
@@ -70,6 +72,7 @@ class LoadedRun:
             model = self.build()
         translator = Translator(self.problem, model, self.hparams)
         translator.read_shortlist = functools.partial(read_shortlist, self.run, self.problem.name)
+        translator.unknown_dictionary = self.unknown_dictionary
         if self.hparams.shortlist:
             translator.tensorflow.shortlist  # noqa: B018 - what is wrong with it is said now
         translator.engine = engine_of(translator, conversion, self.engine)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from t2t.checkpoints.store import CheckpointStore
 from t2t.cli import (
+    aer,
     avg_all,
     bleu,
     datagen,
@@ -55,6 +56,7 @@ COMMANDS = {
     "t2t-vocab": (vocab, "--vocab_file=none"),
     "t2t-bleu": (bleu, "--translation=none", "--reference=none"),
     "t2t-evalb": (evalb, "--gold=none", "--test=none"),
+    "t2t-aer": (aer, "--gold=none", "--test=none"),
 }  # fmt: skip
 
 

@@ -197,6 +197,77 @@ def test_another_checkpoint_starts_again(decode, numbers, tmp_path, monkeypatch,
     assert (tmp_path / "out").read_bytes() == (tmp_path / "alone").read_bytes()
 
 
+# === Words ===
+
+
+def test_alignments_are_written_beside_the_outputs_or_alone(decode, translator, tmp_path, capfdbinary):
+    (tmp_path / "in").write_text("1 2 3\n\n4 5 unheard 7\n")
+    flags = [f"--decode_from_file={tmp_path / 'in'}", "--decode_to_file=-"]
+
+    def written(*more):
+        assert decode(*flags, *more) == 0
+        return capfdbinary.readouterr().out.decode().split("\n")[:-1]
+
+    (first,), (last,) = translator.translate(["1 2 3", "4 5 unheard 7"], alignments=True)
+    links = [" ".join(f"{i}-{j}" for i, j in one.alignment) for one in (first, last)]
+    assert written("--output_format=pharaoh") == [links[0], "", links[1]]
+    expected = [f"{first.text} ||| {links[0]}", " ||| ", f"{last.text} ||| {links[1]}"]
+    assert written("--alignments") == expected
+    found = [json.loads(line)["hypotheses"][0] for line in written("--alignments", "--output_format=jsonl")]
+    assert [tuple(map(tuple, one["alignment"])) for one in found] == [first.alignment, (), last.alignment]
+    (other,) = translator.translate(["1 2 3"], alignments=True, alignment_layer=2, alignment_head=2)[0]
+    chosen = written("--output_format=pharaoh", "--alignment_layer=2", "--alignment_head=2")
+    assert chosen[0] == " ".join(f"{i}-{j}" for i, j in other.alignment)
+
+
+@pytest.fixture(scope="module")
+def forgetful_run(tiny_run, tmp_path_factory):
+    """A run whose vocabulary has four of the ten digits; returns its flags."""
+    folder = tmp_path_factory.mktemp("forgetful")
+    flags = [f"--data_dir={folder / 'data'}", f"--output_dir={folder / 'run'}"]
+    asked = [flag for flag in tiny_run.train_flags if not flag.startswith("--data_dir")]
+    assert trainer.main(["t2t-trainer", *asked, *flags, "--generate_data", "--vocab_size=7", "--train_steps=20"]) == 0
+    return [*flags, "--decode_method=greedy", "--min_output_length=3"]
+
+
+def test_unknown_words_become_words_of_their_line(forgetful_run, tmp_path, capfdbinary):
+    source, dictionary = tmp_path / "in", tmp_path / "words"
+    source.write_text("7 x 8 y 9\n5 5 z\n")
+    dictionary.write_text("x\tX X\n7\tseven\n")
+
+    def written(*flags):
+        flags = [*flags, f"--decode_from_file={source}", "--decode_to_file=-", "--output_format=jsonl", "--alignments"]
+        assert decoder.main(["t2t-decoder", *forgetful_run, *flags]) == 0
+        return [json.loads(line)["hypotheses"][0] for line in capfdbinary.readouterr().out.splitlines()]
+
+    plain, replaced = written(), written("--replace_unknown", f"--unknown_dictionary={dictionary}")
+    assert any("<unk>" in one["text"] for one in plain)
+    translations = {"x": "X X", "7": "seven"}
+    for line, before, after in zip(source.read_text().splitlines(), plain, replaced, strict=True):
+        own = {target: line.split()[place] for place, target in before["alignment"]}
+        words = enumerate(before["text"].split())
+        expected = [translations.get(own[i], own[i]) if word == "<unk>" else word for i, word in words]
+        assert after == before | {"text": " ".join(expected)}
+
+
+def test_the_score_of_a_split_is_that_of_the_replaced_words(forgetful_run, tiny_run, tmp_path, capsys):
+    flags = [*forgetful_run, "--decode_split=test", "--replace_unknown", f"--decode_to_file={tmp_path / 'out'}"]
+    assert decoder.main(["t2t-decoder", *flags]) == 0
+    outputs = (tmp_path / "out").read_text().splitlines()
+    sources, references = (
+        (tiny_run.raw_dir / f"test.{side}").read_text().splitlines() for side in ("source", "target")
+    )
+    assert not any("<unk>" in line for line in outputs)
+    assert any(set(output.split()) & set(source.split()) for output, source in zip(outputs, sources, strict=True))
+    assert str(BLEU().corpus_score(outputs, [references])) in capsys.readouterr().out
+
+
+def test_a_dictionary_without_unknown_words_to_replace_is_refused(decode, tmp_path, capsys):
+    (tmp_path / "words").write_text("a\tb\n")
+    assert decode(f"--unknown_dictionary={tmp_path / 'words'}", "--decode_from_file=/dev/null") == 2
+    assert "--unknown_dictionary: nothing reads it without --replace_unknown; add that" in capsys.readouterr().err
+
+
 # === Splits ===
 
 

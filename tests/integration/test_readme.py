@@ -119,6 +119,14 @@ def test_look(with_run):
 
 
 @pytest.mark.slow
+def test_align(with_run):
+    first, rate = run(with_run, "align").splitlines()
+    assert re.fullmatch(r"(\d-\d+( \d-\d+)*)?", first)
+    assert len(lines_of(with_run / "found.links")) == 20
+    assert re.match(r"AER = 0\.\d{4}, precision = ", rate)
+
+
+@pytest.mark.slow
 def test_multi30k(folder):
     """Six updates of a model of width 16 on 300 made-up pairs stand for the long training; the rest is as it is."""
     printed = run(folder, "multi30k", short=True)

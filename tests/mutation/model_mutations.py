@@ -429,4 +429,28 @@ MODEL_MUTATIONS = (
         breaks="The probability of an output is that of all outputs that begin with it.",
         tests=("tests/unit/inference/test_inference_translator.py::test_scores_by_hand_one_by_one_and_together",),
     ),
+    Mutation(
+        name="alignment by single tokens",
+        file="t2t/inference/word_links.py",
+        original="np.add.at(weights_VW,",
+        broken="np.maximum.at(weights_VW,",
+        breaks="A word is aligned by its piece with the largest weight instead of by the sum over its pieces.",
+        tests=("tests/unit/inference/test_inference_word_links.py::test_weights_of_pieces_are_added_up",),
+    ),
+    Mutation(
+        name="alignment of the last layer",
+        file="t2t/inference/alignment.py",
+        original="return layer - 1 if layer else max(count - 2, 0)",
+        broken="return layer - 1",
+        breaks="The default is the last layer, whose attention is further from word alignments.",
+        tests=("tests/unit/inference/test_inference_alignment.py",),
+    ),
+    Mutation(
+        name="possible links count as sure",
+        file="t2t/metrics/alignment.py",
+        original="sure_links += len(sure_set)",
+        broken="sure_links += len(sure_set | set(possible))",
+        breaks="Alignment error rate asks for links that are only possible.",
+        tests=("tests/unit/metrics/test_metrics_alignment.py::test_a_hand_calculation",),
+    ),
 )

@@ -5,24 +5,24 @@ r"""How the outputs for one input are written: always on one line.
     jsonl   {"line": 17, "hypotheses": [{"text": ..., "score": ..., "log_prob": ...}]}; a hypothesis that the problem
             had to mend says so: "mended": true
     files   the names of files with the outputs, for problems of sound or images: see `output_files`
+    pharaoh the word alignments of the outputs alone, separated as text is
+
+With alignments, text has ` ||| 0-0 1-2` after each output, as Marian and OpenNMT write them, tsv a further column for
+each output, and jsonl "alignment": [[0, 0], [1, 2]].
 
 What would break a line (`\n` and `\r`, and TAB where it separates) is replaced by a space in text and TSV; JSON escapes
 it. Line numbers count from 1; scores have six digits after the point.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from t2t.errors import UnknownNameError, did_you_mean
+from t2t.files.pharaoh import format_links
+from t2t.inference.hypothesis import Hypothesis
 
-if TYPE_CHECKING:  # importing it starts TensorFlow, and the names of the formats stand in a command's --help
-    from t2t.inference.translator import Hypothesis
-
-Renderer = Callable[[int, Sequence["Hypothesis"], int], tuple[str, int]]
+Renderer = Callable[[int, Sequence[Hypothesis], int], tuple[str, int]]
 """(line number, hypotheses, n_best) -> (the line without its end, how many outputs had characters replaced)."""
 
 TEXT = "text"
@@ -54,7 +54,11 @@ def renderer(name: str) -> Renderer:
 def _text(number: int, found: Sequence[Hypothesis], n_best: int) -> tuple[str, int]:
     forbidden = _BREAKS if n_best == 1 else _BREAKS_AND_TABS
     texts = [forbidden.sub(" ", hypothesis.text) for hypothesis in found]
-    return "\t".join(texts), _changed(texts, found)
+    cells = [
+        text if one.alignment is None else f"{text} ||| {format_links(one.alignment)}"
+        for text, one in zip(texts, found, strict=True)
+    ]
+    return "\t".join(cells), _changed(texts, found)
 
 
 def _tsv(number: int, found: Sequence[Hypothesis], n_best: int) -> tuple[str, int]:
@@ -62,7 +66,10 @@ def _tsv(number: int, found: Sequence[Hypothesis], n_best: int) -> tuple[str, in
     cells = []
     for text, hypothesis in zip(texts, found, strict=True):
         cells += [text, f"{hypothesis.score:.6f}", f"{hypothesis.log_prob:.6f}"]
-    return "\t".join(cells + [""] * (3 * n_best - len(cells))), _changed(texts, found)
+        if hypothesis.alignment is not None:
+            cells.append(format_links(hypothesis.alignment))
+    columns = len(cells) // len(found)
+    return "\t".join(cells + [""] * (columns * n_best - len(cells))), _changed(texts, found)
 
 
 def _jsonl(number: int, found: Sequence[Hypothesis], n_best: int) -> tuple[str, int]:
@@ -73,14 +80,22 @@ def _jsonl(number: int, found: Sequence[Hypothesis], n_best: int) -> tuple[str, 
             "log_prob": None if one.log_prob is None else round(one.log_prob, 6),
         }
         | ({"mended": True} if one.mended else {})
+        | ({} if one.alignment is None else {"alignment": one.alignment})
         for one in found
     ]
     line = json.dumps({"line": number, "hypotheses": hypotheses}, ensure_ascii=False)
     return line.translate(_ESCAPED), 0
 
 
+def _pharaoh(number: int, found: Sequence[Hypothesis], n_best: int) -> tuple[str, int]:
+    return "\t".join(format_links(hypothesis.alignment or ()) for hypothesis in found), 0
+
+
 def _changed(texts: Sequence[str], found: Sequence[Hypothesis]) -> int:
     return sum(text != hypothesis.text for text, hypothesis in zip(texts, found, strict=True))
 
 
-FORMATS: dict[str, Renderer] = {TEXT: _text, "tsv": _tsv, "jsonl": _jsonl}
+PHARAOH = "pharaoh"
+"""The format of word alignments alone, which needs the hparam `alignments`."""
+
+FORMATS: dict[str, Renderer] = {TEXT: _text, "tsv": _tsv, "jsonl": _jsonl, PHARAOH: _pharaoh}

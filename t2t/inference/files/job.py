@@ -5,6 +5,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.formats import FILES, TEXT
 from t2t.inference.files.output_files import job_renderer
 from t2t.inference.files.prefix_lines import PrefixLines
@@ -13,7 +14,12 @@ from t2t.inference.files.windows import FileJob, answer_lines, check_job
 from t2t.inference.translator import Hypothesis, Translator
 
 NOTHING = Hypothesis(text="", ids=(), score=0.0, log_prob=0.0)
-"""The output for an empty line: empty for certain."""
+"""The output for a blank line, without alignments: empty for certain."""
+
+
+def blank_output(hparams: DecodeHParams) -> Hypothesis:
+    """Returns the output for a blank line, with its alignment where those are asked for."""
+    return dataclasses.replace(NOTHING, alignment=() if hparams.alignments else None)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,7 +95,8 @@ def _translate(
         on_done=progress.add,
         **job.changes,
     )
-    found = [[NOTHING]] * len(texts)
+    _, hparams = translator.settings(job.n_best, **job.changes)
+    found = [[blank_output(hparams)]] * len(texts)
     for row, hypotheses in zip(asked, outputs, strict=True):
         found[row] = hypotheses
     return found

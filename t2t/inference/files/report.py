@@ -43,7 +43,7 @@ class Report:
     cut: LineCount = dataclasses.field(default_factory=LineCount)
     """Lines with an input longer than what is taken."""
     unscored: LineCount = dataclasses.field(default_factory=LineCount)
-    """Lines with a target too long to be scored."""
+    """Lines with a target too long to be scored or aligned."""
     replaced: int = 0
     """Outputs with characters that would have broken their line."""
     mended_outputs: int = 0
@@ -79,7 +79,8 @@ class Report:
         if self.cut.count:
             said.append(f"cut to {most_ids}: {self.cut}")
         if self.unscored.count:
-            said.append(f"not scored (nan), since the target is longer than {most_ids}: {self.unscored}")
+            what = "scored (nan)" if self.verb == "scored" else "aligned (empty)"
+            said.append(f"not {what}, since the target is longer than {most_ids}: {self.unscored}")
         said += [f"{what} in {_format_count(count, 'line')}" for what, count in sorted(self.mended.items())]
         if self.mended_outputs:
             said.append(f"outputs that had to be mended: {_format_count(self.mended_outputs, 'line')}")

@@ -1,18 +1,19 @@
-"""Scores a file: the probability of each line's target given its source.
+"""Scores or aligns a file of pairs: the probability of each target given its source, or which words belong together.
 
-    A dog runs. TAB Ein Hund rennt.        gives        -4.213077
+    A dog runs. TAB Ein Hund rennt.        gives        -4.213077, or 0-0 1-1 2-2
 
-A line of a language model is the target alone.
+A line of a language model is the target alone; it has no alignments.
 """
 
 import dataclasses
 import functools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from t2t.files.lines import split_columns
+from t2t.files.pharaoh import format_links
 from t2t.files.source import LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.report import Report
@@ -20,6 +21,10 @@ from t2t.inference.files.windows import FileJob, answer_lines, check_job
 from t2t.inference.translator import Translator
 
 COLUMNS = ("source", "target")
+
+_Ids = Sequence[Sequence[int]]
+_AnswerPairs = Callable[[_Ids, _Ids, Callable[[int], Any]], list[str]]
+"""(sources, targets, progress) -> a line of output for each pair."""
 
 
 def score_file(translator: Translator, job: FileJob) -> Report:
@@ -33,19 +38,46 @@ def score_file(translator: Translator, job: FileJob) -> Report:
             is written; of a stream, the lines of the windows before have been written by then.
         MachineError: the output cannot be written; what was written before can be resumed.
     """
+
+    def score(sources: _Ids, targets: _Ids, on_done: Callable[[int], Any]) -> list[str]:
+        return [f"{found:.6f}" for found in translator.score_ids(sources, targets, on_done=on_done)]
+
+    return _answer_pairs(translator, job, score, f"{math.nan:.6f}", Report(verb="scored"))
+
+
+def align_file(translator: Translator, job: FileJob) -> Report:
+    """Writes the word alignment of each line of a file in the Pharaoh format, see `t2t.files.pharaoh`.
+
+    As `score_file`, but a target that is too long gets an empty line.
+
+    Raises:
+        UserError: see `score_file`; or a model without attention to its inputs.
+        MachineError: see `score_file`.
+    """
+    translator.settings(alignments=True)
+
+    def align(sources: _Ids, targets: _Ids, on_done: Callable[[int], Any]) -> list[str]:
+        return [format_links(links) for links in translator.align_ids(sources, targets, on_done=on_done)]
+
+    return _answer_pairs(translator, job, align, "", Report(verb="aligned"))
+
+
+def _answer_pairs(translator: Translator, job: FileJob, answer: _AnswerPairs, too_long: str, report: Report) -> Report:
     check_job(job)
     source = LineSource(job.source)
     if translator.has_inputs and not source.is_stream:
         for number, line in enumerate(source.lines(Counter()), start=1):
             split_columns(line, COLUMNS, str(source), number)
-    answer = functools.partial(_answer, translator, str(source))
-    return answer_lines(job, answer, functools.partial(_identity, translator), Report(verb="scored"))
+    answer_window = functools.partial(_answer, translator, str(source), answer, too_long)
+    return answer_lines(job, answer_window, functools.partial(_identity, translator, report.verb), report)
 
 
-def _answer(translator: Translator, name: str, texts: list[str], report: Report, progress) -> list[str]:
+def _answer(
+    translator: Translator, name: str, answer: _AnswerPairs, too_long: str, texts: list[str], report: Report, progress
+) -> list[str]:
     numbers = range(report.lines + 1, report.lines + len(texts) + 1)
     longest = translator.longest_input
-    sources: Sequence[Sequence[int]] = [()] * len(texts)
+    sources: _Ids = [()] * len(texts)
     lines = texts
     if translator.has_inputs:
         pairs = [split_columns(line, COLUMNS, name, number) for number, line in zip(numbers, texts, strict=True)]
@@ -58,14 +90,12 @@ def _answer(translator: Translator, name: str, texts: list[str], report: Report,
             report.cut.note(number)
     rows = [row for row, target in enumerate(targets) if len(target) <= longest]
     progress.add(len(texts) - len(rows))
-    scores = translator.score_ids(
-        [sources[row][:longest] for row in rows], [targets[row] for row in rows], on_done=progress.add
-    )
+    answers = answer([sources[row][:longest] for row in rows], [targets[row] for row in rows], progress.add)
     report.tokens += sum(len(targets[row]) + 1 for row in rows)
-    found = dict(zip(rows, scores, strict=True))
-    return [f"{found.get(row, math.nan):.6f}" for row in range(len(texts))]
+    found = dict(zip(rows, answers, strict=True))
+    return [found.get(row, too_long) for row in range(len(texts))]
 
 
-def _identity(translator: Translator) -> list[Any]:
+def _identity(translator: Translator, verb: str) -> list[Any]:
     decoding = {field.name: getattr(translator.hparams, field.name) for field in dataclasses.fields(DecodeHParams)}
-    return ["scoring", translator.fingerprint(), decoding]
+    return ["scoring" if verb == "scored" else verb, translator.fingerprint(), decoding]

@@ -108,7 +108,7 @@ def refused(place):
     own = f"--distilled_data_dir={place}/../{place.name}/data"
     yield "distill", [run, data, own], "that is where the data lies that is distilled; name another"
     yield "distill", [run, data, distilled, "--sampling_top_k=3"], "hparam sampling_top_k=3: nothing reads it"
-    for flag in ("decode_from_file", "score_file"):
+    for flag in ("decode_from_file", "score_file", "align_file"):
         yield "decoder", [run, f"--{flag}={gone}"], f"{gone}: there is no such file"
     attention = [f"--attention_to_html={place}/page.html", f"--decode_from_file={gone}"]
     yield "decoder", [run, *attention], f"{gone}: there is no such file"
@@ -128,6 +128,7 @@ def refused(place):
     yield "bleu", [f"--translation={gone}", f"--reference={place}/text"], f"{gone}: there is no such file"
     yield "bleu", [f"--translation={place}/text", f"--reference={gone}"], f"{gone}: there is no such file"
     yield "evalb", [gone, f"{place}/text"], f"{gone}: there is no such file"
+    yield "aer", [gone, f"{place}/text"], f"{gone}: there is no such file"
     yield "vocab", [f"--vocab_file={gone}"], gone
     yield "vocab", [f"--output_dir={gone}"], f"no run in {gone}"
     yield "avg_all", [f"--output_dir={gone}"], f"no run in {gone}"

@@ -88,6 +88,7 @@ def test_outputs_that_are_not_written_id_by_id_come_whole():
     for problem in (Upper, Whole):
         assert not has_partial_outputs(translator_of(problem().with_encoders(encoders)))
     assert not has_partial_outputs(translator_of(moods(), TransformerEncoder))
+    assert not has_partial_outputs(translator_of(letters(), decoding={"replace_unknown": True}))
     translator = translator_of(letters())
     translator.engine = FallbackEngine(translator.tensorflow, translator.tensorflow)
     assert not has_partial_outputs(translator)

@@ -13,7 +13,6 @@ from t2t.cli import datagen
 from t2t.errors import UserError
 from t2t.files.lines import INVALID_UTF8, NUL_REMOVED
 from t2t.problems.base import Source
-from t2t.problems.wmt import WmtEnde32k, WmtEnfr32k
 from t2t.registry import PROBLEMS
 from t2t.runs.names import Request, get_problem, resolve_aliases
 
@@ -46,7 +45,7 @@ def folder(tmp_path_factory):
 
 
 def ende():
-    problem = WmtEnde32k()
+    problem = PROBLEMS.get("wmt_ende_tokens_32k")()
     problem.name = "wmt_ende_tokens_32k"
     return problem
 
@@ -133,7 +132,7 @@ def test_a_download_that_fails_says_what_to_do(tmp_path, monkeypatch):
         raise ConnectionError("no route to\nhost")
 
     monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", offline)
-    problem = WmtEnfr32k()
+    problem = PROBLEMS.get("wmt_enfr_tokens_32k")()
     problem.name = "wmt_enfr_tokens_32k"
     place = tmp_path / "tensorflow_datasets"
     with pytest.raises(UserError) as raised:
@@ -215,3 +214,37 @@ def test_what_the_reader_of_the_samples_raises_passes_as_it_is(folder):
     next(samples)
     with pytest.raises(ZeroDivisionError):
         samples.throw(ZeroDivisionError)
+
+
+OTHER_PAIRS = {
+    "translate_encs_wmt32k": ("wmt14_translate/cs-en", "cs"),
+    "translate_encs_wmt_characters": ("wmt14_translate/cs-en", "cs"),
+    "translate_enes_wmt8k": ("wmt13_translate/es-en", "es"),
+    "translate_enet_wmt32k": ("wmt18_translate/et-en", "et"),
+    "translate_enro_wmt32k": ("wmt16_translate/ro-en", "ro"),
+    "translate_enro_wmt_characters": ("wmt16_translate/ro-en", "ro"),
+    "translate_enzh_wmt32k": ("wmt17_translate/zh-en", "zh"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_PAIRS)
+def test_other_pairs_are_configurations_of_tfds(name):
+    import tensorflow_datasets as tfds
+
+    problem = get_problem(name)
+    dataset, language = OTHER_PAIRS[name]
+    assert (problem.dataset, problem.source_language, problem.target_language) == (dataset, "en", language)
+    config = tfds.builder(problem.dataset).builder_config
+    assert set(config.language_pair) == {"en", language}
+    assert problem.shared_vocabulary == (language != "zh")
+
+
+def test_another_pair_reads_its_own_language(tmp_path, drawn, prepared_tfds):
+    examples = [{"en": "The meeting begins.", "ro": "Ședința începe."}]
+    prepared_tfds(tmp_path, "wmt16_translate/ro-en", dict.fromkeys(("train", "validation", "test"), examples))
+    expected = [{"inputs": "The meeting begins.", "targets": "Ședința începe."}]
+    for split in ("train", "dev", "test"):
+        assert drawn("translate_enro_wmt32k", split) == expected
+    assert [(s["inputs"], s["targets"]) for s in drawn("translate_enro_wmt32k_rev", "dev")] == [
+        ("Ședința începe.", "The meeting begins.")
+    ]

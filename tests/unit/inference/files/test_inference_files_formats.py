@@ -11,6 +11,10 @@ from t2t.inference.files.formats import FORMATS, renderer
 from t2t.inference.translator import Hypothesis
 
 FOUND = [Hypothesis("ein\nHund\r", (5, 1), -0.5, -0.75), Hypothesis("der\tHund\u2028", (6, 1), -1.25, -1.5)]
+ALIGNED = [
+    Hypothesis("ein Hund", (5, 6, 1), -0.5, -0.75, alignment=((0, 1), (2, 0))),
+    Hypothesis("", (1,), -1.0, -1.0, alignment=()),
+]
 
 
 def test_text_is_the_best_output():
@@ -42,6 +46,20 @@ def test_jsonl_keeps_every_character():
     assert "ü" in renderer("jsonl")(1, [Hypothesis("über", (), 0.0, 0.0)], 1)[0], "text stays readable"
 
 
+def test_alignments_stand_beside_each_output():
+    assert renderer("text")(7, ALIGNED[:1], 1) == ("ein Hund ||| 0-1 2-0", 0)
+    assert renderer("text")(7, ALIGNED, 2) == ("ein Hund ||| 0-1 2-0\t ||| ", 0)
+    expected = "ein Hund\t-0.500000\t-0.750000\t0-1 2-0\t\t-1.000000\t-1.000000\t\t\t\t\t"
+    assert renderer("tsv")(7, ALIGNED, 3) == (expected, 0)
+    found = json.loads(renderer("jsonl")(7, ALIGNED, 2)[0])["hypotheses"]
+    assert [one["alignment"] for one in found] == [[[0, 1], [2, 0]], []]
+
+
+def test_pharaoh_is_alignments_alone():
+    assert renderer("pharaoh")(7, ALIGNED, 2) == ("0-1 2-0\t", 0)
+    assert renderer("pharaoh")(7, ALIGNED[1:], 1) == ("", 0)
+
+
 @given(st.lists(st.text(), min_size=1, max_size=3), st.sampled_from(sorted(FORMATS)))
 def test_no_output_breaks_its_line_or_its_columns(texts, name):
     found = [Hypothesis(text, (), -1.0, -1.0) for text in texts]
@@ -56,5 +74,7 @@ def test_no_output_breaks_its_line_or_its_columns(texts, name):
 
 
 def test_an_unknown_format():
-    with pytest.raises(UnknownNameError, match=r"'json' does not exist; did you mean jsonl.*one of text, tsv, jsonl"):
+    with pytest.raises(
+        UnknownNameError, match=r"'json' does not exist; did you mean jsonl.*one of text, tsv, jsonl, pharaoh"
+    ):
         renderer("json")

@@ -101,6 +101,8 @@ NOT_BLANK = [".", " . ", "\u200b", "\ufffd", "\u2800", "\x01"]
         ({"output_format": "tsv"}, "\t0.000000\t0.000000"),
         ({"output_format": "tsv", "n_best": 2}, "\t0.000000\t0.000000\t\t\t"),
         ({"output_format": "jsonl"}, '{"line": LINE, "hypotheses": [{"text": "", "score": 0.0, "log_prob": 0.0}]}'),
+        ({"changes": {"alignments": True}}, " ||| "),
+        ({"output_format": "tsv", "changes": {"alignments": True}}, "\t0.000000\t0.000000\t"),
     ],
 )
 def test_a_blank_line_gives_a_blank_output_and_nothing_else_does(job, out, tmp_path, reverser, options, blank):

@@ -1,0 +1,184 @@
+"""Word alignments: the word of the input that each word of an output looks at most.
+
+The layers of the model run once on the whole output, as in `t2t.inference.attention`. The weights of a token are those
+of the step that predicts it; they are added up over the tokens of words. By default all heads of the last layer but
+one are averaged, as Garg et al. 2019 do (arXiv:1909.02074).
+
+Legend: B batch, H heads, T target length, S source length.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from t2t.errors import UserError
+from t2t.files.pharaoh import Links
+from t2t.hparams.groups import DecodeHParams
+from t2t.inference.attention import ENCODER_DECODER, layer_weights
+from t2t.inference.hypothesis import Hypothesis
+from t2t.inference.rows import Row, batches_of, memory_errors, padded
+from t2t.inference.word_links import replace_words, word_links, word_numbers
+from t2t.layers.attention_record import recorded_attention
+from t2t.models.base import SequenceModel
+from t2t.models.ensemble import Ensemble
+from t2t.problems.base import Problem
+from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
+from t2t.specs.features import FeatureKind
+
+LINEAR_UP_TO = 64
+"""Ids of a row up to which memory grows with their number, and beyond with its square, as attention weights do."""
+
+
+class WordAligner:
+    """Aligns outputs of a model with their inputs, word by word.
+
+    Args:
+        model: with its weights; of an ensemble, the attention of all members is averaged.
+        problem: with its vocabularies.
+
+    Raises:
+        UserError: inputs or outputs are no text, the problem rewrites outputs, or no layer attends to the inputs.
+    """
+
+    def __init__(self, model: SequenceModel | Ensemble, problem: Problem):
+        _check_texts(model, problem)
+        self._models = model.members if isinstance(model, Ensemble) else (model,)
+        self._problem = problem
+        self._heads = []
+        for member in self._models:
+            layers = _source_attention(member, [[EOS_ID]], [[EOS_ID]])
+            if not layers:
+                raise UserError(
+                    f"alignments: no layer of model {member.registered_name()} attends to its inputs; choose a run of "
+                    f"a model that does, or leave alignments and replace_unknown out"
+                )
+            self._heads.append([weights.shape[1] for weights in layers])
+
+    def check(self, hparams: DecodeHParams) -> None:
+        """Raises UserError where a model lacks the layer or the head, or outputs have no token for unknown words."""
+        vocabulary = self._problem.encoders[TARGETS]
+        if hparams.replace_unknown and vocabulary.unknown_id is None:
+            raise UserError(
+                f"replace_unknown: the vocabulary of targets, of kind {vocabulary.kind}, has no unknown token; "
+                f"leave it out, or use a run with a vocabulary of words"
+            )
+        layer, head = hparams.alignment_layer, hparams.alignment_head
+        for heads in self._heads:
+            if layer > len(heads):
+                raise UserError(
+                    f"alignment_layer={layer}: layers of the model that attend to its inputs: {len(heads)}; give a "
+                    f"number from 1 to {len(heads)}, or 0 for the last but one"
+                )
+            if head > (most := heads[_layer_index(layer, len(heads))]):
+                raise UserError(
+                    f"alignment_head={head}: heads of the layer: {most}; give a number from 1 to {most}, or 0 for the "
+                    f"mean of all"
+                )
+
+    def annotate(
+        self,
+        inputs: Sequence[tuple[Row, str | None]],
+        found: Sequence[Sequence[Hypothesis]],
+        hparams: DecodeHParams,
+        dictionary: Mapping[str, str],
+    ) -> list[list[Hypothesis]]:
+        """Returns hypotheses with what `hparams` asks for: their alignments, and unknown words replaced.
+
+        Args:
+            inputs: of each, its ids as the model reads them and its text, None to read that back from the ids.
+            found: hypotheses of each input.
+            hparams: what to add, the layer and head, and the size of batches.
+            dictionary: translations of words of inputs, for unknown words.
+        """
+        flat = [(i, one) for i, hypotheses in enumerate(found) for one in hypotheses]
+        rows, outputs = [inputs[i][0] for i, _ in flat], [one.ids for _, one in flat]
+        links = self.links(rows, outputs, self._problem.join_words, hparams)
+        annotated: list[list[Hypothesis]] = [[] for _ in found]
+        for (i, one), own in zip(flat, links, strict=True):
+            changes: dict[str, Any] = {"alignment": own} if hparams.alignments else {}
+            if hparams.replace_unknown and (unknown := self._unknown_words(one.ids)):
+                row, source = inputs[i]
+                source = self._problem.encoders[INPUTS].decode(row) if source is None else source
+                replaced = tuple(link for link in own if link[1] in unknown)
+                changes["text"] = replace_words(one.text, source, replaced, dictionary)
+            annotated[i].append(dataclasses.replace(one, **changes))
+        return annotated
+
+    def links(
+        self,
+        rows: Sequence[Row],
+        outputs: Sequence[Sequence[int]],
+        join: Callable[[str], str],
+        hparams: DecodeHParams,
+    ) -> list[Links]:
+        """Returns the links of each input and output, in ascending order.
+
+        Args:
+            rows: inputs as the model reads them, end of sequence included.
+            outputs: as many rows of ids, end of sequence included where the model wrote it.
+            join: makes of the text of an output the one whose words are numbered.
+            hparams: the layer and head, and the size of batches.
+        """
+        encoders = self._problem.encoders
+        found: list[Links] = [()] * len(rows)
+        for number, weights_TS in self._weights(rows, outputs, hparams):
+            source_words = word_numbers(encoders[INPUTS], rows[number])
+            target_words = word_numbers(encoders[TARGETS], outputs[number], join)
+            found[number] = word_links(weights_TS, source_words, target_words)
+        return found
+
+    def _unknown_words(self, ids: Sequence[int]) -> set[int]:
+        """Returns the numbers of the words of an output that hold the unknown token."""
+        encoder = self._problem.encoders[TARGETS]
+        numbers = word_numbers(encoder, ids, self._problem.join_words)
+        return {int(number) for number, token in zip(numbers, ids, strict=False) if token == encoder.unknown_id}
+
+    def _weights(
+        self, rows: Sequence[Row], outputs: Sequence[Sequence[int]], hparams: DecodeHParams
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields the number of each pair and the mean of the chosen heads, (T, S) with padding."""
+        lengths = np.array([max(len(row), len(ids)) for row, ids in zip(rows, outputs, strict=True)])
+        sizes = np.maximum(lengths, lengths**2 // LINEAR_UP_TO)
+        for numbers, inputs_BS in batches_of(rows, sizes, hparams.decode_batch_size):
+            targets_BT = padded([outputs[i] for i in numbers])
+            with memory_errors(targets_BT, 1):
+                every = [_source_attention(model, inputs_BS, targets_BT) for model in self._models]
+            chosen_BTS = np.mean([_chosen_heads(layers, hparams) for layers in every], axis=0)
+            yield from zip(numbers.tolist(), chosen_BTS, strict=True)
+
+
+def _check_texts(model: SequenceModel | Ensemble, problem: Problem) -> None:
+    """Raises UserError unless words of outputs can be linked to words of inputs."""
+    features = model.spec.features
+    no_text = [f"{name} are {spec.kind}" for name, spec in features.items() if spec.kind != FeatureKind.TOKENS]
+    found = "it has no inputs" if model.spec.inputs is None else " and ".join(no_text)
+    if found or problem.finishes or type(problem).decode_target is not Problem.decode_target:
+        raise UserError(
+            f"alignments of {problem.name}: {found or 'it rewrites outputs'}; alignments link "
+            f"words of an input to words that the model writes; leave alignments and replace_unknown out"
+        )
+
+
+def _source_attention(model: SequenceModel, inputs: Any, targets: Any) -> list[np.ndarray]:
+    """Returns the weights of each layer that attends to the inputs, (B, H, T, S), the lowest first."""
+    features = {INPUTS: ops.convert_to_tensor(inputs)}
+    if model.autoregressive:
+        features[TARGETS] = ops.convert_to_tensor(targets)
+    with recorded_attention() as record:
+        model.body(features)
+    return list(layer_weights(record, ENCODER_DECODER).values())
+
+
+def _chosen_heads(layers: Sequence[np.ndarray], hparams: DecodeHParams) -> np.ndarray:
+    """Returns the weights of one head, or the mean of all heads of a layer, (B, T, S)."""
+    weights_BHTS = layers[_layer_index(hparams.alignment_layer, len(layers))]
+    head = hparams.alignment_head
+    return weights_BHTS[:, head - 1] if head else weights_BHTS.mean(axis=1)
+
+
+def _layer_index(layer: int, count: int) -> int:
+    """Returns the index of a layer, where 0 is the last but one, or the only one."""
+    return layer - 1 if layer else max(count - 2, 0)

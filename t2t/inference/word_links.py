@@ -1,0 +1,68 @@
+"""Links between words, from attention weights between tokens.
+
+Legend: T target length, S source length, V words of the output, W words of the input.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from t2t.files.pharaoh import Links
+from t2t.specs.constants import EOS_ID
+from t2t.text.encoder import TextEncoder
+
+
+def word_numbers(encoder: TextEncoder, ids: Iterable[int], join: Callable[[str], str] = str) -> np.ndarray:
+    """Returns the number of the word that each token is part of, from 0: the word in which the text up to it ends.
+
+    A token that is part of a character belongs to the word of the whole character, white space to the word before it.
+
+    Args:
+        encoder: of the ids.
+        ids: of a text; end of sequence and what follows it are part of no word.
+        join: makes of the text of ids the one whose words are numbered.
+
+    Returns:
+        (tokens of words,) int; empty for a text without words.
+    """
+    tokens = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
+    texts = ["", *(encoder.certain_text(tokens[:end]) for end in range(1, len(tokens))), encoder.decode(tokens)]
+    numbers = np.zeros(len(tokens), int)
+    words = len(join(texts[-1]).split())
+    for place in reversed(range(len(tokens))):
+        if len(texts[place + 1]) > len(texts[place]):
+            words = len(join(texts[place + 1]).split())
+        numbers[place] = max(words - 1, 0)
+    return numbers if join(texts[-1]).split() else numbers[:0]
+
+
+def word_links(weights_TS: np.ndarray, source_words: np.ndarray, target_words: np.ndarray) -> Links:
+    """Links each word of an output to the word of its input with the largest sum of weights; ties: the earlier one.
+
+    Args:
+        weights_TS: how much each token of the output looks at each token of the input; both may have further tokens.
+        source_words: the word of each token of the input, see `word_numbers`.
+        target_words: the word of each token of the output.
+    """
+    if not source_words.size or not target_words.size:
+        return ()
+    weights_VW = np.zeros((target_words[-1] + 1, source_words[-1] + 1))
+    np.add.at(weights_VW, (target_words[:, None], source_words), weights_TS[: len(target_words), : len(source_words)])
+    return tuple(sorted((int(source), target) for target, source in enumerate(weights_VW.argmax(axis=1))))
+
+
+def replace_words(text: str, source: str, links: Links, dictionary: Mapping[str, str]) -> str:
+    """Replaces the linked words of an output by the translations of their source words, or else by these words.
+
+    Args:
+        text: the output.
+        source: the input.
+        links: those of the words to replace.
+        dictionary: word of the input to its translation.
+    """
+    words, source_words = text.split(), source.split()
+    for source_place, target_place in links:
+        word = source_words[source_place]
+        words[target_place] = dictionary.get(word, word)
+    return " ".join(words)

@@ -1,0 +1,244 @@
+"""Alignments of whole models against the attention of single sentences, what is refused, and unknown words.
+
+Legend: L layers, H heads, T target length, S source length.
+"""
+
+import dataclasses
+
+import pytest
+
+from t2t.errors import UserError
+from t2t.hparams.conv_s2s import ConvS2sHParams
+from t2t.hparams.deep_att import DeepAttHParams
+from t2t.hparams.gnmt import GnmtHParams
+from t2t.hparams.groups import DecodeHParams
+from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams
+from t2t.hparams.slice_net import SliceNetHParams
+from t2t.inference import alignment
+from t2t.inference.attention import ENCODER_DECODER, attention_maps
+from t2t.inference.files.scoring import align_file
+from t2t.inference.files.windows import FileJob
+from t2t.inference.translator import Translator
+from t2t.models.conv_s2s import ConvS2s
+from t2t.models.deep_att import DeepAtt
+from t2t.models.ensemble import Ensemble
+from t2t.models.gnmt import Gnmt
+from t2t.models.lstm import LstmSeq2seq, LstmSeq2seqAttention
+from t2t.models.slice_net import SliceNet
+from t2t.models.transformer import Transformer
+from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.specs.constants import EOS_ID, UNK_ID
+from t2t.text.sentencepiece import SentencePieceEncoder
+from tests.builders import numpy, tiny_hparams
+from tests.letters import TEXTS, WORDS, Letters, letters, letters_alone, moods, translator_of
+from tests.unit.inference.ctranslate2.test_inference_ctranslate2_engine import fast_of
+
+SMALL = {"hidden_size": 8, "dropout": 0.0}
+MODELS = {
+    "transformer": (Transformer, tiny_hparams()),
+    "gnmt": (Gnmt, GnmtHParams(num_hidden_layers=2, **SMALL)),
+    "deep_att": (DeepAtt, DeepAttHParams(num_hidden_layers=2, **SMALL)),
+    "lstm": (LstmSeq2seqAttention, LstmAttentionHParams(num_hidden_layers=2, **SMALL)),
+    "conv_s2s": (ConvS2s, ConvS2sHParams(num_hidden_layers=3, max_length=64, **SMALL)),
+    "slice_net": (SliceNet, SliceNetHParams(num_hidden_layers=1, **SMALL)),
+}
+
+
+def source_weights(model, text, output):
+    """Weights (L, H, T, S) of words alone, from a pass over this sentence."""
+    seen = attention_maps(model, [*WORDS.encode(text), EOS_ID], output.ids, {})[ENCODER_DECODER]
+    return seen.weights[:, :, : len(output.text.split()), : len(text.split())]
+
+
+def check(found, weights_TS):
+    """Every word of an output is linked to the word that it looks at most."""
+    assert found.alignment == tuple(sorted((int(row.argmax()), place) for place, row in enumerate(weights_TS)))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_each_word_is_linked_to_what_it_looks_at_most_whatever_is_in_the_batch(name):
+    translator = translator_of(letters(), *MODELS[name], decoding={"min_output_length": 4})
+    found = translator.translate(TEXTS, 3, alignments=True)
+    plain = translator.translate(TEXTS, 3)
+    assert [[dataclasses.replace(one, alignment=None) for one in each] for each in found] == plain
+    for text, hypotheses in zip(TEXTS, found, strict=True):
+        for one in hypotheses:
+            weights = source_weights(translator.model, text, one)
+            check(one, weights[max(len(weights) - 2, 0)].mean(axis=0))
+    assert len({one.alignment for (one, *_) in found}) > 3, "the alignments differ, or this shows nothing"
+
+
+def test_a_layer_and_a_head_can_be_chosen():
+    translator = translator_of(letters(), decoding={"alignments": True, "alignment_layer": 2, "alignment_head": 1})
+    for text, (one,) in zip(TEXTS, translator.translate(TEXTS), strict=True):
+        check(one, source_weights(translator.model, text, one)[1, 0])
+
+
+def test_small_batches_give_the_same(monkeypatch):
+    translator = translator_of(letters(), decoding={"alignments": True})
+    expected = translator.translate(TEXTS)
+    monkeypatch.setattr(alignment, "LINEAR_UP_TO", 1)
+    found = translator.translate(TEXTS, decode_batch_size=30)
+    assert [one.alignment for (one,) in found] == [one.alignment for (one,) in expected]
+
+
+def test_an_ensemble_averages_its_members():
+    first, second = (translator_of(letters(), *MODELS[name]) for name in ("transformer", "gnmt"))
+    model = Ensemble([first.model, second.model])
+    found = Translator(first.problem, model, first.hparams).translate(TEXTS, alignments=True)
+    for text, (one,) in zip(TEXTS, found, strict=True):
+        check(one, sum(source_weights(each, text, one)[0].mean(axis=0) for each in model.members))
+
+
+def test_with_ctranslate2_the_alignments_are_the_same(tmp_path):
+    translator = translator_of(letters(), decoding={"decode_method": "greedy", "alignments": True})
+    fast = fast_of(translator, tmp_path)
+    expected = [one.alignment for (one,) in translator.translate(TEXTS)]
+    assert [one.alignment for (one,) in fast.translate(TEXTS)] == expected
+    assert "tensorflow" not in vars(fast), "TensorFlow searched nothing"
+
+
+def test_an_input_that_is_cut_is_aligned_as_far_as_it_is_read():
+    translator = translator_of(letters(), decoding={"alignments": True, "max_input_length": 3})
+    (one,) = translator.translate(["a b c d e f"])[0]
+    (expected,) = translator.translate(["a b"], extra_length=5)[0]
+    assert one.alignment == expected.alignment
+
+
+# === Given pairs ===
+
+
+def test_outputs_of_the_model_have_the_same_alignments_when_they_are_given():
+    translator = translator_of(letters(), decoding={"alignments": True, "decode_method": "greedy"})
+    found = [one for (one,) in translator.translate(TEXTS)]
+    ended = [one.ids[-1] == EOS_ID for one in found]
+    aligned = translator.align([(text, one.text) for text, one in zip(TEXTS, found, strict=True)])
+    assert aligned == [one.alignment for one in found]
+    assert not all(ended), "also of outputs that are as long as they may be"
+    assert translator.align([]) == []
+
+
+def test_a_file_of_pairs_gets_a_line_for_each(tmp_path):
+    translator = translator_of(letters(), decoding={"max_input_length": 6})
+    pairs = [("a b c", "d e"), ("", "a"), ("a", ""), ("a b c d e f g", "b c"), ("a", "a b c d e f g")]
+    (tmp_path / "in").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    job = FileJob(source=str(tmp_path / "in"), target=str(tmp_path / "out"), window=2)
+    report = align_file(translator, job)
+    links = [" ".join(f"{i}-{j}" for i, j in found) for found in translator.align(pairs[:4])]
+    assert (tmp_path / "out").read_text().split("\n") == [*links, "", ""]
+    assert links[1:3] == ["", ""]
+    assert report.complaints("6 ids") == [
+        "cut to 6 ids: 1 line (number 4)",
+        "not aligned (empty), since the target is longer than 6 ids: 1 line (number 5)",
+    ]  # fmt: skip
+    assert report.speed().startswith("aligned 5 lines in ")
+
+
+def test_a_file_of_a_model_without_attention_is_refused_before_anything_is_written(tmp_path):
+    (tmp_path / "in").write_text("a\tb\n")
+    translator = translator_of(letters(), LstmSeq2seq, LstmHParams(hidden_size=4, num_hidden_layers=1))
+    with pytest.raises(UserError, match="alignments: no layer of model lstmseq2seq attends"):
+        align_file(translator, FileJob(source=str(tmp_path / "in"), target=str(tmp_path / "out")))
+    assert not (tmp_path / "out").exists()
+
+
+# === What is refused ===
+
+
+class Rewriting(Letters):
+    finishes = True
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: translator_of(letters(), LstmSeq2seq, LstmHParams(hidden_size=4, num_hidden_layers=1)),
+         r"alignments: no layer of model lstmseq2seq attends to its inputs; choose a run of a model that does, or"),
+        (lambda: translator_of(letters_alone()), r"alignments of letters_alone: it has no inputs; alignments link"),
+        (lambda: translator_of(moods(), TransformerEncoder), r"alignments of moods: targets are label; alignments"),
+        (lambda: translator_of(Rewriting().with_encoders(letters().encoders)),
+         r"alignments of letters: it rewrites outputs; alignments link words of an input to words that the model wri"),
+    ],
+)  # fmt: skip
+def test_a_model_without_words_to_link_is_refused_before_it_decodes(build, message):
+    translator = build()
+    for changes in ({"alignments": True}, {"replace_unknown": True}):
+        with pytest.raises(UserError, match=message):
+            translator.settings(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"alignment_layer": 3}, r"alignment_layer=3: layers of the model that attend to its inputs: 2; give a number"),
+        ({"alignment_head": 3}, r"alignment_head=3: heads of the layer: 2; give a number from 1 to 2, or 0 for the"),
+    ],
+)
+def test_a_layer_or_head_that_is_not_there_is_refused(changes, message):
+    with pytest.raises(UserError, match=message):
+        translator_of(letters()).settings(alignments=True, **changes)
+
+
+# === Unknown words ===
+
+
+def unknown_writer(**decoding):
+    """A translator whose outputs have many unknown words."""
+    translator = translator_of(letters(), decoding={"replace_unknown": True, "alignments": True, **decoding})
+    table = translator.model.target_embedding.table
+    rows = numpy(table)
+    rows[UNK_ID] = 1.5 * rows[WORDS.encode("c")[0]]  # what it writes most
+    table.assign(rows)
+    return translator
+
+
+def test_unknown_words_become_the_words_that_they_look_at_or_their_translations():
+    translator = unknown_writer()
+    texts = ["a strange b", "new words", "c d e unheard f"]
+    translator.unknown_dictionary = {"strange": "STRANGE", "b": "two words"}
+    plain = translator.translate(texts, 2, replace_unknown=False)
+    replaced = translator.translate(texts, 2)
+    changed = 0
+    for text, before, after in zip(texts, plain, replaced, strict=True):
+        for old, new in zip(before, after, strict=True):
+            source_of = {target: text.split()[source] for source, target in old.alignment}
+            expected = [
+                translator.unknown_dictionary.get(source_of[place], source_of[place]) if word == "<unk>" else word
+                for place, word in enumerate(old.text.split())
+            ]
+            assert new == dataclasses.replace(old, text=" ".join(expected))
+            changed += new.text != old.text
+    assert changed
+
+
+def test_without_texts_unknown_words_of_an_input_stay_unknown():
+    """Ids do not say what the word was."""
+    translator = unknown_writer()
+    ids = translator.encode(["a b"])
+    assert translator.translate_ids(ids)[0] == translator.translate(["a b"])[0]
+    (one,) = translator.translate_ids(translator.encode(["strange"]), replace_unknown=True)[0]
+    assert set(one.text.split()) <= {*"abcdefgh", "<unk>"}
+
+
+def test_a_vocabulary_that_can_spell_every_word_is_refused():
+    pieces = SentencePieceEncoder.build(["a b c d e f g h"] * 20, 270)
+    problem = Letters().with_encoders({"inputs": pieces, "targets": pieces})
+    translator = translator_of(problem, spec=problem.spec())
+    message = r"replace_unknown: the vocabulary of targets, of kind sentencepiece, has no unknown token; leave it"
+    with pytest.raises(UserError, match=message):
+        translator.settings(replace_unknown=True)
+
+
+def test_a_dictionary_is_part_of_what_decides_the_outputs():
+    translator = translator_of(letters())
+    before = translator.fingerprint()
+    translator.unknown_dictionary = {"a": "b"}
+    first = translator.fingerprint()
+    translator.unknown_dictionary = {"a": "c"}
+    assert len({before, first, translator.fingerprint()}) == 3
+
+
+def test_the_hparams_are_off_by_default():
+    hparams = DecodeHParams()
+    assert not hparams.alignments
+    assert not hparams.replace_unknown

@@ -1,0 +1,71 @@
+"""Weights between tokens become links between words: by hand, and for every kind of vocabulary."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t2t.inference.word_links import replace_words, word_links, word_numbers
+from t2t.specs.constants import EOS_ID
+from t2t.text.byte import ByteEncoder
+from t2t.text.sentencepiece import SentencePieceEncoder
+from t2t.text.subword import SubwordEncoder
+from t2t.text.token import TokenEncoder
+
+LINES = ["der Hund läuft, und der Hund schläft", "the dog runs; the dog sleeps", "中文 und (kurz) gesagt"] * 30
+ENCODERS = {
+    "sentencepiece": SentencePieceEncoder.build(LINES, 300),
+    "subword": SubwordEncoder.build(LINES, 90),
+    "byte": ByteEncoder(),
+}
+WORDS = st.text("abcläu中,;()1_", min_size=1, max_size=6)
+SPACES = st.sampled_from([" ", "  ", "\t", "\u3000", " \u3000", "\u00a0 "])
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+@given(words=st.lists(WORDS, min_size=1, max_size=6), spaces=st.lists(SPACES, min_size=7, max_size=7))
+def test_the_tokens_of_a_word_spell_it_whatever_the_pieces_and_spaces(kind, words, spaces):
+    encoder = ENCODERS[kind]
+    text = spaces[0] + "".join(word + space for word, space in zip(words, spaces[1:], strict=False))
+    ids = encoder.encode(text)
+    numbers = word_numbers(encoder, [*ids, EOS_ID])
+    assert len(numbers) == len(ids)
+    assert (np.diff(numbers) >= 0).all()
+    for number, word in enumerate(words):
+        assert encoder.decode([ids[place] for place in np.flatnonzero(numbers == number)]).strip() == word
+
+
+def test_tokens_of_words_are_numbered_one_by_one():
+    encoder = TokenEncoder(["a", "b"])
+    assert word_numbers(encoder, [*encoder.encode("b a x b"), EOS_ID, 0]).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("ids", [[], [EOS_ID], [*ByteEncoder().encode(" \t "), EOS_ID]])
+def test_a_text_without_words_has_no_tokens_of_words(ids):
+    assert word_numbers(ByteEncoder(), ids).tolist() == []
+
+
+def test_weights_of_pieces_are_added_up():
+    """Two words of the output, of two pieces and one, and two of the input, of one piece and two; then both ends.
+
+    The first piece of the output looks most at the first word by itself (0.4), but both pieces together give
+    0.4 + 0.1 = 0.5 to the first word and 0.2 + 0.2 + 0.3 + 0.4 = 1.1 to the second; the last looks most at the end of
+    the input (0.6), which is no word, and of the words more at the first (0.3).
+    """
+    weights = np.array([[0.4, 0.2, 0.2, 0.2], [0.1, 0.3, 0.4, 0.2], [0.3, 0.05, 0.05, 0.6], [0.0, 0.0, 0.0, 1.0]])
+    assert word_links(weights, np.array([0, 1, 1]), np.array([0, 0, 1])) == ((0, 1), (1, 0))
+
+
+def test_equal_weights_are_linked_to_the_earlier_word():
+    assert word_links(np.full((2, 3), 0.25), np.array([0, 1, 2]), np.array([0, 1])) == ((0, 0), (0, 1))
+
+
+def test_without_words_on_a_side_there_are_no_links():
+    none, one = np.zeros(0, int), np.zeros(1, int)
+    assert word_links(np.ones((1, 1)), none, one) == word_links(np.ones((1, 1)), one, none) == ()
+
+
+def test_a_replaced_word_is_translated_where_the_dictionary_has_it():
+    text, source = "<unk> in <unk> .", "Anna wohnt in Rom ."
+    assert replace_words(text, source, ((0, 0), (3, 2)), {"Rom": "Rome"}) == "Anna in Rome ."
+    assert replace_words(text, source, (), {"Rom": "Rome"}) == text
