@@ -1,5 +1,6 @@
 """Decoding and scoring with a model: texts to texts, ids to ids, pairs to probabilities."""
 
+import dataclasses
 import functools
 import hashlib
 import itertools
