@@ -68,10 +68,10 @@ def test_a_transformer_looks_where_the_reference_does_and_nowhere_else(monkeypat
             for t in range(len(queries)):
                 for head in range(2):
                     expected, seen = next(taken), np.zeros(found_BHTS.shape[-1])
-                    reached = plain.reach(
+                    reached = plain.places(
                         t, len(source if is_memory else queries), stack == "decoder" and not is_memory, not is_memory
                     )
-                    seen[slice(*reached)] = expected
+                    seen[list(reached)] = expected
                     np.testing.assert_allclose(found_BHTS[b, head, t], seen, rtol=1e-3, atol=1e-6)
         assert next(taken, None) is None
 
