@@ -3,13 +3,17 @@
 Legend: N examples, F sequence features, O open rows, B rows of a batch, L their length.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
 from t2t.data.batching import Batch
 from t2t.data.fixed_shapes import FixedShapes
+from t2t.data.lengths import longest_of
+from t2t.data.reader import SplitReader
+from t2t.errors import UserError
 from t2t.specs.constants import TARGETS
+from t2t.specs.features import FeatureKind
 
 OPEN_ROWS = 64
 """Rows that wait for more examples: with more of them less is padded, and each example takes longer to place."""
@@ -82,3 +86,24 @@ def pack_ids(
     packed[:, where] = values, positions
     ids, position = packed.reshape(2, rows, width)
     return ids, position
+
+
+def check_packing(
+    reader: SplitReader, columns: Mapping[str, str], length: int, max_length: int | None, resized: Collection[str]
+) -> None:
+    """Raises UserError where the examples of a split are no sequences of ids, or do not fit into rows of a length.
+
+    `columns`, `max_length` and `resized` are those of `TrainingBatches`.
+    """
+    others = [name for name, stored in columns.items() if reader.features[stored].kind != FeatureKind.TOKENS]
+    if others:
+        raise UserError(
+            f"hparam packed_length={length}: {reader.problem} has features that are no sequences of ids "
+            f"({', '.join(sorted(others))}); set packed_length=0"
+        )
+    longest = max(longest_of(reader, stored, max_length, resized) for stored in columns.values())
+    if longest > length:
+        raise UserError(
+            f"hparam packed_length={length}: the longest training example of {reader.problem} has {longest} ids; "
+            f"set packed_length={longest} or higher, or max_length={length}"
+        )

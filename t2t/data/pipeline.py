@@ -23,7 +23,7 @@ from t2t.data.lengths import (
     select_id_sequences,
     within_length,
 )
-from t2t.data.packing import PackedRows, pack_ids
+from t2t.data.packing import PackedRows, check_packing, pack_ids
 from t2t.data.preprocessors import PreprocessedReader, mask_rows
 from t2t.data.reader import SplitReader
 from t2t.data.sampler import WindowedOrder
@@ -113,7 +113,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
         self.shapes: FixedShapes | None = None
         """The only shapes that occur; None for any."""
         if packed_length:
-            self._check_packing(packed_length)
+            check_packing(reader, self._columns, packed_length, self._max_length, self.resized)
             self.shapes = PackedRows.of(self._sequences, packed_length, batch_size)
         elif fixed_shapes:
             self.shapes = self._choose_shapes(fixed_shapes, fixed_shapes_multiple)
@@ -232,25 +232,6 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
             for name, length in longest.items()
         }
         return FixedShapes.choose(lengths, count, longest, self._batch_size, multiple, widest)
-
-    def _check_packing(self, length: int) -> None:
-        """Raises UserError where the examples are no sequences of ids, or do not fit into rows of a length."""
-        others = [
-            name for name, stored in self._columns.items() if self._reader.features[stored].kind != FeatureKind.TOKENS
-        ]
-        if others:
-            raise UserError(
-                f"hparam packed_length={length}: {self._reader.problem} has features that are no sequences of ids "
-                f"({', '.join(sorted(others))}); set packed_length=0"
-            )
-        longest = max(
-            longest_of(self._reader, stored, self._max_length, self.resized) for stored in self._sequences.values()
-        )
-        if longest > length:
-            raise UserError(
-                f"hparam packed_length={length}: the longest training example of {self._reader.problem} has {longest} "
-                f"ids; set packed_length={longest} or higher, or max_length={length}"
-            )
 
     def _window_examples(
         self, reader: SplitReader, epoch: int, window: int, limit: int | None = None

@@ -146,7 +146,11 @@ def extended_neural_gpu() -> ExtendedNeuralGpuHParams:
 def extended_neural_gpu_multi30k_tiny() -> ExtendedNeuralGpuHParams:
     """For Multi30k, as large as transformer_multi30k_tiny: one row of 144 channels, two units, dropout 0.05."""
     return for_multi30k(ExtendedNeuralGpuHParams(hidden_size=144, num_hidden_layers=2, dropout=0.05)).replace(
-        unfolding_offset=4, learning_rate=0.003, learning_rate_warmup_steps=500, clip_grad_norm=1.0
+        batch_size=1225,  # an update has as many tokens as of the others, in parts: each step keeps the whole memory
+        unfolding_offset=4,
+        learning_rate=0.003,
+        learning_rate_warmup_steps=500,
+        clip_grad_norm=1.0,
     )
 
 

@@ -160,8 +160,6 @@ def _batch_line(run: TrainingRun, part: Part) -> str:
 
 def _xla_line(hparams: HParams) -> str:
     shapes = f"at most {hparams.fixed_shapes} shapes for a problem" if hparams.fixed_shapes else "any shapes"
-    if hparams.packed_length:
-        shapes = f"one shape, of rows of {hparams.packed_length} ids"
     return f"XLA compiles the forward and backward pass: batches of {shapes}"
 
 
