@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The three lines that leave a block."""
+    """The lines that leave the three cells of a pair of positions."""
 
     source: Line
     target: Line
@@ -115,7 +115,7 @@ class GridLayer(keras.layers.Layer):
         return [*lines, parts[-1]]
 
     def _stepper(self):
-        """Returns `advance(before, target, depth, keep) -> Block`, the lines after a block, (..., D) each."""
+        """Returns `advance(before, target, depth, keep) -> Block`, the lines after a pair, (..., D) each."""
         kernel, bias = (ops.cast(weight, self.compute_dtype) for weight in (self.kernel, self.bias))
 
         def advance(before: Block, target: Line, depth: Line, keep) -> Block:

@@ -2,7 +2,7 @@
 
 The source is scanned again for every target word, by cells that read what the target words before left behind.
 
-Legend: B batch, S source length, T target length, D width, N rows decoded together, Q rows of a sentence.
+Legend: B batch, S source length, T target length, D width, N rows decoded together, C = 2D.
 """
 
 from typing import Any, NamedTuple
