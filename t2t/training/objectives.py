@@ -80,7 +80,9 @@ class ScheduledSampling(Likelihood):
         features = dict(features)
         share, targets_BT = features.pop(self.SHARE), features[TARGETS]
         predicted_BT = model.top.most_probable(without_costs(model.body(features)))
-        drawn_BT = keras.random.uniform(ops.shape(targets_BT), dtype="float32", seed=GivenSeed(seed)) < share
+        # Of integers, which XLA draws as TensorFlow does.
+        words_BT = keras.random.randint(ops.shape(targets_BT), -(2**31), 2**31 - 1, dtype="int32", seed=GivenSeed(seed))
+        drawn_BT = ops.cast(words_BT, "float32") * 2.0**-32 + 0.5 < share
         is_replaced_BT = ops.logical_and(drawn_BT, ops.not_equal(targets_BT, PAD_ID))
         read_BT = ops.where(is_replaced_BT, predicted_BT, targets_BT)
         loss_sum, tokens = model.loss_sum(model.body({**features, TARGETS: read_BT}, seed=seed), targets_BT)

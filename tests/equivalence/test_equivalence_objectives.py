@@ -91,7 +91,9 @@ def test_the_reward_of_samples_rises(objective):
     "changes",
     [
         {"objective": "expected_reward", **SAMPLED},
-        pytest.param({"objective": "minimum_risk", **SAMPLED}, marks=pytest.mark.exhaustive),
+        pytest.param(
+            {"objective": "minimum_risk", **SAMPLED, "problems": "backwards-forwards"}, marks=pytest.mark.exhaustive
+        ),
         pytest.param(
             {"scheduled_sampling_prob": 0.5, "scheduled_sampling_warmup_steps": 2}, marks=pytest.mark.exhaustive
         ),

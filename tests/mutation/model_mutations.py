@@ -347,7 +347,7 @@ MODEL_MUTATIONS = (
         tests=("tests/unit/training/test_training_schedules.py::test_the_other_shapes",),
     ),
     Mutation(
-        name="a sample is part of what its reward is compared with",
+        name="biased reward gradient",
         file="t2t/training/sampled_objectives.py",
         original="centred_BK / (samples_BK.shape[1] - 1)",
         broken="centred_BK / samples_BK.shape[1]",

@@ -83,3 +83,17 @@ def test_likelihood_is_the_models_own_loss():
     loss = objective.loss(model, features, SEED)
     assert float(loss.minimized) == float(loss.loss_sum)
     assert (float(loss.loss_sum), float(loss.tokens)) == total_loss(model, features, SEED)
+
+
+@pytest.mark.slow
+def test_compiled_by_xla_the_same_tokens_are_read():
+    model = tiny_transformer(symbol_dropout=0.2, layer_prepostprocess_dropout=0.2)
+    objective = ScheduledSampling(0.5, warmup_steps=0)
+    (features,) = objective.prepare([batch(widths=(8, 8))], 1, "")
+    features = {name: tf.constant(array) for name, array in features.items()}
+
+    def minimized(features, seed):
+        return objective.loss(model, features, seed).minimized
+
+    plain, compiled = (float(tf.function(minimized, jit_compile=xla)(features, SEED)) for xla in (False, True))
+    assert compiled == pytest.approx(plain, rel=1e-5)
