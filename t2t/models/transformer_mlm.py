@@ -33,7 +33,8 @@ class TransformerMlm(TransformerEncoder):
         return TransformerEncoder.registered_name()
 
     def answer(self, x_BSD, keep_BS, features: dict[str, Any]):
-        """Returns the encoder's output at the positions of the targets, (B, T, D), zeros beyond it."""
+        """Returns the encoder's output at the positions of the targets, (B, T, D), zeros where inputs hold no data."""
+        x_BSD = x_BSD * ops.cast(keep_BS, x_BSD.dtype)[..., None]
         if TARGETS not in features:
             return x_BSD
         count = ops.shape(features[TARGETS])[1]
