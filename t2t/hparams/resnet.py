@@ -49,8 +49,7 @@ class ResnetHParams(HParams):
 
 
 def _resnet_base() -> ResnetHParams:
-    # Tensor2Tensor's updates have 8 devices of 128 examples each; one device makes as large ones by accumulation. Its
-    # final norm of a block begins with a gain of 0, the paper's with 1.
+    # Tensor2Tensor's updates have 8 devices of 128 examples each; one device makes as large ones by accumulation.
     return ResnetHParams(
         hidden_size=64,
         input_modality="strided_image",
