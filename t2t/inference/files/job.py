@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from t2t.hparams.groups import DecodeHParams
-from t2t.inference.files.formats import FILES, TEXT
+from t2t.inference.files.formats import FILES, PHARAOH, TEXT
 from t2t.inference.files.output_files import job_renderer
 from t2t.inference.files.prefix_lines import PrefixLines
 from t2t.inference.files.report import Report
@@ -91,7 +91,7 @@ def _translate(
         places=places,
         sources=[texts[row] for row in asked],
         prefixes=None if given is None else translator.encode_prefixes([given[row] for row in asked]),
-        scored=job.output_format not in (TEXT, FILES),
+        scored=job.output_format not in (TEXT, FILES, PHARAOH),
         on_done=progress.add,
         **job.changes,
     )
