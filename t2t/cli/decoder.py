@@ -155,6 +155,8 @@ def _check(values: flags.FlagValues) -> None:
             f"--output_format={FILES}: the files lie beside the output of --decode_from_file or --decode_split; give "
             f"one of them"
         )
+    if values.output_format == FILES and values.alignments:
+        raise UserError(f"--alignments: --output_format={FILES} writes names of files alone; leave one of them out")
     if values.target_prefix_file and given != ["--decode_from_file"]:
         raise UserError(
             "--target_prefix_file: it says what the outputs of --decode_from_file begin with; give that alone with it"

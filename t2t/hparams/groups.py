@@ -27,7 +27,9 @@ class EveryModelHParams:
         256, "Longest training example, in ids with end of sequence: longer ones are skipped, or cut where the target "
         "is a class; learned positions go no further.", minimum=2, only_trains=True,
     )  # fmt: skip
-    label_smoothing: float = training_fraction(0.1, "Probability mass e spread evenly over the vocabulary, a fraction.")
+    label_smoothing: float = training_fraction(
+        0.1, "Probability mass e spread evenly over the vocabulary, a fraction; with objective=likelihood alone."
+    )
     label_smoothing_kind: str = param(
         "all", "Who gets e: all K tokens e/K each, as the paper's reference; others: e/(K-1), as in Tensor2Tensor.",
         choices=("all", "others"), only_trains=True,
@@ -187,7 +189,7 @@ class BatchHParams:
     )  # fmt: skip
     packed_length: int = param(
         0, "Training examples are packed into rows of so many ids, as many one after the other as fit, none of which "
-        "sees another; at least max_length; 0 = a row each.", minimum=0,
+        "sees another; no shorter than the longest example; 0 = a row each.", minimum=0,
     )  # fmt: skip
 
 

@@ -72,6 +72,11 @@ class ImageTransformerHParams(TransformerHParams):
                 f"hparam self_attention_window={self.self_attention_window}: nothing reads it while "
                 f"dec_attention_type={self.dec_attention_type}; it is read with full"
             )
+        if self.decoder_layer != "self_attention" and self.target_grid:
+            found.append(
+                f"hparam decoder_layer={self.decoder_layer}: nothing reads dec_attention_type="
+                f"{self.dec_attention_type} then; choose decoder_layer=self_attention, or dec_attention_type=full"
+            )
         return found
 
 

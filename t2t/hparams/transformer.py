@@ -140,10 +140,10 @@ class TransformerHParams(HParams):
                 f"hparam packed_length={self.packed_length}: decoder_layer=ssru carries its state from one example of "
                 f"a row to the next; choose decoder_layer=self_attention, or packed_length=0"
             )
-        if self.packed_length and self.self_attention_window:
+        if self.packed_length and self.fixed_shapes:
             found.append(
-                f"hparam packed_length={self.packed_length}: attention within windows does not tell examples of a row "
-                f"apart; set self_attention_window=0, or packed_length=0"
+                f"hparam fixed_shapes={self.fixed_shapes}: packed batches have one shape, see packed_length; set "
+                f"fixed_shapes=0, or packed_length=0"
             )
         if self.packed_length >= BLOCKWISE_LENGTH:
             found.append(

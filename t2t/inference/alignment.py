@@ -20,7 +20,7 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.inference.attention import ENCODER_DECODER, layer_weights
 from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.rows import Row, batches_of, memory_errors, padded
-from t2t.inference.word_links import replace_words, word_links, word_numbers
+from t2t.inference.word_links import renumber_links, replace_words, word_links, word_numbers
 from t2t.layers.attention_record import recorded_attention
 from t2t.models.base import SequenceModel
 from t2t.models.ensemble import Ensemble
@@ -98,12 +98,16 @@ class WordAligner:
         links = self.links(rows, outputs, self._problem.join_words, hparams)
         annotated: list[list[Hypothesis]] = [[] for _ in found]
         for (i, one), own in zip(flat, links, strict=True):
-            changes: dict[str, Any] = {"alignment": own} if hparams.alignments else {}
+            changes: dict[str, Any] = {}
             if hparams.replace_unknown and (unknown := self._unknown_words(one.ids)):
                 row, source = inputs[i]
                 source = self._problem.encoders[INPUTS].decode(row) if source is None else source
                 replaced = tuple(link for link in own if link[1] in unknown)
-                changes["text"] = replace_words(one.text, source, replaced, dictionary)
+                words = replace_words(one.text, source, replaced, dictionary)
+                changes["text"] = " ".join(" ".join(words).split())
+                own = renumber_links(own, words)
+            if hparams.alignments:
+                changes["alignment"] = own
             annotated[i].append(dataclasses.replace(one, **changes))
         return annotated
 

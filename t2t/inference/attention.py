@@ -41,7 +41,8 @@ class AttentionMap:
     layers: tuple[str, ...]
     """L paths of the layers, the lowest first."""
     weights: np.ndarray
-    """(L, H, Q, K) float32; each query's sum to one over the keys."""
+    """(L, H, Q, K) float32; each query's sum to one over the keys. H is that of the layer with most heads; a layer with
+    fewer has their mean in place of the others."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,9 +110,16 @@ def _kind(path: str) -> str:
 
 
 def _map_of(weights: dict[str, np.ndarray], queries: tuple[str, ...], keys: tuple[str, ...]) -> AttentionMap:
-    weights_LHQK = np.stack([weights_BHQK[0] for weights_BHQK in weights.values()])
+    most = max(weights_BHQK.shape[1] for weights_BHQK in weights.values())
+    weights_LHQK = np.stack([_with_heads(weights_BHQK[0], most) for weights_BHQK in weights.values()])
     asked, looked_at = weights_LHQK.shape[2:]
     return AttentionMap(_labels(queries, asked), _labels(keys, looked_at), tuple(weights), weights_LHQK)
+
+
+def _with_heads(weights_HQK: np.ndarray, most: int) -> np.ndarray:
+    """Returns (`most`, Q, K): the heads of a layer, and their mean in place of each that other layers have more."""
+    mean_1QK = weights_HQK.mean(axis=0, keepdims=True)
+    return np.concatenate([weights_HQK, np.repeat(mean_1QK, most - len(weights_HQK), axis=0)])
 
 
 def _labels(pieces: tuple[str, ...], count: int) -> tuple[str, ...]:

@@ -229,7 +229,10 @@ class BatchSearch:
 
     def _started(self, ids_BS, places_B, candidates_BV=()) -> _SearchState:
         numbers = tf.nest.map_structure(
-            lambda value, spec: tf.constant(value, spec.dtype), self._settings.numbers, _NUMBERS
+            # No Python number: TensorFlow keeps a tensor of each that it has met, and seeds are many.
+            lambda value, spec: tf.constant(np.asarray(value, spec.dtype.as_numpy_dtype)),
+            self._settings.numbers,
+            _NUMBERS,
         )
         return self._start(ids_BS, places_B, numbers, tf.constant(self._extra_length), candidates_BV)
 

@@ -4,7 +4,7 @@ Legend: T target length, S source length, V words of the output, W words of the 
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -52,8 +52,10 @@ def word_links(weights_TS: np.ndarray, source_words: np.ndarray, target_words: n
     return tuple(sorted((int(source), target) for target, source in enumerate(weights_VW.argmax(axis=1))))
 
 
-def replace_words(text: str, source: str, links: Links, dictionary: Mapping[str, str]) -> str:
-    """Replaces the linked words of an output by the translations of their source words, or else by these words.
+def replace_words(text: str, source: str, links: Links, dictionary: Mapping[str, str]) -> list[str]:
+    """Returns the words of an output, the linked ones replaced by the translations of their source words, or by these.
+
+    A translation may have several words, or none.
 
     Args:
         text: the output.
@@ -65,4 +67,12 @@ def replace_words(text: str, source: str, links: Links, dictionary: Mapping[str,
     for source_place, target_place in links:
         word = source_words[source_place]
         words[target_place] = dictionary.get(word, word)
-    return " ".join(words)
+    return words
+
+
+def renumber_links(links: Links, words: Sequence[str]) -> Links:
+    """Returns links to the words of an output as links to those of the text that `replace_words` has made of it."""
+    starts = list(itertools.accumulate((len(word.split()) for word in words), initial=0))
+    return tuple(
+        sorted((source, place) for source, target in links for place in range(starts[target], starts[target + 1]))
+    )

@@ -125,7 +125,7 @@ class MultiHeadAttention(CachingLayer):
             x: (B, T, D), or with a cache (N, D).
             memory: keys and values of S positions, of `keys_values`; None for self-attention, where they come from `x`.
             keep: (B, 1, 1, S) or (B, 1, T, S) bool, True = may be looked at; None for all. Attention that is computed
-                block by block takes the former alone.
+                block by block or in windows takes the former alone: with the latter it is one matrix product.
             seed: of dropout.
             cache: where `x` is the position of a step.
         """
@@ -200,7 +200,8 @@ class MultiHeadAttention(CachingLayer):
         shortest = BLOCKWISE_FROM if grid is None else (grid.positions + 1) ** 2
         is_long = queries * keys >= shortest
         never_long = not isinstance(is_long, bool) and self.longest**2 < shortest
-        if never_long or self.relative_positions or is_recorded():
+        by_query = keep is not None and keep.shape[2] != 1  # packed rows, which are short
+        if never_long or by_query or self.relative_positions or is_recorded():
             is_long = False
         if grid is None and _without_blockwise_attention.get():
             is_long = False

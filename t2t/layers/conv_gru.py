@@ -10,7 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t.layers.dropout import Dropout
+from t2t.layers.dropout import Dropout, seed_of_step
 from t2t.layers.loops import fold
 
 
@@ -147,11 +147,6 @@ class TapeConvGru(ConvGru):
 def in_first_row(x_BPC, rows: int):
     """Returns a state (B, P, R, C) of `rows` rows, zeros but for the first."""
     return ops.pad(x_BPC[:, :, None], ((0, 0), (0, 0), (0, rows - 1), (0, 0)))
-
-
-def seed_of_step(seed, i):
-    """Returns the seed of the dropout masks of step i, of the same shape; None of None."""
-    return None if seed is None else ops.concatenate([seed[:1] + ops.cast(i, seed.dtype), seed[1:]])
 
 
 def shifted(x_BPRC):

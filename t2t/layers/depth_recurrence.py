@@ -16,6 +16,7 @@ from keras import ops
 
 from t2t.layers.cache import StepCache
 from t2t.layers.costs import add_summed_cost
+from t2t.layers.dropout import seed_of_step
 from t2t.layers.passes import layer_pass
 from t2t.layers.positions import Positions, sinusoids
 from t2t.layers.residual import build_all
@@ -83,7 +84,7 @@ class Run:
 
     def advance(self, step: int, x):
         """Returns what the layer makes of `x`, which has the signals of step 0, 1, ..."""
-        seed = None if self.seed is None else ops.concatenate([self.seed[:1] + step, self.seed[1:]])
+        seed = seed_of_step(self.seed, step)
         with layer_pass(step):
             return self.transform(x, seed)
 

@@ -63,3 +63,8 @@ def random_keep(shape, rate: float, seed):
     words = keras.random.randint(((count + 1) // 2, 1), -(2**31), 2**31 - 1, dtype="int32", seed=GivenSeed(seed))
     halves = ops.reshape(ops.view(words, "int16"), (-1,))
     return ops.reshape(halves[:count], shape) >= round(rate * 2**16) - 2**15
+
+
+def seed_of_step(seed, i):
+    """Returns the seed of the dropout masks of step i, of the same shape; None of None."""
+    return None if seed is None else ops.concatenate([seed[:1] + ops.cast(i, seed.dtype), seed[1:]])

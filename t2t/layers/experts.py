@@ -15,7 +15,7 @@ import keras
 from keras import ops
 
 from t2t.layers.costs import add_cost
-from t2t.layers.dropout import Dropout, GivenSeed
+from t2t.layers.dropout import Dropout, GivenSeed, SeededLayer
 
 BLOCK = 128
 """R: rows of a product. A block holds less where the assignments of an expert end."""
@@ -61,14 +61,14 @@ class NoisyScores(keras.layers.Layer):
     def __init__(self, experts: int, **kwargs):
         super().__init__(**kwargs)
         self.experts = experts
-        self.dropout = Dropout(0.0, name="noise")  # draws nothing: its place in the model sets the noise apart
+        self.noise = SeededLayer(name="noise")
 
     def build(self, input_shape):
         """Creates W_g and W_noise, (D, E) zeros each, so that at first the load is even (appendix A)."""
         shape = (input_shape[-1], self.experts)
         self.gate_kernel = self.add_weight(name="gate_kernel", shape=shape, initializer="zeros")
         self.noise_kernel = self.add_weight(name="noise_kernel", shape=shape, initializer="zeros")
-        self.dropout.build()
+        self.noise.build()
 
     def scores(self, x_ND, seed=None) -> Scores:
         """Returns the scores (N, E) of positions (N, D)."""
@@ -77,7 +77,7 @@ class NoisyScores(keras.layers.Layer):
         spread_NE = ops.softplus(ops.matmul(x_ND, ops.cast(self.noise_kernel, "float32"))) + 1e-2
         noisy_NE = clean_NE
         if seed is not None:
-            noise_seed = GivenSeed(self.dropout.own_seed(seed))
+            noise_seed = GivenSeed(self.noise.own_seed(seed))
             noisy_NE = clean_NE + spread_NE * keras.random.normal(ops.shape(clean_NE), dtype="float32", seed=noise_seed)
         return Scores(clean_NE, noisy_NE, spread_NE)
 

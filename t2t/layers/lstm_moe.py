@@ -5,8 +5,8 @@ reads:
 
     x_i = x_(i-1) + Dropout(LSTM_i(x_(i-1))),  x' = x + Dropout(sigmoid(MoE(x)))
 
-A mixture is called once on all positions of a sequence: of the decoder, the bottom layer alone attends to the source,
-so that the others run along what it gave.
+A mixture is called once on all positions of a sequence. The decoder can do so because only its bottom layer attends to
+the source: the layers above it read whole sequences.
 
 Legend: B batch, S source length, T target length, D width, U units of a cell, N rows, G numbers that a cell reads of an
 input.

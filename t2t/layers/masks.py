@@ -40,7 +40,7 @@ def same_example(query_BT, key_BS):
 
 
 WIDEST_GRID = 512
-"""Positions to a side from which on keys are not held for each block of queries, which would take much memory."""
+"""Most positions to a side for which each block of queries has its own copy of keys; more would take much memory."""
 
 
 class Grid(NamedTuple):

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from t2t.layers.conv_gru import TapeConvGru, in_first_row, seed_of_step
+from t2t.layers.conv_gru import TapeConvGru, in_first_row
+from t2t.layers.dropout import seed_of_step
 from t2t.layers.loops import scan
 from t2t.layers.unfolding import resized
 

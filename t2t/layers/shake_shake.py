@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from t2t.layers.batch_norm import BatchNorm
-from t2t.layers.dropout import Dropout, GivenSeed
+from t2t.layers.dropout import GivenSeed, SeededLayer
 from t2t.layers.resnet import PaddedConvolution
 
 
@@ -83,7 +83,7 @@ class ShakeBlock(keras.layers.Layer):
         policy = self.dtype_policy
         self.branches = [ShakeBranch(channels, stride, dtype=policy, name=f"branch_{i}") for i in range(2)]
         self.shortcut = ShiftedShortcut(channels, dtype=policy, name="shortcut") if stride > 1 else None
-        self.noise = Dropout(0.0, name="noise")  # draws nothing: its place in the model sets the weights apart
+        self.noise = SeededLayer(name="noise")
 
     def build(self, input_shape):
         """Builds every part for (B, Y, X, C)."""

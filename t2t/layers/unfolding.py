@@ -8,12 +8,13 @@ from typing import Any
 
 from keras import ops
 
+from t2t.layers.beams import repeat_sentences
 from t2t.layers.cache import StepCache
 
 
 def unfolded_length(length, factor: float, offset: int):
     """Returns a |s| + b rounded up, int32 of the shape of `length` |s| int32 (equation 2)."""
-    # Less a little, so that 1.2 * 5 is 6 whatever the last bit of the product.
+    # A little is subtracted, so that rounding of 1.2 * 5 cannot give 7.
     return ops.cast(ops.ceil(ops.cast(length, "float32") * factor - 1e-3), "int32") + offset
 
 
@@ -39,7 +40,7 @@ def columns(x_BUD, ids, cache: StepCache | None):
     last = ops.shape(x_BUD)[1] - 1
     column_BD = ops.take(x_BUD, ops.minimum(cache.position, last), axis=1)
     column_BD = column_BD * ops.cast(cache.position <= last, column_BD.dtype)
-    return ops.repeat(column_BD, ops.shape(ids)[0] // ops.shape(column_BD)[0], axis=0)
+    return repeat_sentences(column_BD, ops.shape(ids)[0])
 
 
 def resized(x_BUD, length):

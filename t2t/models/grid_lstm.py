@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from t2t.hparams.grid_lstm import GridLstmHParams
+from t2t.layers.beams import repeat_sentences
 from t2t.layers.dropout import Dropout
 from t2t.layers.grid_lstm import GridLayer, Line
 from t2t.layers.residual import build_all
@@ -84,12 +85,10 @@ class GridLstm(SequenceModel):
 
     def step(self, ids_N, position, cache: tuple[Line, ...], prepared: DecodeContext):
         """Returns (N, D) and the lines along the target after this position; see the base class."""
-        source, rows = prepared.encoded, ops.shape(ids_N)[0]
-        keep_NS = ops.repeat(source.keep, rows // ops.shape(source.keep)[0], axis=0)
-        words_NSC = ops.repeat(source.words, rows // ops.shape(source.keep)[0], axis=0)
-        depth, after = _line(words_NSC + self.target_map(self.target_embedding.before(ids_N))[:, None]), []
+        source = repeat_sentences(prepared.encoded, ops.shape(ids_N)[0])
+        depth, after = _line(source.words + self.target_map(self.target_embedding.before(ids_N))[:, None]), []
         for grid, target in zip(self.grids, cache, strict=True):
-            target, depth, last_ND = grid.step(target, depth, keep_NS)
+            target, depth, last_ND = grid.step(target, depth, source.keep)
             after.append(target)
         return last_ND, tuple(after)
 

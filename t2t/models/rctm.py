@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from t2t.hparams.rctm import Rctm1HParams, Rctm2HParams, RctmHParams
+from t2t.layers.beams import repeat_sentences
 from t2t.layers.cache import StepCache
 from t2t.layers.dropout import Dropout
 from t2t.layers.residual import build_all
@@ -75,7 +76,7 @@ class Rctm1(Rctm):
     hparams_class = Rctm1HParams
 
     def encode(self, features: dict[str, Any], seed=None):
-        """Returns the source's vector, (B, D): the mean of what is left of sources that windows do not reach across."""
+        """Returns the source's vector, (B, D): the one column that is left, or the mean where several are left."""
         x_BSD, count_B = self.convolutions(*self.read_source(features, seed=seed))
         return ops.sum(x_BSD, axis=1) / ops.maximum(ops.cast(count_B, x_BSD.dtype), 1)[:, None]
 
@@ -83,7 +84,7 @@ class Rctm1(Rctm):
         """Returns the source's vector; see the base class."""
         if cache is None:
             return encoded[:, None]
-        return ops.repeat(encoded, ops.shape(ids)[0] // ops.shape(encoded)[0], axis=0)
+        return repeat_sentences(encoded, ops.shape(ids)[0])
 
 
 @register_model("rctm_2")

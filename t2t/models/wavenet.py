@@ -11,6 +11,7 @@ from typing import Any
 from keras import ops
 
 from t2t.hparams.wavenet import WaveNetHParams
+from t2t.layers.beams import repeat_sentences
 from t2t.layers.cache import StepCache
 from t2t.layers.convolution import Convolution
 from t2t.layers.pooling import mean_of_kept
@@ -74,7 +75,7 @@ class WaveNet(EncoderDecoder):
     def decode(self, ids, encoded, keep_BT=None, cache: StepCache | None = None, seed=None):
         """Returns the states from which the next samples are predicted; see the base class."""
         conditions = self._conditions(ids, encoded, cache)
-        x = self.first(self.target_embedding.before(ids), cache=cache)
+        x = self.first(self.target_embedding.before(ids, seed=seed), cache=cache)
         skipped = None
         for block, condition in zip(self.blocks, conditions, strict=True):
             x, skip = block(x, condition, cache=cache)
@@ -87,5 +88,5 @@ class WaveNet(EncoderDecoder):
         if encoded is None:
             return [None] * len(self.blocks)
         if cache is not None:
-            encoded = ops.repeat(encoded[:, 0], ops.shape(ids)[0] // ops.shape(encoded)[0], axis=0)
+            encoded = repeat_sentences(encoded[:, 0], ops.shape(ids)[0])
         return ops.split(encoded, len(self.blocks), axis=-1)

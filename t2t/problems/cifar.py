@@ -73,7 +73,7 @@ class Cifar(Image2Class):
             yield {INPUTS: image, TARGETS: self.class_labels[label]}
 
     def preprocessors(self) -> Sequence[Preprocessor]:
-        """Moves images by up to 4 pixels and flips every other (He et al. 2016, section 4.2)."""
+        """Moves images by up to 4 pixels and flips half of them by chance (He et al. 2016, section 4.2)."""
         return RandomCrop(padding=4), RandomFlip()
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:

@@ -57,7 +57,7 @@ class ImageImagenet(Image2Class):
             yield {INPUTS: example["image"], TARGETS: names[int(example["label"])]}
 
     def preprocessors(self) -> Sequence[Preprocessor]:
-        """Cuts a part out of each image and flips every other."""
+        """Cuts a part out of each image and flips half of them by chance."""
         return RandomResizedCrop(), RandomFlip()
 
     def requirements(self) -> str:
@@ -69,7 +69,7 @@ class SmallImagenet(ImageImagenet):
     """Small images are moved and flipped, as those of CIFAR are."""
 
     def preprocessors(self) -> Sequence[Preprocessor]:
-        """Moves images by up to an eighth of their side and flips every other."""
+        """Moves images by up to an eighth of their side and flips half of them by chance."""
         return RandomCrop(padding=self.image_shape[0] // 8), RandomFlip()
 
 

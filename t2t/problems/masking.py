@@ -42,10 +42,10 @@ class TokenMasking:
         places = np.flatnonzero((ids != PAD_ID) & (ids != EOS_ID))
         count = min(len(places), max(1, round(self.rate * len(places))))
         chosen = rng.choice(places, size=count, replace=False)
-        lot, others = rng.random(count), rng.integers(EOS_ID + 1, self.vocab_size, size=count)
+        draws, others = rng.random(count), rng.integers(EOS_ID + 1, self.vocab_size, size=count)
         inputs, targets = ids.copy(), np.full_like(ids, PAD_ID)
         targets[chosen] = ids[chosen]
-        is_hidden, is_kept = lot < self.hidden, lot >= self.hidden + self.exchanged
+        is_hidden, is_kept = draws < self.hidden, draws >= self.hidden + self.exchanged
         inputs[chosen] = np.where(is_hidden, self.mask_id, np.where(is_kept, ids[chosen], others))
         return inputs, targets
 

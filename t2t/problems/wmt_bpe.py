@@ -42,7 +42,7 @@ class WmtEndeBpe32k(TranslationFiles):
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """Reads the vocabulary of the archive, unless another one is asked for."""
-        if self.options.vocab_file or self.options.vocab_kind or self.options.vocab_size:
+        if not self._takes_archives_vocabulary:
             return super().build_encoders(source)
         self.check_files(source.tmp_dir)
         path = locate(source.tmp_dir, _VOCABULARY)
@@ -51,5 +51,9 @@ class WmtEndeBpe32k(TranslationFiles):
         return dict.fromkeys(self.text_features, WordListEncoder([*RESERVED, *pieces, UNKNOWN[0]]))
 
     def file_names(self) -> list[str]:
-        """Returns the names of the files of pairs, and of the vocabulary."""
-        return [*super().file_names(), _VOCABULARY]
+        """Returns the names of the files of pairs, and of the vocabulary where no other one is asked for."""
+        return [*super().file_names(), *([_VOCABULARY] if self._takes_archives_vocabulary else [])]
+
+    @property
+    def _takes_archives_vocabulary(self) -> bool:
+        return not (self.options.vocab_file or self.options.vocab_kind or self.options.vocab_size)

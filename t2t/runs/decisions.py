@@ -64,6 +64,8 @@ def decide(
         raise UserError(f"hparam xla=on: {obstacle}; use --hparams=xla=off")
     if begun is not None or asked == "off" or obstacle:
         return hparams.replace(xla="on" if asked == "on" else "off").freeze()
+    if hparams.packed_length:  # batches have one shape
+        return hparams.replace(xla="on").freeze()
     return hparams.replace(
         xla="on",
         fixed_shapes=hparams.fixed_shapes or SHAPES,

@@ -70,7 +70,8 @@ def _part_cost(part: Part) -> tuple[float, bool]:
         else:
             example[name] = reader.single(np.zeros(1, int), stored)
     flops, loops = update_cost(part.model, example)
-    return flops * part.hparams.rows_per_example / _mean_of_longer(lengths), loops
+    passes = 4 / 3 if part.hparams.scheduled_sampling_prob else 1  # another forward pass beside one and two backward
+    return flops * passes * part.hparams.rows_per_example / _mean_of_longer(lengths), loops
 
 
 def _sample_lengths(part: Part) -> dict[str, np.ndarray]:
@@ -160,6 +161,8 @@ def _batch_line(run: TrainingRun, part: Part) -> str:
 
 def _xla_line(hparams: HParams) -> str:
     shapes = f"at most {hparams.fixed_shapes} shapes for a problem" if hparams.fixed_shapes else "any shapes"
+    if hparams.packed_length:
+        shapes = f"one shape, of rows of {hparams.packed_length} ids"
     return f"XLA compiles the forward and backward pass: batches of {shapes}"
 
 

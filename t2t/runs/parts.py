@@ -69,7 +69,12 @@ def build_parts(
     names = [one.problem.name for one in data]
     for one in data:
         own, view = set_batch_size(hparams, names, one.problem.name), model.for_problem(one.problem.name)
-        preprocessors = one.problem.stored.preprocessors()
+        preprocessors, masking = one.problem.stored.preprocessors(), one.problem.masking()
+        if masking is not None and view.autoregressive:
+            raise UserError(
+                f"problem {one.problem.name}: hidden words are predicted all at once, and {type(view).__name__} writes "
+                f"word by word; train --model=transformer_mlm"
+            )
         batches = TrainingBatches(
             one.readers[TRAIN],
             seed=settings.seed,
@@ -83,7 +88,7 @@ def build_parts(
             packed_length=own.packed_length,
             curriculum=_curriculum(own, per_update),
             preprocessors=preprocessors,
-            masking=one.problem.masking(),
+            masking=masking,
         )
         if preprocessors:
             log.info("training examples of %s are changed by %s", one.problem.name, ", ".join(map(repr, preprocessors)))

@@ -33,6 +33,11 @@ def decode_and_score(
         UserError: no such split, or the problem has no inputs to decode.
     """
     check_split(data, split)
+    if data.problem.masking() is not None:
+        raise UserError(
+            f"decoding the {split} split of {data.problem.name}: words are hidden in training and evaluation alone; "
+            f"evaluate it with t2t-eval"
+        )
     if not decodes(translator.facts):
         targets = translator.facts.spec.targets.kind
         what = f"its targets are {targets}" if translator.has_inputs else "it has no inputs to answer"

@@ -23,7 +23,7 @@ Draw = Callable[[Sequence[Features], int, str], list[tuple[np.ndarray, np.ndarra
 """(batches, update, problem) -> of each batch its candidates (B, C, T) int32, zero padded, and rewards (B, C)."""
 
 NO_CANDIDATE = -1e9
-"""In place of the log-probability of a candidate that there is not; finite, for rows of padding, which have none."""
+"""Stands for the log-probability of an empty candidate; finite, since all of those of a row of padding are empty."""
 
 Weigh = Callable[[Any, Any, Any], Any]
 """(rewards (B, C), log-probabilities (B, C), which candidates there are (B, C) bool) -> weights (B, C) float32."""

@@ -25,7 +25,7 @@ class StatisticsUpdate:
         return sum(self._variables[number].shape.num_elements() for number in numbers)
 
     def cut(self, numbers: Sequence[int], *changes: tf.Tensor) -> list[tf.Tensor]:
-        """On one replica: returns the change of each variable of these numbers, of all together, (Q,); none of none."""
+        """On one replica: cuts the changes of these variables, (Q,) end to end, into one for each; [] of none."""
         shapes = [self._variables[number].shape for number in numbers]
         pieces = [piece for change_Q in changes for piece in tf.split(change_Q, [s.num_elements() for s in shapes])]
         return [tf.reshape(piece, shape) for piece, shape in zip(pieces, shapes, strict=True)]

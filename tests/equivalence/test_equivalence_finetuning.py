@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from t2t.errors import UserError
+from t2t.models.transformer import Transformer
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.models.transformer_mlm import TransformerMlm
 from t2t.runs.describing import describe
@@ -132,6 +133,12 @@ def test_patterns_that_freeze_nothing_or_everything_are_refused(pattern, said):
     with pytest.raises(UserError) as error:
         freeze_weights(tiny_transformer(), pattern)
     assert str(error.value).startswith(said)
+
+
+def test_hidden_words_are_no_task_for_a_model_that_writes_word_by_word(make_run, no_rehearsal, tmp_path):
+    message = "backwards_masked: hidden words are predicted all at once, and Transformer writes word by word; train "
+    with pytest.raises(UserError, match=message):
+        make_run(tmp_path / "run", {}, "backwards_masked", Transformer)
 
 
 def test_a_classifier_begins_with_every_weight_of_a_masked_language_model(make_run, no_rehearsal, tmp_path):

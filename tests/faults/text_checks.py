@@ -109,6 +109,7 @@ class Echo:
     """A translator that answers with the text itself: what a file goes through, and nothing else."""
 
     has_inputs, longest_input, hparams, is_blank = True, 40, DecodeHParams(), Translator.is_blank
+    problem = None  # which text needs none of
 
     def settings(self, n_best: int = 1, *, seed: int = 0, **changes: Any):
         return SearchSettings(seed=seed), DecodeHParams(**changes)

@@ -19,6 +19,7 @@ from sacrebleu.metrics import BLEU
 import t2t
 from t2t.cli import decoder, trainer
 from t2t.inference.translator import Translator
+from t2t.inference.word_links import renumber_links
 from tests.builders import edited
 
 DIRTY = [
@@ -247,7 +248,8 @@ def test_unknown_words_become_words_of_their_line(forgetful_run, tmp_path, capfd
         own = {target: line.split()[place] for place, target in before["alignment"]}
         words = enumerate(before["text"].split())
         expected = [translations.get(own[i], own[i]) if word == "<unk>" else word for i, word in words]
-        assert after == before | {"text": " ".join(expected)}
+        links = renumber_links(tuple(map(tuple, before["alignment"])), expected)
+        assert after == before | {"text": " ".join(expected), "alignment": list(map(list, links))}
 
 
 def test_the_score_of_a_split_is_that_of_the_replaced_words(forgetful_run, tiny_run, tmp_path, capsys):

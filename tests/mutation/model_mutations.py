@@ -63,8 +63,8 @@ MODEL_MUTATIONS = (
     Mutation(
         name="one dropout mask for all steps of a recurrence",
         file="t2t/layers/depth_recurrence.py",
-        original="[self.seed[:1] + step, self.seed[1:]]",
-        broken="[self.seed[:1], self.seed[1:]]",
+        original="seed = seed_of_step(self.seed, step)",
+        broken="seed = self.seed",
         breaks="A layer that is applied repeatedly drops the same values each time.",
         tests=("tests/unit/models/test_models_universal_transformer.py::test_each_step_has_dropout_masks_of_its_own",),
     ),
@@ -193,7 +193,7 @@ MODEL_MUTATIONS = (
     Mutation(
         name="encoder sees padding",
         file="t2t/models/transformer.py",
-        original="x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed)",
+        original="x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, number_BS, seed=seed)",
         broken="x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), ops.ones_like(keep_BS), seed=seed)",
         breaks="What a sentence is translated to depends on the longest sentence of its batch.",
         tests=("tests/equivalence/test_equivalence_updates.py::test_padding_changes_neither_loss_nor_gradients",),
@@ -320,7 +320,7 @@ MODEL_MUTATIONS = (
     Mutation(
         name="statistics of a mean of parts",
         file="t2t/training/local_gradient.py",
-        original="changes = [tf.concat(changes, axis=0) * tokens]",
+        original="changes = [tf.concat(changes, axis=0) * loss.tokens]",
         broken="changes = [tf.concat(changes, axis=0)]",
         breaks="Changes of moving moments are divided by the examples that they were not multiplied by.",
         tests=(
@@ -424,8 +424,8 @@ MODEL_MUTATIONS = (
     Mutation(
         name="end of sequence not scored",
         file="t2t/inference/translator.py",
-        original="[[*ids, EOS_ID] for ids in targets]",
-        broken="[[*ids] for ids in targets]",
+        original="score(rows, [[*ids, EOS_ID] for ids in targets]",
+        broken="score(rows, [[*ids] for ids in targets]",
         breaks="The probability of an output is that of all outputs that begin with it.",
         tests=("tests/unit/inference/test_inference_translator.py::test_scores_by_hand_one_by_one_and_together",),
     ),

@@ -47,7 +47,7 @@ RUN = ("--problem=algorithmic_reverse_binary40", "--model=transformer", "--hpara
         (
             trainer,
             [*RUN, "--hparams=num_head=2"],
-            "hparam 'num_head' does not exist; did you mean num_heads or num_kv_heads?",
+            "hparam 'num_head' does not exist; did you mean num_heads, num_kv_heads or alignment_head?",
         ),
         (trainer, [*RUN, "--hparams=num_heads=3"], "hparam num_heads=3 does not divide the 128 channels of keys"),
         (trainer, [*RUN, "--hparams=num_heads=2", "--hparams=num_heads=4"], "num_heads is assigned twice; keep one"),

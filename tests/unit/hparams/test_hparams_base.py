@@ -179,15 +179,16 @@ def test_a_family_may_give_what_every_model_has_another_default():
         ({"hidden_size": 2**31}, "hparam hidden_size=2147483648: it is at most 2,147,483,647; Width D of the hidden "
          "states, in channels."),
         ({"label_smoothing": 1.0}, "hparam label_smoothing=1.0: it is at most 0.99; Probability mass e spread evenly "
-         "over the vocabulary, a fraction."),
-        ({"optimizer": "adem"}, "hparam optimizer='adem': use one of adam, adamw, adamax, sgd, adafactor, lamb"),
+         "over the vocabulary, a fraction; with objective=likelihood alone."),
+        ({"optimizer": "adem"}, "hparam optimizer='adem': use one of adam, adamw, adamax, sgd, momentum, adafactor, "
+         "lamb"),
         ({"gate_bias": 0.5}, "hparam gate_bias=0.5: nothing reads it while gate=False; it is read with gate=True"),
         ({"gate": True, "gate_bias": 1.5}, "hparam gate_bias=1.5: it is at most 1.0; Bias of the gate."),
         ({"gate": True, "hidden_size": 7}, "gate and width do not fit"),
         ({"learning_rate_minimum": 1e-5}, "hparam learning_rate_minimum=1e-05: nothing reads it while "
          "learning_rate_schedule=noam; it is read with learning_rate_schedule=linear|cosine"),
         ({"weight_decay": 0.1}, "hparam weight_decay=0.1: nothing reads it while optimizer=adam; it is read with "
-         "optimizer=adamw|lamb"),
+         "optimizer=adamw|lamb|momentum"),
         ({"sampling_top_k": 5}, "hparam sampling_top_k=5: nothing reads it while decode_method=beam; it is read with "
          "decode_method=sample"),
         ({"learning_rate": float("nan")}, "hparam learning_rate=nan: it is a finite number; Factor on the formula "

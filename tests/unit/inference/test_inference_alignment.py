@@ -10,23 +10,30 @@ import pytest
 from t2t.errors import UserError
 from t2t.hparams.conv_s2s import ConvS2sHParams
 from t2t.hparams.deep_att import DeepAttHParams
+from t2t.hparams.evolved_transformer import EvolvedTransformerHParams
 from t2t.hparams.gnmt import GnmtHParams
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams
+from t2t.hparams.lstm_moe import LstmMoeHParams
 from t2t.hparams.slice_net import SliceNetHParams
+from t2t.hparams.universal_transformer import UniversalTransformerHParams
 from t2t.inference import alignment
 from t2t.inference.attention import ENCODER_DECODER, attention_maps
 from t2t.inference.files.scoring import align_file
 from t2t.inference.files.windows import FileJob
 from t2t.inference.translator import Translator
+from t2t.inference.word_links import renumber_links
 from t2t.models.conv_s2s import ConvS2s
 from t2t.models.deep_att import DeepAtt
 from t2t.models.ensemble import Ensemble
+from t2t.models.evolved_transformer import EvolvedTransformer
 from t2t.models.gnmt import Gnmt
 from t2t.models.lstm import LstmSeq2seq, LstmSeq2seqAttention
+from t2t.models.lstm_moe import LstmMoe
 from t2t.models.slice_net import SliceNet
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_encoder import TransformerEncoder
+from t2t.models.universal_transformer import UniversalTransformer
 from t2t.specs.constants import EOS_ID, UNK_ID
 from t2t.text.sentencepiece import SentencePieceEncoder
 from tests.builders import numpy, tiny_hparams
@@ -34,6 +41,9 @@ from tests.letters import TEXTS, WORDS, Letters, letters, letters_alone, moods, 
 from tests.unit.inference.ctranslate2.test_inference_ctranslate2_engine import fast_of
 
 SMALL = {"hidden_size": 8, "dropout": 0.0}
+TINY = {
+    "hidden_size": 8, "filter_size": 12, "num_heads": 2, "max_length": 64, "layer_prepostprocess_dropout": 0.0,
+}  # fmt: skip
 MODELS = {
     "transformer": (Transformer, tiny_hparams()),
     "gnmt": (Gnmt, GnmtHParams(num_hidden_layers=2, **SMALL)),
@@ -41,6 +51,12 @@ MODELS = {
     "lstm": (LstmSeq2seqAttention, LstmAttentionHParams(num_hidden_layers=2, **SMALL)),
     "conv_s2s": (ConvS2s, ConvS2sHParams(num_hidden_layers=3, max_length=64, **SMALL)),
     "slice_net": (SliceNet, SliceNetHParams(num_hidden_layers=1, **SMALL)),
+    "lstm_moe": (LstmMoe, LstmMoeHParams(num_hidden_layers=3, filter_size=12, num_experts=3, **SMALL)),
+    "universal_transformer": (
+        UniversalTransformer,
+        UniversalTransformerHParams(**TINY, recurrence_type="act", act_max_steps=3),
+    ),
+    "evolved_transformer": (EvolvedTransformer, EvolvedTransformerHParams(**TINY, num_hidden_layers=2)),
 }
 
 
@@ -206,7 +222,8 @@ def test_unknown_words_become_the_words_that_they_look_at_or_their_translations(
                 translator.unknown_dictionary.get(source_of[place], source_of[place]) if word == "<unk>" else word
                 for place, word in enumerate(old.text.split())
             ]
-            assert new == dataclasses.replace(old, text=" ".join(expected))
+            links = renumber_links(old.alignment, expected)
+            assert new == dataclasses.replace(old, text=" ".join(expected), alignment=links)
             changed += new.text != old.text
     assert changed
 

@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 
 from t2t.errors import UserError
+from t2t.hparams.evolved_transformer import EvolvedTransformerHParams
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.lstm import LstmHParams
 from t2t.inference.attention import DECODER, ENCODER, ENCODER_DECODER, START
 from t2t.inference.translator import Translator
 from t2t.layers import attention as attention_layer
 from t2t.layers.attention_record import recorded_attention
+from t2t.models.evolved_transformer import EvolvedTransformer
 from t2t.models.lstm import LstmSeq2seq
+from tests.letters import letters, translator_of
 from tests.unit.inference.test_inference_translator import WORDS, Letters, LettersAlone, build
 
 
@@ -83,3 +86,14 @@ def test_a_model_without_attention_is_refused():
 def test_a_target_that_is_too_long_is_refused(translator):
     with pytest.raises(UserError, match=r"target 1 of 1: it has 1201 ids with end of sequence"):
         translator.attend("a", "b " * 1200)
+
+
+def test_layers_with_fewer_heads_have_their_mean_in_place_of_the_others():
+    """The first self-attention of an Evolved Transformer's decoder has twice as many heads as the others."""
+    hparams = EvolvedTransformerHParams(
+        hidden_size=8, filter_size=12, num_heads=2, max_length=64, num_hidden_layers=1, layer_prepostprocess_dropout=0.0
+    )
+    weights = translator_of(letters(), EvolvedTransformer, hparams).attend("a b c", "b").maps[DECODER].weights
+    assert weights.shape[:2] == (2, 4)
+    np.testing.assert_allclose(weights[1, 2], weights[1, :2].mean(axis=0), rtol=1e-6)
+    np.testing.assert_array_equal(weights[1, 3], weights[1, 2])

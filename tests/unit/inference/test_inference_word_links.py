@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t2t.inference.word_links import replace_words, word_links, word_numbers
+from t2t.inference.word_links import renumber_links, replace_words, word_links, word_numbers
 from t2t.specs.constants import EOS_ID
 from t2t.text.byte import ByteEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
@@ -67,5 +67,10 @@ def test_without_words_on_a_side_there_are_no_links():
 
 def test_a_replaced_word_is_translated_where_the_dictionary_has_it():
     text, source = "<unk> in <unk> .", "Anna wohnt in Rom ."
-    assert replace_words(text, source, ((0, 0), (3, 2)), {"Rom": "Rome"}) == "Anna in Rome ."
-    assert replace_words(text, source, (), {"Rom": "Rome"}) == text
+    assert replace_words(text, source, ((0, 0), (3, 2)), {"Rom": "Rome"}) == ["Anna", "in", "Rome", "."]
+    assert replace_words(text, source, (), {"Rom": "Rome"}) == text.split()
+
+
+def test_links_follow_words_that_became_several_or_none():
+    links, words = ((0, 0), (1, 1), (2, 2), (3, 3)), ["New York", "b", "", "c"]
+    assert renumber_links(links, words) == ((0, 0), (0, 1), (1, 2), (3, 3))

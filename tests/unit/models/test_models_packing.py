@@ -88,6 +88,11 @@ def test_a_model_that_would_mix_the_examples_of_a_row_is_refused():
             "choose decoder_layer=self_attention, or packed_length=0",
         ),
         (
+            {"packed_length": 256, "fixed_shapes": 8},
+            "hparam fixed_shapes=8: packed batches have one shape, see packed_length; set fixed_shapes=0, or "
+            "packed_length=0",
+        ),
+        (
             {"packed_length": 2048},
             "hparam packed_length=2048: attention over 2048 positions and more is computed block by block, without "
             "telling examples apart; choose a smaller packed_length",

@@ -45,7 +45,7 @@ def test_a_file_of_inputs_goes_on_after_a_crash_to_the_same_files(tmp_path, reve
         (
             SimpleNamespace(name="wmt", output_suffix=""),
             "out",
-            "--output_format=files: outputs of wmt are text alone; use one of text, tsv, jsonl",
+            "--output_format=files: outputs of wmt are text alone; use one of text, tsv, jsonl, pharaoh",
         ),
         (
             BEEPS,
