@@ -229,10 +229,7 @@ class BatchSearch:
 
     def _started(self, ids_BS, places_B, candidates_BV=()) -> _SearchState:
         numbers = tf.nest.map_structure(
-            # No Python number: TensorFlow keeps a tensor of each that it has met, and seeds are many.
-            lambda value, spec: tf.constant(np.asarray(value, spec.dtype.as_numpy_dtype)),
-            self._settings.numbers,
-            _NUMBERS,
+            lambda value, spec: _constant(value, spec.dtype), self._settings.numbers, _NUMBERS
         )
         return self._start(ids_BS, places_B, numbers, tf.constant(self._extra_length), candidates_BV)
 
@@ -293,6 +290,15 @@ class BatchSearch:
             reorder=reorder_covered(reorder) if self._settings.counts_coverage else reorder,
             prefix=_prefix_of(state),
         )
+
+
+def _constant(value: float, dtype: tf.DType) -> tf.Tensor:
+    """Returns a tensor of a number; of a large one, infinity.
+
+    Not of a Python number: TensorFlow keeps a tensor of each that it has met, and seeds are many.
+    """
+    with np.errstate(over="ignore"):
+        return tf.constant(np.asarray(value, dtype.as_numpy_dtype))
 
 
 def _prefix_of(state: _SearchState) -> Any:

@@ -77,7 +77,7 @@ class SplitExamples:
 
     def decode(self, translator: Translator, n_best: int = 1, **changes) -> list[list[Hypothesis]]:
         """Returns the outputs, see `Translator.translate_ids`."""
-        reads_sources = self._problem.finishes or translator.settings(n_best, **changes)[1].replace_unknown
+        reads_sources = self._problem.finishes or changes.get("replace_unknown", translator.hparams.replace_unknown)
         sources = self.texts() if reads_sources else None
         return translator.translate_ids(self.inputs(), n_best, sources=sources, **changes)
 
