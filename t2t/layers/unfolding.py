@@ -13,7 +13,7 @@ from t2t.layers.cache import StepCache
 
 
 def unfolded_length(length, factor: float, offset: int):
-    """Returns a |s| + b rounded up, int32 of the shape of `length` |s| int32 (equation 2)."""
+    """Returns `factor` times lengths plus `offset`, rounded up, int32 of the shape of `length` int32 (equation 2)."""
     # A little is subtracted, so that rounding of 1.2 * 5 cannot give 7.
     return ops.cast(ops.ceil(ops.cast(length, "float32") * factor - 1e-3), "int32") + offset
 
@@ -21,7 +21,7 @@ def unfolded_length(length, factor: float, offset: int):
 def unfolded(x_BSD, keep_BS, factor: float, offset: int) -> tuple[Any, Any]:
     """Returns sources followed by zeros (B, U, D), and which positions are a sentence's own (B, U) bool.
 
-    A sentence of |s| positions, True in `keep_BS`, has |t| = `factor` |s| + `offset`, rounded up (equation 2).
+    A sentence of n positions, True in `keep_BS`, has `factor` n + `offset` of them, rounded up (equation 2).
     """
     keep = ops.cast(keep_BS, "int32")
     longest = unfolded_length(ops.cast(ops.shape(x_BSD)[1], "int32"), factor, offset)
