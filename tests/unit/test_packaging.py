@@ -79,7 +79,7 @@ def test_a_type_checker_sees_the_functions_and_short_imports(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={"MYPYPATH": str(ROOT)})
     found = done.stdout
     assert '-> t2t.inference.translator.Translator"' in found, found + done.stderr
-    assert 'Revealed type is "list[list[t2t.inference.translator.Hypothesis]]"' in found
+    assert 'Revealed type is "list[list[t2t.inference.hypothesis.Hypothesis]]"' in found
     assert '-> t2t.hparams.base.HParams"' in found
     assert 'Argument 1 to "load" has incompatible type "int"' in found
     assert 'Revealed type is "use.MyProblem"' in found
