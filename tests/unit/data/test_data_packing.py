@@ -14,7 +14,7 @@ def made(reader, **settings):
 
 
 def examples_of(batch):
-    """The pairs in a packed batch, as they are told apart by positions that begin again."""
+    """The pairs in a packed batch: an example begins where its position is 0."""
     found = []
     for row in range(len(batch["targets"])):
         sides = []

@@ -15,7 +15,7 @@ MASKING = TokenMasking(vocab_size=1000, mask_id=2)
 
 
 class Draws:
-    """A generator that gives what it is told."""
+    """A random generator with fixed values."""
 
     def choice(self, places, size, replace):
         assert (places.tolist(), size, replace) == ([0, 1, 2, 3, 4], 4, False)

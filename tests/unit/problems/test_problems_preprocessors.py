@@ -10,7 +10,7 @@ from t2t.text.sentencepiece import SentencePieceEncoder
 
 
 class Draws:
-    """A generator that gives what it is told."""
+    """A random generator with fixed values."""
 
     def __init__(self, *given):
         self.given = iter(given)
