@@ -75,20 +75,7 @@ class TrainingRun:
             freeze_weights(self.model, hparams.frozen_weights)
             optimizer = build_optimizer(hparams)
             optimizer.build(self.model.trainable_variables)
-        self.step = UpdateStep(
-            self.model,
-            optimizer,
-            self.strategy,
-            run_seed=settings.seed,
-            clip_grad_norm=hparams.clip_grad_norm,
-            weight_decay=hparams.decoupled_weight_decay,
-            gradient_noise=hparams.gradient_noise,
-            ema_decay=hparams.ema_decay,
-            scale_loss=hparams.precision == "mixed_float16",
-            reduction_dtype=hparams.gradient_reduction,
-            xla=hparams.xla == "on",
-            objective=build_objective(self.model, data, hparams, settings.seed),
-        )
+        self.step = self._build_step(optimizer)
         micro_batches = self._micro_batches()
         per_update = micro_batches * self.step.replicas
         is_new = not RunDir.exists(resolved.request.output_folder)
@@ -114,6 +101,23 @@ class TrainingRun:
         build_strategy(settings.worker_gpu, settings.worker_cpu, cluster)
         data = open_all(request, known=recorded_data_fingerprint(request.output_folder), splits=(TRAIN, DEV))
         return cls(resolved, data, settings, cluster)
+
+    def _build_step(self, optimizer: keras.optimizers.Optimizer) -> UpdateStep:
+        hparams = self.resolved.hparams
+        return UpdateStep(
+            self.model,
+            optimizer,
+            self.strategy,
+            run_seed=self.settings.seed,
+            clip_grad_norm=hparams.clip_grad_norm,
+            weight_decay=hparams.decoupled_weight_decay,
+            gradient_noise=hparams.gradient_noise,
+            ema_decay=hparams.ema_decay,
+            scale_loss=hparams.precision == "mixed_float16",
+            reduction_dtype=hparams.gradient_reduction,
+            xla=hparams.xla == "on",
+            objective=build_objective(self.model, self.data, hparams, self.settings.seed),
+        )
 
     def _micro_batches(self) -> int:
         hparams = self.resolved.hparams

@@ -24,20 +24,19 @@ class LocalGradient:
 
     Args:
         model: under the scope of a strategy or not.
+        objective: what is minimized.
         scales_loss: whether the gradient must fit float16 on its way.
         xla: whether XLA compiles it, one program for each shape of batches; nothing in it waits for the host.
-        objective: what is minimized; None for the likelihood of targets.
     """
 
     def __init__(
         self,
         model: SequenceModel,
+        objective: Likelihood,
         scales_loss: bool = False,
         xla: bool = False,
-        objective: Likelihood | None = None,
     ):
-        self._model, self._scales_loss, self._xla = model, scales_loss, xla
-        self._objective = objective or Likelihood()
+        self._model, self._objective, self._scales_loss, self._xla = model, objective, scales_loss, xla
         self._trained = len(model.trainable_variables)
         self._variables = [*model.trainable_variables, *model.non_trainable_variables]
         self._functions: dict[str, ReplicaFunction] = {}

@@ -104,7 +104,7 @@ class UpdateStep:
         self.updates_before = 0
         """Updates that the optimizer had done before the run's first, where it goes on from another run's state."""
         self.xla = xla
-        self._gradient = LocalGradient(model, scale_loss, xla, self.objective)
+        self._gradient = LocalGradient(model, self.objective, scale_loss, xla)
         with strategy.scope():
             optimizer.build(model.trainable_variables)
             self.ema = [

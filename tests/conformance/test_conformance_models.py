@@ -21,6 +21,7 @@ from t2t.models.base import SequenceModel
 from t2t.registry import MODELS
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.training.local_gradient import LocalGradient
+from t2t.training.objectives import Likelihood
 from t2t.training.weights import assign_model
 from tests.builders import batch, numpy, randomise, tokens_spec, total_loss
 
@@ -117,7 +118,7 @@ def model(case):
 def gradient_of(model, features, *, xla):
     """The gradient of a batch, the summed loss and the targets, as training computes them, dropout included."""
     features = {name: tf.constant(ids) for name, ids in features.items()}
-    gradient = LocalGradient(model, xla=xla)
+    gradient = LocalGradient(model, Likelihood(), xla=xla)
     variables = [v.value for v in (*model.trainable_variables, *model.non_trainable_variables)]
     gradient.trace("", variables, features)
 

@@ -90,7 +90,7 @@ def model_and_features(dropout=0.2):
 def gradient_of(model, objective, features):
     """The gradient of a prepared batch as training computes it, (P,), and the loss and tokens that are reported."""
     features = {name: tf.constant(array) for name, array in features.items()}
-    gradient = LocalGradient(model, objective=objective)
+    gradient = LocalGradient(model, objective)
     variables = [v.value for v in model.trainable_variables]
     gradient.trace("", variables, features)
 
