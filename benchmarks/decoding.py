@@ -49,6 +49,9 @@ TOLERANCE = 1e-3
 LEAST_IDENTICAL, LEAST_IDENTICAL_ROUNDED = 0.9, 0.5
 """Share of the outputs, in float32 and in int8: two searches differ in a few."""
 
+LENGTH_TOLERANCE = 0.1
+"""By how much the outputs of a peer may be longer or shorter than ours, all together."""
+
 _LAYOUT = ",sinusoid_layout=split"
 """Marian can have no other positions; all other programs have the layout that they are given."""
 
@@ -139,10 +142,11 @@ def trained_run(setting: Setting, corpus: Corpus, steps: int) -> Path:
 
 
 def _check_scores(taken: list[Turns], options: dict[str, Any], sentences: list[list[int]]) -> None:
-    """Strikes out a peer that is no copy of our model: it gives other probabilities to the same outputs.
+    """Strikes out a peer that did not do the same work.
 
-    One that offers no probabilities is judged by its outputs at the first beam, of those sentences where ours ended by
-    itself: programs have other limits.
+    It is no copy of our model where it gives other probabilities to the same outputs. One that offers no probabilities
+    is judged by its outputs at the first beam, of those sentences where ours ended by itself: programs have other
+    limits. Outputs of other lengths take another time: a search that stops otherwise may write empty ones.
     """
     ours = taken[0].figures[0]
     outputs = _outputs_of(ours)
@@ -159,8 +163,18 @@ def _check_scores(taken: list[Turns], options: dict[str, Any], sentences: list[l
             figures["deviation"] = worst = max(relative_difference(a, b) for a, b in pairs)
             if not worst <= (sys.float_info.max if is_rounded else TOLERANCE):
                 peer.failure = f"its log-probabilities of {PAIRS} pairs differ from ours by up to {worst:.2g} of them"
+            elif fault := _length_fault(outputs, _outputs_of(figures)):
+                peer.failure = fault
         if peer.failure:
             peer.figures = []
+
+
+def _length_fault(ours: list[list[int]], theirs: list[list[int]]) -> str:
+    """Returns what is wrong with the lengths of a peer's outputs, empty where nothing is."""
+    written, expected = (sum(map(len, outputs)) for outputs in (theirs, ours))
+    if abs(written - expected) <= LENGTH_TOLERANCE * expected:
+        return ""
+    return f"its outputs have {written:,} tokens where ours have {expected:,}"
 
 
 def _outputs_of(figures: dict[str, Any]) -> list[list[int]]:

@@ -50,7 +50,7 @@ PARTS = (
     Part(name="decoding-base", benchmark="decoding", full=("--config=base", "--beams=4")),
     Part(
         name="decoding-base-trained", benchmark="decoding",
-        full=("--config=base", "--train_steps=600", "--sentences=320", "--beams=4,1"),
+        full=("--config=base", "--train_steps=3000", "--sentences=320", "--beams=4,1"),
     ),
     Part(
         name="models", benchmark="models",

@@ -46,3 +46,22 @@ def test_a_peer_without_scores_is_judged_by_its_outputs(changed, compute_type, f
     _check_scores([ours, peer], {"peer": {"compute_type": compute_type}}, sentences)
     assert peer.failure.startswith(failure)
     assert bool(peer.failure) == bool(failure) == (not peer.figures)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "failure"),
+    [
+        ([[5, 6, 7]] * 9, ""),
+        ([[5, 6, 7]] * 8, "its outputs have 24 tokens where ours have 30"),
+        ([[5, 6, 7]] * 12, "its outputs have 36 tokens where ours have 30"),
+    ],
+)
+def test_a_peer_that_writes_other_lengths_is_struck_out(theirs, failure):
+    """Its sentences a second are no measure of ours: an empty output is quickly written."""
+    ours, peer = (
+        Turns(name, [{"scores": OURS, "searches": {"4": {"outputs": found}}}])
+        for name, found in (("t2t", [[5, 6, 7]] * 10), ("peer", theirs))
+    )
+    _check_scores([ours, peer], {"peer": {}}, [[8, 9]] * 10)
+    assert peer.failure == failure
+    assert bool(peer.figures) == (not failure)
