@@ -1,0 +1,46 @@
+"""Runs one pipeline in a process of its own: `python -m t2t.pipelines.driver`, which `t2t.pipelines.launch` starts.
+
+Apache Beam waits for its workers, whose shards take long, and nobody ends those on this machine. So a command that is
+stopped or killed could neither leave at once nor take them along. This process can: it leads a group of processes, which
+are its workers, and ends them all as soon as the command that started it is gone, however it went.
+"""
+
+import json
+import logging
+import os
+import pickle
+import signal
+import sys
+import threading
+from typing import BinaryIO
+
+from t2t.pipelines.options import parse_beam_options, runs_here
+from t2t.pipelines.pipeline import run_pipeline
+
+
+def main() -> int:
+    """Reads a task from standard input, runs it, and writes the counters to standard output as JSON."""
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no answer
+    task, text = pickle.load(sys.stdin.buffer)  # from the command, through a pipe
+    threading.Thread(target=_end_with_command, args=(sys.stdin.buffer,), daemon=True).start()
+    threading.excepthook = _end_after_error
+    options = parse_beam_options(text)
+    logging.basicConfig(format="%(message)s", level=logging.WARNING if runs_here(options) else logging.INFO)
+    json.dump(run_pipeline(task, range(task.count), options), answer)
+    answer.close()
+    return 0
+
+
+def _end_with_command(pipe: BinaryIO) -> None:
+    pipe.read()  # returns when the command's end of the pipe is closed
+    os.killpg(0, signal.SIGKILL)
+
+
+def _end_after_error(error: threading.ExceptHookArgs) -> None:
+    """Ends a pipeline one of whose threads has failed: that which waited for a worker that died, while others wait on."""
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
