@@ -47,7 +47,7 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
     %s --output_dir=run                                 (what is typed; end with Ctrl-D)
     %s --output_dir=run --decode_from_file=a.en --decode_to_file=a.de
     %s --output_dir=run --decode_from_file=- < a.en > a.de
-    %s --output_dir=run --decode_from_file=a.en --decode_to_file=a.de --shard=3/100  (of 0 to 99; then --merge)
+    %s --output_dir=run --decode_from_file=a.en --decode_to_file=a.de --shard=3/100
     %s --output_dir=run --decode_split=test --data_dir=data  (with its score)
     %s --output_dir=run --problem=translate_ende_multi30k  (which one, of a run of several)
     %s --output_dir=run1,run2,run3 --decode_from_file=a.en  (an ensemble)

@@ -100,10 +100,11 @@ def kept_index(path: Path | str, kept: Path) -> LineIndex:
         MachineError: the index cannot be written.
     """
     with os_errors_as_machine_errors(f"cannot write {kept}"):
-        while True:
+        while (index := _read(path, kept)) is None:
             with contextlib.suppress(LockedError), exclusive_lock(lock_beside(kept)):
                 return _read(path, kept) or _make(path, kept)
             time.sleep(_SECONDS_BETWEEN_LOOKS)
+    return index
 
 
 def _read(path: Path | str, kept: Path) -> LineIndex | None:

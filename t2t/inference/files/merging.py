@@ -5,6 +5,7 @@ merger that goes on after a kill knows how far it had come.
 """
 
 import hashlib
+import itertools
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -89,11 +90,12 @@ def _records(source: str, target: str, parts: Sequence[Part], command_of: Comman
         elif record.fingerprint != usual:
             wrong.setdefault("of another model or other settings than most", []).append(number)
     if wrong:
-        first = min(numbers[0] for numbers in wrong.values())
+        numbers = sorted(itertools.chain(*wrong.values()))
         listed = "; ".join(f"{what}: {_describe_numbers(target, n, len(parts))}" for what, n in wrong.items())
         raise UserError(
-            f"{target}: not all of its {len(parts)} parts can be merged, {listed}; make each as the first of them: "
-            f"{command_of(f'{first}/{len(parts)}')}"
+            f"{target}: not all of its {len(parts)} parts can be merged, {listed}; make "
+            f"{'it' if len(numbers) == 1 else 'each of them, the first'} with: "
+            f"{command_of(f'{numbers[0]}/{len(parts)}')}"
         )
     return [record for record in records if record is not None]
 
