@@ -137,3 +137,63 @@ class CallMethod:
 
     def _path(self, element: int) -> Path:
         return self.folder / f"{element:05d}.json"
+
+
+class BeamCalls:
+    """Calls methods of a problem in the workers of Apache Beam, as `t2t.data.worker_pool.WorkerPool` in processes.
+
+    Args:
+        named: the problem.
+        options: of Apache Beam, checked.
+        folder: for what is returned.
+    """
+
+    def __init__(self, named: NamedProblem, options: str, folder: Path):
+        self._named, self._options, self._folder = named, options, folder
+
+    def call_each(self, problem: Problem, method: str, calls: Iterable[tuple]) -> Iterator[Any]:
+        """Yields the results of a method of the problem with each of some tuples of arguments; see `Source.call_each`.
+
+        Raises:
+            UserError: that of the first call that has one.
+            MachineError: a worker died, or results cannot be written.
+        """
+        with os_errors_as_machine_errors(f"cannot write {self._folder}"):
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.mkdir()
+        task = CallMethod(named=self._named, method=method, calls=tuple(calls), folder=self._folder)
+        run_task(task, self._options, "vocabulary")
+        return task.results()
+
+
+def generate(
+    named: NamedProblem, problem: Problem, data_dir: Path | str, tmp_dir: Path | str, seed: int, options: str
+) -> Manifest:
+    """Generates the data of a problem by Apache Beam; the bytes are those of `t2t.data.generate.generate`.
+
+    Args:
+        named: how workers come by the problem.
+        problem: what to generate; of a variant (`_rev`, `_copy`) the base.
+        data_dir: the data goes to `<data_dir>/<problem.data_name>`; all workers share it.
+        tmp_dir: raw files and downloads; all workers share it.
+        seed: of everything that chance decides in the data.
+        options: of Apache Beam, checked.
+
+    Raises:
+        UserError: see `t2t.data.generate.generate`.
+        MachineError: the same; a worker died, or the pipeline failed otherwise.
+    """
+    folder, tmp_dir = data_folder(data_dir, problem).absolute(), local_path(tmp_dir).absolute()
+    if (existing := existing_data(folder, problem, seed, tmp_dir)) is not None:
+        return existing
+    check_places(folder)
+    with lock_generation(folder):
+        if (existing := existing_data(folder, problem, seed, tmp_dir)) is not None:
+            return existing
+        log.info("generating %s in %s by Apache Beam", problem.data_name, folder)
+        partial, identity = partial_folder(folder), identify(problem, tmp_dir, seed)
+        with kept_where_useful(partial), contextlib.closing(ReadingProgress()) as shown:
+            calls = BeamCalls(named, options, partial / WORK / "calls")
+            plan = open_plan(identity, problem, partial, tmp_dir, calls, shown.show)
+            run_task(MakeShards(named=named, plan=plan, folder=partial, tmp_dir=tmp_dir), options, problem.data_name)
+            return finish(plan, problem, partial, folder)
