@@ -28,7 +28,7 @@ _BREAKS = re.compile(r"[\n\r]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def read_lines(path: Path | str, tally: Counter[str]) -> Iterator[str]:
+def read_lines(path: Path | str, tally: Counter[str], start: int = 0, stop: int | None = None) -> Iterator[str]:
     r"""Yields the lines of a file, a block of them in memory at a time.
 
     Lines end at `\n` and nowhere else (not at `\r`, U+0085 or U+2028), so that the two sides of a corpus stay in step
@@ -38,6 +38,8 @@ def read_lines(path: Path | str, tally: Counter[str]) -> Iterator[str]:
     Args:
         path: the file; whether it is gzip is seen from its content.
         tally: counts of mended lines are added, under the names above.
+        start: byte of a plain file from which to read, where a line begins.
+        stop: byte up to which to read, where another begins; None for the end of the file.
 
     Raises:
         UserError: the file is missing, unreadable, broken gzip or UTF-16; the message names it.
@@ -45,31 +47,34 @@ def read_lines(path: Path | str, tally: Counter[str]) -> Iterator[str]:
     with contextlib.ExitStack() as stack:
         with errors_of_reading(path):
             file = stack.enter_context(Path(path).open("rb"))
-        yield from stream_lines(file, tally, path)
+        if not start and stop is None:
+            yield from stream_lines(file, tally, path)
+            return
+        with errors_of_reading(path):
+            for block in _part(file, start, stop):
+                yield from _lines_of(block if start else _strip_bom(block, path), tally)
+                start += len(block)
+
+
+def _part(file: BinaryIO, start: int, stop: int | None) -> Iterator[bytes]:
+    """Yields blocks of whole lines of a part of a plain file."""
+    file.seek(start)
+    while stop is None or start < stop:
+        block = file.read(_BLOCK if stop is None else min(_BLOCK, stop - start))
+        if not block:
+            return
+        if not block.endswith(b"\n"):
+            block += file.readline()
+        start += len(block)
+        yield block
 
 
 def stream_lines(stream: BinaryIO, tally: Counter[str], name: Path | str) -> Iterator[str]:
     """Yields the lines of a stream that is read once, as `read_lines` does those of a file; errors call it `name`."""
     with errors_of_reading(name):
-        for block in _text_blocks(stream, name):
-            yield from _lines_of(block, tally)
-
-
-def lines_after(path: Path | str, tally: Counter[str], offset: int, skipped: int, count: int) -> Iterator[str]:
-    """Yields `count` lines of a file, or as many as there are; see `read_lines`.
-
-    Args:
-        path: see `read_lines`.
-        tally: of what was mended in these lines.
-        offset: byte at which a line begins; 0 for gzip.
-        skipped: lines after it that are passed over without a look at them.
-        count: how many.
-    """
-    with errors_of_reading(path), open(path, "rb") as file:
-        file.seek(offset)
-        blocks = _without_first_lines(_blocks(file) if offset else _text_blocks(file, path), skipped)
-        lines = itertools.chain.from_iterable(_lines_of(block, tally) for block in blocks)
-        yield from itertools.islice(lines, count)
+        content = cast(io.BufferedIOBase, stream)  # it has `read1`, which `BinaryIO` does not name
+        for number, block in enumerate(_unpacked(content)):
+            yield from _lines_of(block if number else _strip_bom(block, name), tally)
 
 
 def _lines_of(block: bytes, tally: Counter[str]) -> Iterable[str]:
@@ -145,27 +150,6 @@ def split_columns(line: str, names: Sequence[str], file: str, number: int) -> li
     return found
 
 
-def _text_blocks(stream: BinaryIO, name: Path | str) -> Iterator[bytes]:
-    """Yields blocks of whole lines from the start of a stream, without its byte-order mark."""
-    content = cast(io.BufferedIOBase, stream)  # it has `read1`, which `BinaryIO` does not name
-    for number, block in enumerate(_unpacked(content)):
-        yield block if number else strip_bom(block, name)
-
-
-def _without_first_lines(blocks: Iterator[bytes], skipped: int) -> Iterator[bytes]:
-    """Yields blocks of whole lines without the first of these lines."""
-    for block in blocks:
-        lines = block.count(b"\n") + (not block.endswith(b"\n"))
-        if skipped >= lines:
-            skipped -= lines
-            continue
-        start = 0
-        for _ in range(skipped):
-            start = block.index(b"\n", start) + 1
-        skipped = 0
-        yield block[start:] if start else block
-
-
 def _unpacked(stream: io.BufferedIOBase) -> Iterator[bytes]:
     """Yields blocks of whole lines of a stream, those of its content where that is gzip.
 
@@ -177,11 +161,7 @@ def _unpacked(stream: io.BufferedIOBase) -> Iterator[bytes]:
         packed = gzip.GzipFile(fileobj=rejoined, mode="rb")  # type: ignore[call-overload]  # it is only read from
         stream = io.BufferedReader(packed)
         first = _block(stream)
-    return itertools.chain([first] if first else [], _blocks(stream))
-
-
-def _blocks(stream: io.BufferedIOBase) -> Iterator[bytes]:
-    return iter(lambda: _block(stream), b"")
+    return itertools.takewhile(bool, itertools.chain([first], iter(lambda: _block(stream), b"")))
 
 
 def _block(stream: io.BufferedIOBase) -> bytes:
@@ -240,8 +220,7 @@ def errors_of_reading(name: Path | str) -> Iterator[None]:
         raise UserError(f"{name}: cannot be read ({error.strerror or one_line(error)}); check the path") from None
 
 
-def strip_bom(raw: bytes, name: Path | str) -> bytes:
-    """Returns the start of a text without its byte-order mark; raises UserError where it is UTF-16."""
+def _strip_bom(raw: bytes, name: Path | str) -> bytes:
     if raw.startswith(_UTF16_MARKS):
         raise UserError(f"{name}: the file is UTF-16; text must be UTF-8: convert it, e.g. `iconv -f UTF-16 -t UTF-8`")
     return raw.removeprefix(_UTF8_MARK)
