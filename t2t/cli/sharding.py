@@ -46,7 +46,7 @@ def command_of_shard(values: flags.FlagValues, shard: str) -> str:
     given = [
         word
         for name in values
-        if values[name].present and name == values[name].name and name not in ("shard", "merge")
-        for word in values[name].serialize().split("\n")
+        if (flag := values[name]).present and flag.name == name and not hasattr(flag, "alias_of") and name != "merge"
+        for word in flag.serialize().split("\n")
     ]
     return shlex.join(["t2t-decoder", *given, f"--shard={shard}"])

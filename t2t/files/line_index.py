@@ -9,6 +9,7 @@ import bisect
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import json
 import logging
 import time
@@ -16,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
+from typing import BinaryIO
 
 from t2t.errors import UserError
 from t2t.files.atomic import (
@@ -27,7 +29,7 @@ from t2t.files.atomic import (
     write_atomically,
 )
 from t2t.files.file_marks import file_marks, is_settled
-from t2t.files.lines import GZIP_MAGIC, errors_of_reading, lines_after, read_lines, strip_bom
+from t2t.files.lines import GZIP_MAGIC, errors_of_reading, read_lines
 from t2t.files.trust import read_record, read_sealed, sealed
 
 log = logging.getLogger("t2t")
@@ -53,7 +55,14 @@ class LineIndex:
         before, offset = 0, 0
         if found := bisect.bisect_right(self.places, lines.start, key=itemgetter(0)):
             before, offset = self.places[found - 1]
-        return lines_after(path, tally, offset, lines.start - before, len(lines))
+        mended: Counter[str] = Counter()
+        following = read_lines(path, mended, offset)
+        for _ in itertools.islice(following, lines.start - before):
+            mended.clear()  # of what is passed over nothing counts
+        for line in itertools.islice(following, len(lines)):
+            tally.update(mended)
+            mended.clear()
+            yield line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,24 +79,27 @@ def index_lines(path: Path | str) -> LineIndex:
     Raises:
         UserError: it cannot be read, is damaged gzip, or UTF-16.
     """
+    next(read_lines(path, Counter()), None)  # raises where it is no text
     with errors_of_reading(path), open(path, "rb") as file:
-        start = file.read(3)
-        if start.startswith(GZIP_MAGIC):
+        if file.read(len(GZIP_MAGIC)) == GZIP_MAGIC:
             return LineIndex(sha256_of(Path(path)), sum(1 for _ in read_lines(path, Counter())), [])
-        strip_bom(start, path)
         file.seek(0)
-        digest, lines, size, last = hashlib.sha256(), 0, 0, b"\n"
-        places, spacing = [(0, 0)], _CHUNK
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            offset = size + chunk.find(b"\n") + 1
-            if offset > size and offset - places[-1][1] >= spacing:
-                places.append((lines + 1, offset))
-            if len(places) > _MOST_PLACES:
-                places, spacing = places[::2], 2 * spacing
-            lines += chunk.count(b"\n")
-            size, last = size + len(chunk), chunk[-1:]
-        return LineIndex(digest.hexdigest(), lines + (last != b"\n"), places)
+        return _index_plain(file)
+
+
+def _index_plain(file: BinaryIO) -> LineIndex:
+    digest, lines, size, last = hashlib.sha256(), 0, 0, b"\n"
+    places, spacing = [(0, 0)], _CHUNK
+    while chunk := file.read(_CHUNK):
+        digest.update(chunk)
+        offset = size + chunk.find(b"\n") + 1  # of the first line that begins after the chunk does
+        if offset > size and offset - places[-1][1] >= spacing:
+            places.append((lines + 1, offset))
+        if len(places) > _MOST_PLACES:
+            places, spacing = places[::2], 2 * spacing
+        lines += chunk.count(b"\n")
+        size, last = size + len(chunk), chunk[-1:]
+    return LineIndex(digest.hexdigest(), lines + (last != b"\n"), places)
 
 
 def kept_index(path: Path | str, kept: Path) -> LineIndex:

@@ -72,25 +72,9 @@ def _part(file: BinaryIO, start: int, stop: int | None) -> Iterator[bytes]:
 def stream_lines(stream: BinaryIO, tally: Counter[str], name: Path | str) -> Iterator[str]:
     """Yields the lines of a stream that is read once, as `read_lines` does those of a file; errors call it `name`."""
     with errors_of_reading(name):
-        for block in _text_blocks(stream, name):
-            yield from _lines_of(block, tally)
-
-
-def lines_after(path: Path | str, tally: Counter[str], offset: int, skipped: int, count: int) -> Iterator[str]:
-    """Yields `count` lines of a file, or as many as there are; see `read_lines`.
-
-    Args:
-        path: see `read_lines`.
-        tally: of what was mended in these lines.
-        offset: byte at which a line begins; 0 for gzip.
-        skipped: lines after it that are passed over without a look at them.
-        count: how many.
-    """
-    with errors_of_reading(path), open(path, "rb") as file:
-        file.seek(offset)
-        blocks = _without_first_lines(_blocks(file) if offset else _text_blocks(file, path), skipped)
-        lines = itertools.chain.from_iterable(_lines_of(block, tally) for block in blocks)
-        yield from itertools.islice(lines, count)
+        content = cast(io.BufferedIOBase, stream)  # it has `read1`, which `BinaryIO` does not name
+        for number, block in enumerate(_unpacked(content)):
+            yield from _lines_of(block if number else _strip_bom(block, name), tally)
 
 
 def _lines_of(block: bytes, tally: Counter[str]) -> Iterable[str]:
@@ -182,27 +166,6 @@ def split_columns(line: str, names: Sequence[str], file: str, number: int) -> li
     return found
 
 
-def _text_blocks(stream: BinaryIO, name: Path | str) -> Iterator[bytes]:
-    """Yields blocks of whole lines from the start of a stream, without its byte-order mark."""
-    content = cast(io.BufferedIOBase, stream)  # it has `read1`, which `BinaryIO` does not name
-    for number, block in enumerate(_unpacked(content)):
-        yield block if number else strip_bom(block, name)
-
-
-def _without_first_lines(blocks: Iterator[bytes], skipped: int) -> Iterator[bytes]:
-    """Yields blocks of whole lines without the first of these lines."""
-    for block in blocks:
-        lines = block.count(b"\n") + (not block.endswith(b"\n"))
-        if skipped >= lines:
-            skipped -= lines
-            continue
-        start = 0
-        for _ in range(skipped):
-            start = block.index(b"\n", start) + 1
-        skipped = 0
-        yield block[start:] if start else block
-
-
 def _unpacked(stream: io.BufferedIOBase) -> Iterator[bytes]:
     """Yields blocks of whole lines of a stream, those of its content where that is gzip.
 
@@ -214,11 +177,7 @@ def _unpacked(stream: io.BufferedIOBase) -> Iterator[bytes]:
         packed = gzip.GzipFile(fileobj=rejoined, mode="rb")  # type: ignore[call-overload]  # it is only read from
         stream = io.BufferedReader(packed)
         first = _block(stream)
-    return itertools.chain([first] if first else [], _blocks(stream))
-
-
-def _blocks(stream: io.BufferedIOBase) -> Iterator[bytes]:
-    return iter(lambda: _block(stream), b"")
+    return itertools.takewhile(bool, itertools.chain([first], iter(lambda: _block(stream), b"")))
 
 
 def _block(stream: io.BufferedIOBase) -> bytes:
@@ -277,8 +236,7 @@ def errors_of_reading(name: Path | str) -> Iterator[None]:
         raise UserError(f"{name}: cannot be read ({error.strerror or one_line(error)}); check the path") from None
 
 
-def strip_bom(raw: bytes, name: Path | str) -> bytes:
-    """Returns the start of a text without its byte-order mark; raises UserError where it is UTF-16."""
+def _strip_bom(raw: bytes, name: Path | str) -> bytes:
     if raw.startswith(_UTF16_MARKS):
         raise UserError(f"{name}: the file is UTF-16; text must be UTF-8: convert it, e.g. `iconv -f UTF-16 -t UTF-8`")
     return raw.removeprefix(_UTF8_MARK)

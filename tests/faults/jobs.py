@@ -1,4 +1,4 @@
-"""The three commands that make something, each as small as it can be and still do all it does at full size.
+"""The commands that make something, each as small as it can be and still do all it does at full size.
 
 What is made is compared byte for byte, name by name: a leftover is a difference as a flipped bit is.
 """
@@ -16,6 +16,8 @@ from tests.faults.process import Command
 SIZES = {"train": 3000, "dev": 60}
 LINES = 160
 """Lines to decode, in windows of ten."""
+SHARDS = 3
+"""Of these lines."""
 
 UPDATES, EVERY = 15, 3
 _HPARAMS = (
@@ -42,9 +44,7 @@ class Job:
     @property
     def module(self) -> str:
         """The command's module, where it is started warm whatever that changes."""
-        return {"generation": "t2t.cli.datagen", "training": "t2t.cli.trainer", "decoding": "t2t.cli.decoder"}[
-            self.name
-        ]
+        return {"generation": "t2t.cli.datagen", "training": "t2t.cli.trainer"}.get(self.name, "t2t.cli.decoder")
 
     @property
     def is_cold_only(self) -> bool:
@@ -53,18 +53,30 @@ class Job:
 
     def command(self, out: Path) -> Command:
         """Returns the command that makes everything in `out`."""
-        return {"generation": self._generation, "training": self._training, "decoding": self._decoding}[self.name](out)
+        commands = {
+            "generation": self._generation, "training": self._training, "decoding": self._decoding,
+            "sharding": self._sharding, "merging": self._merging,
+        }  # fmt: skip
+        return commands[self.name](out)
 
     def lock(self, out: Path) -> Path:
         """Returns the file that tells that a process has begun to write in `out`."""
-        names = {"generation": "data/.text2text_files.lock", "training": "run/lock", "decoding": "out/decoded.partial"}
+        names = {
+            "generation": "data/.text2text_files.lock", "training": "run/lock", "decoding": "out/decoded.partial",
+            "sharding": "out/decoded.shard-00001-of-00003.partial", "merging": "out/decoded.partial",
+        }  # fmt: skip
         return out / names[self.name]
 
     def keep_as_material(self, out: Path) -> None:
-        """Gives what was made to the jobs after this one."""
-        if self.name != "decoding":
+        """Gives what was made to the jobs after this one; of a shard, together with the other shards."""
+        if self.name in ("generation", "training"):
             folder = "data" if self.name == "generation" else "run"
             shutil.copytree(out / folder, self.materials / folder)
+        elif self.name == "sharding":
+            shutil.copytree(out / "out", self.materials / "out")
+            for number in range(SHARDS):
+                process = self._sharding(self.materials, number).start(self.materials / "shards.log")
+                assert process.wait() == 0, f"shard {number} fails, see {process.log}"
 
     def _generation(self, out: Path) -> Command:
         files = tuple(f"--{path.name.replace('.', '_')}={path}" for path in sorted((self.materials / "raw").iterdir()))
@@ -80,13 +92,21 @@ class Job:
         )  # fmt: skip
         return Command("t2t-trainer", flags, self.module)
 
-    def _decoding(self, out: Path) -> Command:
+    def _decoding(self, out: Path, *more: str) -> Command:
         (out / "out").mkdir(exist_ok=True)
         flags = (
             f"--output_dir={self.materials / 'run'}", f"--decode_from_file={self.materials / 'lines'}",
-            f"--decode_to_file={out / 'out' / 'decoded'}", "--decode_window=10",
+            f"--decode_to_file={out / 'out' / 'decoded'}", "--decode_window=10", *more,
         )  # fmt: skip
         return Command("t2t-decoder", flags, self.module)
+
+    def _sharding(self, out: Path, number: int = 1) -> Command:
+        return self._decoding(out, f"--shard={number}/{SHARDS}")
+
+    def _merging(self, out: Path) -> Command:
+        if not (out / "out").exists():
+            shutil.copytree(self.materials / "out", out / "out")
+        return self._decoding(out, "--merge")
 
 
 def write_raw(materials: Path) -> None:
