@@ -1,7 +1,10 @@
 """`t2t-datagen`: generates the data of a problem."""
 
+import importlib
+
 from absl import flags
 
+from t2t.cli.beam import checked_beam_options, define_beam_flag
 from t2t.cli.common import command, command_flags
 from t2t.cli.flags import define_problem_flags, lists_registry, request_of
 from t2t.cli.help import DATA, flag_group
@@ -29,6 +32,7 @@ def build_flags(values: flags.FlagValues) -> None:
             "--data_dir."
         )  # fmt: skip
         define.boolean("merge", False, "Makes the data of the shards that all tasks of --shard have made.")
+    define_beam_flag(values)
 
 
 @command(build_flags, USAGE)
@@ -41,7 +45,14 @@ def main(values: flags.FlagValues) -> int:
             f"--shard={values.shard} and --merge: tasks make shards with --shard, and after the last of them one "
             f"command merges these with --merge; give one of both"
         )
-    if values.shard:
+    if values.beam_options and (values.shard or values.merge):
+        raise UserError(
+            f"--beam_options and --{'shard' if values.shard else 'merge'}: Apache Beam makes all shards and merges them; "
+            f"give one of both"
+        )
+    if beam_options := checked_beam_options(values):
+        importlib.import_module("t2t.pipelines.generation").generate_all(request, seed, beam_options)
+    elif values.shard:
         generate_parts(request, seed, values.shard)
     elif values.merge:
         merge_all(request, seed)

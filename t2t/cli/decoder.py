@@ -4,6 +4,7 @@ import functools
 
 from absl import flags
 
+from t2t.cli.beam import answer_by_beam, checked_beam_options, define_beam_flag
 from t2t.cli.common import command, command_flags
 from t2t.cli.decoding import (
     align_file,
@@ -17,7 +18,6 @@ from t2t.cli.decoding import (
     output_options_of,
     refuse_flags,
     score_file,
-    with_dictionary,
 )
 from t2t.cli.flags import (
     OUTPUT_FLAGS,
@@ -107,6 +107,7 @@ def build_flags(values: flags.FlagValues) -> None:
     define_engine_flags(values)
     define_ensemble_flag(values)
     define_device_flags(values)
+    define_beam_flag(values)
 
 
 @command(build_flags, USAGE)
@@ -124,10 +125,13 @@ def main(values: flags.FlagValues) -> int:
     problem, split = select_problem(run, values.problem), values.decode_split
     if split:
         check_split(open_run_data(run, values.data_dir, problem, split, verify=False), split)
+    if values.beam_options:
+        answer_by_beam(values, runs, problem, dictionary)
+        merge_file(source, values.decode_to_file)
+        return 0
     # Of a file or a split there are lines enough to search several batches at a time.
     loaded = load_runs(values, runs, problem, many_rows=bool(values.decode_from_file or split))
-    if dictionary:
-        loaded = with_dictionary(loaded, dictionary)
+    loaded = loaded.with_dictionary(dictionary)
     output_options, target = output_options_of(values), values.decode_to_file
     if values.attention_to_html:
         draw_attention(loaded, values.decode_from_file, values.attention_to_html)
@@ -175,6 +179,7 @@ def _check(values: flags.FlagValues) -> None:
             "--target_prefix_file: it says what the outputs of --decode_from_file begin with; give that alone with it"
         )
     check_shard_flags(values)
+    checked_beam_options(values)
     _refuse_unread(values)
     if values.output_format == PHARAOH:
         values.alignments = True

@@ -5,7 +5,8 @@ import dataclasses
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from typing import Any
 
 from absl import flags
 
@@ -109,22 +110,15 @@ def decode_file(loaded, source: str, target: str = "", output_options: OutputOpt
     """
     job = import_quietly("t2t.inference.files.job")
     target = target or default_target(source, loaded.record, loaded.hparams, output_options.output_format)
-    how = {name: getattr(output_options, name) for name in ("output_format", "n_best", "window", "shard")}
-    changes = {"seed": output_options.seed}
-    asked = job.Job(source=source, target=target, changes=changes, prefixes=output_options.prefixes, **how)
+    asked = job.Job(source=source, target=target, shard=output_options.shard, **decoding_fields(output_options))
     translator = loaded.translator()
     _print_report(job.decode_file(translator, asked), translator, target, asked.shard)
 
 
-def with_dictionary(loaded, dictionary: Mapping[str, str]):
-    """Returns a `t2t.runs.loading.LoadedRun` that replaces unknown words by their translations where it has them.
-
-    Raises:
-        UserError: it does not replace unknown words.
-    """
-    if not loaded.hparams.replace_unknown:
-        raise UserError("--unknown_dictionary: nothing reads it without --replace_unknown; add that")
-    return dataclasses.replace(loaded, unknown_dictionary=dictionary)
+def decoding_fields(output_options: OutputOptions) -> dict[str, Any]:
+    """Returns the fields of a `t2t.inference.files.job.Job` that say how lines are decoded and written."""
+    how = {name: getattr(output_options, name) for name in ("output_format", "n_best", "window", "prefixes")}
+    return how | {"changes": {"seed": output_options.seed}}
 
 
 def score_file(loaded, source: str, target: str = "", output_options: OutputOptions = AS_USUAL) -> None:
@@ -162,7 +156,7 @@ def draw_attention(loaded, source: str, page: str) -> None:
     log.info("%d picture%s written to %s; open it in a browser", count, "s" * (count != 1), page)
 
 
-def merge_file(source: str, target: str, command_of: CommandOf) -> None:
+def merge_file(source: str, target: str, command_of: CommandOf = "--shard={}".format) -> None:
     """Joins the parts of an output, and logs a summary; arguments and errors are those of `merge_parts`."""
     report = merge_parts(source, target, command_of)
     _warn(report, "the most ids that are taken")

@@ -22,12 +22,15 @@ def define_shard_flags(values: flags.FlagValues) -> None:
 
 
 def check_shard_flags(values: flags.FlagValues) -> None:
-    """Raises UserError for --shard or --merge without what it needs; the modes are checked already."""
-    asked = [f"--{name}" for name in ("shard", "merge") if values[name].value]
+    """Raises UserError for --shard, --merge or --beam_options without what it needs; the modes are checked already."""
+    asked = [f"--{name}" for name in ("shard", "merge", "beam_options") if values[name].value]
     if not asked:
         return
-    if len(asked) == 2:
-        raise UserError("--shard and --merge are given; a shard is done first, and all are merged then: keep one")
+    if len(asked) > 1:
+        raise UserError(
+            f"{' and '.join(asked)} are given; --shard does one shard, --merge joins those that are done, and "
+            f"--beam_options does all and joins them: keep one"
+        )
     source = "".join(values[name].value for name in FILE_MODES)
     if not source or values.attention_to_html:
         given = "--attention_to_html makes one page" if values.attention_to_html else "only files are divided"

@@ -85,7 +85,7 @@ def generate(
                 once_forked()
             log.info("generating %s in %s", problem.data_name, folder)
             partial, identity = partial_folder(folder), identify(problem, tmp_dir, seed, most_examples, most_bytes)
-            with _kept_where_useful(partial):
+            with kept_where_useful(partial):
                 plan = open_plan(identity, problem, partial, tmp_dir, pool, show)
                 for split in plan.order:
                     every = range(plan.shards[split])
@@ -161,7 +161,7 @@ def finish(plan: Plan, problem: Problem, partial: Path, folder: Path) -> Manifes
 
 
 @contextlib.contextmanager
-def _kept_where_useful(partial: Path) -> Iterator[None]:
+def kept_where_useful(partial: Path) -> Iterator[None]:
     """After an error, keeps the finished shards of a plan that has many; another generation has little to go on with."""
     try:
         yield

@@ -14,9 +14,6 @@ import sys
 import threading
 from typing import BinaryIO
 
-from t2t.pipelines.options import parse_beam_options, runs_here
-from t2t.pipelines.pipeline import run_pipeline
-
 
 def main() -> int:
     """Reads a task from standard input, runs it, and writes the counters to standard output as JSON."""
@@ -25,8 +22,13 @@ def main() -> int:
     task, text = pickle.load(sys.stdin.buffer)  # from the command, through a pipe
     threading.Thread(target=_end_with_command, args=(sys.stdin.buffer,), daemon=True).start()
     threading.excepthook = _end_after_error
+    logging.basicConfig(format="%(message)s", level=logging.ERROR)  # Beam warns of packages that it could use
+    from t2t.pipelines.options import parse_beam_options, runs_here
+    from t2t.pipelines.pipeline import run_pipeline
+
     options = parse_beam_options(text)
-    logging.basicConfig(format="%(message)s", level=logging.WARNING if runs_here(options) else logging.INFO)
+    if not runs_here(options):
+        logging.getLogger().setLevel(logging.INFO)  # the address of the job on its cluster, and the like
     json.dump(run_pipeline(task, range(task.count), options), answer)
     answer.close()
     return 0

@@ -1,9 +1,10 @@
-"""Generating data by Apache Beam: workers make the shards, and before that sample the text of which vocabularies are learnt.
+"""Generating data by Apache Beam: workers make the shards, and before that draw the text that vocabularies are learnt from.
 
-The command makes the plan and merges, as it does without Beam; workers need the same code, the raw files and the folder
-of the data.
+The command makes the plan and merges, as it does without Beam. Workers need the same code as the command, and see its raw
+files and its folder of data under the same paths.
 """
 
+import contextlib
 import dataclasses
 import json
 import logging
@@ -13,25 +14,27 @@ from pathlib import Path
 from typing import Any
 
 from t2t.data.data_folder import check_places, data_folder, existing_data, lock_generation, partial_folder
-from t2t.data.generate import finish, open_plan
+from t2t.data.generate import finish, kept_where_useful, open_plan
 from t2t.data.manifest import Manifest
-from t2t.data.plan import WORK, Plan, identify, is_same
+from t2t.data.plan import WORK, Plan, describe_differences, identify
+from t2t.data.progress import ReadingProgress
 from t2t.data.shard_job import generate_shard, shard_folder
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
-from t2t.files.trust import read_sealed, sealed
+from t2t.files.paths import local_path
 from t2t.pipelines.launch import run_task
 from t2t.pipelines.task import Failures
 from t2t.problems.base import Problem
 from t2t.registry.plugins import load_plugins
-from t2t.runs.names import get_problem
+from t2t.runs.data import stored_problems
+from t2t.runs.names import Request, get_problem
 
 log = logging.getLogger("t2t")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NamedProblem:
-    """How a worker comes by a problem: plug-ins are imported there, and the name is looked up."""
+    """What a worker makes a problem of: plug-ins are imported there, and the name is looked up."""
 
     name: str
     options: Mapping[str, Any]
@@ -39,7 +42,7 @@ class NamedProblem:
     """Folder of a plug-in, empty for none."""
 
     def make(self) -> Problem:
-        """Returns the problem."""
+        """Returns the problem; raises as `load_plugins` and `get_problem`."""
         load_plugins(self.usr_dir or None)
         return get_problem(self.name, self.options)
 
@@ -56,7 +59,7 @@ class MakeShards:
 
     @property
     def count(self) -> int:
-        """Number of shards, of all splits."""
+        """Number of shards of all splits."""
         return len(self.plan.every_shard())
 
     @property
@@ -68,16 +71,15 @@ class MakeShards:
         """Returns the problem.
 
         Raises:
-            UserError: it is not what the plan was made for.
+            UserError: it would make other data here than planned.
         """
         problem, planned = self.named.make(), self.plan.identity
-        found = identify(
-            problem, self.tmp_dir, planned.seed, planned.most_examples, planned.most_bytes, planned.raw_files
-        )
-        if not is_same(found, planned):
+        sizes = planned.most_examples, planned.most_bytes
+        found = identify(problem, self.tmp_dir, planned.seed, *sizes, trusted=planned.raw_files)
+        if differing := describe_differences(planned, found):
             raise UserError(
-                f"a worker has another version of problem {problem.name}, of t2t or of the raw files than the command "
-                f"that started it; install the same versions on all machines"
+                f"a worker would make other data of problem {problem.name} than the command that started it "
+                f"({differing}); give all machines the same code and raw files"
             )
         return problem
 
@@ -85,10 +87,9 @@ class MakeShards:
         """Makes a shard, see `generate_shard`."""
         split, shard = self.plan.every_shard()[element]
         result = generate_shard(self.plan, opened, split, shard, self.folder, self.tmp_dir)
-        counts = result.counts
-        named = {f"dropped: {reason}": count for reason, count in counts.dropped.items()}
-        named |= {f"mended: {what}": count for what, count in counts.mended.items()}
-        return {"examples read": counts.read, "examples written": result.examples} | named
+        dropped = {f"dropped {reason}": count for reason, count in result.counts.dropped.items()}
+        mended = {f"mended: {what}": count for what, count in result.counts.mended.items()}
+        return {"examples read": result.counts.read, "examples written": result.examples, **dropped, **mended}
 
     def is_done(self, element: int) -> bool:
         """Returns whether there is a folder of the shard."""
@@ -97,13 +98,13 @@ class MakeShards:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CallMethod:
-    """Calls a method of a problem with each of some tuples of arguments, and keeps what it returns, which is plain JSON."""
+    """Calls a method of a problem with each of some tuples of arguments; keeps the results, plain JSON, in files."""
 
     named: NamedProblem
     method: str
     calls: tuple[tuple, ...]
     folder: Path
-    """For what is returned; empty at first."""
+    """Of the results; empty at first."""
 
     @property
     def count(self) -> int:
@@ -121,9 +122,9 @@ class CallMethod:
 
     def run(self, opened: Problem, element: int) -> dict[str, int]:
         """Makes one call."""
-        value, path = getattr(opened, self.method)(*self.calls[element]), self._path(element)
+        result, path = getattr(opened, self.method)(*self.calls[element]), self._path(element)
         with os_errors_as_machine_errors(f"cannot write {path}"):
-            write_atomically(path, json.dumps(sealed(path.name, {"value": value}), ensure_ascii=False).encode())
+            write_atomically(path, json.dumps(result).encode())
         return {}
 
     def is_done(self, element: int) -> bool:
@@ -131,21 +132,21 @@ class CallMethod:
         return self._path(element).exists()
 
     def results(self) -> Iterator[Any]:
-        """Yields what the calls returned, in order."""
+        """Yields the results in order."""
         for element in range(self.count):
-            yield read_sealed(self._path(element))["value"]
+            yield json.loads(self._path(element).read_bytes())
 
     def _path(self, element: int) -> Path:
         return self.folder / f"{element:05d}.json"
 
 
 class BeamCalls:
-    """Calls methods of a problem in the workers of Apache Beam, as `t2t.data.worker_pool.WorkerPool` in processes.
+    """Calls methods of a problem in workers of Apache Beam, as `t2t.data.worker_pool.WorkerPool` does in its own.
 
     Args:
         named: the problem.
         options: of Apache Beam, checked.
-        folder: for what is returned.
+        folder: for the results.
     """
 
     def __init__(self, named: NamedProblem, options: str, folder: Path):
@@ -156,7 +157,7 @@ class BeamCalls:
 
         Raises:
             UserError: that of the first call that has one.
-            MachineError: a worker died, or results cannot be written.
+            MachineError: see `run_task`.
         """
         with os_errors_as_machine_errors(f"cannot write {self._folder}"):
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -166,24 +167,30 @@ class BeamCalls:
         return task.results()
 
 
-def generate(
-    named: NamedProblem, problem: Problem, data_dir: Path | str, tmp_dir: Path | str, seed: int, options: str
-) -> Manifest:
-    """Generates the data of a problem by Apache Beam; the bytes are those of `t2t.data.generate.generate`.
+def generate_all(request: Request, seed: int, options: str) -> list[Manifest]:
+    """Generates the data of each problem of a request by Apache Beam; returns the manifests.
 
     Args:
-        named: how workers come by the problem.
-        problem: what to generate; of a variant (`_rev`, `_copy`) the base.
-        data_dir: the data goes to `<data_dir>/<problem.data_name>`; all workers share it.
-        tmp_dir: raw files and downloads; all workers share it.
+        request: has the problems and folders.
         seed: of everything that chance decides in the data.
         options: of Apache Beam, checked.
 
     Raises:
         UserError: see `t2t.data.generate.generate`.
-        MachineError: the same; a worker died, or the pipeline failed otherwise.
+        MachineError: the same, or see `run_task`.
     """
-    folder, tmp_dir = data_folder(data_dir, problem).absolute(), local_path(tmp_dir).absolute()
+    usr_dir = str(local_path(request.usr_dir).absolute()) if request.usr_dir else ""
+    manifests = []
+    for part, problem in stored_problems(request):
+        named = NamedProblem(name=problem.name, options=problem.options.changed(), usr_dir=usr_dir)
+        manifests.append(_generate(named, problem, part.data_folder, part.tmp_folder.absolute(), seed, options))
+    return manifests
+
+
+def _generate(
+    named: NamedProblem, problem: Problem, data_dir: Path, tmp_dir: Path, seed: int, options: str
+) -> Manifest:
+    folder = data_folder(data_dir, problem).absolute()
     if (existing := existing_data(folder, problem, seed, tmp_dir)) is not None:
         return existing
     check_places(folder)
@@ -192,8 +199,9 @@ def generate(
             return existing
         log.info("generating %s in %s by Apache Beam", problem.data_name, folder)
         partial, identity = partial_folder(folder), identify(problem, tmp_dir, seed)
-        with kept_where_useful(partial), contextlib.closing(ReadingProgress()) as shown:
+        with kept_where_useful(partial):
             calls = BeamCalls(named, options, partial / WORK / "calls")
-            plan = open_plan(identity, problem, partial, tmp_dir, calls, shown.show)
+            with contextlib.closing(ReadingProgress()) as shown:
+                plan = open_plan(identity, problem, partial, tmp_dir, calls, shown.show)
             run_task(MakeShards(named=named, plan=plan, folder=partial, tmp_dir=tmp_dir), options, problem.data_name)
             return finish(plan, problem, partial, folder)

@@ -31,13 +31,13 @@ class ClassTargets(Problem):
             source.progress("classes", read)
         return sorted(labels)
 
-    def labels_of_shard(self, source: Source) -> tuple[set[str], int]:
+    def labels_of_shard(self, source: Source) -> tuple[list[str], int]:
         """Returns the classes of the training samples of a shard, and how many samples it has."""
         number, labels = 0, set()
         for number, sample in enumerate(samples_of(self, TRAIN, source), 1):
             check_samples(self, TRAIN, [sample], number)
             labels.add(sample[TARGETS])
-        return labels, number
+        return sorted(labels), number
 
     def target_fault(self, sample: Any) -> str:
         """Returns what is wrong with the target of a sample, which is a dict."""

@@ -47,7 +47,7 @@ class Source:
     """Folder for `cached`, which lasts as long as one generation; None for none."""
     call_each: Callable[[Any, str, Iterable[tuple]], Iterator[Any]] = call_here
     """Calls a method of a problem, by its name, with each of some tuples of arguments, in worker processes where there
-    are some; yields the results in order. Arguments and results must be picklable."""
+    are some; yields the results in order. Arguments must be picklable, results plain JSON."""
 
     def fork(self) -> "Source":
         """Returns a source of the same files with its own counts and random generator."""

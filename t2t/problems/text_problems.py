@@ -149,17 +149,17 @@ class TextProblem(Problem):
         most_bytes, shards = self.vocab_sample_bytes, self.shards(TRAIN, source)
         source = dataclasses.replace(source, enough_bytes=most_bytes // shards, skipped=0)
         if shards == 1:
-            drawn: Iterable[SpreadSample] = [self.draw_text(names, source, most_bytes)]
+            drawn: Iterable[dict[str, Any]] = [self.draw_text(names, source, most_bytes)]
         else:
             of_shard = min(most_bytes, _EQUAL_PARTS * most_bytes // shards)
             calls = [(names, each, of_shard) for each in source.each_shard(shards)]
             drawn = _counted(source.call_each(self, "draw_text", calls), len(names), source)
-        sample = merge_samples(drawn, most_bytes)
+        sample = merge_samples((SpreadSample(**fields) for fields in drawn), most_bytes)
         report(sample.size())
         yield from sample.lines
 
-    def draw_text(self, names: tuple[str, ...], source: Source, most_bytes: int) -> SpreadSample:
-        """Returns a bounded, evenly spread sample of the training text of one shard.
+    def draw_text(self, names: tuple[str, ...], source: Source, most_bytes: int) -> dict[str, Any]:
+        """Returns the fields of a `SpreadSample`, bounded and evenly spread, of the training text of one shard.
 
         Args:
             names: of the features whose text it is.
@@ -168,7 +168,7 @@ class TextProblem(Problem):
         """
         sample = draw_sample(self._training_text(names, source), most_bytes)
         sample.skipped = source.skipped * len(names)
-        return sample
+        return dataclasses.asdict(sample)
 
     def _training_text(self, names: tuple[str, ...], source: Source) -> Iterator[str]:
         for first, samples in chunk_samples(samples_of(self, TRAIN, source), self.chunk_size or _SAMPLES_BETWEEN_NEWS):
@@ -267,10 +267,10 @@ def _joined(one: ProblemSpec, other: ProblemSpec) -> ProblemSpec:
     return ProblemSpec(name=one.name, features={**one.features, **other.features})
 
 
-def _counted(samples: Iterable[SpreadSample], lines: int, source: Source) -> Iterator[SpreadSample]:
-    """Yields samples of text, and shows how many examples, of so many lines each, they stand for."""
+def _counted(samples: Iterable[dict[str, Any]], lines: int, source: Source) -> Iterator[dict[str, Any]]:
+    """Yields samples of text, as `draw_text` returns them, and shows how many examples, of so many lines, they are of."""
     read = 0
     for sample in samples:
-        read += sample.of_lines // lines
+        read += sample["of_lines"] // lines
         yield sample
         source.progress("vocabulary", read)

@@ -62,19 +62,19 @@ def generate_parts(request: Request, seed: int, shard: str) -> None:
         shard: `K/N`, see `parse_task`.
     """
     task, tasks = parse_task(shard)
-    for part, problem in _stored_problems(request):
+    for part, problem in stored_problems(request):
         generate_part(problem, part.data_folder, part.tmp_folder, seed, task, tasks)
 
 
 def merge_all(request: Request, seed: int) -> list[Manifest]:
     """Merges the shards of each problem of a request that array jobs have made; returns the manifests."""
     return [
-        merge(problem, part.data_folder, part.tmp_folder, seed) for part, problem in _stored_problems(request)
+        merge(problem, part.data_folder, part.tmp_folder, seed) for part, problem in stored_problems(request)
     ]
 
 
-def _stored_problems(request: Request) -> Iterator[tuple[Request, Problem]]:
-    """Yields the part of a request of each problem, and the problem whose data is generated."""
+def stored_problems(request: Request) -> Iterator[tuple[Request, Problem]]:
+    """Yields the part of a request of each problem, and the problem whose data is generated; raises as `split_request`."""
     for part in split_request(request):
         yield part, _use_recorded_options(part, get_problem(part.problem, part.problem_options)).stored
 
