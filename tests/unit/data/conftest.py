@@ -1,4 +1,5 @@
 import logging
+from collections import UserList
 
 import pytest
 
@@ -46,7 +47,7 @@ class Sharded(Digits):
 
     def __init__(self, **options):
         super().__init__(**options)
-        self.asked = []
+        self.asked = UserList()  # no plain value, so no setting
 
     def shards(self, split, source):
         return self.parts[split]
