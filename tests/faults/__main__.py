@@ -43,8 +43,8 @@ def main(argv: list[str] | None = None) -> int:
     print(HEADER, flush=True)
     for name in JOBS:
         job = Job(name, materials)
-        possible = kills.SIGNALS if job.is_only_killed else faults()
-        chosen = {f"{name}, {fault}": faults()[fault] for fault in possible}
+        possible = {one: inject for one, inject in faults().items() if one in kills.SIGNALS or not job.is_only_killed}
+        chosen = {f"{name}, {fault}": inject for fault, inject in possible.items()}
         chosen = {fault: inject for fault, inject in chosen.items() if _wanted(fault, flags.only, flags.skip)}
         if not chosen and not _needed_later(name, flags.only, flags.skip):
             continue

@@ -112,7 +112,7 @@ def jumped_mark(log: Path) -> Path:
 def _start_cold(command: Command, log: Path) -> subprocess.Popen:
     with log.open("ab") as out:
         return subprocess.Popen(
-            [sys.executable, str(ROOT / command.script if command.script else ROOT / "bin" / command.name), *command.flags],
+            [sys.executable, str(ROOT / (command.script or f"bin/{command.name}")), *command.flags],
             cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             preexec_fn=functools.partial(_begin, command),
