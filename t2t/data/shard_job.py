@@ -121,9 +121,7 @@ def generate_shard(
         if split == TRAIN and plan.shards[split] == 1:
             chunks = _judged(chunks, tally, problem)
         parts = _write_chunks(plan, split, chunks, written)
-        result = ShardResult(
-            plan=plan.fingerprint, split=split, shard=shard, counts=tally.counts(), **parts
-        )
+        result = ShardResult(plan=plan.fingerprint, split=split, shard=shard, counts=tally.counts(), **parts)
         _write_record(written, result)
     return result
 
@@ -188,7 +186,7 @@ def _errors_of_shard(plan: Plan, split: str, shard: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _written_whole(place: Path) -> Iterator[Path]:
-    """Yields the folder of a shard under a temporary name; it gets its own at the end of a `with` block without an error.
+    """Yields an empty folder, which becomes that of a shard at the end of a `with` block without an error.
 
     Raises:
         UserError: another process makes the same shard.

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from tests.faults import clocks, disks, kills
 from tests.faults.bench import Bench
-from tests.faults.jobs import Job, write_raw
+from tests.faults.jobs import ONLY_KILLED, Job, write_raw
 from tests.faults.report import HEADER, Row, write_json
 
-JOBS = ("generation", "training", "decoding", "sharding", "merging")
+JOBS = ("generation", "shards", "array", "training", "decoding", "sharding", "merging")
 TIMES = 30
 
 Injection = Callable[[Bench], str | None]
@@ -34,11 +34,10 @@ def faults() -> dict[str, Injection]:
     return found | {name: inject if disks.can_mount() else _unable for name, inject in NEED_A_MOUNT.items()}
 
 
-def faults_of(job: str) -> dict[str, Injection]:
-    """Returns what is done to a job, by name; merging is over too soon for more than signals."""
-    return {
-        f"{job}, {name}": inject for name, inject in faults().items() if job != "merging" or name in kills.SIGNALS
-    }
+def faults_of(name: str) -> dict[str, Injection]:
+    """Returns what is done to a job, by name."""
+    found = {fault: inject for fault, inject in faults().items() if name not in ONLY_KILLED or fault in kills.SIGNALS}
+    return {f"{name}, {fault}": inject for fault, inject in found.items()}
 
 
 def main(argv: list[str] | None = None) -> int:
