@@ -36,9 +36,7 @@ def faults() -> dict[str, Injection]:
 
 def faults_of(job: str) -> dict[str, Injection]:
     """Returns what is done to a job, by name; merging is over too soon for more than signals."""
-    return {
-        f"{job}, {name}": inject for name, inject in faults().items() if job != "merging" or name in kills.SIGNALS
-    }
+    return {f"{job}, {name}": inject for name, inject in faults().items() if job != "merging" or name in kills.SIGNALS}
 
 
 def main(argv: list[str] | None = None) -> int:
