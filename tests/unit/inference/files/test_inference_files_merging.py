@@ -267,7 +267,8 @@ def test_missing_parts_are_named_with_the_command_that_makes_them(job, tmp_path,
     target = tmp_path / "out"
     expected = (
         f"{target}: not all of its 15 parts can be merged, missing: out.shard-00002-of-00015, "
-        f"out.shard-00004-of-00015, out.shard-00006-of-00015, ... (shards 2,4,6-14); make each of them, the first with: t2t-decoder --shard=2/15"
+        f"out.shard-00004-of-00015, out.shard-00006-of-00015, ... (shards 2,4,6-14); make each of them, the first "
+        f"with: t2t-decoder --shard=2/15"
     )
     with pytest.raises(UserError, match=f"^{re.escape(expected)}$"):
         merge_parts(job().source, str(target), "t2t-decoder --shard={}".format)
