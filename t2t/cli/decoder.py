@@ -59,8 +59,8 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
 A file gets one output line for each input line, in order; lines end at \\n only, and an empty line stays empty. While
 it grows, the output is <decode_to_file>.partial; after a crash, the same command goes on where it was.
 
-With --shard=K/N it makes one of N parts, a.de.shard-00003-of-00100, each with the lines that it would write without. The
-same command with --merge in place of --shard joins them when all are there, and removes them.
+--shard=K/N decodes share K of N of the file, counted from 0, into a part such as a.de.shard-00003-of-00100. When all
+parts are there, the same command with --merge in place of --shard joins them to the file that one command would write.
 
 --target_prefix_file gives the beginning of each output: an empty line prescribes nothing, and the score is that of what
 follows.

@@ -1,8 +1,8 @@
 """Where the lines of a large file begin, so that a range of them is read without the lines before it.
 
-One pass over the file counts its lines, notes at which byte some of them begin, about one in each megabyte, and computes
-the checksum. The result is kept in a sealed file, with the size and times of the file that it is of, and is used as long
-as these are the same. A gzip file has no such places: its ranges are unpacked from its start.
+One pass over the file computes its checksum, counts its lines and notes at which byte some of them begin, about one in
+each megabyte. The index is kept in a sealed file with the size and times of the text file, and is used as long as these
+are the same. A gzip file has no such places: its ranges are unpacked from its start.
 """
 
 import bisect

@@ -1,5 +1,7 @@
 """docs/scale.md: its files start workers that train together, its table is its formula."""
 
+import gzip
+import json
 import os
 import re
 import subprocess
@@ -104,3 +106,93 @@ def test_slurm_starts_each_task_and_is_asked_again_when_a_worker_is_lost(machine
     monkeypatch.setenv("TRAINER_STATUS", "138")
     assert subprocess.run(job, check=False).returncode == 138
     assert (machine / "asked").read_text() == "requeue 7\n"
+
+
+# === Decoding ===
+
+
+@pytest.mark.slow
+def test_shards_as_shown(tmp_path):
+    """After the page's first example, whose run they decode with."""
+    (tmp_path / "a.en").write_text("one hundred and seven\ntwelve\n\nthree\n")
+    done = execute("bash", shortened(block("workers", page=PAGE)) + block("shards", page=PAGE), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "a.de").read_text().count("\n") == 4
+    assert not list(tmp_path.glob("a.de.*"))
+
+
+DECODER = """
+import sys
+from t2t.cli import decoder
+from t2t.cli.common import parse
+
+values = parse(decoder.build_flags(), ["t2t-decoder", *sys.argv[1:]], "")
+print(values.output_dir, values.decode_to_file, values.shard or "merge" * values.merge, file=open("started", "a"))
+"""
+"""A decoder that only notes what it is asked for."""
+
+
+@pytest.fixture
+def decoding_machine(machine):
+    """The same for decoders; each line of `asked` is what `sbatch` was given."""
+    (machine / "decoder.py").write_text(DECODER)
+    program(machine, "t2t-decoder", f'exec {sys.executable} {machine}/decoder.py "$@"')
+    program(machine, "sbatch", 'printf "%s\\n" "$*" >> asked; echo 17')
+    return machine
+
+
+def test_tasks_of_an_array_are_shards(decoding_machine, monkeypatch):
+    job = block("decode.sbatch", "write", PAGE)
+    (tasks,) = re.findall(r"^#SBATCH --array=0-(\d+)$", job, re.M)
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", tasks)
+    monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "1")  # of an array that makes up for a missing part
+    command = ["bash", "-c", job, "decode.sbatch", "--output_dir=run", "--decode_to_file=an out"]
+    assert subprocess.run(command, check=False).returncode == 0
+    assert started(decoding_machine) == [f"run an out {tasks}/{int(tasks) + 1}"]
+
+
+def test_merging_waits_for_the_array(decoding_machine):
+    flags = ["--output_dir=run", "--decode_from_file=a.en", "--decode_to_file=an out"]
+    command = ["bash", "-c", block("decode.sh", "write", PAGE), "decode.sh", *flags]
+    assert subprocess.run(command, check=False).returncode == 0
+    array, merging = (decoding_machine / "asked").read_text().splitlines()
+    assert array == f"--parsable decode.sbatch {' '.join(flags)}"
+    options, _, wrapped = merging.partition(" --wrap=")
+    assert options == "--dependency=afterok:17"
+    assert subprocess.run(["bash", "-c", wrapped], check=False).returncode == 0
+    assert started(decoding_machine) == ["run an out merge"]
+
+
+def test_indexes_of_a_job_are_shards(decoding_machine, monkeypatch):
+    yaml = pytest.importorskip("yaml")
+    job = yaml.safe_load(block("decode.yaml", "write", PAGE))["spec"]
+    assert job["completionMode"] == "Indexed"
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", str(job["completions"] - 1))
+    (container,) = job["template"]["spec"]["containers"]
+    assert subprocess.run(container["command"], check=False).returncode == 0
+    assert started(decoding_machine) == [f"/mnt/t2t/run /mnt/t2t/a.de {job['completions'] - 1}/{job['completions']}"]
+
+
+@pytest.mark.slow
+def test_back_translation_as_shown(tmp_path):
+    """Each training is six updates of a very small model; a line of the monolingual text is empty."""
+    (tmp_path / "my_news").mkdir()
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "my_news/__init__.py").write_text(block("my_news/__init__.py", "write", PAGE))
+    swedish = [f"god morgon {n}\n" for n in range(100)]
+    sides = {"nl": [f"goede morgen {n}\n" for n in range(100)], "sv": swedish}
+    for language, text in sides.items():
+        (tmp_path / f"raw/news.train.{language}.gz").write_bytes(gzip.compress("".join(text).encode()))
+        (tmp_path / f"raw/news.dev.{language}").write_text("".join(text[:20]))
+    (tmp_path / "raw/back.train.sv").write_text("\n" + "".join(swedish[:30]))
+    done = execute("bash", shortened(block("back-translation", page=PAGE)), tmp_path)
+    assert done.returncode == 0, done.stderr
+    tagged = (tmp_path / "raw/back.train.nl").read_text().split("\n")
+    assert len(tagged) == 32, "a line for each line, and no more"
+    assert tagged[0] == ""
+    assert all(line.startswith("<bt> ") for line in tagged[1:31] if line)
+    record = json.loads((tmp_path / "both/run.json").read_text())
+    assert record["problem"] == "my_news-my_news_back"
+    done = execute("bash", block("back-translation-one", page=PAGE), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "all.sv").read_text() == "".join(swedish) + (tmp_path / "raw/back.train.sv").read_text()

@@ -53,7 +53,7 @@ def prefix_lines(path: str, job: FileJob) -> PrefixLines:
             wanted = sum(1 for _ in decoded.lines(Counter()))
     if wanted not in (None, index.lines):
         raise UserError(
-            f"--target_prefix_file={path}: it has {index.lines:,} lines and {job.source} has {wanted:,}; line n belongs "
-            f"to line n, so give as many, empty where nothing is prescribed"
+            f"--target_prefix_file={path}: it has {index.lines:,} lines and {job.source} has {wanted:,}; line n "
+            f"belongs to line n, so give as many, empty where nothing is prescribed"
         )
     return PrefixLines(path, index)

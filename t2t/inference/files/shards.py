@@ -1,7 +1,7 @@
 """A file that several machines answer, each some shards of it: ranges of whole windows of its lines.
 
-Windows do not depend on each other, and samples are drawn by the number of the line in the whole file. So the outputs of
-the shards, one after the other, are the output of one machine.
+Windows do not depend on each other, and samples are drawn by the number of the line in the whole file. So the outputs
+of the shards, one after the other, are the output of one machine.
 """
 
 import dataclasses

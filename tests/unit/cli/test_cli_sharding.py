@@ -18,13 +18,19 @@ def source(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--shard=0/2", "--merge"], "--shard and --merge are given; a shard is done first, and all are merged then: keep"),
+        (
+            ["--shard=0/2", "--merge"],
+            "--shard and --merge are given; a shard is done first, and all are merged then: keep",
+        ),
         (["--shard=0/2", "--decode_to_file="], "--shard: parts lie beside the output; name that with --decode_to_file"),
         (["--merge", "--decode_to_file="], "--merge: parts lie beside the output; name that with --decode_to_file"),
         (["--shard=2"], "shard '2': it is written K/N; give e.g. 0/100 for the first of a hundred"),
         (["--shard=2/2"], "shard 2/2: K/N is shard K of N, from 0/N to N-1/N, and N at most 99,999; give e.g. 0/100"),
         (["--shard=0/2", "--decode_to_file=-"], "-: parts lie beside the output, which is no file; name one"),
-        (["--merge"], "out: there are no parts of it; make them first, e.g. that of the first of a hundred shards with:"),
+        (
+            ["--merge"],
+            "out: there are no parts of it; make them first, e.g. that of the first of a hundred shards with:",
+        ),
     ],
 )
 def test_mistakes(source, flags, message, capsys, tmp_path):
@@ -38,8 +44,14 @@ def test_mistakes(source, flags, message, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--decode_from_file=-"], "standard input: shards are of a file, and this can be read only once; save it as a f"),
-        (["--decode_split=dev"], "--shard: only files are divided; give --shard with --decode_from_file, --score_file or"),
+        (
+            ["--decode_from_file=-"],
+            "standard input: shards are of a file, and this can be read only once; save it as a f",
+        ),
+        (
+            ["--decode_split=dev"],
+            "--shard: only files are divided; give --shard with --decode_from_file, --score_file or",
+        ),
         (["--decode_from_file=in", "--attention_to_html=page"], "--decode_to_file: --attention_to_html draws the best"),
     ],
 )

@@ -26,7 +26,6 @@ def settled(monkeypatch):
     monkeypatch.setattr(file_marks, "_SETTLED_NS", -(10**18))
 
 
-
 # === Ranges ===
 
 

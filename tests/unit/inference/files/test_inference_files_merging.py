@@ -221,7 +221,9 @@ def test_a_merger_that_is_killed_goes_on(job, tmp_path, translator, monkeypatch)
     assert changes > 2 + 2 * 3, "two files written, and three parts removed, with their records"
 
 
-def test_what_an_earlier_merger_left_is_not_taken_for_another_job(job, tmp_path, translator, reverser_class, monkeypatch):
+def test_what_an_earlier_merger_left_is_not_taken_for_another_job(
+    job, tmp_path, translator, reverser_class, monkeypatch
+):
     """Its output is there, and whole, but the parts are those of another model."""
     decode_file(translator, job(shard=Shard(0, 1)))
     with monkeypatch.context() as patched:
@@ -264,8 +266,9 @@ def test_missing_parts_are_named_with_the_command_that_makes_them(job, tmp_path,
         decode_file(translator, job(shard=Shard(number, 15)))
     target = tmp_path / "out"
     expected = (
-        f"{target}: not all of its 15 parts can be merged, missing: out.shard-00002-of-00015, out.shard-00004-of-00015, "
-        f"out.shard-00006-of-00015, ... (shards 2,4,6-14); make each of them, the first with: t2t-decoder --shard=2/15"
+        f"{target}: not all of its 15 parts can be merged, missing: out.shard-00002-of-00015, "
+        f"out.shard-00004-of-00015, out.shard-00006-of-00015, ... (shards 2,4,6-14); make each of them, the first "
+        f"with: t2t-decoder --shard=2/15"
     )
     with pytest.raises(UserError, match=f"^{re.escape(expected)}$"):
         merge_parts(job().source, str(target), "t2t-decoder --shard={}".format)
@@ -276,7 +279,9 @@ def test_missing_parts_are_named_with_the_command_that_makes_them(job, tmp_path,
 
 
 def test_without_any_part_the_first_is_asked_for(job):
-    with pytest.raises(UserError, match=r"out: there are no parts of it; make them first, e.g. .* with: --shard=0/100$"):
+    with pytest.raises(
+        UserError, match=r"out: there are no parts of it; make them first, e.g. .* with: --shard=0/100$"
+    ):
         merge(job())
 
 
@@ -285,7 +290,9 @@ def test_parts_of_another_job_are_named(job, translator, reverser_class, change)
     for number in range(3):
         decode_file(translator, job(shard=Shard(number, 4)))
     other = reverser_class(weights=change.get("weights", "w"), longest_input=20)
-    asked = job(shard=Shard(3, 4), **{name: value for name, value in change.items() if name not in ("window", "weights")})
+    asked = job(
+        shard=Shard(3, 4), **{name: value for name, value in change.items() if name not in ("window", "weights")}
+    )
     if "window" in change:
         asked = Job(source=asked.source, target=asked.target, window=4, shard=asked.shard)
     decode_file(other, asked)
@@ -311,7 +318,9 @@ def test_parts_of_another_input_are_named(job, tmp_path, translator):
 def test_parts_of_two_divisions_are_not_mixed(job, translator):
     for shard in (Shard(0, 2), Shard(0, 3)):
         decode_file(translator, job(shard=shard))
-    expected = r"out: parts of 2 and of 3 shards lie beside it; remove those that are not wanted, such as .*out\.shard-\*"
+    expected = (
+        r"out: parts of 2 and of 3 shards lie beside it; remove those that are not wanted, such as .*out\.shard-\*"
+    )
     with pytest.raises(UserError, match=expected):
         merge(job())
 

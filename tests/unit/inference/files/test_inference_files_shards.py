@@ -27,7 +27,9 @@ def test_a_shard_is_written_as_a_fraction():
 
 @pytest.mark.parametrize("text", ["", "3", "3/", "/3", "a/b", "-1/3", "1/3/5", "1.0/2", "\u0663/4", "9" * 5000 + "/3"])
 def test_what_is_written_otherwise_is_refused(text):
-    with pytest.raises(UserError, match=r"^shard '.{0,40}': it is written K/N; give e.g. 0/100 for the first of a hund"):
+    with pytest.raises(
+        UserError, match=r"^shard '.{0,40}': it is written K/N; give e.g. 0/100 for the first of a hund"
+    ):
         parse_shard(text)
 
 
