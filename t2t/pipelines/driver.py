@@ -12,7 +12,6 @@ import pickle
 import signal
 import sys
 import threading
-from typing import BinaryIO
 
 
 def main() -> int:
@@ -20,7 +19,7 @@ def main() -> int:
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
     task, text = pickle.load(sys.stdin.buffer)  # from the command, through a pipe
-    threading.Thread(target=_end_with_command, args=(sys.stdin.buffer,), daemon=True).start()
+    threading.Thread(target=_end_with_command, daemon=True).start()
     threading.excepthook = _end_after_error
     logging.basicConfig(format="%(message)s", level=logging.ERROR)  # Beam warns of packages that it could use
     from t2t.pipelines.options import parse_beam_options, runs_here
@@ -34,8 +33,8 @@ def main() -> int:
     return 0
 
 
-def _end_with_command(pipe: BinaryIO) -> None:
-    pipe.read()  # returns when the command's end of the pipe is closed
+def _end_with_command() -> None:
+    os.read(sys.stdin.fileno(), 1)  # returns when the command's end of the pipe is closed
     os.killpg(0, signal.SIGKILL)
 
 

@@ -4,7 +4,7 @@ import contextlib
 import io
 import shlex
 
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions, WorkerOptions
 from apache_beam.portability.api import beam_provision_api_pb2
 from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo, FnApiRunner
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
@@ -54,6 +54,8 @@ def runner_of(options: PipelineOptions) -> PipelineRunner:
     """
     if not runs_here(options):
         return create_runner(options.view_as(StandardOptions).runner)
+    workers = options.view_as(WorkerOptions)
+    workers.default_sdk_harness_log_level = workers.default_sdk_harness_log_level or "ERROR"
     encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
     return FnApiRunner(
         provision_info=ExtendedProvisionInfo(beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded))

@@ -42,7 +42,11 @@ def merge_parts(source: str, target: str, command_of: CommandOf = "--shard={}".f
     parts = [part_of(target, Shard(number, count)) for count in counts for number in range(count)]
     record = _merged_before(whole, parts)
     if record is None:
-        _check_counts(target, counts, command_of)
+        if division_of(target) is None:
+            raise UserError(
+                f"{target}: there are no parts of it; make them first, e.g. that of the first of a hundred shards with: "
+                f"{command_of('0/100')}"
+            )
         records = _records(source, target, parts, command_of)
         record = _join(whole, parts, records, command_of)
     with os_errors_as_machine_errors(f"cannot remove the parts of {target}"):
@@ -62,17 +66,19 @@ def _merged_before(whole: Part, parts: Sequence[Part]) -> PartRecord | None:
     return record if all(one is None or one.fingerprint == record.fingerprint for one in left) else None
 
 
-def _check_counts(target: str, counts: Sequence[int], command_of: CommandOf) -> None:
-    if not counts:
-        raise UserError(
-            f"{target}: there are no parts of it; make them first, e.g. that of the first of a hundred shards with: "
-            f"{command_of('0/100')}"
-        )
+def division_of(target: str) -> int | None:
+    """Returns in how many shards an output is divided; None where it has no parts.
+
+    Raises:
+        UserError: there are parts of several divisions.
+    """
+    counts = sorted(shard_counts(target))
     if len(counts) > 1:
         raise UserError(
             f"{target}: parts of {' and of '.join(map(str, counts))} shards lie beside it; remove those that are not "
             f"wanted, such as {target}.shard-*-of-{counts[0]:05d}*"
         )
+    return counts[0] if counts else None
 
 
 def _records(source: str, target: str, parts: Sequence[Part], command_of: CommandOf) -> list[PartRecord]:
