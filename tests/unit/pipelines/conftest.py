@@ -2,7 +2,7 @@ import pytest
 
 from t2t.data.data_folder import data_folder
 from t2t.data.generate import generate
-from t2t.pipelines import generation
+from t2t.pipelines import decoding, generation
 from t2t.pipelines.options import parse_beam_options
 from t2t.pipelines.pipeline import run_pipeline
 from t2t.problems.text_problems import Text2Text
@@ -49,7 +49,7 @@ def here(monkeypatch):
         if (error := task.failures.first()) is not None:
             raise error
 
-    for module in (generation,):
+    for module in (generation, decoding):
         monkeypatch.setattr(module, "run_task", run)
     return counters
 
