@@ -58,7 +58,7 @@ class Text2TextFiles(NamedFiles, Translation):
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the pairs of lines of a split, or of one shard of it, in the files' order."""
         for sides in self.blocks(split, source):
-            for source_line, target_line in read_pairs(*sides, source.tally):
+            for source_line, target_line in read_pairs(sides, source.tally):
                 yield {INPUTS: source_line, TARGETS: target_line}
 
     def requirements(self) -> str:
