@@ -51,6 +51,11 @@ class Job:
         """Returns whether no process of it starts warm: what that has imported would keep generation from forking."""
         return self.name == "generation"
 
+    @property
+    def is_only_killed(self) -> bool:
+        """Returns whether it is over too soon for other faults than signals."""
+        return self.name == "merging"
+
     def command(self, out: Path) -> Command:
         """Returns the command that makes everything in `out`."""
         commands = {
