@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.faults import clocks, disks, kills
 from tests.faults.bench import Bench
-from tests.faults.jobs import ONLY_KILLED, Job, write_raw
+from tests.faults.jobs import Job, write_raw
 from tests.faults.report import HEADER, Row, write_json
 
 JOBS = ("generation", "shards", "array", "training", "decoding", "sharding", "merging")
@@ -34,12 +34,6 @@ def faults() -> dict[str, Injection]:
     return found | {name: inject if disks.can_mount() else _unable for name, inject in NEED_A_MOUNT.items()}
 
 
-def faults_of(name: str) -> dict[str, Injection]:
-    """Returns what is done to a job, by name."""
-    found = {fault: inject for fault, inject in faults().items() if name not in ONLY_KILLED or fault in kills.SIGNALS}
-    return {f"{name}, {fault}": inject for fault, inject in found.items()}
-
-
 def main(argv: list[str] | None = None) -> int:
     """Runs the harness; returns its exit status."""
     flags = _flags(argv)
@@ -48,10 +42,13 @@ def main(argv: list[str] | None = None) -> int:
     write_raw(materials)
     print(HEADER, flush=True)
     for name in JOBS:
-        chosen = {fault: inject for fault, inject in faults_of(name).items() if _wanted(fault, flags.only, flags.skip)}
+        job = Job(name, materials)
+        possible = {one: inject for one, inject in faults().items() if one in kills.SIGNALS or not job.is_only_killed}
+        chosen = {f"{name}, {fault}": inject for fault, inject in possible.items()}
+        chosen = {fault: inject for fault, inject in chosen.items() if _wanted(fault, flags.only, flags.skip)}
         if not chosen and not _needed_later(name, flags.only, flags.skip):
             continue
-        bench = Bench(Job(name, materials), folder, flags.seed)
+        bench = Bench(job, folder, flags.seed)
         bench.prepare()
         for fault, inject in chosen.items():
             _tell(rows, _row(bench, fault, inject, flags.times), flags.json)
@@ -102,7 +99,7 @@ def _wanted(fault: str, only: list[str], skip: list[str]) -> bool:
 def _needed_later(job: str, only: list[str], skip: list[str]) -> bool:
     """Returns whether a later job, of which a fault is wanted, needs what this one makes."""
     later = JOBS[JOBS.index(job) + 1 :]
-    return any(_wanted(fault, only, skip) for name in later for fault in faults_of(name))
+    return any(_wanted(f"{name}, {fault}", only, skip) for name in later for fault in faults())
 
 
 def _flags(argv: list[str] | None) -> argparse.Namespace:

@@ -20,8 +20,6 @@ PARTS, TASKS = 8, 3
 SHARDED = ("shards", "array")
 """Jobs that generate data in shards, by processes and by the tasks of an array job; `generation` makes them in one piece."""
 GENERATING = ("generation", *SHARDED)
-ONLY_KILLED = (*SHARDED, "merging")
-"""Jobs that differ from others in what a kill leaves alone, or are over too soon for other faults."""
 
 LINES = 160
 """Lines to decode, in windows of ten."""
@@ -61,6 +59,11 @@ class Job:
     def is_cold_only(self) -> bool:
         """Returns whether no process of it starts warm: what that has imported would keep generation from forking."""
         return self.name in GENERATING
+
+    @property
+    def is_only_killed(self) -> bool:
+        """Returns whether it differs from another job in what a kill leaves alone, or is over too soon for more."""
+        return self.name in (*SHARDED, "merging")
 
     def command(self, out: Path) -> Command:
         """Returns the command that makes everything in `out`."""

@@ -193,33 +193,20 @@ print(values.output_dir, values.decode_to_file, values.shard or "merge" * values
 
 @pytest.fixture
 def decoding_machine(machine):
-    """The same for decoders; each line of `asked` is what `sbatch` was given."""
+    """The same for decoders."""
     (machine / "decoder.py").write_text(DECODER)
     program(machine, "t2t-decoder", f'exec {sys.executable} {machine}/decoder.py "$@"')
-    program(machine, "sbatch", 'printf "%s\\n" "$*" >> asked; echo 17')
     return machine
 
 
-def test_tasks_of_an_array_are_shards(decoding_machine, monkeypatch):
+def test_tasks_of_an_array_are_shards_and_a_job_without_tasks_merges(decoding_machine, monkeypatch):
     job = block("decode.sbatch", "write", PAGE)
-    (tasks,) = re.findall(r"^#SBATCH --array=0-(\d+)$", job, re.M)
-    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", tasks)
+    (last,) = re.findall(r"--array=0-(\d+)", job)
     monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "1")  # of an array that makes up for a missing part
-    command = ["bash", "-c", job, "decode.sbatch", "--output_dir=run", "--decode_to_file=an out"]
-    assert subprocess.run(command, check=False).returncode == 0
-    assert started(decoding_machine) == [f"run an out {tasks}/{int(tasks) + 1}"]
-
-
-def test_merging_waits_for_the_array(decoding_machine):
-    flags = ["--output_dir=run", "--decode_from_file=a.en", "--decode_to_file=an out"]
-    command = ["bash", "-c", block("decode.sh", "write", PAGE), "decode.sh", *flags]
-    assert subprocess.run(command, check=False).returncode == 0
-    array, merging = (decoding_machine / "asked").read_text().splitlines()
-    assert array == f"--parsable decode.sbatch {' '.join(flags)}"
-    options, _, wrapped = merging.partition(" --wrap=")
-    assert options == "--dependency=afterok:17"
-    assert subprocess.run(["bash", "-c", wrapped], check=False).returncode == 0
-    assert started(decoding_machine) == ["run an out merge"]
+    for task in (last, ""):
+        monkeypatch.setenv("SLURM_ARRAY_TASK_ID", task)
+        assert subprocess.run(["bash", "-c", job], check=False).returncode == 0
+    assert started(decoding_machine) == [f"run a.de {last}/{int(last) + 1}", "run a.de merge"]
 
 
 def test_indexes_of_a_job_are_shards(decoding_machine, monkeypatch):
