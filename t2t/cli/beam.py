@@ -53,6 +53,6 @@ def answer_by_beam(
         values.beam_options,
         average=values.ensemble_average,
         engine=engine_choice(values),
-        loading=loading_arguments(values, problem, many_rows=True),
+        loading=loading_arguments(values, problem, many_rows=mode == "decode_from_file"),
         dictionary=dictionary,
     )

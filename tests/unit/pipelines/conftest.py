@@ -14,7 +14,7 @@ class Sums(Text2Text):
     """Three shards of sums, whose vocabulary is learnt."""
 
     vocab_size = 300
-    broken: int | None = None
+    _broken: int | None = None
     """A shard of the training split that fails after its vocabulary has been learnt."""
 
     def shards(self, split, source):
@@ -26,7 +26,7 @@ class Sums(Text2Text):
                 one, other = source.rng.randint(0, 999), source.rng.randint(0, 999)
                 yield {"inputs": f"{one} plus {other}", "targets": str(one + other)}
             yield {"inputs": "", "targets": "nothing"}
-            if type(self).broken == shard and split == "train" and source.enough_bytes is None:
+            if type(self)._broken == shard and split == "train" and source.enough_bytes is None:
                 yield {"inputs": 5, "targets": "five"}
 
 
