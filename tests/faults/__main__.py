@@ -17,7 +17,7 @@ from tests.faults.bench import Bench
 from tests.faults.jobs import Job, write_raw
 from tests.faults.report import HEADER, Row, write_json
 
-JOBS = ("generation", "shards", "array", "training", "decoding", "sharding", "merging")
+JOBS = ("generation", "shards", "array", "beam", "training", "decoding", "sharding", "merging")
 TIMES = 30
 
 Injection = Callable[[Bench], str | None]

@@ -17,8 +17,9 @@ SIZES = {"train": 3000, "dev": 60}
 PARTS, TASKS = 8, 3
 """Shards of the training split where there are several, and tasks of an array job that make them."""
 
-SHARDED = ("shards", "array")
-"""Jobs that generate data in shards, by processes and by the tasks of an array job; `generation` makes them in one piece."""
+SHARDED = ("shards", "array", "beam")
+"""Jobs that generate data in shards: by processes, by the tasks of an array job, by Apache Beam; `generation` makes them in
+one piece."""
 GENERATING = ("generation", *SHARDED)
 
 LINES = 160
@@ -26,6 +27,7 @@ LINES = 160
 SHARDS = 3
 """Of these lines."""
 
+_BEAM = "--runner=DirectRunner --direct_num_workers=2 --direct_running_mode=multi_processing"
 UPDATES, EVERY = 15, 3
 _HPARAMS = (
     "hidden_size=16,filter_size=32,num_heads=2,num_hidden_layers=1,batch_size=256,max_length=24,learning_rate=0.01,"
@@ -99,6 +101,8 @@ class Job:
             named |= {f"train_{side}": raw / "parts" / f"*.{side}" for side in ("source", "target")}
         files = (f"--{flag}={path}" for flag, path in named.items())
         flags = (*files, "--problem=text2text_files", "--vocab_size=300", f"--data_dir={out / 'data'}")
+        if self.name == "beam":
+            flags = (*flags, f"--beam_options={_BEAM}")
         if self.name == "array":
             return Command("array job", (str(TASKS), *flags), script="tests/faults/array_job.py")
         return Command("t2t-datagen", flags)
@@ -192,7 +196,7 @@ def differences(wanted: Made, found: Made) -> str:
 
 def finished_files(out: Path) -> set[tuple[int, int]]:
     """Returns what the files of the shards that are finished, but not yet merged, are known by: node and time."""
-    records = out.glob("data/.*.partial/work/*/record.json")
+    records = out.glob("data/.*.partial/work/[!.]*/record.json")
     return {_known_by(file) for record in records for file in record.parent.glob("*.npy")}
 
 
