@@ -32,13 +32,14 @@ class WorkerPool:
 
     def __init__(self, problem: Problem, workers: int | None = None):
         self._problem = copy.copy(problem)
-        self._processes = workers or _count_cores()
         self._pool: ProcessPoolExecutor | None = None
-        if self._processes > 1 and _may_fork():
+        self.processes = (workers or _count_cores()) if _may_fork() else 1
+        """How many do the work; 1 where that is this process."""
+        if self.processes > 1:
             context = multiprocessing.get_context("fork")
             self._read, self._stopped = context.Value("q"), context.Event()
             self._pool = ProcessPoolExecutor(
-                self._processes,
+                self.processes,
                 context,
                 initializer=_start_worker,
                 initargs=(self._problem, os.getpid(), self._read, self._stopped),
@@ -55,7 +56,7 @@ class WorkerPool:
         if self._pool is None:
             return ChunkEncoder(self._problem).encode(samples, split, vocabularies)
         calls = ((vocabularies, split, chunk, first) for first, chunk in chunks_of(self._problem, samples))
-        return self._in_order(_encode_in_worker, calls, 4 * self._processes)
+        return self._in_order(_encode_in_worker, calls, 4 * self.processes)
 
     def call_each(self, problem: Problem, method: str, calls: Iterable[tuple]) -> Iterator[Any]:
         """Yields the results of a method of the problem with each of some tuples of arguments; see `Source.call_each`.
@@ -65,12 +66,14 @@ class WorkerPool:
         """
         if self._pool is None:
             return (getattr(problem, method)(*call) for call in calls)
-        return self._in_order(_call_in_worker, ((method, *call) for call in calls), self._processes)
+        return self._in_order(_call_in_worker, ((method, *call) for call in calls), self.processes)
 
     def run_each(
         self, function: Callable[..., Any], calls: Sequence[tuple], progress: Callable[[int], None]
     ) -> Iterator[Any]:
         """Yields the results of a function, called with the problem and each of some tuples of arguments, as they come.
+
+        There must be more than one process.
 
         Args:
             function: of a module; it gets one argument more, `progress`, which it calls with how much it has read.
@@ -80,9 +83,7 @@ class WorkerPool:
         Raises:
             MachineError: a worker died.
         """
-        if self._pool is None:
-            yield from self._run_here(function, calls, progress)
-            return
+        assert self._pool is not None, "there are workers"
         self._read.value = 0
         waiting = {self._pool.submit(_run_in_worker, function, *call) for call in calls}
         try:
@@ -93,20 +94,6 @@ class WorkerPool:
                     yield from [future.result() for future in done]
         finally:
             self._stop(waiting)
-
-    def _run_here(
-        self, function: Callable[..., Any], calls: Sequence[tuple], progress: Callable[[int], None]
-    ) -> Iterator[Any]:
-        before = last = 0
-
-        def tell(read: int) -> None:
-            nonlocal last
-            last = read
-            progress(before + read)
-
-        for call in calls:
-            yield function(self._problem, *call, tell)
-            before, last = before + last, 0
 
     def _in_order(self, function: Callable[..., Any], calls: Iterable[tuple], ahead: int) -> Iterator[Any]:
         """Yields results in the order of the calls, at most some calls ahead of the reader."""
