@@ -1,7 +1,7 @@
 """Joining the parts that shards have made to the output that one machine would have written.
 
-The output is written aside. Before it gets its name and the parts are removed, `G.merged.json` says what it is: so a
-merger that goes on after a kill knows how far it had come.
+The output is written aside. Before it gets its name and the parts are removed, `G.merged.json` says what it is. So
+after a kill the next merger knows whether to join the parts or only to remove what is left of them.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ def merge_parts(source: str, target: str, command_of: CommandOf = "--shard={}".f
 
 
 def _merged_before(whole: Part, parts: Sequence[Part]) -> PartRecord | None:
-    """Returns the record of an output that is there and of the same job as the parts that are left, if it is so."""
+    """Returns the record of an output that was merged, and whose parts are not all removed; None where none was."""
     record = whole.record()
     if record is None or not whole.is_whole(record):
         return None
