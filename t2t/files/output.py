@@ -64,6 +64,11 @@ def _close(file: BinaryIO) -> None:
         file.close()
 
 
+def state_path(path: Path) -> Path:
+    """Returns the file that says how far `<path>.partial` can be trusted; a kill at the very end may leave it."""
+    return path.with_name(path.name + ".partial.json")
+
+
 class StreamOutput:
     """Standard output, or a device: written as it comes, never resumed."""
 
@@ -112,7 +117,7 @@ class PartialFile:
     def __init__(self, path: Path, fingerprint: str | None):
         self._path, self._fingerprint = path, fingerprint
         self._partial = path.with_name(path.name + ".partial")
-        self._state = path.with_name(path.name + ".partial.json")
+        self._state = state_path(path)
         self._digest = hashlib.sha256()
         self.lines = 0
         """Lines that are written already: those of an earlier attempt, when it is opened."""

@@ -57,7 +57,7 @@ def test_shards_are_the_file_of_one_machine(run, folder, flags, capsys):
     assert "warning: cut to the 24 ids that max_input_length allows: 1 line (number 21)" in alone
     assert "warning: cut to the most ids that are taken: 1 line (number 21)" in merged
     assert re.search(rf"^decoded 37 lines, [\d,]+ tokens; merged into {folder / 'out'}$", merged, re.M)
-    assert sorted(os.listdir(folder)) == ["begin", "in", "one", "out"]
+    assert sorted(os.listdir(folder)) == [".out.merged.json", "begin", "in", "one", "out"]
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Joining the parts that shards have made to the output that one machine would have written.
 
-The output is written aside. Before it gets its name and the parts are removed, `G.merged.json` says what it is: so a
-merger that goes on after a kill knows how far it had come.
+The output is written aside. Before it gets its name and the parts are removed, `.G.merged.json` says what it is. So
+after a kill the next merger knows whether to join the parts or only to remove what is left of them, if anything is.
 """
 
 import hashlib
@@ -52,13 +52,13 @@ def merge_parts(source: str, target: str, command_of: CommandOf = "--shard={}".f
     with os_errors_as_machine_errors(f"cannot remove the parts of {target}"):
         for part in parts:
             part.remove()
-        for path in (*index_paths(target), whole.record_path):
+        for path in index_paths(target):
             path.unlink(missing_ok=True)
     return record.report()
 
 
 def _merged_before(whole: Part, parts: Sequence[Part]) -> PartRecord | None:
-    """Returns the record of an output that is there and of the same job as the parts that are left, if it is so."""
+    """Returns the record of an output that is merged already, of the same job as parts that are left; else None."""
     record = whole.record()
     if record is None or not whole.is_whole(record):
         return None

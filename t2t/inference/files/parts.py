@@ -13,7 +13,7 @@ from typing import Any
 
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, sha256_of, write_atomically
-from t2t.files.output import PartialFile
+from t2t.files.output import PartialFile, state_path
 from t2t.files.trust import read_record, read_sealed, sealed
 from t2t.inference.files.report import Report
 from t2t.inference.files.shards import Shard
@@ -76,6 +76,14 @@ class Part:
         """Returns whether the file holds what the record says; reads it."""
         return sha256_of(self.path) == record.sha256
 
+    def made_by(self, fingerprint: str) -> PartRecord | None:
+        """Returns the record of a file that is whole and made by this job, and removes what a kill left beside it."""
+        record = self.record()
+        if record is None or record.fingerprint != fingerprint or not self.is_whole(record):
+            return None
+        state_path(self.path).unlink(missing_ok=True)
+        return record
+
     def write_record(
         self, source: str, fingerprint: str, lines: range, output: PartialFile, report: Report
     ) -> PartRecord:
@@ -94,9 +102,9 @@ class Part:
         return record
 
     def remove(self) -> None:
-        """Removes the file, then its record; no error where they are gone."""
-        self.path.unlink(missing_ok=True)
-        self.record_path.unlink(missing_ok=True)
+        """Removes the file, and its record last; no error where they are gone."""
+        for path in (self.path, state_path(self.path), self.record_path):
+            path.unlink(missing_ok=True)
 
 
 def part_of(target: str, shard: Shard) -> Part:
@@ -106,8 +114,9 @@ def part_of(target: str, shard: Shard) -> Part:
 
 
 def merged_output(target: str) -> Part:
-    """Returns an output with what a merger says of it before it removes the parts."""
-    return Part(Path(target), Path(f"{target}.merged.json"))
+    """Returns an output with what its merger says of it, which stays there: so a second one knows that all is done."""
+    path = Path(target)
+    return Part(path, path.with_name(f".{path.name}.merged.json"))
 
 
 def shard_counts(target: str) -> set[int]:

@@ -45,7 +45,7 @@ class FileJob:
     window: int = WINDOW
     """Lines that are sorted by length and written together."""
     shard: Shard | None = None
-    """The shard to answer, into the part of the target that is its own; None for the whole file."""
+    """Which shard to answer, into its part of the target; None for the whole file."""
 
 
 def check_job(job: FileJob) -> None:
@@ -98,17 +98,18 @@ def _answer_shard(job: FileJob, shard: Shard, answer: Answer, made_by: Callable[
     part, index = part_of(job.target, shard), source_index(job.source, job.target)
     lines = shard.lines(index.lines, job.window)
     fingerprint = _fingerprint(index.sha256, job.window, made_by())
-    record = part.record()
-    if record is not None and record.fingerprint == fingerprint and part.is_whole(record):
-        log.info("%s is there already", part.path)
-        return record.report()
+    merged = merged_output(job.target)
+    for made in (part, merged):
+        if (record := made.made_by(fingerprint)) is not None:
+            log.info("%s is there already", made.path)
+            return record.report()
     if not lines:
         windows = -(-index.lines // job.window)
         log.info(
             "shard %s is empty: %s has %s windows of %s lines", shard, job.source, f"{windows:,}", f"{job.window:,}"
         )
     check_output(str(part.path))
-    merged_output(job.target).record_path.unlink(missing_ok=True)  # an earlier merger has nothing to say of this part
+    merged.record_path.unlink(missing_ok=True)  # it is of an earlier job
     with PartialFile(part.path, fingerprint) as output:
         report.lines = lines.start
         _write_answers(job, index.read(job.source, lines, report.mended), len(lines), output, answer, report)

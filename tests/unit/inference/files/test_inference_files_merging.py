@@ -10,6 +10,7 @@ import pytest
 
 from t2t.errors import MachineError, UserError
 from t2t.files import atomic, file_marks
+from t2t.files.output import PartialFile
 from t2t.inference.files import merging
 from t2t.inference.files.job import Job, decode_file
 from t2t.inference.files.merging import merge_parts
@@ -81,7 +82,7 @@ def test_merged_shards_are_the_file_of_one_machine(job, tmp_path, translator, op
     assert not (tmp_path / "out").exists()
     merged = merge(job(**options))
     assert (tmp_path / "out").read_bytes() == (tmp_path / "one").read_bytes()
-    assert leftovers(tmp_path) == ["one", "out"]
+    assert leftovers(tmp_path) == [".out.merged.json", "one", "out"]
     assert merged.lines == one.lines == 43
     assert merged.tokens == one.tokens
     assert merged.complaints("the 21 ids") == one.complaints("the 21 ids")
@@ -102,7 +103,7 @@ def test_each_line_has_its_beginning_in_whichever_shard_it_is(job, tmp_path, rev
     begins = (tmp_path / "prefixes").read_text().split("\n")
     assert translator.begun == {place: begins[place] for place, line in enumerate(LINES) if line.strip()}
     merge(job())
-    assert leftovers(tmp_path) == ["out"]
+    assert leftovers(tmp_path) == [".out.merged.json", "out"]
 
 
 def test_another_number_of_beginnings_is_refused(job, tmp_path, translator):
@@ -140,7 +141,7 @@ def test_an_empty_file_is_merged_to_an_empty_file(job, tmp_path, translator):
         decode_file(translator, job(shard=shard))
     assert merge(job()).lines == 0
     assert (tmp_path / "out").read_bytes() == b""
-    assert leftovers(tmp_path) == ["out"]
+    assert leftovers(tmp_path) == [".out.merged.json", "out"]
 
 
 # === Interruption ===
@@ -216,9 +217,42 @@ def test_a_merger_that_is_killed_goes_on(job, tmp_path, translator, monkeypatch)
                 pass
         assert merge(job()).lines == 43
         assert (tmp_path / "out").read_bytes() == (tmp_path / "one").read_bytes()
-        assert leftovers(tmp_path) == ["one", "out"]
+        assert leftovers(tmp_path) == [".out.merged.json", "one", "out"]
+        assert merge(job()).lines == 43, "again, where there is nothing left to do"
         (tmp_path / "out").unlink()
     assert changes > 2 + 2 * 3, "two files written, and three parts removed, with their records"
+
+
+def test_a_shard_that_comes_after_the_merger_is_not_made_again(job, tmp_path, reverser_class, caplog):
+    caplog.set_level("INFO", logger="t2t")
+    decode_file(reverser_class(), job(shard=Shard(0, 1)))
+    merge(job())
+    again = reverser_class()
+    decode_file(again, job(shard=Shard(0, 1)))
+    assert again.asked == []
+    assert f"{tmp_path}/out is there already" in caplog.messages
+    assert not (tmp_path / "out.shard-00000-of-00001").exists()
+
+
+@pytest.mark.parametrize("then", ["the shard again", "merging"])
+def test_a_shard_that_is_killed_at_its_very_end_leaves_nothing(job, tmp_path, translator, monkeypatch, then):
+    """It has its name, and what is known of its unfinished state is still there."""
+    with monkeypatch.context() as patched:
+        patched.setattr(PartialFile, "finish", finish_and_die)
+        with pytest.raises(Killed):
+            decode_file(translator, job(shard=Shard(0, 1)))
+    assert (tmp_path / "out.shard-00000-of-00001.partial.json").exists()
+    if then == "the shard again":
+        decode_file(translator, job(shard=Shard(0, 1)))
+        assert not (tmp_path / "out.shard-00000-of-00001.partial.json").exists()
+    merge(job())
+    assert leftovers(tmp_path) == [".out.merged.json", "out"]
+
+
+def finish_and_die(output):
+    """Stands for `PartialFile.finish` up to its last line."""
+    os.replace(output._partial, output._path)
+    raise Killed
 
 
 def test_what_an_earlier_merger_left_is_not_taken_for_another_job(
@@ -237,7 +271,7 @@ def test_what_an_earlier_merger_left_is_not_taken_for_another_job(
     decode_file(other, job(target="one"))
     merge(job())
     assert (tmp_path / "out").read_bytes() == (tmp_path / "one").read_bytes()
-    assert leftovers(tmp_path) == ["one", "out"]
+    assert leftovers(tmp_path) == [".out.merged.json", "one", "out"]
 
 
 def test_a_full_disk_leaves_the_parts(job, tmp_path, translator, monkeypatch):
