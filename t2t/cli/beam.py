@@ -16,8 +16,8 @@ from t2t.errors import needs_extra
 def define_beam_flag(values: flags.FlagValues) -> None:
     """Options of Apache Beam."""
     with flag_group(values, MACHINE) as define:
-        define.string("beam_options", "", "Does the work by Apache Beam, with these of its options, e.g. "
-                      "'--runner=DirectRunner --direct_num_workers=4 --direct_running_mode=multi_processing'.")  # fmt: skip
+        define.string("beam_options", "", "Options of Apache Beam, in quotes, as its pipelines take them: its workers then "
+                      "make the shards, in processes of this machine or on a cluster.")  # fmt: skip
 
 
 def checked_beam_options(values: flags.FlagValues) -> str:

@@ -127,4 +127,4 @@ def test_a_file_is_that_of_one_machine(tiny_run, tmp_path, monkeypatch, capfd, m
     assert "counters of Apache Beam: 37 lines" in printed
     assert "merged into out" in printed
     assert (tmp_path / "out").read_bytes() == (tmp_path / "one").read_bytes()
-    assert sorted(os.listdir(tmp_path)) == ["in", "one", "out"]
+    assert sorted(os.listdir(tmp_path)) == [".out.merged.json", "in", "one", "out"]

@@ -143,6 +143,14 @@ def test_tasks_that_start_together_wait_for_one_plan(corpus):
     assert sorted(path.name for path in (corpus / "shared").iterdir()) == ["text2text_files"]
 
 
+@pytest.mark.slow
+def test_apache_beam_gives_the_same(corpus):
+    for name in ("patterns", "beam"):
+        done = execute("bash", block(name, page=PAGE), corpus)
+        assert done.returncode == 0, done.stderr
+    assert "counters of Apache Beam: 160 examples read, 160 examples written" in done.stderr
+
+
 DATAGEN = """
 import sys
 from t2t.cli import datagen
@@ -190,6 +198,11 @@ def test_shards_as_shown(tmp_path):
     done = execute("bash", shortened(block("workers", page=PAGE)) + block("shards", page=PAGE), tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "a.de").read_text().count("\n") == 4
+    by_one = (tmp_path / "a.de").read_bytes()
+    (tmp_path / "a.de").unlink()
+    done = execute("bash", block("beam-decode", page=PAGE), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "a.de").read_bytes() == by_one
     assert not list(tmp_path.glob("a.de.*"))
 
 

@@ -93,7 +93,7 @@ def test_merged_parts_are_the_file_of_one_machine(answer, here, tmp_path):
     assert here["lines decoded"] == 43
     merge_parts("in", "out")
     assert (tmp_path / "out").read_bytes() == (tmp_path / "one").read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "one", "out"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.merged.json", "in", "one", "out"]
 
 
 def test_scores_are_those_of_one_machine(answer, here, tmp_path):
