@@ -16,8 +16,8 @@ from t2t.errors import needs_extra
 def define_beam_flag(values: flags.FlagValues) -> None:
     """Options of Apache Beam."""
     with flag_group(values, MACHINE) as define:
-        define.string("beam_options", "", "Options of Apache Beam, in quotes, as its pipelines take them: its workers then "
-                      "make the shards, in processes of this machine or on a cluster.")  # fmt: skip
+        define.string("beam_options", "", "Options of Apache Beam, in quotes, as its pipelines take them: its workers "
+                      "then make the shards, in processes of this machine or on a cluster.")  # fmt: skip
 
 
 def checked_beam_options(values: flags.FlagValues) -> str:
@@ -31,7 +31,6 @@ def checked_beam_options(values: flags.FlagValues) -> str:
             options = importlib.import_module("t2t.pipelines.options")
         options.parse_beam_options(values.beam_options)
     return values.beam_options
-
 
 
 def answer_by_beam(

@@ -47,8 +47,8 @@ def main(values: flags.FlagValues) -> int:
         )
     if values.beam_options and (values.shard or values.merge):
         raise UserError(
-            f"--beam_options and --{'shard' if values.shard else 'merge'}: Apache Beam makes all shards and merges them; "
-            f"give one of both"
+            f"--beam_options and --{'shard' if values.shard else 'merge'}: Apache Beam makes all shards and merges "
+            f"them; give one of both"
         )
     if beam_options := checked_beam_options(values):
         importlib.import_module("t2t.pipelines.generation").generate_all(request, seed, beam_options)

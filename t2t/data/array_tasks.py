@@ -97,7 +97,7 @@ def _shared_plan(
         partial = partial_folder(folder)
         known = read_plan(partial)
         identity = identify(problem, tmp_dir, seed, trusted=known.identity.raw_files if known else None)
-        return open_plan(identity, problem, partial, tmp_dir, pool, show)
+        return open_plan(identity, problem, partial, tmp_dir, pool.call_each, show)
 
 
 def merge(problem: Problem, data_dir: Path | str, tmp_dir: Path | str, seed: int) -> Manifest:

@@ -32,7 +32,7 @@ from t2t.data.worker_pool import WorkerPool
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.paths import local_path
 from t2t.problems.base import Problem
-from t2t.problems.source import Source
+from t2t.problems.source import CallEach, Source
 from t2t.text.vocabulary_files import read_encoders, save_encoders
 
 log = logging.getLogger("t2t")
@@ -86,7 +86,7 @@ def generate(
             log.info("generating %s in %s", problem.data_name, folder)
             partial, identity = partial_folder(folder), identify(problem, tmp_dir, seed, most_examples, most_bytes)
             with kept_where_useful(partial):
-                plan = open_plan(identity, problem, partial, tmp_dir, pool, show)
+                plan = open_plan(identity, problem, partial, tmp_dir, pool.call_each, show)
                 for split in plan.order:
                     every = range(plan.shards[split])
                     check_split(problem, split, make_shards(plan, problem, split, every, partial, tmp_dir, pool, show))
@@ -111,7 +111,7 @@ def open_plan(
     problem: Problem,
     partial: Path,
     tmp_dir: Path,
-    pool: WorkerPool,
+    call_each: CallEach,
     progress: Callable[[str, int], None],
 ) -> Plan:
     """Returns the plan of a generation: that of an interrupted one of the same, or a new one in an empty folder.
@@ -133,7 +133,7 @@ def open_plan(
 
     def source(use: str) -> Source:
         rng = random.Random(seed_of(identity.seed, use))
-        return Source(tmp_dir, rng, progress=progress, work_dir=partial / WORK, call_each=pool.call_each)
+        return Source(tmp_dir, rng, progress=progress, work_dir=partial / WORK, call_each=call_each)
 
     problem = copy.copy(problem)
     records = save_encoders(partial, problem.build_encoders(source("vocabulary")))

@@ -1,1 +1,1 @@
-"""Apache Beam as an engine: each element of a pipeline is the number of a shard, which a worker makes as any process would."""
+"""Apache Beam as an engine: elements of its pipelines are numbers of shards, which workers make as any process does."""

@@ -1,4 +1,4 @@
-"""Decoding, scoring and aligning files by Apache Beam: each worker loads the model once and answers shards of the file."""
+"""Decoding, scoring and aligning files by Apache Beam: each worker loads the model once and answers shards."""
 
 import dataclasses
 import threading

@@ -1,8 +1,8 @@
 """Runs one pipeline in a process of its own: `python -m t2t.pipelines.driver`, which `t2t.pipelines.launch` starts.
 
-Apache Beam waits for its workers, whose shards take long, and nobody ends those on this machine. So a command that is
-stopped or killed could neither leave at once nor take them along. This process can: it leads a group of processes, which
-are its workers, and ends them all as soon as the command that started it is gone, however it went.
+Apache Beam has no way to stop its workers on this machine before they have finished their shards. A command that is
+stopped or killed could not leave at once. So the pipeline and its workers are a group of processes of their own, which
+is killed as soon as the command is gone, however it ended.
 """
 
 import json
@@ -39,7 +39,7 @@ def _end_with_command() -> None:
 
 
 def _end_after_error(error: threading.ExceptHookArgs) -> None:
-    """Ends a pipeline one of whose threads has failed: that which waited for a worker that died, while others wait on."""
+    """Ends a pipeline when one of its threads fails, e.g. since its worker died: the others would wait for ever."""
     os.killpg(0, signal.SIGKILL)
 
 

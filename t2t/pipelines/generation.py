@@ -1,11 +1,12 @@
-"""Generating data by Apache Beam: workers make the shards, and before that draw the text that vocabularies are learnt from.
+"""Generating data by Apache Beam: workers draw the text that vocabularies are learnt from, and make the shards.
 
-The command makes the plan and merges, as it does without Beam. Workers need the same code as the command, and see its raw
-files and its folder of data under the same paths.
+The command makes the plan and merges, as it does without Beam. Workers need the same code as the command, and see its
+raw files and its folder of data under the same paths.
 """
 
 import contextlib
 import dataclasses
+import functools
 import json
 import logging
 import shutil
@@ -140,33 +141,6 @@ class CallMethod:
         return self.folder / f"{element:05d}.json"
 
 
-class BeamCalls:
-    """Calls methods of a problem in workers of Apache Beam, as `t2t.data.worker_pool.WorkerPool` does in its own.
-
-    Args:
-        named: the problem.
-        options: of Apache Beam, checked.
-        folder: for the results.
-    """
-
-    def __init__(self, named: NamedProblem, options: str, folder: Path):
-        self._named, self._options, self._folder = named, options, folder
-
-    def call_each(self, problem: Problem, method: str, calls: Iterable[tuple]) -> Iterator[Any]:
-        """Yields the results of a method of the problem with each of some tuples of arguments; see `Source.call_each`.
-
-        Raises:
-            UserError: that of the first call that has one.
-            MachineError: see `run_task`.
-        """
-        with os_errors_as_machine_errors(f"cannot write {self._folder}"):
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder.mkdir()
-        task = CallMethod(named=self._named, method=method, calls=tuple(calls), folder=self._folder)
-        run_task(task, self._options, "vocabulary")
-        return task.results()
-
-
 def generate_all(request: Request, seed: int, options: str) -> list[Manifest]:
     """Generates the data of each problem of a request by Apache Beam; returns the manifests.
 
@@ -200,8 +174,20 @@ def _generate(
         log.info("generating %s in %s by Apache Beam", problem.data_name, folder)
         partial, identity = partial_folder(folder), identify(problem, tmp_dir, seed)
         with kept_where_useful(partial):
-            calls = BeamCalls(named, options, partial / WORK / "calls")
+            call_each = functools.partial(_call_each, named, options, partial / WORK / "calls")
             with contextlib.closing(ReadingProgress()) as shown:
-                plan = open_plan(identity, problem, partial, tmp_dir, calls, shown.show)
+                plan = open_plan(identity, problem, partial, tmp_dir, call_each, shown.show)
             run_task(MakeShards(named=named, plan=plan, folder=partial, tmp_dir=tmp_dir), options, problem.data_name)
             return finish(plan, problem, partial, folder)
+
+
+def _call_each(
+    named: NamedProblem, options: str, folder: Path, problem: Problem, method: str, calls: Iterable[tuple]
+) -> Iterator[Any]:
+    """Calls a method of a problem in the workers, see `CallEach`; its results go through a folder."""
+    with os_errors_as_machine_errors(f"cannot write {folder}"):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+    task = CallMethod(named=named, method=method, calls=tuple(calls), folder=folder)
+    run_task(task, options, "vocabulary")
+    return task.results()

@@ -59,12 +59,15 @@ def run_task(task: Task, options: str, what: str) -> None:
 def _run(task: Task, options: str, what: str, printed: BinaryIO | None) -> tuple[bytes, int]:
     """Returns the counters as JSON, and the exit status of the process of the pipeline."""
     with _driver(printed) as process:
-        assert process.stdin is not None and process.stdout is not None, "both are pipes"
+        assert process.stdin, "it is a pipe"
+        assert process.stdout, "it is a pipe"
         with contextlib.suppress(BrokenPipeError):  # it has ended
             pickle.dump((task, options), process.stdin)
             process.stdin.flush()
         _show_until_ended(process, task, what)
         answer = process.stdout.read()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
     return answer, process.returncode
 
 
@@ -87,8 +90,6 @@ def _driver(printed: BinaryIO | None) -> Iterator[subprocess.Popen]:
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # it is not reaped yet, so that the number is still its own
-            with contextlib.suppress(BrokenPipeError):
-                process.stdin.close()
 
 
 def _show_until_ended(process: subprocess.Popen, task: Task, what: str) -> None:
@@ -104,8 +105,8 @@ def _show_until_ended(process: subprocess.Popen, task: Task, what: str) -> None:
 def _describe_end(status: int) -> str:
     if status == -signal.SIGKILL:
         return (
-            "a process of the pipeline died, most likely for want of memory; free some memory, or let it run with fewer "
-            "workers; the same command goes on with the shards that are missing"
+            "a process of the pipeline died, most likely for want of memory; free some memory, or let it run with "
+            "fewer workers; the same command goes on with the shards that are missing"
         )
     return (
         f"the pipeline of Apache Beam failed with status {status}, see above; the same command goes on with the shards "

@@ -23,6 +23,11 @@ def call_here(problem: Any, method: str, calls: Iterable[tuple[Any, ...]]) -> It
     return (getattr(problem, method)(*call) for call in calls)
 
 
+CallEach = Callable[[Any, str, Iterable[tuple[Any, ...]]], Iterator[Any]]
+"""Calls a method of a problem, by its name, with each of some tuples of arguments, in worker processes where there are
+some; yields the results in order. Arguments must be picklable, results plain JSON."""
+
+
 @dataclasses.dataclass
 class Source:
     """Files, random generator and counters of a sample generator."""
@@ -46,9 +51,8 @@ class Source:
     """Of how many: either 1, which is the whole split, or what `Problem.shards` returns."""
     work_dir: Path | None = None
     """Folder for `cached`, which lasts as long as one generation; None for none."""
-    call_each: Callable[[Any, str, Iterable[tuple[Any, ...]]], Iterator[Any]] = call_here
-    """Calls a method of a problem, by its name, with each of some tuples of arguments, in worker processes where there
-    are some; yields the results in order. Arguments must be picklable, results plain JSON."""
+    call_each: CallEach = call_here
+    """See `CallEach`."""
 
     def fork(self) -> "Source":
         """Returns a source of the same files with its own counts and random generator."""

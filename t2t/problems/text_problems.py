@@ -268,7 +268,7 @@ def _joined(one: ProblemSpec, other: ProblemSpec) -> ProblemSpec:
 
 
 def _counted(samples: Iterable[dict[str, Any]], lines: int, source: Source) -> Iterator[dict[str, Any]]:
-    """Yields samples of text, as `draw_text` returns them, and shows how many examples, of so many lines, they are of."""
+    """Yields samples of text, as `draw_text` returns them, and shows how many examples, of so many lines, they have."""
     read = 0
     for sample in samples:
         read += sample["of_lines"] // lines

@@ -72,7 +72,7 @@ def merge_all(request: Request, seed: int) -> list[Manifest]:
 
 
 def stored_problems(request: Request) -> Iterator[tuple[Request, Problem]]:
-    """Yields the part of a request of each problem, and the problem whose data is generated; raises as `split_request`."""
+    """Yields the request of each problem and the problem whose data is generated; raises as `split_request`."""
     for part in split_request(request):
         yield part, _use_recorded_options(part, get_problem(part.problem, part.problem_options)).stored
 

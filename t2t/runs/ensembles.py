@@ -13,9 +13,7 @@ from t2t.runs.startup import import_quietly
 log = logging.getLogger("t2t")
 
 
-def load_runs(
-    runs: Sequence[tuple[Any, str]], average: str, engine: EngineChoice, **arguments: Any
-) -> LoadedRun:
+def load_runs(runs: Sequence[tuple[Any, str]], average: str, engine: EngineChoice, **arguments: Any) -> LoadedRun:
     """Loads one run, or several as one.
 
     Args:

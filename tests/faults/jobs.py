@@ -18,8 +18,7 @@ PARTS, TASKS = 8, 3
 """Shards of the training split where there are several, and tasks of an array job that make them."""
 
 SHARDED = ("shards", "array", "beam")
-"""Jobs that generate data in shards: by processes, by the tasks of an array job, by Apache Beam; `generation` makes them in
-one piece."""
+"""Jobs that generate data in shards: by processes, by the tasks of an array job, by Apache Beam."""
 GENERATING = ("generation", *SHARDED)
 
 LINES = 160

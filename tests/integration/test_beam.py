@@ -1,4 +1,4 @@
-"""Commands by Apache Beam: what processes, array jobs and one machine make, byte for byte, with the errors of commands."""
+"""Commands by Apache Beam: what one machine makes, byte for byte, and the errors of commands."""
 
 import os
 import random

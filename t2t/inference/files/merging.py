@@ -44,8 +44,8 @@ def merge_parts(source: str, target: str, command_of: CommandOf = "--shard={}".f
     if record is None:
         if division_of(target) is None:
             raise UserError(
-                f"{target}: there are no parts of it; make them first, e.g. that of the first of a hundred shards with: "
-                f"{command_of('0/100')}"
+                f"{target}: there are no parts of it; make them first, e.g. that of the first of a hundred shards "
+                f"with: {command_of('0/100')}"
             )
         records = _records(source, target, parts, command_of)
         record = _join(whole, parts, records, command_of)

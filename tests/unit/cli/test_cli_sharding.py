@@ -20,7 +20,7 @@ def source(tmp_path, monkeypatch):
     [
         (
             ["--shard=0/2", "--merge"],
-            "--shard and --merge are given; --shard does one shard, --merge joins those that are done, and --beam_options",
+            "--shard and --merge are given; --shard does one shard, --merge joins those that are done, and --beam",
         ),
         (["--beam_options=--runner=DirectRunner", "--merge"], "--merge and --beam_options are given; --shard does one"),
         (
@@ -29,7 +29,7 @@ def source(tmp_path, monkeypatch):
         ),
         (
             ["--beam_options=--direct_num_worker=2"],
-            "--beam_options='--direct_num_worker=2': there is no option --direct_num_worker; give options of Apache Beam",
+            "--beam_options='--direct_num_worker=2': there is no option --direct_num_worker; give options of",
         ),
         (["--shard=0/2", "--decode_to_file="], "--shard: parts lie beside the output; name that with --decode_to_file"),
         (["--merge", "--decode_to_file="], "--merge: parts lie beside the output; name that with --decode_to_file"),
