@@ -83,7 +83,7 @@ def _driver(printed: BinaryIO | None) -> Iterator[subprocess.Popen]:
     with subprocess.Popen(
         [sys.executable, "-m", "t2t.pipelines.driver"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed, env={**os.environ, "PYTHONPATH": path},
-        start_new_session=True,
+        process_group=0,
     ) as process:  # fmt: skip
         try:
             yield process

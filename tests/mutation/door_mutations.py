@@ -12,6 +12,35 @@ DOOR_MUTATIONS = (
         tests=("tests/unit/inference/files/test_inference_files_job.py::test_empty_lines_are_not_asked_about",),
     ),
     Mutation(
+        name="workers that differ",
+        file="t2t/pipelines/generation.py",
+        original="if differing := describe_differences(planned, found):",
+        broken="if differing := describe_differences(planned, planned):",
+        breaks="A worker with other code or options makes some shards otherwise than the rest.",
+        tests=(
+            "tests/unit/pipelines/test_pipelines_generation.py::test_a_worker_that_would_make_other_data_is_refused",
+        ),
+    ),
+    Mutation(
+        name="a pipeline goes on after a mistake",
+        file="t2t/pipelines/pipeline.py",
+        original="if isinstance(failures.first(), UserError):",
+        broken="if isinstance(failures.first(), MachineError):",
+        breaks="Workers make shards for hours that nobody can use.",
+        tests=("tests/unit/pipelines/test_pipelines_pipeline.py",),
+    ),
+    Mutation(
+        name="each worker looks up the latest checkpoint",
+        file="t2t/pipelines/decoding.py",
+        original="CheckpointStore(run.checkpoints_folder).find(checkpoint)",
+        broken="checkpoint",
+        breaks="Parts of a file come from different checkpoints while training goes on.",
+        tests=(
+            "tests/unit/pipelines/test_pipelines_decoding.py::test_the_model_is_loaded_once_with_the_checkpoint_that_was_"
+            "the_latest",
+        ),
+    ),
+    Mutation(
         name="another job's output continued",
         file="t2t/files/output.py",
         original='and state["fingerprint"] == self._fingerprint is not None',
