@@ -21,6 +21,7 @@ DOCS = ["sphinx>=9,<10", "myst-nb>=1.4", "furo>=2025.12"]
 AUDIO = ["soundfile>=0.13", "soxr>=0.5"]
 ALGEBRA = ["sympy>=1.13,<2"]
 ROUGE = ["rouge-score>=0.1.2,<0.2"]
+BEAM = ["apache-beam>=2.72,<3"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
 
 setup(
@@ -64,13 +65,14 @@ setup(
         "gpu": ["tensorflow[and-cuda]>=2.21,<2.22"],
         "algebra": ALGEBRA,
         "audio": AUDIO,
+        "beam": BEAM,
         "serve": SERVE,
         "browser": ["playwright>=1.50"],
         "ctranslate2": CTRANSLATE2,
         "rouge": ROUGE,
         "onnx": ONNX,
         "docs": DOCS,
-        "test": [*TEST, *ALGEBRA, *AUDIO, *SERVE, *CTRANSLATE2, *ROUGE, *ONNX],
+        "test": [*TEST, *ALGEBRA, *AUDIO, *SERVE, *CTRANSLATE2, *ROUGE, *ONNX, *BEAM],
     },
     entry_points={
         "console_scripts": [

@@ -34,6 +34,7 @@ def main(argv: list[str]) -> int:
     add("--pairs", default=PAIRS, help="training pairs of each corpus, most of them with a word that no other has")
     add("--vocab_size", type=int, default=8192, help="pieces of the vocabulary")
     add("--updates", type=int, default=20, help="updates of a tiny model")
+    add("--beam_options", default="", help="generate by Apache Beam, with these of its options")
     add("--folder", type=Path, help="where text and data go, about 300 bytes a pair; default: a temporary folder")
     add("--json", type=Path, help="file to write the rows to")
     arguments = parser.parse_args(argv)
@@ -79,7 +80,7 @@ def _commands(folder: Path, corpus: Corpus, arguments: argparse.Namespace) -> di
     return {
         "vocabulary": ["-m", "benchmarks.ours.vocabulary", str(vocabulary), str(arguments.vocab_size),
                        *file_flags(corpus)],
-        "generation": [str(ROOT / "bin" / "t2t-datagen"), *data],
+        "generation": [str(ROOT / "bin" / "t2t-datagen"), *data, f"--beam_options={arguments.beam_options}"],
         "training": [str(ROOT / "bin" / "t2t-trainer"), *data, "--model=transformer", "--hparams_set=transformer_tiny",
                      f"--hparams={MODEL}", f"--output_dir={folder / 'run'}", f"--train_steps={arguments.updates}",
                      "--eval_steps=0", "--worker_cpu=1"],

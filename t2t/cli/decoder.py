@@ -1,7 +1,10 @@
 """`t2t-decoder`: decodes a file, a split of generated data, or what is typed, with a trained run; scores a file."""
 
+import functools
+
 from absl import flags
 
+from t2t.cli.beam import answer_by_beam, checked_beam_options, define_beam_flag
 from t2t.cli.common import command, command_flags
 from t2t.cli.decoding import (
     align_file,
@@ -11,10 +14,10 @@ from t2t.cli.decoding import (
     decode_split,
     define_output_flags,
     draw_attention,
+    merge_file,
     output_options_of,
     refuse_flags,
     score_file,
-    with_dictionary,
 )
 from t2t.cli.flags import (
     OUTPUT_FLAGS,
@@ -29,6 +32,7 @@ from t2t.cli.flags import (
     open_trained_runs,
 )
 from t2t.cli.help import ACTION, flag_group
+from t2t.cli.sharding import check_shard_flags, command_of_shard, define_shard_flags
 from t2t.errors import UserError
 from t2t.files.dictionary import read_dictionary
 from t2t.files.output import check_output
@@ -43,6 +47,7 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
     %s --output_dir=run                                 (what is typed; end with Ctrl-D)
     %s --output_dir=run --decode_from_file=a.en --decode_to_file=a.de
     %s --output_dir=run --decode_from_file=- < a.en > a.de
+    %s --output_dir=run --decode_from_file=a.en --decode_to_file=a.de --shard=3/100
     %s --output_dir=run --decode_split=test --data_dir=data  (with its score)
     %s --output_dir=run --problem=translate_ende_multi30k  (which one, of a run of several)
     %s --output_dir=run1,run2,run3 --decode_from_file=a.en  (an ensemble)
@@ -53,6 +58,9 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
 
 A file gets one output line for each input line, in order; lines end at \\n only, and an empty line stays empty. While
 it grows, the output is <decode_to_file>.partial; after a crash, the same command goes on where it was.
+
+--shard=K/N decodes share K of N of the file, counted from 0, into a part such as a.de.shard-00003-of-00100. When all
+parts are there, the same command with --merge in place of --shard joins them to the file that one command would write.
 
 --target_prefix_file gives the beginning of each output: an empty line prescribes nothing, and the score is that of what
 follows.
@@ -92,17 +100,23 @@ def build_flags(values: flags.FlagValues) -> None:
                       "line of --decode_from_file or standard input, source or source TAB target.")  # fmt: skip
         define.enum("decode_split", None, (DEV, TEST), "Decodes a split of the run's problem and prints its score.")
         define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data, for --decode_split.")
+    define_shard_flags(values)
     define_output_flags(values)
     define_word_flags(values)
     define_search_flags(values, decodes_only=True)
     define_engine_flags(values)
     define_ensemble_flag(values)
     define_device_flags(values)
+    define_beam_flag(values)
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
     _check(values)
+    source = values.decode_from_file or values.score_file or values.align_file
+    if values.merge:
+        merge_file(source, values.decode_to_file, functools.partial(command_of_shard, values))
+        return 0
     dictionary = read_dictionary(values.unknown_dictionary) if values.unknown_dictionary else {}
     runs = open_trained_runs(values)
     run = runs[0]
@@ -111,19 +125,22 @@ def main(values: flags.FlagValues) -> int:
     problem, split = select_problem(run, values.problem), values.decode_split
     if split:
         check_split(open_run_data(run, values.data_dir, problem, split, verify=False), split)
+    if values.beam_options:
+        answer_by_beam(values, runs, problem, dictionary)
+        merge_file(source, values.decode_to_file)
+        return 0
     # Of a file or a split there are lines enough to search several batches at a time.
     loaded = load_runs(values, runs, problem, many_rows=bool(values.decode_from_file or split))
-    if dictionary:
-        loaded = with_dictionary(loaded, dictionary)
+    loaded = loaded.with_dictionary(dictionary)
     output_options, target = output_options_of(values), values.decode_to_file
     if values.attention_to_html:
         draw_attention(loaded, values.decode_from_file, values.attention_to_html)
     elif values.decode_from_file:
         decode_file(loaded, values.decode_from_file, target, output_options)
     elif values.score_file:
-        score_file(loaded, values.score_file, target, output_options.window)
+        score_file(loaded, values.score_file, target, output_options)
     elif values.align_file:
-        align_file(loaded, values.align_file, target, output_options.window)
+        align_file(loaded, values.align_file, target, output_options)
     elif split:
         decode_split(loaded, values.data_dir, split, target, output_options)
     else:
@@ -161,6 +178,8 @@ def _check(values: flags.FlagValues) -> None:
         raise UserError(
             "--target_prefix_file: it says what the outputs of --decode_from_file begin with; give that alone with it"
         )
+    check_shard_flags(values)
+    checked_beam_options(values)
     _refuse_unread(values)
     if values.output_format == PHARAOH:
         values.alignments = True

@@ -5,7 +5,8 @@ import dataclasses
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from typing import Any
 
 from absl import flags
 
@@ -17,6 +18,10 @@ from t2t.files.output import check_output, open_output
 from t2t.files.source import STANDARD, WINDOW, LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.formats import FILES, FORMATS, TEXT, renderer
+from t2t.inference.files.merging import CommandOf, merge_parts
+from t2t.inference.files.parts import part_of
+from t2t.inference.files.report import Report
+from t2t.inference.files.shards import Shard, parse_shard
 from t2t.runs.data import open_run_data
 from t2t.runs.startup import import_quietly
 
@@ -34,6 +39,7 @@ class OutputOptions:
     window: int = WINDOW
     seed: int = 0
     prefixes: str = ""
+    shard: Shard | None = None
 
 
 AS_USUAL = OutputOptions()
@@ -60,6 +66,7 @@ def output_options_of(values: flags.FlagValues) -> OutputOptions:
         window=values.decode_window,
         seed=values.random_seed,
         prefixes=values.target_prefix_file,
+        shard=parse_shard(values.shard) if values.shard else None,
     )
 
 
@@ -103,25 +110,18 @@ def decode_file(loaded, source: str, target: str = "", output_options: OutputOpt
     """
     job = import_quietly("t2t.inference.files.job")
     target = target or default_target(source, loaded.record, loaded.hparams, output_options.output_format)
-    how = {name: getattr(output_options, name) for name in ("output_format", "n_best", "window")}
-    changes = {"seed": output_options.seed}
-    asked = job.Job(source=source, target=target, changes=changes, prefixes=output_options.prefixes, **how)
+    asked = job.Job(source=source, target=target, shard=output_options.shard, **decoding_fields(output_options))
     translator = loaded.translator()
-    _print_report(job.decode_file(translator, asked), translator, target)
+    _print_report(job.decode_file(translator, asked), translator, target, asked.shard)
 
 
-def with_dictionary(loaded, dictionary: Mapping[str, str]):
-    """Returns a `t2t.runs.loading.LoadedRun` that replaces unknown words by their translations where it has them.
-
-    Raises:
-        UserError: it does not replace unknown words.
-    """
-    if not loaded.hparams.replace_unknown:
-        raise UserError("--unknown_dictionary: nothing reads it without --replace_unknown; add that")
-    return dataclasses.replace(loaded, unknown_dictionary=dictionary)
+def decoding_fields(output_options: OutputOptions) -> dict[str, Any]:
+    """Returns the fields of a `t2t.inference.files.job.Job` that say how lines are decoded and written."""
+    how = {name: getattr(output_options, name) for name in ("output_format", "n_best", "window", "prefixes")}
+    return how | {"changes": {"seed": output_options.seed}}
 
 
-def score_file(loaded, source: str, target: str = "", window: int = WINDOW) -> None:
+def score_file(loaded, source: str, target: str = "", output_options: OutputOptions = AS_USUAL) -> None:
     """Scores a file of pairs with a `t2t.runs.loading.LoadedRun`, and logs a summary.
 
     Raises:
@@ -129,20 +129,23 @@ def score_file(loaded, source: str, target: str = "", window: int = WINDOW) -> N
         MachineError: the output cannot be written.
     """
     scoring = import_quietly("t2t.inference.files.scoring")
-    _answer_pairs(loaded, scoring.score_file, source, target or _target_beside(source, loaded.record, "scores"), window)
+    target = target or _target_beside(source, loaded.record, "scores")
+    _answer_pairs(loaded, scoring.score_file, source, target, output_options)
 
 
-def align_file(loaded, source: str, target: str = "", window: int = WINDOW) -> None:
+def align_file(loaded, source: str, target: str = "", output_options: OutputOptions = AS_USUAL) -> None:
     """Aligns a file of pairs; as `score_file`, and raises UserError for a model without attention to its inputs."""
     scoring = import_quietly("t2t.inference.files.scoring")
-    _answer_pairs(loaded, scoring.align_file, source, target or _target_beside(source, loaded.record, "links"), window)
+    target = target or _target_beside(source, loaded.record, "links")
+    _answer_pairs(loaded, scoring.align_file, source, target, output_options)
 
 
-def _answer_pairs(loaded, answer_file, source: str, target: str, window: int) -> None:
+def _answer_pairs(loaded, answer_file, source: str, target: str, output_options: OutputOptions) -> None:
     windows = import_quietly("t2t.inference.files.windows")
     translator = loaded.translator()
-    report = answer_file(translator, windows.FileJob(source=source, target=target, window=window))
-    _print_report(report, translator, target)
+    how = {name: getattr(output_options, name) for name in ("window", "shard")}
+    report = answer_file(translator, windows.FileJob(source=source, target=target, **how))
+    _print_report(report, translator, target, output_options.shard)
 
 
 def draw_attention(loaded, source: str, page: str) -> None:
@@ -153,10 +156,22 @@ def draw_attention(loaded, source: str, page: str) -> None:
     log.info("%d picture%s written to %s; open it in a browser", count, "s" * (count != 1), page)
 
 
-def _print_report(report, translator, target: str) -> None:
-    for complaint in report.complaints(translator.most_ids):
+def merge_file(source: str, target: str, command_of: CommandOf = "--shard={}".format) -> None:
+    """Joins the parts of an output, and logs a summary; arguments and errors are those of `merge_parts`."""
+    report = merge_parts(source, target, command_of)
+    _warn(report, "the most ids that are taken")
+    log.info("%s %s lines, %s tokens; merged into %s", report.verb, f"{report.lines:,}", f"{report.tokens:,}", target)
+
+
+def _print_report(report: Report, translator, target: str, shard: Shard | None = None) -> None:
+    _warn(report, translator.most_ids)
+    written = part_of(target, shard).path if shard else "standard output" if target == STANDARD else target
+    log.info("%s; written to %s", report.speed(), written)
+
+
+def _warn(report: Report, most_ids: str) -> None:
+    for complaint in report.complaints(most_ids):
         log.warning("%s", complaint)
-    log.info("%s; written to %s", report.speed(), "standard output" if target == STANDARD else target)
 
 
 def decode_split(loaded, data_dir: str, split: str, target: str = "", output_options: OutputOptions = AS_USUAL) -> None:

@@ -30,7 +30,8 @@ from t2t.training.cluster import ALONE, find_cluster
 _OPTION_FLAGS = {
     "vocab_kind": "Kind of vocabulary: sentencepiece, subword, byte, token or word_list; empty for the problem's own.",
     "vocab_file": "Vocabulary of any kind to use as it is, instead of learning one.",
-    "train_source": "Training source text, one sentence a line, plain or .gz (problem text2text_files).",
+    "train_source": "Training source text, one sentence a line, plain or .gz (problem text2text_files). Several have "
+    "commas between them or are a pattern: 'part-*.en'.",
     "train_target": "Training target text, line by line with --train_source.",
     "dev_source": "Source text to evaluate on while training.",
     "dev_target": "Target text to evaluate on while training.",
@@ -241,19 +242,25 @@ def load_run(
     problem: str,
     checkpoint: str = "",
     many_rows: bool = False,
-    engine: EngineChoice | None = None,
 ) -> Any:
     """Returns the `t2t.runs.loading.LoadedRun` that the flags describe; see `t2t.runs.loading.load`."""
     return import_quietly("t2t.runs.loading").load(
         output_dir,
         checkpoint or values.checkpoint,
-        values.t2t_usr_dir or None,
-        search_overrides(values),
-        problem,
-        decoding_devices(values),
-        engine or engine_choice(values),
-        many_rows,
+        engine=engine_choice(values),
+        **loading_arguments(values, problem, many_rows),
     )
+
+
+def loading_arguments(values: flags.FlagValues, problem: str, many_rows: bool) -> dict[str, Any]:
+    """Returns the arguments of `t2t.runs.loading.load` that are the same for all runs of an ensemble."""
+    return {
+        "usr_dir": values.t2t_usr_dir or None,
+        "decode_overrides": search_overrides(values),
+        "problem": problem,
+        "devices": decoding_devices(values),
+        "many_rows": many_rows,
+    }
 
 
 def split_folders(output_dir: str) -> list[str]:
@@ -287,15 +294,12 @@ def _open_trained_runs(values: flags.FlagValues, folders: Sequence[str]) -> list
 
 def load_runs(values: flags.FlagValues, runs: Sequence[RunDir], problem: str, many_rows: bool = False) -> Any:
     """Does as `load_run` with one run, or makes an ensemble of several."""
-    if len(runs) == 1:
-        return load_run(values, runs[0].path, problem, many_rows=many_rows)
-
-    def load(folder: str | Path) -> Any:
-        return load_run(values, folder, problem, many_rows=many_rows, engine=EngineChoice())
-
-    folders = [run.path for run in runs]
-    ensembles = import_quietly("t2t.runs.ensembles")
-    return ensembles.load_ensemble(folders, load, values.ensemble_average, engine_choice(values))
+    return import_quietly("t2t.runs.ensembles").load_runs(
+        [(run.path, values.checkpoint) for run in runs],
+        values.ensemble_average,
+        engine_choice(values),
+        **loading_arguments(values, problem, many_rows),
+    )
 
 
 def _differing_names(asked: dict[str, str], run: RunDir) -> list[str]:

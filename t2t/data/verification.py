@@ -9,8 +9,6 @@ on a disk that fails, is noticed on the first opening and not again: remove the 
 
 import contextlib
 import json
-import os
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,12 +16,10 @@ from typing import Any
 from t2t.data.manifest import REMEDY, FileRecord
 from t2t.errors import UserError
 from t2t.files.atomic import sha256_of, write_atomically
+from t2t.files.file_marks import file_marks, is_settled
 from t2t.files.trust import read_sealed, sealed
 
 SIDE_FILE = ".verified.json"
-
-_SETTLED_NS = 2_000_000_000
-"""Age of a file from which on its times tell every later change; clocks of file systems have steps of up to 2 s."""
 
 
 def verify_files(folder: Path, records: Iterable[FileRecord]) -> None:
@@ -39,13 +35,13 @@ def verify_files(folder: Path, records: Iterable[FileRecord]) -> None:
     found = dict(known)
     for record in records:
         path = folder / record.name
-        before = _marks(path)
+        before = file_marks(path)
         if known.get(record.name) == [record.sha256, *before]:
             continue
         if sha256_of(path) != record.sha256:
             raise UserError(f"{path} is corrupt: its sha256 is not the one in the manifest; {REMEDY}")
         found.pop(record.name, None)
-        if _marks(path) == before and _is_settled(before):
+        if file_marks(path) == before and is_settled(before):
             found[record.name] = [record.sha256, *before]
     if found != known:
         with contextlib.suppress(OSError):  # read-only data, or a full disk: all is compared again next time
@@ -57,14 +53,3 @@ def _read(folder: Path) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError, UserError):
         return read_sealed(folder / SIDE_FILE)
     return {}
-
-
-def _marks(path: Path) -> list[int]:
-    """Returns size, number in the file system, times of last change of content and of status."""
-    status = os.stat(path)
-    return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
-
-
-def _is_settled(marks: list[int]) -> bool:
-    """Returns whether a file is old enough that a change from now on gives it other times; not by a clock set back."""
-    return time.time_ns() - max(marks[2:]) > _SETTLED_NS

@@ -34,9 +34,14 @@ def open_output(path: str, fingerprint: str | None) -> "PartialFile | StreamOutp
         MachineError: no permission to write there.
     """
     check_output(path)
-    if path == STANDARD or (os.path.exists(path) and not os.path.isfile(path)):
+    if is_stream(path):
         return StreamOutput(path)
     return PartialFile(Path(os.path.realpath(path)), fingerprint)
+
+
+def is_stream(path: str) -> bool:
+    """Returns whether an output is standard output or a device, and no file."""
+    return path == STANDARD or (os.path.exists(path) and not os.path.isfile(path))
 
 
 def check_output(path: str) -> None:
@@ -57,6 +62,11 @@ def _close(file: BinaryIO) -> None:
     """Closes a file that has been flushed; where that failed it has been said, and closing it would say it again."""
     with contextlib.suppress(OSError):
         file.close()
+
+
+def state_path(path: Path) -> Path:
+    """Returns the file that says how far `<path>.partial` can be trusted; a kill at the very end may leave it."""
+    return path.with_name(path.name + ".partial.json")
 
 
 class StreamOutput:
@@ -107,11 +117,12 @@ class PartialFile:
     def __init__(self, path: Path, fingerprint: str | None):
         self._path, self._fingerprint = path, fingerprint
         self._partial = path.with_name(path.name + ".partial")
-        self._state = path.with_name(path.name + ".partial.json")
+        self._state = state_path(path)
         self._digest = hashlib.sha256()
-        self._bytes = 0
         self.lines = 0
         """Lines that are written already: those of an earlier attempt, when it is opened."""
+        self.bytes = 0
+        """Of these lines."""
         self.notes: dict[str, Any] = {}
         """What was last passed to `write`."""
 
@@ -124,8 +135,8 @@ class PartialFile:
                     f"{self._partial}: another process is writing it; wait for it or write elsewhere"
                 ) from None
             self._take_over()
-            self._file.truncate(self._bytes)
-            self._file.seek(self._bytes)
+            self._file.truncate(self.bytes)
+            self._file.seek(self.bytes)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -155,7 +166,7 @@ class PartialFile:
             self._file.flush()
             os.fsync(self._file.fileno())
             self._digest.update(content)
-            self._bytes += len(content)
+            self.bytes += len(content)
             self.lines += lines
             self.notes = notes
             if self._fingerprint is not None:
@@ -163,7 +174,7 @@ class PartialFile:
                     "format": _FORMAT,
                     "fingerprint": self._fingerprint,
                     "lines": self.lines,
-                    "bytes": self._bytes,
+                    "bytes": self.bytes,
                     "sha256": self._digest.hexdigest(),
                     "notes": self.notes,
                 }
@@ -179,6 +190,11 @@ class PartialFile:
             os.replace(self._partial, self._path)
             fsync_dir(self._path.parent)
             self._state.unlink(missing_ok=True)
+
+    @property
+    def sha256(self) -> str:
+        """Of the lines that are written already."""
+        return self._digest.hexdigest()
 
     def written(self) -> Iterator[bytes]:
         """Yields the lines that have been written, those of earlier attempts included."""
@@ -207,5 +223,5 @@ class PartialFile:
             content.update(chunk)
             left -= len(chunk)
         if content.hexdigest() == state["sha256"]:
-            self._digest, self._bytes = content, length
+            self._digest, self.bytes = content, length
             self.lines, self.notes = state["lines"], state["notes"]

@@ -7,10 +7,27 @@ from typing import Any
 
 from t2t.errors import UserError
 from t2t.inference.engine_choice import AUTO, AVERAGES, CTRANSLATE2, EngineChoice
-from t2t.runs.loading import LoadedRun
+from t2t.runs.loading import LoadedRun, load
 from t2t.runs.startup import import_quietly
 
 log = logging.getLogger("t2t")
+
+
+def load_runs(runs: Sequence[tuple[Any, str]], average: str, engine: EngineChoice, **arguments: Any) -> LoadedRun:
+    """Loads one run, or several as one.
+
+    Args:
+        runs: the folder and the checkpoint of each.
+        average: see `load_ensemble`.
+        engine: what is asked for.
+        **arguments: of `t2t.runs.loading.load`, others than these.
+
+    Raises:
+        UserError: see `t2t.runs.loading.load` and `load_ensemble`.
+    """
+    if len(runs) == 1:
+        return load(*runs[0], engine=engine, **arguments)
+    return load_ensemble(runs, lambda run: load(*run, **arguments), average, engine)
 
 
 def load_ensemble(

@@ -12,6 +12,7 @@ from t2t.checkpoints.checkpoint import Checkpoint
 from t2t.checkpoints.run_dir import RECORD_FILE, RunDir, RunRecord
 from t2t.checkpoints.store import CheckpointStore
 from t2t.checkpoints.vocabularies import check_same_vocabularies
+from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.inference.engine_choice import TENSORFLOW, EngineChoice
 from t2t.inference.model_facts import LazyModel
@@ -60,6 +61,16 @@ class LoadedRun:
     def record(self) -> RunRecord:
         """The run's record for this problem."""
         return self.run.record.for_problem(self.problem.name)
+
+    def with_dictionary(self, dictionary: Mapping[str, str]) -> "LoadedRun":
+        """Returns a run that replaces unknown words by their translations where it has them.
+
+        Raises:
+            UserError: it does not replace unknown words.
+        """
+        if dictionary and not self.hparams.replace_unknown:
+            raise UserError("--unknown_dictionary: nothing reads it without --replace_unknown; add that")
+        return dataclasses.replace(self, unknown_dictionary=dictionary)
 
     def translator(self) -> Translator:
         """Returns a translator of the run; raises as `conversion_of` and `engine_of`."""

@@ -15,6 +15,7 @@ MACHINE, USER = 1, 2
 
 ROOM = "size=256m"
 _PAGE = 4096
+_PART = "decoded.shard-00001-of-00003"
 _IN_THE_WAY = {
     "generation": ("data", "data/text2text_files", "data/.text2text_files.partial", "data/.text2text_files.lock/"),
     "training": (
@@ -22,6 +23,10 @@ _IN_THE_WAY = {
         "run/checkpoints/latest.json/",
     ),
     "decoding": ("out/decoded/", "out/decoded.partial/", "out/decoded.partial.json/"),
+    "sharding": (
+        f"out/{_PART}/", f"out/{_PART}.partial/", f"out/{_PART}.partial.json/", f"out/{_PART}.json/",
+        "out/decoded.lines.json/", "out/.decoded.lines.json.lock/",
+    ),
 }  # fmt: skip
 """Where a file lies in place of a folder, or a folder (with / at its end) in place of a file."""
 

@@ -1,4 +1,4 @@
-"""The three commands that make something, each as small as it can be and still do all it does at full size.
+"""The commands that make something, each as small as it can be and still do all it does at full size.
 
 What is made is compared byte for byte, name by name: a leftover is a difference as a flipped bit is.
 """
@@ -14,9 +14,19 @@ from pathlib import Path
 from tests.faults.process import Command
 
 SIZES = {"train": 3000, "dev": 60}
+PARTS, TASKS = 8, 3
+"""Shards of the training split where there are several, and tasks of an array job that make them."""
+
+SHARDED = ("shards", "array", "beam")
+"""Jobs that generate data in shards: by processes, by the tasks of an array job, by Apache Beam."""
+GENERATING = ("generation", *SHARDED)
+
 LINES = 160
 """Lines to decode, in windows of ten."""
+SHARDS = 3
+"""Of these lines."""
 
+_BEAM = "--runner=DirectRunner --direct_num_workers=2 --direct_running_mode=multi_processing"
 UPDATES, EVERY = 15, 3
 _HPARAMS = (
     "hidden_size=16,filter_size=32,num_heads=2,num_hidden_layers=1,batch_size=256,max_length=24,learning_rate=0.01,"
@@ -42,33 +52,58 @@ class Job:
     @property
     def module(self) -> str:
         """The command's module, where it is started warm whatever that changes."""
-        return {"generation": "t2t.cli.datagen", "training": "t2t.cli.trainer", "decoding": "t2t.cli.decoder"}[
-            self.name
-        ]
+        if self.name in GENERATING:
+            return "t2t.cli.datagen"
+        return "t2t.cli.trainer" if self.name == "training" else "t2t.cli.decoder"
 
     @property
     def is_cold_only(self) -> bool:
         """Returns whether no process of it starts warm: what that has imported would keep generation from forking."""
-        return self.name == "generation"
+        return self.name in GENERATING
+
+    @property
+    def is_only_killed(self) -> bool:
+        """Returns whether it differs from another job in what a kill leaves alone, or is over too soon for more."""
+        return self.name in (*SHARDED, "merging")
 
     def command(self, out: Path) -> Command:
         """Returns the command that makes everything in `out`."""
-        return {"generation": self._generation, "training": self._training, "decoding": self._decoding}[self.name](out)
+        commands = {
+            "training": self._training, "decoding": self._decoding, "sharding": self._sharding,
+            "merging": self._merging,
+        }  # fmt: skip
+        return commands.get(self.name, self._generation)(out)
 
     def lock(self, out: Path) -> Path:
         """Returns the file that tells that a process has begun to write in `out`."""
-        names = {"generation": "data/.text2text_files.lock", "training": "run/lock", "decoding": "out/decoded.partial"}
-        return out / names[self.name]
+        names = {
+            "training": "run/lock", "decoding": "out/decoded.partial", "merging": "out/decoded.partial",
+            "sharding": "out/decoded.shard-00001-of-00003.partial",
+        }  # fmt: skip
+        return out / names.get(self.name, "data/.text2text_files.lock")
 
     def keep_as_material(self, out: Path) -> None:
-        """Gives what was made to the jobs after this one."""
-        if self.name != "decoding":
+        """Gives what was made to the jobs after this one; of a shard, together with the other shards."""
+        if self.name in ("generation", "training"):
             folder = "data" if self.name == "generation" else "run"
             shutil.copytree(out / folder, self.materials / folder)
+        elif self.name == "sharding":
+            shutil.copytree(out / "out", self.materials / "out")
+            for number in range(SHARDS):
+                process = self._sharding(self.materials, number).start(self.materials / "shards.log")
+                assert process.wait() == 0, f"shard {number} fails, see {process.log}"
 
     def _generation(self, out: Path) -> Command:
-        files = tuple(f"--{path.name.replace('.', '_')}={path}" for path in sorted((self.materials / "raw").iterdir()))
+        raw = self.materials / "raw"
+        named = {f"{split}_{side}": raw / f"{split}.{side}" for split in SIZES for side in ("source", "target")}
+        if self.name in SHARDED:
+            named |= {f"train_{side}": raw / "parts" / f"*.{side}" for side in ("source", "target")}
+        files = (f"--{flag}={path}" for flag, path in named.items())
         flags = (*files, "--problem=text2text_files", "--vocab_size=300", f"--data_dir={out / 'data'}")
+        if self.name == "beam":
+            flags = (*flags, f"--beam_options={_BEAM}")
+        if self.name == "array":
+            return Command("array job", (str(TASKS), *flags), script="tests/faults/array_job.py")
         return Command("t2t-datagen", flags)
 
     def _training(self, out: Path) -> Command:
@@ -80,25 +115,39 @@ class Job:
         )  # fmt: skip
         return Command("t2t-trainer", flags, self.module)
 
-    def _decoding(self, out: Path) -> Command:
+    def _decoding(self, out: Path, *more: str) -> Command:
         (out / "out").mkdir(exist_ok=True)
         flags = (
             f"--output_dir={self.materials / 'run'}", f"--decode_from_file={self.materials / 'lines'}",
-            f"--decode_to_file={out / 'out' / 'decoded'}", "--decode_window=10",
+            f"--decode_to_file={out / 'out' / 'decoded'}", "--decode_window=10", *more,
         )  # fmt: skip
         return Command("t2t-decoder", flags, self.module)
+
+    def _sharding(self, out: Path, number: int = 1) -> Command:
+        return self._decoding(out, f"--shard={number}/{SHARDS}")
+
+    def _merging(self, out: Path) -> Command:
+        if not (out / "out").exists():
+            shutil.copytree(self.materials / "out", out / "out")
+        return self._decoding(out, "--merge")
 
 
 def write_raw(materials: Path) -> None:
     """Writes pairs of texts to learn, and lines to decode."""
     rng = random.Random(0)
-    (materials / "raw").mkdir(parents=True)
+    (materials / "raw" / "parts").mkdir(parents=True)
     for split, size in SIZES.items():
         rows = [[_word(rng) for _ in range(rng.randint(1, 5))] for _ in range(size)]
         for side, lines in (("source", rows), ("target", [row[::-1] for row in rows])):
-            (materials / "raw" / f"{split}.{side}").write_text("".join(" ".join(line) + "\n" for line in lines))
+            _write_lines(materials / "raw" / f"{split}.{side}", lines)
+            for part in range(PARTS if split == "train" else 0):
+                _write_lines(materials / "raw" / "parts" / f"{part}.{side}", lines[part::PARTS])
     lines = (" ".join(_word(rng) for _ in range(rng.randint(1, 5))) for _ in range(LINES))
     (materials / "lines").write_text("".join(line + "\n" for line in lines))
+
+
+def _write_lines(path: Path, lines: list[list[str]]) -> None:
+    path.write_text("".join(" ".join(line) + "\n" for line in lines))
 
 
 def _word(rng: random.Random) -> str:
@@ -142,3 +191,20 @@ def differences(wanted: Made, found: Made) -> str:
     names = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
     said = {name: "missing" if name not in found else "left over" if name not in wanted else "other" for name in names}
     return ", ".join(f"{name} {what}" for name, what in said.items())
+
+
+def finished_files(out: Path) -> set[tuple[int, int]]:
+    """Returns what the files of the shards that are finished, but not yet merged, are known by: node and time."""
+    records = out.glob("data/.*.partial/work/[!.]*/record.json")
+    return {_known_by(file) for record in records for file in record.parent.glob("*.npy")}
+
+
+def remade_shards(finished: set[tuple[int, int]], out: Path) -> str:
+    """Returns what is wrong where files of finished shards are none of the data: they were made a second time."""
+    lost = finished - {_known_by(file) for file in out.glob("data/*/*.npy")}
+    return f"{out}: {len(lost)} of {len(finished)} files of finished shards were made again" if lost else ""
+
+
+def _known_by(path: Path) -> tuple[int, int]:
+    stat = path.stat()
+    return stat.st_ino, stat.st_mtime_ns

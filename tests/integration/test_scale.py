@@ -1,5 +1,7 @@
 """docs/scale.md: its files start workers that train together, its table is its formula."""
 
+import gzip
+import json
 import os
 import re
 import subprocess
@@ -104,3 +106,165 @@ def test_slurm_starts_each_task_and_is_asked_again_when_a_worker_is_lost(machine
     monkeypatch.setenv("TRAINER_STATUS", "138")
     assert subprocess.run(job, check=False).returncode == 138
     assert (machine / "asked").read_text() == "requeue 7\n"
+
+
+# === Data ===
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Three pairs of files to learn from, and one to evaluate on."""
+    (tmp_path / "corpus").mkdir()
+    for name in ("part-0", "part-1", "part-2", "dev"):
+        for side in ("en", "de"):
+            lines = (f"{side} {name} {number}" for number in range(40))
+            (tmp_path / f"corpus/{name}.{side}").write_text("".join(f"{line}\n" for line in lines))
+    return tmp_path
+
+
+def test_files_by_a_pattern_and_tasks_of_an_array_job_give_the_same(corpus):
+    for name in ("patterns", "tasks"):
+        done = execute("bash", block(name, page=PAGE), corpus)
+        assert done.returncode == 0, done.stderr
+    assert "train: 120 examples written" in done.stderr
+    assert [path.name for path in (corpus / "shared").iterdir() if path.name != "tmp"] == ["text2text_files"]
+
+
+def test_tasks_that_start_together_wait_for_one_plan(corpus):
+    lines = [line for line in block("tasks", page=PAGE).splitlines() if line.startswith("t2t-datagen")]
+    tasks = [line for line in lines if "--shard" in line]
+    script = "\n".join(
+        [*(f"{task} & tasks[{n}]=$!" for n, task in enumerate(tasks)), "wait ${tasks[0]}", "wait ${tasks[1]}"]
+    )
+    done = execute("bash", f"{script}\n{lines[-1]}\n{lines[-1]}", corpus)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("is learnt from") == 1
+    assert done.stderr.count("is there already: 120 train, 40 dev examples; nothing to do") == 1
+    assert sorted(path.name for path in (corpus / "shared").iterdir()) == ["text2text_files"]
+
+
+@pytest.mark.slow
+def test_apache_beam_gives_the_same(corpus):
+    for name in ("patterns", "beam"):
+        done = execute("bash", block(name, page=PAGE), corpus)
+        assert done.returncode == 0, done.stderr
+    assert "counters of Apache Beam: 160 examples read, 160 examples written" in done.stderr
+
+
+DATAGEN = """
+import sys
+from t2t.cli import datagen
+from t2t.cli.common import parse
+
+values = parse(datagen.build_flags(), ["t2t-datagen", *sys.argv[1:]], "")
+print(values.problem, values.shard or "merge" * values.merge, values.train_source, file=open("started", "a"))
+"""
+"""A command that only notes what it was to do."""
+
+
+@pytest.fixture
+def node(machine):
+    (machine / "datagen.py").write_text(DATAGEN)
+    program(machine, "t2t-datagen", f'{sys.executable} {machine}/datagen.py "$@"')
+    return machine
+
+
+def test_slurm_makes_the_shards_and_merges_them(node, monkeypatch):
+    job = ["bash", "-c", block("datagen.sbatch", "write", PAGE)]
+    for task in ("0", "99", ""):
+        monkeypatch.setenv("SLURM_ARRAY_TASK_ID", task)
+        assert subprocess.run(job, check=False).returncode == 0
+    parts = ("0/100", "99/100", "merge")
+    assert started(node) == [f"text2text_files {part} corpus/part-*.en" for part in parts]
+
+
+def test_kubernetes_makes_the_shards(node, monkeypatch):
+    yaml = pytest.importorskip("yaml")
+    job = yaml.safe_load(block("datagen.yaml", "write", PAGE))["spec"]
+    assert (job["completionMode"], job["completions"]) == ("Indexed", 100)
+    (container,) = job["template"]["spec"]["containers"]
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "99")
+    assert subprocess.run(container["command"], check=False).returncode == 0
+    assert started(node) == ["text2text_files 99/100 /mnt/t2t/corpus/part-*.en"]
+
+
+# === Decoding ===
+
+
+@pytest.mark.slow
+def test_shards_as_shown(tmp_path):
+    """After the page's first example, whose run they decode with."""
+    (tmp_path / "a.en").write_text("one hundred and seven\ntwelve\n\nthree\n")
+    done = execute("bash", shortened(block("workers", page=PAGE)) + block("shards", page=PAGE), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "a.de").read_text().count("\n") == 4
+    by_one = (tmp_path / "a.de").read_bytes()
+    (tmp_path / "a.de").unlink()
+    done = execute("bash", block("beam-decode", page=PAGE), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "a.de").read_bytes() == by_one
+    assert not list(tmp_path.glob("a.de.*"))
+
+
+DECODER = """
+import sys
+from t2t.cli import decoder
+from t2t.cli.common import parse
+
+values = parse(decoder.build_flags(), ["t2t-decoder", *sys.argv[1:]], "")
+print(values.output_dir, values.decode_to_file, values.shard or "merge" * values.merge, file=open("started", "a"))
+"""
+"""A decoder that only notes what it is asked for."""
+
+
+@pytest.fixture
+def decoding_machine(machine):
+    """The same for decoders."""
+    (machine / "decoder.py").write_text(DECODER)
+    program(machine, "t2t-decoder", f'exec {sys.executable} {machine}/decoder.py "$@"')
+    return machine
+
+
+def test_tasks_of_an_array_are_shards_and_a_job_without_tasks_merges(decoding_machine, monkeypatch):
+    job = block("decode.sbatch", "write", PAGE)
+    (last,) = re.findall(r"--array=0-(\d+)", job)
+    monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "1")  # of an array that makes up for a missing part
+    for task in (last, ""):
+        monkeypatch.setenv("SLURM_ARRAY_TASK_ID", task)
+        assert subprocess.run(["bash", "-c", job], check=False).returncode == 0
+    assert started(decoding_machine) == [f"run a.de {last}/{int(last) + 1}", "run a.de merge"]
+
+
+def test_indexes_of_a_job_are_shards(decoding_machine, monkeypatch):
+    yaml = pytest.importorskip("yaml")
+    job = yaml.safe_load(block("decode.yaml", "write", PAGE))["spec"]
+    assert job["completionMode"] == "Indexed"
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", str(job["completions"] - 1))
+    (container,) = job["template"]["spec"]["containers"]
+    assert subprocess.run(container["command"], check=False).returncode == 0
+    assert started(decoding_machine) == [f"/mnt/t2t/run /mnt/t2t/a.de {job['completions'] - 1}/{job['completions']}"]
+
+
+@pytest.mark.slow
+def test_back_translation_as_shown(tmp_path):
+    """Each training is six updates of a very small model; a line of the monolingual text is empty."""
+    (tmp_path / "my_news").mkdir()
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "my_news/__init__.py").write_text(block("my_news/__init__.py", "write", PAGE))
+    swedish = [f"god morgon {n}\n" for n in range(100)]
+    sides = {"nl": [f"goede morgen {n}\n" for n in range(100)], "sv": swedish}
+    for language, text in sides.items():
+        (tmp_path / f"raw/news.train.{language}.gz").write_bytes(gzip.compress("".join(text).encode()))
+        (tmp_path / f"raw/news.dev.{language}").write_text("".join(text[:20]))
+    (tmp_path / "raw/back.train.sv").write_text("\n" + "".join(swedish[:30]))
+    done = execute("bash", shortened(block("back-translation", page=PAGE)), tmp_path)
+    assert done.returncode == 0, done.stderr
+    tagged = (tmp_path / "raw/back.train.nl").read_text().split("\n")
+    assert len(tagged) == 32, "a line for each line, and no more"
+    assert tagged[0] == ""
+    assert all(line.startswith("<bt> ") for line in tagged[1:31] if line)
+    record = json.loads((tmp_path / "both/run.json").read_text())
+    assert record["problem"] == "my_news-my_news_back"
+    done = execute("bash", block("back-translation-one", page=PAGE), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "all.sv").read_text() == "".join(swedish) + (tmp_path / "raw/back.train.sv").read_text()

@@ -8,7 +8,7 @@ from typing import Any
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.formats import FILES, PHARAOH, TEXT
 from t2t.inference.files.output_files import job_renderer
-from t2t.inference.files.prefix_lines import PrefixLines
+from t2t.inference.files.prefix_lines import PrefixLines, prefix_lines
 from t2t.inference.files.report import Report
 from t2t.inference.files.windows import FileJob, answer_lines, check_job
 from t2t.inference.translator import Hypothesis, Translator
@@ -37,7 +37,7 @@ class Job(FileJob):
 
 
 def decode_file(translator: Translator, job: Job) -> Report:
-    """Decodes a file; resumes an interrupted attempt at the same job.
+    """Decodes a file, or a shard of it; resumes an interrupted attempt at the same job.
 
     An empty or blank line gets an empty output; a language model continues it.
 
@@ -51,7 +51,7 @@ def decode_file(translator: Translator, job: Job) -> Report:
     prefixes = None
     if job.prefixes:
         translator.encode_prefixes([])  # says at once where outputs cannot begin with what is given
-        prefixes = PrefixLines(job.prefixes, job.source)
+        prefixes = prefix_lines(job.prefixes, job)
     answer = functools.partial(_answer, translator, job, prefixes)
     made_by = functools.partial(_identity, translator, job, prefixes)
     return answer_lines(job, answer, made_by, Report())

@@ -2,43 +2,58 @@
 
 import itertools
 from collections import Counter
+from collections.abc import Iterator
 
 from t2t.errors import UserError
+from t2t.files.line_index import LineIndex, index_lines
 from t2t.files.source import LineSource
+from t2t.inference.files.shards import prefix_index, source_index
+from t2t.inference.files.windows import FileJob
 
 
 class PrefixLines:
-    """The lines of a file, read once and in order.
+    """The lines of a file, read once and in order, from whichever is asked for first.
 
     Args:
         path: line n belongs to line n of the input; an empty line prescribes nothing.
-        source: the file that is decoded, or a stream.
-
-    Raises:
-        UserError: a stream, or another number of lines than the input has.
+        index: of the file.
     """
 
-    def __init__(self, path: str, source: str):
-        own, decoded = LineSource(path), LineSource(source)
-        if own.is_stream:
-            raise UserError(f"--target_prefix_file={path}: it is a stream, which can be read only once; give a file")
-        self.path = path
-        self.sha256, _ = own.scan()
-        self._lines = own.lines(Counter())
-        self._read = 0
-        if not decoded.is_stream:
-            found, wanted = (sum(1 for _ in each.lines(Counter())) for each in (own, decoded))
-            if found != wanted:
-                raise UserError(
-                    f"--target_prefix_file={path}: it has {found:,} lines and {source} has {wanted:,}; line n belongs "
-                    f"to line n, so give as many, empty where nothing is prescribed"
-                )
+    def __init__(self, path: str, index: LineIndex):
+        self.path, self.sha256 = path, index.sha256
+        self._index = index
+        self._lines: Iterator[str] = iter(())
+        self._read = -1
 
     def of_lines(self, start: int, count: int) -> list[str]:
         """Returns `count` lines after the first `start`; raises UserError where there are fewer."""
-        skipped = start - self._read
-        lines = list(itertools.islice(self._lines, skipped, skipped + count))
+        if self._read != start:
+            self._lines = self._index.read(self.path, range(start, max(start, self._index.lines)), Counter())
+        lines = list(itertools.islice(self._lines, count))
         self._read = start + len(lines)
         if len(lines) < count:
             raise UserError(f"--target_prefix_file={self.path}: it ends after line {self._read:,}, before the input")
         return lines
+
+
+def prefix_lines(path: str, job: FileJob) -> PrefixLines:
+    """Returns the beginnings of the outputs of a job.
+
+    Raises:
+        UserError: a stream, or another number of lines than the input has.
+    """
+    if LineSource(path).is_stream:
+        raise UserError(f"--target_prefix_file={path}: it is a stream, which can be read only once; give a file")
+    decoded, wanted = LineSource(job.source), None
+    if job.shard:
+        index, wanted = prefix_index(path, job.target), source_index(job.source, job.target).lines
+    else:
+        index = index_lines(path)
+        if not decoded.is_stream:
+            wanted = sum(1 for _ in decoded.lines(Counter()))
+    if wanted not in (None, index.lines):
+        raise UserError(
+            f"--target_prefix_file={path}: it has {index.lines:,} lines and {job.source} has {wanted:,}; line n "
+            f"belongs to line n, so give as many, empty where nothing is prescribed"
+        )
+    return PrefixLines(path, index)

@@ -21,6 +21,11 @@ class LineCount:
         if len(self.first) < _SHOWN:
             self.first.append(number)
 
+    def add(self, later: "LineCount") -> None:
+        """Counts lines that come after these, too."""
+        self.count += later.count
+        self.first = [*self.first, *later.first][:_SHOWN]
+
     def __str__(self) -> str:
         numbers = ", ".join(map(str, self.first)) + (", ..." if self.count > len(self.first) else "")
         return f"{_format_count(self.count, 'line')} (number {numbers})"
@@ -28,16 +33,18 @@ class LineCount:
 
 @dataclasses.dataclass
 class Report:
-    """Counts of one job; those of what was cut and replaced include the earlier attempts that it goes on from."""
+    """Counts of one job; but for `done` and `seconds`, they include the earlier attempts that it goes on from."""
 
     verb: str = "decoded"
     """What is done to lines."""
     lines: int = 0
-    """Lines of the whole input."""
+    """Lines of the input before the next window; at the end, all of them, or those to the end of a shard."""
     done: int = 0
     """Lines that this attempt has answered, empty ones included."""
     tokens: int = 0
-    """Ids that this attempt has written or scored, end of sequence included, all hypotheses together."""
+    """Ids written or scored, end of sequence included, all hypotheses together."""
+    earlier_tokens: int = 0
+    """Of them, those of earlier attempts."""
     seconds: float = 0.0
     """Time that this attempt has taken."""
     cut: LineCount = dataclasses.field(default_factory=LineCount)
@@ -53,20 +60,30 @@ class Report:
 
     def notes(self) -> dict[str, Any]:
         """Returns, as plain JSON, what a later attempt must know."""
-        counted = {"replaced": self.replaced, "mended_outputs": self.mended_outputs}
+        counted = {"tokens": self.tokens, "replaced": self.replaced, "mended_outputs": self.mended_outputs}
         return counted | {"cut": dataclasses.asdict(self.cut), "unscored": dataclasses.asdict(self.unscored)}
 
     def take_over(self, notes: dict[str, Any]) -> None:
         """Goes on from the `notes` of an earlier attempt."""
         self.cut, self.unscored = LineCount(**notes["cut"]), LineCount(**notes["unscored"])
         self.replaced, self.mended_outputs = notes["replaced"], notes["mended_outputs"]
+        self.tokens = self.earlier_tokens = notes["tokens"]
+
+    def add(self, other: "Report") -> None:
+        """Adds the counts of lines that come after those of this report."""
+        self.cut.add(other.cut)
+        self.unscored.add(other.unscored)
+        self.tokens += other.tokens
+        self.replaced += other.replaced
+        self.mended_outputs += other.mended_outputs
+        self.mended += other.mended
 
     def speed(self) -> str:
         """Returns one line: how much in what time."""
         seconds = max(self.seconds, 1e-9)
         return (
             f"{self.verb} {self.done:,} lines in {self.seconds:.1f} s: {self.done / seconds:.1f} sentences/s, "
-            f"{self.tokens / seconds:,.0f} tokens/s"
+            f"{(self.tokens - self.earlier_tokens) / seconds:,.0f} tokens/s"
         )
 
     def complaints(self, most_ids: str) -> list[str]:

@@ -17,7 +17,7 @@ from t2t.files.pharaoh import format_links
 from t2t.files.source import LineSource
 from t2t.hparams.groups import DecodeHParams
 from t2t.inference.files.report import Report
-from t2t.inference.files.windows import FileJob, answer_lines, check_job
+from t2t.inference.files.windows import FileJob, answer_lines, check_job, lines_of
 from t2t.inference.translator import Translator
 
 COLUMNS = ("source", "target")
@@ -28,7 +28,7 @@ _AnswerPairs = Callable[[_Ids, _Ids, Callable[[int], Any]], list[str]]
 
 
 def score_file(translator: Translator, job: FileJob) -> Report:
-    """Writes ln p(target | source), end of sequence included, for each line of a file, six digits after the point.
+    """Writes ln p(target | source), end of sequence included, for each line of a file or shard, with six decimals.
 
     An interrupted job is resumed. Sources that are too long are cut and counted. A target that is too long gets `nan`
     and is counted.
@@ -64,11 +64,11 @@ def align_file(translator: Translator, job: FileJob) -> Report:
 
 def _answer_pairs(translator: Translator, job: FileJob, answer: _AnswerPairs, too_long: str, report: Report) -> Report:
     check_job(job)
-    source = LineSource(job.source)
-    if translator.has_inputs and not source.is_stream:
-        for number, line in enumerate(source.lines(Counter()), start=1):
-            split_columns(line, COLUMNS, str(source), number)
-    answer_window = functools.partial(_answer, translator, str(source), answer, too_long)
+    if translator.has_inputs and not LineSource(job.source).is_stream:
+        before, lines = lines_of(job, Counter())
+        for number, line in enumerate(lines, start=before + 1):
+            split_columns(line, COLUMNS, job.source, number)
+    answer_window = functools.partial(_answer, translator, str(LineSource(job.source)), answer, too_long)
     return answer_lines(job, answer_window, functools.partial(_identity, translator, report.verb), report)
 
 

@@ -1,6 +1,7 @@
 """What decoding and scoring a file share: it is read, answered and written a window of lines at a time.
 
 A resumed attempt begins at the end of a window, so that its batches, and the output, are those of an undisturbed one.
+So does a shard, whose output is a part of the whole one: see `t2t.inference.files.shards`.
 """
 
 import contextlib
@@ -11,14 +12,17 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from t2t.errors import UserError
-from t2t.files.output import open_output
+from t2t.files.output import PartialFile, StreamOutput, check_output, open_output
 from t2t.files.progress import Progress
 from t2t.files.source import WINDOW, LineSource
+from t2t.inference.files.parts import merged_output, part_of
 from t2t.inference.files.report import Report
+from t2t.inference.files.shards import Shard, check_sharded, source_index
 
 log = logging.getLogger("t2t")
 
@@ -40,6 +44,8 @@ class FileJob:
     """A file, or `-` for standard output."""
     window: int = WINDOW
     """Lines that are sorted by length and written together."""
+    shard: Shard | None = None
+    """Which shard to answer, into its part of the target; None for the whole file."""
 
 
 def check_job(job: FileJob) -> None:
@@ -50,10 +56,21 @@ def check_job(job: FileJob) -> None:
         raise UserError(f"cannot write {job.target}: it is the file that is read; write elsewhere")
     if job.window < 1:
         raise UserError(f"a window of {job.window} lines: give a number of at least 1")
+    if job.shard:
+        check_sharded(job.source, job.target)
+
+
+def lines_of(job: FileJob, tally: Counter[str]) -> tuple[int, Iterator[str]]:
+    """Returns how many lines are before those of a job, and its lines; see `t2t.files.lines.read_lines`."""
+    if not job.shard:
+        return 0, LineSource(job.source).lines(tally)
+    index = source_index(job.source, job.target)
+    lines = job.shard.lines(index.lines, job.window)
+    return lines.start, index.read(job.source, lines, tally)
 
 
 def answer_lines(job: FileJob, answer: Answer, made_by: Callable[[], Any], report: Report) -> Report:
-    """Answers each line of a file; resumes an interrupted attempt at the same job.
+    """Answers each line of a file, or of a shard of it; resumes an interrupted attempt at the same job.
 
     Args:
         job: checked.
@@ -65,25 +82,76 @@ def answer_lines(job: FileJob, answer: Answer, made_by: Callable[[], Any], repor
         UserError: a file that is not there; nothing has been written.
         MachineError: the output cannot be written; what was written before can be resumed.
     """
+    if job.shard:
+        return _answer_shard(job, job.shard, answer, made_by, report)
     source = LineSource(job.source)
     sha256, total = (None, None) if source.is_stream else source.scan()
-    fingerprint = None
-    if sha256 is not None:
-        content = json.dumps([sha256, job.window, made_by()], sort_keys=True)
-        fingerprint = hashlib.sha256(content.encode()).hexdigest()
+    fingerprint = None if sha256 is None else _fingerprint(sha256, job.window, made_by())
     with open_output(job.target, fingerprint) as output:
-        lines = source.lines(report.mended)
-        if output.lines:
-            log.info("going on after line %s of an interrupted attempt", f"{output.lines:,}")
-            report.take_over(output.notes)
-            report.lines = sum(1 for _ in itertools.islice(lines, output.lines))
-        began = time.monotonic()
-        with contextlib.closing(Progress(report.verb, "sentences", total, report.lines)) as progress:
-            while texts := list(itertools.islice(lines, job.window)):
-                answers = answer(texts, report, progress)
-                report.lines += len(texts)
-                report.done += len(texts)
-                report.seconds = time.monotonic() - began
-                output.write("".join(line + "\n" for line in answers).encode(), len(texts), report.notes())
+        _write_answers(job, source.lines(report.mended), total, output, answer, report)
         output.finish()
     return report
+
+
+def _answer_shard(job: FileJob, shard: Shard, answer: Answer, made_by: Callable[[], Any], report: Report) -> Report:
+    """Answers the lines of a shard into its part, unless that is there already; see `answer_lines`."""
+    part, index = part_of(job.target, shard), source_index(job.source, job.target)
+    lines = shard.lines(index.lines, job.window)
+    fingerprint = _fingerprint(index.sha256, job.window, made_by())
+    merged = merged_output(job.target)
+    for made in (part, merged):
+        if (record := made.made_by(fingerprint)) is not None:
+            log.info("%s is there already", made.path)
+            return record.report()
+    if not lines:
+        windows = -(-index.lines // job.window)
+        log.info(
+            "shard %s is empty: %s has %s windows of %s lines", shard, job.source, f"{windows:,}", f"{job.window:,}"
+        )
+    check_output(str(part.path))
+    merged.record_path.unlink(missing_ok=True)  # it is of an earlier job
+    with PartialFile(part.path, fingerprint) as output:
+        report.lines = lines.start
+        _write_answers(job, index.read(job.source, lines, report.mended), len(lines), output, answer, report)
+        part.write_record(index.sha256, fingerprint, lines, output, report)
+        output.finish()
+    return report
+
+
+def _write_answers(
+    job: FileJob,
+    lines: Iterator[str],
+    total: int | None,
+    output: PartialFile | StreamOutput,
+    answer: Answer,
+    report: Report,
+) -> None:
+    """Answers lines, those of which `output` has answers from an earlier attempt not again.
+
+    Args:
+        job: see `answer_lines`.
+        lines: from the first of the file or of the shard.
+        total: how many; None where that is not known.
+        output: for the answers.
+        answer: see `Answer`.
+        report: its `lines` are those before the first.
+    """
+    first = report.lines
+    if output.lines:
+        log.info("going on after line %s of an interrupted attempt", f"{first + output.lines:,}")
+        report.take_over(output.notes)
+        report.lines += sum(1 for _ in itertools.islice(lines, output.lines))
+    began = time.monotonic()
+    with contextlib.closing(Progress(report.verb, "sentences", total, report.lines - first)) as progress:
+        while texts := list(itertools.islice(lines, job.window)):
+            answers = answer(texts, report, progress)
+            report.lines += len(texts)
+            report.done += len(texts)
+            report.seconds = time.monotonic() - began
+            output.write("".join(line + "\n" for line in answers).encode(), len(texts), report.notes())
+
+
+def _fingerprint(sha256: str, window: int, made_by: Any) -> str:
+    """Returns a digest of everything that decides the output; of a file, so that all shards have the same."""
+    content = json.dumps([sha256, window, made_by], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()

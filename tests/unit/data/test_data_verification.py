@@ -10,6 +10,7 @@ from t2t.data import verification
 from t2t.data.manifest import read_manifest
 from t2t.data.verification import SIDE_FILE, verify_files
 from t2t.errors import UserError
+from t2t.files import file_marks
 from t2t.files.trust import read_sealed
 from t2t.runs.data import open_data
 from t2t.runs.names import Request
@@ -21,7 +22,7 @@ FILE = "train-00001-of-00004.inputs.values.npy"
 @pytest.fixture
 def folder(digits_folder, tmp_path, monkeypatch):
     """A copy whose files count as settled at once, since time is not waited for."""
-    monkeypatch.setattr(verification, "_SETTLED_NS", -(10**18))
+    monkeypatch.setattr(file_marks, "_SETTLED_NS", -(10**18))
     return shutil.copytree(digits_folder, tmp_path / "digits")
 
 
@@ -77,9 +78,9 @@ def exchange(path):
 @pytest.mark.parametrize("change", [rewrite, rewrite_at_the_same_time, exchange])
 def test_a_changed_file_is_noticed(folder, change):
     verify(folder)
-    marks = verification._marks(folder / FILE)
+    marks = file_marks.file_marks(folder / FILE)
     change(folder / FILE)
-    while verification._marks(folder / FILE) == marks:  # within one step of the file system's clock
+    while file_marks.file_marks(folder / FILE) == marks:  # within one step of the file system's clock
         (folder / FILE).chmod(0o644)
     assert marks[0] == (folder / FILE).stat().st_size
     with pytest.raises(UserError, match=rf"{FILE} is corrupt: its sha256 is not the one in the manifest; delete that"):
@@ -143,7 +144,7 @@ def test_a_folder_that_cannot_be_written_is_compared_each_time(folder, hashed, m
 
 def test_a_file_that_was_just_written_is_not_trusted_yet(folder, hashed, monkeypatch):
     """A change within the same step of the file system's clock would give it the same times."""
-    monkeypatch.setattr(verification, "_SETTLED_NS", 10**18)
+    monkeypatch.setattr(file_marks, "_SETTLED_NS", 10**18)
     verify(folder)
     verify(folder)
     assert len(hashed) == 32

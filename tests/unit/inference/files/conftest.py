@@ -1,60 +1,8 @@
-"""A translator without a model: what a file goes through, and nothing else."""
-
-import hashlib
+"""The translator without a model, for the tests of files."""
 
 import pytest
 
-from t2t.decoding.settings import SearchSettings
-from t2t.errors import UserError
-from t2t.hparams.groups import DecodeHParams
-from t2t.inference.translator import Hypothesis, Translator
-
-
-class Reverser:
-    """Writes each text backwards, and what it was told; ids are code points. Breaks down where `breaks` says."""
-
-    def __init__(self, longest_input=50, has_inputs=True, weights="w", breaks=None):
-        self.longest_input, self.has_inputs, self.weights, self.breaks = longest_input, has_inputs, weights, breaks
-        self.asked = []
-        """Every text that was ever translated, in order."""
-
-    def settings(self, n_best=1, *, seed=0, **changes):
-        if n_best > 4:
-            raise UserError(f"n_best={n_best}: too many")
-        return SearchSettings(seed=seed), DecodeHParams(**changes)
-
-    def fingerprint(self):
-        return hashlib.sha256(self.weights.encode()).hexdigest()
-
-    def encode(self, texts):
-        return [[ord(letter) for letter in text] for text in texts]
-
-    hparams, is_blank, problem = DecodeHParams(), Translator.is_blank, None
-    encode_targets = encode_prefixes = encode
-
-    def score_ids(self, sources, targets, *, on_done=None):
-        """Minus a thousand lengths of the source and one of the target, so that it is seen what was scored."""
-        texts = ["".join(map(chr, ids)) for ids in targets]
-        if self.breaks and any(self.breaks in text for text in texts):
-            raise ConnectionError("the power is gone")
-        self.asked += texts
-        if on_done:
-            on_done(len(texts))
-        return [0.0 - (1000.0 * len(source) + len(target)) for source, target in zip(sources, targets, strict=True)]
-
-    def translate_ids(self, sentences, n_best=1, *, places=None, prefixes=None, on_done=None, **changes):
-        texts = ["".join(map(chr, ids)) for ids in sentences]
-        if self.breaks and any(self.breaks in text for text in texts):
-            raise ConnectionError("the power is gone")
-        self.asked += texts
-        on_done(len(texts))
-        return [
-            [
-                Hypothesis(f"{text[::-1]}@{place}" + "!" * rank, (1,) * (len(text) + 1), -1.0 - rank, -2.0 - rank)
-                for rank in range(n_best)
-            ]
-            for text, place in zip(texts, places, strict=True)
-        ]
+from tests.reverser import Reverser
 
 
 @pytest.fixture

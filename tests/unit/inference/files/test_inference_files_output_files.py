@@ -1,12 +1,15 @@
 """Outputs as files of their own, named by the lines of the output."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
 
 from t2t.errors import MachineError, UserError
 from t2t.inference.files.job import NOTHING, Job, decode_file
+from t2t.inference.files.merging import merge_parts
 from t2t.inference.files.output_files import job_renderer
+from t2t.inference.files.shards import Shard
 from t2t.inference.translator import Hypothesis
 
 BEEPS = SimpleNamespace(name="beeps", output_suffix=".beep", output_file=lambda text: f"<{text}>".encode())
@@ -37,6 +40,23 @@ def test_a_file_of_inputs_goes_on_after_a_crash_to_the_same_files(tmp_path, reve
     for n, line in enumerate(lines, 1):
         if line:
             assert (tmp_path / named[n - 1]).read_text() == f"<{line[::-1]}@{n - 1}>"
+
+
+def test_shards_write_their_files_in_one_folder(tmp_path, reverser):
+    (tmp_path / "in").write_text("".join(f"line {n}\n" for n in range(1, 11)))
+    reverser.problem = BEEPS
+    jobs = {
+        target: Job(source=str(tmp_path / "in"), target=str(tmp_path / target), window=4, output_format="files")
+        for target in ("one", "out")
+    }
+    decode_file(reverser, jobs["one"])
+    for number in (1, 0):
+        decode_file(reverser, dataclasses.replace(jobs["out"], shard=Shard(number, 2)))
+    merge_parts(jobs["out"].source, jobs["out"].target)
+    assert (tmp_path / "out").read_text() == (tmp_path / "one").read_text().replace("one.files", "out.files")
+    one, out = ({path.name: path.read_bytes() for path in tmp_path.glob(f"{name}.files/*")} for name in ("one", "out"))
+    assert len(one) == 10
+    assert out == one
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""The decoder's flags for a file that several machines share: one shard of it, and the merging of all."""
+
+import shlex
+
+from absl import flags
+
+from t2t.cli.help import ACTION, flag_group
+from t2t.errors import UserError
+from t2t.inference.files.shards import check_sharded, parse_shard
+
+FILE_MODES = ("decode_from_file", "score_file", "align_file")
+"""Flags that name a file which can be divided."""
+
+
+def define_shard_flags(values: flags.FlagValues) -> None:
+    """Which part of a file is answered."""
+    with flag_group(values, ACTION) as define:
+        define.string("shard", "", "K/N, K from 0: does shard K of N of the file, into a part beside <decode_to_file>; "
+                      "other processes or machines do the others.")  # fmt: skip
+        define.boolean("merge", False, "Joins the parts of all shards to <decode_to_file>, without a model; the other "
+                       "flags are those of the shards.")  # fmt: skip
+
+
+def check_shard_flags(values: flags.FlagValues) -> None:
+    """Raises UserError for --shard, --merge or --beam_options without what it needs; the modes are checked already."""
+    asked = [f"--{name}" for name in ("shard", "merge", "beam_options") if values[name].value]
+    if not asked:
+        return
+    if len(asked) > 1:
+        raise UserError(
+            f"{' and '.join(asked)} are given; --shard does one shard, --merge joins those that are done, and "
+            f"--beam_options does all and joins them: keep one"
+        )
+    source = "".join(values[name].value for name in FILE_MODES)
+    if not source or values.attention_to_html:
+        given = "--attention_to_html makes one page" if values.attention_to_html else "only files are divided"
+        raise UserError(
+            f"{asked[0]}: {given}; give {asked[0]} with --decode_from_file, --score_file or --align_file alone"
+        )
+    if not values.decode_to_file:
+        raise UserError(f"{asked[0]}: parts lie beside the output; name that with --decode_to_file")
+    if values.shard:
+        parse_shard(values.shard)
+    check_sharded(source, values.decode_to_file)
+
+
+def command_of_shard(values: flags.FlagValues, shard: str) -> str:
+    """Returns the command that makes the part of a shard, `3/100`, with the flags that were given for merging."""
+    given = [
+        word
+        for name in values
+        if (flag := values[name]).present and flag.name == name and not hasattr(flag, "alias_of") and name != "merge"
+        for word in flag.serialize().split("\n")
+    ]
+    return shlex.join(["t2t-decoder", *given, f"--shard={shard}"])

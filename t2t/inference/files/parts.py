@@ -1,0 +1,126 @@
+"""What shards write: parts of an output, beside it, each with a record.
+
+Shard 3 of 100 of the output `G` is `G.shard-00003-of-00100`. `G.shard-00003-of-00100.json`, which is sealed, says what
+made it, what it holds and what was counted; a part without a valid record is not there.
+"""
+
+import contextlib
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from t2t.errors import UserError
+from t2t.files.atomic import os_errors_as_machine_errors, sha256_of, write_atomically
+from t2t.files.output import PartialFile, state_path
+from t2t.files.trust import read_record, read_sealed, sealed
+from t2t.inference.files.report import Report
+from t2t.inference.files.shards import Shard
+
+_FORMAT = 1
+_RECORD = re.compile(r"\.shard-[0-9]{5}-of-([0-9]{5})\.json")
+
+
+@dataclasses.dataclass(frozen=True)
+class PartRecord:
+    """What the record of a part says."""
+
+    format: int
+    source: str
+    """sha256 of the input."""
+    fingerprint: str
+    """Of the input and all else that decides the output; all parts of an output have the same."""
+    verb: str
+    """See `Report`."""
+    before: int
+    """Lines of the input before its first."""
+    lines: int
+    size: int
+    """Bytes of the part."""
+    sha256: str
+    """Of these bytes."""
+    counted: dict[str, Any]
+    """See `Report.notes`."""
+    mended: dict[str, int]
+    """See `Report`."""
+
+    def report(self) -> Report:
+        """Returns what was counted when the part was made."""
+        report = Report(verb=self.verb, lines=self.before + self.lines)
+        report.take_over(self.counted)
+        report.mended.update(self.mended)
+        return report
+
+
+class Part:
+    """A file and the record of what it holds.
+
+    Args:
+        path: of the file.
+        record_path: of the record.
+    """
+
+    def __init__(self, path: Path, record_path: Path):
+        self.path, self.record_path = path, record_path
+
+    def record(self) -> PartRecord | None:
+        """Returns the record; None where none can be read, or the file is not there or has another size."""
+        with contextlib.suppress(OSError, ValueError, UserError):
+            record = read_record(PartRecord, read_sealed(self.record_path))
+            if record.format == _FORMAT and self.path.stat().st_size == record.size:
+                return record
+        return None
+
+    def is_whole(self, record: PartRecord) -> bool:
+        """Returns whether the file holds what the record says; reads it."""
+        return sha256_of(self.path) == record.sha256
+
+    def made_by(self, fingerprint: str) -> PartRecord | None:
+        """Returns the record of a file that is whole and made by this job, and removes what a kill left beside it."""
+        record = self.record()
+        if record is None or record.fingerprint != fingerprint or not self.is_whole(record):
+            return None
+        state_path(self.path).unlink(missing_ok=True)
+        return record
+
+    def write_record(
+        self, source: str, fingerprint: str, lines: range, output: PartialFile, report: Report
+    ) -> PartRecord:
+        """Writes and returns the record of a file that is written and has not got its name yet.
+
+        Raises:
+            MachineError: it cannot be written.
+        """
+        record = PartRecord(
+            _FORMAT, source, fingerprint, report.verb, lines.start, len(lines), output.bytes, output.sha256,
+            report.notes(), dict(report.mended),
+        )  # fmt: skip
+        plain = sealed(self.record_path.name, dataclasses.asdict(record))
+        with os_errors_as_machine_errors(f"cannot write {self.record_path}"):
+            write_atomically(self.record_path, json.dumps(plain).encode())
+        return record
+
+    def remove(self) -> None:
+        """Removes the file, and its record last; no error where they are gone."""
+        for path in (self.path, state_path(self.path), self.record_path):
+            path.unlink(missing_ok=True)
+
+
+def part_of(target: str, shard: Shard) -> Part:
+    """Returns the part of an output that a shard makes."""
+    name = f"{target}.shard-{shard.number:05d}-of-{shard.count:05d}"
+    return Part(Path(name), Path(f"{name}.json"))
+
+
+def merged_output(target: str) -> Part:
+    """Returns an output with what its merger says of it, which stays there: so a second one knows that all is done."""
+    path = Path(target)
+    return Part(path, path.with_name(f".{path.name}.merged.json"))
+
+
+def shard_counts(target: str) -> set[int]:
+    """Returns in how many shards an output is divided, by the records beside it; more than one after several jobs."""
+    path = Path(target)
+    names = (one.name.removeprefix(path.name) for one in path.parent.iterdir() if one.name.startswith(path.name))
+    return {int(found[1]) for name in names if (found := _RECORD.fullmatch(name)) and int(found[1])}

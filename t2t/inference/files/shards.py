@@ -1,0 +1,92 @@
+"""A file that several machines answer, each some shards of it: ranges of whole windows of its lines.
+
+Windows do not depend on each other, and samples are drawn by the number of the line in the whole file. So the outputs
+of the shards, one after the other, are the output of one machine.
+"""
+
+import dataclasses
+import re
+from pathlib import Path
+
+from t2t.errors import UserError
+from t2t.files.line_index import LineIndex, kept_index
+from t2t.files.output import check_output, is_stream
+from t2t.files.source import LineSource
+
+MOST_SHARDS = 99_999
+"""Numbers have five digits, so that names sort as they count."""
+
+_NAME = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """One of the shards of a file."""
+
+    number: int
+    """From 0."""
+    count: int
+    """Of all shards; there may be more than the file has windows."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.number < self.count <= MOST_SHARDS:
+            raise UserError(
+                f"shard {self}: K/N is shard K of N, from 0/N to N-1/N, and N at most {MOST_SHARDS:,}; give e.g. 0/100 "
+                f"for the first of a hundred"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def lines(self, total: int, window: int) -> range:
+        """Returns which lines of a file it has, counted from 0: a share of the windows, at most one more than others.
+
+        Args:
+            total: lines of the file.
+            window: lines of a window; the last of the file may have fewer.
+        """
+        windows = -(-total // window)
+        first, end = (windows * number // self.count for number in (self.number, self.number + 1))
+        return range(min(first * window, total), min(end * window, total))
+
+
+def parse_shard(text: str) -> Shard:
+    """Returns the shard that is written as `3/100`.
+
+    Raises:
+        UserError: it is written otherwise, or there is no such shard.
+    """
+    found = _NAME.fullmatch(text)
+    if not found:
+        raise UserError(f"shard {text[:40]!r}: it is written K/N; give e.g. 0/100 for the first of a hundred")
+    return Shard(int(found[1]), int(found[2]))
+
+
+def check_sharded(source: str, target: str) -> None:
+    """Refuses what cannot be divided, and outputs without a place for parts.
+
+    Raises:
+        UserError: a stream in place of a file; see also `check_output`.
+        MachineError: see `check_output`.
+    """
+    read = LineSource(source)
+    if read.is_stream:
+        raise UserError(f"{read}: shards are of a file, and this can be read only once; save it as a file")
+    check_output(target)
+    if is_stream(target):
+        raise UserError(f"{target}: parts lie beside the output, which is no file; name one")
+
+
+def source_index(source: str, target: str) -> LineIndex:
+    """Returns the index of an input, which is kept beside the output until that is merged; raises as `kept_index`."""
+    return kept_index(source, index_paths(target)[0])
+
+
+def prefix_index(prefixes: str, target: str) -> LineIndex:
+    """Returns the index of a file of beginnings of outputs, see `source_index`."""
+    return kept_index(prefixes, index_paths(target)[1])
+
+
+def index_paths(target: str) -> tuple[Path, Path]:
+    """Returns where the indexes of the input and of the beginnings of outputs are kept."""
+    return Path(f"{target}.lines.json"), Path(f"{target}.prefixes.json")

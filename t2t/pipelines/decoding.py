@@ -1,0 +1,135 @@
+"""Decoding, scoring and aligning files by Apache Beam: each worker loads the model once and answers shards."""
+
+import dataclasses
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t.checkpoints.run_dir import RunDir
+from t2t.checkpoints.store import CheckpointStore
+from t2t.files.paths import local_path
+from t2t.inference.engine_choice import EngineChoice
+from t2t.inference.files.merging import division_of
+from t2t.inference.files.parts import part_of
+from t2t.inference.files.shards import Shard, source_index
+from t2t.pipelines.launch import run_task
+from t2t.pipelines.task import Failures
+from t2t.runs.startup import import_quietly
+
+MOST_SHARDS = 1000
+"""Of a file that is not divided yet: many enough for any number of workers."""
+
+_MODES = {"decode_from_file": ("t2t.inference.files.job", "decode_file", "Job"),
+          "score_file": ("t2t.inference.files.scoring", "score_file", "FileJob"),
+          "align_file": ("t2t.inference.files.scoring", "align_file", "FileJob")}  # fmt: skip
+"""Flags of the decoder, with the module of what they ask for, its function, and its class of jobs."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnswerShards:
+    """Answers the shards of a file, each into its part."""
+
+    mode: str
+    """`decode_from_file`, `score_file` or `align_file`."""
+    job: Mapping[str, Any]
+    """Fields of the job without its shard."""
+    count: int
+    """Number of shards."""
+    runs: tuple[tuple[str, str], ...]
+    """Folder and checkpoint of each run."""
+    average: str
+    """See `t2t.runs.ensembles.load_runs`."""
+    engine: EngineChoice
+    loading: Mapping[str, Any]
+    """Other arguments of `t2t.runs.ensembles.load_runs`."""
+    dictionary: Mapping[str, str]
+    """See `LoadedRun.with_dictionary`."""
+
+    @property
+    def failures(self) -> Failures:
+        """Errors of workers."""
+        return Failures(Path(f"{self.job['target']}.failures"))
+
+    def open(self) -> "_Model":
+        """Loads the model; raises as `load_runs`."""
+        ensembles = import_quietly("t2t.runs.ensembles")
+        loaded = ensembles.load_runs(self.runs, self.average, self.engine, **self.loading)
+        return _Model(loaded.with_dictionary(self.dictionary).translator(), threading.Lock())
+
+    def run(self, opened: "_Model", element: int) -> dict[str, int]:
+        """Answers a shard, unless its part is there."""
+        module_name, function, job_class = _MODES[self.mode]
+        module = import_quietly(module_name)
+        job = getattr(module, job_class)(**self.job, shard=Shard(element, self.count))
+        with opened.lock:
+            report = getattr(module, function)(opened.translator, job)
+        return {f"lines {report.verb}": report.done, "tokens": report.tokens - report.earlier_tokens}
+
+    def is_done(self, element: int) -> bool:
+        """Returns whether there is a part of the shard."""
+        return part_of(self.job["target"], Shard(element, self.count)).path.exists()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Model:
+    """A model that answers one shard at a time, however many threads a worker has."""
+
+    translator: Any
+    lock: threading.Lock
+
+
+def answer_file(
+    mode: str,
+    job: Mapping[str, Any],
+    runs: Sequence[tuple[RunDir, str]],
+    options: str,
+    *,
+    average: str,
+    engine: EngineChoice,
+    loading: Mapping[str, Any],
+    dictionary: Mapping[str, str],
+) -> None:
+    """Answers all shards of a file, each into its part; those that are there already are kept.
+
+    Args:
+        mode: see `AnswerShards`.
+        job: see `AnswerShards`.
+        runs: each with the name of its checkpoint, which is looked up now, so that all workers take the same.
+        options: of Apache Beam, checked.
+        average: see `AnswerShards`.
+        engine: see `AnswerShards`.
+        loading: see `AnswerShards`.
+        dictionary: see `AnswerShards`.
+
+    Raises:
+        UserError: there is no such checkpoint, or that of the first shard that has one.
+        MachineError: the same; or a worker died, or the pipeline failed otherwise.
+    """
+    paths = {name: _absolute(job[name]) for name in ("source", "target", "prefixes") if job.get(name)}
+    usr_dir = loading.get("usr_dir")
+    found = [(run.path, CheckpointStore(run.checkpoints_folder).find(checkpoint)) for run, checkpoint in runs]
+    task = AnswerShards(
+        mode=mode,
+        job={**job, **paths},
+        count=_count_shards(paths["source"], paths["target"], job["window"]),
+        runs=tuple((_absolute(folder), _absolute(checkpoint)) for folder, checkpoint in found),
+        average=average,
+        engine=engine,
+        loading={**loading, "usr_dir": _absolute(usr_dir) if usr_dir else None},
+        dictionary=dictionary,
+    )
+    run_task(task, options, Path(paths["target"]).name)
+
+
+def _count_shards(source: str, target: str, window: int) -> int:
+    """Returns how many shards a file is to have: as many as it has already, else a number that follows from its lines.
+
+    So the parts that were made with any number of workers, or by an array job, are gone on with.
+    """
+    windows = -(-source_index(source, target).lines // window)
+    return division_of(target) or max(1, min(windows, MOST_SHARDS))
+
+
+def _absolute(path: str | Path) -> str:
+    return str(local_path(path).absolute())

@@ -1,0 +1,193 @@
+"""Generating data by Apache Beam: workers draw the text that vocabularies are learnt from, and make the shards.
+
+The command makes the plan and merges, as it does without Beam. Workers need the same code as the command, and see its
+raw files and its folder of data under the same paths.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import json
+import logging
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from t2t.data.data_folder import check_places, data_folder, existing_data, lock_generation, partial_folder
+from t2t.data.generate import finish, kept_where_useful, open_plan
+from t2t.data.manifest import Manifest
+from t2t.data.plan import WORK, Plan, describe_differences, identify
+from t2t.data.progress import ReadingProgress
+from t2t.data.shard_job import generate_shard, shard_folder
+from t2t.errors import UserError
+from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.paths import local_path
+from t2t.pipelines.launch import run_task
+from t2t.pipelines.task import Failures
+from t2t.problems.base import Problem
+from t2t.registry.plugins import load_plugins
+from t2t.runs.data import stored_problems
+from t2t.runs.names import Request, get_problem
+
+log = logging.getLogger("t2t")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NamedProblem:
+    """What a worker makes a problem of: plug-ins are imported there, and the name is looked up."""
+
+    name: str
+    options: Mapping[str, Any]
+    usr_dir: str
+    """Folder of a plug-in, empty for none."""
+
+    def make(self) -> Problem:
+        """Returns the problem; raises as `load_plugins` and `get_problem`."""
+        load_plugins(self.usr_dir or None)
+        return get_problem(self.name, self.options)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MakeShards:
+    """Makes the shards of a plan."""
+
+    named: NamedProblem
+    plan: Plan
+    folder: Path
+    """In which the data are made."""
+    tmp_dir: Path
+
+    @property
+    def count(self) -> int:
+        """Number of shards of all splits."""
+        return len(self.plan.every_shard())
+
+    @property
+    def failures(self) -> Failures:
+        """Errors of workers."""
+        return Failures(self.folder / WORK / "failures")
+
+    def open(self) -> Problem:
+        """Returns the problem.
+
+        Raises:
+            UserError: it would make other data here than planned.
+        """
+        problem, planned = self.named.make(), self.plan.identity
+        sizes = planned.most_examples, planned.most_bytes
+        found = identify(problem, self.tmp_dir, planned.seed, *sizes, trusted=planned.raw_files)
+        if differing := describe_differences(planned, found):
+            raise UserError(
+                f"a worker would make other data of problem {problem.name} than the command that started it "
+                f"({differing}); give all machines the same code and raw files"
+            )
+        return problem
+
+    def run(self, opened: Problem, element: int) -> dict[str, int]:
+        """Makes a shard, see `generate_shard`."""
+        split, shard = self.plan.every_shard()[element]
+        result = generate_shard(self.plan, opened, split, shard, self.folder, self.tmp_dir)
+        dropped = {f"dropped {reason}": count for reason, count in result.counts.dropped.items()}
+        mended = {f"mended: {what}": count for what, count in result.counts.mended.items()}
+        return {"examples read": result.counts.read, "examples written": result.examples, **dropped, **mended}
+
+    def is_done(self, element: int) -> bool:
+        """Returns whether there is a folder of the shard."""
+        return shard_folder(self.folder, *self.plan.every_shard()[element]).is_dir()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CallMethod:
+    """Calls a method of a problem with each of some tuples of arguments; keeps the results, plain JSON, in files."""
+
+    named: NamedProblem
+    method: str
+    calls: tuple[tuple, ...]
+    folder: Path
+    """Of the results; empty at first."""
+
+    @property
+    def count(self) -> int:
+        """Number of calls."""
+        return len(self.calls)
+
+    @property
+    def failures(self) -> Failures:
+        """Errors of workers."""
+        return Failures(self.folder / "failures")
+
+    def open(self) -> Problem:
+        """Returns the problem."""
+        return self.named.make()
+
+    def run(self, opened: Problem, element: int) -> dict[str, int]:
+        """Makes one call."""
+        result, path = getattr(opened, self.method)(*self.calls[element]), self._path(element)
+        with os_errors_as_machine_errors(f"cannot write {path}"):
+            write_atomically(path, json.dumps(result).encode())
+        return {}
+
+    def is_done(self, element: int) -> bool:
+        """Returns whether a call has returned."""
+        return self._path(element).exists()
+
+    def results(self) -> Iterator[Any]:
+        """Yields the results in order."""
+        for element in range(self.count):
+            yield json.loads(self._path(element).read_bytes())
+
+    def _path(self, element: int) -> Path:
+        return self.folder / f"{element:05d}.json"
+
+
+def generate_all(request: Request, seed: int, options: str) -> list[Manifest]:
+    """Generates the data of each problem of a request by Apache Beam; returns the manifests.
+
+    Args:
+        request: has the problems and folders.
+        seed: of everything that chance decides in the data.
+        options: of Apache Beam, checked.
+
+    Raises:
+        UserError: see `t2t.data.generate.generate`.
+        MachineError: the same, or see `run_task`.
+    """
+    usr_dir = str(local_path(request.usr_dir).absolute()) if request.usr_dir else ""
+    manifests = []
+    for part, problem in stored_problems(request):
+        named = NamedProblem(name=problem.name, options=problem.options.changed(), usr_dir=usr_dir)
+        manifests.append(_generate(named, problem, part.data_folder, part.tmp_folder.absolute(), seed, options))
+    return manifests
+
+
+def _generate(
+    named: NamedProblem, problem: Problem, data_dir: Path, tmp_dir: Path, seed: int, options: str
+) -> Manifest:
+    folder = data_folder(data_dir, problem).absolute()
+    if (existing := existing_data(folder, problem, seed, tmp_dir)) is not None:
+        return existing
+    check_places(folder)
+    with lock_generation(folder):
+        if (existing := existing_data(folder, problem, seed, tmp_dir)) is not None:
+            return existing
+        log.info("generating %s in %s by Apache Beam", problem.data_name, folder)
+        partial, identity = partial_folder(folder), identify(problem, tmp_dir, seed)
+        with kept_where_useful(partial):
+            call_each = functools.partial(_call_each, named, options, partial / WORK / "calls")
+            with contextlib.closing(ReadingProgress()) as shown:
+                plan = open_plan(identity, problem, partial, tmp_dir, call_each, shown.show)
+            run_task(MakeShards(named=named, plan=plan, folder=partial, tmp_dir=tmp_dir), options, problem.data_name)
+            return finish(plan, problem, partial, folder)
+
+
+def _call_each(
+    named: NamedProblem, options: str, folder: Path, problem: Problem, method: str, calls: Iterable[tuple]
+) -> Iterator[Any]:
+    """Calls a method of a problem in the workers, see `CallEach`; its results go through a folder."""
+    with os_errors_as_machine_errors(f"cannot write {folder}"):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+    task = CallMethod(named=named, method=method, calls=tuple(calls), folder=folder)
+    run_task(task, options, "vocabulary")
+    return task.results()

@@ -1,0 +1,114 @@
+"""Starts a pipeline, shows how far it has come, and ends it with the command."""
+
+import contextlib
+import json
+import logging
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import t2t
+from t2t.errors import MachineError
+from t2t.files.progress import Progress, write_line
+from t2t.pipelines.options import parse_beam_options, runs_here
+from t2t.pipelines.task import Task
+
+_SECONDS_BETWEEN_LOOKS = 0.5
+
+log = logging.getLogger("t2t")
+
+
+def run_task(task: Task, options: str, what: str) -> None:
+    """Does a task by Apache Beam, and logs the counters of the workers.
+
+    Args:
+        task: what to do.
+        options: of Apache Beam, checked.
+        what: what the elements are of, for the progress.
+
+    Raises:
+        UserError: that of the first element that has one.
+        MachineError: the same; or the pipeline failed otherwise, and what it has printed is shown.
+    """
+    task.failures.clear()
+    with contextlib.ExitStack() as stack:
+        # On this machine, each worker prints how it starts. What a cluster says of the job is shown.
+        is_local = runs_here(parse_beam_options(options))
+        printed = stack.enter_context(tempfile.TemporaryFile()) if is_local else None
+        answer, status = _run(task, options, what, printed)
+        error = task.failures.first()
+        if printed and status and error is None:
+            printed.seek(0)
+            write_line(printed.read().decode(errors="replace").rstrip(), sys.stderr)
+    if error is not None:
+        raise error
+    if status:
+        raise MachineError(_describe_end(status))
+    task.failures.clear()
+    if counters := json.loads(answer):
+        log.info("counters of Apache Beam: %s", ", ".join(f"{counters[name]:,} {name}" for name in sorted(counters)))
+
+
+def _run(task: Task, options: str, what: str, printed: BinaryIO | None) -> tuple[bytes, int]:
+    """Returns the counters as JSON, and the exit status of the process of the pipeline."""
+    with _driver(printed) as process:
+        assert process.stdin, "it is a pipe"
+        assert process.stdout, "it is a pipe"
+        with contextlib.suppress(BrokenPipeError):  # it has ended
+            pickle.dump((task, options), process.stdin)
+            process.stdin.flush()
+        _show_until_ended(process, task, what)
+        answer = process.stdout.read()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+    return answer, process.returncode
+
+
+@contextlib.contextmanager
+def _driver(printed: BinaryIO | None) -> Iterator[subprocess.Popen]:
+    """Starts the process of a pipeline; kills it and its workers at the end of a `with` block.
+
+    Args:
+        printed: a file for what it prints; None for stderr.
+    """
+    folder = str(Path(t2t.__file__).parents[1])  # of a checkout, which the workers need not have installed
+    path = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
+    with subprocess.Popen(
+        [sys.executable, "-m", "t2t.pipelines.driver"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed, env={**os.environ, "PYTHONPATH": path},
+        process_group=0,
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # it is not reaped yet, so that the number is still its own
+
+
+def _show_until_ended(process: subprocess.Popen, task: Task, what: str) -> None:
+    """Shows how many elements are done until the process ends, without reaping it."""
+    pending = {element for element in range(task.count) if not task.is_done(element)}
+    with contextlib.closing(Progress(what, "shards", task.count, task.count - len(pending))) as progress:
+        while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+            pending = {element for element in pending if not task.is_done(element)}
+            progress.move_to(task.count - len(pending))
+
+
+def _describe_end(status: int) -> str:
+    if status == -signal.SIGKILL:
+        return (
+            "a process of the pipeline died, most likely for want of memory; free some memory, or let it run with "
+            "fewer workers; the same command goes on with the shards that are missing"
+        )
+    return (
+        f"the pipeline of Apache Beam failed with status {status}, see above; the same command goes on with the shards "
+        f"that are missing"
+    )

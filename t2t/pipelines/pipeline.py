@@ -1,0 +1,64 @@
+"""The pipeline: the numbers of all elements, spread over the workers, each of which does the work of those it gets."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+from apache_beam.metrics.metric import MetricsFilter
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.utils.shared import Shared
+
+from t2t.errors import MachineError, UserError
+from t2t.pipelines.options import runner_of
+from t2t.pipelines.task import Task
+
+NAMESPACE = "t2t"
+"""Of the counters among Beam's metrics."""
+
+
+class RunTask(beam.DoFn):
+    """Does the work of elements; what a task needs is opened once in each worker, whatever its threads."""
+
+    def __init__(self, task: Task):
+        self._task, self._shared = task, Shared()
+
+    def process(self, element: int) -> None:
+        """Does the work of one element, or nothing where that of another has failed: nobody would use it."""
+        failures = self._task.failures
+        if isinstance(failures.first(), UserError):
+            return
+        try:
+            opened = self._shared.acquire(lambda: _Opened(self._task.open()))
+            counters = self._task.run(opened.value, element)
+        except UserError as error:
+            failures.add(element, error)
+            return
+        except MachineError as error:
+            failures.add(element, error)
+            raise  # the runner may try again, perhaps on another machine
+        failures.remove(element)
+        for name, count in counters.items():
+            Metrics.counter(NAMESPACE, name).inc(count)
+
+
+class _Opened:
+    """Holds anything: `Shared` refers to what it holds weakly, which not every object allows."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+
+def run_pipeline(task: Task, elements: Sequence[int], options: PipelineOptions) -> dict[str, int]:
+    """Runs a task for each of some elements and waits for it; returns the counters by name.
+
+    Raises:
+        Exception: the pipeline failed; why, `task.failures` may say.
+    """
+    pipeline = beam.Pipeline(runner=runner_of(options), options=options)
+    numbers = pipeline | "Shards" >> beam.Create(list(elements)) | beam.Reshuffle()  # or one worker would have them all
+    _ = numbers | type(task).__name__ >> beam.ParDo(RunTask(task))
+    result = pipeline.run()
+    result.wait_until_finish()
+    found = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
+    return {counter.key.metric.name: counter.result for counter in found}

@@ -1,0 +1,89 @@
+"""What a pipeline does for each of its elements, and how errors of its workers reach the command that started it."""
+
+import contextlib
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from t2t.errors import MachineError, T2TError, UserError
+from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.trust import read_sealed, sealed
+
+_KINDS = {"user": UserError, "machine": MachineError}
+
+
+class Task(Protocol):
+    """The work of a pipeline: elements from 0 on, each of which leaves a file in a folder that all workers share.
+
+    It travels to the workers, so it holds names, paths and numbers; objects are made from these in `open`.
+    """
+
+    @property
+    def count(self) -> int:
+        """Number of elements."""
+
+    @property
+    def failures(self) -> "Failures":
+        """Where the errors of its workers are kept."""
+
+    def open(self) -> Any:
+        """Returns what `run` needs; called once in each worker."""
+
+    def run(self, opened: Any, element: int) -> Mapping[str, int]:
+        """Does the work of an element, unless it is done; returns its counters, by name.
+
+        Raises:
+            UserError: the same again would fail again.
+            MachineError: another try may succeed.
+        """
+
+    def is_done(self, element: int) -> bool:
+        """Returns whether the work of an element is done, for a progress bar."""
+
+
+class Failures:
+    """Errors of workers, as files of a folder that the workers and the command share.
+
+    A runner reports an error of a worker as text, in a form of its own. So what is written for the user is kept here.
+
+    Args:
+        folder: of these files alone.
+    """
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+
+    def clear(self) -> None:
+        """Removes what earlier pipelines have left."""
+        with os_errors_as_machine_errors(f"cannot write {self._folder}"):
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def add(self, element: int, error: T2TError) -> None:
+        """Keeps the error of an element.
+
+        Raises:
+            MachineError: it cannot be written.
+        """
+        kind = "user" if isinstance(error, UserError) else "machine"
+        path = self._path(element)
+        with os_errors_as_machine_errors(f"cannot write {path}"):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, json.dumps(sealed(path.name, {"kind": kind, "message": str(error)})).encode())
+
+    def remove(self, element: int) -> None:
+        """Removes the error of an element, where another try has succeeded."""
+        with contextlib.suppress(OSError):
+            self._path(element).unlink()
+
+    def first(self) -> T2TError | None:
+        """Returns the error of the first element that has one."""
+        for path in sorted(self._folder.glob("*.json")):
+            with contextlib.suppress(OSError, ValueError, KeyError):  # it is gone by now, or damaged
+                found = read_sealed(path)
+                return _KINDS[found["kind"]](found["message"])
+        return None
+
+    def _path(self, element: int) -> Path:
+        return self._folder / f"{element:09d}.json"

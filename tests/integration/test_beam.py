@@ -1,0 +1,130 @@
+"""Commands by Apache Beam: what one machine makes, byte for byte, and the errors of commands."""
+
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from t2t.cli import datagen, decoder
+from t2t.registry import PROBLEMS
+from tests.registrations import forgotten
+
+PROCESSES = "--beam_options=--runner=DirectRunner --direct_num_workers=2 --direct_running_mode=multi_processing"
+HERE = "--beam_options=--runner=DirectRunner"
+
+PLUG_IN = '''
+import time
+
+from t2t import Text2Text, register_problem
+from t2t.errors import UserError
+
+
+@register_problem
+class BeamCities(Text2Text):
+    """Names of cities in several shards."""
+
+    vocab_size = 300
+    splits = ("train", "dev")
+
+    def shards(self, split, source):
+        return 5 if split == "train" else 1
+
+    def generate_samples(self, split, source):
+        for shard in [source.shard] if source.shards > 1 else range(self.shards(split, source)):
+            for number in range(50):
+                city = source.rng.choice(["Oslo", "Rome", "Lima", "Bern"])
+                yield {"inputs": f"{city} {number}", "targets": f"{number} {city} {shard}"}
+            if (source.tmp_dir / f"stop-{split}-{shard}").exists() and source.enough_bytes is None:
+                while not list(source.work_dir.glob("*/record.json")):  # of another shard, by another worker
+                    time.sleep(0.05)
+                raise UserError(f"the mayor of shard {shard} is missing; ask the council")
+'''
+
+
+@pytest.fixture
+def cities(tmp_path, monkeypatch):
+    """Flags of a problem of a plug-in, with relative paths."""
+    (tmp_path / "my_cities").mkdir()
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "my_cities/__init__.py").write_text(PLUG_IN)
+    monkeypatch.chdir(tmp_path)
+    with forgotten(PROBLEMS):
+        yield ["--t2t_usr_dir=my_cities", "--problem=beam_cities", "--tmp_dir=raw"]
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_one_engine_makes_the_shards(cities, capsys):
+    for other, what in (("--shard=0/2", "shard"), ("--merge", "merge")):
+        assert datagen.main(["t2t-datagen", *cities, "--data_dir=data", HERE, other]) == 2
+        said = f"error: --beam_options and --{what}: Apache Beam makes all shards and merges them; give one of both"
+        assert said in capsys.readouterr().err
+
+
+def test_wrong_options_are_refused_before_anything_is_made(cities, tmp_path, capsys):
+    assert datagen.main(["t2t-datagen", *cities, "--data_dir=data", "--beam_options=--direct_num_worker=2"]) == 2
+    assert "error: --beam_options='--direct_num_worker=2': there is no option" in capsys.readouterr().err
+    assert sorted(os.listdir(tmp_path)) == ["my_cities", "raw"]
+
+
+@pytest.mark.parametrize("main", [datagen.main, decoder.main])
+def test_without_the_package_one_line_says_how_to_install_it(cities, tmp_path, monkeypatch, capsys, main):
+    for name in [name for name in sys.modules if name.startswith(("apache_beam", "t2t.pipelines"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "apache_beam", None)
+    (tmp_path / "in").write_text("a\n")
+    flags = cities if main == datagen.main else ["--decode_from_file=in", "--decode_to_file=out", "--output_dir=run"]
+    assert main(["t2t", *flags, HERE]) == 2
+    said = "error: --beam_options: the package apache_beam is not installed; pip install 't2t-keras[beam]'"
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_data_of_a_plug_in_are_those_of_processes_and_go_on_after_an_error(cities, tmp_path, capsys):
+    assert datagen.main(["t2t-datagen", *cities, "--data_dir=local"]) == 0
+    (tmp_path / "raw/stop-train-3").touch()
+    assert datagen.main(["t2t-datagen", *cities, "--data_dir=beam", PROCESSES]) == 2
+    printed = capsys.readouterr().err
+    assert printed.splitlines()[-1] == (
+        "t2t-datagen: error: split 'train', shard 3 of 5: the mayor of shard 3 is missing; ask the council"
+    )
+    assert "Traceback" not in printed
+    assert "Worker" not in printed
+    (tmp_path / "raw/stop-train-3").unlink()
+    finished = {path.parent.name for path in tmp_path.glob("beam/.*.partial/work/*/record.json")}
+    assert finished
+    assert datagen.main(["t2t-datagen", *cities, "--data_dir=beam", PROCESSES]) == 0
+    printed = capsys.readouterr().err
+    assert f"going on: {len(finished)} of 6 shards are finished" in printed
+    assert "counters of Apache Beam: 300 examples read, 300 examples written" in printed
+    assert contents(tmp_path / "beam/beam_cities") == contents(tmp_path / "local/beam_cities")
+    assert os.listdir(tmp_path / "beam") == ["beam_cities"]
+
+
+DECODER = (sys.executable, "-c", "import sys; from t2t.cli.decoder import main; sys.exit(main())")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["decode_from_file", "score_file"])
+def test_a_file_is_that_of_one_machine(tiny_run, tmp_path, monkeypatch, capfd, mode):
+    """In a process of its own, since that of the tests has other devices, which round otherwise."""
+    rng = random.Random(5)
+    rows = [" ".join(rng.choices("0123456789", k=rng.randint(1, 9))) for _ in range(37)]
+    rows[3] = " "
+    lines = rows if mode == "decode_from_file" else [f"{row}\t{row[::-1]}" for row in rows]
+    (tmp_path / "in").write_text("".join(line + "\n" for line in lines))
+    monkeypatch.chdir(tmp_path)
+    sampling = ["--decode_method=sample", "--random_seed=3"] if mode == "decode_from_file" else []
+    flags = [f"--output_dir={tiny_run.output_dir}", f"--{mode}=in", "--decode_window=5", *sampling]
+    subprocess.run([*DECODER, *flags, "--decode_to_file=one"], check=True)
+    capfd.readouterr()
+    subprocess.run([*DECODER, *flags, "--decode_to_file=out", PROCESSES], check=True)
+    printed = capfd.readouterr().err
+    assert "counters of Apache Beam: 37 lines" in printed
+    assert "merged into out" in printed
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "one").read_bytes()
+    assert sorted(os.listdir(tmp_path)) == [".out.merged.json", "in", "one", "out"]

@@ -1,0 +1,112 @@
+"""`t2t-decoder --shard` and `--merge` with a trained run: the file of one machine, in whatever order and manner."""
+
+import os
+import random
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from t2t.cli import decoder
+
+SAMPLING = ("--decode_method=sample", "--sampling_temperature=0.9", "--random_seed=3")
+N_BEST = ("--n_best=2", "--output_format=jsonl")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with 37 lines of digits, one of them blank and one too long, and beginnings of outputs."""
+    rng = random.Random(5)
+    rows = [" ".join(rng.choices("0123456789", k=rng.randint(1, 9))) for _ in range(37)]
+    rows[3], rows[20] = " ", " ".join(rng.choices("0123456789", k=60))
+    (tmp_path / "in").write_text("".join(row + "\n" for row in rows))
+    (tmp_path / "begin").write_text("".join(f"{n % 10}\n" if n % 3 else "\n" for n in range(37)))
+    return tmp_path
+
+
+@pytest.fixture
+def run(tiny_run, folder):
+    """Runs the command on the run, to a file of the folder."""
+
+    def run(target, *flags, source="decode_from_file", expected=0):
+        arguments = [f"--output_dir={tiny_run.output_dir}", f"--{source}={folder / 'in'}", "--max_input_length=24"]
+        arguments += [f"--decode_to_file={folder / target}", "--decode_window=5", *flags]
+        assert decoder.main(["t2t-decoder", *arguments]) == expected
+
+    return run
+
+
+def in_any_order(count):
+    """Returns the numbers of shards, shuffled."""
+    return random.Random(count).sample(range(count), count)
+
+
+@pytest.mark.parametrize("flags", [SAMPLING, pytest.param(N_BEST, marks=pytest.mark.slow)])
+def test_shards_are_the_file_of_one_machine(run, folder, flags, capsys):
+    run("one", *flags)
+    alone = capsys.readouterr().err
+    for number in in_any_order(3):
+        run("out", f"--shard={number}/3", *flags)
+    capsys.readouterr()
+    run("out", "--merge", *flags)
+    merged = capsys.readouterr().err
+    assert (folder / "out").read_bytes() == (folder / "one").read_bytes()
+    assert (folder / "one").read_bytes().count(b"\n") == 37
+    assert "warning: cut to the 24 ids that max_input_length allows: 1 line (number 21)" in alone
+    assert "warning: cut to the most ids that are taken: 1 line (number 21)" in merged
+    assert re.search(rf"^decoded 37 lines, [\d,]+ tokens; merged into {folder / 'out'}$", merged, re.M)
+    assert sorted(os.listdir(folder)) == [".out.merged.json", "begin", "in", "one", "out"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--alignments", "--output_format=tsv"), ("--output_format=pharaoh",), ("--target_prefix_file=begin",),
+        ("--decode_beam_size=1", "--engine=ctranslate2"),
+    ],
+)  # fmt: skip
+def test_whatever_is_asked_for(run, folder, flags, monkeypatch):
+    monkeypatch.chdir(folder)
+    run("one", *flags)
+    for number in in_any_order(10):  # two more than windows
+        run("out", f"--shard={number}/10", *flags)
+    run("out", "--merge", *flags)
+    assert (folder / "out").read_bytes() == (folder / "one").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["score_file", "align_file"])
+def test_pairs_are_scored_and_aligned_in_shards(run, folder, mode):
+    rows = (folder / "in").read_text().splitlines()
+    (folder / "in").write_text("".join(f"{row}\t{row[::-1]}\n" for row in rows))
+    run("one", source=mode)
+    for number in in_any_order(3):
+        run("out", f"--shard={number}/3", source=mode)
+    run("out", "--merge", source=mode)
+    assert (folder / "out").read_bytes() == (folder / "one").read_bytes()
+
+
+def test_a_missing_part_is_named_with_its_command(run, folder, tiny_run, capsys):
+    for number in (0, 2):
+        run("out", f"--shard={number}/3", *SAMPLING)
+    capsys.readouterr()
+    run("out", "--merge", *SAMPLING, expected=2)
+    err = capsys.readouterr().err
+    assert "error: " in err
+    assert "not all of its 3 parts can be merged, missing: out.shard-00001-of-00003; make it with: t2t-decoder" in err
+    arguments = shlex.split(err.partition("make it with: ")[2])
+    assert decoder.main(arguments) == 0
+    run("out", "--merge", *SAMPLING)
+    run("one", *SAMPLING)
+    assert (folder / "out").read_bytes() == (folder / "one").read_bytes()
+
+
+def test_merging_starts_no_tensorflow(run, folder):
+    run("out", "--shard=0/1")
+    flags = f"'--decode_from_file={folder / 'in'}', '--decode_to_file={folder / 'out'}', '--output_dir=none', '--merge'"
+    code = f"import sys; from t2t.cli.decoder import main; print(main(['', {flags}]), 'tensorflow' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "0 False\n", done.stderr

@@ -1,0 +1,60 @@
+"""A task for pipelines, of a module that processes of pipelines can import."""
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from t2t.pipelines.task import Failures
+
+
+@dataclasses.dataclass(frozen=True)
+class Touch:
+    """Leaves a file for each element; one element may do something else."""
+
+    folder: Path
+    count: int = 5
+    failing: int = -1
+    error: type[Exception] | None = None
+    """What the failing element raises."""
+    tries: int = 100
+    """How often it does."""
+    dies: bool = False
+    """Whether the process ends at the failing element."""
+    seconds: float = 0.0
+    """How long the failing element takes."""
+
+    @property
+    def failures(self) -> Failures:
+        """Errors of workers."""
+        return Failures(self.folder / "failures")
+
+    def open(self) -> str:
+        """Notes that it was called."""
+        _note(self.folder / "opened")
+        return "opened"
+
+    def run(self, opened: Any, element: int) -> dict[str, int]:
+        """Leaves a file."""
+        assert opened == "opened"
+        if element == self.failing:
+            (self.folder / "pid").write_text(str(os.getpid()))
+            time.sleep(self.seconds)
+            if self.dies:
+                os._exit(1)
+            if self.error and _note(self.folder / "tried") <= self.tries:
+                raise self.error(f"element {element} is wrong")
+        (self.folder / f"{element}.done").touch()
+        return {"elements": 1, f"times {element}": 10}
+
+    def is_done(self, element: int) -> bool:
+        """Returns whether the file is there."""
+        return (self.folder / f"{element}.done").exists()
+
+
+def _note(path: Path) -> int:
+    """Notes a call; returns how many there were."""
+    with path.open("a") as file:
+        file.write("x")
+    return path.stat().st_size

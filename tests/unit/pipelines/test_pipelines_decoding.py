@@ -1,0 +1,154 @@
+import types
+
+import pytest
+
+from t2t.errors import UserError
+from t2t.files import file_marks
+from t2t.inference.engine_choice import EngineChoice
+from t2t.inference.files.job import Job, decode_file
+from t2t.inference.files.merging import merge_parts
+from t2t.inference.files.scoring import score_file
+from t2t.inference.files.shards import Shard
+from t2t.inference.files.windows import FileJob
+from t2t.pipelines import decoding
+from t2t.pipelines.decoding import answer_file
+from t2t.runs import ensembles
+from tests.reverser import Reverser
+
+LINES = "".join(f"line {n}\n" if n % 7 else "\n" for n in range(1, 44))
+WINDOW = 8
+"""Lines; the file has six windows."""
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch):
+    """Files count as settled at once, so that indexes are kept."""
+    monkeypatch.setattr(file_marks, "_SETTLED_NS", -(10**18))
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """Stands for runs that are loaded; has what they were loaded with, and the translators."""
+    calls = types.SimpleNamespace(asked=[], translators=[])
+
+    class Loaded:
+        def with_dictionary(self, dictionary):
+            calls.dictionary = dictionary
+            return self
+
+        def translator(self):
+            calls.translators.append(Reverser())
+            return calls.translators[-1]
+
+    def load_runs(runs, average, engine, **arguments):
+        calls.asked.append((runs, average, engine, arguments))
+        return Loaded()
+
+    monkeypatch.setattr(ensembles, "load_runs", load_runs)
+    return calls
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Stands for a run whose latest checkpoint is that of step 40."""
+    folder = tmp_path / "run"
+
+    class Store:
+        def __init__(self, checkpoints):
+            assert checkpoints == folder / "checkpoints"
+
+        def find(self, which):
+            return folder / "checkpoints" / {"latest": "step-00000040"}[which]
+
+    monkeypatch.setattr(decoding, "CheckpointStore", Store)
+    return types.SimpleNamespace(path=folder, checkpoints_folder=folder / "checkpoints")
+
+
+@pytest.fixture
+def answer(here, loaded, run, tmp_path, monkeypatch):
+    """Answers the file `in` into the parts of `out`."""
+    (tmp_path / "in").write_text(LINES)
+    monkeypatch.chdir(tmp_path)
+
+    def answer(mode="decode_from_file", **fields):
+        answer_file(
+            mode,
+            {"source": "in", "target": "out", "window": WINDOW, **fields},
+            [(run, "latest")],
+            "--runner=DirectRunner",
+            average="probabilities",
+            engine=EngineChoice(),
+            loading={"usr_dir": None, "problem": "p"},
+            dictionary={"a": "b"},
+        )
+
+    return answer
+
+
+def test_merged_parts_are_the_file_of_one_machine(answer, here, tmp_path):
+    changes = {"changes": {"seed": 3}, "n_best": 2}
+    decode_file(Reverser(), Job(source="in", target="one", window=WINDOW, **changes))
+    answer(**changes)
+    assert len(list(tmp_path.glob("out.shard-*-of-00006"))) == 6
+    assert here["lines decoded"] == 43
+    merge_parts("in", "out")
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "one").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.merged.json", "in", "one", "out"]
+
+
+def test_scores_are_those_of_one_machine(answer, here, tmp_path):
+    (tmp_path / "in").write_text("".join(f"source {n}\ttarget\n" for n in range(20)))
+    score_file(Reverser(), FileJob(source="in", target="one", window=WINDOW))
+    answer("score_file")
+    assert here["lines scored"] == 20
+    merge_parts("in", "out")
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "one").read_bytes()
+
+
+def test_the_model_is_loaded_once_with_the_checkpoint_that_was_the_latest(answer, loaded, run, tmp_path):
+    answer()
+    ((runs, average, engine, arguments),) = loaded.asked
+    assert runs == ((str(run.path), str(run.path / "checkpoints/step-00000040")),)
+    assert (average, engine, arguments) == ("probabilities", EngineChoice(), {"usr_dir": None, "problem": "p"})
+    assert loaded.dictionary == {"a": "b"}
+    assert len(loaded.translators) == 1
+
+
+def test_parts_that_are_there_are_kept_however_the_file_was_divided(answer, loaded, tmp_path):
+    """By tasks of an array job, say; and those of an earlier pipeline."""
+    decode_file(Reverser(), Job(source="in", target="out", window=WINDOW, changes={}, shard=Shard(1, 3)))
+    before = (tmp_path / "out.shard-00001-of-00003").stat().st_ino
+    answer(changes={})
+    assert (tmp_path / "out.shard-00001-of-00003").stat().st_ino == before
+    decoded = loaded.translators[0].asked
+    assert decoded
+    assert "line 20" not in decoded
+    answer(changes={})
+    assert loaded.translators[1].asked == []
+    merge_parts("in", "out")
+    assert len((tmp_path / "out").read_text().splitlines()) == 43
+
+
+def test_parts_of_several_divisions_are_refused_before_anything_is_loaded(answer, loaded):
+    for count in (2, 3):
+        decode_file(Reverser(), Job(source="in", target="out", window=WINDOW, shard=Shard(0, count)))
+    with pytest.raises(UserError, match=r"out: parts of 2 and of 3 shards lie beside it; remove those"):
+        answer()
+    assert loaded.asked == []
+
+
+def test_a_large_file_has_a_thousand_shards_and_an_empty_one_has_one(answer, tmp_path, monkeypatch):
+    monkeypatch.setattr(decoding, "MOST_SHARDS", 4)
+    answer()
+    assert len(list(tmp_path.glob("out.shard-*-of-00004"))) == 4
+    (tmp_path / "in").write_text("")
+    for path in tmp_path.glob("out.*"):
+        path.unlink()
+    answer()
+    merge_parts("in", "out")
+    assert (tmp_path / "out").read_bytes() == b""
+
+
+def test_what_cannot_be_decoded_is_one_line(answer):
+    with pytest.raises(UserError, match=r"^n_best=9: too many$"):
+        answer(n_best=9)

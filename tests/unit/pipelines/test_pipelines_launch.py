@@ -1,0 +1,73 @@
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from t2t.errors import MachineError, UserError
+from t2t.pipelines.launch import run_task
+from tests.readme import ROOT
+from tests.tasks import Touch
+from tests.waiting import wait_until
+
+HERE = "--runner=DirectRunner"
+PROCESSES = "--direct_num_workers=2 --direct_running_mode=multi_processing"
+
+
+def is_alive(pid):
+    """Returns whether a process runs; one that has ended and is not reaped yet does not."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def test_a_task_is_done_by_a_process_of_its_own(tmp_path, caplog, capfd):
+    task = Touch(tmp_path, count=2, failing=1)
+    (tmp_path / "failures").mkdir()
+    (tmp_path / "failures/000000000.json").write_text("what an earlier pipeline has left")
+    with caplog.at_level("INFO", logger="t2t"):
+        run_task(task, HERE, "work")
+    assert int((tmp_path / "pid").read_text()) != os.getpid()
+    assert all(map(task.is_done, range(2)))
+    assert caplog.messages == ["counters of Apache Beam: 2 elements, 10 times 0, 10 times 1"]
+    assert not (tmp_path / "failures").exists()
+    assert capfd.readouterr().err == "", "how workers start is nobody's business"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("error", [UserError, MachineError])
+def test_the_error_of_a_worker_is_raised_as_it_was(tmp_path, capfd, error):
+    with pytest.raises(error, match=r"^element 3 is wrong$"):
+        run_task(Touch(tmp_path, error=error, failing=3), PROCESSES, "work")
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_an_error_of_the_program_keeps_its_traceback(tmp_path, capfd):
+    with pytest.raises(MachineError, match=r"^the pipeline of Apache Beam failed with status 1, see above; the same"):
+        run_task(Touch(tmp_path, error=ZeroDivisionError, failing=3), PROCESSES, "work")
+    printed = capfd.readouterr().err
+    assert "ZeroDivisionError: element 3 is wrong" in printed
+    assert "tests/tasks.py" in printed
+
+
+@pytest.mark.slow
+def test_the_death_of_a_worker_ends_the_pipeline(tmp_path):
+    with pytest.raises(MachineError, match=r"^a process of the pipeline died, most likely for want of memory; free"):
+        run_task(Touch(tmp_path, dies=True, failing=3), PROCESSES, "work")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_workers_end_with_the_command(tmp_path, number):
+    code = (
+        "import pathlib, sys; from t2t.pipelines.launch import run_task; from tests.tasks import Touch; "
+        f"run_task(Touch(pathlib.Path(sys.argv[1]), failing=3, seconds=600), {PROCESSES!r}, 'work')"
+    )
+    command = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, stderr=subprocess.DEVNULL)
+    wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "a worker is at work")
+    command.send_signal(number)
+    command.wait(60)
+    wait_until(lambda: not is_alive(int((tmp_path / "pid").read_text())), "the worker has ended")

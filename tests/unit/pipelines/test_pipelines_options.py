@@ -1,0 +1,43 @@
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from t2t.errors import UserError
+from t2t.pipelines.options import parse_beam_options, runner_of, runs_here
+
+
+@pytest.mark.parametrize("runner", ["", "--runner=DirectRunner", "--runner=directrunner", "--runner=FnApiRunner"])
+def test_pipelines_of_this_machine_need_no_program_that_is_downloaded(runner):
+    options = parse_beam_options(f"{runner} --direct_num_workers=2 --direct_running_mode=multi_processing")
+    assert runs_here(options)
+    assert isinstance(runner_of(options), FnApiRunner)
+
+
+def test_options_of_other_runners_are_passed_on():
+    options = parse_beam_options("--runner=FlinkRunner --flink_master=localhost:8081 --option_of_the_cluster=3")
+    assert not runs_here(options)
+    assert options.get_all_options()["flink_master"] == "localhost:8081"
+    assert type(runner_of(options)).__name__ == "FlinkRunner"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("--direct_num_worker=2", "there is no option --direct_num_worker"),
+        ("--direct_num_workers=two", "argument --direct_num_workers: invalid int value: 'two'"),
+        ("--direct_running_mode=fast", "argument --direct_running_mode: invalid choice: 'fast'"),
+        ("--runner=NoRunner", "Unexpected pipeline runner: NoRunner. Valid values are"),
+        ("--runner='DirectRunner", "No closing quotation"),
+        ("direct_num_workers=2", "'direct_num_workers=2' is no option"),
+        ("--help", "'--help' is no option"),
+    ],
+)
+def test_wrong_options_are_named(text, reason, capfd):
+    with pytest.raises(UserError) as raised:
+        parse_beam_options(text)
+    message = str(raised.value)
+    assert message.startswith(f"--beam_options={text!r}: {reason}")
+    assert message.endswith(
+        "; give options of Apache Beam, each as --name=value, e.g. --runner=DirectRunner --direct_num_workers=2 "
+        "--direct_running_mode=multi_processing"
+    )
+    assert capfd.readouterr().out == ""
