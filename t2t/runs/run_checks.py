@@ -6,7 +6,7 @@ from pathlib import Path
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import LATEST, CheckpointStore
-from t2t.data.generate import data_folder
+from t2t.data.data_folder import data_folder
 from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.hparams.base import HParams
