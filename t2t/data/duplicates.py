@@ -7,7 +7,7 @@ is kept, whoever made which shard.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +15,8 @@ import numpy as np
 from t2t.data.digests import GROUPS
 from t2t.data.manifest import FileRecord
 from t2t.data.plan import Plan
-from t2t.data.shard_job import write_record, written_whole
-from t2t.data.verdicts import DigestRecord, DuplicatesRecord, digest_folder, duplicates_folder, read_finished
+from t2t.data.work_folders import read_finished, write_work_record, written_whole
+from t2t.data.verdicts import DigestRecord, DuplicatesRecord, digest_folder, duplicates_folder
 from t2t.errors import UserError
 from t2t.files.atomic import fsync_file, os_errors_as_machine_errors, sha256_of
 from t2t.specs.constants import TRAIN
@@ -57,7 +57,7 @@ def find_duplicates(plan: Plan, folder: Path) -> DuplicatesRecord:
         fsync_file(path)
         file = FileRecord(name=path.name, bytes=path.stat().st_size, sha256=sha256_of(path))
         record = DuplicatesRecord(plan=plan.fingerprint, samples=samples, repeated=file)
-        write_record(written, record)
+        write_work_record(written, record)
     log.info("%s: %s of %s samples repeat an earlier one", TRAIN, f"{count:,}", f"{sum(samples):,}")
     return record
 

@@ -35,6 +35,8 @@ class Chunk:
     """(samples that came in,) bool: false for those left out."""
     filtered: np.ndarray
     """(samples that came in,) bool: those of them that a filter dropped."""
+    repeated: int
+    """Examples beside the first of each sample, by its weight."""
     dropped: Counter
     """Samples left out, by reason."""
     unknown: Counter
@@ -79,17 +81,19 @@ def encode_chunk(
     is_aligned = len(encoded) == len(wanted)  # code of a problem may join samples
     _check_finite(problem, columns, split, wanted if is_aligned else [], first + numbers)
     texts: dict[str, list[str]] = {}
+    repeated = 0
     if split == TRAIN:
         fit = _fit(problem, features, columns, dropped)
-        copies = [sample.get(COPIES, 1) for sample in wanted] if is_aligned else 1
-        columns = {name: repeat(column, np.where(fit, copies, 0)) for name, column in columns.items()}
+        copies = np.where(fit, [sample.get(COPIES, 1) for sample in wanted] if is_aligned else 1, 0)
+        columns = {name: repeat(column, copies) for name, column in columns.items()}
+        repeated = int(copies.sum() - fit.sum())
         if is_aligned:
             kept[numbers] = fit
     elif is_aligned:
         texts = _raw_texts(problem, features, samples)
     unknown = _count_unknown(problem, columns)
     return Chunk(
-        columns, kept, filtered, +dropped, unknown, texts, _altered_features(problem, texts, encoded)
+        columns, kept, filtered, repeated, +dropped, unknown, texts, _altered_features(problem, texts, encoded)
     )
 
 

@@ -4,6 +4,8 @@ import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from t2t.data.digests import digest_shard
+from t2t.data.duplicates import missing_digests
 from t2t.data.plan import Plan
 from t2t.data.shard_job import ShardResult, finished_shard, generate_shard
 from t2t.data.tally import ENOUGH_TO_JUDGE, Counts, check_fit
@@ -57,6 +59,26 @@ def make_shards(
     return [results[shard] for shard in shards]
 
 
+def digest_shards(
+    plan: Plan,
+    problem: Problem,
+    shards: Sequence[int],
+    folder: Path,
+    tmp_dir: Path,
+    pool: WorkerPool,
+    progress: Callable[[str, int], None],
+) -> None:
+    """Writes the digests of some shards of the training split, those that are there left out; see `make_shards`."""
+    missing = [shard for shard in missing_digests(plan, folder) if shard in shards]
+    tell = functools.partial(progress, "duplicates")
+    if plan.shards[TRAIN] == 1:
+        for shard in missing:
+            digest_shard(plan, problem, shard, folder, tmp_dir, judge=pool.judge, progress=tell)
+    else:
+        for _ in pool.run_each(_digest_shard, [(plan, shard, folder, tmp_dir) for shard in missing], tell):
+            """Each is written by its worker."""
+
+
 def _check_beginning(problem: Problem, shards: Sequence[int], results: dict[int, ShardResult]) -> None:
     """Ends a generation whose first shards are mostly unfit early: all of them may take hours."""
     counts = Counts()
@@ -64,7 +86,7 @@ def _check_beginning(problem: Problem, shards: Sequence[int], results: dict[int,
         if shard not in results:
             break
         counts += results[shard].counts
-    if counts.read >= ENOUGH_TO_JUDGE and len(results) < len(shards):
+    if counts.judged >= ENOUGH_TO_JUDGE and len(results) < len(shards):
         check_fit(problem, counts, "so far", "; if only their beginning is so, shuffle them")
 
 
@@ -78,3 +100,9 @@ def _generate_shard(
     progress: Callable[[int], None],
 ) -> ShardResult:
     return generate_shard(plan, problem, split, shard, folder, tmp_dir, progress=progress)
+
+
+def _digest_shard(
+    problem: Problem, plan: Plan, shard: int, folder: Path, tmp_dir: Path, progress: Callable[[int], None]
+) -> None:
+    digest_shard(plan, problem, shard, folder, tmp_dir, progress=progress)
