@@ -81,7 +81,7 @@ class _ShardDigests:
                 f"{folder}: the digests of shard {shard} of split {TRAIN!r}, which duplicates are found by, are not "
                 f"written yet; run the same command again"
             )
-        return cls(np.load(place / record.digests.name, mmap_mode="r"), record)
+        return cls(np.lib.format.open_memmap(place / record.digests.name, mode="r"), record)
 
     def read(self, group: int) -> np.ndarray:
         """Returns the entries of one group, in the order of the samples."""

@@ -95,4 +95,4 @@ def mark_samples(
 
 
 def _map(place: Path, file: FileRecord) -> memoryview:
-    return memoryview(np.load(place / file.name, mmap_mode="r"))
+    return memoryview(np.lib.format.open_memmap(place / file.name, mode="r"))

@@ -37,7 +37,10 @@ def length_filters(options: FilterOptions, features: Sequence[str]) -> Iterator[
 
 
 def _filter_texts(reason: str, features: Sequence[str], keeps_text: Callable[[str], bool]) -> SampleFilter:
-    return SampleFilter(reason, lambda sample: all(keeps_text(sample[name]) for name in features))
+    def keeps(sample: Mapping[str, Any]) -> bool:
+        return all(keeps_text(text) for name in features if isinstance(text := sample[name], str))
+
+    return SampleFilter(reason, keeps)
 
 
 def _filter_ratio(most: float, features: Sequence[str]) -> SampleFilter:
