@@ -1,12 +1,15 @@
 """Paths that a user names, which lie on this machine: no file system of elsewhere is read or written."""
 
+import glob
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from t2t.errors import UserError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_PATTERN = re.compile(r"[*?[]")
 
 
 def check_local(path: str | os.PathLike[str], flag: str = "") -> None:
@@ -36,6 +39,39 @@ def local_path(path: str | os.PathLike[str]) -> Path:
     """
     check_local(path)
     return Path(path).expanduser()
+
+
+def named_files(text: str) -> list[Path]:
+    """Returns the absolute paths of the files that a user named: one, or several with commas between them.
+
+    A name may be a pattern such as `part-*.en`, for which stand the files that it matches, in the order of their names;
+    one that matches none is returned as it is. What is a file as it stands is neither a list nor a pattern.
+
+    Raises:
+        UserError: a name is that of another file system.
+    """
+    whole = local_path(text).absolute()
+    if whole.is_file() or "," not in text:
+        return _matches(whole)
+    return [path for name in text.split(",") if name.strip() for path in _matches(local_path(name.strip()).absolute())]
+
+
+def join_names(paths: Sequence[Path]) -> str:
+    """Returns files as `named_files` reads them.
+
+    Raises:
+        UserError: one of several names has a comma in it.
+    """
+    names = [str(path) for path in paths]
+    if len(names) > 1 and (wrong := next((name for name in names if "," in name), None)):
+        raise UserError(f"{wrong}: commas are between the names of files, and this one has a comma; rename it")
+    return ",".join(names)
+
+
+def _matches(path: Path) -> list[Path]:
+    if not _PATTERN.search(str(path)) or path.exists():
+        return [path]
+    return sorted(map(Path, glob.glob(str(path)))) or [path]
 
 
 def is_unknown_home(path: str) -> bool:

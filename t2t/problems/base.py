@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean
-from t2t.files.paths import local_path
+from t2t.files.paths import join_names, local_path, named_files
 from t2t.hparams.field import complaint
 from t2t.problems.filters.duplicates import DuplicateKey
 from t2t.problems.filters.sample_filter import SampleFilter
@@ -38,16 +38,19 @@ class Finished:
     """Whether the output was not what it should be and had to be made so, e.g. a tree with an open bracket."""
 
 
-def file_option() -> Any:
+def file_option(many: bool = False) -> Any:
     """Returns a field of `ProblemOptions` that is the path of a raw file, empty where none is given.
 
     Relative paths are made absolute, so that they still hold in another folder. Data made from a file are told from
     others by what it holds, not by where it lies, where `Problem.raw_files` has it.
+
+    Args:
+        many: whether several files may be named, see `named_files`; the option becomes their list.
     """
-    return dataclasses.field(default="", metadata={_FILE: True})
+    return dataclasses.field(default="", metadata={_FILE: True, _MANY: many})
 
 
-_FILE = "file"
+_FILE, _MANY = "file", "many"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,14 +65,25 @@ class ProblemOptions:
                 raise UserError(f"problem option {field.name}={value!r}: it is of type {kind.__name__}; correct it")
             if "minimum" in field.metadata and (wrong := complaint(field, value, "problem option")):
                 raise UserError(wrong)
-        for name in self.file_names():
-            if value := getattr(self, name):
-                object.__setattr__(self, name, str(local_path(value).absolute()))
+        for field in dataclasses.fields(self):
+            if field.metadata.get(_FILE) and (value := getattr(self, field.name)):
+                found = join_names(named_files(value)) if field.metadata[_MANY] else str(local_path(value).absolute())
+                object.__setattr__(self, field.name, found)
 
     @classmethod
     def file_names(cls) -> tuple[str, ...]:
         """Returns the names of the options that are paths of files, see `file_option`."""
         return tuple(field.name for field in dataclasses.fields(cls) if field.metadata.get(_FILE))
+
+    def paths(self, name: str) -> list[Path]:
+        """Returns the files that an option names, none where it is not given."""
+        value = getattr(self, name)
+        return named_files(value) if value else []
+
+    def numbered_paths(self, name: str) -> dict[str, Path]:
+        """Returns the files that an option names, by its own name, and by that and a number where they are several."""
+        paths = self.paths(name)
+        return {name if len(paths) == 1 else f"{name} {number}": path for number, path in enumerate(paths, 1)}
 
     def changed(self) -> dict[str, Any]:
         """Returns the options that differ from their defaults."""

@@ -16,7 +16,7 @@ def _no_progress(what: str, read: int) -> None:
     """Shows nothing."""
 
 
-def _call_each(problem: Any, method: str, calls: Iterable[tuple]) -> Iterator[Any]:
+def call_here(problem: Any, method: str, calls: Iterable[tuple]) -> Iterator[Any]:
     """Calls a method of a problem with each of some tuples of arguments, in this process."""
     return (getattr(problem, method)(*call) for call in calls)
 
@@ -45,7 +45,7 @@ class Source:
     """Of how many: either 1, which is the whole split, or what `Problem.shards` returns."""
     work_dir: Path | None = None
     """Folder for `cached`, which lasts as long as one generation; None for none."""
-    call_each: Callable[[Any, str, Iterable[tuple]], Iterator[Any]] = _call_each
+    call_each: Callable[[Any, str, Iterable[tuple]], Iterator[Any]] = call_here
     """Calls a method of a problem, by its name, with each of some tuples of arguments, in worker processes where there
     are some; yields the results in order. Arguments and results must be picklable."""
 
@@ -58,7 +58,7 @@ class Source:
         return [
             dataclasses.replace(
                 self._copy(random.Random(self.rng.random())),
-                shard=shard, shards=shards, enough_bytes=self.enough_bytes, progress=_no_progress, call_each=_call_each,
+                shard=shard, shards=shards, enough_bytes=self.enough_bytes, progress=_no_progress, call_each=call_here,
             )
             for shard in range(shards)
         ]  # fmt: skip

@@ -48,8 +48,9 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
     missing = find_missing_data(request) if generates else []
     for options in (problem.options for problem in problems_of(request) if problem.name in missing):
         for name in options.file_names():
-            if (path := getattr(options, name)) and not Path(path).exists():
-                raise UserError(f"--{name}={path}: there is no such file; check the path")
+            for path in options.paths(name):
+                if not path.exists():
+                    raise UserError(f"--{name}={path}: there is no such file; check the path")
     if settings.warm_start_from and not RunDir.exists(request.output_folder):
         find_source(settings.warm_start_from)
 
