@@ -15,7 +15,9 @@ from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides, join_overrides
 from t2t.inference.engine_choice import AVERAGES, COMPUTE_TYPES, ENGINES, TENSORFLOW, EngineChoice
 from t2t.inference.shortlist.shortlist import read_shortlist
+from t2t.problems.filters.options import FilterOptions
 from t2t.problems.speech_generation import SpeechGenerationOptions
+from t2t.problems.text_files import TextFilesOptions
 from t2t.problems.text_problems import TextOptions
 from t2t.registry.plugins import load_plugins
 from t2t.runs.arguments import RENAMED
@@ -36,6 +38,9 @@ _OPTION_FLAGS = {
     "dev_target": "Target text to evaluate on while training.",
     "test_source": "Source text of the test split; optional.",
     "test_target": "Target text of the test split; optional.",
+    "train_scores": "Score of each training pair, line by line with --train_source, for --filter_min_score; optional.",
+    "train_weights": "How many times the pairs of each file in --train_source are taken, such as 1,0.5,20; a fraction by "
+    "chance.",
     "train_file": "Training examples, one a line, plain or .gz (problems classify_files, languagemodel_files, ...).",
     "dev_file": "Examples to evaluate on while training, as --train_file.",
     "test_file": "Examples of the test split; optional.",
@@ -45,8 +50,10 @@ _OPTION_FLAGS = {
     "source_language": "Code of the source language, e.g. en; optional.",
     "target_language": "Code of the target language, e.g. zh, which decides how BLEU splits words; optional.",
 }
-_NUMBER_FLAGS: dict[str, type] = {
+_FIELD_FLAGS: dict[str, type] = {
     "vocab_size": TextOptions, "subword_sampling": TextOptions, "sample_rate": SpeechGenerationOptions,
+    **{field.name: FilterOptions for field in dataclasses.fields(FilterOptions)},
+    "filter_min_score": TextFilesOptions, "train_score_column": TextFilesOptions,
 }  # fmt: skip
 """With the class that has the option."""
 _OWN = object()
@@ -87,7 +94,7 @@ def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> Non
             define.string(name, "", text)
         define.boolean("keep_annotations", False, "Leaves traces, empty elements and function tags in the trees of "
                        "parsing problems.")  # fmt: skip
-        for name, owner in _NUMBER_FLAGS.items():
+        for name, owner in _FIELD_FLAGS.items():
             define_field_flag(values, name, owner)
 
 
@@ -308,8 +315,8 @@ def _differing_names(asked: dict[str, str], run: RunDir) -> list[str]:
 
 def problem_options(values: flags.FlagValues) -> dict[str, Any]:
     """Returns the options of the problem that were given."""
-    names = (*_OPTION_FLAGS, *_NUMBER_FLAGS, "keep_annotations")
-    return {name: values[name].value for name in names if values[name].value}
+    names = (*_OPTION_FLAGS, *_FIELD_FLAGS, "keep_annotations")
+    return {name: values[name].value for name in names if values[name].value != values[name].default}
 
 
 def request_of(values: flags.FlagValues) -> Request:

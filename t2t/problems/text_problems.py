@@ -28,7 +28,9 @@ from t2t.problems.base import Problem, ProblemOptions, Sample, Source, file_opti
 from t2t.problems.filters.duplicates import DuplicateKey
 from t2t.problems.filters.options import FilterOptions
 from t2t.problems.filters.sample_filter import SampleFilter
+from t2t.problems.filters.selection import unfiltered
 from t2t.problems.filters.text_filters import text_duplicate_key, text_filters
+from t2t.problems.filters.weights import COPIES
 from t2t.problems.labels import ClassTargets
 from t2t.problems.preprocessors import Preprocessor, SubwordSampling
 from t2t.problems.samples import check_samples, chunk_samples, samples_of, text_fault
@@ -178,7 +180,8 @@ class TextProblem(Problem):
         for first, samples in chunk_samples(samples_of(self, TRAIN, source), self.chunk_size or _SAMPLES_BETWEEN_NEWS):
             check_samples(self, TRAIN, samples, first)
             source.progress("vocabulary", first - 1 + len(samples))
-            yield from (sample[name] for sample in samples for name in names)
+            for sample in unfiltered(self, samples):
+                yield from [sample[name] for name in names] * sample.get(COPIES, 1)
 
     def preprocessors(self) -> Sequence[Preprocessor]:
         """Samples the pieces of text where the option `subword_sampling` says so.

@@ -26,3 +26,11 @@ def drop_reasons(problem: Problem, samples: Sequence[Sample]) -> list[str | None
 
 def _has_empty_text(sample: Sample) -> bool:
     return any(isinstance(value, str) and (not value or value.isspace()) for value in sample.values())
+
+
+def unfiltered(problem: Problem, samples: Sequence[Sample]) -> Sequence[Sample]:
+    """Returns the training samples that no filter drops, those without text among them."""
+    if not problem.sample_filters():
+        return samples
+    reasons = drop_reasons(problem, samples)
+    return [sample for sample, reason in zip(samples, reasons, strict=True) if reason in (None, EMPTY)]
