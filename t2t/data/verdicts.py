@@ -65,9 +65,7 @@ def duplicates_folder(folder: Path) -> Path:
     return folder / WORK / "duplicates"
 
 
-def mark_samples(
-    samples: Iterator[Sample], plan: Plan, problem: Problem, folder: Path, shard: int
-) -> Iterator[Sample]:
+def mark_samples(samples: Iterator[Sample], plan: Plan, problem: Problem, folder: Path, shard: int) -> Iterator[Sample]:
     """Yields the training samples of a shard, each with why it is left out as its `DROPPED`.
 
     Raises:

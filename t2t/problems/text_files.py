@@ -50,9 +50,7 @@ class TextFilesOptions(TextOptions):
     """Code of the target language, e.g. zh; optional. BLEU splits words as it asks for."""
     train_scores: str = file_option(many=True)
     """File with a score of each training pair, line by line; optional."""
-    train_score_column: int = param(
-        1, "Column of the score in --train_scores, where TABs separate columns.", minimum=1
-    )
+    train_score_column: int = param(1, "Column of the score in --train_scores, where TABs separate columns.", minimum=1)
     filter_min_score: float = param(0.0, "Drops training pairs with a lower score in --train_scores.")
     train_weights: str = ""
     """How many times the pairs of each training file are taken, e.g. 1,0.5,20; optional."""

@@ -31,7 +31,9 @@ def length_filters(options: FilterOptions, features: Sequence[str]) -> Iterator[
         reason = f"with a word of more than {longest:,} characters"
         yield _filter_texts(reason, features, lambda text: max(map(len, text.split()), default=0) <= longest)
     if least := options.filter_letters:
-        yield _filter_texts(f"with less than {least:.3g} letters", features, lambda text: share_of_letters(text) >= least)
+        yield _filter_texts(
+            f"with less than {least:.3g} letters", features, lambda text: share_of_letters(text) >= least
+        )
     if options.filter_length_ratio:
         yield _filter_ratio(options.filter_length_ratio, features)
 
