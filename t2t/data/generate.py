@@ -169,7 +169,7 @@ def finish(plan: Plan, problem: Problem, partial: Path, folder: Path) -> Manifes
 
 @contextlib.contextmanager
 def _kept_where_useful(partial: Path) -> Iterator[None]:
-    """After an error, keeps the finished shards of a plan that has many; another generation has little to go on with."""
+    """After an error, keeps the finished shards of a plan that has several for a split; others are soon made again."""
     try:
         yield
     except BaseException:

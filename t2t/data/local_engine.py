@@ -1,4 +1,4 @@
-"""Making shards on this machine: those of a split of one shard by encoding it on all cores, others whole, one a core."""
+"""Making shards on this machine: that of a split of one is encoded on all cores, others are made whole, one a core."""
 
 import functools
 from collections.abc import Callable, Sequence

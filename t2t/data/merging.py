@@ -67,7 +67,9 @@ def _read_results(plan: Plan, folder: Path) -> dict[str, list[ShardResult]]:
             f"{', '.join(named)}{more}; make them with the same flags and {', '.join(flags)}{more}, or all that are "
             f"missing here without --shard and --merge"
         )
-    return {split: [result for place in every if place[0] == split and (result := found[place])] for split in plan.order}
+    return {
+        split: [result for place in every if place[0] == split and (result := found[place])] for split in plan.order
+    }
 
 
 def _merge_split(folder: Path, split: str, results: Sequence[ShardResult]) -> SplitRecord:

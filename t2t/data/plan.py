@@ -158,7 +158,7 @@ def read_plan(folder: Path) -> Plan | None:
 
 
 def describe_differences(asked: Identity, found: Identity) -> str:
-    """Returns what differs between the identities of two generations, for a message; nothing where they are the same."""
+    """Returns what differs between the identities of two generations, for a message; nothing where nothing does."""
     one, other = (_flat(dataclasses.asdict(identity)) for identity in (asked, found))
     names = [name for name in sorted(one | other) if one.get(name) != other.get(name)]
     return "; ".join(f"{name}: asked {_brief(one.get(name))}, found {_brief(other.get(name))}" for name in names)

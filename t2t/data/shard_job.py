@@ -115,9 +115,7 @@ def generate_shard(
         if split == TRAIN and plan.shards[split] == 1:
             chunks = _judged(chunks, tally, problem)
         parts = _write_chunks(plan, split, chunks, written)
-        result = ShardResult(
-            plan=plan.fingerprint, split=split, shard=shard, counts=tally.counts(), **parts
-        )
+        result = ShardResult(plan=plan.fingerprint, split=split, shard=shard, counts=tally.counts(), **parts)
         write_work_record(written, result)
     return result
 
@@ -183,5 +181,3 @@ def errors_of_shard(plan: Plan, split: str, shard: int) -> Iterator[None]:
         if plan.shards[split] == 1:
             raise
         raise UserError(f"split {split!r}, shard {shard} of {plan.shards[split]:,}: {error}") from error
-
-

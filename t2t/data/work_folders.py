@@ -42,7 +42,7 @@ def read_finished(kind: type[Record], plan: Plan, place: Path) -> Record | None:
 
 @contextlib.contextmanager
 def written_whole(place: Path) -> Iterator[Path]:
-    """Yields a folder under a temporary name; it gets its own at the end of a `with` block without an error.
+    """Yields an empty folder under another name; it gets its own at the end of a `with` block without an error.
 
     Raises:
         UserError: another process makes the same folder.

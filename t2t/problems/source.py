@@ -21,7 +21,6 @@ def call_here(problem: Any, method: str, calls: Iterable[tuple]) -> Iterator[Any
     return (getattr(problem, method)(*call) for call in calls)
 
 
-
 @dataclasses.dataclass
 class Source:
     """Files, random generator and counters of a sample generator."""

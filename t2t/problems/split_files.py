@@ -75,9 +75,7 @@ class NamedFiles(Problem):
         self._check_given()
         self.check_split(split)
         missing = [
-            f"--{name.partition(' ')[0]}={path}"
-            for name, path in self._named_files().items()
-            if not path.is_file()
+            f"--{name.partition(' ')[0]}={path}" for name, path in self._named_files().items() if not path.is_file()
         ]
         if missing:
             raise UserError(f"{self.name}: there is no such file: {', '.join(missing)}; check the paths")
@@ -171,9 +169,7 @@ class SplitFiles(NamedFiles):
 
     def line_error(self, place: Line, found: str) -> UserError:
         """Returns an error about one line."""
-        return UserError(
-            f"{place.path}, line {place.number:,}, {found}; a line is {self.line_form}; correct the file"
-        )
+        return UserError(f"{place.path}, line {place.number:,}, {found}; a line is {self.line_form}; correct the file")
 
     def requirements(self) -> str:
         """Returns which flags name which files, and what a line is."""

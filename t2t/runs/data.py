@@ -68,9 +68,7 @@ def generate_parts(request: Request, seed: int, shard: str) -> None:
 
 def merge_all(request: Request, seed: int) -> list[Manifest]:
     """Merges the shards of each problem of a request that array jobs have made; returns the manifests."""
-    return [
-        merge(problem, part.data_folder, part.tmp_folder, seed) for part, problem in _stored_problems(request)
-    ]
+    return [merge(problem, part.data_folder, part.tmp_folder, seed) for part, problem in _stored_problems(request)]
 
 
 def _stored_problems(request: Request) -> Iterator[tuple[Request, Problem]]:

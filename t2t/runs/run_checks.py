@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import LATEST, CheckpointStore
