@@ -39,7 +39,7 @@ _OPTION_FLAGS = {
     "test_source": "Source text of the test split; optional.",
     "test_target": "Target text of the test split; optional.",
     "train_scores": "Score of each training pair, line by line with --train_source, for --filter_min_score; optional.",
-    "train_weights": "How many times the pairs of each file in --train_source are taken, such as 1,0.5,20; a fraction by "
+    "train_weights": "How many times the pairs of each file in --train_source are taken, e.g. 1,0.5,20; a fraction by "
     "chance.",
     "train_file": "Training examples, one a line, plain or .gz (problems classify_files, languagemodel_files, ...).",
     "dev_file": "Examples to evaluate on while training, as --train_file.",

@@ -1,9 +1,9 @@
 """Duplicates among the training samples of a corpus that is larger than the memory.
 
 Every shard first writes a digest of each sample that the other filters keep, grouped by the digest's first byte
-(`digest_shard`). Then the groups are looked at one after the other, each over all shards (`find_duplicates`): of N samples
-about N / 256 are in memory at a time, less than 100 bytes for each. Of equal samples the first in the order of the corpus
-is kept, whoever made which shard.
+(`digest_shard`). Then the groups are looked at one after the other, each over all shards (`find_duplicates`): of N
+samples about N / 256 are in memory at a time, less than 100 bytes for each. Of equal samples the first in the order of
+the corpus is kept, whoever made which shard.
 """
 
 import logging
@@ -15,8 +15,8 @@ import numpy as np
 from t2t.data.digests import GROUPS
 from t2t.data.manifest import FileRecord
 from t2t.data.plan import Plan
-from t2t.data.work_folders import read_finished, write_work_record, written_whole
 from t2t.data.verdicts import DigestRecord, DuplicatesRecord, digest_folder, duplicates_folder
+from t2t.data.work_folders import read_finished, write_work_record, written_whole
 from t2t.errors import UserError
 from t2t.files.atomic import fsync_file, os_errors_as_machine_errors, sha256_of
 from t2t.specs.constants import TRAIN

@@ -134,6 +134,7 @@ def shard_source(plan: Plan, split: str, shard: int, folder: Path, tmp_dir: Path
 
 
 def check_plan(plan: Plan, folder: Path) -> None:
+    """Raises UserError where a folder in which data are made does not hold this plan any more."""
     found = read_plan(folder)
     if found is None or found.fingerprint != plan.fingerprint:
         raise UserError(

@@ -152,6 +152,7 @@ class NpyFile:
         self._header_size = self._file.tell()
 
     def append(self, values: np.ndarray) -> None:
+        """Appends entries."""
         self._file.write(np.ascontiguousarray(values, self._dtype).data)
         self._count += len(values)
 
@@ -167,6 +168,7 @@ class NpyFile:
         return FileRecord(name=self._path.name, bytes=self._path.stat().st_size, sha256=sha256_of(self._path))
 
     def abandon(self) -> None:
+        """Closes the file without finishing it."""
         with contextlib.suppress(OSError):  # what could not be written is thrown away anyway
             self._file.close()
 

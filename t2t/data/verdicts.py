@@ -17,7 +17,6 @@ from t2t.data.work_folders import read_finished
 from t2t.errors import UserError
 from t2t.problems.base import Problem, Sample
 from t2t.problems.filters.selection import DROPPED
-from t2t.specs.constants import TRAIN
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

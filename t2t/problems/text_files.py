@@ -57,11 +57,10 @@ class TextFilesOptions(TextOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("filter_min_score", "train_score_column"):
-            if name in self.changed() and not self.train_scores:
+        for name, default in (("filter_min_score", 0.0), ("train_score_column", 1)):
+            if (value := getattr(self, name)) != default and not self.train_scores:
                 raise UserError(
-                    f"--{name}={getattr(self, name):g}: there are no scores; name their file with --train_scores, or "
-                    f"leave it out"
+                    f"--{name}={value:g}: there are no scores; name their file with --train_scores, or leave it out"
                 )
 
 
@@ -115,8 +114,8 @@ class Text2TextFiles(NamedFiles, Translation):
             return files
         if len(scores) != len(files):
             raise UserError(
-                f"{self.name}: {len(files):,} with --train_source and {len(scores):,} with --train_scores are named; file "
-                f"n of one must go with file n of the other; name as many of each"
+                f"{self.name}: {len(files):,} with --train_source and {len(scores):,} with --train_scores are named; "
+                f"file n of one must go with file n of the other; name as many of each"
             )
         return [(*sides, score) for sides, score in zip(files, scores, strict=True)]
 

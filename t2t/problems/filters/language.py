@@ -33,8 +33,8 @@ def language_filters(languages: Mapping[str, str]) -> Iterator[SampleFilter]:
     for name, code in wanted.items():
         if code not in identifier.labels:
             raise UserError(
-                f"--filter_language: {languages[name]!r}, the language of {name}, cannot be identified; py3langid knows "
-                f"{', '.join(sorted(identifier.labels))}"
+                f"--filter_language: {languages[name]!r}, the language of {name}, cannot be identified; py3langid "
+                f"knows {', '.join(sorted(identifier.labels))}"
             )
         yield _filter_language(identifier, name, code)
 

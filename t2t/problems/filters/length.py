@@ -1,7 +1,7 @@
 """Filters by the length of texts and of their words, and by how many of their characters are letters.
 
-Two sides are compared in characters: their ratio varies less from pair to pair than that of words (Gale and Church 1993,
-"A Program for Aligning Sentences in Bilingual Corpora"), and languages that write no spaces have it too.
+Two sides are compared in characters: their ratio varies less from pair to pair than that of words (Gale and Church
+1993, "A Program for Aligning Sentences in Bilingual Corpora"), and languages that write no spaces have it too.
 """
 
 import unicodedata
@@ -60,7 +60,7 @@ def _filter_ratio(most: float, features: Sequence[str]) -> SampleFilter:
 
 
 def share_of_letters(text: str) -> float:
-    """Returns the share of letters, and of marks that belong to letters, among the characters that are no white space."""
+    """Returns the share of letters, with the marks that belong to them, among the characters; white space is none."""
     characters = "".join(text.split())
     letters = sum(map(str.isalpha, characters))
     if not text.isascii():  # vowel signs of Indic scripts, for example

@@ -35,8 +35,8 @@ def parse_score(line: str, column: int, place: str) -> float:
         score = math.nan
     if not math.isfinite(score):
         raise UserError(
-            f"{place}, has {cells[column - 1][:_SHOWN]!r} where a score is asked for, which is a finite number; correct "
-            f"the file or --train_score_column"
+            f"{place}, has {cells[column - 1][:_SHOWN]!r} where a score is asked for, which is a finite number; "
+            f"correct the file or --train_score_column"
         )
     return score
 

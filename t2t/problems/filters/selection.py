@@ -11,7 +11,7 @@ DROPPED = "_dropped"
 
 
 def drop_reasons(problem: Problem, samples: Sequence[Sample]) -> list[str | None]:
-    """Returns why each training sample is left out: an empty text, or the first filter that drops it; None to keep it."""
+    """Returns why each training sample is left out: an empty text, or the first filter that drops it; or None."""
     filters = problem.sample_filters()
     reasons: list[str | None] = []
     for sample in samples:
