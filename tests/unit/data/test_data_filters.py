@@ -160,8 +160,8 @@ def test_a_sample_is_counted_under_the_first_filter_that_drops_it(tmp_path, file
     ratio, score = len(good) - len(kept), 80 - len(good)
     assert record.dropped == {"with a length ratio above 1.18": ratio, "with a score below 0.5": score}
     assert (
-        f"train: {len(kept)} examples written; {80 - len(kept)} dropped ({ratio} with a length ratio above 1.18, {score} "
-        f"with a score below 0.5)" in log_lines.messages
+        f"train: {len(kept)} examples written; {80 - len(kept)} dropped ({ratio} with a length ratio above 1.18, "
+        f"{score} with a score below 0.5)" in log_lines.messages
     )
 
 
@@ -176,8 +176,8 @@ def test_what_filters_drop_is_not_unfit(tmp_path, files, write):
             assert made(tmp_path, options)[0].examples == 8 - unfit
             continue
         said = (
-            r"unfit: 5 of 8 examples that filters keep; 77 dropped \(72 with a score below 0.9, 5 with an empty side\); "
-            r"loosen the filters \(--filter_\.\.\.\), or check the raw files and their encoding"
+            r"unfit: 5 of 8 examples that filters keep; 77 dropped \(72 with a score below 0.9, 5 with an empty side\)"
+            r"; loosen the filters \(--filter_\.\.\.\), or check the raw files and their encoding"
         )
         with pytest.raises(UserError, match=said):
             made(tmp_path, options, "other")
