@@ -1,7 +1,7 @@
 """Making shards on this machine: that of a split of one is encoded on all cores, others are made whole, one a core."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from t2t.data.digests import digest_shard
@@ -45,7 +45,7 @@ def make_shards(
     done = sum(result.counts.read for result in results.values())
     if plan.shards[split] == 1:
         tell = functools.partial(progress, split)
-        made = (
+        made: Iterator[ShardResult] = (
             generate_shard(plan, problem, split, shard, folder, tmp_dir, encode=pool.encode, progress=tell)
             for shard in missing
         )

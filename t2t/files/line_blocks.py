@@ -33,8 +33,9 @@ class LineBlock:
         return read_lines(self.path, tally, self.start, self.stop)
 
 
-def read_pairs(source: LineBlock, target: LineBlock, tally: Counter[str]) -> Iterator[tuple[str, str]]:
+def read_pairs(blocks: Sequence[LineBlock], tally: Counter[str]) -> Iterator[tuple[str, str]]:
     """Yields pairs of lines that stand at the same place in two blocks, as `read_parallel` does of two files."""
+    source, target = blocks
     return pair_lines(source.read(tally), target.read(tally), source.path, target.path, source.first - 1)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from t2t.files.line_blocks import LineBlock, cut_files
 from t2t.problems.source import Source
@@ -28,7 +29,7 @@ def every_shard(
         UserError: see `cut_files`.
     """
 
-    def cut() -> list:
+    def cut() -> list[Any]:
         shards = [blocks for sides in files for blocks in cut_files(sides, SHARD_BYTES, most_lines)]
         return [[[str(block.path), block.first, block.start, block.stop] for block in blocks] for blocks in shards]
 

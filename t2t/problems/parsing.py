@@ -209,7 +209,8 @@ class ParsingTrees(Parsing):
         """Returns the files that were named for the split."""
         if not getattr(self.options, f"{split}_trees"):
             raise UserError(f"problem {self.name}: --{split}_trees is not given; {self.requirements()}")
-        return self.options.paths(f"{split}_trees")
+        files: list[Path] = self.options.paths(f"{split}_trees")
+        return files
 
     def requirements(self) -> str:
         """Returns which files a user must name."""

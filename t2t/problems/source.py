@@ -16,7 +16,7 @@ def _no_progress(what: str, read: int) -> None:
     """Shows nothing."""
 
 
-def call_here(problem: Any, method: str, calls: Iterable[tuple]) -> Iterator[Any]:
+def call_here(problem: Any, method: str, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     """Calls a method of a problem with each of some tuples of arguments, in this process."""
     return (getattr(problem, method)(*call) for call in calls)
 
@@ -44,7 +44,7 @@ class Source:
     """Of how many: either 1, which is the whole split, or what `Problem.shards` returns."""
     work_dir: Path | None = None
     """Folder for `cached`, which lasts as long as one generation; None for none."""
-    call_each: Callable[[Any, str, Iterable[tuple]], Iterator[Any]] = call_here
+    call_each: Callable[[Any, str, Iterable[tuple[Any, ...]]], Iterator[Any]] = call_here
     """Calls a method of a problem, by its name, with each of some tuples of arguments, in worker processes where there
     are some; yields the results in order. Arguments and results must be picklable."""
 

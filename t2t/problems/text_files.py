@@ -91,7 +91,7 @@ class Text2TextFiles(NamedFiles, Translation):
                 yield sample
 
     def _pairs(self, sides: Blocks, source: Source) -> Iterator[Sample]:
-        pairs = read_pairs(sides[0], sides[1], source.tally)
+        pairs = read_pairs(sides[:2], source.tally)
         if len(sides) == 2:
             yield from ({INPUTS: inputs, TARGETS: targets} for inputs, targets in pairs)
             return

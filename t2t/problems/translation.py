@@ -46,7 +46,7 @@ class TranslationFiles(Translation):
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the pairs of lines of a split, or of one shard of it, in the files' order."""
         for sides in blocks_to_read([self._pair(split, source)], split, source):
-            for source_line, target_line in read_pairs(*sides, source.tally):
+            for source_line, target_line in read_pairs(sides, source.tally):
                 yield {INPUTS: source_line, TARGETS: target_line}
 
     def _pair(self, split: str, source: Source) -> list[Path]:

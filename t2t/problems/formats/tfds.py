@@ -24,7 +24,8 @@ def count_tfds_shards(problem: str, dataset: str, split: str, source: Source, in
         files = _file_ranges(_prepared(problem, dataset, split, source, instead), split) if is_whole else []
         return max(1, len(files))
 
-    return source.cached(f"{dataset}-{split}-files".replace("/", "-"), count)
+    found: int = source.cached(f"{dataset}-{split}-files".replace("/", "-"), count)
+    return found
 
 
 def read_tfds(problem: str, dataset: str, split: str, source: Source, instead: str = "") -> Iterator[dict[str, Any]]:

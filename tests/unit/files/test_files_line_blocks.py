@@ -44,7 +44,7 @@ def test_two_files_are_cut_at_the_same_lines(tmp_path_factory, lines, one_ended,
     one = write(folder / "one", lines, one_ended)
     other = write(folder / "other", [line.split()[0] for line in lines], other_ended)
     for files in ((one, other), (other, one)):
-        pairs = [pair for blocks in cut_files(files, most_bytes) for pair in read_pairs(*blocks, Counter())]
+        pairs = [pair for blocks in cut_files(files, most_bytes) for pair in read_pairs(blocks, Counter())]
         assert len(pairs) == len(lines)
         assert all(left.split()[0] == right.split()[0] for left, right in pairs)
 
