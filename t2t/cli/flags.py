@@ -9,7 +9,7 @@ from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import ALL, define_alias
-from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, OUTPUT, RUN, flag_group
+from t2t.cli.help import DATA, DECODING, FILTERS, MACHINE, NAMES, OUTPUT, RUN, flag_group
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides, join_overrides
@@ -38,9 +38,6 @@ _OPTION_FLAGS = {
     "dev_target": "Target text to evaluate on while training.",
     "test_source": "Source text of the test split; optional.",
     "test_target": "Target text of the test split; optional.",
-    "train_scores": "Score of each training pair, line by line with --train_source, for --filter_min_score; optional.",
-    "train_weights": "How many times the pairs of each file in --train_source are taken, e.g. 1,0.5,20; a fraction by "
-    "chance.",
     "train_file": "Training examples, one a line, plain or .gz (problems classify_files, languagemodel_files, ...).",
     "dev_file": "Examples to evaluate on while training, as --train_file.",
     "test_file": "Examples of the test split; optional.",
@@ -50,10 +47,18 @@ _OPTION_FLAGS = {
     "source_language": "Code of the source language, e.g. en; optional.",
     "target_language": "Code of the target language, e.g. zh, which decides how BLEU splits words; optional.",
 }
-_FIELD_FLAGS: dict[str, type] = {
+_NUMBER_FLAGS: dict[str, type] = {
     "vocab_size": TextOptions, "subword_sampling": TextOptions, "sample_rate": SpeechGenerationOptions,
-    **{field.name: FilterOptions for field in dataclasses.fields(FilterOptions)},
+}  # fmt: skip
+"""With the class that has the option."""
+_FILE_FILTER_FLAGS = {
+    "train_scores": "Score of each training pair, line by line with --train_source (problem text2text_files).",
+    "train_weights": "How many times the pairs of each file in --train_source are taken, such as 1,0.5,20 for three "
+    "files; a fraction by chance.",
+}
+_FILTER_FLAGS: dict[str, type] = {
     "filter_min_score": TextFilesOptions, "train_score_column": TextFilesOptions,
+    **{field.name: FilterOptions for field in dataclasses.fields(FilterOptions)},
 }  # fmt: skip
 """With the class that has the option."""
 _OWN = object()
@@ -94,7 +99,12 @@ def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> Non
             define.string(name, "", text)
         define.boolean("keep_annotations", False, "Leaves traces, empty elements and function tags in the trees of "
                        "parsing problems.")  # fmt: skip
-        for name, owner in _FIELD_FLAGS.items():
+        for name, owner in _NUMBER_FLAGS.items():
+            define_field_flag(values, name, owner)
+    with flag_group(values, FILTERS) as define:
+        for name, text in _FILE_FILTER_FLAGS.items():
+            define.string(name, "", text)
+        for name, owner in _FILTER_FLAGS.items():
             define_field_flag(values, name, owner)
 
 
@@ -315,7 +325,7 @@ def _differing_names(asked: dict[str, str], run: RunDir) -> list[str]:
 
 def problem_options(values: flags.FlagValues) -> dict[str, Any]:
     """Returns the options of the problem that were given."""
-    names = (*_OPTION_FLAGS, *_FIELD_FLAGS, "keep_annotations")
+    names = (*_OPTION_FLAGS, *_NUMBER_FLAGS, "keep_annotations", *_FILE_FILTER_FLAGS, *_FILTER_FLAGS)
     return {name: values[name].value for name in names if values[name].value != values[name].default}
 
 

@@ -102,10 +102,10 @@ class Text2TextFiles(NamedFiles, Translation):
             yield {INPUTS: inputs, TARGETS: targets, SCORE: score}
 
     def sample_filters(self) -> Sequence[SampleFilter]:
-        """By weight and score, then those of every text."""
-        weights = (BY_WEIGHT,) if self._weights() else ()
+        """By score and weight, then those of every text."""
         scores = (score_filter(self.options.filter_min_score),) if self.options.train_scores else ()
-        return (*weights, *scores, *super().sample_filters())
+        weights = (BY_WEIGHT,) if self._weights() else ()
+        return (*scores, *weights, *super().sample_filters())
 
     def files_of(self, split: str) -> list[tuple[Path, ...]]:
         """Returns the files of a split in order: source, target and, of training, scores where there are some."""

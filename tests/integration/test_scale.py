@@ -120,6 +120,18 @@ def corpus(tmp_path):
     return tmp_path
 
 
+def test_filters_on_one_machine_and_by_tasks_give_the_same(corpus):
+    for number in range(3):
+        (corpus / f"corpus/part-{number}.scores").write_text("0.4\n0.6\n" * 20)
+    for side in ("en", "de"):
+        (corpus / f"corpus/part-1.{side}").write_text((corpus / f"corpus/part-0.{side}").read_text())
+    done = execute("bash", block("filters", page=PAGE) + block("filter-tasks", page=PAGE), corpus)
+    assert done.returncode == 0, done.stderr
+    assert "60 with a score below 0.5" in done.stderr
+    assert "20 duplicates" in done.stderr
+    assert "not taken by weight" in done.stderr
+
+
 def test_files_by_a_pattern_and_tasks_of_an_array_job_give_the_same(corpus):
     for name in ("patterns", "tasks"):
         done = execute("bash", block(name, page=PAGE), corpus)
