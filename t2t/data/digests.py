@@ -109,8 +109,8 @@ class _DigestWriter:
 
     def __init__(self, folder: Path, problem: Problem):
         self._folder = folder
-        numbers = {one.reason: number for number, one in enumerate(problem.sample_filters(), 1)}
-        self._numbers: dict[str | None, int] = {**numbers, None: 0, EMPTY: 0}  # encoding drops empty texts by itself
+        self._numbers: dict[str | None, int] = {None: 0, EMPTY: 0}  # encoding drops empty texts by itself
+        self._numbers |= {one.reason: number for number, one in enumerate(problem.sample_filters(), 1)}
         with os_errors_as_machine_errors(f"cannot write {folder}"):
             self._digests = NpyFile(folder / "digests.npy", ENTRY, ())
             self._verdicts = NpyFile(folder / "verdicts.npy", np.dtype(np.uint8), ())

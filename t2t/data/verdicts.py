@@ -92,4 +92,4 @@ def mark_samples(samples: Iterator[Sample], plan: Plan, problem: Problem, folder
 
 
 def _map(place: Path, file: FileRecord) -> memoryview:
-    return memoryview(np.lib.format.open_memmap(place / file.name, mode="r"))
+    return np.lib.format.open_memmap(place / file.name, mode="r").data

@@ -20,8 +20,9 @@ RECORD_NAME = "record.json"
 class WorkRecord(Protocol):
     """What the record of a folder has: a dataclass of plain values and records of files."""
 
-    plan: str
-    """Fingerprint of the plan."""
+    @property
+    def plan(self) -> str:
+        """Fingerprint of the plan."""
 
     def all_files(self) -> list[FileRecord]:
         """Returns all files of the folder but the record."""

@@ -120,7 +120,7 @@ class Text2TextFiles(NamedFiles, Translation):
         return [(*sides, score) for sides, score in zip(files, scores, strict=True)]
 
     def _named_files(self) -> dict[str, Path]:
-        return super()._named_files() | self.options.numbered_paths("train_scores")
+        return {**super()._named_files(), **self.options.numbered_paths("train_scores")}
 
     def _weights(self) -> dict[Path, float]:
         """Returns the weight of each training file by the path of its source side, nothing where all have one."""
