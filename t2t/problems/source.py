@@ -1,5 +1,6 @@
 """What a generator of samples works with: files, chance, counters, and which shard of a split it is to yield."""
 
+import contextlib
 import dataclasses
 import json
 import random
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.trust import read_sealed, sealed
 
@@ -75,7 +77,7 @@ class Source:
         if self.work_dir is None:
             return compute()
         path = self.work_dir / f"{name}.json"
-        if path.exists():
+        with contextlib.suppress(OSError, UserError, ValueError):  # there is none, or it is damaged
             return read_sealed(path)["value"]
         value = compute()
         with os_errors_as_machine_errors(f"cannot write {path}"):
