@@ -18,7 +18,8 @@ PARTS, TASKS = 8, 3
 """Shards of the training split where there are several, and tasks of an array job that make them."""
 
 GENERATING, SHARDED = ("generation", "shards", "array"), ("shards", "array")
-"""Jobs that generate data: in one piece; in shards by processes; in shards by the tasks of an array job."""
+"""Jobs that generate data: in one piece; in shards by processes; in shards, and without duplicates, by the tasks of an
+array job."""
 
 LINES = 160
 """Lines to decode, in windows of ten."""
@@ -85,6 +86,7 @@ class Job:
         files = (f"--{flag}={path}" for flag, path in named.items())
         flags = (*files, "--problem=text2text_files", "--vocab_size=300", f"--data_dir={out / 'data'}")
         if self.name == "array":
+            flags = (*flags, "--filter_duplicates=pair")
             return Command("array job", (str(TASKS), *flags), script="tests/faults/array_job.py")
         return Command("t2t-datagen", flags)
 
@@ -169,7 +171,7 @@ def differences(wanted: Made, found: Made) -> str:
 
 def finished_files(out: Path) -> set[tuple[int, int]]:
     """Returns what the files of the shards that are finished, but not yet merged, are known by: node and time."""
-    records = out.glob("data/.*.partial/work/*/record.json")
+    records = (path for split in SIZES for path in out.glob(f"data/.*.partial/work/{split}-*/record.json"))
     return {_known_by(file) for record in records for file in record.parent.glob("*.npy")}
 
 
