@@ -75,8 +75,7 @@ def digest_shards(
         for shard in missing:
             digest_shard(plan, problem, shard, folder, tmp_dir, judge=pool.judge, progress=tell)
     else:
-        for _ in pool.run_each(_digest_shard, [(plan, shard, folder, tmp_dir) for shard in missing], tell):
-            """Each is written by its worker."""
+        list(pool.run_each(_digest_shard, [(plan, shard, folder, tmp_dir) for shard in missing], tell))
 
 
 def _check_beginning(problem: Problem, shards: Sequence[int], results: dict[int, ShardResult]) -> None:

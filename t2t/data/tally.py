@@ -20,7 +20,6 @@ ENOUGH_TO_JUDGE = 10_000
 _CURE = "check the raw files and their encoding, or the problem's max_length"
 
 
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Counts:
     """How many samples were read, and what became of them."""

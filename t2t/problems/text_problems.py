@@ -205,9 +205,10 @@ class TextProblem(Problem):
 
     def duplicate_key(self) -> DuplicateKey | None:
         """What the option `filter_duplicates` compares."""
-        declared = self.declared_spec()
-        if not isinstance(self.options, FilterOptions) or declared is None:
+        if not isinstance(self.options, FilterOptions):
             return None
+        declared = self.declared_spec()
+        assert declared is not None, "a text problem knows its features"
         return text_duplicate_key(self.options, declared.features)
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
