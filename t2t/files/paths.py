@@ -41,7 +41,7 @@ def local_path(path: str | os.PathLike[str]) -> Path:
     return Path(path).expanduser()
 
 
-def named_files(text: str) -> list[Path]:
+def named_files(names: str | os.PathLike[str]) -> list[Path]:
     """Returns the absolute paths of the files that a user named: one, or several with commas between them.
 
     A name may be a pattern such as `part-*.en`, for which stand the files that it matches, in the order of their names;
@@ -50,10 +50,10 @@ def named_files(text: str) -> list[Path]:
     Raises:
         UserError: a name is that of another file system.
     """
-    whole = local_path(text).absolute()
-    if whole.is_file() or "," not in text:
+    whole, parts = local_path(names).absolute(), os.fspath(names).split(",")
+    if whole.is_file() or len(parts) == 1:
         return _matches(whole)
-    return [path for name in text.split(",") if name.strip() for path in _matches(local_path(name.strip()).absolute())]
+    return [path for part in parts if part.strip() for path in _matches(local_path(part.strip()).absolute())]
 
 
 def join_names(paths: Sequence[Path]) -> str:

@@ -154,8 +154,8 @@ DATA_MUTATIONS = (
     Mutation(
         name="filtered samples are unfit",
         file="t2t/data/tally.py",
-        original="((is_mended | ~chunk.kept) & ~chunk.filtered)",
-        broken="(is_mended | ~chunk.kept)",
+        original="(is_mended | ~chunk.kept) & ~chunk.filtered",
+        broken="is_mended | ~chunk.kept",
         breaks="A filter that drops much ends the generation as if the raw files were damaged.",
         tests=("tests/unit/data/test_data_filters.py::test_what_filters_drop_is_not_unfit",),
     ),
@@ -226,8 +226,8 @@ DATA_MUTATIONS = (
     Mutation(
         name="unfit examples counted twice",
         file="t2t/data/tally.py",
-        original="int((is_mended | ~chunk.kept).sum())",
-        broken="int(is_mended.sum() + (~chunk.kept).sum())",
+        original="int(((is_mended | ~chunk.kept) & ~chunk.filtered).sum())",
+        broken="int(is_mended.sum() + (~chunk.kept & ~chunk.filtered).sum())",
         breaks="An example that is mended and dropped counts as two, and good data is refused.",
         tests=("tests/unit/data/test_data_generate.py::test_an_example_that_is_mended_and_dropped_counts_once",),
     ),
