@@ -71,10 +71,14 @@ def digest_shards(
 ) -> None:
     """Writes the digests of some shards of the training split, those that are there left out; see `make_shards`."""
     missing = [shard for shard in missing_digests(plan, folder) if shard in shards]
-    tell = functools.partial(progress, "duplicates")
-    if plan.shards[TRAIN] == 1:
+    done = 0
+
+    def tell(read: int) -> None:
+        progress("duplicates", done + read)
+
+    if pool.processes == 1 or len(missing) < pool.processes:
         for shard in missing:
-            digest_shard(plan, problem, shard, folder, tmp_dir, judge=pool.judge, progress=tell)
+            done += digest_shard(plan, problem, shard, folder, tmp_dir, judge=pool.judge, progress=tell).samples
     else:
         list(pool.run_each(_digest_shard, [(plan, shard, folder, tmp_dir) for shard in missing], tell))
 
