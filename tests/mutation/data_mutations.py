@@ -251,9 +251,9 @@ DATA_MUTATIONS = (
     ),
     Mutation(
         name="shards of another plan taken",
-        file="t2t/data/shard_job.py",
-        original="== (plan.fingerprint, split, shard):",
-        broken="== (result.plan, split, shard):",
+        file="t2t/data/work_folders.py",
+        original="if there and record.plan == plan.fingerprint:",
+        broken="if there:",
         breaks="Data is put together of shards with different vocabularies or seeds.",
         tests=("tests/unit/data/test_data_sharded.py::test_a_shard_of_another_plan_is_made_again",),
     ),
