@@ -20,6 +20,7 @@ TEST = [
 DOCS = ["sphinx>=9,<10", "myst-nb>=1.4", "furo>=2025.12"]
 AUDIO = ["soundfile>=0.13", "soxr>=0.5"]
 ALGEBRA = ["sympy>=1.13,<2"]
+LANGUAGE = ["py3langid>=0.4,<0.5"]
 ROUGE = ["rouge-score>=0.1.2,<0.2"]
 BEAM = ["apache-beam>=2.72,<3"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
@@ -70,9 +71,10 @@ setup(
         "browser": ["playwright>=1.50"],
         "ctranslate2": CTRANSLATE2,
         "rouge": ROUGE,
+        "language": LANGUAGE,
         "onnx": ONNX,
         "docs": DOCS,
-        "test": [*TEST, *ALGEBRA, *AUDIO, *SERVE, *CTRANSLATE2, *ROUGE, *ONNX, *BEAM],
+        "test": [*TEST, *ALGEBRA, *AUDIO, *SERVE, *CTRANSLATE2, *ROUGE, *ONNX, *BEAM, *LANGUAGE],
     },
     entry_points={
         "console_scripts": [

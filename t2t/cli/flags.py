@@ -9,13 +9,15 @@ from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import ALL, define_alias
-from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, OUTPUT, RUN, flag_group
+from t2t.cli.help import DATA, DECODING, FILTERS, MACHINE, NAMES, OUTPUT, RUN, flag_group
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides, join_overrides
 from t2t.inference.engine_choice import AVERAGES, COMPUTE_TYPES, ENGINES, TENSORFLOW, EngineChoice
 from t2t.inference.shortlist.shortlist import read_shortlist
+from t2t.problems.filters.options import FilterOptions
 from t2t.problems.speech_generation import SpeechGenerationOptions
+from t2t.problems.text_files import TextFilesOptions
 from t2t.problems.text_problems import TextOptions
 from t2t.registry.plugins import load_plugins
 from t2t.runs.arguments import RENAMED
@@ -48,6 +50,16 @@ _OPTION_FLAGS = {
 }
 _NUMBER_FLAGS: dict[str, type] = {
     "vocab_size": TextOptions, "subword_sampling": TextOptions, "sample_rate": SpeechGenerationOptions,
+}  # fmt: skip
+"""With the class that has the option."""
+_FILE_FILTER_FLAGS = {
+    "train_scores": "Score of each training pair, line by line with --train_source (problem text2text_files).",
+    "train_weights": "How many times the pairs of each file in --train_source are taken, such as 1,0.5,20 for three "
+    "files; a fraction by chance.",
+}
+_FILTER_FLAGS: dict[str, type] = {
+    "filter_min_score": TextFilesOptions, "train_score_column": TextFilesOptions,
+    **{field.name: FilterOptions for field in dataclasses.fields(FilterOptions)},
 }  # fmt: skip
 """With the class that has the option."""
 _OWN = object()
@@ -89,6 +101,11 @@ def define_problem_flags(values: flags.FlagValues, goes_on: bool = False) -> Non
         define.boolean("keep_annotations", False, "Leaves traces, empty elements and function tags in the trees of "
                        "parsing problems.")  # fmt: skip
         for name, owner in _NUMBER_FLAGS.items():
+            define_field_flag(values, name, owner)
+    with flag_group(values, FILTERS) as define:
+        for name, text in _FILE_FILTER_FLAGS.items():
+            define.string(name, "", text)
+        for name, owner in _FILTER_FLAGS.items():
             define_field_flag(values, name, owner)
 
 
@@ -312,8 +329,8 @@ def _differing_names(asked: dict[str, str], run: RunDir) -> list[str]:
 
 def problem_options(values: flags.FlagValues) -> dict[str, Any]:
     """Returns the options of the problem that were given."""
-    names = (*_OPTION_FLAGS, *_NUMBER_FLAGS, "keep_annotations")
-    return {name: values[name].value for name in names if values[name].value}
+    names = (*_OPTION_FLAGS, *_NUMBER_FLAGS, "keep_annotations", *_FILE_FILTER_FLAGS, *_FILTER_FLAGS)
+    return {name: values[name].value for name in names if values[name].value != values[name].default}
 
 
 def request_of(values: flags.FlagValues) -> Request:

@@ -14,7 +14,8 @@ WIDTH = 100
 
 NAMES, RUN, FILES, DATA, TRAINING, WARM_START = "Names", "Run", "Files", "Data", "Training", "Warm start"
 ACTION, OUTPUT, DECODING, MACHINE = "What to do", "Output", "Decoding", "Machine"
-_ORDER = (NAMES, RUN, FILES, ACTION, DATA, TRAINING, WARM_START, OUTPUT, DECODING, MACHINE)
+FILTERS = "Filters of training data"
+_ORDER = (NAMES, RUN, FILES, ACTION, DATA, FILTERS, TRAINING, WARM_START, OUTPUT, DECODING, MACHINE)
 """Headings that several commands have, in the order of the help; those of one command come after them."""
 
 _KINDS = ("boolean", "enum", "float", "integer", "list", "multi_string", "string")

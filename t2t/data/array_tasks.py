@@ -6,18 +6,20 @@ generation; the others wait for it.
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from t2t.data.data_folder import check_places, data_folder, existing_data, lock_generation, partial_folder
+from t2t.data.duplicates import find_duplicates, missing_digests
 from t2t.data.generate import finish, open_plan, working
-from t2t.data.local_engine import make_shards
+from t2t.data.local_engine import digest_shards, make_shards
 from t2t.data.manifest import Manifest
 from t2t.data.plan import Identity, Plan, describe_differences, identify, read_plan
 from t2t.data.worker_pool import WorkerPool
 from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.problems.base import Problem
+from t2t.specs.constants import TRAIN
 
 log = logging.getLogger("t2t")
 
@@ -75,8 +77,39 @@ def generate_part(
         log.info("task %d of %d: %d of %d shards", task, tasks, len(mine), len(plan.every_shard()))
         for split in plan.order:
             shards = [shard for name, shard in mine if name == split]
+            if split == TRAIN and not _find_duplicates(plan, problem, folder, shards, tmp_dir, pool, show):
+                return
             make_shards(plan, problem, split, shards, partial, tmp_dir, pool, show)
     log.info("task %d of %d: finished; after the last task, give --merge in place of --shard", task, tasks)
+
+
+def _find_duplicates(
+    plan: Plan,
+    problem: Problem,
+    folder: Path,
+    shards: Sequence[int],
+    tmp_dir: Path,
+    pool: WorkerPool,
+    show: Callable[[str, int], None],
+) -> bool:
+    """Writes the digests of a task's shards, and finds the duplicates where those of all shards are there.
+
+    Returns:
+        Whether the training split can be made: duplicates are known, or are kept.
+    """
+    if problem.duplicate_key() is None:
+        return True
+    partial = partial_folder(folder)
+    digest_shards(plan, problem, shards, partial, tmp_dir, pool, show)
+    if missing := len(missing_digests(plan, partial)):
+        log.info(
+            "--filter_duplicates: this task has digested its shards, and %s of other tasks are missing; when all tasks "
+            "have ended, run the same array job again, which makes the split %s", f"{missing:,}", TRAIN,
+        )  # fmt: skip
+        return False
+    with lock_generation(folder, waits=True):
+        find_duplicates(plan, partial)
+    return True
 
 
 def _shared_plan(

@@ -114,11 +114,13 @@ def first_not_finite(column: Column) -> int | None:
     return int(np.searchsorted(np.cumsum(column.lengths), np.argmin(items), side="right"))
 
 
-def select(column: Column, keep: np.ndarray) -> Column:
-    """Returns the examples of a column where `keep`, (examples,) bool, is true."""
-    if keep.all():
+def repeat(column: Column, copies: np.ndarray) -> Column:
+    """Returns each example of a column as often as `copies`, (examples,) integers, says; 0 leaves it out."""
+    if (copies == 1).all():
         return column
-    return Column(column.values[np.repeat(keep, column.lengths)], column.lengths[keep])
+    rows = np.repeat(np.arange(len(copies)), copies)
+    lengths, starts = column.lengths[rows], (np.cumsum(column.lengths) - column.lengths)[rows]
+    return Column(column.values[ranges(starts, lengths)], lengths)
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:

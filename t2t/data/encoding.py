@@ -11,10 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.data.columns import SEQUENCES, Column, first_not_finite, pack, select
+from t2t.data.columns import SEQUENCES, Column, first_not_finite, pack, repeat
 from t2t.data.manifest import REMEDY
 from t2t.errors import UserError
 from t2t.problems.base import Problem, Sample
+from t2t.problems.filters.selection import EMPTY, drop_reasons
+from t2t.problems.filters.weights import COPIES
 from t2t.problems.samples import check_samples, chunk_samples
 from t2t.specs.constants import TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec
@@ -22,8 +24,6 @@ from t2t.text.vocabulary_files import VocabularyFile, read_encoders
 
 CHUNK = 1000
 """Samples that are encoded together, where a problem says nothing else."""
-
-EMPTY = "with an empty side"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +33,10 @@ class Chunk:
     columns: dict[str, Column]
     kept: np.ndarray
     """(samples that came in,) bool: false for those left out."""
+    filtered: np.ndarray
+    """(samples that came in,) bool: those of them that a filter dropped."""
+    repeated: int
+    """Examples beside the first of each sample, by its weight."""
     dropped: Counter
     """Samples left out, by reason."""
     unknown: Counter
@@ -62,11 +66,10 @@ def encode_chunk(
         UserError: the problem's code gives what its spec does not allow, or a value is not finite.
     """
     check_samples(problem, split, samples, first)
-    dropped: Counter = Counter()
-    kept = np.ones(len(samples), dtype=bool)
-    if split == TRAIN:
-        kept = np.array([not _has_empty_text(sample) for sample in samples], dtype=bool)
-        dropped[EMPTY] += len(samples) - int(kept.sum())
+    reasons = drop_reasons(problem, samples) if split == TRAIN else [None] * len(samples)
+    dropped = Counter(reason for reason in reasons if reason)
+    kept = np.array([reason is None for reason in reasons], dtype=bool)
+    filtered = np.array([reason not in (None, EMPTY) for reason in reasons], dtype=bool)
     numbers = np.flatnonzero(kept)
     wanted = [samples[number] for number in numbers]
     encoded = problem.encode_samples(wanted) if wanted else []
@@ -78,15 +81,19 @@ def encode_chunk(
     is_aligned = len(encoded) == len(wanted)  # code of a problem may join samples
     _check_finite(problem, columns, split, wanted if is_aligned else [], first + numbers)
     texts: dict[str, list[str]] = {}
+    repeated = 0
     if split == TRAIN:
         fit = _fit(problem, features, columns, dropped)
-        columns = {name: select(column, fit) for name, column in columns.items()}
+        copies = np.where(fit, [sample.get(COPIES, 1) for sample in wanted] if is_aligned else 1, 0)
+        columns = {name: repeat(column, copies) for name, column in columns.items()}
+        repeated = int(copies.sum() - fit.sum())
         if is_aligned:
             kept[numbers] = fit
     elif is_aligned:
         texts = _raw_texts(problem, features, samples)
+    unknown = _count_unknown(problem, columns)
     return Chunk(
-        columns, kept, +dropped, _count_unknown(problem, columns), texts, _altered_features(problem, texts, encoded)
+        columns, kept, filtered, repeated, +dropped, unknown, texts, _altered_features(problem, texts, encoded)
     )
 
 
@@ -136,10 +143,6 @@ def _altered_features(
         for name, column in texts.items()
         if any(readers[name](example[name]) != text for example, text in zip(encoded, column, strict=True))
     )
-
-
-def _has_empty_text(sample: Sample) -> bool:
-    return any(isinstance(value, str) and (not value or value.isspace()) for value in sample.values())
 
 
 def _fit(

@@ -21,7 +21,8 @@ from t2t.data.data_folder import (
     partial_folder,
     publish,
 )
-from t2t.data.local_engine import make_shards
+from t2t.data.duplicates import find_duplicates
+from t2t.data.local_engine import digest_shards, make_shards
 from t2t.data.manifest import REMEDY, Manifest
 from t2t.data.merging import check_split, merge_shards
 from t2t.data.plan import WORK, Identity, Plan, count_shards, describe_differences, identify, read_plan, write_plan
@@ -33,6 +34,7 @@ from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.paths import local_path
 from t2t.problems.base import Problem
 from t2t.problems.source import CallEach, Source
+from t2t.specs.constants import TRAIN
 from t2t.text.vocabulary_files import read_encoders, save_encoders
 
 log = logging.getLogger("t2t")
@@ -89,6 +91,9 @@ def generate(
                 plan = open_plan(identity, problem, partial, tmp_dir, pool.call_each, show)
                 for split in plan.order:
                     every = range(plan.shards[split])
+                    if split == TRAIN and problem.duplicate_key() is not None:
+                        digest_shards(plan, problem, every, partial, tmp_dir, pool, show)
+                        find_duplicates(plan, partial)
                     check_split(problem, split, make_shards(plan, problem, split, every, partial, tmp_dir, pool, show))
                 return finish(plan, problem, partial, folder)
 
@@ -127,6 +132,8 @@ def open_plan(
         finished = sum(finished_shard(plan, partial, *place) is not None for place in plan.every_shard())
         log.info("going on: %s of %s shards are finished", f"{finished:,}", f"{len(plan.every_shard()):,}")
         return plan
+    problem.sample_filters()  # what is wrong with these options shows before anything is read
+    problem.duplicate_key()
     make_empty(partial)
     with os_errors_as_machine_errors(f"cannot write {partial}"):
         (partial / WORK).mkdir()

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from t2t.data.digests import digest_shard
+from t2t.data.duplicates import missing_digests
 from t2t.data.plan import Plan
 from t2t.data.shard_job import ShardResult, finished_shard, generate_shard
 from t2t.data.tally import ENOUGH_TO_JUDGE, Counts, check_fit
@@ -58,6 +60,29 @@ def make_shards(
     return [results[shard] for shard in shards]
 
 
+def digest_shards(
+    plan: Plan,
+    problem: Problem,
+    shards: Sequence[int],
+    folder: Path,
+    tmp_dir: Path,
+    pool: WorkerPool,
+    progress: Callable[[str, int], None],
+) -> None:
+    """Writes the digests of some shards of the training split, those that are there left out; see `make_shards`."""
+    missing = [shard for shard in missing_digests(plan, folder) if shard in shards]
+    done = 0
+
+    def tell(read: int) -> None:
+        progress("duplicates", done + read)
+
+    if pool.processes == 1 or len(missing) < pool.processes:
+        for shard in missing:
+            done += digest_shard(plan, problem, shard, folder, tmp_dir, judge=pool.judge, progress=tell).samples
+    else:
+        list(pool.run_each(_digest_shard, [(plan, shard, folder, tmp_dir) for shard in missing], tell))
+
+
 def _count_read(results: dict[int, ShardResult]) -> int:
     return sum(result.counts.read for result in results.values())
 
@@ -69,7 +94,7 @@ def _check_beginning(problem: Problem, shards: Sequence[int], results: dict[int,
         if shard not in results:
             break
         counts += results[shard].counts
-    if counts.read >= ENOUGH_TO_JUDGE and len(results) < len(shards):
+    if counts.judged >= ENOUGH_TO_JUDGE and len(results) < len(shards):
         check_fit(problem, counts, "so far", "; if only their beginning is so, shuffle them")
 
 
@@ -83,3 +108,9 @@ def _generate_shard(
     progress: Callable[[int], None],
 ) -> ShardResult:
     return generate_shard(plan, problem, split, shard, folder, tmp_dir, progress=progress)
+
+
+def _digest_shard(
+    problem: Problem, plan: Plan, shard: int, folder: Path, tmp_dir: Path, progress: Callable[[int], None]
+) -> None:
+    digest_shard(plan, problem, shard, folder, tmp_dir, progress=progress)

@@ -69,6 +69,8 @@ class SplitRecord:
     """Of a split that outputs are scored on, the raw text of the features whose ids do not say all of it."""
     unknown: dict[str, int] = dataclasses.field(default_factory=dict)
     """Ids of unknown words, by feature; features without one, and data of the first versions, have no entry."""
+    repeated: int = 0
+    """Examples written beside the first of each sample, by its weight."""
 
     def files(self) -> list[FileRecord]:
         """Returns all files of the split."""
@@ -165,7 +167,7 @@ def _text(plain: dict[str, Any]) -> str:
 
 def _plain_split(split: SplitRecord) -> dict[str, Any]:
     plain = dataclasses.asdict(split)
-    return {name: value for name, value in plain.items() if value or name not in ("texts", "unknown")}
+    return {name: value for name, value in plain.items() if value or name not in ("texts", "unknown", "repeated")}
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from t2t.data.manifest import ColumnTotals, FileRecord, Manifest, ShardRecord, SplitRecord, write_manifest
 from t2t.data.plan import Plan
 from t2t.data.shard_job import ShardResult, finished_shard, shard_folder
-from t2t.data.tally import CURE, WORTH_A_WARNING, Counts, check_fit, unknown_shares
+from t2t.data.tally import WORTH_A_WARNING, Counts, check_fit, unknown_shares
 from t2t.data.texts import join_texts
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
@@ -50,7 +50,7 @@ def check_split(problem: Problem, split: str, results: Sequence[ShardResult]) ->
     if split == TRAIN:
         check_fit(problem, counts)
         if not any(result.examples for result in results):
-            raise UserError(f"split {split!r} of {problem.name} is empty{counts.describe()}; {CURE}")
+            raise UserError(f"split {split!r} of {problem.name} is empty{counts.describe()}; {counts.cure}")
 
 
 def _read_results(plan: Plan, folder: Path) -> dict[str, list[ShardResult]]:
@@ -86,6 +86,7 @@ def _merge_split(folder: Path, split: str, results: Sequence[ShardResult]) -> Sp
         mended=counts.mended,
         texts=_merge_texts(folder, split, results, examples),
         unknown=counts.unknown,
+        repeated=counts.repeated,
     )
 
 

@@ -8,9 +8,7 @@ import contextlib
 import copy
 import dataclasses
 import hashlib
-import json
 import random
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,16 +19,14 @@ from t2t.data.plan import WORK, Plan, read_plan
 from t2t.data.shards import ShardWriter
 from t2t.data.tally import ENOUGH_TO_JUDGE, Counts, SplitTally, check_fit
 from t2t.data.texts import TextsRecord, TextsWriter
+from t2t.data.verdicts import mark_samples
+from t2t.data.work_folders import read_finished, write_work_record, written_whole
 from t2t.errors import UserError
-from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_errors, write_atomically
-from t2t.files.trust import read_record, read_sealed, sealed
 from t2t.problems.base import Problem, Sample
 from t2t.problems.samples import samples_of
 from t2t.problems.source import Source
 from t2t.specs.constants import TRAIN
 from t2t.text.vocabulary_files import read_encoders
-
-RECORD_NAME = "record.json"
 
 Encode = Callable[[Iterable[Sample], str, Vocabularies], Iterator[Chunk]]
 """Encodes the samples of a split, chunk by chunk and in their order."""
@@ -71,13 +67,8 @@ def shard_folder(folder: Path, split: str, shard: int) -> Path:
 
 def finished_shard(plan: Plan, folder: Path, split: str, shard: int) -> ShardResult | None:
     """Returns the record of a shard that was made by this plan, None where there is none or its files are not there."""
-    place = shard_folder(folder, split, shard)
-    with contextlib.suppress(OSError, UserError, ValueError):  # what is damaged is made again
-        result = read_record(ShardResult, read_sealed(place / RECORD_NAME))
-        there = all((place / file.name).stat().st_size == file.bytes for file in result.all_files())
-        if there and (result.plan, result.split, result.shard) == (plan.fingerprint, split, shard):
-            return result
-    return None
+    result = read_finished(ShardResult, plan, shard_folder(folder, split, shard))
+    return result if result and (result.split, result.shard) == (split, shard) else None
 
 
 def generate_shard(
@@ -109,21 +100,29 @@ def generate_shard(
     """
     if (finished := finished_shard(plan, folder, split, shard)) is not None:
         return finished
-    _check_plan(plan, folder)
+    check_plan(plan, folder)
     vocabularies = Vocabularies(folder, plan.vocabularies)
-    problem = copy.copy(problem).with_encoders(read_encoders(folder, plan.vocabularies, REMEDY))
+    problem = open_problem(plan, problem, folder)
     encode = encode or ChunkEncoder(problem).encode
     place = shard_folder(folder, split, shard)
-    with _errors_of_shard(plan, split, shard), _written_whole(place) as written:
+    with errors_of_shard(plan, split, shard), written_whole(place) as written:
         source = shard_source(plan, split, shard, folder, tmp_dir)
-        tally = SplitTally(samples_of(problem, split, source), source.tally)
+        samples = samples_of(problem, split, source)
+        if split == TRAIN and problem.duplicate_key() is not None:
+            samples = mark_samples(samples, plan, problem, folder, shard)
+        tally = SplitTally(samples, source.tally)
         chunks = _counted(encode(tally, split, vocabularies), tally, progress)
         if split == TRAIN and plan.shards[split] == 1:
             chunks = _judged(chunks, tally, problem)
         parts = _write_chunks(plan, split, chunks, written)
         result = ShardResult(plan=plan.fingerprint, split=split, shard=shard, counts=tally.counts(), **parts)
-        _write_record(written, result)
+        write_work_record(written, result)
     return result
+
+
+def open_problem(plan: Plan, problem: Problem, folder: Path) -> Problem:
+    """Returns a copy of a problem that has the vocabularies of the plan."""
+    return copy.copy(problem).with_encoders(read_encoders(folder, plan.vocabularies, REMEDY))
 
 
 def shard_source(plan: Plan, split: str, shard: int, folder: Path, tmp_dir: Path) -> Source:
@@ -134,7 +133,8 @@ def shard_source(plan: Plan, split: str, shard: int, folder: Path, tmp_dir: Path
     return Source(tmp_dir, rng, shard=shard, shards=shards, work_dir=folder / WORK)
 
 
-def _check_plan(plan: Plan, folder: Path) -> None:
+def check_plan(plan: Plan, folder: Path) -> None:
+    """Raises UserError where a folder in which data are made does not hold this plan any more."""
     found = read_plan(folder)
     if found is None or found.fingerprint != plan.fingerprint:
         raise UserError(
@@ -154,8 +154,8 @@ def _judged(chunks: Iterator[Chunk], tally: SplitTally, problem: Problem) -> Ite
     """Ends a generation whose training data is mostly unfit early: all of it may take hours."""
     for chunk in chunks:
         yield chunk
-        if tally.read >= ENOUGH_TO_JUDGE:
-            check_fit(problem, tally.counts(), "so far", "; if only their beginning is so, shuffle them")
+        if (counts := tally.counts()).judged >= ENOUGH_TO_JUDGE:
+            check_fit(problem, counts, "so far", "; if only their beginning is so, shuffle them")
 
 
 def _write_chunks(plan: Plan, split: str, chunks: Iterator[Chunk], written: Path) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def _write_chunks(plan: Plan, split: str, chunks: Iterator[Chunk], written: Path
 
 
 @contextlib.contextmanager
-def _errors_of_shard(plan: Plan, split: str, shard: int) -> Iterator[None]:
+def errors_of_shard(plan: Plan, split: str, shard: int) -> Iterator[None]:
     """Says of which shard an error is, where a split has several: samples are counted from its first."""
     try:
         yield
@@ -182,29 +182,3 @@ def _errors_of_shard(plan: Plan, split: str, shard: int) -> Iterator[None]:
         if plan.shards[split] == 1:
             raise
         raise UserError(f"split {split!r}, shard {shard} of {plan.shards[split]:,}: {error}") from error
-
-
-@contextlib.contextmanager
-def _written_whole(place: Path) -> Iterator[Path]:
-    """Yields an empty folder, which becomes that of a shard at the end of a `with` block without an error.
-
-    Raises:
-        UserError: another process makes the same shard.
-        MachineError: the disk is full, or the place is not writable.
-    """
-    with contextlib.ExitStack() as stack:
-        with os_errors_as_machine_errors(f"cannot write {place}"):
-            shutil.rmtree(place, ignore_errors=True)  # it is damaged, or of another plan
-            try:
-                written = stack.enter_context(new_folder(place))
-            except LockedError as error:
-                raise UserError(f"{place} is being generated by another process ({error}); wait for it") from None
-        yield written
-        with os_errors_as_machine_errors(f"cannot write {place}"):
-            stack.close()
-
-
-def _write_record(written: Path, result: ShardResult) -> None:
-    text = json.dumps(sealed(RECORD_NAME, dataclasses.asdict(result))) + "\n"
-    with os_errors_as_machine_errors(f"cannot write {written}"):
-        write_atomically(written / RECORD_NAME, text.encode())

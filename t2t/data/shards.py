@@ -113,12 +113,12 @@ class _OpenShard:
 
     def __init__(self, folder: Path, stem: str, features: dict[str, FeatureSpec]):
         self.examples = self.bytes = 0
-        self._values: dict[str, _NpyFile] = {}
-        self._offsets: dict[str, _NpyFile] = {}
+        self._values: dict[str, NpyFile] = {}
+        self._offsets: dict[str, NpyFile] = {}
         self._ends = dict.fromkeys(features, 0)
         for name, spec in features.items():
-            self._values[name] = _NpyFile(folder / f"{stem}.{name}.values.npy", stored_dtype(spec), item_shape(spec))
-            self._offsets[name] = _NpyFile(folder / f"{stem}.{name}.offsets.npy", np.dtype("<i8"), ())
+            self._values[name] = NpyFile(folder / f"{stem}.{name}.values.npy", stored_dtype(spec), item_shape(spec))
+            self._offsets[name] = NpyFile(folder / f"{stem}.{name}.offsets.npy", np.dtype("<i8"), ())
             self._offsets[name].append(np.zeros(1, np.int64))
 
     def write(self, columns: dict[str, Column]) -> None:
@@ -141,7 +141,7 @@ class _OpenShard:
             file.abandon()
 
 
-class _NpyFile:
+class NpyFile:
     """A .npy file that grows along its first axis."""
 
     def __init__(self, path: Path, dtype: np.dtype, tail: tuple[int, ...]):
@@ -152,6 +152,7 @@ class _NpyFile:
         self._header_size = self._file.tell()
 
     def append(self, values: np.ndarray) -> None:
+        """Appends entries."""
         self._file.write(np.ascontiguousarray(values, self._dtype).data)
         self._count += len(values)
 
@@ -167,6 +168,7 @@ class _NpyFile:
         return FileRecord(name=self._path.name, bytes=self._path.stat().st_size, sha256=sha256_of(self._path))
 
     def abandon(self) -> None:
+        """Closes the file without finishing it."""
         with contextlib.suppress(OSError):  # what could not be written is thrown away anyway
             self._file.close()
 

@@ -17,7 +17,7 @@ WORTH_A_WARNING = 0.01
 ENOUGH_TO_JUDGE = 10_000
 """After so many training examples, a corpus that is unfit so far ends the job."""
 
-CURE = "check the raw files and their encoding, or the problem's max_length"
+_CURE = "check the raw files and their encoding, or the problem's max_length"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,11 @@ class Counts:
 
     read: int = 0
     unfit: int = 0
-    """Samples that were dropped or mended."""
+    """Samples that were dropped, but not by a filter, or mended."""
+    filtered: int = 0
+    """Samples that a filter dropped."""
+    repeated: int = 0
+    """Examples written beside the first of each sample, by its weight."""
     dropped: dict[str, int] = dataclasses.field(default_factory=dict)
     """Samples left out, by reason."""
     mended: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -39,16 +43,30 @@ class Counts:
         return Counts(
             read=self.read + other.read,
             unfit=self.unfit + other.unfit,
+            filtered=self.filtered + other.filtered,
+            repeated=self.repeated + other.repeated,
             dropped=_sum(self.dropped, other.dropped),
             mended=_sum(self.mended, other.mended),
             unknown=_sum(self.unknown, other.unknown),
         )
+
+    @property
+    def judged(self) -> int:
+        """Samples that no filter dropped."""
+        return self.read - self.filtered
+
+    @property
+    def cure(self) -> str:
+        """What to do where too few examples are left."""
+        return f"{'loosen the filters (--filter_...), or ' if self.filtered else ''}{_CURE}"
 
     def describe(self) -> str:
         """Returns `; 12 dropped (10 with an empty side, ...); mended: ...`, or nothing."""
         text = ""
         if total := sum(self.dropped.values()):
             text += f"; {total:,} dropped ({_format_counts(self.dropped)})"
+        if self.repeated:
+            text += f"; {self.repeated:,} repeated by weight"
         return text + (f"; mended: {_format_counts(self.mended)}" if self.mended else "")
 
 
@@ -62,7 +80,7 @@ class SplitTally:
     def __init__(self, samples: Iterable[Sample], mended: Counter):
         self._samples, self._mended = samples, mended
         self._is_mended: deque[bool] = deque()  # of the samples that are drawn and not yet encoded
-        self.read = self._unfit = 0
+        self.read = self._unfit = self._filtered = self._repeated = 0
         self._dropped: Counter = Counter()
         self._unknown: Counter = Counter()
 
@@ -79,7 +97,9 @@ class SplitTally:
         count = len(chunk.kept)
         is_mended = np.array([self._is_mended.popleft() for _ in range(count)], dtype=bool)
         self.read += count
-        self._unfit += int((is_mended | ~chunk.kept).sum())
+        self._unfit += int(((is_mended | ~chunk.kept) & ~chunk.filtered).sum())
+        self._filtered += int(chunk.filtered.sum())
+        self._repeated += chunk.repeated
         self._dropped += chunk.dropped
         self._unknown += chunk.unknown
 
@@ -87,15 +107,19 @@ class SplitTally:
         """Returns the counts so far."""
         by_name = (dict(sorted(counter.items())) for counter in (self._dropped, self._mended, self._unknown))
         dropped, mended, unknown = by_name
-        return Counts(read=self.read, unfit=self._unfit, dropped=dropped, mended=mended, unknown=unknown)
+        return Counts(
+            read=self.read, unfit=self._unfit, filtered=self._filtered, repeated=self._repeated,
+            dropped=dropped, mended=mended, unknown=unknown,
+        )  # fmt: skip
 
 
 def check_fit(problem: Problem, counts: Counts, when: str = "", cure: str = "") -> None:
     """Raises UserError where more than half of the training examples are unfit; `when` may be `so far`."""
-    if 2 * counts.unfit > counts.read:
+    if 2 * counts.unfit > counts.judged:
         raise UserError(
             f"more than half of the training data of {problem.name} is unfit{when and ' ' + when}: {counts.unfit:,} of "
-            f"{'the first ' if when else ''}{counts.read:,} examples{counts.describe()}; {CURE}{cure}"
+            f"{'the first ' if when else ''}{counts.judged:,} examples{' that filters keep' if counts.filtered else ''}"
+            f"{counts.describe()}; {counts.cure}{cure}"
         )
 
 

@@ -14,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
+from t2t.data.digests import JudgedChunk, judge_chunk, judge_samples
 from t2t.data.encoding import Chunk, ChunkEncoder, Vocabularies, chunks_of
 from t2t.errors import MachineError
 from t2t.problems.base import Problem, Sample
@@ -59,6 +60,18 @@ class WorkerPool:
             return ChunkEncoder(self._problem).encode(samples, split, vocabularies)
         calls = ((vocabularies, split, chunk, first) for first, chunk in chunks_of(self._problem, samples))
         return self._in_order(_encode_in_worker, calls, 4 * self.processes)
+
+    def judge(self, samples: Iterable[Sample]) -> Iterator[JudgedChunk]:
+        """Yields the judged chunks of the training split in the order of the samples; see `encode`.
+
+        Raises:
+            UserError: see `judge_chunk`.
+            MachineError: a worker died.
+        """
+        if self._pool is None:
+            return judge_samples(self._problem, samples)
+        calls = ((chunk, first) for first, chunk in chunks_of(self._problem, samples))
+        return self._in_order(_judge_in_worker, calls, 4 * self._processes)
 
     def call_each(self, problem: Problem, method: str, calls: Iterable[tuple]) -> Iterator[Any]:
         """Yields the results of a method of the problem with each of some tuples of arguments; see `Source.call_each`.
@@ -179,6 +192,10 @@ def _exit_with_parent(alive: int, parent: int) -> None:
 
 def _encode_in_worker(vocabularies: Vocabularies, split: str, samples: list[Sample], first: int) -> Chunk:
     return _encoder.encode_one(vocabularies, split, samples, first)
+
+
+def _judge_in_worker(samples: list[Sample], first: int) -> JudgedChunk:
+    return judge_chunk(_problem, samples, first)
 
 
 def _call_in_worker(method: str, *arguments: Any) -> Any:

@@ -9,7 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from t2t.errors import UserError, one_line
 
@@ -122,9 +122,9 @@ def read_parallel(source_path: Path | str, target_path: Path | str, tally: Count
 
 
 def pair_lines(
-    sources: Iterator[str], targets: Iterator[str], source_path: Path | str, target_path: Path | str, before: int = 0
-) -> Iterator[tuple[str, str]]:
-    """Yields pairs of lines of two files that have been opened; `before` lines of each have been left out.
+    sources: Iterator[Any], targets: Iterator[Any], source_path: Path | str, target_path: Path | str, before: int = 0
+) -> Iterator[tuple[Any, Any]]:
+    """Yields what stands at the same place in two files; `before` lines of each have been left out.
 
     Raises:
         UserError: one ends before the other.
@@ -140,8 +140,8 @@ def pair_lines(
 def unequal_lengths(one: Path | str, lines: int, other: Path | str, lines_of_other: int) -> UserError:
     """Returns an error about two files whose lines belong together and are not equally many."""
     return UserError(
-        f"{one} has {lines:,} lines and {other} has {lines_of_other:,}; line n of one must be the translation of line "
-        f"n of the other; give files of equal length"
+        f"{one} has {lines:,} lines and {other} has {lines_of_other:,}; line n of one belongs to line n of "
+        f"the other; give files of equal length"
     )
 
 

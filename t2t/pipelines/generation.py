@@ -1,6 +1,7 @@
 """Generating data by Apache Beam: workers draw the text that vocabularies are learnt from, and make the shards.
 
-The command makes the plan and merges, as it does without Beam. Workers need the same code as the command, and see its
+Where duplicates are dropped, workers digest the samples first. The command makes the plan, finds the duplicates and
+merges, as it does without Beam. Workers need the same code as the command, and see its
 raw files and its folder of data under the same paths.
 """
 
@@ -15,11 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from t2t.data.data_folder import check_places, data_folder, existing_data, lock_generation, partial_folder
+from t2t.data.digests import digest_shard
+from t2t.data.duplicates import find_duplicates
 from t2t.data.generate import finish, kept_where_useful, open_plan
 from t2t.data.manifest import Manifest
 from t2t.data.plan import WORK, Plan, describe_differences, identify
 from t2t.data.progress import ReadingProgress
 from t2t.data.shard_job import generate_shard, shard_folder
+from t2t.data.verdicts import digest_folder
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
 from t2t.files.paths import local_path
@@ -29,6 +33,7 @@ from t2t.problems.base import Problem
 from t2t.registry.plugins import load_plugins
 from t2t.runs.data import stored_problems
 from t2t.runs.names import Request, get_problem
+from t2t.specs.constants import TRAIN
 
 log = logging.getLogger("t2t")
 
@@ -49,19 +54,14 @@ class NamedProblem:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MakeShards:
-    """Makes the shards of a plan."""
+class ShardTask:
+    """What is done for each of some shards of a plan."""
 
     named: NamedProblem
     plan: Plan
     folder: Path
     """In which the data are made."""
     tmp_dir: Path
-
-    @property
-    def count(self) -> int:
-        """Number of shards of all splits."""
-        return len(self.plan.every_shard())
 
     @property
     def failures(self) -> Failures:
@@ -84,6 +84,15 @@ class MakeShards:
             )
         return problem
 
+
+class MakeShards(ShardTask):
+    """Makes the shards of all splits."""
+
+    @property
+    def count(self) -> int:
+        """Number of shards of all splits."""
+        return len(self.plan.every_shard())
+
     def run(self, opened: Problem, element: int) -> dict[str, int]:
         """Makes a shard, see `generate_shard`."""
         split, shard = self.plan.every_shard()[element]
@@ -95,6 +104,23 @@ class MakeShards:
     def is_done(self, element: int) -> bool:
         """Returns whether there is a folder of the shard."""
         return shard_folder(self.folder, *self.plan.every_shard()[element]).is_dir()
+
+
+class DigestShards(ShardTask):
+    """Digests the samples of the training split, by which duplicates are found."""
+
+    @property
+    def count(self) -> int:
+        """Number of shards of the training split."""
+        return self.plan.shards[TRAIN]
+
+    def run(self, opened: Problem, element: int) -> dict[str, int]:
+        """Digests a shard, see `digest_shard`."""
+        return {"samples digested": digest_shard(self.plan, opened, element, self.folder, self.tmp_dir).samples}
+
+    def is_done(self, element: int) -> bool:
+        """Returns whether there is a folder of the digests."""
+        return digest_folder(self.folder, element).is_dir()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -177,7 +203,11 @@ def _generate(
             call_each = functools.partial(_call_each, named, options, partial / WORK / "calls")
             with contextlib.closing(ReadingProgress()) as shown:
                 plan = open_plan(identity, problem, partial, tmp_dir, call_each, shown.show)
-            run_task(MakeShards(named=named, plan=plan, folder=partial, tmp_dir=tmp_dir), options, problem.data_name)
+            task = {"named": named, "plan": plan, "folder": partial, "tmp_dir": tmp_dir}
+            if TRAIN in plan.shards and problem.duplicate_key() is not None:
+                run_task(DigestShards(**task), options, "duplicates")
+                find_duplicates(plan, partial)
+            run_task(MakeShards(**task), options, problem.data_name)
             return finish(plan, problem, partial, folder)
 
 

@@ -16,6 +16,8 @@ import numpy as np
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.files.paths import join_names, local_path, named_files
 from t2t.hparams.field import complaint
+from t2t.problems.filters.duplicates import DuplicateKey
+from t2t.problems.filters.sample_filter import SampleFilter
 from t2t.problems.masking import TokenMasking
 from t2t.problems.preprocessors import Preprocessor
 from t2t.problems.source import Source
@@ -175,6 +177,22 @@ class Problem(ABC):
         Variants (`_rev`, `_copy`) rename the features afterwards. Evaluation reads examples as they are stored.
         """
         return ()
+
+    def sample_filters(self) -> Sequence[SampleFilter]:
+        """Returns the filters of training samples, of which each sample must pass all; cheap ones first.
+
+        Raises:
+            UserError: an option asks for a filter that the problem cannot have, or that needs a missing package.
+        """
+        return ()
+
+    def duplicate_key(self) -> DuplicateKey | None:
+        """Returns what training samples are compared by where duplicates are dropped; None to keep them.
+
+        Raises:
+            UserError: the samples do not have what is to be compared.
+        """
+        return None
 
     def masking(self) -> TokenMasking | None:
         """Returns what hides tokens of each example of training and evaluation; None, which is usual, for nothing.

@@ -8,21 +8,29 @@ Source and licence are those of the user's files.
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+from t2t.errors import UserError
 from t2t.files.line_blocks import read_pairs
+from t2t.files.lines import pair_lines
+from t2t.hparams.field import param
 from t2t.problems.base import Sample, Source, file_option
+from t2t.problems.filters.sample_filter import SampleFilter
+from t2t.problems.filters.scores import SCORE, parse_score, score_filter
+from t2t.problems.filters.weights import BY_WEIGHT, COPIES, draw_copies, parse_weights
+from t2t.problems.line_shards import Blocks
 from t2t.problems.split_files import NamedFiles
 from t2t.problems.text_problems import TextOptions
 from t2t.problems.translation import Translation
 from t2t.registry import register_problem
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.constants import INPUTS, TARGETS, TRAIN
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextFilesOptions(TextOptions):
-    """Where the files are."""
+    """Where the files are, and which of the training pairs are taken."""
 
     train_source: str = file_option(many=True)
     """File with the source side of the training pairs, one text a line, plain or .gz."""
@@ -40,6 +48,20 @@ class TextFilesOptions(TextOptions):
     """Code of the source language, e.g. en; optional."""
     target_language: str = ""
     """Code of the target language, e.g. zh; optional. BLEU splits words as it asks for."""
+    train_scores: str = file_option(many=True)
+    """File with a score of each training pair, line by line; optional."""
+    train_score_column: int = param(1, "Column of the score in --train_scores, where TABs separate columns.", minimum=1)
+    filter_min_score: float = param(0.0, "Drops training pairs with a lower score in --train_scores.")
+    train_weights: str = ""
+    """How many times the pairs of each training file are taken, e.g. 1,0.5,20; optional."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, default in (("filter_min_score", 0.0), ("train_score_column", 1)):
+            if (value := getattr(self, name)) != default and not self.train_scores:
+                raise UserError(
+                    f"--{name}={value:g}: there are no scores; name their file with --train_scores, or leave it out"
+                )
 
 
 @register_problem("text2text_files")
@@ -56,10 +78,56 @@ class Text2TextFiles(NamedFiles, Translation):
         self.target_language = self.options.target_language
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the pairs of lines of a split, or of one shard of it, in the files' order."""
+        """Yields the pairs of lines of a split, or of one shard of it, in the files' order.
+
+        Those of training have their `SCORE` and `COPIES` where these are asked for.
+        """
+        weights = self._weights() if split == TRAIN else {}
         for sides in self.blocks(split, source):
-            for source_line, target_line in read_pairs(sides, source.tally):
-                yield {INPUTS: source_line, TARGETS: target_line}
+            weight = weights.get(sides[0].path)
+            for sample in self._pairs(sides, source):
+                if weight is not None:
+                    sample[COPIES] = draw_copies(weight, source.rng)
+                yield sample
+
+    def _pairs(self, sides: Blocks, source: Source) -> Iterator[Sample]:
+        pairs = read_pairs(sides[:2], source.tally)
+        if len(sides) == 2:
+            yield from ({INPUTS: inputs, TARGETS: targets} for inputs, targets in pairs)
+            return
+        scores, column = sides[2], self.options.train_score_column
+        lines = pair_lines(pairs, scores.read(source.tally), sides[0].path, scores.path, scores.first - 1)
+        for number, ((inputs, targets), line) in enumerate(lines, scores.first):
+            score = parse_score(line, column, f"{scores.path}, line {number:,}")
+            yield {INPUTS: inputs, TARGETS: targets, SCORE: score}
+
+    def sample_filters(self) -> Sequence[SampleFilter]:
+        """By score and weight, then those of every text."""
+        scores = (score_filter(self.options.filter_min_score),) if self.options.train_scores else ()
+        weights = (BY_WEIGHT,) if self._weights() else ()
+        return (*scores, *weights, *super().sample_filters())
+
+    def files_of(self, split: str) -> list[tuple[Path, ...]]:
+        """Returns the files of a split in order: source, target and, of training, scores where there are some."""
+        files, scores = super().files_of(split), self.options.paths("train_scores")
+        if split != TRAIN or not scores:
+            return files
+        if len(scores) != len(files):
+            raise UserError(
+                f"{self.name}: {len(files):,} with --train_source and {len(scores):,} with --train_scores are named; "
+                f"file n of one must go with file n of the other; name as many of each"
+            )
+        return [(*sides, score) for sides, score in zip(files, scores, strict=True)]
+
+    def _named_files(self) -> dict[str, Path]:
+        return {**super()._named_files(), **self.options.numbered_paths("train_scores")}
+
+    def _weights(self) -> dict[Path, float]:
+        """Returns the weight of each training file by the path of its source side, nothing where all have one."""
+        if not self.options.train_weights:
+            return {}
+        paths = self.options.paths("train_source")
+        return dict(zip(paths, parse_weights(self.options.train_weights, [path.name for path in paths]), strict=True))
 
     def requirements(self) -> str:
         """Returns which flags name which files."""

@@ -25,6 +25,12 @@ import numpy as np
 from t2t.errors import UserError
 from t2t.hparams.field import param
 from t2t.problems.base import Problem, ProblemOptions, Sample, Source, file_option
+from t2t.problems.filters.duplicates import DuplicateKey
+from t2t.problems.filters.options import FilterOptions
+from t2t.problems.filters.sample_filter import SampleFilter
+from t2t.problems.filters.selection import unfiltered
+from t2t.problems.filters.text_filters import text_duplicate_key, text_filters
+from t2t.problems.filters.weights import COPIES
 from t2t.problems.labels import ClassTargets
 from t2t.problems.preprocessors import Preprocessor, SubwordSampling
 from t2t.problems.samples import check_samples, chunk_samples, samples_of, text_fault
@@ -48,7 +54,7 @@ them to one density."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TextOptions(ProblemOptions):
+class TextOptions(FilterOptions):
     """Options of every text problem; unset ones keep what the problem declares."""
 
     vocab_kind: str = ""
@@ -174,7 +180,8 @@ class TextProblem(Problem):
         for first, samples in chunk_samples(samples_of(self, TRAIN, source), self.chunk_size or _SAMPLES_BETWEEN_NEWS):
             check_samples(self, TRAIN, samples, first)
             source.progress("vocabulary", first - 1 + len(samples))
-            yield from (sample[name] for sample in samples for name in names)
+            for sample in unfiltered(self, samples):
+                yield from [sample[name] for name in names] * sample.get(COPIES, 1)
 
     def preprocessors(self) -> Sequence[Preprocessor]:
         """Samples the pieces of text where the option `subword_sampling` says so.
@@ -188,6 +195,21 @@ class TextProblem(Problem):
         pieces = [name for name in self.text_features if self.encoders[name].kind == "sentencepiece"]
         samplers = {name: SubwordSampler(self.encoders[name]) for name in pieces or self.text_features}
         return (SubwordSampling(features=tuple(samplers), samplers=samplers, alpha=alpha),)
+
+    def sample_filters(self) -> Sequence[SampleFilter]:
+        """The filters that the options ask for."""
+        if not isinstance(self.options, FilterOptions):
+            return ()
+        languages = {INPUTS: self.source_language, TARGETS: self.target_language}
+        return tuple(text_filters(self.options, self.text_features, languages))
+
+    def duplicate_key(self) -> DuplicateKey | None:
+        """What the option `filter_duplicates` compares."""
+        if not isinstance(self.options, FilterOptions):
+            return None
+        declared = self.declared_spec()
+        assert declared is not None, "a text problem knows its features"
+        return text_duplicate_key(self.options, declared.features)
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the vocabulary's file where one is given."""

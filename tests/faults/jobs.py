@@ -18,7 +18,7 @@ PARTS, TASKS = 8, 3
 """Shards of the training split where there are several, and tasks of an array job that make them."""
 
 SHARDED = ("shards", "array", "beam")
-"""Jobs that generate data in shards: by processes, by the tasks of an array job, by Apache Beam."""
+"""Jobs that generate data in shards: by processes; by the tasks of an array job, without duplicates; by Apache Beam."""
 GENERATING = ("generation", *SHARDED)
 
 LINES = 160
@@ -103,6 +103,7 @@ class Job:
         if self.name == "beam":
             flags = (*flags, f"--beam_options={_BEAM}")
         if self.name == "array":
+            flags = (*flags, "--filter_duplicates=pair")
             return Command("array job", (str(TASKS), *flags), script="tests/faults/array_job.py")
         return Command("t2t-datagen", flags)
 
@@ -195,7 +196,7 @@ def differences(wanted: Made, found: Made) -> str:
 
 def finished_files(out: Path) -> set[tuple[int, int]]:
     """Returns what the files of the shards that are finished, but not yet merged, are known by: node and time."""
-    records = out.glob("data/.*.partial/work/[!.]*/record.json")  # not yet those under a temporary name
+    records = (path for split in SIZES for path in out.glob(f"data/.*.partial/work/{split}-*/record.json"))
     return {_known_by(file) for record in records for file in record.parent.glob("*.npy")}
 
 

@@ -122,6 +122,25 @@ def corpus(tmp_path):
     return tmp_path
 
 
+def test_filters(corpus):
+    for number in range(3):
+        (corpus / f"corpus/part-{number}.scores").write_text("0.4\n0.6\n" * 20)
+    for side in ("en", "de"):
+        (corpus / f"corpus/part-1.{side}").write_text((corpus / f"corpus/part-0.{side}").read_text())
+    done = execute("bash", block("filters", page=PAGE), corpus)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"dropped \(20 duplicates, \d+ not taken by weight, 60 with a score below 0.5\)", done.stderr)
+
+
+def test_duplicates_of_an_array_job(corpus):
+    (corpus / "corpus/part-2.en").write_text((corpus / "corpus/part-0.en").read_text())
+    (corpus / "corpus/part-2.de").write_text((corpus / "corpus/part-0.de").read_text())
+    done = execute("bash", block("filter-tasks", page=PAGE), corpus)
+    assert done.returncode == 0, done.stderr
+    assert "the same array job again" in done.stderr
+    assert "train: 80 examples written; 40 dropped (40 duplicates)" in done.stderr
+
+
 def test_files_by_a_pattern_and_tasks_of_an_array_job_give_the_same(corpus):
     for name in ("patterns", "tasks"):
         done = execute("bash", block(name, page=PAGE), corpus)

@@ -65,7 +65,9 @@ def test_every_flag_stands_under_a_heading_once_with_its_second_names(name, show
 
 def test_large_commands_have_several_headings_in_the_same_order(shown):
     headings = {name: re.findall(r"^([A-Z]\w+[\w ]*):$", shown(name), re.M) for name in COMMANDS}
-    assert headings["t2t-trainer"] == ["Names", "Run", "Data", "Training", "Warm start", "Decoding", "Machine"]
+    assert headings["t2t-trainer"] == [
+        "Names", "Run", "Data", "Filters of training data", "Training", "Warm start", "Decoding", "Machine",
+    ]  # fmt: skip
     assert headings["t2t-decoder"] == ["Names", "Run", "What to do", "Output", "Decoding", "Machine"]
     assert headings["t2t-server"] == ["Names", "Run", "Decoding", "Machine", "Service"]
 

@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from t2t.data import lengths
+from t2t.data import digests, lengths
 from t2t.data.extremes import extreme_batches
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
@@ -93,3 +93,16 @@ def test_a_block_is_as_good_as_the_whole(of_size, monkeypatch):
     assert [len(block["mine"]) for block in found] == [700, 700, 700, 400]
     np.testing.assert_array_equal(np.concatenate([block["mine"] for block in found]), reader.lengths("inputs"))
     assert list(lengths.lengths_in_blocks(reader, {})) == []
+
+
+def test_looking_for_duplicates(digits_class, tmp_path, monkeypatch):
+    """Of a shard's digests, of 24 bytes, those of a block are in memory at a time, of all shards' those of a group."""
+    monkeypatch.setattr(digests, "BLOCK", 500)
+
+    def peak(count):
+        problem = type("Digits", (digits_class,), {"sizes": {"train": count, "dev": 5}})(filter_duplicates="pair")
+        return peak_of(lambda: generate(problem, tmp_path / f"{count}", tmp_path, workers=1, progress=lambda *_: None))
+
+    peak(10)  # what is loaded once
+    few, many = peak(FEW), peak(MANY)
+    assert many - few < GROWTH * (MANY - FEW)

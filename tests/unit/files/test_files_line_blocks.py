@@ -72,8 +72,8 @@ def test_files_of_unequal_lengths_are_named_when_they_are_cut(tmp_path):
     with pytest.raises(UserError) as raised:
         cut_files([one, other], 20)
     assert str(raised.value) == (
-        f"{one} has 30 lines and {other} has 31; line n of one must be the translation of line n of the other; give "
-        f"files of equal length"
+        f"{one} has 30 lines and {other} has 31; line n of one belongs to line n of the other; give files of "
+        f"equal length"
     )
 
 

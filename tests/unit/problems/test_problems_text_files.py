@@ -57,7 +57,7 @@ def test_options_are_remembered_as_json_with_absolute_paths(files, tmp_path, mon
 
 
 def test_its_options_that_are_files_are_known(files):
-    assert set(Text2TextFiles(**files).options.file_names()) == {*files, "vocab_file"}
+    assert set(Text2TextFiles(**files).options.file_names()) == {*files, "vocab_file", "train_scores"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,95 @@
+"""Which training samples of a shard are left out, where that was found before the shard is made.
+
+Whether a sample is a duplicate depends on all others, so that this is found first, and what the other filters say with
+it. Both are kept in the folder in which data are made: `work/digests-00003/` by `digest_shard`, `work/duplicates/` by
+`find_duplicates`.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from t2t.data.manifest import FileRecord
+from t2t.data.plan import WORK, Plan
+from t2t.data.work_folders import read_finished
+from t2t.errors import UserError
+from t2t.problems.base import Problem, Sample
+from t2t.problems.filters.selection import DROPPED
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DigestRecord:
+    """What the filters of a problem say of the samples of a shard, and the digests of those that they keep."""
+
+    plan: str
+    """Fingerprint of the plan."""
+    samples: int
+    """How many the shard has, with those that are left out."""
+    groups: list[list[int]]
+    """For each block of digests, how many it has of each group."""
+    digests: FileRecord
+    verdicts: FileRecord
+    """A byte for each sample: 0, or the number of the filter that drops it, from 1."""
+
+    def all_files(self) -> list[FileRecord]:
+        """Returns its files."""
+        return [self.digests, self.verdicts]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DuplicatesRecord:
+    """Which samples of a corpus repeat an earlier one."""
+
+    plan: str
+    """Fingerprint of the plan."""
+    samples: list[int]
+    """How many each shard has."""
+    repeated: FileRecord
+    """A byte for each sample of the corpus, 1 for those that repeat an earlier one."""
+
+    def all_files(self) -> list[FileRecord]:
+        """Returns its files."""
+        return [self.repeated]
+
+
+def digest_folder(folder: Path, shard: int) -> Path:
+    """Returns where the digests of a shard lie in the folder in which data are made."""
+    return folder / WORK / f"digests-{shard:05d}"
+
+
+def duplicates_folder(folder: Path) -> Path:
+    """Returns where it is kept which samples are duplicates, in the folder in which data are made."""
+    return folder / WORK / "duplicates"
+
+
+def mark_samples(samples: Iterator[Sample], plan: Plan, problem: Problem, folder: Path, shard: int) -> Iterator[Sample]:
+    """Yields the training samples of a shard, each with why it is left out as its `DROPPED`.
+
+    Raises:
+        UserError: duplicates have not been looked for, or there are not as many samples as there were then.
+    """
+    key = problem.duplicate_key()
+    own = read_finished(DigestRecord, plan, digest_folder(folder, shard))
+    common = read_finished(DuplicatesRecord, plan, duplicates_folder(folder))
+    if key is None or own is None or common is None:
+        raise UserError(f"{folder}: duplicates among the samples have not been looked for; run the same command again")
+    first = sum(common.samples[:shard])
+    repeated = _map(duplicates_folder(folder), common.repeated)[first : first + own.samples]
+    verdicts = _map(digest_folder(folder, shard), own.verdicts)
+    reasons = (None, *(one.reason for one in problem.sample_filters()))
+    count = 0
+    for count, sample in enumerate(samples, 1):
+        if count > own.samples:
+            break
+        yield {**sample, DROPPED: key.reason if repeated[count - 1] else reasons[verdicts[count - 1]]}
+    if count != own.samples:
+        raise UserError(
+            f"problem {problem.name}: generate_samples does not yield the {own.samples:,} samples that it did when "
+            f"duplicates were looked for; it must depend on its source alone"
+        )
+
+
+def _map(place: Path, file: FileRecord) -> memoryview:
+    return np.lib.format.open_memmap(place / file.name, mode="r").data

@@ -1,0 +1,37 @@
+"""The options of every text problem that leave training examples out."""
+
+import dataclasses
+
+from t2t.hparams.field import param
+from t2t.problems.base import ProblemOptions
+
+PAIR, SOURCE, TARGET = "pair", "source", "target"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FilterOptions(ProblemOptions):
+    """Which training examples are left out; each filter is off by default. Dev and test are always whole."""
+
+    filter_duplicates: str = param(
+        "", "Drops training examples that repeat an earlier one: in all of their text (pair), the source or the target "
+        "alone.", choices=("", PAIR, SOURCE, TARGET),
+    )  # fmt: skip
+    filter_length_ratio: float = param(
+        0.0, "Drops training pairs whose longer side has more than so many times the characters of the other; 0 for "
+        "never.", minimum=0.0,
+    )  # fmt: skip
+    filter_min_words: int = param(
+        0, "Drops training examples with a text of fewer words, which white space separates.", minimum=0
+    )
+    filter_max_words: int = param(0, "Drops training examples with a text of more words; 0 for never.", minimum=0)
+    filter_word_length: int = param(
+        0, "Drops training examples with a word of more characters; 0 for never.", minimum=0
+    )
+    filter_letters: float = param(
+        0.0, "Drops training examples with a text of which a smaller share of characters is letters, white space "
+        "aside; 0 for never.", minimum=0.0, maximum=1.0,
+    )  # fmt: skip
+    filter_language: bool = param(
+        False, "Drops training examples with a text in another language than --source_language and --target_language "
+        "(or those of the problem), as told by py3langid.",
+    )  # fmt: skip

@@ -1,0 +1,46 @@
+"""A score of each training pair, such as those of Bicleaner or LASER, from a file beside the corpus."""
+
+import math
+
+from t2t.errors import UserError
+from t2t.problems.filters.sample_filter import SampleFilter
+
+SCORE = "_score"
+"""Key of the score of a sample, a number beside its features."""
+
+_SHOWN = 40
+"""Characters of a wrong value that a message shows."""
+
+
+def parse_score(line: str, column: int, place: str) -> float:
+    """Returns the score on a line.
+
+    Args:
+        line: of a file, whose columns TABs separate.
+        column: that of the score, from 1.
+        place: file and line, which errors begin with.
+
+    Raises:
+        UserError: there is no such column, or no finite number in it.
+    """
+    cells = line.split("\t", column)
+    if len(cells) < column:
+        raise UserError(
+            f"{place}, has {len(cells)} column{'s' * (len(cells) != 1)} and the score is asked for in column {column}; "
+            f"correct the file or --train_score_column"
+        )
+    try:
+        score = float(cells[column - 1])
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        raise UserError(
+            f"{place}, has {cells[column - 1][:_SHOWN]!r} where a score is asked for, which is a finite number; "
+            f"correct the file or --train_score_column"
+        )
+    return score
+
+
+def score_filter(least: float) -> SampleFilter:
+    """Returns the filter of samples whose `SCORE` is below a threshold."""
+    return SampleFilter(f"with a score below {least:g}", lambda sample: sample[SCORE] >= least)

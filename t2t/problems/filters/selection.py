@@ -1,0 +1,36 @@
+"""Which training samples are left out before anything is encoded, and why."""
+
+from collections.abc import Sequence
+
+from t2t.problems.base import Problem, Sample
+
+EMPTY = "with an empty side"
+
+DROPPED = "_dropped"
+"""Key, beside the features of a sample, of why it is left out, None to keep it: no filter looks at it again."""
+
+
+def drop_reasons(problem: Problem, samples: Sequence[Sample]) -> list[str | None]:
+    """Returns why each training sample is left out: an empty text, or the first filter that drops it; or None."""
+    filters = problem.sample_filters()
+    reasons: list[str | None] = []
+    for sample in samples:
+        if _has_empty_text(sample):
+            reasons.append(EMPTY)
+        elif DROPPED in sample:
+            reasons.append(sample[DROPPED])
+        else:
+            reasons.append(next((one.reason for one in filters if not one.keeps(sample)), None))
+    return reasons
+
+
+def _has_empty_text(sample: Sample) -> bool:
+    return any(isinstance(value, str) and (not value or value.isspace()) for value in sample.values())
+
+
+def unfiltered(problem: Problem, samples: Sequence[Sample]) -> Sequence[Sample]:
+    """Returns the training samples that no filter drops, those without text among them."""
+    if not problem.sample_filters():
+        return samples
+    reasons = drop_reasons(problem, samples)
+    return [sample for sample, reason in zip(samples, reasons, strict=True) if reason in (None, EMPTY)]

@@ -1,0 +1,184 @@
+"""Duplicates, compared with what a set of all texts says; shards, processes and interruptions do not show."""
+
+import random
+
+import numpy as np
+import pytest
+
+from t2t.data import digests, duplicates
+from t2t.data.array_tasks import generate_part, merge
+from t2t.data.data_folder import partial_folder
+from t2t.data.generate import generate
+from t2t.data.manifest import load_encoders, read_manifest
+from t2t.data.plan import read_plan
+from t2t.data.reader import SplitReader
+from t2t.errors import UserError
+from t2t.problems.text_problems import Text2Text
+
+
+class Repeating(Text2Text):
+    """Pairs of digits, given, in shards of consecutive ones."""
+
+    name = "repeating"
+    vocabulary = tuple("0123456789")
+
+    def __init__(self, pairs, shard_count=1, **options):
+        super().__init__(**options)
+        self._pairs, self._shard_count = pairs, shard_count
+
+    def shards(self, split, source):
+        return self._shard_count if split == "train" else 1
+
+    def generate_samples(self, split, source):
+        pairs = self._pairs if split == "train" else [("1", "2")] * 3
+        if source.shards > 1:
+            bounds = [len(pairs) * number // source.shards for number in (source.shard, source.shard + 1)]
+            pairs = pairs[slice(*bounds)]
+        for inputs, targets in pairs:
+            yield {"inputs": inputs, "targets": targets}
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """Few different texts, so that most pairs repeat an earlier one, some with other white space."""
+    rng = random.Random(3)
+    texts = [" ".join(rng.choices("0123456789", k=rng.randint(1, 2))) for _ in range(8)]
+    return [(rng.choice(texts), rng.choice(["", " "]) + rng.choice(texts)) for _ in range(300)]
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(digests, "BLOCK", 7)
+    monkeypatch.setattr("t2t.data.encoding.CHUNK", 5)
+
+
+def texts(folder, split="train"):
+    manifest = read_manifest(folder)
+    encoders = load_encoders(folder, manifest)
+    reader = SplitReader(folder, manifest, split)
+    columns = []
+    for name in ("inputs", "targets"):
+        values, lengths = reader.read(np.arange(len(reader)), name)
+        columns.append([encoders[name].decode(ids) for ids in np.split(values, np.cumsum(lengths)[:-1])])
+    return list(zip(*columns, strict=True))
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def firsts(pairs, key):
+    """The pairs that no earlier one equals in what `key` picks."""
+    seen, kept = set(), []
+    for inputs, targets in pairs:
+        pair = " ".join(inputs.split()), " ".join(targets.split())
+        if key(pair) not in seen:
+            kept.append(pair)
+        seen.add(key(pair))
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("compared", "key", "reason"),
+    [
+        ("pair", lambda pair: pair, "duplicates"),
+        ("source", lambda pair: pair[0], "with a duplicate source"),
+        ("target", lambda pair: pair[1], "with a duplicate target"),
+    ],
+)
+@pytest.mark.parametrize("shard_count", [1, 4])
+def test_the_first_of_equal_samples_is_kept(pairs, tmp_path, compared, key, reason, shard_count):
+    problem = Repeating(pairs, shard_count, filter_duplicates=compared)
+    record = generate(problem, tmp_path, tmp_path, workers=1).split("train")
+    expected = firsts(pairs, key)
+    assert texts(tmp_path / "repeating") == expected
+    assert record.dropped == {reason: len(pairs) - len(expected)}
+    assert texts(tmp_path / "repeating", "dev") == [("1", "2")] * 3
+
+
+def test_nothing_is_dropped_unasked(pairs, tmp_path):
+    assert generate(Repeating(pairs), tmp_path, tmp_path, workers=1).split("train").examples == len(pairs)
+
+
+@pytest.mark.parametrize("shard_count", [1, 4])
+def test_processes_and_array_tasks_give_the_same_bytes(pairs, tmp_path, shard_count, log_lines):
+    problem = Repeating(pairs, shard_count, filter_duplicates="pair", filter_min_words=2)
+    for workers in (1, 2):
+        generate(problem, tmp_path / str(workers), tmp_path, workers=workers)
+    run_tasks(problem, tmp_path / "tasks", tmp_path)
+    assert "the same array job again" in log_lines.text
+    run_tasks(problem, tmp_path / "tasks", tmp_path)
+    merge(problem, tmp_path / "tasks", tmp_path, seed=0)
+    expected = contents(tmp_path / "1" / "repeating")
+    assert contents(tmp_path / "2" / "repeating") == expected
+    assert contents(tmp_path / "tasks" / "repeating") == expected
+    record = read_manifest(tmp_path / "1" / "repeating").split("train")
+    assert record.examples + sum(record.dropped.values()) == len(pairs)
+    assert set(record.dropped) == {"duplicates", "with fewer than 2 words"}
+
+
+def run_tasks(problem, data_dir, tmp_dir):
+    for task in range(3):
+        generate_part(problem, data_dir, tmp_dir, 0, task, 3)
+
+
+def test_merging_says_what_is_missing_after_the_first_array_job(pairs, tmp_path):
+    problem = Repeating(pairs, 4, filter_duplicates="pair")
+    generate_part(problem, tmp_path, tmp_path, 0, 0, 2)
+    with pytest.raises(UserError, match=r"4 of the 5 shards of repeating are not made yet: train 0, train 1"):
+        merge(problem, tmp_path, tmp_path, seed=0)
+
+
+def test_what_another_filter_drops_makes_no_later_sample_a_duplicate(tmp_path):
+    pairs = [("1 2", "3"), ("1 2", "4 5"), ("1 2", "6 7")]
+    problem = Repeating(pairs, filter_duplicates="source", filter_min_words=2)
+    record = generate(problem, tmp_path, tmp_path, workers=1).split("train")
+    assert texts(tmp_path / "repeating") == [("1 2", "4 5")]
+    assert record.dropped == {"with a duplicate source": 1, "with fewer than 2 words": 1}
+
+
+def test_an_interrupted_generation_goes_on_with_the_digests_it_has(pairs, tmp_path, monkeypatch):
+    problem = Repeating(pairs, 4, filter_duplicates="pair")
+    with monkeypatch.context() as patch:
+        patch.setattr("t2t.data.generate.find_duplicates", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            generate(problem, tmp_path / "a", tmp_path, workers=1)
+    partial = partial_folder(tmp_path / "a" / "repeating")
+    assert duplicates.missing_digests(read_plan(partial), partial) == []
+    monkeypatch.setattr(digests, "judge_chunk", interrupt)
+    generate(problem, tmp_path / "a", tmp_path, workers=1)
+    monkeypatch.undo()
+    generate(problem, tmp_path / "b", tmp_path, workers=1)
+    assert contents(tmp_path / "a" / "repeating") == contents(tmp_path / "b" / "repeating")
+
+
+def interrupt(*arguments):
+    raise KeyboardInterrupt
+
+
+def test_samples_that_change_between_the_passes_are_noticed(tmp_path):
+    class Growing(Repeating):
+        def generate_samples(self, split, source):
+            yield from super().generate_samples(split, source)
+            self._pairs.append(("1", "2"))
+
+    pairs = [("1", "1"), ("2", "2"), ("3", "3")]
+    with pytest.raises(UserError, match=r"generate_samples does not yield the 4 samples that it did when duplicates"):
+        generate(Growing(pairs, filter_duplicates="pair"), tmp_path, tmp_path, workers=1)
+
+
+def test_a_corpus_of_empty_texts_has_no_digests(tmp_path):
+    with pytest.raises(UserError, match=r"2 dropped \(2 with an empty side\)"):
+        generate(Repeating([("", "1")] * 2, filter_duplicates="pair"), tmp_path, tmp_path, workers=1)
+
+
+def test_what_is_compared_must_be_text(tmp_path):
+    class Alone(Repeating):
+        text_features = ("targets",)
+
+    with pytest.raises(UserError) as raised:
+        generate(Alone([], filter_duplicates="source"), tmp_path, tmp_path, workers=1)
+    assert str(raised.value) == (
+        "--filter_duplicates=source: inputs of this problem are nothing, and only texts and classes are compared; give "
+        "--filter_duplicates=target"
+    )

@@ -1,0 +1,63 @@
+import sys
+
+import pytest
+
+from t2t.errors import UserError
+from t2t.problems.filters import language
+from t2t.problems.filters.language import language_filters
+
+ENGLISH = "The committee will meet again on Thursday to vote on the proposal."
+GERMAN = "Der Ausschuss wird am Donnerstag erneut zusammentreten, um darüber abzustimmen."
+CHINESE = "委员会将于星期四再次开会表决该提案。"
+
+
+def kept(pairs, source="en", target="de"):
+    filters = list(language_filters({"inputs": source, "targets": target}))
+    samples = [dict(zip(("inputs", "targets"), pair, strict=True)) for pair in pairs]
+    return [pair for pair, sample in zip(pairs, samples, strict=True) if all(one.keeps(sample) for one in filters)]
+
+
+def test_both_sides_must_be_in_their_language():
+    pairs = [(ENGLISH, GERMAN), (ENGLISH, ENGLISH), (GERMAN, GERMAN), (GERMAN, ENGLISH), (CHINESE, GERMAN)]
+    assert kept(pairs) == pairs[:1]
+    assert kept(pairs, source="") == [pairs[0], pairs[2], pairs[4]]
+
+
+def test_a_script_or_country_in_a_code_does_not_count():
+    assert kept([(CHINESE, GERMAN)], "zh-TW", "DE_at") == [(CHINESE, GERMAN)]
+
+
+def test_a_side_that_is_no_text_passes():
+    assert kept([(ENGLISH, 3)]) == [(ENGLISH, 3)]
+
+
+def test_reasons_name_side_and_language():
+    reasons = [one.reason for one in language_filters({"inputs": "en", "targets": "de"})]
+    assert reasons == ["with a source in another language than en", "with a target in another language than de"]
+
+
+@pytest.mark.parametrize(
+    ("languages", "said"),
+    [
+        ({"inputs": "", "targets": ""}, "--filter_language: the language of the texts is not known; name it with "
+         "--source_language and --target_language"),
+        ({"targets": ""}, "--filter_language: the language of the texts is not known; name it with --target_language"),
+        ({"inputs": "en", "targets": "deu"}, "--filter_language: 'deu', the language of targets, cannot be identified; "
+         "py3langid knows ace, af, "),
+    ],
+)  # fmt: skip
+def test_languages_that_cannot_be_told(languages, said):
+    with pytest.raises(UserError) as raised:
+        list(language_filters(languages))
+    assert str(raised.value).startswith(said)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "py3langid.langid", None)
+    language._load_identifier.cache_clear()
+    with pytest.raises(UserError) as raised:
+        list(language_filters({"targets": "de"}))
+    language._load_identifier.cache_clear()
+    assert str(raised.value) == (
+        "--filter_language: the package py3langid is not installed; pip install 't2t-keras[language]'"
+    )
