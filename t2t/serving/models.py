@@ -17,7 +17,7 @@ from t2t.errors import UserError
 from t2t.inference.files.job import NOTHING
 from t2t.inference.translator import Hypothesis, Translator
 from t2t.serving.batcher import Batcher
-from t2t.serving.search_changes import FIELDS, SEED, check_changes, limit_tokens
+from t2t.serving.search_changes import FIELDS, check_changes, limit_tokens
 from t2t.specs.constants import EOS_ID
 
 log = logging.getLogger("t2t")

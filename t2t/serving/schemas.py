@@ -7,7 +7,7 @@ from typing import Any
 from t2t.hparams.groups import DecodeHParams
 from t2t.serving.address import Schema
 from t2t.serving.openai_requests import IGNORED, NEUTRAL
-from t2t.serving.search_changes import FIELDS, SEED
+from t2t.serving.search_changes import FIELDS
 
 STRING: Schema = {"type": "string"}
 NUMBER: Schema = {"type": "number"}
