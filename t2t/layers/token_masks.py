@@ -1,4 +1,4 @@
-"""Which words of a target are masked in training: Ghazvininejad et al. 2019 (arXiv:1904.09324), section 3.2.
+"""Which words of a target are masked in training: Ghazvininejad et al. 2019 (arXiv:1904.09324), section 2.2.
 
 Legend: B batch, T target length.
 """
