@@ -4,7 +4,7 @@ Ghazvininejad et al. 2019 (arXiv:1904.09324), section 3. Beams and samples grow 
 `t2t.decoding.search`; here the length of an output is decided before its tokens.
 
 Legend: B sentences, K length candidates of each, N = B * K rows in sentence-major order, T width: the longest candidate
-and its end, L lengths that a model tells apart, M masked words, V vocabulary.
+and its end, L lengths that a model tells apart, M masked words, J tokens that one of them may become, V vocabulary.
 """
 
 from collections.abc import Callable
@@ -102,10 +102,11 @@ def most_probable_words(logits: Any) -> tuple[Any, Any]:
         logits: (M, V) float32.
     """
     found = forbid_padding(NextToken(logits, normalised=False))
-    log_probs_M2, tokens_M2 = best_log_probs(found, logits.shape[-1], 2)
-    is_end_M = ops.equal(tokens_M2[:, 0], EOS_ID)
-    words_M, log_probs_M = (ops.where(is_end_M, both[:, 1], both[:, 0]) for both in (tokens_M2, log_probs_M2))
-    return words_M, log_probs_M
+    log_probs_MJ, tokens_MJ = best_log_probs(found, logits.shape[-1], 2)
+    allowed_MJ = ops.where(ops.equal(tokens_MJ, EOS_ID), -float("inf"), log_probs_MJ)
+    first_M1 = ops.argmax(allowed_MJ, axis=-1, keepdims=True)
+    words_M1, log_probs_M1 = (ops.take_along_axis(x_MJ, first_M1, axis=-1) for x_MJ in (tokens_MJ, allowed_MJ))
+    return words_M1[:, 0], log_probs_M1[:, 0]
 
 
 def rank_candidates(ids: Any, log_probs: Any, candidates: LengthCandidates) -> SearchResult:

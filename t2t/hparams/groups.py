@@ -266,15 +266,21 @@ class DecodeHParams:
         used_when=_TOKEN_BY_TOKEN,
     )  # fmt: skip
     min_output_length: int = param(
-        0, "Shortest output, in ids with the beginning that is given and without end of sequence.", minimum=0,
+        0,
+        "Shortest output, in ids with the beginning that is given and without end of sequence.",
+        minimum=0,
         used_when=_TOKEN_BY_TOKEN,
     )
     eos_penalty: float = param(
-        0.0, "Subtracted from the log-probability of end of sequence, so that outputs get longer.", minimum=0.0,
+        0.0,
+        "Subtracted from the log-probability of end of sequence, so that outputs get longer.",
+        minimum=0.0,
         used_when=_TOKEN_BY_TOKEN,
     )
     no_repeat_ngram_size: int = param(
-        0, "No output has a sequence of so many ids twice; 0 = any may be repeated.", minimum=0,
+        0,
+        "No output has a sequence of so many ids twice; 0 = any may be repeated.",
+        minimum=0,
         used_when=_TOKEN_BY_TOKEN,
     )
     mask_predict_iterations: int = param(
@@ -305,7 +311,8 @@ class DecodeHParams:
         "alignment_layer and alignment_head.", used_when=_TOKEN_BY_TOKEN,
     )  # fmt: skip
     replace_unknown: bool = param(
-        False, "Whether unknown words of outputs are replaced by the words of the input that they look at most.",
+        False,
+        "Whether unknown words of outputs are replaced by the words of the input that they look at most.",
         used_when=_TOKEN_BY_TOKEN,
     )
     alignment_layer: int = param(

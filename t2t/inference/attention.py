@@ -77,8 +77,8 @@ def attention_maps(
         )
     if model.mask_predicts:
         raise NoAttentionError(
-            f"attention of {type(model).__name__}: it predicts the words of an output several times, each time with other "
-            f"weights; choose a run of a Transformer"
+            f"attention of {type(model).__name__}: it predicts the words of an output several times, each time with "
+            f"other weights; choose a run of a Transformer"
         )
     features = {INPUTS: ops.convert_to_tensor(padded([source]))} if model.spec.inputs else {}
     if model.autoregressive:

@@ -91,6 +91,8 @@ def _by_blocks(hidden_MD, words_of: Callable) -> tuple[Any, Any]:
     """Returns words and their log-probabilities, (M,) int32 and float32; logits are held for a block at a time."""
     hidden_GRD = split_blocks(hidden_MD, BLOCK)
     blocks, rows = ops.shape(hidden_GRD)[:2]
-    found = stack(blocks, lambda g: words_of(ops.take(hidden_GRD, g, axis=0)), (((rows,), "int32"), ((rows,), "float32")))
+    found = stack(
+        blocks, lambda g: words_of(ops.take(hidden_GRD, g, axis=0)), (((rows,), "int32"), ((rows,), "float32"))
+    )
     words_M, log_probs_M = (ops.reshape(x_GR, (-1,))[: ops.shape(hidden_MD)[0]] for x_GR in found)
     return words_M, log_probs_M

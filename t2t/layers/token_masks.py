@@ -24,7 +24,9 @@ class TokenMasks(SeededLayer):
             return is_word_BT
         rows, width = ops.shape(is_word_BT)
         # Of integers, which XLA draws as TensorFlow does.
-        drawn = keras.random.randint((rows, width + 1), -(2**31), _LAST, dtype="int32", seed=GivenSeed(self.own_seed(seed)))
+        drawn = keras.random.randint(
+            (rows, width + 1), -(2**31), _LAST, dtype="int32", seed=GivenSeed(self.own_seed(seed))
+        )
         words_B = ops.sum(ops.cast(is_word_BT, "int32"), axis=1)
         share_B = ops.cast(drawn[:, 0], "float32") * 2.0**-32 + 0.5
         count_B = ops.minimum(1 + ops.cast(share_B * ops.cast(words_B, "float32"), "int32"), words_B)

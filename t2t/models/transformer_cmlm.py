@@ -100,9 +100,7 @@ class TransformerCmlm(Transformer):
         """Returns the log-probability of each number of words from 0 on, (B, L) float32."""
         return ops.log_softmax(self.length_top(encoded.length), axis=-1)
 
-    def decode(
-        self, ids, encoded: Any, keep_BT=None, cache: StepCache | None = None, seed=None, position_BT=None
-    ):
+    def decode(self, ids, encoded: Any, keep_BT=None, cache: StepCache | None = None, seed=None, position_BT=None):
         """Returns the hidden states from which the words at masked positions are predicted, (B, T, D).
 
         Args:
@@ -157,7 +155,6 @@ class TransformerCmlm(Transformer):
             for of_length, of_words in zip(length, words, strict=True)
         )
         return TargetScores(log_probs_BT * token_weights(targets_BT), correct_BT)
-
 
 
 class CmlmDecoder(Decoder):

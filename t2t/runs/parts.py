@@ -72,8 +72,8 @@ def build_parts(
         preprocessors, masking = one.problem.stored.preprocessors(), one.problem.masking()
         if masking is not None and view.reads_targets(view.spec):
             raise UserError(
-                f"problem {one.problem.name}: hidden words are predicted from inputs alone, and {type(view).__name__} reads "
-                f"targets, too; train --model=transformer_mlm"
+                f"problem {one.problem.name}: hidden words are predicted from inputs alone, and {type(view).__name__} "
+                f"reads targets, too; train --model=transformer_mlm"
             )
         batches = TrainingBatches(
             one.readers[TRAIN],

@@ -241,8 +241,8 @@ MODEL_MUTATIONS = (
     Mutation(
         name="most probable words masked again",
         file="t2t/decoding/mask_predict.py",
-        original="ops.argsort(ops.where(is_word, log_probs, float(\"inf\")), axis=-1)",
-        broken="ops.argsort(ops.where(is_word, -log_probs, float(\"inf\")), axis=-1)",
+        original='ops.argsort(ops.where(is_word, log_probs, float("inf")), axis=-1)',
+        broken='ops.argsort(ops.where(is_word, -log_probs, float("inf")), axis=-1)',
         breaks="Mask-predict predicts the words again that it is most sure of.",
         tests=("tests/unit/decoding/test_decoding_mask_predict.py",),
     ),

@@ -95,7 +95,9 @@ def test_the_loss_is_of_masked_words_and_of_the_length():
     ours = reference_of(model)
     for row, (source, target) in enumerate(pairs(features)):
         memory, of_lengths = ours.read(source)
-        logits = ours.fill([None if hides else word for word, hides in zip(target, is_masked[row], strict=False)], memory)
+        logits = ours.fill(
+            [None if hides else word for word, hides in zip(target, is_masked[row], strict=False)], memory
+        )
         places = np.flatnonzero(is_masked[row])
         assert 1 <= len(places) <= len(target) - 1
         expected += plain.smoothed_loss(logits[places], [target[i] for i in places], 0.1) - of_lengths[len(target) - 1]
@@ -185,7 +187,10 @@ def test_the_multi30k_set_is_as_large_as_the_transformers():
     ("changes", "said"),
     [
         ("decoder_layer=ssru", "hparam decoder_layer=ssru: it reads the tokens before a position alone, and a masked "),
-        ("decode_method=beam", "hparam decode_method=beam: transformer_cmlm predicts all tokens of an output at once; "),
+        (
+            "decode_method=beam",
+            "hparam decode_method=beam: transformer_cmlm predicts all tokens of an output at once; ",
+        ),
         ("beam_size=8", "hparam beam_size=8: nothing reads it while decode_method=mask_predict; it is read with "),
         ("min_output_length=3", "hparam min_output_length=3: nothing reads it while decode_method=mask_predict; "),
         ("alignments=true", "hparam alignments=True: nothing reads it while decode_method=mask_predict; "),
@@ -200,7 +205,9 @@ def test_what_the_model_cannot_do_is_refused_by_name(changes, said):
 
 def test_other_models_predict_no_masked_tokens():
     hparams = tiny_hparams(decode_method="mask_predict")
-    with pytest.raises(UserError, match="hparam decode_method=mask_predict: model Transformer predicts no masked tokens"):
+    with pytest.raises(
+        UserError, match="hparam decode_method=mask_predict: model Transformer predicts no masked tokens"
+    ):
         Transformer(hparams, tokens_spec())
 
 
