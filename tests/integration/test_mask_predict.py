@@ -76,7 +76,7 @@ def test_the_decoder_answers_as_the_python_api_does(flags, tmp_path, capsys):
     assert decoder.main(["t2t-decoder", *asked[:2], f"--decode_to_file={tmp_path}/two", *one]) == 0
     found = [json.loads(line) for line in (tmp_path / "two").read_text().splitlines()]
     outputs = translator.translate(LINES, 2, mask_predict_iterations=1, length_candidates=2)
-    assert [row["outputs"][0]["text"] for row in found[:4]] == [row[0].text for row in outputs]
+    assert [row["hypotheses"][0]["text"] for row in found[:4]] == [row[0].text for row in outputs]
     for line, row in zip(LINES, outputs, strict=True):
         assert row[0].log_prob == pytest.approx(translator.score([(line, row[0].text)])[0], abs=1e-3)
     capsys.readouterr()
