@@ -1,7 +1,7 @@
 """Decodes one batch by mask-predict, in one compiled function.
 
 Legend: B sentences of a batch, S source length, N = B * K rows, T width of the outputs, D width, M masked words of all
-rows and one more, G blocks, R words of a block.
+rows and one more, P places of all rows, G blocks, R words of a block.
 """
 
 import copy
@@ -75,13 +75,13 @@ class BatchMaskPredict:
 
         def predict(ids_NT, is_masked_NT):
             hidden_NTD = model.decode(ids_NT, encoded, keep_NT)
-            masked_L = ops.reshape(is_masked_NT, (-1,))
+            masked_P = ops.reshape(is_masked_NT, (-1,))
             # The output layer is much of the work, and few words may be masked. The first place is one too many, so
             # that there is at least one.
-            places_M = ops.concatenate([ops.zeros((1,), "int32"), ops.cast(ops.nonzero(masked_L)[0], "int32")], axis=0)
+            places_M = ops.concatenate([ops.zeros((1,), "int32"), ops.cast(ops.nonzero(masked_P)[0], "int32")], axis=0)
             hidden_MD = ops.take(ops.reshape(hidden_NTD, (-1, hidden_NTD.shape[-1])), places_M, axis=0)
             found = _by_blocks(hidden_MD, lambda hidden_RD: most_probable_words(model.top(hidden_RD, output_weights)))
-            number_NT = ops.reshape(ops.cumsum(ops.cast(masked_L, "int32")), ops.shape(ids_NT))
+            number_NT = ops.reshape(ops.cumsum(ops.cast(masked_P, "int32")), ops.shape(ids_NT))
             return tuple(ops.take(x_M, number_NT, axis=0) for x_M in found)
 
         return predict

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import keras
 from keras import ops
 
+from t2t.hparams.transformer import TransformerHParams
 from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
 from t2t.layers.cache import StepCache
 from t2t.layers.losses import token_weights
@@ -64,6 +65,8 @@ class TransformerCmlm(Transformer):
     autoregressive = False
     mask_predicts = True
     packs_examples = False
+    encoder: Any
+    """An `Encoder`, as there are always inputs."""
 
     def build(self, input_shape=None):
         """Creates every weight."""
@@ -173,7 +176,7 @@ class CmlmDecoder(Decoder):
 class CmlmDecoderLayer(DecoderLayer):
     """Self-attention to all of the target, attention to the encoder's output, feed-forward."""
 
-    def create_target_reader(self, hparams: TransformerCmlmHParams) -> Residual:
+    def create_target_reader(self, hparams: TransformerHParams) -> Residual:
         """Returns the unbuilt self-attention in both directions."""
         reach = hparams.self_attention_reach
         return build_residual(self, hparams, build_self_attention(self, hparams, Span(reach, reach)))
