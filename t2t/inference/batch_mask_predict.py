@@ -6,7 +6,7 @@ rows and one more, P places of all rows, G blocks, R words of a block.
 
 import copy
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -26,8 +26,10 @@ from t2t.inference.batch_search import inputs_signature
 from t2t.inference.devices import ModelFunction
 from t2t.layers.loops import split_blocks, stack
 from t2t.layers.target_scores import BLOCK
-from t2t.models.transformer_cmlm import TransformerCmlm
 from t2t.specs.constants import INPUTS
+
+if TYPE_CHECKING:
+    from t2t.models.transformer_cmlm import TransformerCmlm
 
 
 class BatchMaskPredict:
@@ -39,7 +41,7 @@ class BatchMaskPredict:
         extra_length: outputs may be that much longer than their inputs.
     """
 
-    def __init__(self, model: TransformerCmlm, settings: SearchSettings, extra_length: int):
+    def __init__(self, model: "TransformerCmlm", settings: SearchSettings, extra_length: int):
         self._model, self._settings, self._extra_length = model, settings, extra_length
         self._compiled = ModelFunction(model, self._search, [inputs_signature(model), tf.TensorSpec([], tf.int32)])
 
