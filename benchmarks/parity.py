@@ -5,6 +5,7 @@ import dataclasses
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from t2t.errors import UserError, one_line
 from t2t.export.exporting import export
 from t2t.export.formats import FORMATS
 from t2t.export.job import ExportJob
-from t2t.hparams.groups import DecodeHParams
+from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
 from t2t.inference.translator import Translator
 from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
@@ -114,7 +115,8 @@ def _translator(model_class: type[SequenceModel], problem: Problem) -> Translato
         table_VD = np.asarray(model.target_embedding.table).copy()
         table_VD[EOS_ID] = 0.0  # outputs of some length
         model.target_embedding.table.assign(table_VD)
-    return Translator(problem, model, DecodeHParams(extra_length=5, beam_size=3))
+    search: dict[str, Any] = {"decode_method": MASK_PREDICT} if model_class.mask_predicts else {"beam_size": 3}
+    return Translator(problem, model, DecodeHParams(extra_length=5, **search))
 
 
 def _tried(translator: Translator, model: str, format: str, lines: list[str]) -> Outcome:

@@ -7,7 +7,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from t2t.decoding.settings import SearchSettings
+from t2t.hparams.groups import MASK_PREDICT
 from t2t.inference.batch_answer import BatchAnswer
+from t2t.inference.batch_mask_predict import BatchMaskPredict
 from t2t.training.optimizers import build_optimizer
 from t2t.training.schedules import learning_rate
 from tests.builders import numpy, padded, tokens_spec
@@ -37,9 +40,11 @@ def trained(model_class, hparams, task, rows=64, steps=None):
     steps = steps or hparams.train_steps
 
     @tf.function(autograph=False)
-    def update(features, rate):
+    def update(features, rate, step):
+        # Nothing is dropped: a seed decides which words are masked, where any are.
+        seed = tf.stack([tf.constant(1, tf.int64), step]) if model.mask_predicts else None
         with tf.GradientTape() as tape:
-            loss, tokens = model.loss_sum(model.body(features), features["targets"])
+            loss, tokens = model.loss_sum(model.body(features, seed=seed), features["targets"])
             loss = loss / tokens
         gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
         if hparams.clip_grad_norm:
@@ -51,15 +56,18 @@ def trained(model_class, hparams, task, rows=64, steps=None):
     rng = np.random.default_rng(1)
     for step in range(1, steps + 1):
         rate = learning_rate(hparams, step, hidden_size=hparams.hidden_size, train_steps=steps)
-        update(pairs(rng, rows, task), tf.constant(rate, tf.float32))
+        update(pairs(rng, rows, task), tf.constant(rate, tf.float32), tf.constant(step, tf.int64))
     return model
 
 
 def sequence_accuracy(model, task, count=200):
-    """Which fraction of unseen sequences is right as a whole, decoded greedily step by step or answered at once."""
+    """Which fraction of unseen sequences is right as a whole, decoded greedily, by mask-predict or answered at once."""
     unseen = pairs(np.random.default_rng(2), count, task)
     if model.autoregressive:
         found = greedy(model, unseen["inputs"], LONGEST + 1)
+    elif model.mask_predicts:
+        search = BatchMaskPredict(model, SearchSettings(method=MASK_PREDICT, iterations=4), extra_length=0)
+        found = search(unseen["inputs"]).ids[:, 0]
     else:
         found = BatchAnswer(model)(unseen["inputs"]).ids[:, 0]
     return np.mean((found == unseen["targets"]).all(axis=1))

@@ -1,6 +1,6 @@
 """Problems of letters, and translators of small models on them, for tests of what serves a model."""
 
-from t2t.hparams.groups import DecodeHParams
+from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
 from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text
@@ -62,4 +62,5 @@ def translator_of(problem, model_class=Transformer, hparams=None, spec=None, dec
         table = numpy(model.target_embedding.table)
         table[EOS_ID] = 0.0
         model.target_embedding.table.assign(table)
-    return Translator(problem, model, DecodeHParams(**{"extra_length": 5, "beam_size": 3, **dict(decoding)}))
+    search = {"decode_method": MASK_PREDICT} if model_class.mask_predicts else {"beam_size": 3}
+    return Translator(problem, model, DecodeHParams(**{"extra_length": 5, **search, **dict(decoding)}))

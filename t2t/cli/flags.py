@@ -138,7 +138,7 @@ _MACHINE_FLAGS = ("decode_batch_size", "max_input_length")
 _ALL_SEARCH_FLAGS = (
     *_SEARCH_FLAGS, "decode_method", "decode_length_penalty", "decode_coverage_penalty", "shortlist", *_MACHINE_FLAGS,
     "min_output_length", "eos_penalty", "no_repeat_ngram_size",
-    "sampling_temperature", "sampling_top_k", "sampling_top_p",
+    "sampling_temperature", "sampling_top_k", "sampling_top_p", "mask_predict_iterations", "length_candidates",
 )  # fmt: skip
 OUTPUT_FLAGS = tuple(name for name in _ALL_SEARCH_FLAGS if name not in _MACHINE_FLAGS)
 """Search flags without effect where nothing is searched."""

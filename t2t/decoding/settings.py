@@ -7,6 +7,7 @@ import dataclasses
 from typing import Any, NamedTuple
 
 from t2t.errors import UserError
+from t2t.hparams.groups import MASK_PREDICT
 
 BEAM, GREEDY, SAMPLE = "beam", "greedy", "sample"
 
@@ -25,7 +26,7 @@ class SearchSettings:
     """How to search: decode hparams that have been checked, and what a call asks for."""
 
     method: str = BEAM
-    """beam, greedy or sample."""
+    """beam, greedy, sample or mask_predict."""
     beam_size: int = 4
     """Hypotheses kept for each sentence (beam); 1 is greedy search."""
     penalty: str = "gnmt"
@@ -52,6 +53,10 @@ class SearchSettings:
     """Draw from the smallest set of tokens that holds this probability (sample); 1 for all."""
     seed: int = 0
     """Names the stream of random numbers (sample)."""
+    iterations: int = 10
+    """Times that masked words are predicted (mask_predict)."""
+    length_candidates: int = 1
+    """Lengths of an output that are tried for each sentence (mask_predict)."""
     scored: bool = True
     """Whether the probabilities of outputs are read; where they are not, an engine may leave them NaN."""
 
@@ -79,6 +84,10 @@ class SearchSettings:
             return dataclasses.replace(
                 plain, beam_size=self.beam_size, coverage=self.coverage, stop_early=self.stop_early
             )
+        if self.method == MASK_PREDICT:
+            return SearchSettings(
+                method=self.method, iterations=self.iterations, length_candidates=self.length_candidates
+            )
         if self.method == SAMPLE:
             top_p = 0.5 if self.top_p < 1 else 1.0
             return dataclasses.replace(plain, samples=self.samples, top_k=self.top_k, top_p=top_p)
@@ -87,7 +96,8 @@ class SearchSettings:
     @property
     def rows_per_sentence(self) -> int:
         """K: how often `repeat_for_beams` repeats each sentence."""
-        return {BEAM: self.beam_size, GREEDY: 1, SAMPLE: self.samples}[self.method]
+        rows = {BEAM: self.beam_size, GREEDY: 1, SAMPLE: self.samples, MASK_PREDICT: self.length_candidates}
+        return rows[self.method]
 
     @property
     def uses_beam_search(self) -> bool:

@@ -40,6 +40,11 @@ class OnnxExport(Export):
     def __init__(self, translator: Translator, job: ExportJob):
         super().__init__(translator, job)
         self._model = translator.model
+        if self._model.mask_predicts:
+            raise UserError(
+                f"--format=onnx: its script searches token by token, and {type(self._model).__name__} is decoded by "
+                f"mask-predict; use saved_model"
+            )
         given = inputs_signature(self._model)
         self._inputs = tf.TensorSpec(given.shape, given.dtype, name=INPUTS)
         self._graphs: dict[str, dict[str, list[str]]] = {}

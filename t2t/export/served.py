@@ -10,9 +10,9 @@ import tensorflow as tf
 from t2t.decoding.result import NO_HYPOTHESIS
 from t2t.export.in_graph import graph_vocabulary
 from t2t.export.in_graph.base import cleaned, is_blank
-from t2t.inference.batch_answer import BatchAnswer
-from t2t.inference.batch_search import BatchSearch, inputs_signature
+from t2t.inference.batch_search import inputs_signature
 from t2t.inference.rows import max_sequence_ids, reads_ids
+from t2t.inference.tensorflow_engine import build_search
 from t2t.inference.translator import Translator
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind
@@ -30,11 +30,7 @@ class Served:
         self._longest = max_sequence_ids(self._model, hparams)
         spec = self._model.spec
         self._gives_classes = spec.targets.kind == FeatureKind.LABEL
-        self._search: BatchSearch | BatchAnswer
-        if self._model.autoregressive:
-            self._search = BatchSearch(self._model, settings, hparams.extra_length)
-        else:
-            self._search = BatchAnswer(self._model, n_best)
+        self._search = build_search(self._model, settings, hparams.extra_length)
         encoders, source = translator.problem.encoders, INPUTS if spec.inputs else TARGETS
         self._source = graph_vocabulary(encoders[source]) if reads_ids(self._model) else None
         self._target = None

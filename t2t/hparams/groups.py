@@ -7,9 +7,13 @@ from t2t.hparams.field import UsedWhen, param, training_fraction
 SCHEDULES = ("noam", "rsqrt_decay", "inverse_sqrt", "constant", "linear", "cosine")
 OBJECTIVES = ("likelihood", "expected_reward", "minimum_risk")
 OPTIMIZERS = ("adam", "adamw", "adamax", "sgd", "momentum", "adafactor", "lamb")
+MASK_PREDICT = "mask_predict"
+"""The decoding method of models that predict masked tokens, see `t2t.decoding.mask_predict`."""
 _DECAYING = UsedWhen("learning_rate_schedule", ("linear", "cosine"))
 _SAMPLING = UsedWhen("decode_method", ("sample",))
 _BEAM = UsedWhen("decode_method", ("beam",))
+_TOKEN_BY_TOKEN = UsedWhen("decode_method", ("beam", "greedy", "sample"))
+_MASK_PREDICT = UsedWhen("decode_method", (MASK_PREDICT,))
 _LIKELIHOOD = UsedWhen("objective", ("likelihood",))
 _SAMPLED = UsedWhen("objective", ("expected_reward", "minimum_risk"))
 _MOMENTUM = UsedWhen("optimizer", ("momentum",))
@@ -240,7 +244,10 @@ class TrainHParams:
 class DecodeHParams:
     """How outputs are searched, see `t2t.decoding`."""
 
-    decode_method: str = param("beam", "Search.", choices=("beam", "greedy", "sample"))
+    decode_method: str = param(
+        "beam", "Search; mask_predict is that of conditional masked language models, which have no other.",
+        choices=("beam", "greedy", "sample", MASK_PREDICT),
+    )  # fmt: skip
     beam_size: int = param(
         4, "Hypotheses kept alive per sentence; 1 is greedy.", minimum=1, maximum=10_000, used_when=_BEAM
     )
@@ -255,17 +262,35 @@ class DecodeHParams:
     )  # fmt: skip
     shortlist: bool = param(
         False, "Whether outputs have only pieces of the run's shortlist, see t2t-shortlist: the most frequent ones and "
-        "probable translations of the pieces of the input."
+        "probable translations of the pieces of the input.",
+        used_when=_TOKEN_BY_TOKEN,
     )  # fmt: skip
     min_output_length: int = param(
-        0, "Shortest output, in ids with the beginning that is given and without end of sequence.", minimum=0
+        0,
+        "Shortest output, in ids with the beginning that is given and without end of sequence.",
+        minimum=0,
+        used_when=_TOKEN_BY_TOKEN,
     )
     eos_penalty: float = param(
-        0.0, "Subtracted from the log-probability of end of sequence, so that outputs get longer.", minimum=0.0
+        0.0,
+        "Subtracted from the log-probability of end of sequence, so that outputs get longer.",
+        minimum=0.0,
+        used_when=_TOKEN_BY_TOKEN,
     )
     no_repeat_ngram_size: int = param(
-        0, "No output has a sequence of so many ids twice; 0 = any may be repeated.", minimum=0
+        0,
+        "No output has a sequence of so many ids twice; 0 = any may be repeated.",
+        minimum=0,
+        used_when=_TOKEN_BY_TOKEN,
     )
+    mask_predict_iterations: int = param(
+        10, "Times that masked tokens are predicted: T, from all of them in the first to one in T of them in the last.",
+        minimum=1, maximum=10_000, used_when=_MASK_PREDICT,
+    )  # fmt: skip
+    length_candidates: int = param(
+        5, "Most probable lengths of an output that are tried for each sentence; the best output of all is taken.",
+        minimum=1, maximum=10_000, used_when=_MASK_PREDICT,
+    )  # fmt: skip
     extra_length: int = param(50, "Longest output: ids of the input plus this many.", minimum=0, maximum=1_000_000)
     max_input_length: int = param(
         0, "Longest input that is decoded or evaluated, in ids with end of sequence; the rest is cut and reported. "
@@ -283,10 +308,12 @@ class DecodeHParams:
     )  # fmt: skip
     alignments: bool = param(
         False, "Whether outputs come with the word of the input that each of their words looks at most; see "
-        "alignment_layer and alignment_head."
+        "alignment_layer and alignment_head.", used_when=_TOKEN_BY_TOKEN,
     )  # fmt: skip
     replace_unknown: bool = param(
-        False, "Whether unknown words of outputs are replaced by the words of the input that they look at most."
+        False,
+        "Whether unknown words of outputs are replaced by the words of the input that they look at most.",
+        used_when=_TOKEN_BY_TOKEN,
     )
     alignment_layer: int = param(
         0, "Which of the layers that attend to the inputs tells what words look at, from 1; 0 = the last but one.",

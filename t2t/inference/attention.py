@@ -27,7 +27,7 @@ START = "<start>"
 
 
 class NoAttentionError(UserError):
-    """A model none of whose layers attends."""
+    """A model without attention weights that belong to an output."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +74,11 @@ def attention_maps(
     if isinstance(model, Ensemble):
         raise NoAttentionError(
             f"attention of an ensemble of {len(model.members)} runs: each has its own; look at one of the runs"
+        )
+    if model.mask_predicts:
+        raise NoAttentionError(
+            f"attention of {type(model).__name__}: it predicts the words of an output several times, each time with "
+            f"other weights; choose a run of a Transformer"
         )
     features = {INPUTS: ops.convert_to_tensor(padded([source]))} if model.spec.inputs else {}
     if model.autoregressive:

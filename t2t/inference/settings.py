@@ -9,7 +9,10 @@ import numpy as np
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import ArgumentError, UnknownArgumentError, UserError, did_you_mean
 from t2t.hparams.field import coerce, complaint
-from t2t.hparams.groups import DecodeHParams
+from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
+
+SEED = "seed"
+"""Name of the seed of sampling among the changes of a search."""
 
 
 def search_settings(
@@ -27,6 +30,7 @@ def search_settings(
     Raises:
         UserError: a change that is unknown or out of bounds, or more hypotheses than the search has.
     """
+    own_method = hparams.decode_method
     hparams = dataclasses.replace(hparams, **_checked(changes))
     for name, number in (("n_best", n_best), ("seed", seed)):
         if not isinstance(number, int | np.integer) or isinstance(number, bool):
@@ -38,6 +42,8 @@ def search_settings(
         # equal wherever as many hypotheses are asked for: nothing is searched
         settings = SearchSettings(method="beam" if n_best > 1 else "greedy", beam_size=n_best, alpha=0.0)
         return settings, dataclasses.replace(hparams, extra_length=0)
+    if MASK_PREDICT in (own_method, hparams.decode_method):
+        _check_mask_predict(own_method, hparams, changes)
     settings = SearchSettings(
         method="greedy" if hparams.decode_method == "beam" and hparams.beam_size == 1 else hparams.decode_method,
         beam_size=hparams.beam_size,
@@ -53,11 +59,14 @@ def search_settings(
         top_k=hparams.sampling_top_k,
         top_p=hparams.sampling_top_p,
         seed=seed,
+        iterations=hparams.mask_predict_iterations,
+        length_candidates=hparams.length_candidates,
     )
     if n_best < 1 or n_best > settings.rows_per_sentence:
+        wider = "length_candidates" if settings.method == MASK_PREDICT else "beam_size"
         raise UserError(
             f"n_best={n_best}: {settings.method} search of width {settings.rows_per_sentence} has from 1 to "
-            f"{settings.rows_per_sentence} hypotheses; ask for that many or raise beam_size"
+            f"{settings.rows_per_sentence} hypotheses; ask for that many or raise {wider}"
         )
     return settings, hparams
 
@@ -75,3 +84,23 @@ def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:
     if wrong:
         raise UserError("; ".join(wrong))
     return checked
+
+
+def check_read(hparams: DecodeHParams, changes: Mapping[str, Any]) -> None:
+    """Raises UserError for a change that the method of decoding does not read."""
+    conditions = {field.name: field.metadata["used_when"] for field in dataclasses.fields(DecodeHParams)}
+    conditions[SEED] = conditions["sampling_temperature"]
+    for name, value in changes.items():
+        if (condition := conditions[name]) and not condition.holds(hparams):
+            raise UserError(
+                f"{name}={value}: nothing reads it while {condition.field}={getattr(hparams, condition.field)}; "
+                f"it is read with {condition}"
+            )
+
+
+def _check_mask_predict(own_method: str, hparams: DecodeHParams, changes: Mapping[str, Any]) -> None:
+    """Raises UserError for a method that the run's model does not have, and for what mask-predict does not read."""
+    if hparams.decode_method != own_method:
+        how = "all tokens of an output at once" if own_method == MASK_PREDICT else "one token after the other"
+        raise UserError(f"decode_method={hparams.decode_method}: the model predicts {how}; leave it out")
+    check_read(hparams, changes)

@@ -10,8 +10,9 @@ import numpy as np
 
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
-from t2t.hparams.groups import DecodeHParams
+from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
 from t2t.inference.batch_answer import BatchAnswer
+from t2t.inference.batch_mask_predict import BatchMaskPredict
 from t2t.inference.batch_queue import BatchQueue
 from t2t.inference.batch_search import BatchSearch
 from t2t.inference.engine import BatchHypotheses, Engine, Prefixes
@@ -23,6 +24,19 @@ from t2t.models.base import SequenceModel
 
 MOST_SEARCHES = 32
 """Compiled searches that are kept, those used last."""
+
+AnyBatchSearch = BatchSearch | BatchMaskPredict | BatchAnswer
+
+
+def build_search(
+    model: SequenceModel, settings: SearchSettings, extra_length: int, shortlist: Shortlist | None = None
+) -> AnyBatchSearch:
+    """Returns what decodes batches with a model: token by token, by mask-predict, or all at once; see `BatchSearch`."""
+    if model.autoregressive:
+        return BatchSearch(model, settings, extra_length, shortlist)
+    if settings.method == MASK_PREDICT:
+        return BatchMaskPredict(model, settings, extra_length)
+    return BatchAnswer(model, settings.rows_per_sentence)
 
 
 class TensorFlowEngine(Engine):
@@ -39,7 +53,7 @@ class TensorFlowEngine(Engine):
 
     def __init__(self, model: SequenceModel, sharing: Sharing | None = None):
         self._model = model
-        self._searches: OrderedDict[tuple[SearchSettings, bool], BatchSearch | BatchAnswer] = OrderedDict()
+        self._searches: OrderedDict[tuple[SearchSettings, bool], AnyBatchSearch] = OrderedDict()
         self._lock = threading.Lock()
         self._jobs = Jobs(model, sharing)
         self._scorer = Scorer(model, self._jobs)
@@ -82,9 +96,7 @@ class TensorFlowEngine(Engine):
             raise UserError("shortlist=True: a shortlist belongs to a run directory; load one, or leave it out")
         return self.read_shortlist()
 
-    def search(
-        self, settings: SearchSettings, extra_length: int, uses_shortlist: bool = False
-    ) -> BatchSearch | BatchAnswer:
+    def search(self, settings: SearchSettings, extra_length: int, uses_shortlist: bool = False) -> AnyBatchSearch:
         """Returns what searches batches in that way, compiled once for each structure of the settings.
 
         Raises as `shortlist`.
@@ -92,18 +104,11 @@ class TensorFlowEngine(Engine):
         key = settings.structure, uses_shortlist
         shortlist = self.shortlist if uses_shortlist else None
         with self._lock:
-            search = self._searches.pop(key, None) or self._compile(settings, extra_length, shortlist)
+            search = self._searches.pop(key, None) or build_search(self._model, settings, extra_length, shortlist)
             self._searches[key] = search
             if len(self._searches) > MOST_SEARCHES:
                 self._searches.popitem(last=False)
-        return search.with_settings(settings, extra_length) if isinstance(search, BatchSearch) else search
-
-    def _compile(
-        self, settings: SearchSettings, extra_length: int, shortlist: Shortlist | None
-    ) -> BatchSearch | BatchAnswer:
-        if self._model.autoregressive:
-            return BatchSearch(self._model, settings, extra_length, shortlist)
-        return BatchAnswer(self._model, settings.rows_per_sentence)
+        return search if isinstance(search, BatchAnswer) else search.with_settings(settings, extra_length)
 
     def _decode(
         self,
@@ -124,9 +129,9 @@ class TensorFlowEngine(Engine):
         search = self.search(settings, hparams.extra_length, hparams.shortlist)
 
         def decode(queue: Sequence[Batched]) -> Iterator[list[BatchHypotheses]]:
-            if isinstance(search, BatchAnswer):
-                return ([(numbers, search(batch))] for numbers, batch in queue)
-            return BatchQueue(search, weights, most).run(queue, places, prefixes)
+            if isinstance(search, BatchSearch):
+                return BatchQueue(search, weights, most).run(queue, places, prefixes)
+            return ([(numbers, search(batch))] for numbers, batch in queue)
 
         with memory_errors(batches[0][1], settings.rows_per_sentence):
             yield from itertools.chain.from_iterable(run(decode, queues, self._jobs.searches))

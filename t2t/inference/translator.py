@@ -15,7 +15,7 @@ from t2t.decoding.settings import SearchSettings
 from t2t.errors import ArgumentError, UserError
 from t2t.files.lines import without_surrogates
 from t2t.files.pharaoh import Links
-from t2t.hparams.groups import DecodeHParams
+from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
 from t2t.inference.engine import Engine, Prefixes
 from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.model_facts import LazyModel, ModelFacts, max_answers
@@ -405,7 +405,8 @@ class Translator:
         Raises:
             UserError: see `translate`.
         """
-        at_once = None if self.facts.autoregressive else max_answers(self.facts)
+        searches = self.facts.autoregressive or self.hparams.decode_method == MASK_PREDICT
+        at_once = None if searches else max_answers(self.facts)
         settings, hparams = search_settings(self.hparams, n_best, seed, changes, at_once)
         if hparams.alignments or hparams.replace_unknown:
             self.aligner.check(hparams)

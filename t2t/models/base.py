@@ -11,6 +11,7 @@ from keras import ops
 
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
+from t2t.hparams.groups import MASK_PREDICT
 from t2t.layers.beams import reorder_rows
 from t2t.layers.costs import Costs
 from t2t.layers.losses import token_weights
@@ -100,6 +101,11 @@ class SequenceModel(keras.Model):
 
     A model that does not answers at once: `call` on inputs alone gives the logits of all that it predicts.
     """
+    mask_predicts: ClassVar[bool] = False
+    """Whether a model that is not autoregressive writes outputs by mask-predict, see `t2t.models.transformer_cmlm`.
+
+    `call` gives the logits of targets of which it is told the number alone.
+    """
     has_command: ClassVar[bool] = False
     """Whether a vector identifies the problem to the body, see `command`."""
     shared_table: ClassVar[str] = "target_embedding"
@@ -123,7 +129,7 @@ class SequenceModel(keras.Model):
         # Without autocasting: features are read as they are, as by `body`, and each layer casts what it multiplies.
         super().__init__(dtype=dtype, autocast=False, name=kwargs.pop("name", type(self).registered_name()), **kwargs)
         self.check_accepts(spec)
-        self.check_packing(hparams)
+        self.check_hparams(hparams)
         self.hparams, self.spec = hparams, spec
         self.problem_modalities = {
             member.name: ProblemModalities(self._modalities_of(member, own), name=member.name)
@@ -135,13 +141,18 @@ class SequenceModel(keras.Model):
 
     def _modalities_of(self, spec: ProblemSpec, hparams: HParams) -> Modalities:
         return build_modalities(
-            spec, hparams, self.dtype_policy, self.writes(spec), self.has_command, self.shared_table
+            spec, hparams, self.dtype_policy, self.reads_targets(spec), self.has_command, self.shared_table
         )
 
     @classmethod
     def writes(cls, spec: ProblemSpec) -> bool:
         """Returns whether the model predicts a problem's targets one by one; see `autoregressive`."""
         return cls.autoregressive
+
+    @classmethod
+    def reads_targets(cls, spec: ProblemSpec) -> bool:
+        """Returns whether the model reads targets of a problem: those before, or those that are not masked."""
+        return cls.writes(spec) or cls.mask_predicts
 
     def for_problem(self, name: str) -> Self:
         """Returns the model of one problem: the shared body with the problem's modalities.
@@ -187,8 +198,16 @@ class SequenceModel(keras.Model):
                 )
 
     @classmethod
-    def check_packing(cls, hparams: HParams) -> None:
-        """Raises UserError where training batches would be packed and the model cannot keep examples of a row apart."""
+    def check_hparams(cls, hparams: HParams) -> None:
+        """Raises UserError for batches or a method of decoding that the model does not have.
+
+        Packed batches have rows of several examples, which a model must keep apart.
+        """
+        if hparams.decode_method == MASK_PREDICT and not cls.mask_predicts:
+            raise UserError(
+                f"hparam decode_method={MASK_PREDICT}: model {cls.__name__} predicts no masked tokens; choose another "
+                f"decode_method, or train transformer_cmlm"
+            )
         if hparams.packed_length and not cls.packs_examples:
             raise UserError(
                 f"hparam packed_length={hparams.packed_length}: model {cls.__name__} takes one example a row; "

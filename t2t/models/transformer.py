@@ -98,16 +98,19 @@ class Transformer(EncoderDecoder):
         """Returns the encoder's output, projected for every layer of the decoder; None without inputs."""
         if self.encoder is None:
             return None
-        x_BSD = self.source_embedding(features[INPUTS], seed=seed)
-        keep_BS = self.source_embedding.keep(features[INPUTS])
-        if self.target_space is not None:
-            x_BSD = x_BSD + ops.cast(self.target_space, x_BSD.dtype)
         position_BS = features.get(POSITIONS[INPUTS])
         number_BS = None if position_BS is None else example_numbers(position_BS)
-        x_BSD = self.positions(x_BSD, position_BS) if self.positions is not None else x_BSD
-        x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, number_BS, seed=seed)
-        source = self.decoder.read_source(x_BSD, keep_BS)
+        x_BSD, keep_BS = self.embed_source(features[INPUTS], position_BS, seed=seed)
+        source = self.decoder.read_source(self.encoder(x_BSD, keep_BS, number_BS, seed=seed), keep_BS)
         return source if number_BS is None else source._replace(numbers=number_BS)
+
+    def embed_source(self, inputs, position_BS=None, seed=None) -> tuple[Any, Any]:
+        """Returns what the encoder reads of inputs: vectors (B, S, D), and which of them hold data, (B, S) bool."""
+        x_BSD = self.source_embedding(inputs, seed=seed)
+        if self.target_space is not None:
+            x_BSD = x_BSD + ops.cast(self.target_space, x_BSD.dtype)
+        x_BSD = self.positions(x_BSD, position_BS) if self.positions is not None else x_BSD
+        return self.source_dropout(x_BSD, seed=seed), self.source_embedding.keep(inputs)
 
     def decode(
         self, ids, encoded: Source | None, keep_BT=None, cache: StepCache | None = None, seed=None, position_BT=None
@@ -188,13 +191,16 @@ class Decoder(CompositeLayer):
         What stands where `keep_BT` (B, T) bool is False changes no other position; nor do other examples of the row,
         where `number_BT` tells several apart.
         """
-        keys_values, source_keep, target_keep = self.masks(source, number_BT)
+        keys_values, source_keep, target_keep = self.masks(source, keep_BT, number_BT)
         for layer, own in zip(self.layers_, keys_values, strict=True):
             x = layer(x, own, source_keep, target_keep, keep_BT, cache=cache, seed=seed)
         return self.final_norm(x) if self.final_norm is not None else x
 
-    def masks(self, source: Source | None, number_BT) -> tuple[Any, Any, Any]:
-        """Returns the keys and values of each layer, and which keys of source and target may be looked at."""
+    def masks(self, source: Source | None, keep_BT, number_BT) -> tuple[Any, Any, Any]:
+        """Returns the keys and values of each layer, and which keys of source and target may be looked at.
+
+        Of targets, those of the same example: what stands after the data is not seen from before it.
+        """
         target_keep = None if number_BT is None else same_example(number_BT, number_BT)
         if source is None:
             return [None] * len(self.layers_), None, target_keep
@@ -206,11 +212,19 @@ class DecoderLayer(CompositeLayer):
 
     def __init__(self, hparams: TransformerHParams, index: int, has_source: bool, **kwargs):
         super().__init__(**kwargs)
-        self.target_reader = _build_target_reader(self, hparams)
+        self.target_reader = self.create_target_reader(hparams)
         self.source_attention: Any = None
         if has_source:
             self.source_attention = build_residual(self, hparams, build_attention(self, hparams, "encdec_attention"))
         self.feed_forward = build_feed_forward(self, hparams, index)
+
+    def create_target_reader(self, hparams: TransformerHParams) -> Residual:
+        """Returns the unbuilt layer that reads targets up to a position; a variant may have another."""
+        if hparams.decoder_layer == "ssru":
+            return build_residual(self, hparams, Ssru(dtype=self.dtype_policy, name="ssru"))
+        grid = hparams.target_grid
+        span = BlockWindow(Grid(*grid)) if grid else Span(hparams.self_attention_reach, 0)
+        return build_residual(self, hparams, build_self_attention(self, hparams, span))
 
     def read_source(self, x_BSD) -> KeysValues:
         """Returns the encoder's output (B, S, D) as this layer attends to it."""
@@ -229,15 +243,6 @@ class DecoderLayer(CompositeLayer):
         if self.source_attention is not None:
             x = self.source_attention(x, memory=source, keep=source_keep, cache=cache, seed=seed)
         return self.feed_forward(x, keep_BT=keep_BT, seed=seed)
-
-
-def _build_target_reader(owner: keras.layers.Layer, hparams: TransformerHParams) -> Residual:
-    """Returns what reads the targets up to a position, in a residual connection."""
-    if hparams.decoder_layer == "ssru":
-        return build_residual(owner, hparams, Ssru(dtype=owner.dtype_policy, name="ssru"))
-    grid = hparams.target_grid
-    span = BlockWindow(Grid(*grid)) if grid else Span(hparams.self_attention_reach, 0)
-    return build_residual(owner, hparams, build_self_attention(owner, hparams, span))
 
 
 def build_self_attention(

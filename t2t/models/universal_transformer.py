@@ -70,7 +70,7 @@ class RecurrentDecoder(Decoder):
 
     def call(self, x, source: Source | None, keep_BT=None, number_BT=None, cache: StepCache | None = None, seed=None):
         """Returns (B, T, D), or with a cache (N, D); see the base class."""
-        keys_values, source_keep, target_keep = self.masks(source, number_BT)
+        keys_values, source_keep, target_keep = self.masks(source, keep_BT, number_BT)
 
         def transform(x, seed):
             return self.layers_[0](x, keys_values[0], source_keep, target_keep, keep_BT, cache=cache, seed=seed)

@@ -55,6 +55,12 @@ def load_ensemble(
     if engine.engine == AUTO:
         log.info("--engine=auto: TensorFlow decodes: CTranslate2 searches with one model")
     runs = [load(folder) for folder in folders]
+    for run in runs:
+        if run.model.mask_predicts:
+            raise UserError(
+                f"--output_dir: {run.run.path.name} is decoded by mask-predict, and an ensemble averages what models "
+                f"predict token by token; name one run, or runs of another model"
+            )
     for run in runs[1:]:
         _check_together(runs[0], run)
 

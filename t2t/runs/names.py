@@ -235,7 +235,7 @@ def check_model(request: Request, model_class: type[Any], hparams: HParams) -> N
     """Raises UserError if a model does not take the set, or the problems' kinds of features if those are known."""
     if not isinstance(hparams, model_class.hparams_class):
         raise _unfit(request, model_class.hparams_class.__name__, hparams)
-    model_class.check_packing(hparams)
+    model_class.check_hparams(hparams)
     declared = [spec for problem in problems_of(request) if (spec := problem.declared_spec()) is not None]
     for spec in declared:
         model_class.check_accepts(spec)

@@ -70,10 +70,10 @@ def build_parts(
     for one in data:
         own, view = set_batch_size(hparams, names, one.problem.name), model.for_problem(one.problem.name)
         preprocessors, masking = one.problem.stored.preprocessors(), one.problem.masking()
-        if masking is not None and view.autoregressive:
+        if masking is not None and view.reads_targets(view.spec):
             raise UserError(
-                f"problem {one.problem.name}: hidden words are predicted all at once, and {type(view).__name__} writes "
-                f"word by word; train --model=transformer_mlm"
+                f"problem {one.problem.name}: hidden words are predicted from inputs alone, and {type(view).__name__} "
+                f"reads targets, too; train --model=transformer_mlm"
             )
         batches = TrainingBatches(
             one.readers[TRAIN],

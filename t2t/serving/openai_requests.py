@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 from t2t.decoding.settings import BEAM, GREEDY, SAMPLE
 from t2t.errors import UserError
+from t2t.inference.settings import SEED
 from t2t.serving.models import ServedModel
 from t2t.serving.requests import positive, search_changes, stream_option, texts_of
-from t2t.serving.search_changes import SEARCH_KEYS, SEED
+from t2t.serving.search_changes import SEARCH_KEYS
 
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "best_of": (1,),

@@ -5,9 +5,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from t2t.hparams.groups import DecodeHParams
+from t2t.inference.settings import SEED
 from t2t.serving.address import Schema
 from t2t.serving.openai_requests import IGNORED, NEUTRAL
-from t2t.serving.search_changes import FIELDS, SEED
+from t2t.serving.search_changes import FIELDS
 
 STRING: Schema = {"type": "string"}
 NUMBER: Schema = {"type": "number"}

@@ -1,19 +1,17 @@
 """Search settings that a request may change, and how far."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
-from t2t.hparams.groups import DecodeHParams
+from t2t.inference.settings import SEED, check_read
 from t2t.inference.translator import Translator
 
 FIELDS = (
     "decode_method", "beam_size", "alpha", "extra_length", "sampling_temperature", "sampling_top_k", "sampling_top_p",
 )  # fmt: skip
 """Decode hparams that a request may change."""
-SEED = "seed"
 SEARCH_KEYS = (*FIELDS, SEED)
 """What a request may say of its search, beside `n_best`."""
 
@@ -46,7 +44,7 @@ def check_changes(translator: Translator, n_best: int, changes: Mapping[str, Any
             f"extra_length={hparams.extra_length}: the server allows at most {translator.hparams.extra_length}; ask "
             f"for that, or start it with a larger --decode_extra_length"
         )
-    _check_read(hparams, changes)
+    check_read(hparams, changes)
     return settings
 
 
@@ -68,15 +66,3 @@ def limit_tokens(translator: Translator, text: str, changes: Mapping[str, Any], 
             f"ask for that or more, or leave it out"
         )
     return {"extra_length": min(most - free, changes.get("extra_length", translator.hparams.extra_length))}
-
-
-def _check_read(hparams: DecodeHParams, changes: Mapping[str, Any]) -> None:
-    """Raises UserError for a change that the method of search does not read."""
-    conditions = {field.name: field.metadata.get("used_when") for field in dataclasses.fields(DecodeHParams)}
-    conditions[SEED] = conditions["sampling_temperature"]
-    for name, value in changes.items():
-        if (condition := conditions[name]) and not condition.holds(hparams):
-            raise UserError(
-                f"{name}={value}: nothing reads it while {condition.field}={getattr(hparams, condition.field)}; "
-                f"it is read with {condition}"
-            )

@@ -256,7 +256,8 @@ def test_a_batch_is_its_rows_one_by_one(model):
 
 
 def test_a_later_target_changes_nothing_up_to_it(model):
-    features = features_of(model, targets=(6, 6, 6))
+    features = features_of(model, targets=(7, 7, 7))
+    features["targets"] = features["targets"][:, :6]  # without an end, which tells a length
     changed = {name: np.concatenate([ids] * 7) for name, ids in features.items()}
     for position in range(6):  # three rows for each; the last three stay
         rows = slice(3 * position, 3 * position + 3)
@@ -349,7 +350,9 @@ def test_what_decoding_looks_at_is_what_the_full_pass_does(case, model):
     assert set(steps) == {path for path in whole if "/encoder/" not in path}
 
 
-@pytest.mark.parametrize("case", [*cases(autoregressive=False)], indirect=True)
+@pytest.mark.parametrize(
+    "case", [one for one in cases(autoregressive=False) if not one.values[0][0].mask_predicts], indirect=True
+)
 def test_an_answer_from_inputs_alone_is_what_is_given_beside_targets(case, model):
     """And targets change nothing but how many logits there are."""
     inputs = batch()["inputs"]

@@ -136,7 +136,9 @@ def test_patterns_that_freeze_nothing_or_everything_are_refused(pattern, said):
 
 
 def test_hidden_words_are_no_task_for_a_model_that_writes_word_by_word(make_run, no_rehearsal, tmp_path):
-    message = "backwards_masked: hidden words are predicted all at once, and Transformer writes word by word; train "
+    message = (
+        "backwards_masked: hidden words are predicted from inputs alone, and Transformer reads targets, too; train "
+    )
     with pytest.raises(UserError, match=message):
         make_run(tmp_path / "run", {}, "backwards_masked", Transformer)
 

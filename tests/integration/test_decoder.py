@@ -335,7 +335,10 @@ def test_checkpoints_by_name_and_path(decode, tiny_run, numbers, tmp_path, capsy
             "n_best=3: beam search of width 2 has from 1 to 2 hypotheses; ask for that many or raise beam_size",
         ),
         (["--problem=other"], "is another: --problem=other asked, text2text_files found; leave these flags out"),
-        (["--decode_method=bean"], "flag --decode_method=bean: value should be one of <beam|greedy|sample>"),
+        (
+            ["--decode_method=bean"],
+            "flag --decode_method=bean: value should be one of <beam|greedy|sample|mask_predict>",
+        ),
         (["--sampling_top_k=2"], "hparam sampling_top_k=2: nothing reads it while decode_method=beam"),
         (["--decode_window=0"], "a window of 0 lines: give a number of at least 1"),
     ],

@@ -193,8 +193,8 @@ MODEL_MUTATIONS = (
     Mutation(
         name="encoder sees padding",
         file="t2t/models/transformer.py",
-        original="x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, number_BS, seed=seed)",
-        broken="x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), ops.ones_like(keep_BS), seed=seed)",
+        original="self.encoder(x_BSD, keep_BS, number_BS, seed=seed)",
+        broken="self.encoder(x_BSD, ops.ones_like(keep_BS), seed=seed)",
         breaks="What a sentence is translated to depends on the longest sentence of its batch.",
         tests=("tests/equivalence/test_equivalence_updates.py::test_padding_changes_neither_loss_nor_gradients",),
     ),
@@ -237,6 +237,14 @@ MODEL_MUTATIONS = (
         broken='ops.cumsum(ops.cast(level, "int32"), axis=-1) < room',
         breaks="Sampling from the k most probable tokens draws from k - 1.",
         tests=("tests/unit/decoding/test_decoding_topk.py::test_keep_top_k_equals_numpy",),
+    ),
+    Mutation(
+        name="most probable words masked again",
+        file="t2t/decoding/mask_predict.py",
+        original='ops.argsort(ops.where(is_word, log_probs, float("inf")), axis=-1)',
+        broken='ops.argsort(ops.where(is_word, -log_probs, float("inf")), axis=-1)',
+        breaks="Mask-predict predicts the words again that it is most sure of.",
+        tests=("tests/unit/decoding/test_decoding_mask_predict.py",),
     ),
     Mutation(
         name="search stops too early",

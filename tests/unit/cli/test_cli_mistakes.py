@@ -61,7 +61,11 @@ RUN = ("--problem=algorithmic_reverse_binary40", "--model=transformer", "--hpara
         (decoder, ["--sampling_top_p=1.5"], "flag --sampling_top_p=1.5: 1.5 is not a number in the range [0.0, 1.0]"),
         (decoder, ["--sampling_top_k=-1"], "flag --sampling_top_k=-1: -1 is not a non-negative integer"),
         (decoder, ["--sampling_temperature=0"], "flag --sampling_temperature=0: 0.0 is not"),
-        (decoder, ["--decode_method=beem"], "flag --decode_method=beem: value should be one of <beam|greedy|sample>"),
+        (
+            decoder,
+            ["--decode_method=beem"],
+            "flag --decode_method=beem: value should be one of <beam|greedy|sample|mask_predict>",
+        ),
         (decoder, ["--sampling_temperature=nan"], "flag --sampling_temperature=nan: nan is not a finite number"),
         (decoder, ["--decode_alpha=inf"], "flag --decode_alpha=inf: inf is not a finite number; see --help"),
         (datagen, [f"--random_seed={2**63}"], "flag --random_seed: a number of 19 digits is too large; see --help"),

@@ -46,6 +46,7 @@ CASES = [
                 f"{SMALL},num_encoder_layers=1,num_decoder_layers=1",
                 "reverse",
             ),
+            ("transformer_cmlm", "transformer_cmlm_multi30k_tiny", f"{SMALL},num_hidden_layers=2", "reverse"),
             ("multi_model", "multi_model_tiny", "", "copy"),
             ("multi_model", "multi_model_tiny", "", "reverse"),
             *((name, f"{name}_tiny", "", task) for name in NEURAL_GPUS for task in TASKS),

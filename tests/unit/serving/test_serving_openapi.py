@@ -117,7 +117,7 @@ def test_bounds_are_those_of_the_hparams(paths):
     rules = {name: DecodeHParams.__dataclass_fields__[name].metadata for name in SEARCH_KEYS if name != "seed"}
     for name, rule in rules.items():
         assert (schema[name].get("minimum"), schema[name].get("maximum")) == (rule["minimum"], rule["maximum"])
-    assert schema["decode_method"]["enum"] == ["beam", "greedy", "sample", None]
+    assert schema["decode_method"]["enum"] == ["beam", "greedy", "sample", "mask_predict", None]
 
 
 def test_what_is_served_for_programs(client, app):

@@ -1,0 +1,192 @@
+"""The Transformer as a conditional masked language model: Ghazvininejad et al. 2019 (arXiv:1904.09324).
+
+Any words of a target are predicted at once from the source and the other words. How outputs are written with that is
+`t2t.decoding.mask_predict`.
+
+Legend: B batch, S source length, T target length, D width, L lengths that are told apart.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import keras
+from keras import ops
+
+from t2t.hparams.transformer import TransformerHParams
+from t2t.hparams.transformer_cmlm import TransformerCmlmHParams
+from t2t.layers.cache import StepCache
+from t2t.layers.losses import token_weights
+from t2t.layers.masks import Span, keys_keep, padding_keep
+from t2t.layers.modalities.class_label import ClassLabel
+from t2t.layers.residual import Residual, build_all
+from t2t.layers.target_scores import TargetScores
+from t2t.layers.token_masks import TokenMasks
+from t2t.models.transformer import (
+    Decoder,
+    DecoderLayer,
+    Source,
+    Transformer,
+    build_residual,
+    build_self_attention,
+)
+from t2t.registry import register_model
+from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
+from t2t.specs.features import FeatureKind, FeatureSpec
+
+
+class Encoded(NamedTuple):
+    """What is known of a source sentence."""
+
+    source: Source
+    """Its words, which the decoder reads."""
+    length: Any
+    """(B, D): the encoder's output at the LENGTH token."""
+
+
+class Masked(NamedTuple):
+    """What `TransformerCmlm.body` returns."""
+
+    hidden: Any
+    """(B, T, D): the decoder's output."""
+    is_masked: Any
+    """(B, T) bool: the words that the decoder did not read, which are predicted."""
+    length: Any
+    """(B, D): what the number of words is predicted from."""
+
+
+@register_model
+class TransformerCmlm(Transformer):
+    """A conditional masked language model: predicts any masked words of a target at once, and its length.
+
+    End of sequence is never masked: it stands where the length says, and its prediction is that of the length.
+    """
+
+    hparams_class = TransformerCmlmHParams
+    accepts_inputs: ClassVar[tuple[FeatureKind | None, ...]] = (FeatureKind.TOKENS,)
+    autoregressive = False
+    mask_predicts = True
+    packs_examples = False
+    encoder: Any
+    """An `Encoder`, as there are always inputs."""
+
+    def build(self, input_shape=None):
+        """Creates every weight."""
+        super().build()
+        width = self.hparams.hidden_size
+        lengths = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=self.hparams.max_length)
+        self.length_top = ClassLabel(lengths, width, dtype=self.dtype_policy, name="target_length")
+        self.token_masks = TokenMasks(dtype=self.dtype_policy, name="token_masks")
+        build_all((self.length_top, self.token_masks), (None, None, width))
+        # As long as scaled embeddings.
+        normal, shape = keras.initializers.RandomNormal(stddev=1.0), (width,)
+        self.length_token = self.add_weight(name="length_token", shape=shape, initializer=normal)
+        self.mask_token = self.add_weight(name="mask_token", shape=shape, initializer=normal)
+
+    @property
+    def longest_sequence(self) -> int:
+        """The number of lengths that are told apart: those of training, `max_length`."""
+        return self.hparams.max_length
+
+    def create_decoder(self, has_source: bool, **named: Any) -> "CmlmDecoder":
+        """Returns the unbuilt decoder, whose positions read all others."""
+        return CmlmDecoder(self.hparams, has_source, **named)
+
+    def encode(self, features: dict[str, Any], seed=None) -> Any:
+        """Returns the source as `Encoded`; the LENGTH token stands before its words (section 2.3)."""
+        x_BSD, keep_BS = self.embed_source(features[INPUTS], seed=seed)
+        rows, _, width = ops.shape(x_BSD)
+        token_B1D = ops.broadcast_to(ops.cast(self.length_token, x_BSD.dtype), (rows, 1, width))
+        read_BS = ops.concatenate([ops.ones((rows, 1), "bool"), keep_BS], axis=1)
+        x_BSD = self.encoder(ops.concatenate([token_B1D, x_BSD], axis=1), read_BS, seed=seed)
+        return Encoded(self.decoder.read_source(x_BSD[:, 1:], keep_BS), x_BSD[:, 0])
+
+    def length_log_probs(self, encoded: Encoded):
+        """Returns the log-probability of each number of words from 0 on, (B, L) float32."""
+        return ops.log_softmax(self.length_top(encoded.length), axis=-1)
+
+    def decode(self, ids, encoded: Any, keep_BT=None, cache: StepCache | None = None, seed=None, position_BT=None):
+        """Returns the hidden states from which the words at masked positions are predicted, (B, T, D).
+
+        Args:
+            ids: (B, T) int32, end of sequence included; PAD_ID at masked positions.
+            encoded: an `Encoded`.
+            keep_BT: bool, True at all positions up to the end of sequence.
+            cache: not read, as there are no steps.
+            seed: of dropout.
+            position_BT: not read, as rows are not packed.
+        """
+        is_masked_BT = ops.logical_and(ops.equal(ids, PAD_ID), keep_BT)
+        x_BTD = self.target_embedding.before(ids, seed=seed)
+        x_BTD = ops.where(is_masked_BT[..., None], ops.cast(self.mask_token, x_BTD.dtype), x_BTD)
+        x_BTD = self.positions(x_BTD) if self.positions is not None else x_BTD
+        return self.decoder(self.target_dropout(x_BTD, seed=seed), encoded.source, keep_BT, seed=seed)
+
+    def body(self, features: dict[str, Any], seed=None) -> Masked:
+        """Returns the decoder's output where words are masked by chance; without a seed all of them are."""
+        targets_BT = features[TARGETS]
+        encoded = self.encode(features, seed=seed)
+        is_masked_BT = self.token_masks(is_word(targets_BT), seed=seed)
+        read_BT = ops.where(is_masked_BT, PAD_ID, targets_BT)
+        hidden_BTD = self.decode(read_BT, encoded, padding_keep(targets_BT), seed=seed)
+        return Masked(hidden_BTD, is_masked_BT, encoded.length)
+
+    def logits(self, hidden: Masked):
+        """Returns (B, T, V) float32; of no meaning where no word is masked."""
+        return self.top(hidden.hidden)
+
+    def loss_sum(self, hidden: Masked, targets):
+        """Returns the loss of the masked words and of the length, summed, and the number of these predictions.
+
+        Label smoothing is of words alone.
+        """
+        masked_BT = ops.where(hidden.is_masked, targets, PAD_ID)
+        word_loss, words = self.top.loss_sum(hidden.hidden, masked_BT)
+        ended_B = ops.cast(ops.any(ops.equal(targets, EOS_ID), axis=1), "float32")
+        length_loss = self.length_top.weighted_nll(hidden.length, count_words(targets), ended_B)
+        return word_loss + length_loss, words + ops.sum(ended_B)
+
+    def score_targets(self, features: dict[str, Any]) -> TargetScores:
+        """Returns how probable the targets are, (B, T): of the end of sequence the length, given it the words.
+
+        No word is given another one, so that the sum over a row is the log-probability of the target in one iteration.
+        """
+        masked, targets_BT = self.body(features), features[TARGETS]
+        words = self.top.score_targets(masked.hidden, targets_BT)
+        length = self.length_top.score_targets(masked.length, count_words(targets_BT))
+        is_end_BT = ops.equal(targets_BT, EOS_ID)
+        log_probs_BT, correct_BT = (
+            ops.where(is_end_BT, of_length[:, None], of_words)
+            for of_length, of_words in zip(length, words, strict=True)
+        )
+        return TargetScores(log_probs_BT * token_weights(targets_BT), correct_BT)
+
+
+class CmlmDecoder(Decoder):
+    """The Transformer's decoder without the mask of what comes later (section 2.1)."""
+
+    def create_layer(self, hparams: Any, index: int, has_source: bool, **named: Any) -> "CmlmDecoderLayer":
+        """Returns unbuilt layer 0, 1, ..."""
+        return CmlmDecoderLayer(hparams, index, has_source, **named)
+
+    def masks(self, source: Source | None, keep_BT, number_BT) -> tuple[Any, Any, Any]:
+        """Returns the keys and values of each layer, and which keys of source and target hold data."""
+        keys_values, source_keep, _ = super().masks(source, keep_BT, number_BT)
+        return keys_values, source_keep, keys_keep(keep_BT)
+
+
+class CmlmDecoderLayer(DecoderLayer):
+    """Self-attention to all of the target, attention to the encoder's output, feed-forward."""
+
+    def create_target_reader(self, hparams: TransformerHParams) -> Residual:
+        """Returns the unbuilt self-attention in both directions."""
+        reach = hparams.self_attention_reach
+        return build_residual(self, hparams, build_self_attention(self, hparams, Span(reach, reach)))
+
+
+def is_word(targets_BT):
+    """Returns where targets (B, T) int32 are neither padding nor end of sequence, (B, T) bool."""
+    return ops.logical_and(padding_keep(targets_BT), ops.not_equal(targets_BT, EOS_ID))
+
+
+def count_words(targets_BT):
+    """Returns the number of words of each row, (B,) int32."""
+    return ops.sum(ops.cast(is_word(targets_BT), "int32"), axis=1)

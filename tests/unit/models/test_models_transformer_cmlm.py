@@ -1,0 +1,217 @@
+"""The conditional masked language model against an independent one in numpy (tests/reference/transformer_cmlm.py).
+
+Legend: B batch, T target length, N words of a target.
+"""
+
+import collections
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.errors import UserError
+from t2t.hparams.transformer_cmlm import TransformerCmlmHParams, transformer_cmlm_multi30k_tiny
+from t2t.layers.token_masks import TokenMasks
+from t2t.models.transformer import Transformer
+from t2t.models.transformer_cmlm import TransformerCmlm
+from t2t.registry import MODELS
+from t2t.runs.names import get_hparams
+from tests.builders import batch, numpy, randomise, tiny_hparams, tokens_spec, total_loss, weights_of
+from tests.models import dropout_seed
+from tests.reference import transformer as plain
+from tests.reference import transformer_cmlm as reference
+
+END = 1
+
+
+def tiny(**changes):
+    """Two layers, d 8, two heads, without dropout; every weight is random."""
+    hparams = TransformerCmlmHParams(**dict(tiny_hparams(**changes).items()))
+    return randomise(TransformerCmlm(hparams, tokens_spec()))
+
+
+def reference_of(model):
+    hparams = model.hparams
+    shape = plain.Architecture(
+        heads=hparams.num_heads,
+        encoder_layers=hparams.encoder_layers,
+        decoder_layers=hparams.decoder_layers,
+        norm=hparams.norm_position,
+        positions=hparams.positions,
+        window=hparams.self_attention_window,
+        max_distance=hparams.max_relative_position,
+    )
+    return reference.TransformerCmlm(weights_of(model), shape)
+
+
+def pairs(features):
+    for source, target in zip(features["inputs"], features["targets"], strict=True):
+        yield source[source != 0].tolist(), target[target != 0].tolist()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"norm_position": "pre", "attention_bias": True, "positions": "learned"},
+        {"positions": "relative", "max_relative_position": 2},
+        {"positions": "rotary", "self_attention_window": 4},
+    ],
+    ids=["paper", "pre-norm, learned positions", "relative positions", "rotary positions, a window"],
+)
+@pytest.mark.parametrize("masked", [(), (0,), (1, 2), (0, 1, 2, 3, 4)], ids=str)
+def test_logits_given_some_words_are_those_of_the_reference(changes, masked):
+    model, features = tiny(**changes), batch(widths=(9, 8))
+    expected = reference_of(model)
+    targets = features["targets"]
+    is_masked = np.isin(np.arange(8), masked) & (targets > END)
+    encoded = model.encode({"inputs": features["inputs"]})
+    hidden = model.decode(np.where(is_masked, 0, targets), encoded, targets != 0)
+    logits, lengths = numpy(model.top(hidden)), numpy(model.length_log_probs(encoded))
+    for row, (source, target) in enumerate(pairs(features)):
+        memory, of_lengths = expected.read(source)
+        target = [None if hides else word for word, hides in zip(target, is_masked[row], strict=False)]
+        of_row = expected.fill(target, memory)
+        np.testing.assert_allclose(logits[row, : len(target)], of_row, rtol=2e-4, atol=2e-5)
+        np.testing.assert_allclose(lengths[row], of_lengths, rtol=2e-4, atol=2e-5)
+        assert of_row.std() > 0.1
+
+
+def test_a_word_depends_on_those_after_it_where_they_are_not_masked():
+    model, features = tiny(), batch(targets=(5,))
+    encoded, targets = model.encode({"inputs": features["inputs"][:1]}), features["targets"]
+    changed = np.where(np.arange(5) == 3, 2 + (targets - 1) % 11, targets)
+    first, other = (numpy(model.decode(ids * (np.arange(5) != 0), encoded, ids != 0)) for ids in (targets, changed))
+    assert np.abs(first[0, 0] - other[0, 0]).max() > 1e-3
+
+
+def test_the_loss_is_of_masked_words_and_of_the_length():
+    """Written out with the smoothed distribution of words; the length is not smoothed."""
+    model, features = tiny(label_smoothing=0.1), batch(widths=(9, 8))
+    body = model.body(features, seed=dropout_seed(5))
+    is_masked, expected, count = np.asarray(body.is_masked), 0.0, 0
+    assert not is_masked[features["targets"] <= END].any()
+    ours = reference_of(model)
+    for row, (source, target) in enumerate(pairs(features)):
+        memory, of_lengths = ours.read(source)
+        logits = ours.fill(
+            [None if hides else word for word, hides in zip(target, is_masked[row], strict=False)], memory
+        )
+        places = np.flatnonzero(is_masked[row])
+        assert 1 <= len(places) <= len(target) - 1
+        expected += plain.smoothed_loss(logits[places], [target[i] for i in places], 0.1) - of_lengths[len(target) - 1]
+        count += len(places) + 1
+    loss, tokens = model.loss_sum(body, features["targets"])
+    assert float(tokens) == count
+    np.testing.assert_allclose(float(loss), expected, rtol=1e-4)
+
+
+def test_without_a_seed_all_words_are_masked_and_the_end_stands_for_the_length():
+    model, features = tiny(label_smoothing=0.0), batch(widths=(9, 8))
+    log_probs, correct = model.score_targets(features)
+    log_probs, correct, ours = numpy(log_probs), np.asarray(correct), reference_of(model)
+    for row, (source, target) in enumerate(pairs(features)):
+        memory, of_lengths = ours.read(source)
+        words = len(target) - 1
+        logits = ours.fill([None] * words + [END], memory)[:words]
+        of_words = [np.log(plain.softmax(logits[i]))[word] for i, word in enumerate(target[:-1])]
+        np.testing.assert_allclose(log_probs[row, : words + 1], [*of_words, of_lengths[words]], rtol=1e-4, atol=1e-4)
+        assert (log_probs[row, words + 1 :] == 0).all()
+        assert correct[row, words] == (of_lengths.argmax() == words)
+        assert correct[row, :words].tolist() == (logits.argmax(axis=1) == target[:-1]).tolist()
+    loss, tokens = total_loss(model, features)
+    assert tokens == (features["targets"] != 0).sum()
+    np.testing.assert_allclose(loss, -log_probs.sum(), rtol=1e-5)
+
+
+def test_targets_of_an_end_alone_have_a_length_and_no_words():
+    model = tiny()
+    features = {"inputs": batch()["inputs"], "targets": np.array([[1, 0], [5, 1], [0, 0]], np.int32)}
+    for seed in (None, dropout_seed(1)):
+        loss, tokens = total_loss(model, features, seed)
+        assert tokens == 1 + 2
+        assert np.isfinite(loss)
+
+
+def test_how_many_words_are_masked_is_uniform_and_so_is_which():
+    """Of 4 words, 1 to 4 with probability 1/4 each, so that a word is masked with 5/8."""
+    masks = TokenMasks(name="masks")
+    masks.build()
+    is_word = np.tile(np.array([1, 1, 1, 1, 0, 0], bool), (20_000, 1))
+    found = np.asarray(masks(is_word, seed=dropout_seed(3)))
+    assert not found[:, 4:].any()
+    counts = collections.Counter(found.sum(axis=1).tolist())
+    assert counts.keys() == {1, 2, 3, 4}
+    assert max(abs(n / 20_000 - 0.25) for n in counts.values()) < 0.02
+    assert np.abs(found[:, :4].mean(axis=0) - 0.625).max() < 0.02
+    pairs_of_two = collections.Counter(map(tuple, found[found.sum(axis=1) == 2][:, :4].tolist()))
+    assert len(pairs_of_two) == 6
+    assert max(abs(n / sum(pairs_of_two.values()) - 1 / 6) for n in pairs_of_two.values()) < 0.03
+
+
+def test_masks_follow_the_seed_and_nothing_else():
+    model, features = tiny(), batch(targets=(9, 12, 7))
+    first, again, other = (np.asarray(model.body(features, seed=dropout_seed(n)).is_masked) for n in (2, 2, 3))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+    words = {**features, "targets": np.where(features["targets"] > END, 2, features["targets"])}
+    np.testing.assert_array_equal(first, model.body(words, seed=dropout_seed(2)).is_masked)
+
+
+def test_xla_masks_the_same_words():
+    model, features = tiny(), {name: tf.constant(ids) for name, ids in batch(widths=(8, 8)).items()}
+    seed = keras.ops.convert_to_tensor(np.array([1, 2], np.int64))
+    plain_mask, compiled = (
+        tf.function(lambda features, seed: model.body(features, seed=seed).is_masked, jit_compile=xla)(features, seed)
+        for xla in (False, True)
+    )
+    np.testing.assert_array_equal(plain_mask, compiled)
+
+
+def test_the_multi30k_set_is_as_large_as_the_transformers():
+    """Beside the same network there are the length's layer and two tokens."""
+    spec = tokens_spec(8000, 8000)
+    ours, theirs = (
+        sum(int(np.prod(v.shape)) for v in MODELS.get(model)(get_hparams(name), spec).variables)
+        for model, name in (
+            ("transformer_cmlm", "transformer_cmlm_multi30k_tiny"), ("transformer", "transformer_multi30k_tiny"),
+        )
+    )  # fmt: skip
+    width, lengths = 128, 256
+    assert ours - theirs == width * lengths + lengths + 2 * width
+    assert ours < 1.05 * theirs
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ("decoder_layer=ssru", "hparam decoder_layer=ssru: it reads the tokens before a position alone, and a masked "),
+        (
+            "decode_method=beam",
+            "hparam decode_method=beam: transformer_cmlm predicts all tokens of an output at once; ",
+        ),
+        ("beam_size=8", "hparam beam_size=8: nothing reads it while decode_method=mask_predict; it is read with "),
+        ("min_output_length=3", "hparam min_output_length=3: nothing reads it while decode_method=mask_predict; "),
+        ("alignments=true", "hparam alignments=True: nothing reads it while decode_method=mask_predict; "),
+        ("shortlist=true", "hparam shortlist=True: nothing reads it while decode_method=mask_predict; "),
+    ],
+)
+def test_what_the_model_cannot_do_is_refused_by_name(changes, said):
+    with pytest.raises(UserError) as error:
+        transformer_cmlm_multi30k_tiny().override(changes).freeze()
+    assert str(error.value).startswith(said)
+
+
+def test_other_models_predict_no_masked_tokens():
+    hparams = tiny_hparams(decode_method="mask_predict")
+    with pytest.raises(
+        UserError, match="hparam decode_method=mask_predict: model Transformer predicts no masked tokens"
+    ):
+        Transformer(hparams, tokens_spec())
+
+
+def test_rows_of_several_examples_are_refused():
+    hparams = TransformerCmlmHParams(**dict(tiny_hparams(packed_length=64).items()))
+    with pytest.raises(UserError, match="hparam packed_length=64: model TransformerCmlm takes one example a row"):
+        TransformerCmlm(hparams, tokens_spec())
