@@ -3,12 +3,15 @@
 Legend: B batch, T length of an image and its end, D width.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from t2t.errors import UserError
 from t2t.hparams.image_transformer import ImageTransformerHParams
 from t2t.models.image_transformer import ImageTransformer
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import numpy, padded, randomise, rows, tokens_spec, weights_of
 from tests.reference import transformer as reference
 
@@ -83,6 +86,54 @@ def test_logits_are_those_of_the_reference_and_so_are_those_of_steps(kind, input
             words = [word for word in features["inputs"][row].tolist() if word] if inputs else []
             by_hand = Reference(weights_of(model), model.hparams, words)
             expected = by_hand.logits(None, targets[row, :length].tolist())
+            np.testing.assert_allclose(found[row, :length], expected, rtol=2e-3, atol=2e-4)
+
+
+class ClipReference(Reference):
+    """One image of the same kind, after a clip whose vectors are given."""
+
+    def __init__(self, weights, hparams, vectors):
+        super().__init__(weights, hparams, [])
+        self.shape = dataclasses.replace(self.shape, encoder_layers=2, shared_embedding=False)
+        self.vectors, self.reads_clip = vectors, False
+
+    def encode(self, source):
+        self.reads_clip = True
+        memory = super().encode(source)
+        self.reads_clip = False
+        return memory
+
+    def embed(self, table, token):
+        return self.vectors[token] if table == "source_embedding" else super().embed(table, token)
+
+    def place(self, x, position):
+        """The vectors of a clip have their places already."""
+        return x if self.reads_clip else super().place(x, position)
+
+    def places(self, position, count, causal, is_self):
+        """The encoder, and the decoder when it looks at the clip, see all of it."""
+        return super().places(position, count, causal, is_self) if causal else range(count)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_clip_is_read_by_an_encoder_and_padding_of_it_changes_nothing(kind):
+    hparams, clip = ImageTransformerHParams(**SMALL, **KINDS[kind]), FeatureSpec(kind=FeatureKind.VIDEO, shape=(5, 4, 1))
+    features = {"inputs": clip, "targets": FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=13)}
+    model = randomise(ImageTransformer(hparams, ProblemSpec(name="clips", features=features)))
+    frames = np.random.default_rng(5).integers(1, 256, (2, 5, 5, 4, 1)).astype(np.uint8)
+    frames[1, 2:] = 0
+    given = {"inputs": frames, **features_of(0)}
+    encoded = model.encode(given)
+    cache, last, steps = model.init_cache(encoded, 2, None), np.zeros(2, np.int32), []
+    for position in range(30):
+        logits, cache = model.decode_step(last, position, cache, encoded)
+        last = given["targets"][:, position]
+        steps.append(numpy(logits))
+    for found in (numpy(model(given)), np.stack(steps, axis=1)):
+        for row, (length, of_clip) in enumerate(zip(LENGTHS, (5, 2), strict=True)):
+            vectors = numpy(model.source_embedding(frames[row : row + 1, :of_clip]))[0]
+            by_hand = ClipReference(weights_of(model), hparams, vectors)
+            expected = by_hand.logits(range(len(vectors)), given["targets"][row, :length].tolist())
             np.testing.assert_allclose(found[row, :length], expected, rtol=2e-3, atol=2e-4)
 
 
