@@ -1,4 +1,4 @@
-"""What every registered model must keep on every kind of features that it takes: images, clips, sound, vectors, text, classes.
+"""What every registered model must keep on every kind of features that it takes: images, clips, sound, text and others.
 
 Legend: B batch, T length of targets.
 """

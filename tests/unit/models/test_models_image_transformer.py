@@ -117,7 +117,10 @@ class ClipReference(Reference):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_clip_is_read_by_an_encoder_and_padding_of_it_changes_nothing(kind):
-    hparams, clip = ImageTransformerHParams(**SMALL, **KINDS[kind]), FeatureSpec(kind=FeatureKind.VIDEO, shape=(5, 4, 1))
+    hparams, clip = (
+        ImageTransformerHParams(**SMALL, **KINDS[kind]),
+        FeatureSpec(kind=FeatureKind.VIDEO, shape=(5, 4, 1)),
+    )
     features = {"inputs": clip, "targets": FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=13)}
     model = randomise(ImageTransformer(hparams, ProblemSpec(name="clips", features=features)))
     frames = np.random.default_rng(5).integers(1, 256, (2, 5, 5, 4, 1)).astype(np.uint8)

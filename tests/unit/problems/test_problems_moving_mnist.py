@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from t2t.data.extremes import extreme_batches
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
 from t2t.data.pipeline import EvalBatches
@@ -162,6 +163,9 @@ def test_the_whole_way_to_padded_batches(digits, tmp_path, drawn):
             assert not row[length:].any()
         places += indices.tolist()
     assert sorted(places) == list(range(24))
+    largest = extreme_batches(reader, None, batch_size=40, max_length=256)[0]["inputs"]
+    assert largest.shape[:2] == (40 // lengths.max(), lengths.max())
+    assert largest.all()
     for indices, batch in EvalBatches(reader, 40, max_length=1):  # the first frame alone, to see what it says
         for row, index in zip(batch["inputs"], indices, strict=True):
             np.testing.assert_array_equal(row, reader.read(np.array([index]), "inputs")[0][:1])
