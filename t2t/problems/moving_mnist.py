@@ -13,8 +13,8 @@ says nothing about the direction: from it alone, at most a quarter of the clips 
 
 Source: Srivastava, Mansimov and Salakhutdinov 2015, "Unsupervised learning of video representations using LSTMs"
 (arXiv:1502.04681), section 4. Their clips have 20 frames of 64 x 64 pixels and two digits of 28 x 28, which may
-overlap; they draw the angle and the length of a velocity, where here the velocities along rows and columns are drawn, so
-that no digit moves along a wall. Images and licence are those of MNIST, see `mnist`.
+overlap. They draw the angle and the length of a velocity; here the velocities along rows and columns are drawn, so that
+no digit moves along a wall. Images and licence are those of MNIST, see `mnist`.
 """
 
 from collections.abc import Iterator
