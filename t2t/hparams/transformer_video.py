@@ -11,7 +11,7 @@ def transformer_video_tiny() -> TransformerHParams:
         hidden_size=64,
         filter_size=256,
         norm_position="pre",
-        positions="none",  # the modality adds time and place
+        positions="none",  # the modality adds its own
         label_smoothing=0.0,
         batch_size=320,  # frames
         learning_rate_schedule="linear",

@@ -5,7 +5,7 @@ One instance of `video_moving_mnist_class`:
     targets  7 up left
 
 One instance of `video_moving_mnist_next`:
-    inputs   the first frames of such a clip, (5, 28, 28, 1) intensities
+    inputs   the first frames of such a clip, (4, 28, 28, 1) intensities
     targets  0 0 0 0 3 18 18 126 136 175 26 ..., the intensities of the next frame, row by row
 
 A frame shows which digit it is, not where the digit goes. Start and direction are independent, so that the first frame
@@ -114,7 +114,7 @@ class MovingMnistClass(MovingMnist, Video2Class):
 class MovingMnistNext(MovingMnist, ImageTargets):
     """Clip to its next frame, 784 intensities."""
 
-    fewest_frames, most_frames = 3, 6
+    fewest_frames = most_frames = 4
 
     def target_shape(self) -> tuple[int, int, int]:
         """That of a frame."""
@@ -141,7 +141,7 @@ class VideoMovingMnistT10kClass(MovingMnistClass):
 
 @register_problem
 class VideoMovingMnistNext(MovingMnistNext):
-    """The next frame of a clip of a moving digit (Moving MNIST, 60,000 clips): 784 intensities from 3 to 6 frames."""
+    """The next frame of a clip of a moving digit (Moving MNIST, 60,000 clips): 784 intensities from 4 frames."""
 
 
 @register_problem("video_moving_mnist_t10k_next")

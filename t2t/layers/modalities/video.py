@@ -14,17 +14,16 @@ from t2t.errors import UserError
 from t2t.layers.modalities.base import Bottom
 from t2t.layers.modalities.image import standardised
 from t2t.layers.modalities.real import data_keep
-from t2t.layers.positions import ImagePositions
+from t2t.layers.positions import ClipPositions
 from t2t.registry import register_modality
 from t2t.specs.features import FeatureKind
 
 
 @register_modality
 class TubeletVideo(Bottom):
-    """Clips of small frames: a dense layer on boxes of 2 frames of 4 x 4 pixels, and sinusoids of time and place.
+    """Clips of small frames: a dense layer on boxes of 2 frames of 4 x 4 pixels, and sinusoids of time, row and column.
 
-    Half of the channels have the sinusoids of the time, half those of the place in the frame. Frames are standardised
-    one by one. Black frames at the end of a clip are padding.
+    Frames are standardised one by one. Black frames at the end of a clip are padding.
     """
 
     kinds = frozenset({FeatureKind.VIDEO})
@@ -35,10 +34,10 @@ class TubeletVideo(Bottom):
 
     def __init__(self, spec, width: int, **kwargs):
         super().__init__(spec, width, **kwargs)
-        if width % 4:
+        if width % 8:
             raise UserError(
-                f"hparam hidden_size={width}: half of it holds the time in a clip and half the place in a frame, in "
-                f"sines and cosines; choose a multiple of 4"
+                f"hparam hidden_size={width}: half of it holds the time in a clip, and a quarter each the row and the "
+                f"column in a frame, in sines and cosines; choose a multiple of 8"
             )
 
     def build(self, input_shape=None):
@@ -46,7 +45,9 @@ class TubeletVideo(Bottom):
         values = self.frames * self.patch**2 * self.spec.shape[2]
         self.projection = keras.layers.Dense(self.width, dtype=self.dtype_policy, name="projection")
         self.projection.build((None, None, values))
-        self.positions = ImagePositions(self.width, self.places, dtype=self.dtype_policy, name="positions")
+        self.positions = ClipPositions(
+            self.width, self.grid, (self.frames, self.patch), dtype=self.dtype_policy, name="positions"
+        )
 
     def call(self, clips_BTYXC, seed=None):
         """Returns (B, P, D) of clips (B, T, Y, X, C) uint8: the tubelets of the first frames first, row by row."""

@@ -16,7 +16,7 @@ from tests.reference.transformer import sinusoid
 
 SHAPE = (6, 9, 2)
 """Two rows and three columns of tubelets, those at the edges not full."""
-WIDTH = 8
+WIDTH = 16
 
 
 def clip(frames, seed=0):
@@ -40,12 +40,12 @@ def value(frames, place):
 
 @pytest.mark.parametrize(("modality", "patch"), [(TubeletVideo, 4), (LargeTubeletVideo, 16)])
 @pytest.mark.parametrize("frames", [4, 3, 1])
-def test_a_tubelet_is_a_dense_layer_of_its_intensities_with_sinusoids_of_time_and_place(modality, patch, frames):
+def test_a_tubelet_is_a_dense_layer_of_its_intensities_with_sinusoids_of_time_row_and_column(modality, patch, frames):
     bottom, given = video(modality), clip(frames)
     kernel, bias = (numpy(variable) for variable in bottom.projection.variables)
     expected, places = [], [(down, across) for down in range(0, 6, patch) for across in range(0, 9, patch)]
     for time in range(0, frames, 2):
-        for number, (top, left) in enumerate(places):
+        for top, left in places:
             values = [
                 value(given[0].astype(float), (time + f, top + y, left + x, c))
                 for f in range(2)
@@ -53,7 +53,7 @@ def test_a_tubelet_is_a_dense_layer_of_its_intensities_with_sinusoids_of_time_an
                 for x in range(patch)
                 for c in range(2)
             ]
-            waves = np.concatenate([sinusoid(time // 2, WIDTH // 2), sinusoid(number, WIDTH // 2)])
+            waves = np.concatenate([sinusoid(time, WIDTH // 2), sinusoid(top, WIDTH // 4), sinusoid(left, WIDTH // 4)])
             expected.append(np.array(values) @ kernel + bias + waves)
     found = numpy(bottom(given))
     np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-4)
@@ -87,5 +87,5 @@ def test_clips_are_read_as_tubelets_unless_another_modality_is_named():
     spec = ProblemSpec(name="clips", features=features)
     for changes, modality in (({}, TubeletVideo), ({"input_modality": "large_tubelet_video"}, LargeTubeletVideo)):
         assert type(build_modalities(spec, HParams(hidden_size=8, **changes), "float32").source) is modality
-    with pytest.raises(UserError, match="hidden_size=6: half of it holds the time in a clip and half the place"):
-        build_modalities(spec, HParams(hidden_size=6), "float32")
+    with pytest.raises(UserError, match="hidden_size=12: half of it holds the time in a clip, and a quarter"):
+        build_modalities(spec, HParams(hidden_size=12), "float32")
