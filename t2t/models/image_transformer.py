@@ -1,8 +1,6 @@
 """The Image Transformer: Parmar et al. 2018 (arXiv:1802.05751), a decoder that writes intensities one after the other.
 
-Clips are read by an encoder, as the paper reads small images of which it writes larger ones.
-
-Legend: B batch, S vectors of the inputs, T length of an image and its end, D width. In a step of
+Legend: B batch, P vectors of the inputs, T length of an image and its end, D width. In a step of
 decoding: N rows of one position each.
 """
 
@@ -10,14 +8,18 @@ from typing import Any
 
 from keras import ops
 
+from t2t.errors import UserError
+from t2t.hparams.base import HParams
 from t2t.hparams.image_transformer import ImageTransformerHParams
 from t2t.layers.cache import StepCache
 from t2t.layers.dropout import Dropout
+from t2t.layers.modalities.selection import Modalities
+from t2t.layers.modalities.video import PixelVideo
 from t2t.layers.pooling import mean_of_kept
 from t2t.layers.positions import ImagePositions
 from t2t.layers.residual import build_all
 from t2t.models.encoder_decoder import EncoderDecoder
-from t2t.models.transformer import Decoder, Encoder
+from t2t.models.transformer import Decoder
 from t2t.registry import register_model
 from t2t.specs.constants import INPUTS
 from t2t.specs.features import FeatureKind, ProblemSpec
@@ -37,38 +39,50 @@ class ImageTransformer(EncoderDecoder):
         added = hparams.positions == "sinusoidal"
         self.positions = ImagePositions(*vectors, dtype=policy, name="positions") if added else None
         self.dropout = Dropout(hparams.layer_prepostprocess_dropout, dtype=policy, name="target_dropout")
-        reads_clips = any(one.inputs and one.inputs.kind == FeatureKind.VIDEO for one in spec.members or (spec,))
-        self.encoder = Encoder(hparams, dtype=policy, name="encoder") if reads_clips else None
-        self.source_dropout = Dropout(hparams.layer_prepostprocess_dropout, dtype=policy, name="source_dropout")
-        self.decoder = Decoder(hparams, has_source=reads_clips, dtype=policy, name="decoder")
+        self.decoder = Decoder(hparams, has_source=False, dtype=policy, name="decoder")
         self.build()
+
+    def _modalities_of(self, spec: ProblemSpec, hparams: HParams) -> Modalities:
+        """Clips are read as a vector for each pixel of the image that is written."""
+        is_clip = spec.inputs is not None and spec.inputs.kind == FeatureKind.VIDEO
+        if is_clip and not hparams.input_modality:
+            hparams = hparams.replace(input_modality="pixel_video")
+        modalities = super()._modalities_of(spec, hparams)
+        if is_clip and not isinstance(modalities.source, PixelVideo):
+            raise UserError(
+                f"hparam input_modality={hparams.input_modality}: model ImageTransformer reads clips as a vector for "
+                f"each pixel; leave it empty, or name pixel_video"
+            )
+        return modalities
 
     def build(self, input_shape=None):
         """Creates every weight."""
         self.build_ends()
-        parts = (self.positions, self.encoder, self.source_dropout, self.decoder, self.dropout)
-        build_all(parts, (None, None, self.hparams.hidden_size))
+        build_all((self.positions, self.decoder, self.dropout), (None, None, self.hparams.hidden_size))
 
     def encode(self, features: dict[str, Any], seed=None):
-        """Returns what the decoder knows of the inputs; None where there are none.
+        """Returns a vector for each pixel, (B, P, D), of a clip; None where there are no inputs.
 
-        Of a class it is the mean of the vectors of its words, (B, D); of a clip a `Source`.
+        Of a class there is one vector for all pixels, the mean of its words.
         """
         if self.source_embedding is None:
             return None
         inputs = features[INPUTS]
-        x_BSD, keep_BS = self.source_embedding(inputs, seed=seed), self.source_embedding.keep(inputs)
-        if self.encoder is None:
-            return mean_of_kept(x_BSD, keep_BS)
-        x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, seed=seed)
-        return self.decoder.read_source(x_BSD, keep_BS)
+        x_BPD = self.source_embedding(inputs, seed=seed)
+        if self.source_embedding.spec.kind == FeatureKind.VIDEO:
+            return x_BPD
+        return mean_of_kept(x_BPD, self.source_embedding.keep(inputs))[:, None]
 
     def decode(self, ids, encoded, keep_BT=None, cache: StepCache | None = None, seed=None):
-        """Returns the decoder's output after `ids`, which attends to a clip; a class is added to every position."""
+        """Returns the decoder's output after `ids`; the class is added to every position (section 3.1).
+
+        Of a clip, the vector of each pixel is added at its positions, and that of the last one at the end of the image.
+        """
         x = self.target_embedding.before(ids, seed=seed)
         x = x if self.positions is None else self.positions(x, cache=cache)
-        is_class = encoded is not None and self.encoder is None
-        if is_class:  # section 3.1
+        if encoded is not None:
             by_image = x if cache is None else cache.by_sentence(x, ops.shape(encoded)[0])
-            x = ops.reshape(by_image + encoded[:, None], ops.shape(x))
-        return self.decoder(self.dropout(x, seed=seed), None if is_class else encoded, keep_BT, cache=cache, seed=seed)
+            position = ops.arange(ops.shape(x)[1]) if cache is None else ops.reshape(cache.position, (1,))
+            pixel = ops.minimum(ops.cast(position, "int32") // self.hparams.num_channels, ops.shape(encoded)[1] - 1)
+            x = ops.reshape(by_image + ops.take(encoded, pixel, axis=1), ops.shape(x))
+        return self.decoder(self.dropout(x, seed=seed), None, keep_BT, cache=cache, seed=seed)

@@ -253,7 +253,8 @@ def test_video(folder):
     run(folder, "video-first-frame", short=True)
     assert "bits_per_dim = " in run(folder, "video-next", short=True)
     assert lines_of(folder / "dev.next") == [f"dev.next.files/{number}.png" for number in range(1, 6)]
-    assert Image.open(folder / "dev.next.files/5.png").size == (28, 28)
+    with Image.open(folder / "dev.next.files/5.png") as image:
+        assert image.size == (28, 28)
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
-"""Clips as inputs: boxes of a few frames and pixels (tubelets), each a vector with its time and place.
+"""Clips as inputs: boxes of a few frames and pixels (tubelets), each a vector with its time and place; or pixels.
 
 Source: Arnab et al. 2021, "ViViT: A video vision transformer" (arXiv:2103.15691), section 3.2, tubelet embedding.
 
-Legend: B batch, T frames, Y rows, X columns, C channels, F frames of a tubelet, N tubelets, P positions, D width.
+Legend: B batch, T frames, Y rows, X columns, C channels, F frames that are read together, P positions, D width.
 """
 
 from typing import ClassVar
@@ -15,6 +15,7 @@ from t2t.layers.modalities.base import Bottom
 from t2t.layers.modalities.image import standardised
 from t2t.layers.modalities.real import data_keep
 from t2t.layers.positions import ClipPositions
+from t2t.layers.xception import MiddleBlock
 from t2t.registry import register_modality
 from t2t.specs.features import FeatureKind
 
@@ -67,9 +68,7 @@ class TubeletVideo(Bottom):
 
     def keep(self, clips_BTYXC):
         """Returns (B, P) bool: the tubelets that begin in the clip."""
-        batch, frames = ops.shape(clips_BTYXC)[:2]
-        keep_BT = data_keep(ops.reshape(clips_BTYXC, (batch, frames, -1)))
-        return ops.repeat(keep_BT[:, :: self.frames], self.places, axis=1)
+        return ops.repeat(_frames_keep(clips_BTYXC)[:, :: self.frames], self.places, axis=1)
 
     def positions_of(self, length: int) -> int:
         """Returns P of a clip of so many frames."""
@@ -92,3 +91,60 @@ class LargeTubeletVideo(TubeletVideo):
     """Clips of large frames: as tubelet_video, with tubelets of 2 frames of 16 x 16 pixels (the paper's)."""
 
     patch = 16
+
+
+@register_modality
+class PixelVideo(Bottom):
+    """Clips of which the next frame is written: a vector a pixel, by convolutions of the last 4 frames.
+
+    Like the encoders of Kalchbrenner et al. 2016, "Video pixel networks" (arXiv:1610.00527), they keep the size of a
+    frame; those join the frames by a recurrence.
+    """
+
+    kinds = frozenset({FeatureKind.VIDEO})
+    frames: ClassVar[int] = 4
+    """Frames that are read; where a clip has fewer, black ones come before it."""
+
+    def build(self, input_shape=None):
+        """Creates the convolutions."""
+        rows, columns, channels = self.spec.shape
+        self.first = keras.layers.Conv2D(self.width, 7, padding="same", dtype=self.dtype_policy, name="first")
+        self.first.build((None, rows, columns, self.frames * channels))
+        self.blocks = [
+            MiddleBlock(self.width, (5, 5), 0.0, dtype=self.dtype_policy, name=f"block_{i}") for i in range(2)
+        ]
+        for block in self.blocks:
+            block.build((None, rows, columns, self.width))
+
+    def call(self, clips_BTYXC, seed=None):
+        """Returns (B, Y * X, D) of clips (B, T, Y, X, C) uint8, row by row."""
+        x_BYXD = self.first(standardised(self.last_frames(clips_BTYXC), self.compute_dtype))
+        for block in self.blocks:
+            x_BYXD = block(x_BYXD)
+        return ops.reshape(x_BYXD, (-1, self.positions_of(1), self.width))
+
+    def last_frames(self, clips_BTYXC):
+        """Returns the last F frames of each clip as channels of an image, (B, Y, X, F * C), the last frame last."""
+        batch, frames = ops.shape(clips_BTYXC)[:2]
+        length_B = ops.sum(ops.cast(_frames_keep(clips_BTYXC), "int32"), axis=1)
+        before = self.frames - 1
+        padded = ops.pad(clips_BTYXC, ((0, 0), (before, 0), (0, 0), (0, 0), (0, 0)))
+        starts_B = ops.arange(batch, dtype="int32") * (frames + before) + ops.maximum(length_B, 1) - 1
+        chosen_BF = starts_B[:, None] + ops.arange(self.frames, dtype="int32")
+        last_BFYXC = ops.take(ops.reshape(padded, (-1, *self.spec.shape)), chosen_BF, axis=0)
+        rows, columns, channels = self.spec.shape
+        return ops.reshape(ops.moveaxis(last_BFYXC, 1, 3), (-1, rows, columns, self.frames * channels))
+
+    def keep(self, clips_BTYXC):
+        """Returns (B, Y * X) bool: everything."""
+        return ops.ones((ops.shape(clips_BTYXC)[0], self.positions_of(1)), "bool")
+
+    def positions_of(self, length: int) -> int:
+        """Returns Y * X, whatever the length."""
+        return self.spec.shape[0] * self.spec.shape[1]
+
+
+def _frames_keep(clips_BTYXC):
+    """Returns (B, T) bool, False at frames of padding."""
+    batch, frames = ops.shape(clips_BTYXC)[:2]
+    return data_keep(ops.reshape(clips_BTYXC, (batch, frames, -1)))

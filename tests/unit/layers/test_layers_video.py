@@ -9,7 +9,7 @@ import pytest
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.layers.modalities.selection import build_modalities
-from t2t.layers.modalities.video import LargeTubeletVideo, TubeletVideo
+from t2t.layers.modalities.video import LargeTubeletVideo, PixelVideo, TubeletVideo
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import numpy, randomise
 from tests.reference.transformer import sinusoid
@@ -89,3 +89,33 @@ def test_clips_are_read_as_tubelets_unless_another_modality_is_named():
         assert type(build_modalities(spec, HParams(hidden_size=8, **changes), "float32").source) is modality
     with pytest.raises(UserError, match="hidden_size=12: half of it holds the time in a clip, and a quarter"):
         build_modalities(spec, HParams(hidden_size=12), "float32")
+
+
+def test_pixels_have_the_last_frames_that_hold_data_and_black_ones_before_them():
+    bottom, given = video(PixelVideo), clip(6)
+    given = np.concatenate([given, given])
+    given[1, 3:] = 0
+    found = numpy(bottom.last_frames(given))
+    assert found.shape == (2, 6, 9, 8)
+    for row, frames in ((0, [given[0, frame] for frame in range(2, 6)]), (1, [0 * given[1, 0], *given[1, :3]])):
+        for number, frame in enumerate(frames):
+            np.testing.assert_array_equal(found[row, ..., 2 * number : 2 * number + 2], frame)
+    assert not numpy(bottom.last_frames(0 * given)).any()
+
+
+def test_a_pixel_is_a_convolution_of_the_last_frames_and_blocks_row_by_row():
+    bottom, given = video(PixelVideo), clip(4)
+    images = numpy(bottom.last_frames(given))[0]
+    x = np.pad((images - images.mean()) / images.std(), ((3, 3), (3, 3), (0, 0)))
+    kernel, bias = (numpy(variable) for variable in bottom.first.variables)
+    grid = np.array(
+        [
+            [np.einsum("yxc,yxcd->d", x[row : row + 7, column : column + 7], kernel) + bias for column in range(9)]
+            for row in range(6)
+        ]
+    )
+    for block in bottom.blocks:
+        grid = numpy(block(grid[None].astype(np.float32)))[0]
+    np.testing.assert_allclose(numpy(bottom(given))[0], grid.reshape(54, WIDTH), rtol=1e-3, atol=1e-3)
+    assert bottom.positions_of(4) == 54
+    assert numpy(bottom.keep(given)).shape == (1, 54)

@@ -3,8 +3,6 @@
 Legend: B batch, T length of an image and its end, D width.
 """
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -31,18 +29,20 @@ KINDS = {
 
 
 class Reference(reference.Transformer):
-    """One image of 3 pixels of two intensities a row, with a class."""
+    """One image of 3 pixels of two intensities a row, with a class or a vector for each pixel of a clip."""
 
-    def __init__(self, weights, hparams, words):
+    def __init__(self, weights, hparams, words, pixels=()):
         shape = reference.Architecture(heads=2, encoder_layers=0, decoder_layers=2, norm=hparams.norm_position)
         super().__init__(weights, shape)
-        self.kind, self.words = hparams.dec_attention_type, words
+        self.kind, self.words, self.pixels = hparams.dec_attention_type, words, pixels
 
     def place(self, x, position):
         """Half of the channels are of the row, half of the place in it; the class is the mean of its words."""
         x = x + np.concatenate([reference.sinusoid(place, 4) for place in divmod(position, 6)])
         if self.words:
             x = x + sum(self.embed("source_embedding", word) for word in self.words) / len(self.words)
+        if len(self.pixels):
+            x = x + self.pixels[min(position // 2, len(self.pixels) - 1)]
         return x
 
     def places(self, position, count, causal, is_self):
@@ -89,55 +89,41 @@ def test_logits_are_those_of_the_reference_and_so_are_those_of_steps(kind, input
             np.testing.assert_allclose(found[row, :length], expected, rtol=2e-3, atol=2e-4)
 
 
-class ClipReference(Reference):
-    """One image of the same kind, after a clip whose vectors are given."""
-
-    def __init__(self, weights, hparams, vectors):
-        super().__init__(weights, hparams, [])
-        self.shape = dataclasses.replace(self.shape, encoder_layers=2, shared_embedding=False)
-        self.vectors, self.reads_clip = vectors, False
-
-    def encode(self, source):
-        self.reads_clip = True
-        memory = super().encode(source)
-        self.reads_clip = False
-        return memory
-
-    def embed(self, table, token):
-        return self.vectors[token] if table == "source_embedding" else super().embed(table, token)
-
-    def place(self, x, position):
-        """The vectors of a clip have their places already."""
-        return x if self.reads_clip else super().place(x, position)
-
-    def places(self, position, count, causal, is_self):
-        """The encoder, and the decoder when it looks at the clip, see all of it."""
-        return super().places(position, count, causal, is_self) if causal else range(count)
+def clip_model(**changes):
+    features = {
+        "inputs": FeatureSpec(kind=FeatureKind.VIDEO, shape=(5, 3, 1)),
+        "targets": FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=13),
+    }
+    hparams = ImageTransformerHParams(**SMALL, **KINDS["blocks of a sequence"], **changes)
+    return randomise(ImageTransformer(hparams, ProblemSpec(name="clips", features=features)))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_clip_is_read_by_an_encoder_and_padding_of_it_changes_nothing(kind):
-    hparams, clip = (
-        ImageTransformerHParams(**SMALL, **KINDS[kind]),
-        FeatureSpec(kind=FeatureKind.VIDEO, shape=(5, 4, 1)),
-    )
-    features = {"inputs": clip, "targets": FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=13)}
-    model = randomise(ImageTransformer(hparams, ProblemSpec(name="clips", features=features)))
-    frames = np.random.default_rng(5).integers(1, 256, (2, 5, 5, 4, 1)).astype(np.uint8)
+def test_a_clip_adds_a_vector_to_each_pixel_in_steps_too_and_its_padding_changes_nothing():
+    """Of targets that are longer than the image, too: what follows has the vector of the last pixel."""
+    model, frames = clip_model(), np.random.default_rng(5).integers(1, 256, (2, 6, 5, 3, 1)).astype(np.uint8)
     frames[1, 2:] = 0
-    given = {"inputs": frames, **features_of(0)}
-    encoded = model.encode(given)
+    features = {"inputs": frames, "targets": padded(rows(np.random.default_rng(3), (35, 7)))}
+    encoded = model.encode(features)
     cache, last, steps = model.init_cache(encoded, 2, None), np.zeros(2, np.int32), []
-    for position in range(30):
+    for position in range(35):
         logits, cache = model.decode_step(last, position, cache, encoded)
-        last = given["targets"][:, position]
+        last = features["targets"][:, position]
         steps.append(numpy(logits))
-    for found in (numpy(model(given)), np.stack(steps, axis=1)):
-        for row, (length, of_clip) in enumerate(zip(LENGTHS, (5, 2), strict=True)):
-            vectors = numpy(model.source_embedding(frames[row : row + 1, :of_clip]))[0]
-            by_hand = ClipReference(weights_of(model), hparams, vectors)
-            expected = by_hand.logits(range(len(vectors)), given["targets"][row, :length].tolist())
+    for found in (numpy(model(features)), np.stack(steps, axis=1)):
+        for row, (length, kept) in enumerate(((35, 6), (7, 2))):
+            pixels = numpy(model.source_embedding(frames[row : row + 1, :kept]))[0]
+            assert len(pixels) == 15
+            by_hand = Reference(weights_of(model), model.hparams, [], pixels)
+            expected = by_hand.logits(None, features["targets"][row, :length].tolist())
             np.testing.assert_allclose(found[row, :length], expected, rtol=2e-3, atol=2e-4)
+
+
+def test_clips_are_read_pixel_by_pixel_alone():
+    message = (
+        "input_modality=tubelet_video: model ImageTransformer reads clips as a vector for each pixel; leave it empty"
+    )
+    with pytest.raises(UserError, match=message):
+        clip_model(input_modality="tubelet_video")
 
 
 @pytest.mark.parametrize(
