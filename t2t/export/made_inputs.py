@@ -70,7 +70,7 @@ def _make_array(spec: FeatureSpec, rng: np.random.Generator) -> np.ndarray:
         return rng.integers(0, 256, spec.shape, np.uint8)
     if spec.kind == FeatureKind.AUDIO:
         return rng.uniform(-1.0, 1.0, rng.integers(spec.sample_rate // 2, spec.sample_rate + 1)).astype(np.float32)
-    shape = (rng.integers(1, MOST_PIECES + 1), *spec.shape)
+    shape = (int(rng.integers(1, MOST_PIECES + 1)), *spec.shape)
     if spec.kind == FeatureKind.VIDEO:
         return rng.integers(0, 256, shape, np.uint8)
     return rng.normal(size=shape).astype(np.float32)

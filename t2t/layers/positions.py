@@ -112,7 +112,7 @@ class ImagePositions(Positions):
 class ClipPositions(Positions):
     """Adds sinusoids of time to half of the channels of tubelets, and of rows and of columns to a quarter each.
 
-    All count frames and pixels, so that attention from an image with `ImagePositions` can find a place by its distance.
+    Times count frames, rows and columns count pixels.
 
     Args:
         width: D, a multiple of 8.

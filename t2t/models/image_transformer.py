@@ -69,7 +69,7 @@ class ImageTransformer(EncoderDecoder):
             return None
         inputs = features[INPUTS]
         x_BPD = self.source_embedding(inputs, seed=seed)
-        if self.source_embedding.spec.kind == FeatureKind.VIDEO:
+        if isinstance(self.source_embedding, PixelVideo):
             return x_BPD
         return mean_of_kept(x_BPD, self.source_embedding.keep(inputs))[:, None]
 
@@ -83,6 +83,11 @@ class ImageTransformer(EncoderDecoder):
         if encoded is not None:
             by_image = x if cache is None else cache.by_sentence(x, ops.shape(encoded)[0])
             position = ops.arange(ops.shape(x)[1]) if cache is None else ops.reshape(cache.position, (1,))
-            pixel = ops.minimum(ops.cast(position, "int32") // self.hparams.num_channels, ops.shape(encoded)[1] - 1)
-            x = ops.reshape(by_image + ops.take(encoded, pixel, axis=1), ops.shape(x))
+            vectors = ops.take(encoded, self._pixel(position, ops.shape(encoded)[1]), axis=1)
+            x = ops.reshape(by_image + vectors, ops.shape(x))
         return self.decoder(self.dropout(x, seed=seed), None, keep_BT, cache=cache, seed=seed)
+
+    def _pixel(self, position_T, count):
+        """Returns which of `count` vectors of the inputs belongs to each position, (T,) int32: that of its pixel."""
+        channels = self.spec.inputs.shape[-1] if self.spec.inputs.shape else 1
+        return ops.minimum(ops.cast(position_T, "int32") // channels, count - 1)

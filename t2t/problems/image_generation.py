@@ -76,7 +76,7 @@ class ImageTargets(TextProblem):
 class ClassToImage(MadeOfImages, ImageTargets):
     """Class to image: the images of a problem of classes, the other way round."""
 
-    text_features = (INPUTS, TARGETS)
+    text_features: tuple[str, ...] = (INPUTS, TARGETS)
 
     def target_shape(self) -> tuple[int, int, int]:
         """That of the images."""

@@ -37,16 +37,20 @@ SLOWEST, FASTEST = 1.0, 3.0
 """Pixels a frame along rows and along columns."""
 DIRECTIONS = tuple(f"{down} {across}" for down in ("up", "down") for across in ("left", "right"))
 
+Pair = tuple[float, float]
+"""Of rows and of columns."""
+
 
 def bounced(start: float, velocity: float, free: float, frames: int) -> np.ndarray:
     """Returns the position in each frame of a point between walls at 0 and `free`, (frames,) float64.
 
     Unfolded at the walls, the way there and back is a circle of twice the distance, on which the velocity is constant.
     """
-    return free - np.abs(free - (start + velocity * np.arange(frames)) % (2 * free))
+    places: np.ndarray = free - np.abs(free - (start + velocity * np.arange(frames)) % (2 * free))
+    return places
 
 
-def moving(image: np.ndarray, side: int, starts: tuple, velocities: tuple, frames: int) -> np.ndarray:
+def moving(image: np.ndarray, side: int, starts: Pair, velocities: Pair, frames: int) -> np.ndarray:
     """Returns a clip of an image that moves over black and bounces off the edges.
 
     Args:
@@ -84,12 +88,12 @@ class MovingMnist(MadeOfImages, VideoInputs):
         for sample in self.made_of().generate_samples(split, source):
             digit = resized(sample[INPUTS], DIGIT_SIDE, DIGIT_SIDE)
             frames = source.rng.randint(self.fewest_frames, self.most_frames) + 1
-            starts = tuple(source.rng.uniform(0, SIDE - DIGIT_SIDE) for _ in range(2))
-            velocities = tuple(_velocity(source.rng) for _ in range(2))
+            starts = (source.rng.uniform(0, SIDE - DIGIT_SIDE), source.rng.uniform(0, SIDE - DIGIT_SIDE))
+            velocities = (_velocity(source.rng), _velocity(source.rng))
             yield sample[TARGETS], direction_of(velocities), moving(digit, SIDE, starts, velocities, frames)
 
 
-def direction_of(velocities: tuple) -> str:
+def direction_of(velocities: Pair) -> str:
     """Returns the name of a direction, one of `DIRECTIONS`, of velocities along rows and columns."""
     down, across = velocities
     return f"{'down' if down > 0 else 'up'} {'right' if across > 0 else 'left'}"

@@ -91,7 +91,7 @@ def test_logits_are_those_of_the_reference_and_so_are_those_of_steps(kind, input
 
 def clip_model(**changes):
     features = {
-        "inputs": FeatureSpec(kind=FeatureKind.VIDEO, shape=(5, 3, 1)),
+        "inputs": FeatureSpec(kind=FeatureKind.VIDEO, shape=(5, 3, 2)),
         "targets": FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=13),
     }
     hparams = ImageTransformerHParams(**SMALL, **KINDS["blocks of a sequence"], **changes)
@@ -100,7 +100,7 @@ def clip_model(**changes):
 
 def test_a_clip_adds_a_vector_to_each_pixel_in_steps_too_and_its_padding_changes_nothing():
     """Of targets that are longer than the image, too: what follows has the vector of the last pixel."""
-    model, frames = clip_model(), np.random.default_rng(5).integers(1, 256, (2, 6, 5, 3, 1)).astype(np.uint8)
+    model, frames = clip_model(), np.random.default_rng(5).integers(1, 256, (2, 6, 5, 3, 2)).astype(np.uint8)
     frames[1, 2:] = 0
     features = {"inputs": frames, "targets": padded(rows(np.random.default_rng(3), (35, 7)))}
     encoded = model.encode(features)
