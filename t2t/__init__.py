@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from t2t.problems.array_inputs import Image2Text as Image2Text
     from t2t.problems.array_inputs import ImageInputs as ImageInputs
     from t2t.problems.array_inputs import Speech2Text as Speech2Text
+    from t2t.problems.array_inputs import Video2Class as Video2Class
+    from t2t.problems.array_inputs import VideoInputs as VideoInputs
     from t2t.problems.base import Problem as Problem
     from t2t.problems.text_problems import Text2Class as Text2Class
     from t2t.problems.text_problems import Text2Self as Text2Self
@@ -53,7 +55,8 @@ _MODULES = {
     "t2t.models.base": ("SequenceModel",),
     "t2t.models.encoder_decoder": ("EncoderDecoder",),
     "t2t.problems.array_inputs": (
-        "Audio2Class", "AudioInputs", "Image2Class", "Image2Text", "ImageInputs", "Speech2Text",
+        "Audio2Class", "AudioInputs", "Image2Class", "Image2Text", "ImageInputs", "Speech2Text", "Video2Class",
+        "VideoInputs",
     ),
     "t2t.problems.base": ("Problem",),
     "t2t.problems.text_problems": ("Text2Class", "Text2Self", "Text2Text"),

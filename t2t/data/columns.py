@@ -1,6 +1,6 @@
 """How one feature of many examples lies in memory and on disk: values end to end, and where each example starts.
 
-An item is an id (tokens), a class (label), a sample (audio), a vector (real) or a whole image.
+An item is an id (tokens), a class (label), a sample (audio), a vector (real), a frame (video) or a whole image.
 """
 
 import dataclasses
@@ -11,8 +11,11 @@ from t2t.errors import UserError
 from t2t.specs.constants import EOS_ID, PAD_ID
 from t2t.specs.features import FeatureKind, FeatureSpec
 
-SEQUENCES = frozenset({FeatureKind.TOKENS, FeatureKind.AUDIO, FeatureKind.REAL})
+SEQUENCES = frozenset({FeatureKind.TOKENS, FeatureKind.AUDIO, FeatureKind.REAL, FeatureKind.VIDEO})
 """Kinds whose examples differ in length; the others are one item each."""
+
+_INTENSITIES = frozenset({FeatureKind.IMAGE, FeatureKind.VIDEO})
+"""Kinds whose values are bytes from 0 to 255."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +32,7 @@ def stored_dtype(spec: FeatureSpec) -> np.dtype:
     """Returns the smallest dtype that holds every value of a feature."""
     if spec.kind in (FeatureKind.AUDIO, FeatureKind.REAL):
         return np.dtype("<f4")
-    if spec.kind == FeatureKind.IMAGE or spec.vocab_size <= 1 << 8:
+    if spec.kind in _INTENSITIES or spec.vocab_size <= 1 << 8:
         return np.dtype("u1")
     return np.dtype("<u2") if spec.vocab_size <= 1 << 16 else np.dtype("<i4")
 
@@ -41,7 +44,7 @@ def batch_dtype(spec: FeatureSpec) -> np.dtype:
 
 def item_shape(spec: FeatureSpec) -> tuple[int, ...]:
     """Returns the shape of one item."""
-    return spec.shape if spec.kind in (FeatureKind.IMAGE, FeatureKind.REAL) else ()
+    return spec.shape
 
 
 def length_unit(spec: FeatureSpec) -> int:
@@ -87,7 +90,7 @@ def _check_values(values: np.ndarray, lengths: np.ndarray, spec: FeatureSpec, wh
     if not np.issubdtype(values.dtype, np.integer):
         raise UserError(f"{where}: values of dtype {values.dtype}; it needs integers; correct its {method}")
     lowest = PAD_ID + 1 if spec.kind == FeatureKind.TOKENS else 0
-    highest = (256 if spec.kind == FeatureKind.IMAGE else spec.vocab_size) - 1
+    highest = (256 if spec.kind in _INTENSITIES else spec.vocab_size) - 1
     for found in (int(values.min(initial=lowest)), int(values.max(initial=lowest))):
         if not lowest <= found <= highest:
             raise UserError(

@@ -61,7 +61,7 @@ def _dummy_feature(reader: SplitReader, stored: str, rows: int, width: int) -> n
     spec = reader.features[stored]
     shape = (rows, width * length_unit(spec), *item_shape(spec))
     dtype = batch_dtype(spec)
-    return np.full(shape, 2 if dtype.kind == "i" else 0.5, dtype)
+    return np.full(shape, 0.5 if dtype.kind == "f" else 2, dtype)
 
 
 def _dummy_positions(rows: int, widths: Mapping[str, int]) -> Features:

@@ -1,4 +1,4 @@
-"""How long examples are where they are held against each other: ids, vectors, and 10 ms of audio count one each.
+"""How long examples are where they are held against each other: ids, vectors, frames and 10 ms of audio count one each.
 
 Letters: N examples.
 """

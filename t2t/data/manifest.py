@@ -49,7 +49,7 @@ class ColumnTotals:
     """One feature of a split."""
 
     items: int
-    """Number of ids (samples of audio, vectors, images) in all examples."""
+    """Number of ids (samples of audio, vectors, frames, images) in all examples."""
     longest: int
     """Most items in one example."""
 

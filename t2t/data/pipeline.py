@@ -1,6 +1,6 @@
 """From a split to batches of numpy arrays: endless for training, each example once for evaluation.
 
-Lengths are those of ids and vectors; audio counts one each 10 ms (`length_unit`), and its rows are padded with zeros.
+Lengths are those of ids, vectors and frames; audio counts one each 10 ms (`length_unit`). Rows are padded with zeros.
 
 Letters: B rows of a batch, L its padded length.
 """

@@ -20,7 +20,7 @@ from t2t.text.encoder import TextEncoder
 
 SEED = 0
 MOST_PIECES = 24
-"""Pieces of the longest text; longest sequence of vectors."""
+"""Pieces of the longest text; longest sequence of vectors or frames."""
 
 _ATTEMPTS = 20
 """Texts drawn for each one wanted: some pieces are white space only."""
@@ -65,9 +65,12 @@ def example_shape(model: SequenceModel) -> list[int]:
 
 
 def _make_array(spec: FeatureSpec, rng: np.random.Generator) -> np.ndarray:
-    """Returns an image (H, W, C) uint8, a waveform (L,) float32 of up to a second, or vectors (L, C) float32."""
+    """Returns an image (H, W, C) or clip (L, H, W, C) uint8, up to a second of sound (L,) or vectors (L, C) float32."""
     if spec.kind == FeatureKind.IMAGE:
         return rng.integers(0, 256, spec.shape, np.uint8)
     if spec.kind == FeatureKind.AUDIO:
         return rng.uniform(-1.0, 1.0, rng.integers(spec.sample_rate // 2, spec.sample_rate + 1)).astype(np.float32)
-    return rng.normal(size=(rng.integers(1, MOST_PIECES + 1), *spec.shape)).astype(np.float32)
+    shape = (int(rng.integers(1, MOST_PIECES + 1)), *spec.shape)
+    if spec.kind == FeatureKind.VIDEO:
+        return rng.integers(0, 256, shape, np.uint8)
+    return rng.normal(size=shape).astype(np.float32)

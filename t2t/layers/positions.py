@@ -109,6 +109,34 @@ class ImagePositions(Positions):
         return ops.concatenate(halves, axis=-1)
 
 
+class ClipPositions(Positions):
+    """Adds sinusoids of time to half of the channels of tubelets, and of rows and of columns to a quarter each.
+
+    Times count frames, rows and columns count pixels.
+
+    Args:
+        width: D, a multiple of 8.
+        grid: rows and columns of tubelets in the same frames.
+        steps: frames and pixels from a tubelet to the next.
+        layout: see `sinusoids`.
+    """
+
+    def __init__(
+        self, width: int, grid: tuple[int, int], steps: tuple[int, int], layout: str = "interleaved", **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.width, self.grid, self.steps, self.layout = width, grid, steps, layout
+
+    def vectors(self, position_T):
+        """Returns the vectors of positions, (T, D) float32, of which a row of tubelets has consecutive ones."""
+        (rows, columns), (frames, pixels) = self.grid, self.steps
+        times_T = position_T // (rows * columns) * frames
+        places = (position_T // columns % rows * pixels, position_T % columns * pixels)
+        waves = [_sinusoids_at(times_T, self.width // 2, self.layout)]
+        waves += [_sinusoids_at(place_T, self.width // 4, self.layout) for place_T in places]
+        return ops.concatenate(waves, axis=-1)
+
+
 def build_positions(kind: str, length: int, width: int, layout: str = "interleaved", **kwargs) -> Positions | None:
     """Returns the layer of a kind: `sinusoidal` (in a layout, see `sinusoids`) or `learned`; None for all others."""
     if kind == "sinusoidal":

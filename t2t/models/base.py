@@ -28,7 +28,7 @@ from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.specs.mixture import select_problem_entries
 
-READ_AS_VECTORS = (FeatureKind.TOKENS, FeatureKind.IMAGE, FeatureKind.AUDIO, FeatureKind.REAL)
+READ_AS_VECTORS = (FeatureKind.TOKENS, FeatureKind.IMAGE, FeatureKind.AUDIO, FeatureKind.REAL, FeatureKind.VIDEO)
 """Kinds of inputs of which a modality makes a sequence of vectors, for models that ask no more."""
 
 

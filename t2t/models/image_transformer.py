@@ -1,15 +1,20 @@
 """The Image Transformer: Parmar et al. 2018 (arXiv:1802.05751), a decoder that writes intensities one after the other.
 
-Legend: B batch, T length of an image and its end, D width. In a step of decoding: N rows of one position each.
+Legend: B batch, P vectors of the inputs, T length of an image and its end, D width. In a step of
+decoding: N rows of one position each.
 """
 
 from typing import Any
 
 from keras import ops
 
+from t2t.errors import UserError
+from t2t.hparams.base import HParams
 from t2t.hparams.image_transformer import ImageTransformerHParams
 from t2t.layers.cache import StepCache
 from t2t.layers.dropout import Dropout
+from t2t.layers.modalities.selection import Modalities
+from t2t.layers.modalities.video import PixelVideo
 from t2t.layers.pooling import mean_of_kept
 from t2t.layers.positions import ImagePositions
 from t2t.layers.residual import build_all
@@ -25,7 +30,7 @@ class ImageTransformer(EncoderDecoder):
     """The Image Transformer: writes images intensity by intensity, with local self-attention."""
 
     hparams_class = ImageTransformerHParams
-    accepts_inputs = (FeatureKind.TOKENS, None)
+    accepts_inputs = (FeatureKind.TOKENS, FeatureKind.VIDEO, None)
 
     def __init__(self, hparams: ImageTransformerHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
@@ -37,23 +42,52 @@ class ImageTransformer(EncoderDecoder):
         self.decoder = Decoder(hparams, has_source=False, dtype=policy, name="decoder")
         self.build()
 
+    def _modalities_of(self, spec: ProblemSpec, hparams: HParams) -> Modalities:
+        """Clips are read as a vector for each pixel of the image that is written."""
+        is_clip = spec.inputs is not None and spec.inputs.kind == FeatureKind.VIDEO
+        if is_clip and not hparams.input_modality:
+            hparams = hparams.replace(input_modality="pixel_video")
+        modalities = super()._modalities_of(spec, hparams)
+        if is_clip and not isinstance(modalities.source, PixelVideo):
+            raise UserError(
+                f"hparam input_modality={hparams.input_modality}: model ImageTransformer reads clips as a vector for "
+                f"each pixel; leave it empty, or name pixel_video"
+            )
+        return modalities
+
     def build(self, input_shape=None):
         """Creates every weight."""
         self.build_ends()
         build_all((self.positions, self.decoder, self.dropout), (None, None, self.hparams.hidden_size))
 
     def encode(self, features: dict[str, Any], seed=None):
-        """Returns the mean of the vectors of the class's words, (B, D); None where images have no class."""
+        """Returns a vector for each pixel, (B, P, D), of a clip; None where there are no inputs.
+
+        Of a class there is one vector for all pixels, the mean of its words.
+        """
         if self.source_embedding is None:
             return None
-        inputs_BS = features[INPUTS]
-        return mean_of_kept(self.source_embedding(inputs_BS, seed=seed), self.source_embedding.keep(inputs_BS))
+        inputs = features[INPUTS]
+        x_BPD = self.source_embedding(inputs, seed=seed)
+        if isinstance(self.source_embedding, PixelVideo):
+            return x_BPD
+        return mean_of_kept(x_BPD, self.source_embedding.keep(inputs))[:, None]
 
     def decode(self, ids, encoded, keep_BT=None, cache: StepCache | None = None, seed=None):
-        """Returns the decoder's output after `ids`; the class is added to every position (section 3.1)."""
+        """Returns the decoder's output after `ids`; the class is added to every position (section 3.1).
+
+        Of a clip, the vector of each pixel is added at its positions, and that of the last one at the end of the image.
+        """
         x = self.target_embedding.before(ids, seed=seed)
         x = x if self.positions is None else self.positions(x, cache=cache)
         if encoded is not None:
             by_image = x if cache is None else cache.by_sentence(x, ops.shape(encoded)[0])
-            x = ops.reshape(by_image + encoded[:, None], ops.shape(x))
+            position = ops.arange(ops.shape(x)[1]) if cache is None else ops.reshape(cache.position, (1,))
+            vectors = ops.take(encoded, self._pixel(position, ops.shape(encoded)[1]), axis=1)
+            x = ops.reshape(by_image + vectors, ops.shape(x))
         return self.decoder(self.dropout(x, seed=seed), None, keep_BT, cache=cache, seed=seed)
+
+    def _pixel(self, position_T, count):
+        """Returns which of `count` vectors of the inputs belongs to each position, (T,) int32: that of its pixel."""
+        channels = self.spec.inputs.shape[-1] if self.spec.inputs.shape else 1
+        return ops.minimum(ops.cast(position_T, "int32") // channels, count - 1)

@@ -1,4 +1,4 @@
-"""Inputs that need no vocabulary, images and waveforms, to be combined with any targets.
+"""Inputs that need no vocabulary, images, clips and waveforms, to be combined with any targets.
 
 class MyPictures(ImageInputs, ClassTargets): ...    a picture to one of a few classes
 class MySpeech(AudioInputs, TextProblem): ...       a waveform to text, with `text_features = (TARGETS,)`
@@ -7,7 +7,7 @@ class MySpeech(AudioInputs, TextProblem): ...       a waveform to text, with `te
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from t2t.problems.formats.images import resized
 from t2t.problems.labels import ClassTargets
 from t2t.problems.samples import shown
 from t2t.problems.text_problems import TextProblem
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 
 
@@ -80,9 +80,8 @@ class ImageInputs(ArrayInputs):
 
     def input_fault(self, value: Any) -> str:
         """An image is an array of bytes with its channels last."""
-        if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 3 or not value.size:
-            found = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else shown(value)
-            return f"has {found} for {INPUTS!r}; an image is a numpy array (height, width, channels) of uint8"
+        if not _is_bytes(value, axes=3):
+            return f"has {_found(value)} for {INPUTS!r}; an image is a numpy array (height, width, channels) of uint8"
         if value.shape[2] != self.image_shape[2]:
             return f"has an image of {value.shape[2]} channels for {INPUTS!r}; it must have {self.image_shape[2]}"
         return ""
@@ -90,6 +89,27 @@ class ImageInputs(ArrayInputs):
     def input_array(self, value: Any) -> np.ndarray:
         """Returns an image in the problem's size."""
         return resized(value, *self.image_shape[:2], fit=self.image_fit)
+
+
+class VideoInputs(ImageInputs):
+    """Clips of frames of one size: a sample has (frames, height, width, channels) uint8 for `inputs`, of any size."""
+
+    chunk_size = 100
+
+    def input_feature(self) -> FeatureSpec:
+        """A clip."""
+        return FeatureSpec(kind=FeatureKind.VIDEO, shape=self.image_shape)
+
+    def input_fault(self, value: Any) -> str:
+        """A clip is an array of bytes, frames first and channels last."""
+        if not _is_bytes(value, axes=4):
+            axes = "(frames, height, width, channels)"
+            return f"has {_found(value)} for {INPUTS!r}; a clip is a numpy array {axes} of uint8"
+        return super().input_fault(value[0])
+
+    def input_array(self, value: Any) -> np.ndarray:
+        """Returns a clip whose frames are of the problem's size."""
+        return np.stack([resized(frame, *self.image_shape[:2], fit=self.image_fit) for frame in value])
 
 
 class AudioInputs(ArrayInputs):
@@ -130,6 +150,27 @@ class Image2Class(ImageInputs, ClassTargets):
     """Image to one of a few classes: samples are `{"inputs": (height, width, channels) uint8, "targets": name}`."""
 
 
+class MadeOfImages(Problem):
+    """A problem whose samples are made of those of another, which are images with classes."""
+
+    images: ClassVar[type[Image2Class]]
+    splits: tuple[str, ...] = (TRAIN, DEV, TEST)
+
+    def made_of(self) -> Image2Class:
+        """Returns the problem of the images, whose messages name this one."""
+        images = self.images()
+        images.name = self.name
+        return images
+
+    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
+        """Returns the files of the images."""
+        return self.made_of().raw_files(tmp_dir)
+
+    def requirements(self) -> str:
+        """Returns what the images need."""
+        return self.made_of().requirements()
+
+
 class Image2Text(ImageInputs, TextProblem):
     """Image to text: samples are `{"inputs": (height, width, channels) uint8, "targets": str}`."""
 
@@ -147,7 +188,21 @@ class Speech2Text(AudioInputs, TextProblem):
     metrics = ("wer", "accuracy")
 
 
+class Video2Class(VideoInputs, ClassTargets):
+    """Clip to one of a few classes: samples have (frames, height, width, channels) uint8 and the name of a class."""
+
+
 class Audio2Class(AudioInputs, ClassTargets):
     """Sound to one of a few classes: samples are `{"inputs": path of an audio file, "targets": name}`."""
 
     max_audio_seconds = 20.0
+
+
+def _is_bytes(value: Any, axes: int) -> bool:
+    """Returns whether a value is an array of uint8 with so many axes, none of them empty."""
+    return isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == axes and value.size > 0
+
+
+def _found(value: Any) -> str:
+    """Returns what a message says of a value that is no image or clip."""
+    return f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else shown(value)

@@ -13,18 +13,18 @@ import copy
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from t2t.problems.array_inputs import Image2Class
-from t2t.problems.base import DEV, Problem, ProblemOptions, Sample, Source
+from t2t.problems.array_inputs import MadeOfImages
+from t2t.problems.base import Problem, ProblemOptions, Sample, Source
 from t2t.problems.cifar import ImageCifar10
 from t2t.problems.formats.images import png_file
 from t2t.problems.mnist import ImageMnist, ImageMnistT10k
 from t2t.problems.text_problems import TextProblem
 from t2t.registry import register_problem
-from t2t.specs.constants import INPUTS, TARGETS, TEST, TRAIN
+from t2t.specs.constants import INPUTS, TARGETS
 from t2t.specs.features import ProblemSpec
 from t2t.text.encoder import TextEncoder
 from t2t.text.token import TokenEncoder
@@ -32,11 +32,15 @@ from t2t.text.token import TokenEncoder
 INTENSITIES = tuple(map(str, range(256)))
 
 
-class ClassToImage(TextProblem):
-    """Class to image: the images of a problem of classes, the other way round."""
+def intensities_text(image: np.ndarray) -> str:
+    """Returns the intensities of an image (H, W, C) uint8 as words: row by row, pixel by pixel."""
+    return " ".join(map(str, np.ravel(image).tolist()))
 
-    images: ClassVar[type[Image2Class]]
-    splits: tuple[str, ...] = (TRAIN, DEV, TEST)
+
+class ImageTargets(TextProblem):
+    """The target side of problems that write images; samples have `intensities_text` for `targets`."""
+
+    text_features: tuple[str, ...] = (TARGETS,)
     vocab_kind = "token"
     shared_vocabulary = False
     metrics = ("neg_log_perplexity", "accuracy", "bits_per_dim")
@@ -44,49 +48,51 @@ class ClassToImage(TextProblem):
     chunk_size = 32
     output_suffix = ".png"
 
-    def __init_subclass__(cls) -> None:
-        """Every image is kept: the limit is their size, end of sequence included."""
-        super().__init_subclass__()
-        cls.max_length = int(np.prod(cls.images.image_shape)) + 1
-
     def __init__(self, **options: Any):
         Problem.__init__(self, **options)  # the vocabularies are what they are
+        # Every image is kept: the limit is their size, end of sequence included.
+        self.max_length = int(np.prod(self.target_shape())) + 1
 
-    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields each image of a split, and its class where that is asked for."""
-        for sample in self._images().generate_samples(split, source):
-            text = " ".join(map(str, np.ravel(sample[INPUTS]).tolist()))
-            yield {name: {INPUTS: sample[TARGETS], TARGETS: text}[name] for name in self.text_features}
+    def target_shape(self) -> tuple[int, int, int]:
+        """Returns (height, width, channels) of the images that are written."""
+        raise NotImplementedError
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
-        """Returns the words of the classes' names, and the intensities."""
-        words = dict.fromkeys(word for label in self.images.class_labels for word in label.split())
-        known = {INPUTS: words, TARGETS: INTENSITIES}
-        return {name: TokenEncoder(known[name]) for name in self.text_features}
+        """Returns the intensities."""
+        return {TARGETS: TokenEncoder(INTENSITIES)}
 
     def nominal_spec(self) -> ProblemSpec:
         """The features as they will be: the vocabularies are what they are."""
         return copy.copy(self).with_encoders(self.build_encoders(Source(Path(), random.Random()))).spec()
 
-    def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
-        """Returns the files of the images."""
-        return self._images().raw_files(tmp_dir)
-
-    def requirements(self) -> str:
-        """Returns what the images need."""
-        return self._images().requirements()
-
     def output_file(self, output: str) -> bytes:
         """Returns a PNG file of the intensities of an output: the first of an image, zeros where there are too few."""
-        image = np.zeros(self.images.image_shape, np.uint8)
+        image = np.zeros(self.target_shape(), np.uint8)
         written = [int(word) for word in output.split() if word.isdecimal()][: image.size]
         image.ravel()[: len(written)] = written
         return png_file(image)
 
-    def _images(self) -> Image2Class:
-        images = self.images()
-        images.name = self.name
-        return images
+
+class ClassToImage(MadeOfImages, ImageTargets):
+    """Class to image: the images of a problem of classes, the other way round."""
+
+    text_features: tuple[str, ...] = (INPUTS, TARGETS)
+
+    def target_shape(self) -> tuple[int, int, int]:
+        """That of the images."""
+        return self.images.image_shape
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields each image of a split, and its class where that is asked for."""
+        for sample in self.made_of().generate_samples(split, source):
+            known = {INPUTS: sample[TARGETS], TARGETS: intensities_text(sample[INPUTS])}
+            yield {name: known[name] for name in self.text_features}
+
+    def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
+        """Returns the words of the classes' names, and the intensities."""
+        words = dict.fromkeys(word for label in self.images.class_labels for word in label.split())
+        known = {INPUTS: TokenEncoder(words)} | super().build_encoders(source)
+        return {name: known[name] for name in self.text_features}
 
 
 @register_problem

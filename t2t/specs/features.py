@@ -25,6 +25,8 @@ class FeatureKind(enum.StrEnum):
     """A waveform, (samples,) float32 in [-1, 1]; padded with zeros, so that it ends at its last other sample."""
     REAL = "real"
     """A sequence of vectors, (length, channels) float32."""
+    VIDEO = "video"
+    """A clip, (frames, height, width, channels) uint8; padded with zeros: black frames at its end count as padding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +37,7 @@ class FeatureSpec:
     vocab_size: int = 0
     """Number of ids or classes; 0 where the feature has none."""
     shape: tuple[int, ...] = ()
-    """Fixed part of the shape: (height, width, channels) of an image, (channels,) of real vectors."""
+    """Fixed part of the shape: (height, width, channels) of an image or a frame, (channels,) of real vectors."""
     sample_rate: int = 0
     """Samples per second of audio."""
 

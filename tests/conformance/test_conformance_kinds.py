@@ -1,4 +1,4 @@
-"""What every registered model must keep on every kind of features that it takes: images, sound, vectors, text, classes.
+"""What every registered model must keep on every kind of features that it takes: images, clips, sound, text and others.
 
 Legend: B batch, T length of targets.
 """
@@ -20,17 +20,22 @@ SPECS = {
     FeatureKind.IMAGE: FeatureSpec(kind=FeatureKind.IMAGE, shape=(6, 5, 3)),
     FeatureKind.AUDIO: FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=RATE),
     FeatureKind.REAL: FeatureSpec(kind=FeatureKind.REAL, shape=(4,)),
+    FeatureKind.VIDEO: FeatureSpec(kind=FeatureKind.VIDEO, shape=(6, 5, 1)),
     FeatureKind.LABEL: FeatureSpec(kind=FeatureKind.LABEL, vocab_size=7),
 }
-LENGTHS = {FeatureKind.TOKENS: (5, 3, 7), FeatureKind.AUDIO: (100, 61, 240), FeatureKind.REAL: (5, 3, 7)}
+LENGTHS = {
+    FeatureKind.TOKENS: (5, 3, 7), FeatureKind.AUDIO: (100, 61, 240), FeatureKind.REAL: (5, 3, 7),
+    FeatureKind.VIDEO: (3, 1, 4),
+}  # fmt: skip
 
 
 def example(kind, rng, length):
     """One example of a kind, as the pipeline would give it."""
     if kind == FeatureKind.TOKENS:
         return np.array([*rng.integers(2, 13, length - 1), 1], np.int32)
-    if kind == FeatureKind.IMAGE:
-        return rng.integers(0, 256, (6, 5, 3)).astype(np.uint8)
+    if kind in (FeatureKind.IMAGE, FeatureKind.VIDEO):
+        shape = SPECS[kind].shape if kind == FeatureKind.IMAGE else (length, *SPECS[kind].shape)
+        return rng.integers(0, 256, shape).astype(np.uint8)
     if kind == FeatureKind.LABEL:
         return np.int32(rng.integers(0, 7))
     return rng.normal(0.0, 0.3, (length, 4) if kind == FeatureKind.REAL else length).astype(np.float32)

@@ -91,7 +91,7 @@ def test_declares_its_features_before_there_is_data(name):
     texts = {feature for feature, one in spec.features.items() if one.kind == FeatureKind.TOKENS}
     assert texts == set(getattr(problem, "text_features", ()))
     for feature in spec.features.values():
-        assert len(feature.shape) == {FeatureKind.IMAGE: 3}.get(feature.kind, 0)
+        assert len(feature.shape) == {FeatureKind.IMAGE: 3, FeatureKind.VIDEO: 3}.get(feature.kind, 0)
         assert bool(feature.sample_rate) == (feature.kind == FeatureKind.AUDIO)
     assert problem.sample_fault({})
     assert problem.sample_fault([])
@@ -158,6 +158,8 @@ def example_of(spec, rng):
         return np.append(rng.integers(2, 100, size=rng.integers(1, 20)), EOS_ID).astype(np.int32)
     if spec.kind == FeatureKind.LABEL:
         return np.array(rng.integers(2), np.int32)
+    if spec.kind == FeatureKind.VIDEO:
+        return rng.integers(256, size=(rng.integers(1, 9), *spec.shape)).astype(np.uint8)
     return rng.normal(size=(rng.integers(400, 900), *spec.shape)).astype(np.float32)
 
 

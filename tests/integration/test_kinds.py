@@ -103,7 +103,7 @@ def test_a_variant_that_turns_its_label_into_inputs(usr_dir, tmp_path, capsys):
     assert trainer.main(["t2t-trainer", *asked, *MODEL, f"--output_dir={tmp_path}/run"]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
         "t2t-trainer: error: model Transformer with problem mood_rev: its inputs are label, the model takes tokens, "
-        "image, audio, real, none; choose another model or problem"
+        "image, audio, real, video, none; choose another model or problem"
     )
 
 

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import t2t
 from t2t.problems.formats.audio import read_audio, wav_file
 from t2t.problems.treebank.trees import parse_tree
+from tests.builders import idx
 from tests.readme import README, ROOT, block, blocks, execute, shortened
 
 ENGLISH = ("a", "man", "woman", "dog", "runs", "sits", "in", "the", "red", "house", "street", "with", "two")
@@ -231,6 +233,28 @@ def test_speech(folder):
         waveform, rate = read_audio(folder / f"words.files/{number}.wav")
         assert rate == 8000
         assert len(waveform) <= ids + 5
+
+
+@pytest.mark.slow
+def test_video(folder):
+    """Six updates of models of width 16 on made-up digits stand for the long trainings; the rest is as it is."""
+    rng = np.random.default_rng(0)
+    for stem, size in (("train", 60), ("t10k", 5)):
+        images, labels = rng.integers(0, 256, (size, 28, 28)), rng.integers(0, 10, size)
+        (folder / f"raw/{stem}-images-idx3-ubyte").write_bytes(idx(images.astype(np.uint8)))
+        (folder / f"raw/{stem}-labels-idx1-ubyte").write_bytes(idx(labels.astype(np.uint8)))
+    printed = run(folder, "video-classes", short=True)
+    assert "5 dev examples of video_moving_mnist_class" in printed
+    classes = lines_of(folder / "dev.classes")
+    assert len(classes) == 5
+    assert all(re.fullmatch(r"\d (up|down) (left|right)", one) for one in classes)
+    (folder / "first_frames").mkdir()
+    (folder / "first_frames/__init__.py").write_text(block("first_frames/__init__.py", "write"))
+    run(folder, "video-first-frame", short=True)
+    assert "bits_per_dim = " in run(folder, "video-next", short=True)
+    assert lines_of(folder / "dev.next") == [f"dev.next.files/{number}.png" for number in range(1, 6)]
+    with Image.open(folder / "dev.next.files/5.png") as image:
+        assert image.size == (28, 28)
 
 
 @pytest.mark.slow

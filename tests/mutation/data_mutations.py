@@ -111,6 +111,14 @@ DATA_MUTATIONS = (
         tests=("tests/unit/problems/test_problems_formats.py::test_cifar_binary",),
     ),
     Mutation(
+        name="moving digits jump at a wall",
+        file="t2t/problems/moving_mnist.py",
+        original="% (2 * free)",
+        broken="% free",
+        breaks="A digit that leaves at one wall comes in at the other.",
+        tests=("tests/unit/problems/test_problems_moving_mnist.py::test_bounces_by_hand",),
+    ),
+    Mutation(
         name="mu-law codes rounded down",
         file="t2t/problems/formats/audio.py",
         original="np.floor((companded + 1.0) / 2.0 * MU + 0.5)",

@@ -136,6 +136,14 @@ MODEL_MUTATIONS = (
         ),
     ),
     Mutation(
+        name="tubelets that end in padding dropped",
+        file="t2t/layers/modalities/video.py",
+        original="_frames_keep(clips_BTYXC)[:, :: self.frames]",
+        broken="_frames_keep(clips_BTYXC)[:, self.frames - 1 :: self.frames]",
+        breaks="The last frame of a clip of an odd number of frames is not looked at.",
+        tests=("tests/unit/layers/test_layers_video.py",),
+    ),
+    Mutation(
         name="SSRU forgets between blocks",
         file="t2t/layers/ssru.py",
         original="return product_BD * end_BD + state_BD",

@@ -39,7 +39,7 @@ class Bottom(keras.layers.Layer):
         raise NotImplementedError
 
     def positions_of(self, length: int) -> int:
-        """Returns how many vectors there are of an example of so many items: ids, samples, rows of pixels."""
+        """Returns how many vectors there are of an example of so many items: ids, samples, frames, rows of pixels."""
         return length
 
 

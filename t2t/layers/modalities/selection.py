@@ -19,6 +19,7 @@ BOTTOMS = {
     FeatureKind.IMAGE: "small_image",
     FeatureKind.AUDIO: "log_mel_audio",
     FeatureKind.REAL: "real_vectors",
+    FeatureKind.VIDEO: "tubelet_video",
 }
 """Default input modality of each kind of feature."""
 TOPS = {FeatureKind.TOKENS: "token_softmax", FeatureKind.LABEL: "class_label", FeatureKind.REAL: "real_values"}

@@ -16,6 +16,7 @@ LABEL = FeatureSpec(kind=FeatureKind.LABEL, vocab_size=5)
 AUDIO = FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=16_000)
 REAL = FeatureSpec(kind=FeatureKind.REAL, shape=(3,))
 IMAGE = FeatureSpec(kind=FeatureKind.IMAGE, shape=(2, 4, 3))
+VIDEO = FeatureSpec(kind=FeatureKind.VIDEO, shape=(2, 4, 3))
 
 
 def examples(count):
@@ -27,12 +28,13 @@ def examples(count):
             "sound": rng.standard_normal(rng.integers(0, 7)).astype(np.float32),
             "vectors": rng.standard_normal((rng.integers(1, 5), 3)).astype(np.float32),
             "picture": rng.integers(0, 256, (2, 4, 3)).astype(np.uint8),
+            "clip": rng.integers(0, 256, (rng.integers(1, 5), 2, 4, 3)).astype(np.uint8),
         }
         for _ in range(count)
     ]
 
 
-FEATURES = {"text": TOKENS, "label": LABEL, "sound": AUDIO, "vectors": REAL, "picture": IMAGE}
+FEATURES = {"text": TOKENS, "label": LABEL, "sound": AUDIO, "vectors": REAL, "picture": IMAGE, "clip": VIDEO}
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,7 @@ def test_rows_are_padded_with_zeros(written):
     folder, manifest, rows = written
     reader = SplitReader(folder, manifest, "train")
     indices = np.array([46, 0, 13, 13])
-    for name, dtype in (("text", np.int32), ("sound", np.float32), ("vectors", np.float32)):
+    for name, dtype in (("text", np.int32), ("sound", np.float32), ("vectors", np.float32), ("clip", np.uint8)):
         padded = pad(*reader.read(indices, name), 11, batch_dtype(reader.features[name]))
         assert padded.dtype == dtype
         for row, i in zip(padded, indices, strict=True):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from t2t.export.made_inputs import example_text, make_inputs, make_texts
+from t2t.export.made_inputs import MOST_PIECES, example_text, make_inputs, make_texts
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.byte import ByteEncoder
 from t2t.text.sentencepiece import SentencePieceEncoder
@@ -50,8 +50,9 @@ def test_an_example_has_no_unknown_word():
     [
         (FeatureSpec(kind=FeatureKind.IMAGE, shape=(3, 4, 1)), np.uint8, (3, 4, 1)),
         (FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=400), np.float32, None),
+        (FeatureSpec(kind=FeatureKind.VIDEO, shape=(3, 4, 1)), np.uint8, None),
     ],
-    ids=["images", "sound"],
+    ids=["images", "sound", "clips"],
 )
 def test_other_inputs_are_arrays_of_the_problems_kind(spec, dtype, shape):
     targets = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=WORDS.vocab_size)
@@ -61,6 +62,8 @@ def test_other_inputs_are_arrays_of_the_problems_kind(spec, dtype, shape):
     assert all(one.dtype == dtype for one in found)
     if shape:
         assert all(one.shape == shape for one in found)
+    elif spec.kind == FeatureKind.VIDEO:
+        assert all(one.shape[1:] == spec.shape and 1 <= len(one) <= MOST_PIECES for one in found)
     else:
         assert all(200 <= len(one) <= 400 and np.abs(one).max() <= 1.0 for one in found)
     assert len({one.tobytes() for one in found}) == 5

@@ -112,8 +112,12 @@ def test_classes_have_names_and_probabilities():
             FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=400),
             np.sin(np.arange(400, dtype=np.float32)).reshape(2, 200),
         ),
+        (
+            FeatureSpec(kind=FeatureKind.VIDEO, shape=(3, 4, 1)),
+            np.arange(1, 73, dtype=np.uint8).reshape(2, 3, 3, 4, 1),
+        ),
     ],
-    ids=["pictures", "sound"],
+    ids=["pictures", "sound", "clips"],
 )
 def test_inputs_that_are_no_text_are_given_as_they_are(spec, rows):
     targets = FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=WORDS.vocab_size)

@@ -1,4 +1,4 @@
-"""Outputs for inputs that are no text: pictures, sound, vectors.
+"""Outputs for inputs that are no text: pictures, clips, sound, vectors.
 
 Legend: B batch, T target length, V vocabulary.
 """
@@ -20,6 +20,7 @@ SPECS = {
     "pictures": FeatureSpec(kind=FeatureKind.IMAGE, shape=(3, 4, 1)),
     "sound": FeatureSpec(kind=FeatureKind.AUDIO, sample_rate=400),
     "vectors": FeatureSpec(kind=FeatureKind.REAL, shape=(2,)),
+    "clips": FeatureSpec(kind=FeatureKind.VIDEO, shape=(3, 4, 1)),
 }
 
 
@@ -36,6 +37,8 @@ def rows_of(kind):
     rng = np.random.default_rng(1)
     if kind == "pictures":
         return list(rng.integers(0, 256, (3, 3, 4, 1)).astype(np.uint8))
+    if kind == "clips":
+        return [rng.integers(0, 256, (length, 3, 4, 1)).astype(np.uint8) for length in (5, 2, 8)]
     shape = () if kind == "sound" else (2,)
     return [rng.normal(0, 0.3, (length, *shape)).astype(np.float32) for length in (130, 57, 260)]
 
@@ -78,7 +81,7 @@ def test_the_probability_of_an_output_is_that_of_the_whole_forward_pass(translat
 
 @pytest.mark.exhaustive
 def test_outputs_are_as_long_as_there_are_positions_and_a_few_more(translator, kind):
-    positions = {"pictures": 12, "sound": -(-130 // 16), "vectors": 130}[kind]
+    positions = {"pictures": 12, "sound": -(-130 // 16), "vectors": 130, "clips": 3}[kind]
     (best,) = translator.translate_ids([rows_of(kind)[0]], beam_size=1)[0]
     assert len(best.ids) == positions + 4
     assert EOS_ID not in best.ids

@@ -9,6 +9,7 @@ import pytest
 from t2t.errors import UserError
 from t2t.hparams.image_transformer import ImageTransformerHParams
 from t2t.models.image_transformer import ImageTransformer
+from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from tests.builders import numpy, padded, randomise, rows, tokens_spec, weights_of
 from tests.reference import transformer as reference
 
@@ -28,18 +29,20 @@ KINDS = {
 
 
 class Reference(reference.Transformer):
-    """One image of 3 pixels of two intensities a row, with a class."""
+    """One image of 3 pixels of two intensities a row, with a class or a vector for each pixel of a clip."""
 
-    def __init__(self, weights, hparams, words):
+    def __init__(self, weights, hparams, words, pixels=()):
         shape = reference.Architecture(heads=2, encoder_layers=0, decoder_layers=2, norm=hparams.norm_position)
         super().__init__(weights, shape)
-        self.kind, self.words = hparams.dec_attention_type, words
+        self.kind, self.words, self.pixels = hparams.dec_attention_type, words, pixels
 
     def place(self, x, position):
         """Half of the channels are of the row, half of the place in it; the class is the mean of its words."""
         x = x + np.concatenate([reference.sinusoid(place, 4) for place in divmod(position, 6)])
         if self.words:
             x = x + sum(self.embed("source_embedding", word) for word in self.words) / len(self.words)
+        if len(self.pixels):
+            x = x + self.pixels[min(position // 2, len(self.pixels) - 1)]
         return x
 
     def places(self, position, count, causal, is_self):
@@ -84,6 +87,43 @@ def test_logits_are_those_of_the_reference_and_so_are_those_of_steps(kind, input
             by_hand = Reference(weights_of(model), model.hparams, words)
             expected = by_hand.logits(None, targets[row, :length].tolist())
             np.testing.assert_allclose(found[row, :length], expected, rtol=2e-3, atol=2e-4)
+
+
+def clip_model(**changes):
+    features = {
+        "inputs": FeatureSpec(kind=FeatureKind.VIDEO, shape=(5, 3, 2)),
+        "targets": FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=13),
+    }
+    hparams = ImageTransformerHParams(**SMALL, **KINDS["blocks of a sequence"], **changes)
+    return randomise(ImageTransformer(hparams, ProblemSpec(name="clips", features=features)))
+
+
+def test_a_clip_adds_a_vector_to_each_pixel_in_steps_too_and_its_padding_changes_nothing():
+    """Of targets that are longer than the image, too: what follows has the vector of the last pixel."""
+    model, frames = clip_model(), np.random.default_rng(5).integers(1, 256, (2, 6, 5, 3, 2)).astype(np.uint8)
+    frames[1, 2:] = 0
+    features = {"inputs": frames, "targets": padded(rows(np.random.default_rng(3), (35, 7)))}
+    encoded = model.encode(features)
+    cache, last, steps = model.init_cache(encoded, 2, None), np.zeros(2, np.int32), []
+    for position in range(35):
+        logits, cache = model.decode_step(last, position, cache, encoded)
+        last = features["targets"][:, position]
+        steps.append(numpy(logits))
+    for found in (numpy(model(features)), np.stack(steps, axis=1)):
+        for row, (length, kept) in enumerate(((35, 6), (7, 2))):
+            pixels = numpy(model.source_embedding(frames[row : row + 1, :kept]))[0]
+            assert len(pixels) == 15
+            by_hand = Reference(weights_of(model), model.hparams, [], pixels)
+            expected = by_hand.logits(None, features["targets"][row, :length].tolist())
+            np.testing.assert_allclose(found[row, :length], expected, rtol=2e-3, atol=2e-4)
+
+
+def test_clips_are_read_pixel_by_pixel_alone():
+    message = (
+        "input_modality=tubelet_video: model ImageTransformer reads clips as a vector for each pixel; leave it empty"
+    )
+    with pytest.raises(UserError, match=message):
+        clip_model(input_modality="tubelet_video")
 
 
 @pytest.mark.parametrize(

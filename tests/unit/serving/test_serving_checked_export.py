@@ -283,7 +283,7 @@ def translators(model_class):
     """Small ones for every kind of problem that a model learns and an export holds."""
     for problem in parity._problems(model_class):
         yield parity._translator(model_class, problem)
-    for source in {FeatureKind.IMAGE, FeatureKind.AUDIO, FeatureKind.REAL} & set(model_class.accepts_inputs):
+    for source in {*model_class.accepts_inputs} - {FeatureKind.TOKENS, None}:
         for problem in (letters(), moods()):
             targets = problem.spec().targets
             if targets.kind in model_class.accepts_targets:

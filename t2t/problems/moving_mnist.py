@@ -1,0 +1,156 @@
+"""Moving MNIST: clips of a handwritten digit that moves at a constant velocity and bounces off the walls.
+
+One instance of `video_moving_mnist_class`:
+    inputs   a clip in which a 7 starts towards the upper left, (8, 28, 28, 1) intensities
+    targets  7 up left
+
+One instance of `video_moving_mnist_next`:
+    inputs   the first frames of such a clip, (4, 28, 28, 1) intensities
+    targets  0 0 0 0 3 18 18 126 136 175 26 ..., the intensities of the next frame, row by row
+
+A frame shows which digit it is, not where the digit goes. Start and direction are independent, so that the first frame
+says nothing about the direction: from it alone, at most a quarter of the clips can be classified correctly.
+
+Source: Srivastava, Mansimov and Salakhutdinov 2015, "Unsupervised learning of video representations using LSTMs"
+(arXiv:1502.04681), section 4. Their clips have 20 frames of 64 x 64 pixels and two digits of 28 x 28, which may
+overlap. They draw the angle and the length of a velocity; here the velocities along rows and columns are drawn, so that
+no digit moves along a wall. Images and licence are those of MNIST, see `mnist`.
+"""
+
+from collections.abc import Iterator
+from random import Random
+from typing import ClassVar
+
+import numpy as np
+
+from t2t.problems.array_inputs import MadeOfImages, Video2Class, VideoInputs
+from t2t.problems.base import Sample, Source
+from t2t.problems.formats.images import resized
+from t2t.problems.image_generation import ImageTargets, intensities_text
+from t2t.problems.mnist import ImageMnist, ImageMnistT10k
+from t2t.registry import register_problem
+from t2t.specs.constants import INPUTS, TARGETS
+
+SIDE, DIGIT_SIDE = 28, 14
+"""Pixels a side of a frame and of a digit in it, which is half as large as MNIST's."""
+SLOWEST, FASTEST = 1.0, 3.0
+"""Pixels a frame along rows and along columns."""
+DIRECTIONS = tuple(f"{down} {across}" for down in ("up", "down") for across in ("left", "right"))
+
+Pair = tuple[float, float]
+"""Of rows and of columns."""
+
+
+def bounced(start: float, velocity: float, free: float, frames: int) -> np.ndarray:
+    """Returns the position in each frame of a point between walls at 0 and `free`, (frames,) float64.
+
+    Unfolded at the walls, the way there and back is a circle of twice the distance, on which the velocity is constant.
+    """
+    places: np.ndarray = free - np.abs(free - (start + velocity * np.arange(frames)) % (2 * free))
+    return places
+
+
+def moving(image: np.ndarray, side: int, starts: Pair, velocities: Pair, frames: int) -> np.ndarray:
+    """Returns a clip of an image that moves over black and bounces off the edges.
+
+    Args:
+        image: (height, width, channels) uint8.
+        side: rows and columns of a frame.
+        starts: row and column of the image's upper left corner in the first frame.
+        velocities: rows and columns that it moves in a frame; positions are rounded to whole pixels.
+        frames: number of frames.
+
+    Returns:
+        (frames, side, side, channels) uint8.
+    """
+    height, width, channels = image.shape
+    rows, columns = (
+        np.rint(bounced(start, velocity, side - size, frames)).astype(int)
+        for start, velocity, size in zip(starts, velocities, (height, width), strict=True)
+    )
+    clip = np.zeros((frames, side, side, channels), np.uint8)
+    for frame, row, column in zip(clip, rows, columns, strict=True):
+        frame[row : row + height, column : column + width] = image
+    return clip
+
+
+class MovingMnist(MadeOfImages, VideoInputs):
+    """The input side of both problems: clips of one digit, one for each of MNIST's images."""
+
+    images = ImageMnist
+    image_shape = (SIDE, SIDE, 1)
+    fewest_frames: ClassVar[int]
+    most_frames: ClassVar[int]
+    """Frames of the inputs; each number from the fewest to the most is equally likely."""
+
+    def clips(self, split: str, source: Source) -> Iterator[tuple[str, str, np.ndarray]]:
+        """Yields the digit, its direction in the first frame, and a clip with one frame more than the inputs have."""
+        for sample in self.made_of().generate_samples(split, source):
+            digit = resized(sample[INPUTS], DIGIT_SIDE, DIGIT_SIDE)
+            frames = source.rng.randint(self.fewest_frames, self.most_frames) + 1
+            starts = (source.rng.uniform(0, SIDE - DIGIT_SIDE), source.rng.uniform(0, SIDE - DIGIT_SIDE))
+            velocities = (_velocity(source.rng), _velocity(source.rng))
+            yield sample[TARGETS], direction_of(velocities), moving(digit, SIDE, starts, velocities, frames)
+
+
+def direction_of(velocities: Pair) -> str:
+    """Returns the name of a direction, one of `DIRECTIONS`, of velocities along rows and columns."""
+    down, across = velocities
+    return f"{'down' if down > 0 else 'up'} {'right' if across > 0 else 'left'}"
+
+
+def _velocity(rng: Random) -> float:
+    return rng.choice((-1, 1)) * rng.uniform(SLOWEST, FASTEST)
+
+
+class MovingMnistClass(MovingMnist, Video2Class):
+    """Clip to the digit and the direction in which it starts, 40 classes."""
+
+    class_labels = tuple(f"{digit} {direction}" for digit in range(10) for direction in DIRECTIONS)
+    fewest_frames, most_frames = 6, 10
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields a clip of each image of a split, with its class."""
+        for digit, direction, clip in self.clips(split, source):
+            yield {INPUTS: clip[:-1], TARGETS: f"{digit} {direction}"}
+
+
+class MovingMnistNext(MovingMnist, ImageTargets):
+    """Clip to its next frame, 784 intensities."""
+
+    fewest_frames = most_frames = 4
+
+    def target_shape(self) -> tuple[int, int, int]:
+        """That of a frame."""
+        return self.image_shape
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields a clip of each image of a split, and the frame after it."""
+        for _, _, clip in self.clips(split, source):
+            yield {INPUTS: clip[:-1], TARGETS: intensities_text(clip[-1])}
+
+
+@register_problem
+class VideoMovingMnistClass(MovingMnistClass):
+    """Which digit moves in a clip, and in which direction it starts (Moving MNIST, 60,000 clips)."""
+
+
+@register_problem("video_moving_mnist_t10k_class")
+class VideoMovingMnistT10kClass(MovingMnistClass):
+    """The same of MNIST's 10,000 test images alone: 8,000 clips to learn from, 2,000 to evaluate on."""
+
+    images = ImageMnistT10k
+    splits = ImageMnistT10k.splits
+
+
+@register_problem
+class VideoMovingMnistNext(MovingMnistNext):
+    """The next frame of a clip of a moving digit (Moving MNIST, 60,000 clips): 784 intensities from 4 frames."""
+
+
+@register_problem("video_moving_mnist_t10k_next")
+class VideoMovingMnistT10kNext(MovingMnistNext):
+    """The same of MNIST's 10,000 test images alone: 8,000 clips to learn from, 2,000 to evaluate on."""
+
+    images = ImageMnistT10k
+    splits = ImageMnistT10k.splits
