@@ -71,7 +71,7 @@ class WorkerPool:
         if self._pool is None:
             return judge_samples(self._problem, samples)
         calls = ((chunk, first) for first, chunk in chunks_of(self._problem, samples))
-        return self._in_order(_judge_in_worker, calls, 4 * self._processes)
+        return self._in_order(_judge_in_worker, calls, 4 * self.processes)
 
     def call_each(self, problem: Problem, method: str, calls: Iterable[tuple]) -> Iterator[Any]:
         """Yields the results of a method of the problem with each of some tuples of arguments; see `Source.call_each`.
