@@ -141,6 +141,15 @@ def test_hidden_words_are_no_task_for_a_model_that_writes_word_by_word(make_run,
         make_run(tmp_path / "run", {}, "backwards_masked", Transformer)
 
 
+def test_hidden_words_are_not_decoded_to_choose_a_checkpoint(make_run, tmp_path):
+    with pytest.raises(UserError) as error:
+        make_run(tmp_path / "run", {}, "backwards_masked", TransformerMlm, best_metric="bleu")
+    assert str(error.value) == (
+        "hparam best_metric=bleu: backwards_masked predicts hidden words and no whole outputs; choose a "
+        "teacher-forced figure, e.g. teacher_forced/loss"
+    )
+
+
 def test_a_classifier_begins_with_every_weight_of_a_masked_language_model(make_run, no_rehearsal, tmp_path):
     masked = make_run(tmp_path / "masked", {}, "backwards_masked", TransformerMlm, train_steps=2)
     masked.fit()
