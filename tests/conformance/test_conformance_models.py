@@ -15,6 +15,7 @@ from t2t.checkpoints.transfer import require_exact
 from t2t.decoding.settings import SearchSettings
 from t2t.errors import UserError
 from t2t.inference import batch_search
+from t2t.inference.search_batch import concat_batches
 from t2t.layers import experts
 from t2t.layers.attention_record import recorded_attention
 from t2t.models.base import SequenceModel
@@ -310,7 +311,7 @@ def test_sentences_of_two_batches_that_go_on_together_find_what_each_finds_alone
         apart += found
     joined, going = advance(start())
     while going:
-        found, going = advance([batch_search.concat_batches(going)])
+        found, going = advance([concat_batches(going)])
         joined += found
     apart, joined = (by_sentence(found) for found in (apart, joined))
     assert apart.keys() == joined.keys() == {0, 1, 2}

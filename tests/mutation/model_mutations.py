@@ -423,7 +423,7 @@ MODEL_MUTATIONS = (
     ),
     Mutation(
         name="end of sequence not scored",
-        file="t2t/inference/translator.py",
+        file="t2t/inference/pair_scorer.py",
         original="score(rows, [[*ids, EOS_ID] for ids in targets]",
         broken="score(rows, [[*ids] for ids in targets]",
         breaks="The probability of an output is that of all outputs that begin with it.",
