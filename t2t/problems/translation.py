@@ -11,7 +11,7 @@ A corpus that people fetch themselves is a few lines::
         }
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,8 +29,9 @@ class Translation(Text2Text):
 class TranslationFiles(Translation):
     """Translation whose data are pairs of files in the folder of raw files; line n translates line n."""
 
-    split_files: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    """By split, the names of the source and the target file; each is accepted with and without `.gz`."""
+    split_files: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """By split, the names of the source and the target file, of several corpora one pair after the other; each file is
+    accepted with and without `.gz`."""
     home: ClassVar[str] = ""
     """Where the files come from, for those who have to fetch them."""
 
@@ -42,11 +43,13 @@ class TranslationFiles(Translation):
         """Yields the pairs of lines of a split, in the files' order."""
         self.check_split(split)
         self.check_files(source.tmp_dir)
-        source_path, target_path = (locate(source.tmp_dir, name) for name in self.split_files[split])
-        assert source_path is not None, "it has been checked"
-        assert target_path is not None, "it has been checked"
-        for source_line, target_line in read_parallel(source_path, target_path, source.tally):
-            yield {INPUTS: source_line, TARGETS: target_line}
+        names = self.split_files[split]
+        for pair in zip(names[::2], names[1::2], strict=True):
+            source_path, target_path = (locate(source.tmp_dir, name) for name in pair)
+            assert source_path is not None, "it has been checked"
+            assert target_path is not None, "it has been checked"
+            for source_line, target_line in read_parallel(source_path, target_path, source.tally):
+                yield {INPUTS: source_line, TARGETS: target_line}
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the files that are there, by the names they have there: packed and unpacked ones are not the same."""
