@@ -191,6 +191,17 @@ MODEL_MUTATIONS = (
         tests=("tests/unit/metrics/test_metrics_sentence_bleu.py",),
     ),
     Mutation(
+        name="targets count on from the padding",
+        file="t2t/models/transformer_prepend.py",
+        original="_lengths(keep_BS)[:, None] + ops.arange(count)",
+        broken="source_length + ops.zeros_like(targets_BT) + ops.arange(count)",
+        breaks="The position of a target depends on how long the other inputs of its batch are.",
+        tests=(
+            "tests/unit/models/test_models_transformer_prepend.py::"
+            "test_logits_are_those_of_an_independent_model_whatever_the_padding",
+        ),
+    ),
+    Mutation(
         name="encoder sees padding",
         file="t2t/models/transformer.py",
         original="x_BSD = self.encoder(self.source_dropout(x_BSD, seed=seed), keep_BS, number_BS, seed=seed)",
