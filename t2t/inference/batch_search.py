@@ -308,5 +308,3 @@ def unknown_sizes(spec: tf.TensorSpec) -> tf.TensorSpec:
     """
     sizes = [None if axis == 0 or size == 0 else size for axis, size in enumerate(spec.shape)]
     return tf.TensorSpec(sizes, spec.dtype)
-
-

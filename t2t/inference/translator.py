@@ -16,7 +16,7 @@ from t2t.inference.pair_scorer import PairScorer
 from t2t.inference.prefixes import check_prefixes, check_takes_prefixes
 from t2t.inference.rows import NOT_FINITE, Row, check_lengths, cut_rows
 from t2t.inference.texts import as_texts, check_rows
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.specs.features import FeatureKind
 
 if TYPE_CHECKING:

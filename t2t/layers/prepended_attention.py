@@ -1,4 +1,4 @@
-"""Self-attention of a sequence whose beginning, the inputs, is read once, and of which the rest is written step by step.
+"""Self-attention of a sequence whose beginning, the inputs, is read once, and whose rest is written step by step.
 
 Legend: D width, S input length, H heads, J heads of keys and values, C channels of one head. In a step of decoding: N
 rows, G groups of K beams each (N = G * K), L positions written so far.
