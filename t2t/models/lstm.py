@@ -42,7 +42,7 @@ class LstmSeq2seq(SequenceModel):
         owners = [] if getattr(hparams, "shared_decoder", True) else [member.name for member in spec.members]
         self.problem_decoders = {name: self._build_decoder(hparams, f"{name}_decoder") for name in owners}
         """By problem, where those of a mixture have decoders of their own; else empty."""
-        self.decoder = None if owners else decoder
+        self.decoder: Any = None if owners else decoder
         self.build()
 
     def build_stacks(self, hparams: Any) -> tuple[Any, Any]:

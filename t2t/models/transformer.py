@@ -245,7 +245,7 @@ def build_self_attention(
 ) -> MultiHeadAttention:
     """Returns the layer for a part of `owner`, with the positions that attention knows."""
     distance = hparams.max_relative_position if hparams.positions == "relative" else 0
-    positions = {"max_relative_position": distance, "rotary": hparams.positions == "rotary"}
+    positions: dict[str, Any] = {"max_relative_position": distance, "rotary": hparams.positions == "rotary"}
     return build_attention(owner, hparams, "self_attention", span=span, **positions)
 
 
