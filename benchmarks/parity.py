@@ -61,7 +61,7 @@ class _Pictures(_NoSamples, Image2Class):
 
 
 class _Speech(_NoSamples, Speech2Text):
-    name, sample_rate = "sound to text", 400
+    name = "sound to text"
 
 
 PROBLEMS: dict[str, Problem] = {
