@@ -13,9 +13,12 @@ from t2t.errors import UserError, one_line
 from t2t.export.exporting import export
 from t2t.export.formats import FORMATS
 from t2t.export.job import ExportJob
+from t2t.export.made_inputs import make_inputs
 from t2t.hparams.groups import MASK_PREDICT, DecodeHParams
+from t2t.inference.rows import reads_ids
 from t2t.inference.translator import Translator
 from t2t.models.base import SequenceModel
+from t2t.problems.array_inputs import Image2Class, Speech2Text
 from t2t.problems.base import Problem
 from t2t.problems.text_problems import Text2Class, Text2Self, Text2Text
 from t2t.registry import MODELS
@@ -24,7 +27,12 @@ from t2t.text.label import LabelEncoder
 from t2t.text.token import TokenEncoder
 
 WORDS, MOODS = TokenEncoder("abcdefgh"), ("good", "bad", "so so")
-SMALL = {"hidden_size": 16, "filter_size": 24, "num_hidden_layers": 2, "num_heads": 2, "max_length": 32}
+SMALL = {
+    "hidden_size": 16, "filter_size": 24, "num_hidden_layers": 2, "num_heads": 2, "max_length": 32, "num_experts": 3,
+    "num_rec_steps": 2, "layer_sizes": (1, 1), "img_len": 4, "block_length": 8,
+}  # fmt: skip
+"""What makes a model small; a family has the fields that it has."""
+SMALL_OF = {"shake_shake": {"num_hidden_layers": 8}}
 PASSED, REFUSED, FAILED = "yes", "no", "FAILED"
 
 
@@ -48,6 +56,26 @@ class _Moods(_NoSamples, Text2Class):
     name, class_labels = "text to class", MOODS
 
 
+class _Pictures(_NoSamples, Image2Class):
+    name, class_labels, image_shape = "image to class", MOODS, (8, 8, 3)
+
+
+class _Speech(_NoSamples, Speech2Text):
+    name = "sound to text"
+
+
+PROBLEMS: dict[str, Problem] = {
+    problem.name: problem
+    for problem in (
+        _Text().with_encoders({"inputs": WORDS, "targets": WORDS}),
+        _Alone().with_encoders({"targets": WORDS}),
+        _Moods().with_encoders({"inputs": WORDS, "targets": LabelEncoder(MOODS)}),
+        _Pictures().with_encoders({"targets": LabelEncoder(MOODS)}),
+        _Speech().with_encoders({"targets": WORDS}),
+    )
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class Outcome:
     """How an export of a model went."""
@@ -64,13 +92,17 @@ def main(argv: list[str]) -> int:
     """Tries all of them; returns 1 where an export does not answer as its model does."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks parity", description=__doc__)
     parser.add_argument("--models", default=",".join(MODELS.names()), help="some of them; default all")
+    parser.add_argument("--problems", default=",".join(PROBLEMS), help="some of them; default all that a model learns")
     parser.add_argument("--lines", type=int, default=20, help="inputs that each is asked")
     arguments = parser.parse_args(argv)
+    if unknown := set(arguments.problems.split(",")) - set(PROBLEMS):
+        parser.error(f"--problems: there is no {', '.join(sorted(unknown))}; give some of {', '.join(PROBLEMS)}")
     outcomes = []
     for name in arguments.models.split(","):
-        for problem in _problems(MODELS.get(name)):
-            translator = _translator(MODELS.get(name), problem)
-            outcomes += [_tried(translator, name, format, _lines(arguments.lines)) for format in FORMATS]
+        for problem in _problems(MODELS.get(name), arguments.problems.split(",")):
+            translator = _translator(name, problem)
+            inputs = _inputs(translator, arguments.lines)
+            outcomes += [_tried(translator, name, format, inputs) for format in FORMATS]
     print("\n".join(table(outcomes)))
     return int(any(outcome.verdict == FAILED for outcome in outcomes))
 
@@ -89,13 +121,10 @@ def table(outcomes: list[Outcome]) -> list[str]:
     return [*lines, "", *(f"- {', '.join(models)}: {said}" for said, models in reasons.items())]
 
 
-def _problems(model_class: type[SequenceModel]) -> Iterator[Problem]:
-    """Yields the problems of text that a model learns."""
-    for problem in (
-        _Text().with_encoders({"inputs": WORDS, "targets": WORDS}),
-        _Alone().with_encoders({"targets": WORDS}),
-        _Moods().with_encoders({"inputs": WORDS, "targets": LabelEncoder(MOODS)}),
-    ):
+def _problems(model_class: type[SequenceModel], names: list[str]) -> Iterator[Problem]:
+    """Yields those of the problems that a model learns."""
+    for name in names:
+        problem = PROBLEMS[name]
         try:
             model_class.check_accepts(problem.spec())
         except UserError:
@@ -103,10 +132,12 @@ def _problems(model_class: type[SequenceModel]) -> Iterator[Problem]:
         yield problem
 
 
-def _translator(model_class: type[SequenceModel], problem: Problem) -> Translator:
+def _translator(name: str, problem: Problem) -> Translator:
     """Returns a small model of random weights, steep enough that no two outputs are as good as each other."""
+    model_class = MODELS.get(name)
     fields = {field.name for field in dataclasses.fields(model_class.hparams_class)}
-    hparams = model_class.hparams_class(**{name: value for name, value in SMALL.items() if name in fields})
+    sizes = SMALL | SMALL_OF.get(name, {})
+    hparams = model_class.hparams_class(**{field: value for field, value in sizes.items() if field in fields})
     model, rng = model_class(hparams, problem.spec()), np.random.default_rng(5)
     for variable in model.variables:
         if len(variable.shape) > 1:
@@ -119,11 +150,11 @@ def _translator(model_class: type[SequenceModel], problem: Problem) -> Translato
     return Translator(problem, model, DecodeHParams(extra_length=5, **search))
 
 
-def _tried(translator: Translator, model: str, format: str, lines: list[str]) -> Outcome:
+def _tried(translator: Translator, model: str, format: str, inputs: list[Any]) -> Outcome:
     with tempfile.TemporaryDirectory() as scratch:
         job = ExportJob(folder=Path(scratch) / "export", format=format)
         try:
-            found = export(translator, job, lines)
+            found = export(translator, job, inputs)
             verdict, said = PASSED, "; ".join(f"{what}: {parity}" for what, parity in found.items())
         except UserError as error:
             verdict, said = REFUSED, one_line(error)
@@ -133,6 +164,8 @@ def _tried(translator: Translator, model: str, format: str, lines: list[str]) ->
     return Outcome(model, translator.problem.name, format, verdict, said)
 
 
-def _lines(count: int) -> list[str]:
+def _inputs(translator: Translator, count: int) -> list[Any]:
+    if not reads_ids(translator.model):
+        return make_inputs(translator, count)
     rng = np.random.default_rng(1)
     return [" ".join(rng.choice(list("abcdefgh"), rng.integers(1, 9))) for _ in range(count)]

@@ -123,7 +123,7 @@ def evaluate(request: Request, checkpoint: str, split: str, eval_steps: int, val
 
 def _evaluated(loaded, data: OpenData, split: str, eval_steps: int) -> list:
     evaluation, decoding = (import_quietly(f"t2t.runs.{name}") for name in ("evaluation", "split_decoding"))
-    engine = loaded.translator().engine if decoding.decodes(loaded.model) else None
+    engine = loaded.translator().engine if decoding.decodes(loaded.model, data.problem) else None
     parts = loaded.model, loaded.hparams, data, split, eval_steps, data.problem.metrics
     found = evaluation.evaluate(*parts, engine)
     figures = [f"{figure} = {value:.4f}" for figure, value in found.figures.items()]

@@ -187,12 +187,9 @@ def kept_where_useful(partial: Path) -> Iterator[None]:
 
 
 def _log_vocabularies(problem: Problem) -> None:
-    learnt = not getattr(problem, "vocabulary", ())
-    asked = getattr(problem, "vocab_size", 0)
     seen: dict[str, list[str]] = {}
     for name, encoder in problem.encoders.items():
         seen.setdefault(encoder.fingerprint, []).append(name)
     for names in seen.values():
         encoder = problem.encoders[names[0]]
-        note = f" ({asked:,} asked for)" if learnt and asked and encoder.kind not in ("byte", "label") else ""
-        log.info("vocabulary of %s: %s, %s ids%s", ", ".join(names), encoder.kind, f"{encoder.vocab_size:,}", note)
+        log.info("vocabulary of %s: %s, %s ids", ", ".join(names), encoder.kind, f"{encoder.vocab_size:,}")

@@ -39,12 +39,22 @@ class DirectedHParams(RecurrentHParams):
 
 
 @dataclass(kw_only=True)
-class LstmHParams(DirectedHParams):
+class MultiTaskHParams(DirectedHParams):
+    """An encoder that the problems of a mixture share, and one decoder, or one for each."""
+
+    shared_decoder: bool = param(
+        True, "Whether the problems of a mixture share the decoder, too; false: each has its own (Luong et al. 2016, "
+        "arXiv:1511.06114)."
+    )  # fmt: skip
+
+
+@dataclass(kw_only=True)
+class LstmHParams(MultiTaskHParams):
     """An encoder and a decoder that begins where it ended."""
 
 
 @dataclass(kw_only=True)
-class LstmAttentionHParams(DirectedHParams):
+class LstmAttentionHParams(MultiTaskHParams):
     """A decoder that also looks at the encoder's output."""
 
     attention_mechanism: str = param(

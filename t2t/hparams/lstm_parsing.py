@@ -1,4 +1,4 @@
-"""A set for constituency parsing by LSTMs with attention.
+"""Sets for constituency parsing by LSTMs with attention, alone and beside translation.
 
 Source of the values, unless a line says otherwise: Vinyals et al., *Grammar as a Foreign Language* (2015,
 arXiv:1412.7449), sections 2 and 3.
@@ -26,3 +26,28 @@ def lstm_attention_parsing() -> LstmAttentionHParams:
         alpha=0.0,
         extra_length=300,
     )
+
+
+@register_hparams
+def lstm_attention_parsing_tiny() -> LstmAttentionHParams:
+    """For two processor cores, as large as transformer_parsing_tiny and trained as long: 3+3 layers of 208 units."""
+    # The paper's depth, direction and attention; batches, updates and average of the Transformer's set; a rate of ours.
+    return lstm_attention_parsing().replace(
+        hidden_size=208,
+        max_length=256,
+        learning_rate_schedule="linear",
+        learning_rate=0.002,
+        learning_rate_warmup_steps=1000,
+        batch_size=4096,
+        train_steps=16_000,
+        ema_decay=0.998,
+        best_metric="bracket_f1_gold_tags",
+        beam_size=4,
+    )
+
+
+@register_hparams
+def lstm_attention_multitask_tiny() -> LstmAttentionHParams:
+    """lstm_attention_parsing_tiny for several problems: one encoder, and a decoder for each."""
+    # One to many, as in Luong et al. 2016 (arXiv:1511.06114), section 3.1; their large LSTMs have no attention.
+    return lstm_attention_parsing_tiny().replace(shared_decoder=False, best_metric="")

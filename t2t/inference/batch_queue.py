@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from t2t.inference.batch_search import Batch, BatchSearch, concat_batches
+from t2t.inference.batch_search import BatchSearch
 from t2t.inference.engine import BatchHypotheses
 from t2t.inference.rows import Batched
+from t2t.inference.search_batch import Batch, concat_batches
 
 
 class BatchQueue:

@@ -5,7 +5,6 @@ C tokens that are candidates of any sentence of the batch.
 """
 
 import copy
-import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -21,11 +20,12 @@ from t2t.decoding.coverage import covering, reorder_covered, start_coverage
 from t2t.decoding.result import SearchResult, exists
 from t2t.decoding.search import rules
 from t2t.decoding.settings import SearchNumbers, SearchSettings
-from t2t.decoding.state import repeat_for_beams, select_sentences
+from t2t.decoding.state import repeat_for_beams
 from t2t.decoding.step import NextToken
 from t2t.inference.devices import ModelFunction, traced
 from t2t.inference.engine import BatchHypotheses
 from t2t.inference.rows import padded
+from t2t.inference.search_batch import Batch, SearchState, prefix_of, select_from_batch
 from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import INPUTS, PAD_ID
@@ -45,34 +45,6 @@ SMALL_SIZES = (1, 2, 4)
 
 _NUMBER, _FLOAT = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
 _NUMBERS = SearchNumbers(_FLOAT, _FLOAT, _FLOAT, seed=tf.TensorSpec([], tf.uint32))
-
-
-class _SearchState(NamedTuple):
-    """State of the search of a batch; all but numbers and step have sentences, or their rows, as the first axis."""
-
-    numbers: Any
-    """`SearchNumbers`."""
-
-    encoded: Any
-    prefix: Any
-    """(N, P) int32, zero padded: beginnings of outputs; () where there are none."""
-    limits: Any
-    """(B,) int32."""
-    places: Any
-    """(B,) int32."""
-    candidates: Any
-    """(B, V) bool: the tokens that may be written; () for all."""
-    progress: Any
-
-
-class Batch(NamedTuple):
-    """Sentences that are searched as one batch."""
-
-    numbers: np.ndarray
-    """(B,) int: which they are."""
-    tokens: int
-    """Tokens searched so far."""
-    state: _SearchState
 
 
 class _Programs(NamedTuple):
@@ -167,7 +139,7 @@ class BatchSearch:
 
     def steps(
         self, ids: Sequence[int] | np.ndarray, prefix: Sequence[int] = (), log_prob: float = 0.0, place: int = 0
-    ) -> Iterator[_SearchState]:
+    ) -> Iterator[SearchState]:
         """Searches one sentence and yields the state after each step.
 
         Args:
@@ -189,30 +161,30 @@ class BatchSearch:
             if not active.numpy().any():
                 return
 
-    def result(self, state: _SearchState) -> SearchResult:
+    def result(self, state: SearchState) -> SearchResult:
         """Returns the finished hypotheses, numpy arrays."""
         return SearchResult(*(field.numpy() for field in self._programs_of(state).result(state)))
 
-    def _begin_with(self, state: _SearchState, prefixes: Sequence[Sequence[int]]) -> _SearchState:
+    def _begin_with(self, state: SearchState, prefixes: Sequence[Sequence[int]]) -> SearchState:
         """Prescribes the beginnings of outputs, each of which may be longer by one id at least."""
         prefix_BP = tf.constant(padded(prefixes))
         limits_B = ops.maximum(state.limits, tf.constant([len(prefix) + 1 for prefix in prefixes]))
         rows = self._settings.rows_per_sentence
         return state._replace(prefix=repeat_for_beams(prefix_BP, rows), limits=limits_B)
 
-    def _programs_of(self, state: _SearchState) -> _Programs:
+    def _programs_of(self, state: SearchState) -> _Programs:
         """Returns the compiled functions for states with prefixes, or without."""
-        has_prefix = _prefix_of(state) is not None
+        has_prefix = prefix_of(state) is not None
         with self._tracing:
             if has_prefix not in self._programs:
                 prefix = tf.TensorSpec([None, None], tf.int32) if has_prefix else ()
                 self._programs[has_prefix] = self._build_programs(self._batch._replace(prefix=prefix))
         return self._programs[has_prefix]
 
-    def _build_programs(self, batch: _SearchState) -> _Programs:
+    def _build_programs(self, batch: SearchState) -> _Programs:
         return _Programs(
             advance=ModelFunction(self._model, self._search_until, (batch, _NUMBER, _NUMBER)),
-            keep=traced(_select_sentences, (batch, tf.TensorSpec([None], tf.int32))),
+            keep=traced(select_from_batch, (batch, tf.TensorSpec([None], tf.int32))),
             result=traced(lambda state: self._rules(state).result(state.progress), (batch,)),
         )
 
@@ -223,17 +195,17 @@ class BatchSearch:
         state, _ = programs.advance(state, ops.max(state.limits), tf.constant(0))
         return programs.result(state)
 
-    def _start_state(self, ids_BS: np.ndarray, places_B: np.ndarray) -> _SearchState:
+    def _start_state(self, ids_BS: np.ndarray, places_B: np.ndarray) -> SearchState:
         candidates = () if self._shortlist is None else tf.constant(self._shortlist.candidates(ids_BS))
         return self._started(tf.constant(ids_BS), tf.constant(places_B, tf.int32), candidates)
 
-    def _started(self, ids_BS, places_B, candidates_BV=()) -> _SearchState:
+    def _started(self, ids_BS, places_B, candidates_BV=()) -> SearchState:
         numbers = tf.nest.map_structure(
             lambda value, spec: _constant(value, spec.dtype), self._settings.numbers, _NUMBERS
         )
         return self._start(ids_BS, places_B, numbers, tf.constant(self._extra_length), candidates_BV)
 
-    def _initial_state(self, ids_BS, places_B, numbers: SearchNumbers, extra_length, candidates_BV) -> _SearchState:
+    def _initial_state(self, ids_BS, places_B, numbers: SearchNumbers, extra_length, candidates_BV) -> SearchState:
         rows = self._settings.rows_per_sentence
         beams = rows if self._settings.uses_beam_search else 1
         encoded = self._model.encode({INPUTS: ids_BS}) if self._has_inputs else None
@@ -248,14 +220,14 @@ class BatchSearch:
         prefix = () if self._has_inputs else repeat_for_beams(ids_BS, rows)
         # Programs take structures of tensors, in which () is what there is none of, as a memory without attention.
         kept = tf.nest.map_structure(lambda part: () if part is None else part, encoded)
-        state = _SearchState(numbers, kept, prefix, limits_B, places_B, candidates_BV, ())
+        state = SearchState(numbers, kept, prefix, limits_B, places_B, candidates_BV, ())
         return state._replace(progress=self._rules(state).start(cache, width=0))
 
-    def _search_until(self, state: _SearchState, room, min_active) -> tuple[_SearchState, Any]:
+    def _search_until(self, state: SearchState, room, min_active) -> tuple[SearchState, Any]:
         """Advances to `room` tokens or until at most `min_active` sentences are unfinished; returns which are."""
         token_ids, allowed_NC = None, None
         if self._shortlist is not None:
-            token_ids = self._union(state.candidates, _prefix_of(state))
+            token_ids = self._union(state.candidates, prefix_of(state))
             allowed_BC = ops.take(state.candidates, token_ids, axis=1)
             allowed_NC = repeat_for_beams(allowed_BC, self._settings.rows_per_sentence)
         encoded = self._model.prepare_decode(state.encoded if self._has_inputs else None, token_ids, allowed_NC)
@@ -279,7 +251,7 @@ class BatchSearch:
             union_V = ops.logical_or(union_V, ops.bincount(ops.ravel(prefix_NP), minlength=self._vocab_size) > 0)
         return tf.cast(tf.where(union_V)[:, 0], tf.int32)
 
-    def _rules(self, state: _SearchState):
+    def _rules(self, state: SearchState):
         reorder = self._model.reorder_cache
         return rules(
             self._settings,
@@ -288,7 +260,7 @@ class BatchSearch:
             sentence_seeds=state.places,
             numbers=state.numbers,
             reorder=reorder_covered(reorder) if self._settings.counts_coverage else reorder,
-            prefix=_prefix_of(state),
+            prefix=prefix_of(state),
         )
 
 
@@ -299,11 +271,6 @@ def _constant(value: float, dtype: tf.DType) -> tf.Tensor:
     """
     with np.errstate(over="ignore"):
         return tf.constant(np.asarray(value, dtype.as_numpy_dtype))
-
-
-def _prefix_of(state: _SearchState) -> Any:
-    """Returns the beginnings of outputs, (N, P), or None."""
-    return None if isinstance(state.prefix, tuple) else state.prefix
 
 
 def _select_active(active: np.ndarray, min_active: int) -> np.ndarray:
@@ -341,36 +308,3 @@ def unknown_sizes(spec: tf.TensorSpec) -> tf.TensorSpec:
     """
     sizes = [None if axis == 0 or size == 0 else size for axis, size in enumerate(spec.shape)]
     return tf.TensorSpec(sizes, spec.dtype)
-
-
-def _select_sentences(state: _SearchState, chosen_J) -> _SearchState:
-    batch_size = ops.shape(state.limits)[0]
-    return _map_sentences(lambda part: select_sentences(part, chosen_J, batch_size), state)
-
-
-def _map_sentences(function: Callable, *states: _SearchState) -> _SearchState:
-    """Returns a function's result for what has sentences as its first axis, with the numbers and step of the first."""
-    numbers, progress = states[0].numbers, states[0].progress
-    found = function(*(state._replace(numbers=(), progress=state.progress[1:]) for state in states))
-    return found._replace(numbers=numbers, progress=type(progress)(progress[0], *found.progress))
-
-
-def concat_batches(batches: list[Batch]) -> Batch:
-    """Concatenates batches that have searched the same number of tokens.
-
-    Args:
-        batches: the list is emptied, so that nothing holds what they were made of.
-    """
-    parts = [batch.state for batch in batches]
-    numbers, tokens = np.concatenate([batch.numbers for batch in batches]), batches[0].tokens
-    batches.clear()
-    if len(parts) == 1:
-        return Batch(numbers, tokens, parts[0])
-    return Batch(numbers, tokens, _map_sentences(functools.partial(tf.nest.map_structure, _concat_padded), *parts))
-
-
-def _concat_padded(*parts: tf.Tensor) -> tf.Tensor:
-    """Concatenates along the first axis; shorter other axes are zero-padded."""
-    widest = np.max([part.shape for part in parts], axis=0)[1:]
-    pads = [[(0, 0), *((0, most - size) for most, size in zip(widest, part.shape[1:], strict=True))] for part in parts]
-    return tf.concat([tf.pad(part, pad) for part, pad in zip(parts, pads, strict=True)], axis=0)

@@ -38,10 +38,14 @@ class Residual(keras.layers.Layer):
         self.norm.build(input_shape)
         self.dropout.build()
 
+    def before(self, x):
+        """Returns what the sub-layer reads of (..., D)."""
+        return self.norm(x) if self.norm_position == "pre" else x
+
     def __call__(self, x, seed=None, **given):
         """Returns (..., D), as `x`; the sub-layer is given the rest of the arguments."""
         # Not `call`: Keras allows no arguments by any name where some are tensors and some are not.
-        y = self.layer(self.norm(x) if self.norm_position == "pre" else x, seed=seed, **given)
+        y = self.layer(self.before(x), seed=seed, **given)
         joined = x + self.dropout(y, seed=seed)
         return self.norm(joined) if self.norm_position == "post" else joined
 

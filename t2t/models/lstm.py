@@ -3,7 +3,7 @@
 Legend: B batch, S source length, T target length, D width, V vocabulary, N rows decoded together.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 from keras import ops
 
@@ -38,23 +38,38 @@ class LstmSeq2seq(SequenceModel):
 
     def __init__(self, hparams: RecurrentHParams, spec: ProblemSpec, dtype: str = "float32", **kwargs):
         super().__init__(hparams, spec, dtype, **kwargs)
-        self.encoder, self.decoder = self.build_stacks(hparams)
+        self.encoder, decoder = self.build_stacks(hparams)
+        owners = [] if getattr(hparams, "shared_decoder", True) else [member.name for member in spec.members]
+        self.problem_decoders = {name: self._build_decoder(hparams, f"{name}_decoder") for name in owners}
+        """By problem, where those of a mixture have decoders of their own; else empty."""
+        self.decoder: Any = None if owners else decoder
         self.build()
 
     def build_stacks(self, hparams: Any) -> tuple[Any, Any]:
         """Returns encoder and decoder, named so; the first gives its output and the states where the other begins."""
-        policy, sizes = self.dtype_policy, (hparams.cell, hparams.hidden_size, hparams.num_hidden_layers)
-        attention = getattr(hparams, "attention_mechanism", None)
-        direction, dropout = hparams.encoder_direction, hparams.dropout
-        encoder = RecurrentEncoder(*sizes, direction, dropout, dtype=policy, name="encoder")
-        return encoder, RecurrentDecoder(*sizes, attention, dropout, dtype=policy, name="decoder")
+        sizes = (hparams.cell, hparams.hidden_size, hparams.num_hidden_layers)
+        how = (hparams.encoder_direction, hparams.dropout)
+        encoder = RecurrentEncoder(*sizes, *how, dtype=self.dtype_policy, name="encoder")
+        return encoder, self._build_decoder(hparams, "decoder")
+
+    def _build_decoder(self, hparams: Any, name: str) -> RecurrentDecoder:
+        sizes = (hparams.cell, hparams.hidden_size, hparams.num_hidden_layers)
+        how = (getattr(hparams, "attention_mechanism", None), hparams.dropout)
+        return RecurrentDecoder(*sizes, *how, dtype=self.dtype_policy, name=name)
 
     def build(self, input_shape=None):
         """Creates every weight."""
         self.build_ends()
-        hidden = (None, None, self.hparams.hidden_size)
-        self.encoder.build(hidden)
-        self.decoder.build(hidden)
+        for stack in (self.encoder, self.decoder, *self.problem_decoders.values()):
+            if stack is not None:
+                stack.build((None, None, self.hparams.hidden_size))
+
+    def for_problem(self, name: str) -> Self:
+        """Returns the model of one problem, with its own decoder where each has one; see the base class."""
+        view = super().for_problem(name)
+        if name in self.problem_decoders:
+            view.__dict__["decoder"] = self.problem_decoders[name]
+        return view
 
     def body(self, features: dict[str, Any], seed=None):
         """Returns the decoder's output, (B, T, D); see the base class."""

@@ -250,18 +250,22 @@ def build_self_attention(
 ) -> MultiHeadAttention:
     """Returns the layer for a part of `owner`, with the positions that attention knows."""
     distance = hparams.max_relative_position if hparams.positions == "relative" else 0
-    positions = {"max_relative_position": distance, "rotary": hparams.positions == "rotary"}
+    positions: dict[str, Any] = {"max_relative_position": distance, "rotary": hparams.positions == "rotary"}
     return build_attention(owner, hparams, "self_attention", span=span, **positions)
 
 
 def build_attention(
-    owner: keras.layers.Layer, hparams: TransformerHParams, name: str, **settings: Any
+    owner: keras.layers.Layer,
+    hparams: TransformerHParams,
+    name: str,
+    kind: type[MultiHeadAttention] = MultiHeadAttention,
+    **settings: Any,
 ) -> MultiHeadAttention:
-    """Returns the layer for a part of `owner`; `settings` are further ones of `MultiHeadAttention`."""
+    """Returns the layer for a part of `owner`; `settings` are further ones of its `kind`."""
     sizes = (hparams.hidden_size, hparams.num_heads, hparams.key_channels, hparams.value_channels)
     common = (hparams.attention_dropout, hparams.attention_bias, hparams.max_length)
     settings |= {"num_kv_heads": hparams.num_kv_heads, "dtype": owner.dtype_policy, "name": name}
-    return MultiHeadAttention(*sizes, *common, **settings)
+    return kind(*sizes, *common, **settings)
 
 
 def build_feed_forward(owner: keras.layers.Layer, hparams: Any, index: int, activation: str = "") -> Residual:

@@ -11,7 +11,7 @@ A corpus that people fetch themselves is a few lines::
         }
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,8 +30,9 @@ class Translation(Text2Text):
 class TranslationFiles(Translation):
     """Translation whose data are pairs of files in the folder of raw files; line n translates line n."""
 
-    split_files: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    """By split, the names of the source and the target file; each is accepted with and without `.gz`."""
+    split_files: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """By split, the names of the source and the target file, of several corpora one pair after the other; each file is
+    accepted with and without `.gz`."""
     home: ClassVar[str] = ""
     """Where the files come from, for those who have to fetch them."""
 
@@ -41,18 +42,19 @@ class TranslationFiles(Translation):
 
     def shards(self, split: str, source: Source) -> int:
         """Returns the number of blocks that the files of a split are cut into."""
-        return len(every_shard([self._pair(split, source)], split, source))
+        return len(every_shard(self._pairs(split, source), split, source))
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the pairs of lines of a split, or of one shard of it, in the files' order."""
-        for sides in blocks_to_read([self._pair(split, source)], split, source):
+        for sides in blocks_to_read(self._pairs(split, source), split, source):
             for source_line, target_line in read_pairs(sides, source.tally):
                 yield {INPUTS: source_line, TARGETS: target_line}
 
-    def _pair(self, split: str, source: Source) -> list[Path]:
+    def _pairs(self, split: str, source: Source) -> list[list[Path]]:
         self.check_split(split)
         self.check_files(source.tmp_dir)
-        return [path for name in self.split_files[split] if (path := locate(source.tmp_dir, name))]
+        paths = [path for name in self.split_files[split] if (path := locate(source.tmp_dir, name))]
+        return [[source_path, target_path] for source_path, target_path in zip(paths[::2], paths[1::2], strict=True)]
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the files that are there, by the names they have there: packed and unpacked ones are not the same."""

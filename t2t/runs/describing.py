@@ -19,6 +19,7 @@ from t2t.runs.decisions import DECIDED, decide_precision
 from t2t.runs.names import Request, Resolved, problems_of, resolve
 from t2t.runs.parts import Part
 from t2t.runs.recording import joined_spec
+from t2t.runs.sampled_candidates import widest_rows
 from t2t.runs.settings import Settings
 from t2t.runs.training import TrainingRun
 from t2t.specs.constants import TRAIN
@@ -38,9 +39,9 @@ def memory(run: TrainingRun) -> MemoryEstimate:
     slots = len(run.step.optimizer.variables) // max(len(run.model.trainable_variables), 1) + bool(hparams.ema_decay)
     estimates = []
     for part in run.parts:
-        largest = max(part.largest_batches(), key=lambda batch: sum(array.nbytes for array in batch.values()))
-        rows = {name: np.repeat(array, hparams.rows_per_example, axis=0) for name, array in largest.items()}
-        estimates.append(estimate(part.model, rows, slots, run.plan.micro_batches > 1))
+        batches = [widest_rows(batch, part.model, hparams) for batch in part.largest_batches()]
+        largest = max(batches, key=lambda batch: sum(array.nbytes for array in batch.values()))
+        estimates.append(estimate(part.model, largest, slots, run.plan.micro_batches > 1))
     return max(estimates, key=lambda found: found.total)
 
 

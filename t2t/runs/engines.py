@@ -53,7 +53,8 @@ def conversion_of(
         return None
     # All that is compared with the checkpoint while its model is built: a conversion stands for these checks.
     checked = [problem, to_state(run.record.model, hparams), run.record.spec.to_dict()]
-    return ConversionCache(run.path, checkpoint.name, f"{checkpoint.fingerprint} {json.dumps(checked, sort_keys=True)}")
+    fingerprint = f"{checkpoint.fingerprint} {json.dumps(checked, sort_keys=True)}"
+    return ConversionCache(run.path, problem, checkpoint.name, fingerprint)
 
 
 def engine_of(translator: Translator, conversion: ConversionCache | None, choice: EngineChoice) -> Engine:

@@ -74,7 +74,7 @@ def build_evaluator(
         longest = describe_max_ids(model, hparams)
         log.warning("%s: %d examples are longer than %s and are cut for evaluation", split, batches.cut, longest)
     language = data.problem.target_language
-    if not decodes(model):
+    if not decodes(model, data.problem):
         return Evaluator(model, batches, None, metrics, language, sharing=sharing)
     translator = Translator(data.problem, model, hparams, sharing, engine)
 

@@ -108,10 +108,10 @@ def resolve_best_metric(hparams: HParams, problem: Problem, model: SequenceModel
     if name in FIGURES and name not in METRICS:
         name = LABEL + name
     higher_is_better(name)  # raises for an unknown one
-    if is_text_metric(name) and not decodes(model):
+    if is_text_metric(name) and not decodes(model, problem):
+        why = "has no inputs to decode" if problem.masking() is None else "predicts hidden words and no whole outputs"
         raise UserError(
-            f"hparam best_metric={name}: {problem.name} has no inputs to decode; choose a teacher-forced figure, e.g. "
-            f"{LABEL}loss"
+            f"hparam best_metric={name}: {problem.name} {why}; choose a teacher-forced figure, e.g. {LABEL}loss"
         )
     if hparams.early_stopping_steps and not settings.evaluates_dev:
         raise UserError(

@@ -53,7 +53,11 @@ class SampledCandidates:
         self._sign = 1.0 if higher_is_better(self._metric) else -1.0
 
     def __call__(self, batches: Sequence[Features], update: int, problem: str) -> list[Drawn]:
-        """Returns the candidates of each replica's batch."""
+        """Returns the candidates of each replica's batch.
+
+        They are as wide as the longest of them; in a warm-up, update 0, as the longest that there may be, which needs
+        most memory.
+        """
         settings = SearchSettings(
             method=SAMPLE, samples=self._hparams.objective_samples, seed=sampling_seed(self._run_seed, update)
         )
@@ -65,8 +69,8 @@ class SampledCandidates:
         def draw(job: tuple[int, Features]) -> Iterator[tuple[int, np.ndarray]]:
             number, batch = job
             result = search.search_batch(tf.constant(batch[INPUTS]), tf.constant(_places(batch)))
-            ids_BKT, longest = result.ids.numpy(), int(result.lengths.numpy().max())
-            yield number, ids_BKT[:, :, :longest]
+            ids_BKT = result.ids.numpy()
+            yield number, ids_BKT[:, :, : int(result.lengths.numpy().max())] if update else ids_BKT
 
         samples = dict(self._jobs.run_alone(draw, list(enumerate(batches))))
         return [self._with_rewards(batch[TARGETS], samples[n], problem) for n, batch in enumerate(batches)]
@@ -89,6 +93,19 @@ class SampledCandidates:
             for text in set(texts)
         }
         return [self._sign * scores[text] for text in texts]
+
+
+def widest_rows(batch: Features, model: SequenceModel, hparams: HParams) -> Features:
+    """Returns a batch of inputs and targets as an update trains on it: a row for each candidate, as long as any may be.
+
+    Where nothing is sampled, it is the batch itself.
+    """
+    if hparams.rows_per_example == 1:
+        return batch
+    rows = {name: np.repeat(array, hparams.rows_per_example, axis=0) for name, array in batch.items()}
+    longest = model.source_embedding.positions_of(batch[INPUTS].shape[1]) + hparams.extra_length
+    longest = min(longest, model.longest_sequence or longest)
+    return rows | {TARGETS: _widened(rows[TARGETS], max(longest, rows[TARGETS].shape[1]))}
 
 
 def _candidates(targets_BT: np.ndarray, samples_BKT: np.ndarray, distinct: bool) -> np.ndarray:

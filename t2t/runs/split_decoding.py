@@ -13,9 +13,13 @@ from t2t.runs.data import OpenData, check_split
 from t2t.specs.features import FeatureKind
 
 
-def decodes(model: ModelFacts) -> bool:
-    """Returns whether a model has inputs and writes outputs that can be compared with references."""
-    return model.spec.inputs is not None and model.spec.targets.kind in (FeatureKind.TOKENS, FeatureKind.LABEL)
+def decodes(model: ModelFacts, problem: Problem) -> bool:
+    """Returns whether a model has inputs and writes outputs that can be compared with references.
+
+    A masked language model is trained to predict hidden words alone: what it gives at the others means nothing.
+    """
+    answers = model.spec.inputs is not None and model.spec.targets.kind in (FeatureKind.TOKENS, FeatureKind.LABEL)
+    return answers and problem.masking() is None
 
 
 def first_examples(data: OpenData, split: str, hparams: HParams, eval_steps: int) -> SplitExamples:
@@ -38,7 +42,7 @@ def decode_and_score(
             f"decoding the {split} split of {data.problem.name}: words are hidden in training and evaluation alone; "
             f"evaluate it with t2t-eval"
         )
-    if not decodes(translator.facts):
+    if not decodes(translator.facts, data.problem):
         targets = translator.facts.spec.targets.kind
         what = f"its targets are {targets}" if translator.has_inputs else "it has no inputs to answer"
         raise UserError(f"decoding the {split} split of {data.problem.name}: {what}; evaluate it with t2t-eval")

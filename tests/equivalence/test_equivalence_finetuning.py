@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from t2t.errors import UserError
+from t2t.inference.translator import Translator
 from t2t.models.transformer import Transformer
 from t2t.models.transformer_encoder import TransformerEncoder
 from t2t.models.transformer_mlm import TransformerMlm
 from t2t.runs.describing import describe
 from t2t.runs.recording import encoders_of
+from t2t.runs.split_decoding import decode_and_score
 from t2t.runs.warm_start import warm_start
 from t2t.training.freezing import freeze_weights
 from t2t.training.weights import model_arrays, optimizer_arrays
@@ -141,6 +143,25 @@ def test_hidden_words_are_no_task_for_a_model_that_writes_word_by_word(make_run,
     )
     with pytest.raises(UserError, match=message):
         make_run(tmp_path / "run", {}, "backwards_masked", Transformer)
+
+
+def test_hidden_words_are_not_decoded_to_choose_a_checkpoint(make_run, tmp_path):
+    with pytest.raises(UserError) as error:
+        make_run(tmp_path / "run", {}, "backwards_masked", TransformerMlm, best_metric="bleu")
+    assert str(error.value) == (
+        "hparam best_metric=bleu: backwards_masked predicts hidden words and no whole outputs; choose a "
+        "teacher-forced figure, e.g. teacher_forced/loss"
+    )
+
+
+def test_hidden_words_are_not_decoded_to_be_scored(make_run, tmp_path):
+    run = make_run(tmp_path / "run", {}, "backwards_masked", TransformerMlm)
+    with pytest.raises(UserError) as error:
+        decode_and_score(Translator(run.data[0].problem, run.model, run.resolved.hparams), run.data[0], "dev")
+    assert str(error.value) == (
+        "decoding the dev split of backwards_masked: words are hidden in training and evaluation alone; evaluate it "
+        "with t2t-eval"
+    )
 
 
 def test_a_classifier_begins_with_every_weight_of_a_masked_language_model(make_run, no_rehearsal, tmp_path):

@@ -33,7 +33,7 @@ def test_a_file_has_the_same_outputs(run, tiny_run, tmp_path, capsys):
         written.append(target.read_text())
     assert written[0] == written[1]
     assert written[0].count("\n") == 300
-    assert len([folder for folder in (run / "cache/ctranslate2").iterdir() if folder.is_dir()]) == 1
+    assert len([folder for folder in (run / "cache/ctranslate2/text2text_files").iterdir() if folder.is_dir()]) == 1
 
 
 def test_evaluation_has_the_same_scores(run, tiny_run, capsys):

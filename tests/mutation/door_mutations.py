@@ -5,7 +5,7 @@ from tests.mutation.mutation import Mutation
 DOOR_MUTATIONS = (
     Mutation(
         name="blank lines are translated",
-        file="t2t/inference/translator.py",
+        file="t2t/inference/text_model.py",
         original="return self.has_inputs and not text.strip()",
         broken="return self.has_inputs and not text",
         breaks="A line of white space gets whatever the model makes of nothing.",

@@ -199,6 +199,17 @@ MODEL_MUTATIONS = (
         tests=("tests/unit/metrics/test_metrics_sentence_bleu.py",),
     ),
     Mutation(
+        name="targets count on from the padding",
+        file="t2t/models/transformer_prepend.py",
+        original="_lengths(keep_BS)[:, None] + ops.arange(count)",
+        broken="source_length + ops.zeros_like(targets_BT) + ops.arange(count)",
+        breaks="The position of a target depends on how long the other inputs of its batch are.",
+        tests=(
+            "tests/unit/models/test_models_transformer_prepend.py::"
+            "test_logits_are_those_of_an_independent_model_whatever_the_padding",
+        ),
+    ),
+    Mutation(
         name="encoder sees padding",
         file="t2t/models/transformer.py",
         original="self.encoder(x_BSD, keep_BS, number_BS, seed=seed)",
@@ -439,7 +450,7 @@ MODEL_MUTATIONS = (
     ),
     Mutation(
         name="end of sequence not scored",
-        file="t2t/inference/translator.py",
+        file="t2t/inference/pair_scorer.py",
         original="score(rows, [[*ids, EOS_ID] for ids in targets]",
         broken="score(rows, [[*ids] for ids in targets]",
         breaks="The probability of an output is that of all outputs that begin with it.",

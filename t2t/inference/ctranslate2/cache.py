@@ -21,7 +21,7 @@ from t2t.inference.fallback import Agreement
 log = logging.getLogger("t2t")
 
 FOLDER = "cache/ctranslate2"
-"""In a run directory."""
+"""In a run directory; it has a folder for each problem of the run."""
 
 RECORD, TRIALS = "conversion.json", "trials.json"
 
@@ -50,21 +50,22 @@ class _Record:
 
 
 class ConversionCache:
-    """The conversion of one checkpoint.
+    """The conversion of one checkpoint, for one problem of its run.
 
     Args:
         run: folder of the run.
+        problem: its name. Another problem has other tables of tokens, and so conversions of its own.
         checkpoint: name of the checkpoint.
         fingerprint: of the checkpoint, and of whatever else its conversion depends on.
     """
 
-    def __init__(self, run: Path, checkpoint: str, fingerprint: str):
+    def __init__(self, run: Path, problem: str, checkpoint: str, fingerprint: str):
         import ctranslate2
 
         versions = f"{fingerprint} {t2t.__version__} {ctranslate2.__version__}"
         self._fingerprint = hashlib.sha256(versions.encode()).hexdigest()
         self._run, self._checkpoint = run, checkpoint
-        self._folder = run / FOLDER / f"{checkpoint}-{self._fingerprint[:12]}"
+        self._folder = run / FOLDER / problem / f"{checkpoint}-{self._fingerprint[:12]}"
 
     @functools.cached_property
     def kept(self) -> ConvertedModel | None:

@@ -7,7 +7,7 @@ import pytest
 
 from t2t.inference import batch_queue
 from t2t.inference.batch_queue import BatchQueue
-from t2t.inference.batch_search import Batch
+from t2t.inference.search_batch import Batch
 
 
 class TwoSteps:

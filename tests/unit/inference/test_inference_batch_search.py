@@ -14,8 +14,9 @@ from t2t.decoding.step import NextToken
 from t2t.hparams.transformer import TransformerHParams
 from t2t.inference import batch_queue, batch_search, tensorflow_engine
 from t2t.inference.batch_queue import BatchQueue
-from t2t.inference.batch_search import Batch, BatchSearch, concat_batches
+from t2t.inference.batch_search import BatchSearch
 from t2t.inference.rows import batches_of
+from t2t.inference.search_batch import Batch, concat_batches
 from t2t.inference.tensorflow_engine import TensorFlowEngine
 from t2t.models.transformer import Transformer
 from t2t.specs.constants import PAD_ID

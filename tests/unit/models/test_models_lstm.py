@@ -3,14 +3,18 @@
 Legend: B batch, S source length, T target length, N rows decoded together, K beams.
 """
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t.errors import UserError
 from t2t.hparams.lstm import LstmAttentionHParams, LstmHParams, lstm_attention_tiny
 from t2t.layers.recurrent import RecurrentLayer
 from t2t.models.lstm import LstmSeq2seq, LstmSeq2seqAttention
+from t2t.specs.features import ProblemSpec
 from tests.builders import batch, numpy, randomise, tokens_spec, weights_of
 from tests.models import (
     check_dropout_follows_its_seed,
@@ -139,3 +143,31 @@ def test_two_directions_need_an_even_width():
 def test_a_problem_without_inputs_is_refused():
     with pytest.raises(UserError, match="LstmSeq2seq with problem tokens: its inputs are absent, the model takes"):
         LstmSeq2seq(LstmHParams(), tokens_spec(inputs=0))
+
+
+# === Several problems ===
+
+
+def test_problems_with_decoders_of_their_own_share_the_encoder_alone(attention):
+    one, other = (dataclasses.replace(tokens_spec(), name=name) for name in ("one", "other"))
+    both = tiny(attention, spec=ProblemSpec(name="one-other", members=(one, other)), shared_decoder=False)
+    features, weights = batch(), weights_of(both)
+    for own, rest in ((one, "other"), (other, "one")):
+        view, alone = both.for_problem(own.name), tiny(attention, spec=own)
+        named = {
+            path.replace(f"{own.name}_decoder/", "decoder/").removeprefix(f"{own.name}/"): weight
+            for path, weight in weights.items()
+        }
+        for variable in alone.variables:
+            variable.assign(named[variable.path.partition("/")[2]])
+        np.testing.assert_allclose(numpy(view(features)), numpy(alone(features)), rtol=1e-5, atol=1e-6)
+        with tf.GradientTape() as tape:
+            loss, _ = view.loss_sum(view.body(features), features["targets"])
+        gradients = tape.gradient(loss, [variable.value for variable in both.trainable_variables])
+        unreached = {
+            variable.path.split("/")[1]
+            for variable, gradient in zip(both.trainable_variables, gradients, strict=True)
+            if gradient is None
+        }
+        assert unreached == {rest, f"{rest}_decoder"}
+    check_steps_of_beams(both.for_problem("other"), "float32")

@@ -81,11 +81,13 @@ def test_a_wav_file_holds_what_it_was_made_of():
 # === The problem ===
 
 
-def test_recordings_the_whole_way_to_codes_and_back_to_a_file(recordings, tmp_path):
+def test_recordings_the_whole_way_to_codes_and_back_to_a_file(recordings, tmp_path, caplog):
+    caplog.set_level("INFO", "t2t")
     problem = get_problem("speech_generate_files", recordings)
     manifest = generate(problem, tmp_path / "data", tmp_path, workers=1)
     assert manifest.splits["train"].examples == 2
     assert manifest.splits["train"].dropped == {"longer than 160001 ids": 1}
+    assert "vocabulary of targets: token, 259 ids" in caplog.messages, "a size that nobody asked for is not named"
     folder = tmp_path / "data" / problem.name
     reader = SplitReader(folder, read_manifest(folder), "train")
     values, lengths = reader.read(np.array([0, 1]), "targets")

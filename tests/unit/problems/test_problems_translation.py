@@ -44,6 +44,17 @@ def test_the_name_as_it_stands_comes_first(tmp_path):
     assert samples(News(), "dev", tmp_path) == [("vier", "tre")]
 
 
+def test_several_corpora_follow_each_other(tmp_path):
+    class Both(News):
+        split_files = {"train": ("train.nl", "train.sv", "dev.nl", "dev.sv")}
+
+    write_all(tmp_path)
+    assert samples(Both(), "train", tmp_path) == [("een", "ett"), ("twee", "två"), ("drie", "tre")]
+    (tmp_path / "dev.sv").unlink()
+    with pytest.raises(UserError, match=r"news: 1 of its 4 raw files are missing from .*: dev\.sv; put them there"):
+        samples(Both(), "train", tmp_path)
+
+
 def test_splits_are_those_with_files(tmp_path):
     assert News.splits == ("train", "dev")
     with pytest.raises(UserError, match="split 'test': news has train, dev; ask for one of these"):

@@ -14,7 +14,7 @@ from t2t.hparams.neural_gpu import NeuralGpuHParams
 from t2t.metrics.gleu import sentence_gleu
 from t2t.models.neural_gpu import NeuralGpu
 from t2t.runs.objectives import build_objective
-from t2t.runs.sampled_candidates import SampledCandidates
+from t2t.runs.sampled_candidates import SampledCandidates, widest_rows
 from tests.builders import batch, padded, tiny_hparams, tiny_transformer, tokens_spec
 
 SAMPLES = 4
@@ -114,6 +114,26 @@ def test_of_a_metric_whose_smaller_values_are_better_the_reward_is_the_negative(
     np.testing.assert_array_equal(rewards_BC[:, 0], 0.0)
     assert (rewards_BC[:, 1:] <= 0.0).all()
     assert (rewards_BC[:, 1:] < 0.0).any()
+
+
+# === What a warm-up counts with ===
+
+
+@pytest.mark.parametrize(("sources", "targets"), [((5, 3, 7), (4, 6, 2)), ((2, 3), (9, 14))])
+def test_a_warm_up_has_the_longest_samples_that_there_may_be(model, sources, targets):
+    """Inputs of S ids have samples of up to S + 3."""
+    features = batch(sources=sources, targets=targets)
+    candidates_BCT, _ = drawn(model, features, update=0)
+    assert candidates_BCT.shape == (len(sources), 1 + SAMPLES, max(max(sources) + 3, max(targets)))
+    rows = widest_rows(features, model, hparams_of())
+    assert rows["targets"].shape == (candidates_BCT.shape[0] * candidates_BCT.shape[1], candidates_BCT.shape[2])
+    np.testing.assert_array_equal(rows["inputs"], np.repeat(features["inputs"], 1 + SAMPLES, axis=0))
+
+
+def test_samples_are_no_longer_than_the_model_has_positions_for():
+    model = tiny_transformer(positions="learned", max_length=8)
+    assert widest_rows(batch(), model, hparams_of())["targets"].shape[1] == 8
+    assert widest_rows(features := batch(), model, tiny_hparams()) is features
 
 
 # === What is refused ===

@@ -1,0 +1,67 @@
+"""Hparams of the Transformer that reads inputs and targets as one sequence, under Tensor2Tensor's names."""
+
+from dataclasses import dataclass
+
+from t2t.hparams.field import param
+from t2t.hparams.transformer import (
+    TransformerHParams,
+    transformer_base_v2,
+    transformer_multi30k_tiny,
+    transformer_quickstart,
+)
+from t2t.registry import register_hparams
+
+_ONLY = {
+    "positions": ("sinusoidal", "learned", "none"), "decoder_layer": ("self_attention",), "self_attention_window": (0,),
+    "num_encoder_layers": (0,), "target_space_embedding": (False,),
+}  # fmt: skip
+"""Values of the Transformer's hparams that one sequence and one stack can have, the usual one first."""
+
+
+@dataclass(kw_only=True)
+class TransformerPrependHParams(TransformerHParams):
+    """One stack of num_hidden_layers, or num_decoder_layers."""
+
+    prepend_mode: str = param(
+        "prepend_inputs_masked_attention", "What an input sees: the inputs up to it, or, with full attention, all "
+        "inputs; a target sees all inputs and the targets before it.",
+        choices=("prepend_inputs_masked_attention", "prepend_inputs_full_attention"),
+    )  # fmt: skip
+
+    @property
+    def sees_all_inputs(self) -> bool:
+        """Whether inputs see those after them."""
+        return self.prepend_mode == "prepend_inputs_full_attention"
+
+    def complaints(self) -> list[str]:
+        """There is one stack, of attention to everything before."""
+        found = super().complaints()
+        for name, allowed in _ONLY.items():
+            if (value := getattr(self, name)) not in allowed:
+                found.append(
+                    f"hparam {name}={value}: inputs and targets are one sequence here, of one stack of self-attention; "
+                    f"choose {name}={' or '.join(map(str, allowed)).lower()}"
+                )
+        return found
+
+
+@register_hparams
+def transformer_prepend() -> TransformerPrependHParams:
+    """transformer_base_v2 on inputs and targets as one sequence, each position seeing those before: 6 layers, d 512."""
+    return _prepended(transformer_base_v2())
+
+
+@register_hparams
+def transformer_prepend_multi30k_tiny() -> TransformerPrependHParams:
+    """For Multi30k, as large as transformer_multi30k_tiny: 10 layers, d 128, d_ff 256, 4 heads, dropout 0.3."""
+    return _prepended(transformer_multi30k_tiny()).replace(num_hidden_layers=10, norm_position="pre")
+
+
+@register_hparams
+def transformer_prepend_tiny() -> TransformerPrependHParams:
+    """For small data on two processor cores: transformer_quickstart in one stack of 4 layers, norms in front."""
+    return _prepended(transformer_quickstart()).replace(num_hidden_layers=4, norm_position="pre")
+
+
+def _prepended(hparams: TransformerHParams) -> TransformerPrependHParams:
+    return TransformerPrependHParams(**dict(hparams.items()))

@@ -1,0 +1,116 @@
+"""Scoring and aligning of given pairs of inputs and outputs."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from t2t.errors import UserError
+from t2t.files.pharaoh import Links
+from t2t.inference.rows import NOT_FINITE, check_lengths, cut_rows
+from t2t.inference.text_model import TextModel
+from t2t.inference.texts import as_pairs, as_texts, check_row_pairs
+from t2t.specs.constants import EOS_ID, TARGETS
+from t2t.specs.features import FeatureKind
+
+
+class PairScorer(TextModel):
+    """A model that says of given outputs how probable they are, and which words of the inputs theirs belong to."""
+
+    def encode_targets(self, texts: Iterable[str]) -> list[list[int]]:
+        """Returns the ids of outputs, without end of sequence."""
+        self._check_scores()
+        return self.problem.encoders[TARGETS].encode_batch(as_texts(texts))
+
+    def score(self, pairs: Iterable[tuple[str, str]]) -> list[float]:
+        """Returns ln p(target | source), end of sequence included, of each (source, target) pair.
+
+        Without inputs the sources are ignored. Sources are cut as in `translate`, targets are not.
+
+        Raises:
+            ArgumentError: something else than pairs of texts.
+            UserError: see `score_ids`.
+        """
+        sources, targets = as_pairs(pairs)
+        ids = self.encode(sources) if self.has_inputs else [()] * len(sources)
+        return self.score_ids(ids, self.encode_targets(targets))
+
+    def score_ids(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        *,
+        on_done: Callable[[int], Any] | None = None,
+    ) -> list[float]:
+        """Scores ids (without end of sequence) instead of text; see `score`.
+
+        Args:
+            sources: lists of ids; longer ones than `longest_input` are cut, with a warning.
+            targets: as many lists of ids.
+            on_done: called after each batch with the number of pairs in it.
+
+        Raises:
+            UserError: a target is longer than `longest_input`: cut, it would have another probability; or targets are
+                classes.
+        """
+        self._check_scores()
+        check_row_pairs(sources, targets)
+        if not len(targets):
+            return []
+        check_lengths(self.facts, targets, self.hparams)
+        rows = cut_rows(self.facts, sources, self.hparams) if self.has_inputs else [()] * len(targets)
+        scores = np.zeros(len(targets), np.float64)
+        for numbers, found in self.engine.score(rows, [[*ids, EOS_ID] for ids in targets], self.hparams):
+            scores[numbers] = found
+            if on_done is not None:
+                on_done(len(numbers))
+        if not np.isfinite(scores).all():
+            raise UserError(NOT_FINITE)
+        return (scores + 0.0).tolist()  # no -0.0
+
+    def align(self, pairs: Iterable[tuple[str, str]], **changes) -> list[Links]:
+        """Returns the word alignment of each (source, target) pair, links (word of the source, word of the target).
+
+        Each word of the target is linked to one word of the source, both counted from 0. Sources are cut as in
+        `translate`, targets are not.
+
+        Args:
+            pairs: of texts.
+            changes: `alignment_layer` and `alignment_head`.
+
+        Raises:
+            ArgumentError: something else than pairs of texts, or an unknown change.
+            UserError: see `align_ids`.
+        """
+        sources, targets = as_pairs(pairs)
+        return self.align_ids(self.encode(sources), self.encode_targets(targets), **changes)
+
+    def align_ids(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        *,
+        on_done: Callable[[int], Any] | None = None,
+        **changes,
+    ) -> list[Links]:
+        """Aligns ids (without end of sequence) instead of text; see `align` and `score_ids`.
+
+        Raises:
+            UserError: no layer attends to the inputs, or a target is longer than `longest_input`.
+        """
+        _, hparams = self.settings(alignments=True, **changes)
+        check_row_pairs(sources, targets)
+        check_lengths(self.facts, targets, self.hparams)
+        rows = cut_rows(self.facts, sources, self.hparams)
+        ended = [[*ids, EOS_ID] for ids in targets]
+        found = self.aligner.links(rows, ended, str, hparams) if rows else []
+        if on_done is not None:
+            on_done(len(found))
+        return found
+
+    def _check_scores(self) -> None:
+        if self.facts.spec.targets.kind == FeatureKind.LABEL:
+            raise UserError(
+                f"scoring outputs of {self.problem.name}: they are classes; decode with n_best instead, which "
+                f"gives the probabilities of the likeliest (t2t-decoder: with --output_format=tsv)"
+            )

@@ -1,0 +1,81 @@
+"""Sentences that are searched as one batch: their state, the choice of some of them, and joining several batches.
+
+Legend: B sentences of a batch, N rows of them, P prefix length, J selected sentences, V vocabulary.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from t2t.decoding.state import select_sentences
+
+
+class SearchState(NamedTuple):
+    """State of the search of a batch; all but numbers and step have sentences, or their rows, as the first axis."""
+
+    numbers: Any
+    """`SearchNumbers`."""
+
+    encoded: Any
+    prefix: Any
+    """(N, P) int32, zero padded: beginnings of outputs; () where there are none."""
+    limits: Any
+    """(B,) int32."""
+    places: Any
+    """(B,) int32."""
+    candidates: Any
+    """(B, V) bool: the tokens that may be written; () for all."""
+    progress: Any
+
+
+class Batch(NamedTuple):
+    """Sentences that are searched as one batch."""
+
+    numbers: np.ndarray
+    """(B,) int: which they are."""
+    tokens: int
+    """Tokens searched so far."""
+    state: SearchState
+
+
+def prefix_of(state: SearchState) -> Any:
+    """Returns the beginnings of outputs, (N, P), or None."""
+    return None if isinstance(state.prefix, tuple) else state.prefix
+
+
+def select_from_batch(state: SearchState, chosen_J) -> SearchState:
+    """Returns the state of some of the sentences, `chosen_J` (J,) int32, in this order."""
+    batch_size = ops.shape(state.limits)[0]
+    return _map_sentences(lambda part: select_sentences(part, chosen_J, batch_size), state)
+
+
+def _map_sentences(function: Callable, *states: SearchState) -> SearchState:
+    """Returns a function's result for what has sentences as its first axis, with the numbers and step of the first."""
+    numbers, progress = states[0].numbers, states[0].progress
+    found = function(*(state._replace(numbers=(), progress=state.progress[1:]) for state in states))
+    return found._replace(numbers=numbers, progress=type(progress)(progress[0], *found.progress))
+
+
+def concat_batches(batches: list[Batch]) -> Batch:
+    """Concatenates batches that have searched the same number of tokens.
+
+    Args:
+        batches: the list is emptied, so that nothing holds what they were made of.
+    """
+    parts = [batch.state for batch in batches]
+    numbers, tokens = np.concatenate([batch.numbers for batch in batches]), batches[0].tokens
+    batches.clear()
+    if len(parts) == 1:
+        return Batch(numbers, tokens, parts[0])
+    return Batch(numbers, tokens, _map_sentences(functools.partial(tf.nest.map_structure, _concat_padded), *parts))
+
+
+def _concat_padded(*parts: tf.Tensor) -> tf.Tensor:
+    """Concatenates along the first axis; shorter other axes are zero-padded."""
+    widest = np.max([part.shape for part in parts], axis=0)[1:]
+    pads = [[(0, 0), *((0, most - size) for most, size in zip(widest, part.shape[1:], strict=True))] for part in parts]
+    return tf.concat([tf.pad(part, pad) for part, pad in zip(parts, pads, strict=True)], axis=0)

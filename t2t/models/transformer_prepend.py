@@ -1,0 +1,158 @@
+"""The Transformer's decoder alone on inputs and targets as one sequence, a prefix language model.
+
+Liu et al. 2018 (arXiv:1801.10198), section 4.2.3, who summarize so; what inputs see is Tensor2Tensor's `prepend_mode`,
+and with full attention the prefix language model of Raffel et al. 2020 (arXiv:1910.10683), section 3.2.1.
+
+Legend: B batch, S source length, T target length, P = S + T, D width, N rows decoded together.
+"""
+
+from typing import Any
+
+from keras import ops
+
+from t2t.hparams.transformer_prepend import TransformerPrependHParams
+from t2t.layers.beams import repeat_sentences
+from t2t.layers.cache import KeysValues, StepCache
+from t2t.layers.masks import CAUSAL, EVERYTHING, keys_keep, padding_keep, span_keep
+from t2t.layers.positions import Positions, build_positions
+from t2t.layers.prepended_attention import PrependedAttention
+from t2t.layers.residual import CompositeLayer
+from t2t.models.transformer import (
+    Source,
+    Transformer,
+    build_attention,
+    build_feed_forward,
+    build_final_norm,
+    build_residual,
+)
+from t2t.registry import register_model
+from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.features import FeatureKind
+
+
+@register_model
+class TransformerPrepend(Transformer):
+    """A language model that reads the inputs and goes on with the targets: one stack, one sequence.
+
+    A target's position counts on from the end of its inputs, behind which padding of the batch is not looked at. The
+    loss is that of the targets.
+    """
+
+    hparams_class = TransformerPrependHParams
+    accepts_inputs = (FeatureKind.TOKENS,)
+    packs_examples = False
+
+    def create_positions(self, **named: Any) -> Positions | None:
+        """Returns the unbuilt layer of positions; learned ones reach across the longest inputs and targets."""
+        hparams = self.hparams
+        sizes = (2 * hparams.max_length, hparams.hidden_size)
+        return build_positions(hparams.positions, *sizes, hparams.sinusoid_layout, **named)
+
+    def create_encoder(self, **named: Any) -> None:
+        """Returns None: there is no encoder."""
+        return None
+
+    def create_decoder(self, has_source: bool, **named: Any) -> "PrependedStack":
+        """Returns the unbuilt stack."""
+        return PrependedStack(self.hparams, **named)
+
+    def body(self, features: dict[str, Any], seed=None):
+        """Returns the hidden states before the targets, (B, T, D); see the base class."""
+        inputs_BS, targets_BT = features[INPUTS], features[TARGETS]
+        keep_BS = self.source_embedding.keep(inputs_BS)
+        source_length, count = ops.shape(inputs_BS)[1], ops.shape(targets_BT)[1]
+        shifted_BT = ops.pad(targets_BT[:, :-1], ((0, 0), (1, 0)))
+        parts = (self.source_embedding(inputs_BS, seed=seed), self.target_embedding.before(shifted_BT, seed=seed))
+        places = (ops.zeros_like(inputs_BS) + ops.arange(source_length), _lengths(keep_BS)[:, None] + ops.arange(count))
+        x_BPD, keep_BP = ops.concatenate(parts, axis=1), ops.concatenate([keep_BS, padding_keep(targets_BT)], axis=1)
+        if self.positions is not None:
+            x_BPD = self.positions(x_BPD, ops.concatenate(places, axis=1))
+        x_BPD = self.target_dropout(x_BPD, seed=seed)
+        hidden_BPD = self.decoder(x_BPD, keep_BP, source_length=source_length, seed=seed)
+        return hidden_BPD[:, source_length:]
+
+    def encode(self, features: dict[str, Any], seed=None) -> Source:
+        """Returns the inputs as every layer attends to them."""
+        keep_BS = self.source_embedding.keep(features[INPUTS])
+        x_BSD = self.source_embedding(features[INPUTS], seed=seed)
+        x_BSD = self.positions(x_BSD) if self.positions is not None else x_BSD
+        return Source(self.decoder.read_source(self.target_dropout(x_BSD, seed=seed), keep_BS), keep_BS)
+
+    def decode(
+        self, ids, encoded: Source | None, keep_BT=None, cache: StepCache | None = None, seed=None, position_BT=None
+    ):
+        """Returns (N, D) of the position of a step; whole sequences are read by `body`, inputs and targets at once."""
+        assert encoded is not None, "the model has inputs"
+        assert cache is not None, "see the docstring"
+        x_ND = self.target_embedding.before(ids)
+        if self.positions is not None:
+            before_N = repeat_sentences(_lengths(encoded.keep), ops.shape(ids)[0])
+            x_ND = self.positions(x_ND, before_N + ops.cast(cache.position, "int32"))
+        return self.decoder.step(x_ND, encoded, cache)
+
+
+def _lengths(keep_BS):
+    return ops.sum(ops.cast(keep_BS, "int32"), axis=1)
+
+
+class PrependedStack(CompositeLayer):
+    """N layers of self-attention and feed-forward."""
+
+    def __init__(self, hparams: TransformerPrependHParams, **kwargs):
+        super().__init__(**kwargs)
+        self.sees_all_inputs = hparams.sees_all_inputs
+        self.layers_ = [
+            PrependedLayer(hparams, i, dtype=self.dtype_policy, name=f"layer_{i}")
+            for i in range(hparams.decoder_layers)
+        ]
+        self.final_norm = build_final_norm(self, hparams)
+
+    def call(self, x_BPD, keep_BP, source_length, seed=None):
+        """Returns (B, P, D); the first `source_length` positions are inputs; `keep_BP` is False at padding."""
+        keep = keys_keep(keep_BP)
+        if self.sees_all_inputs:
+            position_P = ops.arange(ops.shape(x_BPD)[1])
+            seen_PP = ops.logical_or(span_keep(position_P, position_P, CAUSAL), position_P < source_length)
+            keep = ops.logical_and(keep, seen_PP)
+        for layer in self.layers_:
+            x_BPD = layer(x_BPD, keep, seed=seed)
+        return self._finish(x_BPD)
+
+    def read_source(self, x_BSD, keep_BS) -> tuple[KeysValues, ...]:
+        """Returns keys and values of the inputs (B, S, D) in every layer, as targets look at them."""
+        found, keep = [], keys_keep(keep_BS)
+        for layer in self.layers_:
+            found.append(layer.keys_values(x_BSD))
+            x_BSD = layer(x_BSD, keep)
+        return tuple(found)
+
+    def step(self, x_ND, source: Source, cache: StepCache):
+        """Returns (N, D), the position of a step."""
+        keep = keys_keep(source.keep)
+        for layer, memory in zip(self.layers_, source.keys_values, strict=True):
+            x_ND = layer(x_ND, keep, memory, cache=cache)
+        return self._finish(x_ND)
+
+    def _finish(self, x):
+        return self.final_norm(x) if self.final_norm is not None else x
+
+
+class PrependedLayer(CompositeLayer):
+    """Self-attention, then feed-forward, each in a residual connection."""
+
+    def __init__(self, hparams: TransformerPrependHParams, index: int, **kwargs):
+        super().__init__(**kwargs)
+        span = EVERYTHING if hparams.sees_all_inputs else CAUSAL
+        attention = build_attention(self, hparams, "self_attention", PrependedAttention, span=span)
+        attention.longest *= 2  # inputs and targets
+        self.self_attention = build_residual(self, hparams, attention)
+        self.feed_forward = build_feed_forward(self, hparams, index)
+
+    def keys_values(self, x_BSD) -> KeysValues:
+        """Returns the keys and values of what the layer reads, (B, S, D)."""
+        return self.self_attention.layer.keys_values(self.self_attention.before(x_BSD))
+
+    def call(self, x, keep, memory: KeysValues | None = None, cache: StepCache | None = None, seed=None):
+        """Returns (B, P, D), or with a cache and the `memory` of the inputs (N, D); `keep` is as of the attention."""
+        x = self.self_attention(x, memory=memory, keep=keep, cache=cache, seed=seed)
+        return self.feed_forward(x, seed=seed)
