@@ -4,10 +4,10 @@ import contextlib
 import copy
 import multiprocessing
 import os
+import select
 import signal
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -17,6 +17,7 @@ from typing import Any
 from t2t.data.encoding import Chunk, ChunkEncoder, Vocabularies, chunks_of
 from t2t.errors import MachineError
 from t2t.problems.base import Problem, Sample
+from t2t.problems.source import call_here
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 """After which a process that waits for shards shows how far they are."""
@@ -38,11 +39,12 @@ class WorkerPool:
         if self.processes > 1:
             context = multiprocessing.get_context("fork")
             self._read, self._stopped = context.Value("q"), context.Event()
+            self._alive = os.pipe()  # closed by the system when this process ends, however it does
             self._pool = ProcessPoolExecutor(
                 self.processes,
                 context,
                 initializer=_start_worker,
-                initargs=(self._problem, os.getpid(), self._read, self._stopped),
+                initargs=(self._problem, self._alive, self._read, self._stopped),
             )
             self._pool.submit(os.getpid).result()  # forks them now
 
@@ -64,8 +66,8 @@ class WorkerPool:
         Raises:
             MachineError: a worker died.
         """
-        if self._pool is None:
-            return (getattr(problem, method)(*call) for call in calls)
+        if self._pool is None or type(problem) is not type(self._problem):  # workers know no other
+            return call_here(problem, method, calls)
         return self._in_order(_call_in_worker, ((method, *call) for call in calls), self.processes)
 
     def run_each(
@@ -123,6 +125,8 @@ class WorkerPool:
         """Ends the workers."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+            for end in self._alive:
+                os.close(end)
 
 
 @contextlib.contextmanager
@@ -156,19 +160,20 @@ _read: Any
 _stopped: Any
 
 
-def _start_worker(problem: Problem, parent: int, read: Any, stopped: Any) -> None:
+def _start_worker(problem: Problem, alive: tuple[int, int], read: Any, stopped: Any) -> None:
     global _problem, _encoder, _read, _stopped
     _problem, _encoder, _read, _stopped = problem, ChunkEncoder(problem), read, stopped
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
+    os.close(alive[1])
+    threading.Thread(target=_exit_with_parent, args=(alive[0], os.getppid()), daemon=True).start()
 
 
-def _exit_with_parent(parent: int) -> None:
-    """Ends this process once its parent is gone, however it went."""
-    while os.getppid() == parent:
-        time.sleep(1)
+def _exit_with_parent(alive: int, parent: int) -> None:
+    """Ends this process once its parent is gone, however it went: at once, before the next one makes the same shard."""
+    while os.getppid() == parent and not select.select([alive], [], [], 1)[0]:
+        pass  # where another process holds the pipe open, the parent's number tells
     os._exit(1)
 
 

@@ -338,14 +338,17 @@ def test_what_is_missing_may_be_made_here(sharded_class, tmp_path, wanted):
     assert contents(tmp_path / "data/sharded") == wanted
 
 
-def test_merging_what_was_made_otherwise_is_refused_and_kept(sharded_class, tmp_path):
+def test_shards_that_are_made_otherwise_than_asked_are_kept(sharded_class, tmp_path):
     generate_part(sharded_class(), tmp_path, tmp_path, 3, 0, 1)
-    with pytest.raises(UserError) as raised:
-        merge(sharded_class(), tmp_path, tmp_path, 4)
-    assert str(raised.value) == (
-        f"--merge: the shards in {tmp_path}/.sharded.partial were made otherwise than asked (seed: asked 4, found 3); "
-        f"give the flags that they were made with, or make them again with --shard=K/N in place of --merge"
-    )
+    for others in (lambda: merge(sharded_class(), tmp_path, tmp_path, 4),
+                   lambda: generate_part(sharded_class(), tmp_path, tmp_path, 4, 0, 1)):  # fmt: skip
+        with pytest.raises(UserError) as raised:
+            others()
+        assert str(raised.value) == (
+            f"the shards in {tmp_path}/.sharded.partial are made otherwise than asked (seed: asked 4, found 3); give "
+            f"the flags, files and version that they are made with, or delete that folder and make them again with "
+            f"--shard=K/N"
+        )
     merge(sharded_class(), tmp_path, tmp_path, 3)
 
 
