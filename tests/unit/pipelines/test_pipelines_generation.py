@@ -3,6 +3,7 @@ import dataclasses
 import pytest
 
 from t2t.data.array_tasks import generate_part, merge
+from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
 from t2t.data.plan import read_plan
 from t2t.errors import UserError
@@ -96,3 +97,20 @@ def test_workers_import_the_plug_in(tmp_path):
     )
     named = NamedProblem(name="of_pipelines", options={"vocab_size": 50}, usr_dir=str(folder))
     assert named.make().vocab_size == 50
+
+
+def test_duplicates_are_those_that_processes_find(here, sums_class, tmp_path, monkeypatch):
+    """Each shard repeats samples of the first."""
+
+    def repeated(self, split, source):
+        for shard in [source.shard] if source.shards > 1 else range(self.shards(split, source)):
+            for number in range(20, 40 + 20 * shard):
+                yield {"inputs": f"{number} plus 1", "targets": str(number + 1)}
+
+    monkeypatch.setattr(sums_class, "generate_samples", repeated)
+    problem = get_problem("pipeline_sums", {"filter_duplicates": "pair"})
+    manifest = generate(problem, tmp_path / "local", tmp_path, workers=1)
+    assert manifest.split("train").examples == 60
+    generate_all(dataclasses.replace(request(tmp_path), problem_options={"filter_duplicates": "pair"}), 0, OPTIONS)
+    assert contents(tmp_path / "beam/pipeline_sums") == contents(tmp_path / "local/pipeline_sums")
+    assert here["dropped duplicates"] == 20 + 40
