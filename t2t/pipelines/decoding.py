@@ -13,6 +13,7 @@ from t2t.inference.engine_choice import EngineChoice
 from t2t.inference.files.merging import division_of
 from t2t.inference.files.parts import part_of
 from t2t.inference.files.shards import Shard, source_index
+from t2t.inference.files.windows import FileJob, check_job
 from t2t.pipelines.launch import run_task
 from t2t.pipelines.task import Failures
 from t2t.runs.startup import import_quietly
@@ -106,6 +107,7 @@ def answer_file(
         UserError: there is no such checkpoint, or that of the first shard that has one.
         MachineError: the same; or a worker died, or the pipeline failed otherwise.
     """
+    check_job(FileJob(source=job["source"], target=job["target"], window=job["window"], shard=Shard(0, 1)))
     paths = {name: _absolute(job[name]) for name in ("source", "target", "prefixes") if job.get(name)}
     usr_dir = loading.get("usr_dir")
     found = [(run.path, CheckpointStore(run.checkpoints_folder).find(checkpoint)) for run, checkpoint in runs]

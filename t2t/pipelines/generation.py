@@ -88,22 +88,26 @@ class ShardTask:
 class MakeShards(ShardTask):
     """Makes the shards of all splits."""
 
+    @functools.cached_property
+    def places(self) -> list[tuple[str, int]]:
+        """Split and number of each shard."""
+        return self.plan.every_shard()
+
     @property
     def count(self) -> int:
         """Number of shards of all splits."""
-        return len(self.plan.every_shard())
+        return len(self.places)
 
     def run(self, opened: Problem, element: int) -> dict[str, int]:
         """Makes a shard, see `generate_shard`."""
-        split, shard = self.plan.every_shard()[element]
-        result = generate_shard(self.plan, opened, split, shard, self.folder, self.tmp_dir)
+        result = generate_shard(self.plan, opened, *self.places[element], self.folder, self.tmp_dir)
         dropped = {f"dropped {reason}": count for reason, count in result.counts.dropped.items()}
         mended = {f"mended: {what}": count for what, count in result.counts.mended.items()}
         return {"examples read": result.counts.read, "examples written": result.examples, **dropped, **mended}
 
     def is_done(self, element: int) -> bool:
         """Returns whether there is a folder of the shard."""
-        return shard_folder(self.folder, *self.plan.every_shard()[element]).is_dir()
+        return shard_folder(self.folder, *self.places[element]).is_dir()
 
 
 class DigestShards(ShardTask):

@@ -21,6 +21,8 @@ from t2t.pipelines.options import parse_beam_options, runs_here
 from t2t.pipelines.task import Task
 
 _SECONDS_BETWEEN_LOOKS = 0.5
+_SHARE = 20
+"""One of so many seconds is spent on looking which of many shards are done, which a shared file system tells slowly."""
 
 log = logging.getLogger("t2t")
 
@@ -47,11 +49,11 @@ def run_task(task: Task, options: str, what: str) -> None:
         if printed and status and error is None:
             printed.seek(0)
             write_line(printed.read().decode(errors="replace").rstrip(), sys.stderr)
+    task.failures.clear()
     if error is not None:
         raise error
     if status:
         raise MachineError(_describe_end(status))
-    task.failures.clear()
     if counters := json.loads(answer):
         log.info("counters of Apache Beam: %s", ", ".join(f"{counters[name]:,} {name}" for name in sorted(counters)))
 
@@ -96,10 +98,13 @@ def _show_until_ended(process: subprocess.Popen, task: Task, what: str) -> None:
     """Shows how many elements are done until the process ends, without reaping it."""
     pending = {element for element in range(task.count) if not task.is_done(element)}
     with contextlib.closing(Progress(what, "shards", task.count, task.count - len(pending))) as progress:
+        next_look = 0.0
         while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
-            pending = {element for element in pending if not task.is_done(element)}
-            progress.move_to(task.count - len(pending))
+            if (now := time.monotonic()) >= next_look:
+                pending = {element for element in pending if not task.is_done(element)}
+                progress.move_to(task.count - len(pending))
+                next_look = now + _SHARE * (time.monotonic() - now)
 
 
 def _describe_end(status: int) -> str:

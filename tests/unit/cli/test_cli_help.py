@@ -25,7 +25,7 @@ NAMES = {name for registry in (PROBLEMS, MODELS, HPARAMS, MODALITIES) for name i
 KINDS = {"problem": get_problem, "problems": get_problem, "model": MODELS.entry, "hparams_set": HPARAMS.entry}
 OTHERS = re.compile(r"my_|their_")
 """Names of a reader's own."""
-OTHERS = {"image_shape", "image_fit", "multi_processing"}
+LOOK_ALIKE = {"image_shape", "image_fit", "multi_processing"}
 """Attributes of problems and a value of Apache Beam's options, which look like names."""
 
 every_command = pytest.mark.parametrize("name", COMMANDS)
@@ -141,7 +141,7 @@ def test_words_that_look_like_names_are_registered():
     ours = [path for folder in ("t2t", "tests", "benchmarks", "examples") for path in (ROOT / folder).rglob("*")]
     files = {path.stem for path in ours}
     first_words = {name.partition("_")[0] for name in NAMES - set(MODALITIES.names()) if "_" in name}
-    known = NAMES | fields | files | OTHERS
+    known = NAMES | fields | files | LOOK_ALIKE
     for where, text in texts_for_users():
         for word in re.findall(r"(?<![\w./-])[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?![\w*{(<=/.]|\.\w)", text):
             base = re.sub(r"(_rev|_copy|_masked)+$", "", word)

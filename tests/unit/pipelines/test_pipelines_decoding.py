@@ -149,6 +149,12 @@ def test_a_large_file_has_a_thousand_shards_and_an_empty_one_has_one(answer, tmp
     assert (tmp_path / "out").read_bytes() == b""
 
 
+def test_a_window_without_lines_is_refused_before_anything_is_loaded(answer, loaded):
+    with pytest.raises(UserError, match=r"^a window of 0 lines: give a number of at least 1$"):
+        answer(window=0)
+    assert loaded.asked == []
+
+
 def test_what_cannot_be_decoded_is_one_line(answer):
     with pytest.raises(UserError, match=r"^n_best=9: too many$"):
         answer(n_best=9)

@@ -42,6 +42,7 @@ def test_the_error_of_a_worker_is_raised_as_it_was(tmp_path, capfd, error):
     with pytest.raises(error, match=r"^element 3 is wrong$"):
         run_task(Touch(tmp_path, error=error, failing=3), PROCESSES, "work")
     assert capfd.readouterr().err == ""
+    assert not (tmp_path / "failures").exists()
 
 
 @pytest.mark.slow
