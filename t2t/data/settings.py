@@ -10,6 +10,7 @@ from typing import Any
 from t2t.data.manifest import Manifest
 from t2t.data.raw_files import has_same_content
 from t2t.errors import UserError
+from t2t.files.paths import local_path
 from t2t.problems.base import Problem
 
 _DECLARED = (
@@ -136,9 +137,9 @@ def _has_moved(manifest: Manifest, asked: str | None, found: str | None, is_know
     """Returns whether the path that is asked for is of the file that lay elsewhere when data was made from it."""
     if not (asked and found):
         return False
-    if not Path(asked).is_file():
+    if not local_path(asked).is_file():
         return is_known
-    return any(file.path == found and has_same_content(Path(asked), file) for file in manifest.raw_files.values())
+    return any(file.path == found and has_same_content(local_path(asked), file) for file in manifest.raw_files.values())
 
 
 def _shown(settings: dict[str, Any], key: str) -> str:
