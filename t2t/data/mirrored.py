@@ -41,7 +41,8 @@ def fetch_raw_files(problem: Problem, tmp_dir: Path) -> None:
     """Fetches what data is made of: the files of the problem's options, and all that a mirrored `tmp_dir` has."""
     named = [Path(path) for name in problem.options.file_names() if (path := getattr(problem.options, name))]
     with _errors_of(tmp_dir):
-        mirror.fetch(*named, *(tmp_dir / name for name in mirror.list_files(tmp_dir)))
+        mirror.fetch(*named)
+        mirror.fetch_folder(tmp_dir)
 
 
 def is_published(folder: Path) -> bool:

@@ -15,6 +15,7 @@ from t2t.export.onnx_graphs import OnnxExport
 from t2t.export.parity import Parity
 from t2t.export.saved_model import SavedModelExport
 from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_errors
+from t2t.files.remote.mirror import forget_folder, publish_folder
 from t2t.inference.translator import Translator
 
 EXPORTS: dict[str, type[Export]] = {
@@ -41,6 +42,7 @@ def export(
     """
     check_request(job.format, job.quantization, job.folder)
     made = EXPORTS[job.format](translator, job)
+    forget_folder(job.folder)  # an earlier attempt that did not reach the store
     trial = _trial(translator, inputs, origin)
     try:
         with os_errors_as_machine_errors(f"cannot write {job.folder}"), new_folder(job.folder) as folder:
@@ -51,6 +53,8 @@ def export(
             (folder / README).write_text(_readme(job, made), encoding="utf-8")
     except LockedError as error:
         raise UserError(f"--export_dir={job.folder}: process {error} is exporting there; name another") from None
+    with os_errors_as_machine_errors(f"cannot write {job.folder}"):
+        publish_folder(job.folder, REPORT)
     return parity
 
 

@@ -140,6 +140,7 @@ def _forget() -> None:
     global _agent
     if _agent is not None:
         _agent.disown()
+        _agent._process.returncode = 0  # it is no child of this process
         _agent = None
 
 

@@ -67,6 +67,11 @@ def _fetch(paths: Sequence[Path]) -> None:
                 record.keep(entry["id"], _marks(record.path))
 
 
+def fetch_folder(folder: Path) -> None:
+    """Fetches all files of a folder."""
+    fetch(*(folder / name for name in list_files(folder)))
+
+
 def publish(*paths: str | os.PathLike[str]) -> None:
     """Writes files of the mirror to the store; those that it has already are skipped.
 
@@ -118,9 +123,13 @@ def is_recorded(path: Path) -> bool:
 
 
 def list_files(folder: Path) -> list[str]:
-    """Returns the names of all files of the store below a folder of the mirror."""
+    """Returns the names of all files of the store below a folder of the mirror, none for a folder elsewhere.
+
+    Names with parts that would lead out of the folder are left out.
+    """
     address = address_of(folder)
-    return sorted(request("find", address)) if address else []
+    found = sorted(request("find", address)) if address else []
+    return [name for name in found if not {"", ".", ".."} & set(name.split("/"))]
 
 
 def names_in(folder: Path) -> set[str]:

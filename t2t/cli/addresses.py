@@ -1,0 +1,39 @@
+"""Flags that take the address of an object store, such as `s3://bucket/data`, besides paths of this machine."""
+
+from absl import flags
+
+from t2t.files.atomic import os_errors_as_machine_errors
+from t2t.files.paths import address_of, check_address, check_local, local_path
+from t2t.files.remote.mirror import fetch
+
+_FOLDERS = ("data_dir", "tmp_dir", "output_dir", "distilled_data_dir", "export_dir", "checkpoint", "warm_start_from")
+_CORPORA = tuple(f"{split}_{side}" for split in ("train", "dev", "test") for side in ("source", "target", "file", "trees"))
+"""Read where data is generated, and not before."""
+_INPUT_FILES = (
+    "decode_from_file", "score_file", "align_file", "target_prefix_file", "unknown_dictionary", "parity_file",
+    "vocab_file", "translation", "reference", "gold", "test", "param_file",
+)  # fmt: skip
+_OUTPUT_FILES = ("decode_to_file",)
+
+
+def take_addresses(values: flags.FlagValues) -> None:
+    """Fetches input files of object stores, and puts their mirrors and those of output files in the place of addresses.
+
+    Raises:
+        UserError: an address where a path of this machine is needed, or one that is malformed.
+        MachineError: the store refuses or does not answer.
+    """
+    for name in values:
+        value = values[name].value
+        if not isinstance(value, str):
+            continue
+        if name not in (*_FOLDERS, *_CORPORA, *_INPUT_FILES, *_OUTPUT_FILES):
+            check_local(value, name)
+            continue
+        for part in value.split(","):  # several runs
+            check_address(part.strip(), name)
+        if name in (*_INPUT_FILES, *_OUTPUT_FILES) and address_of(path := local_path(value)):
+            if name in _INPUT_FILES:
+                with os_errors_as_machine_errors(f"cannot read {value}"):
+                    fetch(path)
+            values[name].value = str(path)
