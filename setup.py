@@ -15,12 +15,13 @@ CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
 NOTEBOOK = ["nbclient>=0.10", "nbformat>=5.10", "ipykernel>=6.29"]
 TEST = [
     "pytest>=8", "pytest-cov>=6", "pytest-timeout>=2.4", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5",
-    "mypy==2.4.1", "httpx2", "jsonschema>=4.20", *NOTEBOOK,
+    "mypy==2.4.1", "httpx2", "jsonschema>=4.20", "moto[server,s3]>=5.1", *NOTEBOOK,
 ]  # fmt: skip
 DOCS = ["sphinx>=9,<10", "myst-nb>=1.4", "furo>=2025.12"]
 AUDIO = ["soundfile>=0.13", "soxr>=0.5"]
 ALGEBRA = ["sympy>=1.13,<2"]
 ROUGE = ["rouge-score>=0.1.2,<0.2"]
+S3 = ["s3fs>=2025.3"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
 
 setup(
@@ -47,6 +48,7 @@ setup(
         "tensorflow-text>=2.21.1,<2.22",
         "tensorflow-datasets>=4.9.10",
         "absl-py>=2.0",
+        "fsspec>=2025.3",
         "importlib_resources>=6",  # tensorflow-datasets imports it without requiring it
         "ml_dtypes>=0.5.1",
         "msgspec>=0.20",
@@ -68,9 +70,12 @@ setup(
         "browser": ["playwright>=1.50"],
         "ctranslate2": CTRANSLATE2,
         "rouge": ROUGE,
+        "s3": S3,
+        "gs": ["gcsfs>=2025.3"],
+        "hdfs": ["pyarrow>=15"],
         "onnx": ONNX,
         "docs": DOCS,
-        "test": [*TEST, *ALGEBRA, *AUDIO, *SERVE, *CTRANSLATE2, *ROUGE, *ONNX],
+        "test": [*TEST, *ALGEBRA, *AUDIO, *SERVE, *CTRANSLATE2, *ROUGE, *ONNX, *S3],
     },
     entry_points={
         "console_scripts": [

@@ -60,6 +60,10 @@ class Job:
         names = {"generation": "data/.text2text_files.lock", "training": "run/lock", "decoding": "out/decoded.partial"}
         return out / names[self.name]
 
+    def made(self, out: Path) -> "Made":
+        """Returns what a process has made in `out`."""
+        return made_in(out)
+
     def keep_as_material(self, out: Path) -> None:
         """Gives what was made to the jobs after this one."""
         if self.name != "decoding":

@@ -40,6 +40,8 @@ class Command:
     """Of `t2t.cli`, for a warm start; empty where only a cold one is the real thing."""
     clock_off_s: float = 0.0
     """How far the clock of the wall jumps, half a second after the start; warm starts only."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables that it sees besides those of this process."""
     obeys_permissions: bool = False
     """Whether permissions bind it though it is root's; its start is a cold one."""
 
@@ -112,7 +114,7 @@ def _start_cold(command: Command, log: Path) -> subprocess.Popen:
         return subprocess.Popen(
             [sys.executable, str(ROOT / "bin" / command.name), *command.flags],
             cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), **dict(command.environment)},
             preexec_fn=functools.partial(_begin, command),
         )  # fmt: skip
 
@@ -130,6 +132,7 @@ def _run_warm(command: Command, log: str) -> None:
     out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.dup2(out, 1)
     os.dup2(out, 2)
+    os.environ.update(command.environment)
     _begin(command)
     with _clock(command.clock_off_s, jumped_mark(Path(log))):
         sys.exit(importlib.import_module(command.module).main([command.name, *command.flags]))
