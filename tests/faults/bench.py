@@ -48,7 +48,8 @@ class Bench:
 
     def folder(self) -> Path:
         """Returns a new folder."""
-        out = self._folder / f"{self.job.name.replace(" ", "-")}-{next(self._numbers)}"
+        name = self.job.name.replace(" ", "-")
+        out = self._folder / f"{name}-{next(self._numbers)}"
         out.mkdir(parents=True)
         return out
 
