@@ -15,7 +15,7 @@ CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
 NOTEBOOK = ["nbclient>=0.10", "nbformat>=5.10", "ipykernel>=6.29"]
 TEST = [
     "pytest>=8", "pytest-cov>=6", "pytest-timeout>=2.4", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5",
-    "mypy==2.4.1", "httpx2", "jsonschema>=4.20", "moto[server,s3]>=5.1", *NOTEBOOK,
+    "mypy==2.4.1", "httpx2", "jsonschema>=4.20", "moto[s3]>=5.1", "flask>=3", "flask-cors>=5", *NOTEBOOK,
 ]  # fmt: skip
 DOCS = ["sphinx>=9,<10", "myst-nb>=1.4", "furo>=2025.12"]
 AUDIO = ["soundfile>=0.13", "soxr>=0.5"]

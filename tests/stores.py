@@ -22,7 +22,6 @@ class MemoryStore:
         return self.service.answer(message)
 
     def clear(self):
-        self.service.close()
         self.files.store.clear()
         self.files.pseudo_dirs[:] = [""]
 
@@ -38,6 +37,7 @@ def memory_store(monkeypatch, cache):
     monkeypatch.setenv("T2T_CACHE", str(cache))
     monkeypatch.setattr(client, "_send", store.send)
     yield store
+    store.service.close()
     store.clear()
 
 

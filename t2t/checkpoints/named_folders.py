@@ -33,7 +33,9 @@ class NamedFolders:
         """Returns the names of all complete folders; of a store, as it lists them, which may lag behind."""
         if mirror.is_mirrored(self.root):
             found = [Path(name) for name in mirror.list_files(self.root)]
-            return {path.parts[0] for path in found if path.parts[1:] == (self._marker,) and self._is_name(path.parts[0])}
+            return {
+                path.parts[0] for path in found if path.parts[1:] == (self._marker,) and self._is_name(path.parts[0])
+            }
         if not self.root.is_dir():
             return set()
         with os_errors_as_machine_errors(f"cannot list the checkpoints in {self.root}"):

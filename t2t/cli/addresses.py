@@ -7,7 +7,9 @@ from t2t.files.paths import address_of, check_address, check_local, local_path
 from t2t.files.remote.mirror import fetch
 
 _FOLDERS = ("data_dir", "tmp_dir", "output_dir", "distilled_data_dir", "export_dir", "checkpoint", "warm_start_from")
-_CORPORA = tuple(f"{split}_{side}" for split in ("train", "dev", "test") for side in ("source", "target", "file", "trees"))
+_CORPORA = tuple(
+    f"{split}_{side}" for split in ("train", "dev", "test") for side in ("source", "target", "file", "trees")
+)
 """Read where data is generated, and not before."""
 _INPUT_FILES = (
     "decode_from_file", "score_file", "align_file", "target_prefix_file", "unknown_dictionary", "parity_file",

@@ -141,11 +141,8 @@ def _check_values(values: flags.FlagValues) -> None:
             raise UserError(f"flag --{name}={value}: {value} is not a finite number; see --help")
         if isinstance(value, int) and abs(value) > _LARGEST:
             raise UserError(f"flag --{name}: a number of {len(str(abs(value)))} digits is too large; see --help")
-        if isinstance(value, str):
-            if is_unknown_home(value):
-                raise UserError(
-                    f"flag --{name}={value}: there is no home folder of that name; write the path without ~"
-                )
+        if isinstance(value, str) and is_unknown_home(value):
+            raise UserError(f"flag --{name}={value}: there is no home folder of that name; write the path without ~")
 
 
 def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: tuple[str, ...]) -> None:

@@ -1,7 +1,6 @@
 """Jobs whose results are in an object store: a server of S3 in this process, which can fail and lag behind."""
 
 import dataclasses
-import random
 import tempfile
 import threading
 import time
@@ -84,7 +83,9 @@ class StoredJob(Job):
     @property
     def module(self) -> str:
         """The command's module."""
-        return {"generation": "t2t.cli.datagen", "training": "t2t.cli.trainer", "export": "t2t.cli.exporter"}[self._kind]
+        return {"generation": "t2t.cli.datagen", "training": "t2t.cli.trainer", "export": "t2t.cli.exporter"}[
+            self._kind
+        ]
 
     @property
     def is_cold_only(self) -> bool:

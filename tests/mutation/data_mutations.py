@@ -44,9 +44,7 @@ DATA_MUTATIONS = (
         original="            self._owners.check([address for _, address in args[0]])\n",
         broken="            pass\n",
         breaks="Two machines write the same run in an object store.",
-        tests=(
-            "tests/unit/checkpoints/test_checkpoints_mirrored.py::test_one_that_was_replaced_writes_nothing_more",
-        ),
+        tests=("tests/unit/checkpoints/test_checkpoints_mirrored.py::test_one_that_was_replaced_writes_nothing_more",),
     ),
     Mutation(
         name="seal not checked",

@@ -37,7 +37,7 @@ class Agent:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for this process
-            env={**os.environ, "PYTHONPATH": os.pathsep.join((path or os.getcwd() for path in sys.path))},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
         )
         self._lock, self._numbers = threading.Lock(), itertools.count()
         self._unread = b""
@@ -61,7 +61,9 @@ class Agent:
                     elif message.pop("number", None) == number:  # an earlier one may have been interrupted
                         return message
             except (BrokenPipeError, EOFError) as error:
-                raise MachineError("the process that talks to object stores has ended; run the command again") from error
+                raise MachineError(
+                    "the process that talks to object stores has ended; run the command again"
+                ) from error
 
     def _line(self) -> bytes:
         assert self._process.stdout is not None

@@ -31,7 +31,9 @@ def to_error(kind: str, text: str, address: str = "", **details: Any) -> T2TErro
         cure = f"pip install 't2t-keras[{extra}]'" if extra else "install the package that fsspec names"
         return UserError(f"{address}: {text}; {cure}")
     if kind == NO_BUCKET:
-        return UserError(f"{address}: there is no {rest.partition('/')[0]!r} in that store; make it or correct its name")
+        return UserError(
+            f"{address}: there is no {rest.partition('/')[0]!r} in that store; make it or correct its name"
+        )
     if kind == CREDENTIALS:
         return MachineError(f"{address}: no credentials for {scheme}:// ({text}); set them as its own tools read them")
     if kind == REFUSED:

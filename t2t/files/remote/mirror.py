@@ -5,8 +5,8 @@ file, in another folder, lies a record of the object that it was like last: the 
 time. So a file is fetched again where the object has changed, and one that was changed here, and not published yet, is
 kept unless the object has changed too.
 
-Nothing is ever removed from the mirror but what is removed from the store: `rm -r` of the cache folder, while no command
-runs, is safe at any time, but for what was generated or trained there and not published yet.
+Nothing is removed from the mirror but what is removed from the store. Removing the cache folder while no command runs
+is safe, but for what was made there and not published yet.
 """
 
 import contextlib
@@ -100,7 +100,7 @@ def _publish(paths: Sequence[Path]) -> None:
 
 
 def publish_folder(folder: Path, marker: str) -> None:
-    """Replaces a folder of the store by that of the mirror; its file `marker`, without which it does not count, is last.
+    """Replaces a folder of the store by that of the mirror; its file `marker`, which makes it count, comes last.
 
     A folder that has its marker while others look at it has all of its files.
     """
@@ -176,7 +176,7 @@ def forget_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Holds a lock file as `exclusive_lock` does; of a mirror also an object of its name, see `t2t.files.remote.owners`.
+    """Holds a lock file as `exclusive_lock` does; in a mirror also an object, see `t2t.files.remote.owners`.
 
     Raises:
         LockedError: another process holds it, here or elsewhere.

@@ -1,8 +1,8 @@
 """Who writes a folder of an object store, where there are no locks: an object with a number that its owner renews.
 
 An owner is known by a nonce. Another process that finds its object watches it: once it has not changed for the time of
-a takeover, by the watcher's own clock, its owner counts as gone, and is replaced. Owners compare no clocks. One that was
-replaced finds another nonce in its object before it writes anything else, and stops.
+a takeover, by the watcher's own clock, its owner counts as gone, and is replaced. No two clocks are compared. An owner
+that was replaced finds another nonce in its object before it writes anything else, and stops.
 """
 
 import contextlib
@@ -50,10 +50,21 @@ class Owners:
         Returns:
             Empty, or who owns it.
         """
-        if (held := _locked(lock)) is None:
+        held = _locked(lock)
+        if held is None:
             return f"of unknown number on {socket.gethostname()}"
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(held)
+            if owner := self._claim(address, cache, pid):
+                return owner
+            stack.pop_all()
+        with self._lock:
+            self._local[address] = held
+        return ""
+
+    def _claim(self, address: str, cache: str, pid: int) -> str:
         found = self._read(address)
-        if found and found.get("cache") != cache and not self._is_abandoned(address, found):
+        if found is not None and found.get("cache") != cache and not self._is_abandoned(address, found):
             return _described(found)
         mine = {"nonce": uuid.uuid4().hex, "host": socket.gethostname(), "pid": pid, "cache": cache, "renewals": 0}
         self._write(address, mine)
@@ -63,7 +74,6 @@ class Owners:
             return _described(now)
         with self._lock:
             self._owned[address] = mine
-            self._local[address] = held
         threading.Thread(target=self._renew, args=(address, mine), daemon=True).start()
         return ""
 

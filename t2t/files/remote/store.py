@@ -211,7 +211,7 @@ def _callback(alive: Callable[[], None]) -> Any:
     """Returns what fsspec calls with the bytes that have moved."""
     told = [time.monotonic()]
 
-    def moved(**_: Any) -> None:
+    def moved(*_: Any, **__: Any) -> None:
         if time.monotonic() - told[0] > 1:
             told[0] = time.monotonic()
             alive()

@@ -10,6 +10,7 @@ from t2t.errors import MachineError, UserError
 from t2t.files.paths import local_path
 from t2t.files.remote.store import Store
 from t2t.text.token import TokenEncoder
+from t2t.text.vocabulary_files import describe_encoders
 from tests.builders import tokens_spec
 from tests.stores import memory_store
 
@@ -45,13 +46,11 @@ def save(*steps):
         checkpoints().save(step, model={"w": np.full(3, step, np.float32)}, optimizer={"m": np.zeros(3)})
 
 
-def record():
-    return RunRecord(problem="p", model="m", hparams_set="s", hparams={}, spec=tokens_spec())
-
-
 def create():
     encoders = {name: TokenEncoder(["a", "b"]) for name in ("inputs", "targets")}
-    return RunDir.create(RUN, record(), encoders)
+    names = {"problem": "p", "model": "m", "hparams_set": "s", "hparams": {}}
+    record = RunRecord(**names, spec=tokens_spec(), vocabularies=describe_encoders(encoders))
+    return RunDir.create(RUN, record, encoders)
 
 
 def test_another_machine_loads_what_was_saved(store, elsewhere):
@@ -187,9 +186,9 @@ def test_a_run_without_checkpoints_is_begun_again(store, elsewhere):
 def test_two_machines_do_not_train_one_run(store, elsewhere):
     with lock_run(RUN):
         first = elsewhere()
-        with pytest.raises(UserError, match=r"--output_dir=.*run: process \d+ on .* is training there; wait for it"):
-            with lock_run(RUN):
-                pass
+        refused = r"--output_dir=.*run: process \d+ on .* is training there; wait for it"
+        with pytest.raises(UserError, match=refused), lock_run(RUN):
+            pass
         assert first.exists()
 
 
@@ -198,7 +197,9 @@ def test_one_that_was_replaced_writes_nothing_more(store, tmp_path, monkeypatch)
     with lock_run(RUN):
         save(5)
         store.files.pipe("/b/run/lock", b'{"nonce": "another", "pid": 7, "host": "far"}')
-        with pytest.raises(MachineError, match=r"run/lock: process 7 on far has taken over, since the renewals of this"):
+        with pytest.raises(
+            MachineError, match=r"run/lock: process 7 on far has taken over, since the renewals of this"
+        ):
             save(10)
     assert checkpoints().steps() == [5]
     assert store.files.cat("/b/run/lock").startswith(b'{"nonce": "another"')

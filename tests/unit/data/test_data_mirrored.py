@@ -1,4 +1,4 @@
-"""Data in an object store: the manifest comes last, what is there is not sent again, and each machine reads the same."""
+"""Data in an object store: the manifest comes last, nothing is sent twice, and each machine reads the same."""
 
 import logging
 

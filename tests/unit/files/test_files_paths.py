@@ -1,4 +1,4 @@
-"""Paths of this machine and addresses of object stores; addresses are refused where a path of this machine is needed."""
+"""Paths of this machine and addresses of object stores, which are refused where code or pages are named."""
 
 from pathlib import Path
 

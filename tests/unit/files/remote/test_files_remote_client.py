@@ -51,7 +51,9 @@ def test_one_that_hangs_is_left(monkeypatch):
     agent.ask({"op": "info", "args": [["memory://b/x"]]})
     monkeypatch.setattr(client, "SILENT_S", 0.2)
     os.kill(agent._process.pid, signal.SIGSTOP)
-    with pytest.raises(MachineError, match=r"^the object store has not answered for 0\.2 s; see that it can be reached"):
+    with pytest.raises(
+        MachineError, match=r"^the object store has not answered for 0\.2 s; see that it can be reached"
+    ):
         agent.ask({"op": "info", "args": [["memory://b/x"]]})
     assert agent._process.returncode == -signal.SIGKILL
     agent.close()
@@ -60,7 +62,9 @@ def test_one_that_hangs_is_left(monkeypatch):
 def test_one_that_has_ended_is_said_to_have():
     agent = client.Agent()
     agent.kill()
-    with pytest.raises(MachineError, match=r"^the process that talks to object stores has ended; run the command again"):
+    with pytest.raises(
+        MachineError, match=r"^the process that talks to object stores has ended; run the command again"
+    ):
         agent.ask({"op": "info", "args": [["memory://b/x"]]})
     agent.close()
 

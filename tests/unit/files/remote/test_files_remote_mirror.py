@@ -17,8 +17,9 @@ def moved(monkeypatch):
     """What was asked of the store, in its order: (what, address)."""
     calls = []
     for name in ("_put", "_remove", "_get"):
+        own = getattr(Store, name)
 
-        def call(self, *args, name=name, own=getattr(Store, name)):
+        def call(self, *args, name=name, own=own):
             address = next(one for one in args if "://" in str(one))
             calls.append((name.strip("_"), address))
             return own(self, *args)

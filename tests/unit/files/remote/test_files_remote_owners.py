@@ -99,7 +99,7 @@ def test_of_two_at_once_one_wins(owners, store, monkeypatch):
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}"])
-def test_what_is_no_owner_is_replaced(owners, store, content):
+def test_what_is_no_owner_is_watched_and_replaced(owners, store, content):
     store.files.pipe("/b/run/lock", content)
-    assert owners("a").own_as() == ""
+    assert owners("a", takeover_s=0.1).own_as() == ""
     assert len(nonce(store)) == 32

@@ -44,7 +44,7 @@ def test_passing_failures_are_tried_again(failing):
 @pytest.mark.parametrize(
     ("error", "tried", "message"),
     [
-        (OSError("500 internal error"), 6, "memory://b/x: the store does not answer (500 internal error); run the same"),
+        (OSError("500 failed"), 6, "memory://b/x: the store does not answer (500 failed); run the same command again"),
         (TimeoutError(), 6, "memory://b/x: the store does not answer (TimeoutError: TimeoutError); run the same"),
         (PermissionError("no"), 1, "memory://b/x: the store refuses it (no); get permission there"),
         (
