@@ -27,7 +27,7 @@ def take_addresses(values: flags.FlagValues) -> None:
     """
     for name in values:
         value = values[name].value
-        if not isinstance(value, str):
+        if not isinstance(value, str) or hasattr(values[name], "alias_of"):
             continue
         if name not in (*_FOLDERS, *_CORPORA, *_INPUT_FILES, *_OUTPUT_FILES):
             check_local(value, name)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean
-from t2t.files.paths import address_of, local_path
+from t2t.files.paths import local_path, with_addresses
 from t2t.hparams.field import complaint
 from t2t.problems.masking import TokenMasking
 from t2t.problems.preprocessors import Preprocessor
@@ -97,7 +97,7 @@ class ProblemOptions:
         """Returns the options that differ from their defaults; files of object stores by their addresses."""
         defaults, files = type(self)(), self.file_names()
         changed = {k: v for k, v in dataclasses.asdict(self).items() if v != getattr(defaults, k)}
-        return {k: (address_of(v) or v) if k in files else v for k, v in changed.items()}
+        return {k: with_addresses(v) if k in files else v for k, v in changed.items()}
 
     def of_data(self) -> dict[str, Any]:
         """Returns those of the changed options that generated data depends on: not those that only training reads."""

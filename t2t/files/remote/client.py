@@ -55,7 +55,7 @@ class Agent:
                 self._process.stdin.write(json.dumps({**request, "number": number}).encode() + b"\n")
                 self._process.stdin.flush()
                 while True:
-                    message = json.loads(self._line())
+                    message: dict[str, Any] = json.loads(self._line())
                     if "note" in message:
                         log.info("%s", message["note"])
                     elif message.pop("number", None) == number:  # an earlier one may have been interrupted

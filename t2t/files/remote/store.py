@@ -249,8 +249,8 @@ def _failure(error: Exception, address: str) -> StoreError:
 
 
 def _local(error: OSError) -> StoreError:
-    details = {"errno": error.errno, "filename": str(error.filename)}
-    return StoreError(LOCAL, error.strerror or _text(error), **details)
+    text = error.strerror or _text(error)
+    return StoreError(LOCAL, text, errno=error.errno, filename=str(error.filename))
 
 
 def _text(error: BaseException) -> str:
