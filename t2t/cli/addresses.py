@@ -1,5 +1,7 @@
 """Flags that take the address of an object store, such as `s3://bucket/data`, besides paths of this machine."""
 
+from collections.abc import Iterator
+
 from absl import flags
 
 from t2t.files.atomic import os_errors_as_machine_errors
@@ -18,24 +20,32 @@ _INPUT_FILES = (
 _OUTPUT_FILES = ("decode_to_file",)
 
 
-def take_addresses(values: flags.FlagValues) -> None:
-    """Fetches input files of object stores, and puts their mirrors and those of output files in the place of addresses.
+def check_addresses(values: flags.FlagValues) -> None:
+    """Raises UserError for an address where a path of this machine is needed, and for one that is malformed."""
+    for name, value in _texts(values):
+        if name in (*_FOLDERS, *_CORPORA, *_INPUT_FILES, *_OUTPUT_FILES):
+            for part in value.split(","):  # several runs
+                check_address(part.strip(), name)
+        else:
+            check_local(value, name)
+
+
+def mirror_files(values: flags.FlagValues) -> None:
+    """Fetches input files of object stores; mirrors of these and of output files take the place of their addresses.
 
     Raises:
-        UserError: an address where a path of this machine is needed, or one that is malformed.
         MachineError: the store refuses or does not answer.
     """
-    for name in values:
-        value = values[name].value
-        if not isinstance(value, str) or hasattr(values[name], "alias_of"):
-            continue
-        if name not in (*_FOLDERS, *_CORPORA, *_INPUT_FILES, *_OUTPUT_FILES):
-            check_local(value, name)
-            continue
-        for part in value.split(","):  # several runs
-            check_address(part.strip(), name)
+    for name, value in _texts(values):
         if name in (*_INPUT_FILES, *_OUTPUT_FILES) and address_of(path := local_path(value)):
             if name in _INPUT_FILES:
                 with os_errors_as_machine_errors(f"cannot read {value}"):
                     fetch(path)
             values[name].value = str(path)
+
+
+def _texts(values: flags.FlagValues) -> Iterator[tuple[str, str]]:
+    """Yields the flags whose value is text, each by its first name."""
+    for name in values:
+        if isinstance(values[name].value, str) and not hasattr(values[name], "alias_of"):
+            yield name, values[name].value

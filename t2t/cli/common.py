@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from absl import flags
 
-from t2t.cli.addresses import take_addresses
+from t2t.cli.addresses import check_addresses, mirror_files
 from t2t.cli.help import help_text
 from t2t.cli.stopping import StoppedError, stoppable
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, did_you_mean, one_line
@@ -64,7 +64,10 @@ def command(
 
             def run() -> int:
                 values = parse(build_flags(), argv, usage, positional)
-                return 0 if values is None else body(values)
+                if values is None:
+                    return 0
+                mirror_files(values)
+                return body(values)
 
             return _guarded(os.path.basename(argv[0]), run)
 
@@ -129,7 +132,7 @@ def parse(
         raise UserError(f"{one_line(error)}; see --help") from error
     _take_positional(values, rest, positional)
     _check_values(values)
-    take_addresses(values)
+    check_addresses(values)
     return values
 
 

@@ -1,6 +1,7 @@
 """Jobs whose results are in an object store: a server of S3 in this process, which can fail and lag behind."""
 
 import dataclasses
+import logging
 import tempfile
 import threading
 import time
@@ -32,6 +33,7 @@ class Server:
         from moto.server import DomainDispatcherApplication, create_backend_app
         from werkzeug.serving import make_server
 
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
         self._app = DomainDispatcherApplication(create_backend_app)
         self.trouble: Callable[[dict[str, Any]], int | None] = lambda environment: None
         self.lists_lag = False

@@ -9,6 +9,7 @@ import pytest
 
 from t2t.cli import avg_all, datagen, decoder, exporter, trainer
 from t2t.files.remote import client
+from tests.readme import ROOT, block, execute, shortened
 from tests.stores import bucket, objects, s3, s3_server
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:(boto|moto|aiobotocore).*")
@@ -145,6 +146,21 @@ def test_without_credentials(store, capsys, monkeypatch, tmp_path):
     client._close()
     assert decoder.main(["t2t-decoder", f"--output_dir={store}/run"]) == 1
     assert f"{store}/run/run.json: no credentials for s3:// (" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page(server, tmp_path):
+    for name in ("corpora", "models"):
+        s3(server).create_bucket(Bucket=name)
+    for name in ("train.src", "train.tgt", "dev.src", "dev.tgt", "new.src"):
+        text = "".join(f"line {n} of {n % 7}\n" for n in range(100))
+        (tmp_path / name).write_text(text)
+        s3(server).put_object(Bucket="corpora", Key=name, Body=text.encode())
+    exports = "".join(f"export {name}={value}\n" for name, value in server.items())
+    done = execute("bash", exports + shortened(block("storage", page=ROOT / "docs/scale.md")), tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert objects(server, "s3://corpora/new.tgt")["new.tgt"].count(b"\n") == 100
+    assert {name.partition("/")[0] for name in objects(server, "s3://models")} == {"base", "data"}
 
 
 def test_listing_names_loads_no_fsspec():
