@@ -29,7 +29,7 @@ NEED_A_MOUNT: dict[str, Injection] = {"full disk": disks.full, "read-only folder
 def faults(job: str) -> dict[str, Injection]:
     """Returns what can be done to a job, by name."""
     if job in stores.NAMES:
-        return {"SIGKILL": functools.partial(kills.killed, name="SIGKILL"), **stores.INJECTIONS}
+        return {"SIGKILL": functools.partial(kills.killed, name="SIGKILL"), **stores.injections(job)}
     found: dict[str, Injection] = {name: functools.partial(kills.killed, name=name) for name in kills.SIGNALS}
     found |= {"a second process": kills.second, "no permission": disks.forbidden, "a clock that jumps": clocks.jumping}
     found |= {"a file where a folder should be": disks.occupied}
