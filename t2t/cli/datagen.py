@@ -5,7 +5,8 @@ from absl import flags
 from t2t.cli.common import command, command_flags
 from t2t.cli.flags import define_problem_flags, lists_registry, request_of
 from t2t.cli.help import DATA, flag_group
-from t2t.runs.data import generate_all
+from t2t.errors import UserError
+from t2t.runs.data import generate_all, generate_parts, merge_all
 from t2t.specs.constants import DATA_SEED
 
 USAGE = """
@@ -23,11 +24,27 @@ def build_flags(values: flags.FlagValues) -> None:
     define_problem_flags(values)
     with flag_group(values, DATA) as define:
         define.integer("random_seed", DATA_SEED, "Seed of everything that chance decides.")
+        define.string(
+            "shard", "", "K/N: makes only the shards of task K of N, K from 0, as tasks of an array job do in one "
+            "--data_dir."
+        )  # fmt: skip
+        define.boolean("merge", False, "Makes the data of the shards that all tasks of --shard have made.")
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
     if lists_registry(values):
         return 0
-    generate_all(request_of(values), values.random_seed)
+    request, seed = request_of(values), values.random_seed
+    if values.shard and values.merge:
+        raise UserError(
+            f"--shard={values.shard} and --merge: tasks make shards with --shard, and after the last of them one "
+            f"command merges these with --merge; give one of both"
+        )
+    if values.shard:
+        generate_parts(request, seed, values.shard)
+    elif values.merge:
+        merge_all(request, seed)
+    else:
+        generate_all(request, seed)
     return 0

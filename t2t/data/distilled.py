@@ -13,7 +13,7 @@ import numpy as np
 
 import t2t
 from t2t.data.columns import Column, pack
-from t2t.data.generate import describe_counts, written_aside
+from t2t.data.data_folder import describe_counts, written_aside
 from t2t.data.manifest import MANIFEST_NAME, Distillation, Manifest, SplitRecord, read_manifest, write_manifest
 from t2t.data.mirrored import fetch_data, publish_data, refresh
 from t2t.data.reader import SplitReader

@@ -5,23 +5,15 @@ The bytes that are written do not depend on the number of workers: a chunk is a 
 
 import copy
 import dataclasses
-import multiprocessing
-import os
-import signal
-import sys
-import threading
-import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
 
 from t2t.data.columns import SEQUENCES, Column, first_not_finite, pack, select
 from t2t.data.manifest import REMEDY
-from t2t.errors import MachineError, UserError
+from t2t.errors import UserError
 from t2t.problems.base import Problem, Sample
 from t2t.problems.samples import check_samples, chunk_samples
 from t2t.specs.constants import TARGETS, TRAIN
@@ -177,71 +169,24 @@ def _fit(
     return ~(empty | long | lasting)
 
 
-class EncodingPool:
-    """Encodes streams of samples in worker processes, one a core by default.
+class ChunkEncoder:
+    """A problem with the vocabularies that it was last used with, read once.
 
-    The processes are forked here, before vocabularies are built or TensorFlow Datasets loads TensorFlow, whose threads
-    do not survive a fork. For the same reason a process that has threads already encodes by itself. A problem's
-    `encode_samples` sees the problem as it was constructed, plus its encoders.
+    A problem's `encode_samples` sees the problem as it was given, plus its encoders.
     """
 
-    def __init__(self, problem: Problem, workers: int | None = None):
-        self._problem = copy.copy(problem)
-        self._ahead = 4 * (workers or _count_cores())
-        self._pool: ProcessPoolExecutor | None = None
-        self._local = _Encoder(self._problem)
-        if (workers or _count_cores()) > 1 and _may_fork():
-            self._pool = ProcessPoolExecutor(
-                workers or _count_cores(),
-                multiprocessing.get_context("fork"),
-                initializer=_start_worker,
-                initargs=(self._problem, os.getpid()),
-            )
-            self._pool.submit(os.getpid).result()  # forks them now
-
-    def encode(self, samples: Iterable[Sample], split: str, vocabularies: Vocabularies) -> Iterator[Chunk]:
-        """Yields the encoded chunks in the order of the samples, at most a few chunks ahead of the reader.
-
-        Raises:
-            UserError: see `encode_chunk`.
-            MachineError: a worker died.
-        """
-        chunks = chunk_samples(samples, self._problem.chunk_size or CHUNK)
-        if self._pool is None:
-            yield from (self._local.encode(vocabularies, split, chunk, first) for first, chunk in chunks)
-            return
-        waiting: deque = deque()
-        try:
-            for first, chunk in chunks:
-                waiting.append(self._pool.submit(_encode_in_worker, vocabularies, split, chunk, first))
-                if len(waiting) >= self._ahead:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        except BrokenProcessPool as error:
-            raise MachineError(
-                "a process that encodes the data died, most likely for want of memory; free some memory, "
-                "or generate with fewer workers"
-            ) from error
-        finally:
-            for future in waiting:
-                future.cancel()
-
-    def close(self) -> None:
-        """Ends the workers."""
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-
-
-class _Encoder:
-    """A problem with the vocabularies that it was last used with, read once."""
-
     def __init__(self, problem: Problem):
-        self._problem = problem
+        self._problem = copy.copy(problem)
         self._vocabularies: Vocabularies | None = None
         self._features: Mapping[str, FeatureSpec] = {}
 
-    def encode(self, vocabularies: Vocabularies, split: str, samples: list[Sample], first: int) -> Chunk:
+    def encode(self, samples: Iterable[Sample], split: str, vocabularies: Vocabularies) -> Iterator[Chunk]:
+        """Yields the encoded chunks in the order of the samples; see `encode_chunk`."""
+        for first, chunk in chunks_of(self._problem, samples):
+            yield self.encode_one(vocabularies, split, chunk, first)
+
+    def encode_one(self, vocabularies: Vocabularies, split: str, samples: list[Sample], first: int) -> Chunk:
+        """Returns one encoded chunk, whose first sample is the `first` of its split; see `encode_chunk`."""
         if vocabularies != self._vocabularies:
             self._problem = self._problem.with_encoders(
                 read_encoders(vocabularies.folder, vocabularies.records, REMEDY)
@@ -251,34 +196,6 @@ class _Encoder:
         return encode_chunk(self._problem, self._features, split, samples, first)
 
 
-def _count_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _may_fork() -> bool:
-    known = "fork" in multiprocessing.get_all_start_methods()
-    return known and threading.active_count() == 1 and "tensorflow" not in sys.modules
-
-
-# What follows runs in a worker, which holds one problem for its life.
-_worker: _Encoder
-
-
-def _start_worker(problem: Problem, parent: int) -> None:
-    global _worker
-    _worker = _Encoder(problem)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
-
-
-def _exit_with_parent(parent: int) -> None:
-    """Ends this process once its parent is gone, however it went."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
-
-
-def _encode_in_worker(vocabularies: Vocabularies, split: str, samples: list[Sample], first: int) -> Chunk:
-    return _worker.encode(vocabularies, split, samples, first)
+def chunks_of(problem: Problem, samples: Iterable[Sample]) -> Iterator[tuple[int, list[Sample]]]:
+    """Yields the samples that are encoded together, each list with the number of its first, counted from 1."""
+    return chunk_samples(samples, problem.chunk_size or CHUNK)

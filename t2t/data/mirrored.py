@@ -39,7 +39,7 @@ def fetch_data(folder: Path, manifest: Manifest, splits: Collection[str]) -> Non
 
 def fetch_raw_files(problem: Problem, tmp_dir: Path) -> None:
     """Fetches what data is made of: the files of the problem's options, and all that a mirrored `tmp_dir` has."""
-    named = [Path(path) for name in problem.options.file_names() if (path := getattr(problem.options, name))]
+    named = [path for name in problem.options.file_names() for path in problem.options.paths(name)]
     with _errors_of(tmp_dir):
         mirror.fetch(*named)
         mirror.fetch_folder(tmp_dir)

@@ -10,7 +10,7 @@ from typing import Any
 from t2t.data.manifest import Manifest
 from t2t.data.raw_files import has_same_content
 from t2t.errors import UserError
-from t2t.files.paths import local_path
+from t2t.files.paths import named_files
 from t2t.problems.base import Problem
 
 _DECLARED = (
@@ -134,13 +134,19 @@ def check_matches(
 
 
 def _has_moved(manifest: Manifest, asked: str | None, found: str | None, is_known: bool) -> bool:
-    """Returns whether the path that is asked for is of the file that lay elsewhere when data was made from it."""
+    """Returns whether the paths that are asked for are of the files that lay elsewhere when data was made from them."""
     if not (asked and found):
         return False
-    if not local_path(asked).is_file():
+    paths, before = named_files(asked), named_files(found)
+    if not all(path.is_file() for path in paths):
         return is_known
-    return any(file.path == found and has_same_content(local_path(asked), file) for file in manifest.raw_files.values())
+    recorded = {file.path: file for file in manifest.raw_files.values()}
+    return len(paths) == len(before) and all(
+        str(old) in recorded and has_same_content(path, recorded[str(old)])
+        for path, old in zip(paths, before, strict=True)
+    )
 
 
 def _shown(settings: dict[str, Any], key: str) -> str:
-    return repr(settings[key]) if key in settings else "none"
+    text = repr(settings[key]) if key in settings else "none"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -1,5 +1,6 @@
-"""Counts of a split's examples while it is generated: what was dropped, mended or unknown, and whether too much was."""
+"""Counts of examples while they are generated: what was dropped, mended or unknown, and whether too much was."""
 
+import dataclasses
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -7,10 +8,48 @@ import numpy as np
 
 from t2t.data.encoding import Chunk
 from t2t.data.manifest import ColumnTotals
-from t2t.problems.base import Sample
+from t2t.errors import UserError
+from t2t.problems.base import Problem, Sample
 
 WORTH_A_WARNING = 0.01
 """Share of unknown ids in a feature of a split from which on generation warns."""
+
+ENOUGH_TO_JUDGE = 10_000
+"""After so many training examples, a corpus that is unfit so far ends the job."""
+
+CURE = "check the raw files and their encoding, or the problem's max_length"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Counts:
+    """How many samples were read, and what became of them."""
+
+    read: int = 0
+    unfit: int = 0
+    """Samples that were dropped or mended."""
+    dropped: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Samples left out, by reason."""
+    mended: dict[str, int] = dataclasses.field(default_factory=dict)
+    """What was mended in the raw data, by what was wrong."""
+    unknown: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Ids of unknown words in the examples that are kept, by feature."""
+
+    def __add__(self, other: "Counts") -> "Counts":
+        """Returns the counts of both."""
+        return Counts(
+            read=self.read + other.read,
+            unfit=self.unfit + other.unfit,
+            dropped=_sum(self.dropped, other.dropped),
+            mended=_sum(self.mended, other.mended),
+            unknown=_sum(self.unknown, other.unknown),
+        )
+
+    def describe(self) -> str:
+        """Returns `; 12 dropped (10 with an empty side, ...); mended: ...`, or nothing."""
+        text = ""
+        if total := sum(self.dropped.values()):
+            text += f"; {total:,} dropped ({_format_counts(self.dropped)})"
+        return text + (f"; mended: {_format_counts(self.mended)}" if self.mended else "")
 
 
 class SplitTally:
@@ -21,18 +60,16 @@ class SplitTally:
     """
 
     def __init__(self, samples: Iterable[Sample], mended: Counter):
-        self._samples, self.mended = samples, mended
+        self._samples, self._mended = samples, mended
         self._is_mended: deque[bool] = deque()  # of the samples that are drawn and not yet encoded
-        self.read = self.unfit = 0
-        self.dropped: Counter = Counter()
-        """Examples left out, by reason."""
-        self.unknown: Counter = Counter()
-        """Ids of unknown words in the examples that are kept, by feature."""
+        self.read = self._unfit = 0
+        self._dropped: Counter = Counter()
+        self._unknown: Counter = Counter()
 
     def __iter__(self) -> Iterator[Sample]:
-        before = self.mended.total()
+        before = self._mended.total()
         for sample in self._samples:
-            now = self.mended.total() if self.mended else 0
+            now = self._mended.total() if self._mended else 0
             self._is_mended.append(now != before)
             before = now
             yield sample
@@ -42,21 +79,24 @@ class SplitTally:
         count = len(chunk.kept)
         is_mended = np.array([self._is_mended.popleft() for _ in range(count)], dtype=bool)
         self.read += count
-        self.unfit += int((is_mended | ~chunk.kept).sum())
-        self.dropped += chunk.dropped
-        self.unknown += chunk.unknown
+        self._unfit += int((is_mended | ~chunk.kept).sum())
+        self._dropped += chunk.dropped
+        self._unknown += chunk.unknown
 
-    @property
-    def is_mostly_unfit(self) -> bool:
-        """Whether more than half of the examples so far are unfit."""
-        return 2 * self.unfit > self.read
+    def counts(self) -> Counts:
+        """Returns the counts so far."""
+        by_name = (dict(sorted(counter.items())) for counter in (self._dropped, self._mended, self._unknown))
+        dropped, mended, unknown = by_name
+        return Counts(read=self.read, unfit=self._unfit, dropped=dropped, mended=mended, unknown=unknown)
 
-    def describe(self) -> str:
-        """Returns `; 12 dropped (10 with an empty side, ...); mended: ...`, or nothing."""
-        text = ""
-        if total := self.dropped.total():
-            text += f"; {total:,} dropped ({_format_counts(self.dropped)})"
-        return text + (f"; mended: {_format_counts(self.mended)}" if self.mended.total() else "")
+
+def check_fit(problem: Problem, counts: Counts, when: str = "", cure: str = "") -> None:
+    """Raises UserError where more than half of the training examples are unfit; `when` may be `so far`."""
+    if 2 * counts.unfit > counts.read:
+        raise UserError(
+            f"more than half of the training data of {problem.name} is unfit{when and ' ' + when}: {counts.unfit:,} of "
+            f"{'the first ' if when else ''}{counts.read:,} examples{counts.describe()}; {CURE}{cure}"
+        )
 
 
 def unknown_shares(unknown: Mapping[str, int], columns: Mapping[str, ColumnTotals], examples: int) -> dict[str, float]:
@@ -64,5 +104,9 @@ def unknown_shares(unknown: Mapping[str, int], columns: Mapping[str, ColumnTotal
     return {name: count / max(columns[name].items - examples, 1) for name, count in unknown.items()}
 
 
-def _format_counts(counts: Counter) -> str:
+def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in sorted(one.keys() | other.keys())}
+
+
+def _format_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))

@@ -8,9 +8,11 @@ with line ends in it keeps to its line.
 """
 
 import contextlib
+import dataclasses
 import json
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TextIO
@@ -19,8 +21,19 @@ from t2t.data.manifest import FileRecord
 from t2t.files.atomic import os_errors_as_machine_errors, sha256_of
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextsRecord:
+    """The raw text of a feature of consecutive examples."""
+
+    file: FileRecord
+    lines: int
+    """How many texts it has; fewer than examples where some had none."""
+    altered: bool
+    """Whether the ids of some text read otherwise, so that it has to be kept."""
+
+
 class TextsWriter:
-    """Writes the texts of a split as they come, and keeps those of the features that need it."""
+    """Writes the texts of consecutive examples of a split as they come."""
 
     def __init__(self, folder: Path, split: str):
         self._folder, self._split = Path(folder), split
@@ -42,24 +55,23 @@ class TextsWriter:
                 self._files[name].writelines(json.dumps(text, ensure_ascii=False) + "\n" for text in column)
                 self._lines[name] = self._lines.get(name, 0) + len(column)
 
-    def finish(self, examples: int) -> dict[str, FileRecord]:
-        """Closes the files and removes those that say no more than the ids, or lack some of the split's examples.
+    def finish(self) -> dict[str, TextsRecord]:
+        """Closes the files and returns what they hold, by feature.
 
         Raises:
             MachineError: the disk is full.
         """
-        kept = {}
         with os_errors_as_machine_errors(f"cannot write {self._folder}"):
-            for name, file in self._files.items():
+            for file in self._files.values():
                 file.flush()
                 os.fsync(file.fileno())
                 file.close()
-                path = self._path(name)
-                if name in self._altered and self._lines[name] == examples:
-                    kept[name] = FileRecord(name=path.name, bytes=path.stat().st_size, sha256=sha256_of(path))
-                else:
-                    path.unlink()
-        return kept
+            return {
+                name: TextsRecord(
+                    file=_described(self._path(name)), lines=self._lines[name], altered=name in self._altered
+                )
+                for name in self._files
+            }
 
     def close(self) -> None:
         """Closes what is open without finishing it."""
@@ -75,3 +87,23 @@ def read_texts(path: Path, limit: int | None = None) -> list[str]:
     """Returns the first `limit` texts of a file that `TextsWriter` wrote, or all."""
     with Path(path).open(encoding="utf-8", newline="\n") as file:
         return [json.loads(line) for line in islice(file, limit)]
+
+
+def join_texts(parts: Sequence[Path], path: Path) -> FileRecord:
+    """Writes one file of the texts of several, in their order, and returns what it is.
+
+    Raises:
+        MachineError: the disk is full.
+    """
+    with os_errors_as_machine_errors(f"cannot write {path}"):
+        with path.open("wb") as joined:
+            for part in parts:
+                with part.open("rb") as file:
+                    shutil.copyfileobj(file, joined)
+            joined.flush()
+            os.fsync(joined.fileno())
+        return _described(path)
+
+
+def _described(path: Path) -> FileRecord:
+    return FileRecord(name=path.name, bytes=path.stat().st_size, sha256=sha256_of(path))

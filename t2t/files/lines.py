@@ -28,7 +28,7 @@ _BREAKS = re.compile(r"[\n\r]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def read_lines(path: Path | str, tally: Counter[str]) -> Iterator[str]:
+def read_lines(path: Path | str, tally: Counter[str], start: int = 0, stop: int | None = None) -> Iterator[str]:
     r"""Yields the lines of a file, a block of them in memory at a time.
 
     Lines end at `\n` and nowhere else (not at `\r`, U+0085 or U+2028), so that the two sides of a corpus stay in step
@@ -38,6 +38,8 @@ def read_lines(path: Path | str, tally: Counter[str]) -> Iterator[str]:
     Args:
         path: the file; whether it is gzip is seen from its content.
         tally: counts of mended lines are added, under the names above.
+        start: byte of a plain file from which to read, where a line begins.
+        stop: byte up to which to read, where another begins; None for the end of the file.
 
     Raises:
         UserError: the file is missing, unreadable, broken gzip or UTF-16; the message names it.
@@ -45,7 +47,26 @@ def read_lines(path: Path | str, tally: Counter[str]) -> Iterator[str]:
     with contextlib.ExitStack() as stack:
         with errors_of_reading(path):
             file = stack.enter_context(Path(path).open("rb"))
-        yield from stream_lines(file, tally, path)
+        if not start and stop is None:
+            yield from stream_lines(file, tally, path)
+            return
+        with errors_of_reading(path):
+            for block in _part(file, start, stop):
+                yield from _lines_of(block if start else _strip_bom(block, path), tally)
+                start += len(block)
+
+
+def _part(file: BinaryIO, start: int, stop: int | None) -> Iterator[bytes]:
+    """Yields blocks of whole lines of a part of a plain file."""
+    file.seek(start)
+    while stop is None or start < stop:
+        block = file.read(_BLOCK if stop is None else min(_BLOCK, stop - start))
+        if not block:
+            return
+        if not block.endswith(b"\n"):
+            block += file.readline()
+        start += len(block)
+        yield block
 
 
 def stream_lines(stream: BinaryIO, tally: Counter[str], name: Path | str) -> Iterator[str]:
@@ -96,16 +117,32 @@ def read_parallel(source_path: Path | str, target_path: Path | str, tally: Count
     Raises:
         UserError: as `read_lines`; or the files have different numbers of lines, found at the end of the shorter one.
     """
-    sources, targets = read_lines(source_path, tally), read_lines(target_path, tally)
-    for number, (source, target) in enumerate(itertools.zip_longest(sources, targets), start=1):
+    lines = read_lines(source_path, tally), read_lines(target_path, tally)
+    return pair_lines(*lines, source_path, target_path)
+
+
+def pair_lines(
+    sources: Iterator[str], targets: Iterator[str], source_path: Path | str, target_path: Path | str, before: int = 0
+) -> Iterator[tuple[str, str]]:
+    """Yields pairs of lines of two files that have been opened; `before` lines of each have been left out.
+
+    Raises:
+        UserError: one ends before the other.
+    """
+    for number, (source, target) in enumerate(itertools.zip_longest(sources, targets), start=before + 1):
         if source is None or target is None:
             pairs = ((source, sources), (target, targets))
             counts = [number - (line is None) + sum(1 for _ in remaining) for line, remaining in pairs]
-            raise UserError(
-                f"{source_path} has {counts[0]:,} lines and {target_path} has {counts[1]:,}; line n of one must be the "
-                f"translation of line n of the other; give files of equal length"
-            )
+            raise unequal_lengths(source_path, counts[0], target_path, counts[1])
         yield source, target
+
+
+def unequal_lengths(one: Path | str, lines: int, other: Path | str, lines_of_other: int) -> UserError:
+    """Returns an error about two files whose lines belong together and are not equally many."""
+    return UserError(
+        f"{one} has {lines:,} lines and {other} has {lines_of_other:,}; line n of one must be the translation of line "
+        f"n of the other; give files of equal length"
+    )
 
 
 def split_columns(line: str, names: Sequence[str], file: str, number: int) -> list[str]:

@@ -4,13 +4,16 @@
 works on local paths.
 """
 
+import glob
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from t2t.errors import UserError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_PATTERN = re.compile(r"[*?[]")
 _OF_THIS_MACHINE = ("file", "local")
 """Schemes of fsspec that lead to files of this machine."""
 _NO_HOST = "_"
@@ -93,6 +96,38 @@ def with_addresses(text: str) -> str:
     if root not in text:
         return text
     return re.sub(re.escape(root) + rf"([A-Za-z][A-Za-z0-9+.-]+)/({_NO_HOST}(?=/))?", r"\1://", text)
+
+
+def named_files(text: str) -> list[Path]:
+    """Returns the absolute paths of the files that a user named: one, or several with commas between them.
+
+    A name may be a pattern such as `part-*.en`, for which stand the files that it matches, in the order of their names;
+    one that matches none is returned as it is. What is a file as it stands is neither a list nor a pattern.
+
+    Raises:
+        UserError: a name is that of another file system.
+    """
+    if "," not in text or ("://" not in text and local_path(text).is_file()):
+        return _matches(local_path(text).absolute())
+    return [path for name in text.split(",") if name.strip() for path in _matches(local_path(name.strip()).absolute())]
+
+
+def join_names(paths: Sequence[Path]) -> str:
+    """Returns files as `named_files` reads them.
+
+    Raises:
+        UserError: one of several names has a comma in it.
+    """
+    names = [str(path) for path in paths]
+    if len(names) > 1 and (wrong := next((name for name in names if "," in name), None)):
+        raise UserError(f"{wrong}: commas are between the names of files, and this one has a comma; rename it")
+    return ",".join(names)
+
+
+def _matches(path: Path) -> list[Path]:
+    if not _PATTERN.search(str(path)) or path.exists():
+        return [path]
+    return sorted(map(Path, glob.glob(str(path)))) or [path]
 
 
 def is_unknown_home(path: str) -> bool:

@@ -5,50 +5,26 @@ knows no model and no TensorFlow. Where the data goes, how it is batched and who
 """
 
 import dataclasses
-import random
 import re
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean
-from t2t.files.paths import local_path, with_addresses
+from t2t.files.paths import join_names, local_path, named_files, with_addresses
 from t2t.hparams.field import complaint
 from t2t.problems.masking import TokenMasking
 from t2t.problems.preprocessors import Preprocessor
+from t2t.problems.source import Source
 from t2t.specs.constants import DEV, TEST, TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
 from t2t.text.encoder import TextEncoder
 
 Sample = dict[str, Any]
 """One example as a person would write it: feature name to string, number or array."""
-
-
-@dataclasses.dataclass
-class Source:
-    """Files, random generator and counters of a sample generator."""
-
-    tmp_dir: Path
-    """Folder of raw files and downloads."""
-    rng: random.Random
-    """The only random generator; seeded by the seed and the split."""
-    tally: Counter[str] = dataclasses.field(default_factory=Counter)
-    """Counts of what was mended on the way in, e.g. `invalid UTF-8 replaced`; reported with the generated data."""
-    progress: Callable[[str, int], None] = lambda what, read: None
-    """Told, now and then, what is being read and how many samples of it have been."""
-    enough_bytes: int | None = None
-    """Where given, about so many bytes of text will do, spread evenly over the split; a generator for which it is no
-    less work may yield all."""
-    skipped: int = 0
-    """How many samples of the split a generator has left out since they were not needed; it adds them here."""
-
-    def fork(self) -> "Source":
-        """Returns a source of the same files with its own counts and random generator."""
-        return Source(self.tmp_dir, random.Random(self.rng.random()), progress=self.progress)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,16 +36,19 @@ class Finished:
     """Whether the output was not what it should be and had to be made so, e.g. a tree with an open bracket."""
 
 
-def file_option() -> Any:
+def file_option(many: bool = False) -> Any:
     """Returns a field of `ProblemOptions` that is the path of a raw file, empty where none is given.
 
     Relative paths are made absolute, so that they still hold in another folder. Data made from a file are told from
     others by what it holds, not by where it lies, where `Problem.raw_files` has it.
+
+    Args:
+        many: whether several files may be named, see `named_files`; the option becomes their list.
     """
-    return dataclasses.field(default="", metadata={_FILE: True})
+    return dataclasses.field(default="", metadata={_FILE: True, _MANY: many})
 
 
-_FILE = "file"
+_FILE, _MANY = "file", "many"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,14 +63,25 @@ class ProblemOptions:
                 raise UserError(f"problem option {field.name}={value!r}: it is of type {kind.__name__}; correct it")
             if "minimum" in field.metadata and (wrong := complaint(field, value, "problem option")):
                 raise UserError(wrong)
-        for name in self.file_names():
-            if value := getattr(self, name):
-                object.__setattr__(self, name, str(local_path(value).absolute()))
+        for field in dataclasses.fields(self):
+            if field.metadata.get(_FILE) and (value := getattr(self, field.name)):
+                found = join_names(named_files(value)) if field.metadata[_MANY] else str(local_path(value).absolute())
+                object.__setattr__(self, field.name, found)
 
     @classmethod
     def file_names(cls) -> tuple[str, ...]:
         """Returns the names of the options that are paths of files, see `file_option`."""
         return tuple(field.name for field in dataclasses.fields(cls) if field.metadata.get(_FILE))
+
+    def paths(self, name: str) -> list[Path]:
+        """Returns the files that an option names, none where it is not given."""
+        value = getattr(self, name)
+        return named_files(value) if value else []
+
+    def numbered_paths(self, name: str) -> dict[str, Path]:
+        """Returns the files that an option names, by its own name, and by that and a number where they are several."""
+        paths = self.paths(name)
+        return {name if len(paths) == 1 else f"{name} {number}": path for number, path in enumerate(paths, 1)}
 
     def changed(self) -> dict[str, Any]:
         """Returns the options that differ from their defaults; files of object stores by their addresses."""
@@ -143,11 +133,27 @@ class Problem(ABC):
 
     @abstractmethod
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the samples of a split, one at a time; all chance comes from `source.rng`.
+        """Yields the samples of a split, or of one shard of it, one at a time; all chance comes from `source.rng`.
 
         Raises:
             UserError: raw data are missing or damaged, or could not be downloaded.
         """
+
+    def shards(self, split: str, source: Source) -> int:
+        """Returns how many shards a split has; 1, which is usual, where it is generated in one piece.
+
+        Shards are generated by different processes, perhaps of different machines. A subclass that returns more yields
+        of them the one that `source.shard` asks for, or all where `source.shards` is 1. Their number depends
+        on the raw files and the options alone, never on the machine.
+
+        Args:
+            split: one of `splits`.
+            source: has the raw files; `source.cached` remembers what takes long to find out.
+
+        Raises:
+            UserError: as `generate_samples`.
+        """
+        return 1
 
     @abstractmethod
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:

@@ -10,7 +10,7 @@ The classes are those that occur in the training file. Source and licence are th
 from collections.abc import Iterator
 
 from t2t.problems.base import Sample, Source
-from t2t.problems.split_files import SplitFiles
+from t2t.problems.split_files import Line, SplitFiles
 from t2t.problems.text_problems import Text2Class
 from t2t.registry import register_problem
 from t2t.specs.constants import INPUTS, TARGETS
@@ -20,13 +20,13 @@ from t2t.text.label import LabelEncoder, listed
 class LabelledFiles(SplitFiles):
     """What problems share whose files name a class on each line."""
 
-    def check_label(self, split: str, number: int, label: str) -> None:
+    def check_label(self, place: Line, label: str) -> None:
         """Raises UserError for a class that the training file does not have, or for none."""
         known = self.encoders.get(TARGETS)
         names = known.names if isinstance(known, LabelEncoder) else ()
         if not label or (names and label not in names):
             those = f", which is none of the training file's ({listed(names)})" if names else ""
-            raise self.line_error(split, number, f"has class {label!r}{those}")
+            raise self.line_error(place, f"has class {label!r}{those}")
 
 
 @register_problem
@@ -36,7 +36,7 @@ class ClassifyFiles(LabelledFiles, Text2Class):
     line_form = "a class, a TAB and a text"
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the lines of a split, in the file's order."""
-        for number, label, text in self.columns_of(split, source):
-            self.check_label(split, number, label)
+        """Yields the lines of a split, in the order of the files."""
+        for place, label, text in self.columns_of(split, source):
+            self.check_label(place, label)
             yield {INPUTS: text, TARGETS: label}

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from t2t.files.lines import clean_line
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.tfds import FOLDER, read_tfds
+from t2t.problems.formats.tfds import FOLDER, count_tfds_shards, read_tfds
 from t2t.problems.text_problems import Text2Text
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
@@ -33,6 +33,10 @@ class SummarizeCnnDailymail32k(Text2Text):
     vocab_size = 2**15
     max_length = 1024
     metrics = ("rouge_2_fscore", "rouge_1_fscore", "rouge_l_fscore", "chrf", "accuracy")
+
+    def shards(self, split: str, source: Source) -> int:
+        """Returns the number of files in which TensorFlow Datasets has a split."""
+        return count_tfds_shards(self.name, _DATASET, _TFDS_SPLITS[split], source)
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the articles of a split."""

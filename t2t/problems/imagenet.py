@@ -18,7 +18,7 @@ from pathlib import Path
 
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.tfds import FOLDER, class_names, read_tfds
+from t2t.problems.formats.tfds import FOLDER, class_names, count_tfds_shards, read_tfds
 from t2t.problems.preprocessors import Preprocessor, RandomCrop, RandomFlip, RandomResizedCrop
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TRAIN
@@ -47,14 +47,20 @@ class ImageImagenet(Image2Class):
         """An image and one of a thousand classes."""
         return self._with_inputs(self._spec_of(_CLASSES))
 
+    def shards(self, split: str, source: Source) -> int:
+        """Returns the number of files in which TensorFlow Datasets has a split."""
+        return count_tfds_shards(self.name, _DATASET, _TFDS_SPLITS[split], source, self._instead(source))
+
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the images of a split."""
         self.check_split(split)
         names = class_names(self.name, _DATASET, "label", source)
-        by_hand = Path(source.tmp_dir) / FOLDER / "downloads" / "manual"
-        instead = f"; its archives ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar belong into {by_hand}"
-        for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source, instead):
+        for example in read_tfds(self.name, _DATASET, _TFDS_SPLITS[split], source, self._instead(source)):
             yield {INPUTS: example["image"], TARGETS: names[int(example["label"])]}
+
+    def _instead(self, source: Source) -> str:
+        by_hand = Path(source.tmp_dir) / FOLDER / "downloads" / "manual"
+        return f"; its archives ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar belong into {by_hand}"
 
     def preprocessors(self) -> Sequence[Preprocessor]:
         """Cuts a part out of each image and flips half of them by chance."""

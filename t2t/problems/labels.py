@@ -1,12 +1,12 @@
 """Problems whose target is one of a few classes, whatever their inputs are."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
 from t2t.problems.base import Problem, Sample, Source
-from t2t.problems.samples import check_samples, samples_of, shown
+from t2t.problems.samples import call_each_shard, check_samples, samples_of, shown
 from t2t.specs.constants import TARGETS, TRAIN
 from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text.encoder import TextEncoder
@@ -22,14 +22,22 @@ class ClassTargets(Problem):
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """Returns the classes declared, or those of the training samples in the order of their characters."""
-        return {TARGETS: LabelEncoder(self.class_labels or sorted(set(self._training_labels(source))))}
+        return {TARGETS: LabelEncoder(self.class_labels or self._training_labels(source))}
 
-    def _training_labels(self, source: Source) -> Iterator[str]:
-        number = 0
-        for number, sample in enumerate(samples_of(self, TRAIN, source.fork()), 1):
+    def _training_labels(self, source: Source) -> list[str]:
+        read, labels = 0, set[str]()
+        for of_shard, count in call_each_shard(self, "labels_of_shard", TRAIN, source):
+            read, labels = read + count, labels.union(of_shard)
+            source.progress("classes", read)
+        return sorted(labels)
+
+    def labels_of_shard(self, source: Source) -> tuple[set[str], int]:
+        """Returns the classes of the training samples of a shard, and how many samples it has."""
+        number, labels = 0, set()
+        for number, sample in enumerate(samples_of(self, TRAIN, source), 1):
             check_samples(self, TRAIN, [sample], number)
-            yield sample[TARGETS]
-        source.progress("classes", number)
+            labels.add(sample[TARGETS])
+        return labels, number
 
     def target_fault(self, sample: Any) -> str:
         """Returns what is wrong with the target of a sample, which is a dict."""

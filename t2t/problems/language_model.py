@@ -23,7 +23,8 @@ from t2t.errors import UserError
 from t2t.files.lines import clean_line, read_lines
 from t2t.problems.base import Sample, Source
 from t2t.problems.formats.archive import find_first_existing
-from t2t.problems.formats.tfds import FOLDER, read_tfds
+from t2t.problems.formats.tfds import FOLDER, count_tfds_shards, read_tfds
+from t2t.problems.line_shards import blocks_to_read, every_shard
 from t2t.problems.split_files import SplitFiles
 from t2t.problems.text_problems import Text2Self
 from t2t.registry import register_problem
@@ -131,21 +132,33 @@ class LanguagemodelLm1b32k(Text2Self):
     splits = (TRAIN, DEV, TEST)
     vocab_size = 2**15
 
+    def shards(self, split: str, source: Source) -> int:
+        """Returns the number of files of a split, of the corpus's own or of those of TensorFlow Datasets."""
+        if files := self._checked_files(split, source):
+            return len(every_shard(files, split, source))
+        return count_tfds_shards(self.name, "lm1b", _LM1B_TFDS[split], source, self._instead(source))
+
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the sentences of a split: from the corpus's own folder where it is there, else through TFDS."""
         self.check_split(split)
-        if not (Path(source.tmp_dir) / _LM1B).is_dir():
-            instead = f"; or unpack {_LM1B}.tar.gz in {source.tmp_dir}"
-            for example in read_tfds(self.name, "lm1b", _LM1B_TFDS[split], source, instead):
-                yield {TARGETS: clean_line(example["text"], source.tally).strip()}
+        if files := self._checked_files(split, source):
+            for (block,) in blocks_to_read(files, split, source):
+                yield from ({TARGETS: line.strip()} for line in block.read(source.tally))
             return
-        if not (files := self._files(source.tmp_dir, split)):
+        for example in read_tfds(self.name, "lm1b", _LM1B_TFDS[split], source, self._instead(source)):
+            yield {TARGETS: clean_line(example["text"], source.tally).strip()}
+
+    def _checked_files(self, split: str, source: Source) -> list[tuple[Path]]:
+        """Returns the corpus's own files of a split; none where it is not there."""
+        files = self._files(source.tmp_dir, split)
+        if not files and (Path(source.tmp_dir) / _LM1B).is_dir():
             raise UserError(
                 f"{self.name}: {'/'.join(_LM1B_PARTS[split])} missing from {_LM1B}; unpack its archive again"
             )
-        for path in files:
-            for line in read_lines(path, source.tally):
-                yield {TARGETS: line.strip()}
+        return [(path,) for path in files]
+
+    def _instead(self, source: Source) -> str:
+        return f"; or unpack {_LM1B}.tar.gz in {source.tmp_dir}"
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the files that are there."""

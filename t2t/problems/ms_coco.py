@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from t2t.files.lines import clean_line
 from t2t.problems.array_inputs import Image2Text
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.tfds import FOLDER, read_tfds
+from t2t.problems.formats.tfds import FOLDER, count_tfds_shards, read_tfds
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
 
@@ -34,6 +34,10 @@ class ImageMsCocoCaptions(Image2Text):
     image_shape = (128, 128, 3)
     vocab_size = 2**13
     chunk_size = 64
+
+    def shards(self, split: str, source: Source) -> int:
+        """Returns the number of files in which TensorFlow Datasets has a split."""
+        return count_tfds_shards(self.name, _DATASET, _TFDS_SPLITS[split], source)
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields each photograph with each of its captions."""

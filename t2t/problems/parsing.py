@@ -175,11 +175,11 @@ class WsjParsingSemi(WsjParsing):
 class TreeFilesOptions(ParsingOptions):
     """Where the trees are."""
 
-    train_trees: str = file_option()
+    train_trees: str = file_option(many=True)
     """File with the trees to learn from, in Penn brackets, plain or .gz."""
-    dev_trees: str = file_option()
+    dev_trees: str = file_option(many=True)
     """File with the trees that training is evaluated on."""
-    test_trees: str = file_option()
+    test_trees: str = file_option(many=True)
     """File with the trees of the test split; optional."""
 
 
@@ -194,12 +194,23 @@ class ParsingTrees(Parsing):
         if self.options.test_trees:
             self.splits = (TRAIN, DEV, TEST)
 
+    def shards(self, split: str, source: Source) -> int:
+        """Returns the number of files of a split."""
+        return len(self.tree_files(split, Path(source.tmp_dir)))
+
+    def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
+        """Yields the sentences of the trees of a split, or of one of its files, and their labels."""
+        self.check_split(split)
+        files = self.tree_files(split, Path(source.tmp_dir))
+        mine = files if source.shards == 1 else files[source.shard : source.shard + 1]
+        return read_samples(mine, source.tally, self.options.keep_annotations)
+
     def tree_files(self, split: str, tmp_dir: Path) -> Sequence[Path]:
-        """Returns the file that was named for the split."""
-        path = getattr(self.options, f"{split}_trees")
-        if not path:
+        """Returns the files that were named for the split."""
+        if not getattr(self.options, f"{split}_trees"):
             raise UserError(f"problem {self.name}: --{split}_trees is not given; {self.requirements()}")
-        return [Path(path)]
+        files: list[Path] = self.options.paths(f"{split}_trees")
+        return files
 
     def requirements(self) -> str:
         """Returns which files a user must name."""

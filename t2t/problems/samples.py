@@ -10,6 +10,7 @@ from typing import Any
 
 from t2t.errors import UserError, one_line
 from t2t.problems.base import Problem, Sample, Source
+from t2t.problems.source import call_here
 
 _SHOWN = 40
 """Characters of a wrong value that a message shows."""
@@ -28,6 +29,16 @@ def samples_of(problem: Problem, split: str, source: Source) -> Iterator[Sample]
             f"yield a dict for each sample"
         )
     return iter(samples)
+
+
+def call_each_shard(problem: Problem, method: str, split: str, source: Source) -> Iterator[Any]:
+    """Yields what a method of the problem returns for the source of each shard of a split, in order.
+
+    Several shards are read in worker processes where there are some, see `Source.call_each`; one is read here.
+    """
+    calls = [(each,) for each in source.each_shard(problem.shards(split, source))]
+    call_each = source.call_each if len(calls) > 1 else call_here
+    return call_each(problem, method, calls)
 
 
 def chunk_samples(samples: Iterable[Sample], size: int) -> Iterator[tuple[int, list[Sample]]]:

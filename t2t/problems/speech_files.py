@@ -16,7 +16,7 @@ from pathlib import Path
 from t2t.problems.array_inputs import Audio2Class, Speech2Text
 from t2t.problems.base import Sample, Source
 from t2t.problems.classify_files import LabelledFiles
-from t2t.problems.split_files import FilesOptions, SplitFiles
+from t2t.problems.split_files import FilesOptions, Line, SplitFiles
 from t2t.registry import register_problem
 from t2t.specs.constants import INPUTS, TARGETS
 
@@ -24,17 +24,19 @@ from t2t.specs.constants import INPUTS, TARGETS
 class ListedRecordings(SplitFiles):
     """Lines that name a recording and say something of it."""
 
-    def recordings(self, split: str, source: Source) -> Iterator[tuple[int, Path, str]]:
-        """Yields the number of each line, the recording and what is said of it.
+    _shard_lines = 1000  # recordings, of which each is as large as many texts
+
+    def recordings(self, split: str, source: Source) -> Iterator[tuple[Line, Path, str]]:
+        """Yields the place of each line, the recording and what is said of it.
 
         Raises:
             UserError: a recording is not there, or see `columns_of`.
         """
-        folder = Path(self._path(split)).parent if self._path(split) else Path()
-        for number, name, said in self.columns_of(split, source):
-            if not (folder / name).is_file():
-                raise self.line_error(split, number, f"names {folder / name}, which is not there")
-            yield number, folder / name, said
+        for place, name, said in self.columns_of(split, source):
+            recording = place.path.parent / name
+            if not recording.is_file():
+                raise self.line_error(place, f"names {recording}, which is not there")
+            yield place, recording, said
 
 
 @register_problem
@@ -44,7 +46,7 @@ class SpeechFiles(ListedRecordings, Speech2Text):
     line_form = "the path of a recording, a TAB and what is said in it"
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the recordings of a split, in the file's order; see `recordings`."""
+        """Yields the recordings of a split, in the order of the files; see `recordings`."""
         for _, path, text in self.recordings(split, source):
             yield {INPUTS: path, TARGETS: text}
 
@@ -57,7 +59,7 @@ class SpeechClassifyFiles(ListedRecordings, LabelledFiles, Audio2Class):
     options_class = FilesOptions
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the recordings of a split, in the file's order; see `recordings` and `check_label`."""
-        for number, path, label in self.recordings(split, source):
-            self.check_label(split, number, label)
+        """Yields the recordings of a split, in the order of the files; see `recordings` and `check_label`."""
+        for place, path, label in self.recordings(split, source):
+            self.check_label(place, label)
             yield {INPUTS: path, TARGETS: label}

@@ -65,7 +65,7 @@ class SpeechGenerateFiles(ListedRecordings, TextProblem):
         self.max_length = round(MAX_SECONDS * self.sample_rate) + 1
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the recordings of a split, in the file's order; see `recordings`."""
+        """Yields the recordings of a split, in the order of the files; see `recordings`."""
         for _, path, text in self.recordings(split, source):
             yield {INPUTS: text, TARGETS: path}
 

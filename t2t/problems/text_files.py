@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from t2t.files.lines import read_parallel
+from t2t.files.line_blocks import read_pairs
 from t2t.problems.base import Sample, Source, file_option
 from t2t.problems.split_files import NamedFiles
 from t2t.problems.text_problems import TextOptions
@@ -24,17 +24,17 @@ from t2t.specs.constants import INPUTS, TARGETS
 class TextFilesOptions(TextOptions):
     """Where the files are."""
 
-    train_source: str = file_option()
+    train_source: str = file_option(many=True)
     """File with the source side of the training pairs, one text a line, plain or .gz."""
-    train_target: str = file_option()
+    train_target: str = file_option(many=True)
     """File with the target side of the training pairs."""
-    dev_source: str = file_option()
+    dev_source: str = file_option(many=True)
     """File with the source side of the pairs that training is evaluated on."""
-    dev_target: str = file_option()
+    dev_target: str = file_option(many=True)
     """File with the target side of the pairs that training is evaluated on."""
-    test_source: str = file_option()
+    test_source: str = file_option(many=True)
     """File with the source side of the test pairs; optional."""
-    test_target: str = file_option()
+    test_target: str = file_option(many=True)
     """File with the target side of the test pairs; optional."""
     source_language: str = ""
     """Code of the source language, e.g. en; optional."""
@@ -56,12 +56,14 @@ class Text2TextFiles(NamedFiles, Translation):
         self.target_language = self.options.target_language
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the pairs of lines of a split, in the files' order."""
-        self.check_files(split)
-        source_path, target_path = self.paths_of(split)
-        for source_line, target_line in read_parallel(source_path, target_path, source.tally):
-            yield {INPUTS: source_line, TARGETS: target_line}
+        """Yields the pairs of lines of a split, or of one shard of it, in the files' order."""
+        for sides in self.blocks(split, source):
+            for source_line, target_line in read_pairs(sides, source.tally):
+                yield {INPUTS: source_line, TARGETS: target_line}
 
     def requirements(self) -> str:
         """Returns which flags name which files."""
-        return f"{super().requirements()}: text files with one text a line, plain or .gz"
+        return (
+            f"{super().requirements()}: text files with one text a line, plain or .gz; several, with commas between "
+            f"them or as a pattern, where both sides have as many"
+        )

@@ -16,7 +16,7 @@ A new one is a short subclass that says which vocabulary it wants and yields str
 import dataclasses
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,7 +33,7 @@ from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.text import encoder_class
 from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
-from t2t.text.sample import SampleSize, spread_sample
+from t2t.text.sample import SampleSize, SpreadSample, draw_sample, merge_samples
 from t2t.text.sampling import SubwordSampler
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import read_vocabulary
@@ -41,6 +41,10 @@ from t2t.text.vocabulary_files import read_vocabulary
 log = logging.getLogger("t2t")
 
 _SAMPLES_BETWEEN_NEWS = 1000
+
+_EQUAL_PARTS = 8
+"""How many equal parts of the sample of text one shard may give: shards differ in size, and merging their samples thins
+them to one density."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -124,21 +128,47 @@ class TextProblem(Problem):
     def _learn(self, names: tuple[str, ...], source: Source) -> TextEncoder:
         """Learns one vocabulary, and says from what and how long that took, reading apart."""
         what, began = f"vocabulary of {' and '.join(names)}", []
-        source = dataclasses.replace(source, enough_bytes=self.vocab_sample_bytes, skipped=0)
 
         def say(size: SampleSize) -> None:
-            size = size.of_more(source.skipped * len(names))
             log.info(
                 "%s: the %s is learnt from %s of the training text: %s ids of kind %s",
                 self.name, what, size, f"{self.vocab_size:,}", self.vocab_kind,
             )  # fmt: skip
             began.append(time.monotonic())
 
-        lines = spread_sample(self._training_text(names, source), self.vocab_sample_bytes, say)
+        lines = self._sampled_text(names, source, say)
         encoder = encoder_class(self.vocab_kind).build(lines, self.vocab_size)
         if began:  # some kinds need no text
             log.info("%s: the %s took %.1f s to learn", self.name, what, time.monotonic() - began[0])
         return encoder
+
+    def _sampled_text(
+        self, names: tuple[str, ...], source: Source, report: Callable[[SampleSize], None]
+    ) -> Iterator[str]:
+        """Yields training text, at most `vocab_sample_bytes` and spread evenly; reads nothing before that is wanted."""
+        most_bytes, shards = self.vocab_sample_bytes, self.shards(TRAIN, source)
+        source = dataclasses.replace(source, enough_bytes=most_bytes // shards, skipped=0)
+        if shards == 1:
+            drawn: Iterable[SpreadSample] = [self.draw_text(names, source, most_bytes)]
+        else:
+            of_shard = min(most_bytes, _EQUAL_PARTS * most_bytes // shards)
+            calls = [(names, each, of_shard) for each in source.each_shard(shards)]
+            drawn = _counted(source.call_each(self, "draw_text", calls), len(names), source)
+        sample = merge_samples(drawn, most_bytes)
+        report(sample.size())
+        yield from sample.lines
+
+    def draw_text(self, names: tuple[str, ...], source: Source, most_bytes: int) -> SpreadSample:
+        """Returns a bounded, evenly spread sample of the training text of one shard.
+
+        Args:
+            names: of the features whose text it is.
+            source: of the shard.
+            most_bytes: of the sample, in UTF-8.
+        """
+        sample = draw_sample(self._training_text(names, source), most_bytes)
+        sample.skipped = source.skipped * len(names)
+        return sample
 
     def _training_text(self, names: tuple[str, ...], source: Source) -> Iterator[str]:
         for first, samples in chunk_samples(samples_of(self, TRAIN, source), self.chunk_size or _SAMPLES_BETWEEN_NEWS):
@@ -235,3 +265,12 @@ class Text2Class(ClassTargets, TextProblem):
 
 def _joined(one: ProblemSpec, other: ProblemSpec) -> ProblemSpec:
     return ProblemSpec(name=one.name, features={**one.features, **other.features})
+
+
+def _counted(samples: Iterable[SpreadSample], lines: int, source: Source) -> Iterator[SpreadSample]:
+    """Yields samples of text, and shows how many examples, of so many lines each, they stand for."""
+    read = 0
+    for sample in samples:
+        read += sample.of_lines // lines
+        yield sample
+        source.progress("vocabulary", read)

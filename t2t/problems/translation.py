@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from t2t.errors import UserError
-from t2t.files.lines import read_parallel
+from t2t.files.line_blocks import read_pairs
 from t2t.problems.base import Sample, Source
+from t2t.problems.line_shards import blocks_to_read, every_shard
 from t2t.problems.text_problems import Text2Text
 from t2t.specs.constants import INPUTS, SPLITS, TARGETS
 
@@ -38,15 +39,20 @@ class TranslationFiles(Translation):
         super().__init_subclass__(**kwargs)
         cls.splits = tuple(split for split in SPLITS if split in cls.split_files)
 
+    def shards(self, split: str, source: Source) -> int:
+        """Returns the number of blocks that the files of a split are cut into."""
+        return len(every_shard([self._pair(split, source)], split, source))
+
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
-        """Yields the pairs of lines of a split, in the files' order."""
+        """Yields the pairs of lines of a split, or of one shard of it, in the files' order."""
+        for sides in blocks_to_read([self._pair(split, source)], split, source):
+            for source_line, target_line in read_pairs(sides, source.tally):
+                yield {INPUTS: source_line, TARGETS: target_line}
+
+    def _pair(self, split: str, source: Source) -> list[Path]:
         self.check_split(split)
         self.check_files(source.tmp_dir)
-        source_path, target_path = (locate(source.tmp_dir, name) for name in self.split_files[split])
-        assert source_path is not None, "it has been checked"
-        assert target_path is not None, "it has been checked"
-        for source_line, target_line in read_parallel(source_path, target_path, source.tally):
-            yield {INPUTS: source_line, TARGETS: target_line}
+        return [path for name in self.split_files[split] if (path := locate(source.tmp_dir, name))]
 
     def raw_files(self, tmp_dir: Path) -> dict[str, Path]:
         """Returns the files that are there, by the names they have there: packed and unpacked ones are not the same."""

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 from t2t.files.lines import clean_line
 from t2t.problems.base import Sample, Source
-from t2t.problems.formats.tfds import read_tfds
+from t2t.problems.formats.tfds import count_tfds_shards, read_tfds
 from t2t.problems.translation import Translation
 from t2t.registry import register_problem
 from t2t.specs.constants import DEV, INPUTS, TARGETS, TEST, TRAIN
@@ -38,6 +38,10 @@ class WmtTranslation(Translation):
     source_language = "en"
     dataset: ClassVar[str] = ""
     """Name of the data set and its configuration in TensorFlow Datasets."""
+
+    def shards(self, split: str, source: Source) -> int:
+        """Returns the number of files in which TensorFlow Datasets has a split."""
+        return count_tfds_shards(self.name, self.dataset, _TFDS_SPLITS[split], source)
 
     def generate_samples(self, split: str, source: Source) -> Iterator[Sample]:
         """Yields the pairs of a split in the order in which they are stored."""

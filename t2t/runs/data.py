@@ -2,11 +2,13 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from t2t.checkpoints.run_dir import RunDir
-from t2t.data.generate import data_folder, generate
+from t2t.data.array_tasks import generate_part, merge, parse_task
+from t2t.data.data_folder import data_folder
+from t2t.data.generate import generate
 from t2t.data.manifest import MANIFEST_NAME, Manifest, load_encoders, read_manifest
 from t2t.data.mirrored import fetch_data, refresh
 from t2t.data.reader import SplitReader
@@ -50,6 +52,30 @@ def generate_data(
     """Generates the data of a problem unless it exists; see `generate`."""
     problem = _use_recorded_options(request, problem)
     return generate(problem.stored, request.data_folder, request.tmp_folder, seed=seed, once_forked=once_forked)
+
+
+def generate_parts(request: Request, seed: int, shard: str) -> None:
+    """Makes the shards that fall to one task of an array job, of each problem of a request.
+
+    Args:
+        request: has the problems and folders.
+        seed: of the generator.
+        shard: `K/N`, see `parse_task`.
+    """
+    task, tasks = parse_task(shard)
+    for part, problem in _stored_problems(request):
+        generate_part(problem, part.data_folder, part.tmp_folder, seed, task, tasks)
+
+
+def merge_all(request: Request, seed: int) -> list[Manifest]:
+    """Merges the shards of each problem of a request that array jobs have made; returns the manifests."""
+    return [merge(problem, part.data_folder, part.tmp_folder, seed) for part, problem in _stored_problems(request)]
+
+
+def _stored_problems(request: Request) -> Iterator[tuple[Request, Problem]]:
+    """Yields the part of a request of each problem, and the problem whose data is generated."""
+    for part in split_request(request):
+        yield part, _use_recorded_options(part, get_problem(part.problem, part.problem_options)).stored
 
 
 def _use_recorded_options(request: Request, problem: Problem) -> Problem:

@@ -2,11 +2,10 @@
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import LATEST, CheckpointStore
-from t2t.data.generate import data_folder
+from t2t.data.data_folder import data_folder
 from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.files.remote.mirror import exists
@@ -49,8 +48,9 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
     missing = find_missing_data(request) if generates else []
     for options in (problem.options for problem in problems_of(request) if problem.name in missing):
         for name in options.file_names():
-            if (path := getattr(options, name)) and not exists(Path(path)):
-                raise UserError(f"--{name}={path}: there is no such file; check the path")
+            for path in options.paths(name):
+                if not exists(path):
+                    raise UserError(f"--{name}={path}: there is no such file; check the path")
     if settings.warm_start_from and not RunDir.exists(request.output_folder):
         find_source(settings.warm_start_from)
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,40 +29,90 @@ class SampleSize:
         return f"{self.lines:,} of {self.of_lines:,} lines ({size}), one of every {self.block:,}"
 
 
-def spread_sample(
-    lines: Iterable[str], max_bytes: int, report: Callable[[SampleSize], None] | None = None
-) -> Iterator[str]:
-    """Yields lines of at most `max_bytes` together, spread evenly over all lines, in their order.
+@dataclasses.dataclass
+class SpreadSample:
+    """Lines that lie evenly over a corpus, or over a part of one: one of each block of 2^level consecutive lines."""
+
+    lines: list[str]
+    sizes: list[int]
+    """Bytes of UTF-8 of each line."""
+    level: int
+    of_lines: int
+    """Lines of the corpus that were read."""
+    skipped: int = 0
+    """Lines of the corpus that were not read, among which those that were lay evenly."""
+
+    def __post_init__(self) -> None:
+        self.bytes = sum(self.sizes)
+
+    def thin(self) -> None:
+        """Keeps one line of each block of twice the size, about half of the lines."""
+        self.level += 1
+        survivors = _survivors(self.level, len(self.lines))
+        self.lines, self.sizes = [self.lines[i] for i in survivors], [self.sizes[i] for i in survivors]
+        self.bytes = sum(self.sizes)
+
+    def size(self) -> SampleSize:
+        """Returns how large the sample is."""
+        return SampleSize(len(self.lines), self.bytes, self.of_lines, 2**self.level).of_more(self.skipped)
+
+
+def draw_sample(lines: Iterable[str], max_bytes: int) -> SpreadSample:
+    """Returns lines of at most `max_bytes` together, spread evenly over all lines, in their order.
 
     The corpus is cut into blocks of 2^k consecutive lines, with the smallest k whose sample fits, and one line of each
     block is kept: which one is a fixed function of the block's number that follows no pattern, so that corpora of
     alternating lines (source, target, source, ...) are not thinned to one side. Everything is kept where it fits. One
-    pass, nothing read before the first line is asked for, and no more in memory than the sample and one line.
+    pass, and no more in memory than the sample and one line.
 
     Args:
         lines: the corpus, read once.
-        max_bytes: size of the sample in bytes of UTF-8; one line is yielded even if it is longer.
-        report: told the size of the sample once it is known, before the first line is yielded.
+        max_bytes: size of the sample in bytes of UTF-8; one line is kept even if it is longer.
     """
-    kept: list[str] = []
-    sizes: list[int] = []
-    level = wanted = total = read = 0
+    sample, wanted, read = SpreadSample([], [], 0, 0), 0, 0
     for position, line in enumerate(lines):
         read = position + 1
         if position != wanted:
             continue
-        kept.append(line)
-        sizes.append(len(line.encode("utf-8")))
-        total += sizes[-1]
-        while total > max_bytes and len(kept) > 1:
+        sample.lines.append(line)
+        sample.sizes.append(len(line.encode("utf-8")))
+        sample.bytes += sample.sizes[-1]
+        while sample.bytes > max_bytes and len(sample.lines) > 1:
+            sample.thin()
+        wanted = _representative_line(sample.level, len(sample.lines)) if sample.level else read
+    sample.of_lines = read
+    return sample
+
+
+def merge_samples(samples: Iterable[SpreadSample], max_bytes: int) -> SpreadSample:
+    """Returns the lines of samples of consecutive parts of a corpus, thinned to one density and to `max_bytes`.
+
+    So a part counts by its length, however much of it was drawn. No more is in memory than the result and one sample.
+
+    Args:
+        samples: of the parts, in their order; they are changed.
+        max_bytes: as of `draw_sample`.
+    """
+    parts: list[SpreadSample] = []
+    level = 0
+    for sample in samples:
+        parts.append(sample)
+        level = max(level, sample.level)
+        while True:
+            for part in parts:
+                while part.level < level:
+                    part.thin()
+            size = sum(part.bytes for part in parts)
+            if size <= max_bytes or sum(len(part.lines) for part in parts) <= 1:
+                break
             level += 1
-            survivors = _survivors(level, len(kept))
-            kept, sizes = [kept[i] for i in survivors], [sizes[i] for i in survivors]
-            total = sum(sizes)
-        wanted = _representative_line(level, len(kept)) if level else read
-    if report is not None:
-        report(SampleSize(len(kept), total, read, 2**level))
-    yield from kept
+    return SpreadSample(
+        [line for part in parts for line in part.lines],
+        [size for part in parts for size in part.sizes],
+        level,
+        sum(part.of_lines for part in parts),
+        sum(part.skipped for part in parts),
+    )
 
 
 def _survivors(level: int, count: int) -> list[int]:

@@ -17,7 +17,7 @@ from tests.faults.bench import Bench
 from tests.faults.jobs import Job, write_raw
 from tests.faults.report import HEADER, Row, write_json
 
-JOBS = ("generation", "training", "decoding", *stores.NAMES)
+JOBS = ("generation", "shards", "array", "training", "decoding", *stores.NAMES)
 TIMES = 30
 
 Injection = Callable[[Bench], str | None]
@@ -44,12 +44,14 @@ def main(argv: list[str] | None = None) -> int:
     write_raw(materials)
     print(HEADER, flush=True)
     for name in JOBS:
-        chosen = {f"{name}, {fault}": inject for fault, inject in faults(name).items()}
+        job = stores.StoredJob(name, materials, _server()) if name in stores.NAMES else Job(name, materials)
+        possible = {
+            one: inject for one, inject in faults(name).items() if one in kills.SIGNALS or not job.is_only_killed
+        }
+        chosen = {f"{name}, {fault}": inject for fault, inject in possible.items()}
         chosen = {fault: inject for fault, inject in chosen.items() if _wanted(fault, flags.only, flags.skip)}
         if not chosen and not _needed_later(name, flags.only, flags.skip):
             continue
-        stored = name in stores.NAMES
-        job = stores.StoredJob(name, materials, _server()) if stored else Job(name, materials)
         bench = Bench(job, folder, flags.seed)
         bench.prepare()
         for fault, inject in chosen.items():

@@ -1,4 +1,4 @@
-"""The three commands that make something, each as small as it can be and still do all it does at full size.
+"""The commands that make something, each as small as it can be and still do all it does at full size.
 
 What is made is compared byte for byte, name by name: a leftover is a difference as a flipped bit is.
 """
@@ -14,6 +14,12 @@ from pathlib import Path
 from tests.faults.process import Command
 
 SIZES = {"train": 3000, "dev": 60}
+PARTS, TASKS = 8, 3
+"""Shards of the training split where there are several, and tasks of an array job that make them."""
+
+GENERATING, SHARDED = ("generation", "shards", "array"), ("shards", "array")
+"""Jobs that generate data: in one piece; in shards by processes; in shards by the tasks of an array job."""
+
 LINES = 160
 """Lines to decode, in windows of ten."""
 
@@ -42,23 +48,28 @@ class Job:
     @property
     def module(self) -> str:
         """The command's module, where it is started warm whatever that changes."""
-        return {"generation": "t2t.cli.datagen", "training": "t2t.cli.trainer", "decoding": "t2t.cli.decoder"}[
-            self.name
-        ]
+        names = {"training": "t2t.cli.trainer", "decoding": "t2t.cli.decoder"}
+        return names.get(self.name, "t2t.cli.datagen")
 
     @property
     def is_cold_only(self) -> bool:
         """Returns whether no process of it starts warm: what that has imported would keep generation from forking."""
-        return self.name == "generation"
+        return self.name in GENERATING
+
+    @property
+    def is_only_killed(self) -> bool:
+        """Returns whether it differs from another job in what a kill leaves alone."""
+        return self.name in SHARDED
 
     def command(self, out: Path) -> Command:
         """Returns the command that makes everything in `out`."""
-        return {"generation": self._generation, "training": self._training, "decoding": self._decoding}[self.name](out)
+        made_by = {"training": self._training, "decoding": self._decoding}
+        return made_by.get(self.name, self._generation)(out)
 
     def lock(self, out: Path) -> Path:
         """Returns the file that tells that a process has begun to write in `out`."""
-        names = {"generation": "data/.text2text_files.lock", "training": "run/lock", "decoding": "out/decoded.partial"}
-        return out / names[self.name]
+        names = {"training": "run/lock", "decoding": "out/decoded.partial"}
+        return out / names.get(self.name, "data/.text2text_files.lock")
 
     def made(self, out: Path) -> "Made":
         """Returns what a process has made in `out`."""
@@ -66,13 +77,19 @@ class Job:
 
     def keep_as_material(self, out: Path) -> None:
         """Gives what was made to the jobs after this one."""
-        if self.name != "decoding":
+        if self.name in ("generation", "training"):
             folder = "data" if self.name == "generation" else "run"
             shutil.copytree(out / folder, self.materials / folder)
 
     def _generation(self, out: Path) -> Command:
-        files = tuple(f"--{path.name.replace('.', '_')}={path}" for path in sorted((self.materials / "raw").iterdir()))
+        raw = self.materials / "raw"
+        named = {f"{split}_{side}": raw / f"{split}.{side}" for split in SIZES for side in ("source", "target")}
+        if self.name in SHARDED:
+            named |= {f"train_{side}": raw / "parts" / f"*.{side}" for side in ("source", "target")}
+        files = (f"--{flag}={path}" for flag, path in named.items())
         flags = (*files, "--problem=text2text_files", "--vocab_size=300", f"--data_dir={out / 'data'}")
+        if self.name == "array":
+            return Command("array job", (str(TASKS), *flags), script="tests/faults/array_job.py")
         return Command("t2t-datagen", flags)
 
     def _training(self, out: Path) -> Command:
@@ -96,13 +113,19 @@ class Job:
 def write_raw(materials: Path) -> None:
     """Writes pairs of texts to learn, and lines to decode."""
     rng = random.Random(0)
-    (materials / "raw").mkdir(parents=True)
+    (materials / "raw" / "parts").mkdir(parents=True)
     for split, size in SIZES.items():
         rows = [[_word(rng) for _ in range(rng.randint(1, 5))] for _ in range(size)]
         for side, lines in (("source", rows), ("target", [row[::-1] for row in rows])):
-            (materials / "raw" / f"{split}.{side}").write_text("".join(" ".join(line) + "\n" for line in lines))
+            _write_lines(materials / "raw" / f"{split}.{side}", lines)
+            for part in range(PARTS if split == "train" else 0):
+                _write_lines(materials / "raw" / "parts" / f"{part}.{side}", lines[part::PARTS])
     lines = (" ".join(_word(rng) for _ in range(rng.randint(1, 5))) for _ in range(LINES))
     (materials / "lines").write_text("".join(line + "\n" for line in lines))
+
+
+def _write_lines(path: Path, lines: list[list[str]]) -> None:
+    path.write_text("".join(" ".join(line) + "\n" for line in lines))
 
 
 def _word(rng: random.Random) -> str:
@@ -146,3 +169,20 @@ def differences(wanted: Made, found: Made) -> str:
     names = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
     said = {name: "missing" if name not in found else "left over" if name not in wanted else "other" for name in names}
     return ", ".join(f"{name} {what}" for name, what in said.items())
+
+
+def finished_files(out: Path) -> set[tuple[int, int]]:
+    """Returns what the files of the shards that are finished, but not yet merged, are known by: node and time."""
+    records = out.glob("data/.*.partial/work/*/record.json")
+    return {_known_by(file) for record in records for file in record.parent.glob("*.npy")}
+
+
+def remade_shards(finished: set[tuple[int, int]], out: Path) -> str:
+    """Returns what is wrong where files of finished shards are none of the data: they were made a second time."""
+    lost = finished - {_known_by(file) for file in out.glob("data/*/*.npy")}
+    return f"{out}: {len(lost)} of {len(finished)} files of finished shards were made again" if lost else ""
+
+
+def _known_by(path: Path) -> tuple[int, int]:
+    stat = path.stat()
+    return stat.st_ino, stat.st_mtime_ns

@@ -1,9 +1,10 @@
 """Processes that are ended at a random moment, and two that want the same folder."""
 
+import shutil
 import signal
 
 from tests.faults.bench import Bench, complaint, last_line
-from tests.faults.jobs import differences
+from tests.faults.jobs import differences, finished_files, remade_shards
 
 COLD = 0.2
 """Share of the processes that start cold: those are hit while Python and TensorFlow start, too."""
@@ -35,7 +36,12 @@ def killed(bench: Bench, name: str) -> str | None:
     if (name != "SIGKILL" or status == 0) and not differences(bench.wanted, bench.job.made(out)):
         return None  # it had nothing left to do but leave, or has done it before the signal came
     said = _SAID.get(name, "") if printed else ""  # one that has printed nothing may not have begun to hear
-    return complaint(process, status, 128 + SIGNALS[name], said) or bench.go_on(out)
+    finished = finished_files(out)
+    wrong = complaint(process, status, 128 + SIGNALS[name], said) or bench.go_on(out, keep=True)
+    wrong = wrong or remade_shards(finished, out)
+    if not wrong:
+        shutil.rmtree(out, ignore_errors=True)
+    return wrong
 
 
 def second(bench: Bench) -> str | None:

@@ -38,6 +38,8 @@ class Command:
     flags: tuple[str, ...]
     module: str = ""
     """Of `t2t.cli`, for a warm start; empty where only a cold one is the real thing."""
+    script: str = ""
+    """In the checkout, in place of the command's own; empty for that."""
     clock_off_s: float = 0.0
     """How far the clock of the wall jumps, half a second after the start; warm starts only."""
     environment: tuple[tuple[str, str], ...] = ()
@@ -112,7 +114,7 @@ def jumped_mark(log: Path) -> Path:
 def _start_cold(command: Command, log: Path) -> subprocess.Popen:
     with log.open("ab") as out:
         return subprocess.Popen(
-            [sys.executable, str(ROOT / "bin" / command.name), *command.flags],
+            [sys.executable, str(ROOT / (command.script or f"bin/{command.name}")), *command.flags],
             cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
             env={**os.environ, "PYTHONPATH": str(ROOT), **dict(command.environment)},
             preexec_fn=functools.partial(_begin, command),

@@ -54,13 +54,13 @@ SAID = (
 FRESH = """
 import sys
 from t2t.cli.trainer import main
-from t2t.data.encoding import EncodingPool
+from t2t.data.worker_pool import WorkerPool
 
-fork = EncodingPool.__init__
+fork = WorkerPool.__init__
 def noted(pool, *arguments):
     fork(pool, *arguments)
     print("TensorFlow when the workers are forked:", "tensorflow" in sys.modules)
-EncodingPool.__init__ = noted
+WorkerPool.__init__ = noted
 sys.exit(main())
 """
 

@@ -104,3 +104,62 @@ def test_slurm_starts_each_task_and_is_asked_again_when_a_worker_is_lost(machine
     monkeypatch.setenv("TRAINER_STATUS", "138")
     assert subprocess.run(job, check=False).returncode == 138
     assert (machine / "asked").read_text() == "requeue 7\n"
+
+
+# === Data ===
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Three pairs of files to learn from, and one to evaluate on."""
+    (tmp_path / "corpus").mkdir()
+    for name in ("part-0", "part-1", "part-2", "dev"):
+        for side in ("en", "de"):
+            lines = (f"{side} {name} {number}" for number in range(40))
+            (tmp_path / f"corpus/{name}.{side}").write_text("".join(f"{line}\n" for line in lines))
+    return tmp_path
+
+
+def test_files_by_a_pattern_and_tasks_of_an_array_job_give_the_same(corpus):
+    for name in ("patterns", "tasks"):
+        done = execute("bash", block(name, page=PAGE), corpus)
+        assert done.returncode == 0, done.stderr
+    assert "train: 120 examples written" in done.stderr
+    assert [path.name for path in (corpus / "shared").iterdir() if path.name != "tmp"] == ["text2text_files"]
+
+
+DATAGEN = """
+import sys
+from t2t.cli import datagen
+from t2t.cli.common import parse
+
+values = parse(datagen.build_flags(), ["t2t-datagen", *sys.argv[1:]], "")
+print(values.problem, values.shard or "merge" * values.merge, values.train_source, file=open("started", "a"))
+"""
+"""A command that only notes what it was to do."""
+
+
+@pytest.fixture
+def node(machine):
+    (machine / "datagen.py").write_text(DATAGEN)
+    program(machine, "t2t-datagen", f'{sys.executable} {machine}/datagen.py "$@"')
+    return machine
+
+
+def test_slurm_makes_the_shards_and_merges_them(node, monkeypatch):
+    job = ["bash", "-c", block("datagen.sbatch", "write", PAGE)]
+    for task in ("0", "99", ""):
+        monkeypatch.setenv("SLURM_ARRAY_TASK_ID", task)
+        assert subprocess.run(job, check=False).returncode == 0
+    parts = ("0/100", "99/100", "merge")
+    assert started(node) == [f"text2text_files {part} corpus/part-*.en" for part in parts]
+
+
+def test_kubernetes_makes_the_shards(node, monkeypatch):
+    yaml = pytest.importorskip("yaml")
+    job = yaml.safe_load(block("datagen.yaml", "write", PAGE))["spec"]
+    assert (job["completionMode"], job["completions"]) == ("Indexed", 100)
+    (container,) = job["template"]["spec"]["containers"]
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "99")
+    assert subprocess.run(container["command"], check=False).returncode == 0
+    assert started(node) == ["text2text_files 99/100 /mnt/t2t/corpus/part-*.en"]

@@ -1,5 +1,6 @@
 """Data sets of TensorFlow Datasets, which loads TensorFlow and so is imported where it is read and nowhere else."""
 
+import contextlib
 import functools
 import itertools
 import math
@@ -15,6 +16,18 @@ FOLDER = "tensorflow_datasets"
 """Name of the folder of prepared data sets in that of raw files."""
 
 
+def count_tfds_shards(problem: str, dataset: str, split: str, source: Source, instead: str = "") -> int:
+    """Returns in how many files a split has its examples; 1 for a part of one as `train[:-5000]`. See `read_tfds`."""
+
+    def count() -> int:
+        is_whole = split.isidentifier()  # no part of a split, nor several
+        files = _file_ranges(_prepared(problem, dataset, split, source, instead), split) if is_whole else []
+        return max(1, len(files))
+
+    found: int = source.cached(f"{dataset}-{split}-files".replace("/", "-"), count)
+    return found
+
+
 def read_tfds(problem: str, dataset: str, split: str, source: Source, instead: str = "") -> Iterator[dict[str, Any]]:
     """Yields the examples of a split, downloading and preparing the data set where the folder has none.
 
@@ -23,7 +36,7 @@ def read_tfds(problem: str, dataset: str, split: str, source: Source, instead: s
         dataset: name, and configuration after a slash.
         split: name of a split, or a part of one as `train[:-5000]`, whose examples come in the order of the files. Of
             a whole one, `source.enough_bytes` may say that a part will do.
-        source: where the folder is.
+        source: where the folder is, and which shard to read, of as many as `count_tfds_shards` returns.
         instead: what else the user could do where the data set is not to be had.
 
     Yields:
@@ -34,52 +47,72 @@ def read_tfds(problem: str, dataset: str, split: str, source: Source, instead: s
     """
     import tensorflow_datasets as tfds
 
-    folder = Path(source.tmp_dir) / FOLDER
-    try:
-        builder = tfds.builder(dataset, data_dir=folder)
-        builder.download_and_prepare()
-        instruction, left_out = _instruction(tfds, builder, split, source.enough_bytes)
+    builder = _prepared(problem, dataset, split, source, instead)
+    with _errors_of_loading(problem, dataset, split, source, instead):
+        instruction, left_out = _instruction(tfds, builder, split, source)
         # A cache would hold a whole split in memory.
         config = tfds.ReadConfig(try_autocache=False)
         examples: Any = builder.as_dataset(split=instruction, shuffle_files=False, read_config=config)
+    source.skipped += left_out
+    yield from _iterated(problem, tfds.as_numpy(examples), Path(source.tmp_dir) / FOLDER / dataset)
+
+
+def _prepared(problem: str, dataset: str, split: str, source: Source, instead: str) -> Any:
+    """Returns the builder of a data set that has been downloaded and prepared."""
+    import tensorflow_datasets as tfds
+
+    with _errors_of_loading(problem, dataset, split, source, instead):
+        builder = tfds.builder(dataset, data_dir=Path(source.tmp_dir) / FOLDER)
+        builder.download_and_prepare()
+        return builder
+
+
+@contextlib.contextmanager
+def _errors_of_loading(problem: str, dataset: str, split: str, source: Source, instead: str) -> Iterator[None]:
+    folder = Path(source.tmp_dir) / FOLDER
+    try:
+        yield
     except Exception as error:  # TFDS lets through whatever its downloads, checks and extractors raise.
         raise UserError(
             f"{problem}: tfds.load({dataset!r}, split={split!r}, data_dir={str(folder)!r}) failed: "
             f"{type(error).__name__}: {one_line(error)[:200]}; connect this machine to the network, or prepare the "
             f"data set with TensorFlow Datasets elsewhere and copy its folder to {folder / dataset}{instead}"
         ) from error
-    source.skipped += left_out
-    yield from _iterated(problem, tfds.as_numpy(examples), folder / dataset)
 
 
-def _instruction(tfds: Any, builder: Any, split: str, enough_bytes: int | None) -> tuple[Any, int]:
-    """Returns what to read, and how many examples of the split that leaves out."""
-    if "[" in split or not enough_bytes:
+def _instruction(tfds: Any, builder: Any, split: str, source: Source) -> tuple[Any, int]:
+    """Returns what to read, and how many examples of the shard, or of the split, that leaves out."""
+    if source.shards == 1 and ("[" in split or not source.enough_bytes):
         return split, 0
     info = builder.info.splits[split]
+    ranges = _file_ranges(builder, split)
+    of_shard = ranges if source.shards == 1 else [ranges[source.shard]]
     # A record has the text and little else.
-    part = _leading_ranges(info.shard_lengths, enough_bytes / info.num_bytes)
+    share = source.enough_bytes * source.shards / info.num_bytes if source.enough_bytes else 1.0
+    part = _leading_ranges(of_shard, share)
     instructions = (tfds.core.ReadInstruction(split, *slice_) for slice_ in part)
-    left_out = info.num_examples - sum(end - start for start, end in part)
+    left_out = sum(end - start for start, end in of_shard) - sum(end - start for start, end in part)
     return functools.reduce(operator.add, instructions), left_out
 
 
-def _leading_ranges(lengths: Sequence[int], share: float) -> list[tuple[int, int]]:
+def _file_ranges(builder: Any, split: str) -> list[tuple[int, int]]:
+    """Returns which examples (from, to) each file of a split has, but for empty files."""
+    lengths = builder.info.splits[split].shard_lengths
+    ends = itertools.accumulate(lengths)
+    return [(end - length, end) for end, length in zip(ends, lengths, strict=True) if length]
+
+
+def _leading_ranges(ranges: Sequence[tuple[int, int]], share: float) -> list[tuple[int, int]]:
     """Returns which examples (from, to) to read: of each file the first ones.
 
     TFDS shuffled the examples over all files when it wrote them, so that the beginnings stand for the whole; to get at
     a part within a file it would read that from the start.
 
     Args:
-        lengths: numbers of examples in the files.
+        ranges: which examples each file has.
         share: of the examples, how many to read, rounded up for each file; 1 or more for all.
     """
-    ends = itertools.accumulate(lengths)
-    return [
-        (end - length, end - length + math.ceil(length * min(share, 1.0)))
-        for end, length in zip(ends, lengths, strict=True)
-        if length
-    ]
+    return [(start, start + math.ceil((end - start) * min(share, 1.0))) for start, end in ranges]
 
 
 def _iterated(problem: str, examples: Iterable[dict[str, bytes]], place: Path) -> Iterator[dict[str, bytes]]:

@@ -1,4 +1,5 @@
 import logging
+from collections import UserList
 
 import pytest
 
@@ -38,6 +39,30 @@ class Listed(Digits):
             yield {"inputs": inputs, "targets": targets}
 
 
+class Sharded(Digits):
+    """Digits in shards of 40, 50, ... examples; notes which were asked for."""
+
+    name = "sharded"
+    parts = {"train": 5, "dev": 2}
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.asked = UserList()  # no plain value, so no setting
+
+    def shards(self, split, source):
+        return self.parts[split]
+
+    def generate_samples(self, split, source):
+        for shard in range(self.parts[split]) if source.shards == 1 else [source.shard]:
+            self.asked.append((split, shard))
+            for _ in range(40 + 10 * shard):
+                yield self.sample(source, split, shard)
+
+    def sample(self, source, split, shard):
+        digits = source.rng.choices(self.vocabulary, k=source.rng.randint(1, 20))
+        return {"inputs": " ".join(digits), "targets": " ".join(reversed(digits))}
+
+
 @pytest.fixture(scope="session")
 def digits_class():
     return Digits
@@ -46,6 +71,11 @@ def digits_class():
 @pytest.fixture(scope="session")
 def listed_class():
     return Listed
+
+
+@pytest.fixture
+def sharded_class():
+    return Sharded
 
 
 @pytest.fixture(scope="session")

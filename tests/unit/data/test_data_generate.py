@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import t2t
-from t2t.data.encoding import EncodingPool
-from t2t.data.generate import generate, seed_of
+from t2t.data.generate import generate
 from t2t.data.manifest import load_encoders, read_manifest
 from t2t.data.reader import SplitReader
+from t2t.data.shard_job import seed_of
+from t2t.data.worker_pool import WorkerPool
 from t2t.errors import MachineError, UserError
 from t2t.problems.array_inputs import Audio2Class
 
@@ -92,7 +93,7 @@ def test_folder_of_something_else_is_refused_and_kept(digits_class, tmp_path):
 
 @pytest.mark.parametrize("place", ["data", "data/digits"])
 def test_a_file_in_the_place_of_a_folder_is_found_before_the_work(digits_class, tmp_path, monkeypatch, place):
-    monkeypatch.setattr("t2t.data.generate.EncodingPool", None)
+    monkeypatch.setattr("t2t.data.generate.WorkerPool", None)
     (tmp_path / place).parent.mkdir(exist_ok=True)
     (tmp_path / place).write_text("years of work")
     with pytest.raises(UserError, match=rf"{place}: that is a file, and a folder goes there; move it or choose ano"):
@@ -189,7 +190,7 @@ def test_mended_examples_count_on_the_way_too(listed_class, tmp_path):
 
 @pytest.mark.parametrize("enough_to_judge", [20, 10_000])
 def test_an_example_that_is_mended_on_both_sides_counts_once(listed_class, tmp_path, monkeypatch, enough_to_judge):
-    monkeypatch.setattr("t2t.data.generate.ENOUGH_TO_JUDGE", enough_to_judge)
+    monkeypatch.setattr("t2t.data.shard_job.ENOUGH_TO_JUDGE", enough_to_judge)
     monkeypatch.setattr("t2t.data.encoding.CHUNK", 20)
     rows = [("1", "2")] * 100
     train = generate(mending(listed_class, 0.5)(rows), tmp_path / "half", tmp_path, workers=1).split("train")
@@ -352,7 +353,7 @@ def test_progress_is_told_the_examples_read(digits_class, tmp_path, monkeypatch)
 def test_checks_come_after_the_workers_and_before_the_work(digits_class, tmp_path, monkeypatch):
     events = []
     monkeypatch.setattr(digits_class, "build_encoders", lambda *_: events.append("vocabulary"))
-    monkeypatch.setattr("t2t.data.generate.EncodingPool", lambda *_: events.append("workers") or EncodingPool(*_))
+    monkeypatch.setattr("t2t.data.generate.WorkerPool", lambda *_: events.append("workers") or WorkerPool(*_))
 
     def refuse():
         events.append("check")

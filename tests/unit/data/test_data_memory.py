@@ -13,7 +13,7 @@ from t2t.data.manifest import read_manifest
 from t2t.data.pipeline import TrainingBatches
 from t2t.data.reader import SplitReader
 from t2t.data.sampler import WindowedOrder
-from t2t.text.sample import spread_sample
+from t2t.text.sample import draw_sample
 
 FEW, MANY = 2500, 10_000
 GROWTH = 3.0
@@ -78,7 +78,7 @@ def test_the_order_of_twenty_million_examples_is_not_kept():
 def test_the_text_that_a_vocabulary_is_learnt_from_is_bounded():
     def peak(count):
         lines = (f"{number:08} of a corpus of many lines" for number in range(count))
-        return peak_of(lambda: sum(len(line) for line in spread_sample(lines, 20_000)))
+        return peak_of(lambda: draw_sample(lines, 20_000))
 
     few, many = peak(2500), peak(40_000)
     assert many < 1.2 * few

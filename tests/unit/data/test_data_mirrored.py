@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from t2t.data.array_tasks import generate_part, merge
 from t2t.data.generate import generate
 from t2t.data.manifest import MANIFEST_NAME, read_manifest
 from t2t.data.mirrored import fetch_data, refresh
@@ -12,6 +13,7 @@ from t2t.errors import MachineError, UserError
 from t2t.files.paths import local_path
 from t2t.files.remote import mirror
 from t2t.files.remote.store import Store
+from t2t.runs.names import get_problem
 from tests.stores import memory_store
 
 DATA = "memory://b/data"
@@ -151,3 +153,24 @@ def test_two_machines_do_not_generate_at_once(store, digits_class, tmp_path, mon
             generated(digits_class())
         monkeypatch.setenv("T2T_CACHE", str(tmp_path / "cache"))
     generated(digits_class())
+
+
+def test_tasks_of_several_machines_make_the_data_together(store, tmp_path, monkeypatch):
+    """Each task, and who merges, has a cache of its own; they meet in the store alone."""
+    for name in ("a", "b", "c", "dev"):
+        for side in ("source", "target"):
+            (tmp_path / f"{name}.{side}").write_text("".join(f"{n} {name}\n" for n in range(20)))
+    files = {f"train_{side}": str(tmp_path / f"[abc].{side}") for side in ("source", "target")}
+    files |= {f"dev_{side}": str(tmp_path / f"dev.{side}") for side in ("source", "target")}
+
+    def problem():
+        return get_problem("text2text_files", {**files, "vocab_kind": "token"})
+
+    generate(problem(), tmp_path / "local", tmp_path / "tmp", workers=1)
+    for task in (1, 0, 2):
+        monkeypatch.setenv("T2T_CACHE", str(tmp_path / f"machine {task}"))
+        generate_part(problem(), DATA, tmp_path / "tmp", 0, task, 3)
+    monkeypatch.setenv("T2T_CACHE", str(tmp_path / "merging"))
+    merge(problem(), DATA, tmp_path / "tmp", 0)
+    found = {name.rpartition("/")[2]: store.files.cat("/" + name) for name in store.names("b/data")}
+    assert found == in_folder(tmp_path / "local/text2text_files")

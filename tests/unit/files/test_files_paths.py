@@ -7,7 +7,15 @@ import pytest
 import t2t
 from t2t.cli import bleu, datagen, decoder, exporter, trainer
 from t2t.errors import UserError
-from t2t.files.paths import address_of, check_local, local_path, to_record, with_addresses
+from t2t.files.paths import (
+    address_of,
+    check_local,
+    join_names,
+    local_path,
+    named_files,
+    to_record,
+    with_addresses,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -118,3 +126,42 @@ def test_commands_name_the_flag_of_a_wrong_address(here, capsys, flag):
 def test_python_functions_refuse_code_from_a_store(here, remote):
     with pytest.raises(UserError, match=r"s3:/{1,2}bucket/x: paths with s3:// are not supported"):
         t2t.generate_data("algorithmic_reverse_binary40", "data", usr_dir=remote)
+
+
+# === Several files in one option ===
+
+
+@pytest.fixture
+def parts(tmp_path, monkeypatch):
+    """A folder, which is the current one, of files whose names sort otherwise than they were made."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("b.en", "c.en", "a.en", "a,b.en", "odd[1].en"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("b.en", ["b.en"]),
+        ("b.en, a.en,", ["b.en", "a.en"]),
+        ("?.en", ["a.en", "b.en", "c.en"]),
+        ("c.en,[ab].en", ["c.en", "a.en", "b.en"]),
+        ("a,b.en", ["a,b.en"]),  # a file, and no list
+        ("odd[1].en", ["odd[1].en"]),  # a file, and no pattern
+        ("*.de", ["*.de"]),
+        ("gone.en,a.en", ["gone.en", "a.en"]),
+    ],
+)
+def test_an_option_names_one_file_or_several(parts, text, names):
+    assert named_files(text) == [parts / name for name in names]
+    if names != ["a,b.en"]:
+        assert named_files(join_names(named_files(text))) == named_files(text)
+
+
+def test_a_comma_in_one_of_several_names_is_refused(parts):
+    with pytest.raises(UserError) as raised:
+        join_names(named_files("a*.en"))
+    assert str(raised.value) == (
+        f"{parts}/a,b.en: commas are between the names of files, and this one has a comma; rename it"
+    )

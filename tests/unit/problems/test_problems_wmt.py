@@ -169,8 +169,8 @@ def test_a_damaged_record_is_named_when_it_is_reached(folder, tmp_path):
 
 
 @pytest.fixture
-def in_files(tmp_path):
-    """Four files of eighty pairs, of which the last of each is damaged."""
+def in_whole_files(tmp_path):
+    """Four files of eighty pairs."""
     import tensorflow_datasets as tfds
 
     builder = tfds.builder("wmt14_translate/de-en", data_dir=tmp_path / "tensorflow_datasets")
@@ -182,11 +182,33 @@ def in_files(tmp_path):
         patch.setattr(builder, "_split_generators", pairs)
         tfds.disable_progress_bar()
         builder.download_and_prepare(download_config=tfds.download.DownloadConfig(num_shards=4))
-    for file in (tmp_path / "tensorflow_datasets").glob("*/*/*/*-train.tfrecord-*"):
+    return tmp_path, builder.info.splits["train"]
+
+
+@pytest.fixture
+def in_files(in_whole_files):
+    """Four files of eighty pairs, of which the last of each is damaged."""
+    for file in (in_whole_files[0] / "tensorflow_datasets").glob("*/*/*/*-train.tfrecord-*"):
         content = bytearray(file.read_bytes())
         content[-20] ^= 1
         file.write_bytes(content)
-    return tmp_path, builder.info.splits["train"]
+    return in_whole_files
+
+
+def test_each_file_is_a_shard(in_whole_files):
+    tmp_dir, info = in_whole_files
+    whole = Source(tmp_dir, random.Random(0))
+    assert ende().shards("train", whole) == 4
+    sources = [Source(tmp_dir, random.Random(0), shard=shard, shards=4) for shard in range(4)]
+    parts = [list(ende().generate_samples("train", source)) for source in sources]
+    assert [len(part) for part in parts] == info.shard_lengths
+    read = [[sample["inputs"] for sample in part] for part in (*parts, ende().generate_samples("train", whole))]
+    assert sorted(english for part in read[:4] for english in part) == sorted(read[4])  # which takes turns
+    first = Source(tmp_dir, random.Random(0), shard=1, shards=4, enough_bytes=info.num_bytes // 16)
+    beginning = list(ende().generate_samples("train", first))
+    assert beginning == parts[1][: len(beginning)]
+    assert len(parts[1]) / 5 < len(beginning) < len(parts[1]) / 3
+    assert first.skipped == len(parts[1]) - len(beginning)
 
 
 def test_a_vocabulary_needs_only_the_beginnings_of_the_files(in_files, caplog):

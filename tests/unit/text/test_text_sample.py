@@ -3,11 +3,11 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t2t.text.sample import SampleSize, spread_sample
+from t2t.text.sample import SampleSize, draw_sample, merge_samples
 
 
 def sample(lines, max_bytes):
-    return list(spread_sample(iter(lines), max_bytes))
+    return draw_sample(iter(lines), max_bytes).lines
 
 
 def test_everything_is_kept_where_it_fits():
@@ -47,40 +47,68 @@ def test_the_sample_is_the_same_every_time_and_counts_bytes():
     assert sum(len(line.encode()) for line in sample(["ää"] * 64, 64)) == 64
 
 
-def test_the_report_says_how_much_of_how_much():
-    reports = []
-    kept = list(spread_sample((f"{i:06d}" for i in range(100_000)), 6000, reports.append))
-    (report,) = reports
-    assert (report.lines, report.of_lines, report.bytes) == (len(kept), 100_000, 6 * len(kept))
-    assert report.lines * report.block >= 100_000 > (report.lines - 1) * report.block
-    assert str(report) == f"{len(kept)} of 100,000 lines (0.0 MB), one of every {report.block}"
-    list(spread_sample(["ä" * 500_000, "b"], 2_000_000, reports.append))
-    assert str(reports[1]) == "all 2 lines (1.0 MB)"
-    list(spread_sample([], 9, reports.append))
-    assert str(reports[2]) == "all 0 lines (0.0 MB)"
+def test_the_size_says_how_much_of_how_much():
+    drawn = draw_sample((f"{i:06d}" for i in range(100_000)), 6000)
+    size, kept = drawn.size(), len(drawn.lines)
+    assert (size.lines, size.of_lines, size.bytes) == (kept, 100_000, 6 * kept)
+    assert size.lines * size.block >= 100_000 > (size.lines - 1) * size.block
+    assert str(size) == f"{kept} of 100,000 lines (0.0 MB), one of every {size.block}"
+    assert str(draw_sample(["ä" * 500_000, "b"], 2_000_000).size()) == "all 2 lines (1.0 MB)"
+    assert str(draw_sample([], 9).size()) == "all 0 lines (0.0 MB)"
 
 
-def test_the_report_counts_lines_that_were_not_read():
+def test_the_size_counts_lines_that_were_not_read():
     size = SampleSize(lines=40, bytes=900, of_lines=80, block=2)
     assert size.of_more(0) == size
     assert str(size.of_more(720)) == "40 of 800 lines (0.0 MB), one of every 20"
 
 
-def test_nothing_is_read_before_the_first_line_is_asked_for():
-    read = []
-    lines = (read.append(i) or str(i) for i in range(3))
-    kept = spread_sample(lines, 10)
-    assert not read
-    assert list(kept) == ["0", "1", "2"]
-
-
 def test_memory_does_not_grow_with_the_corpus():
     def peak(count: int) -> int:
         tracemalloc.start()
-        for _ in spread_sample((f"{i:020d}" for i in range(count)), 20_000):
-            pass
+        draw_sample((f"{i:020d}" for i in range(count)), 20_000)
         highest = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return highest
 
     assert peak(100_000) < 1.5 * peak(10_000)
+
+
+# === Samples of parts ===
+
+
+def drawn(*parts, max_bytes):
+    return [draw_sample(iter(part), max_bytes) for part in parts]
+
+
+def numbered(start, stop):
+    return [f"{i:06d}" for i in range(start, stop)]
+
+
+def test_parts_that_fit_are_kept_whole_in_order():
+    parts = [numbered(0, 30), [], numbered(30, 100)]
+    merged = merge_samples(drawn(*parts, max_bytes=600), 600)
+    assert merged.lines == numbered(0, 100)
+    assert str(merged.size()) == "all 100 lines (0.0 MB)"
+
+
+@given(st.lists(st.integers(0, 400), max_size=6), st.integers(6, 1500), st.integers(6, 1500))
+def test_parts_are_within_the_budget_in_order_and_bounded(lengths, budget, of_part):
+    parts = [[f"{part}-{i:04d}" for i in range(length)] for part, length in enumerate(lengths)]
+    merged = merge_samples(drawn(*parts, max_bytes=of_part), budget)
+    assert merged.bytes == sum(map(len, merged.lines))
+    assert merged.bytes <= budget or len(merged.lines) <= 1
+    assert sorted(merged.lines) == merged.lines
+    assert set(merged.lines) <= {line for part in parts for line in part}
+    assert merged.of_lines == sum(lengths)
+
+
+def test_a_part_counts_by_its_length_however_much_of_it_was_drawn():
+    parts = drawn(numbered(0, 64_000), numbered(64_000, 72_000), max_bytes=12_000)  # one of 32 lines, and of 4
+    merged = merge_samples(parts, 100_000)
+    of_long = sum(int(line) < 64_000 for line in merged.lines)
+    assert (merged.level, of_long, len(merged.lines)) == (5, 2000, 2250)
+
+
+def test_one_part_is_as_it_was_drawn():
+    assert merge_samples(drawn(numbered(0, 9000), max_bytes=700), 700).lines == sample(numbered(0, 9000), 700)

@@ -1,0 +1,144 @@
+"""Generation by the tasks of an array job: each makes its part of the shards, and one command merges them at the end.
+
+Tasks share the folder of the data and nothing else. Whichever comes first makes the plan, under the lock of the
+generation; the others wait for it.
+"""
+
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from t2t.data.data_folder import (
+    check_places,
+    data_folder,
+    existing_data,
+    lock_generation,
+    partial_folder,
+    settled_data,
+)
+from t2t.data.generate import finish, open_plan, working
+from t2t.data.local_engine import make_shards
+from t2t.data.manifest import Manifest
+from t2t.data.mirrored import fetch_raw_files, is_published, refresh
+from t2t.data.mirrored_shards import fetch_plan, fetch_shards, publish_plan, publish_shards
+from t2t.data.plan import Plan, describe_differences, identify, read_plan
+from t2t.data.shard_job import shard_folder
+from t2t.data.worker_pool import WorkerPool
+from t2t.errors import UserError
+from t2t.files.paths import local_path
+from t2t.problems.base import Problem
+
+log = logging.getLogger("t2t")
+
+
+_FORM = re.compile(r"(\d{1,9})/(\d{1,9})")
+
+
+def parse_task(text: str) -> tuple[int, int]:
+    """Returns the number of a task, from 0, and how many there are, of `K/N`.
+
+    Raises:
+        UserError: it has another form, or there is no such task.
+    """
+    found = _FORM.fullmatch(text)
+    if not found:
+        raise UserError(
+            f"--shard={text}: it must be K/N, the number of this task, counted from 0, and how many tasks there are, "
+            f"such as --shard=0/100"
+        )
+    task, tasks = int(found[1]), int(found[2])
+    if task >= tasks:
+        raise UserError(
+            f"--shard={text}: there is no such task: {tasks:,} are counted from 0"
+            f"{f' to {tasks - 1:,}' if tasks else ''}; give one of them"
+        )
+    return task, tasks
+
+
+def generate_part(
+    problem: Problem, data_dir: Path | str, tmp_dir: Path | str, seed: int, task: int, tasks: int
+) -> None:
+    """Makes the shards of one task of an array job, those that are finished left out.
+
+    Args:
+        problem: what to generate; of a variant (`_rev`, `_copy`) pass the base.
+        data_dir: the data goes to `<data_dir>/<problem.data_name>`; all tasks share it.
+        tmp_dir: raw files and downloads.
+        seed: of everything that chance decides in the data.
+        task: its number, from 0.
+        tasks: how many there are; more than shards do no harm.
+
+    Raises:
+        UserError: as `generate`.
+        MachineError: as `generate`.
+    """
+    folder, tmp_dir = data_folder(data_dir, problem), local_path(tmp_dir)
+    refresh(folder)
+    fetch_raw_files(problem, tmp_dir)
+    if is_published(folder) and existing_data(folder, problem, seed, tmp_dir) is not None:
+        return
+    check_places(folder)
+    with working(problem, None) as (pool, show):
+        plan = _shared_plan(problem, folder, tmp_dir, seed, pool, show)
+        if plan is None:
+            return
+        partial, mine = partial_folder(folder), plan.every_shard()[task::tasks]
+        log.info("task %d of %d: %d of %d shards", task, tasks, len(mine), len(plan.every_shard()))
+        for split in plan.order:
+            shards = [shard for name, shard in mine if name == split]
+            make_shards(plan, problem, split, shards, partial, tmp_dir, pool, show)
+            publish_shards([shard_folder(partial, split, shard) for shard in shards])
+    log.info("task %d of %d: finished; after the last task, give --merge in place of --shard", task, tasks)
+
+
+def _shared_plan(
+    problem: Problem,
+    folder: Path,
+    tmp_dir: Path,
+    seed: int,
+    pool: WorkerPool,
+    show: Callable[[str, int], None],
+) -> Plan | None:
+    """Returns the plan of all tasks, made here where there is none yet; None where there are finished data already.
+
+    Raw files that a plan has are known by their sizes, so that not each task reads all of them; merging reads them.
+    """
+    with lock_generation(folder, waits=True):
+        if settled_data(folder, problem, seed, tmp_dir) is not None:
+            return None
+        partial = partial_folder(folder)
+        fetch_plan(partial)
+        known = read_plan(partial)
+        identity = identify(problem, tmp_dir, seed, trusted=known.identity.raw_files if known else None)
+        plan = open_plan(identity, problem, partial, tmp_dir, pool, show)
+        publish_plan(partial, plan)
+        return plan
+
+
+def merge(problem: Problem, data_dir: Path | str, tmp_dir: Path | str, seed: int) -> Manifest:
+    """Makes the data of the shards that the tasks of an array job have made, or says that it is there already.
+
+    Raises:
+        UserError: shards are missing or of another generation, or as `generate`.
+        MachineError: as `generate`.
+    """
+    folder, tmp_dir = data_folder(data_dir, problem), local_path(tmp_dir)
+    with lock_generation(folder):
+        fetch_raw_files(problem, tmp_dir)
+        if (existing := settled_data(folder, problem, seed, tmp_dir)) is not None:
+            return existing
+        partial = partial_folder(folder)
+        fetch_shards(partial)
+        plan = read_plan(partial)
+        if plan is None:
+            raise UserError(
+                f"--merge: there are no shards of {problem.data_name} in {folder.parent}; make them first, with the "
+                f"same flags and --shard=K/N in place of --merge"
+            )
+        if differing := describe_differences(identify(problem, tmp_dir, seed), plan.identity):
+            raise UserError(
+                f"--merge: the shards in {partial} were made otherwise than asked ({differing}); give the flags that "
+                f"they were made with, or make them again with --shard=K/N in place of --merge"
+            )
+        return finish(plan, problem, partial, folder)

@@ -1,0 +1,80 @@
+"""Making shards on this machine: that of a split of one is encoded on all cores, others are made whole, one a core."""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from t2t.data.plan import Plan
+from t2t.data.shard_job import ShardResult, finished_shard, generate_shard
+from t2t.data.tally import ENOUGH_TO_JUDGE, Counts, check_fit
+from t2t.data.worker_pool import WorkerPool
+from t2t.problems.base import Problem
+from t2t.specs.constants import TRAIN
+
+
+def make_shards(
+    plan: Plan,
+    problem: Problem,
+    split: str,
+    shards: Sequence[int],
+    folder: Path,
+    tmp_dir: Path,
+    pool: WorkerPool,
+    progress: Callable[[str, int], None],
+) -> list[ShardResult]:
+    """Makes some shards of a split, those that are finished left out, and returns all their records in order.
+
+    Args:
+        plan: of the generation.
+        problem: what is generated.
+        split: one of the plan's.
+        shards: their numbers.
+        folder: in which data are made.
+        tmp_dir: folder of raw files.
+        pool: processes; their number changes no byte.
+        progress: told the split and how many of its samples have been read.
+
+    Raises:
+        UserError: see `generate_shard`; or the shards from the first on are mostly unfit for training so far.
+        MachineError: a process died, or as `generate_shard`.
+    """
+    results = {shard: result for shard in shards if (result := finished_shard(plan, folder, split, shard))}
+    missing = [shard for shard in shards if shard not in results]
+    done = sum(result.counts.read for result in results.values())
+    if plan.shards[split] == 1:
+        tell = functools.partial(progress, split)
+        made: Iterator[ShardResult] = (
+            generate_shard(plan, problem, split, shard, folder, tmp_dir, encode=pool.encode, progress=tell)
+            for shard in missing
+        )
+    else:
+        calls = [(plan, split, shard, folder, tmp_dir) for shard in missing]
+        made = pool.run_each(_generate_shard, calls, lambda read: progress(split, done + read))
+    for result in made:
+        results[result.shard] = result
+        if split == TRAIN and len(shards) == plan.shards[split]:
+            _check_beginning(problem, shards, results)
+    return [results[shard] for shard in shards]
+
+
+def _check_beginning(problem: Problem, shards: Sequence[int], results: dict[int, ShardResult]) -> None:
+    """Ends a generation whose first shards are mostly unfit early: all of them may take hours."""
+    counts = Counts()
+    for shard in shards:
+        if shard not in results:
+            break
+        counts += results[shard].counts
+    if counts.read >= ENOUGH_TO_JUDGE and len(results) < len(shards):
+        check_fit(problem, counts, "so far", "; if only their beginning is so, shuffle them")
+
+
+def _generate_shard(
+    problem: Problem,
+    plan: Plan,
+    split: str,
+    shard: int,
+    folder: Path,
+    tmp_dir: Path,
+    progress: Callable[[int], None],
+) -> ShardResult:
+    return generate_shard(plan, problem, split, shard, folder, tmp_dir, progress=progress)

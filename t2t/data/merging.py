@@ -1,0 +1,152 @@
+"""Merging the shards of a generation: records become splits, files get their final names, the manifest comes last.
+
+Nothing is taken away from the shards, so that merging can be interrupted and repeated.
+"""
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from t2t.data.manifest import ColumnTotals, FileRecord, Manifest, ShardRecord, SplitRecord, write_manifest
+from t2t.data.plan import Plan
+from t2t.data.shard_job import ShardResult, finished_shard, shard_folder
+from t2t.data.tally import CURE, WORTH_A_WARNING, Counts, check_fit, unknown_shares
+from t2t.data.texts import join_texts
+from t2t.errors import UserError
+from t2t.files.atomic import os_errors_as_machine_errors
+from t2t.problems.base import Problem
+from t2t.specs.constants import TRAIN
+
+log = logging.getLogger("t2t")
+
+_MOST_NAMED = 5
+"""Shards that a message names."""
+
+
+def merge_shards(plan: Plan, problem: Problem, folder: Path) -> Manifest:
+    """Makes the finished data of the shards, in the folder in which these were made, and returns their manifest.
+
+    Raises:
+        UserError: shards are missing, a split is empty, or more than half of the training examples are unfit.
+        MachineError: the disk is full, or the folder is not writable.
+    """
+    results = _read_results(plan, folder)
+    for split in plan.order:
+        check_split(problem, split, results[split])
+    splits = {split: _merge_split(folder, split, results[split]) for split in plan.order}
+    manifest = plan.manifest({split: splits[split] for split in plan.shards})
+    write_manifest(folder, manifest)
+    return manifest
+
+
+def check_split(problem: Problem, split: str, results: Sequence[ShardResult]) -> None:
+    """Raises UserError where a split is empty, or its training examples are mostly unfit."""
+    counts = sum((result.counts for result in results), Counts())
+    if not counts.read:
+        raise UserError(
+            f"split {split!r} of {problem.name} is empty: no example came out of its raw data; check the raw files"
+        )
+    if split == TRAIN:
+        check_fit(problem, counts)
+        if not any(result.examples for result in results):
+            raise UserError(f"split {split!r} of {problem.name} is empty{counts.describe()}; {CURE}")
+
+
+def _read_results(plan: Plan, folder: Path) -> dict[str, list[ShardResult]]:
+    """Returns the records of all shards by split, in order."""
+    every = plan.every_shard()
+    found = {place: finished_shard(plan, folder, *place) for place in every}
+    missing = [number for number, place in enumerate(every) if found[place] is None]
+    if missing:
+        named = [" ".join(map(str, every[number])) for number in missing[:_MOST_NAMED]]
+        flags = [f"--shard={number}/{len(every)}" for number in missing[:_MOST_NAMED]]
+        more = f" and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
+        raise UserError(
+            f"{len(missing):,} of the {len(every):,} shards of {plan.identity.problem} are not made yet: "
+            f"{', '.join(named)}{more}; make them with the same flags and {', '.join(flags)}{more}, or all that are "
+            f"missing here without --shard and --merge"
+        )
+    return {
+        split: [result for place in every if place[0] == split and (result := found[place])] for split in plan.order
+    }
+
+
+def _merge_split(folder: Path, split: str, results: Sequence[ShardResult]) -> SplitRecord:
+    counts = sum((result.counts for result in results), Counts())
+    examples = sum(result.examples for result in results)
+    columns = _merge_columns(results)
+    log.info("%s: %s examples written%s", split, f"{examples:,}", counts.describe())
+    _report_unknown(split, counts.unknown, columns, examples)
+    return SplitRecord(
+        examples=examples,
+        columns=columns,
+        shards=_merge_files(folder, split, results),
+        dropped=counts.dropped,
+        mended=counts.mended,
+        texts=_merge_texts(folder, split, results, examples),
+        unknown=counts.unknown,
+    )
+
+
+def _merge_columns(results: Sequence[ShardResult]) -> dict[str, ColumnTotals]:
+    return {
+        name: ColumnTotals(
+            items=sum(result.columns[name].items for result in results),
+            longest=max(result.columns[name].longest for result in results),
+        )
+        for name in results[0].columns
+    }
+
+
+def _merge_files(folder: Path, split: str, results: Sequence[ShardResult]) -> list[ShardRecord]:
+    """Gives the files of all shards, numbered on, their final names, and returns their records."""
+    parts = [(result, part) for result in results for part in result.files]
+    merged = []
+    for number, (result, part) in enumerate(parts):
+        stem = f"{split}-{number:05d}-of-{len(parts):05d}"
+        place = shard_folder(folder, split, result.shard)
+
+        def named(record: FileRecord, stem: str = stem, place: Path = place) -> FileRecord:
+            name = stem + "." + record.name.partition(".")[2]
+            _link(place / record.name, folder / name)
+            return FileRecord(name=name, bytes=record.bytes, sha256=record.sha256)
+
+        values = {name: named(record) for name, record in part.values.items()}
+        offsets = {name: named(record) for name, record in part.offsets.items()}
+        merged.append(ShardRecord(examples=part.examples, values=values, offsets=offsets))
+    return merged
+
+
+def _link(path: Path, name: Path) -> None:
+    """Gives a file a second name; its only one where the file system has no links."""
+    with os_errors_as_machine_errors(f"cannot write {name}"):
+        name.unlink(missing_ok=True)
+        try:
+            os.link(path, name)
+        except OSError:
+            os.replace(path, name)
+
+
+def _merge_texts(folder: Path, split: str, results: Sequence[ShardResult], examples: int) -> dict[str, FileRecord]:
+    """Joins the texts of the features whose ids say less than them, and that all examples have."""
+    merged = {}
+    for name in dict.fromkeys(name for result in results for name in result.texts):
+        records = [(result, result.texts[name]) for result in results if name in result.texts]
+        if any(text.altered for _, text in records) and sum(text.lines for _, text in records) == examples:
+            parts = [shard_folder(folder, split, result.shard) / text.file.name for result, text in records]
+            merged[name] = join_texts(parts, folder / parts[0].name)
+    return merged
+
+
+def _report_unknown(split: str, unknown: Mapping[str, int], columns: Mapping[str, ColumnTotals], examples: int) -> None:
+    """Logs the share of unknown ids by feature; warns where there are many."""
+    for name, share in sorted(unknown_shares(unknown, columns, examples).items()):
+        found = f"{split}: {share:.2%} of the ids of {name} ({unknown[name]:,}) stand for unknown words"
+        if share < WORTH_A_WARNING:
+            log.info("%s", found)
+        else:
+            log.warning(
+                "%s, which a model can neither tell apart nor write; raise --vocab_size, or choose a --vocab_kind that "
+                "spells every word (sentencepiece, subword, byte)", found,
+            )  # fmt: skip

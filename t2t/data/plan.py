@@ -1,0 +1,187 @@
+"""The plan of a generation: what decides its bytes, its vocabularies, and how many shards each split has.
+
+It is written first, into the folder in which data are made. Who makes a shard goes by it, whichever process and machine
+that is, and a generation that was interrupted goes on where its plan is still what is asked for.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import t2t
+from t2t.data.manifest import Manifest, SplitRecord
+from t2t.data.raw_files import RawFile, describe_raw_files
+from t2t.data.settings import declared_by, settings_of
+from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES
+from t2t.errors import UserError
+from t2t.files.atomic import os_errors_as_machine_errors, sha256_of, write_atomically
+from t2t.files.trust import read_record, read_sealed, sealed
+from t2t.problems.base import Problem
+from t2t.problems.source import Source
+from t2t.specs.constants import TRAIN
+from t2t.specs.features import ProblemSpec
+from t2t.text.vocabulary_files import VocabularyFile
+
+PLAN_NAME = "plan.json"
+
+WORK = "work"
+"""Name of the folder, in that of the data, of what is not part of the finished data: plan, shards, caches."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What decides the bytes of generated data."""
+
+    problem: str
+    settings: dict[str, Any]
+    declared: dict[str, Any]
+    options: dict[str, Any]
+    seed: int
+    raw_files: dict[str, RawFile]
+    code: str
+    """sha256 of the files that the problem's classes are written in: a plug-in that is corrected makes other data."""
+    most_examples: int = MOST_EXAMPLES
+    most_bytes: int = MOST_BYTES
+    written_by: str = t2t.__version__
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a generation goes by."""
+
+    identity: Identity
+    spec: ProblemSpec
+    vocabularies: dict[str, VocabularyFile]
+    shards: dict[str, int]
+    """Number of shards, by split."""
+
+    @property
+    def order(self) -> list[str]:
+        """The splits, training last: what is wrong with small ones shows before the hours that it can take."""
+        return sorted(self.shards, key=lambda split: split == TRAIN)
+
+    def every_shard(self) -> list[tuple[str, int]]:
+        """Returns all shards, as split and number, in the order of their generation."""
+        return [(split, shard) for split in self.order for shard in range(self.shards[split])]
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 of the plan: shards of other plans are told apart by it."""
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the plan as plain JSON."""
+        return {**dataclasses.asdict(self), "spec": self.spec.to_dict()}
+
+    def manifest(self, splits: dict[str, SplitRecord]) -> Manifest:
+        """Returns the manifest of the finished data."""
+        same = {name: getattr(self.identity, name) for name in _OF_MANIFEST}
+        return Manifest(**same, spec=self.spec, vocabularies=self.vocabularies, splits=splits)
+
+
+_LONGEST = 80
+"""Characters of a value that a message shows."""
+
+_OF_MANIFEST = ("problem", "settings", "declared", "options", "seed", "raw_files", "written_by")
+
+
+def identify(
+    problem: Problem,
+    tmp_dir: Path,
+    seed: int,
+    most_examples: int = MOST_EXAMPLES,
+    most_bytes: int = MOST_BYTES,
+    trusted: Mapping[str, RawFile] | None = None,
+) -> Identity:
+    """Returns the identity of the data that a problem would give now.
+
+    Args:
+        problem: as it was constructed, before its code changes any of it.
+        tmp_dir: folder of raw files.
+        seed: of everything that chance decides.
+        most_examples: examples in one file of the data.
+        most_bytes: bytes of values in one file of the data.
+        trusted: raw files that are known: one of the same path and size is taken for the same and not read.
+    """
+    files = problem.raw_files(tmp_dir)
+    known = {name: file for name, file in (trusted or {}).items() if _has_same_size(files.get(name), file)}
+    described = known | describe_raw_files({name: path for name, path in files.items() if name not in known})
+    return Identity(
+        problem=problem.data_name,
+        settings=settings_of(problem),
+        declared=declared_by(problem),
+        options=problem.options.of_data(),
+        seed=seed,
+        raw_files={name: described[name] for name in files if name in described},
+        code=_digest_code(type(problem)),
+        most_examples=most_examples,
+        most_bytes=most_bytes,
+    )
+
+
+def count_shards(problem: Problem, split: str, source: Source) -> int:
+    """Returns `Problem.shards`, checked.
+
+    Raises:
+        UserError: it is no number of shards.
+    """
+    shards = problem.shards(split, source)
+    if not isinstance(shards, int) or isinstance(shards, bool) or shards < 1:
+        raise UserError(
+            f"problem {problem.name}: shards returned {shards!r} for split {split!r}; it must return a whole number, "
+            f"1 or more"
+        )
+    return shards
+
+
+def write_plan(folder: Path, plan: Plan) -> None:
+    """Writes a plan into the folder in which data are made.
+
+    Raises:
+        MachineError: the disk is full, or the place is not writable.
+    """
+    text = json.dumps(sealed(PLAN_NAME, plan.to_dict()), indent=1) + "\n"
+    with os_errors_as_machine_errors(f"cannot write {folder}"):
+        write_atomically(folder / WORK / PLAN_NAME, text.encode())
+
+
+def read_plan(folder: Path) -> Plan | None:
+    """Returns the plan in the folder in which data are made; None where there is none that can be used."""
+    with contextlib.suppress(OSError, UserError, ValueError):  # what is damaged is made again
+        return read_record(Plan, read_sealed(folder / WORK / PLAN_NAME))
+    return None
+
+
+def describe_differences(asked: Identity, found: Identity) -> str:
+    """Returns what differs between the identities of two generations, for a message; nothing where nothing does."""
+    one, other = (_flat(dataclasses.asdict(identity)) for identity in (asked, found))
+    names = [name for name in sorted(one | other) if one.get(name) != other.get(name)]
+    return "; ".join(f"{name}: asked {_brief(one.get(name))}, found {_brief(other.get(name))}" for name in names)
+
+
+def _has_same_size(path: Path | None, file: RawFile) -> bool:
+    return path is not None and str(path) == file.path and path.is_file() and path.stat().st_size == file.bytes
+
+
+def _digest_code(cls: type) -> str:
+    modules = {base.__module__: getattr(sys.modules.get(base.__module__), "__file__", None) for base in cls.__mro__}
+    digests = [sha256_of(Path(file)) for _, file in sorted(modules.items()) if file and Path(file).is_file()]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def _flat(plain: Any, name: str = "") -> dict[str, str]:
+    """Returns the values of nested dicts as JSON, by their names with dots between them."""
+    if not isinstance(plain, dict):
+        return {name: json.dumps(plain)}
+    parts = (_flat(value, f"{name}.{key}" if name else key) for key, value in plain.items())
+    return {key: value for part in parts for key, value in part.items()}
+
+
+def _brief(text: str | None) -> str:
+    """Returns a value for a message, cut where it is long."""
+    return "none" if text is None else text if len(text) <= _LONGEST else text[:_LONGEST] + "..."

@@ -1,0 +1,210 @@
+"""Making one shard of a split: reading, encoding and writing it, all of it or nothing.
+
+A shard is a folder of its own, `work/train-00003/`, which is written aside and renamed: its files, and last a sealed
+record of them. What has a record of the same plan is not made again.
+"""
+
+import contextlib
+import copy
+import dataclasses
+import hashlib
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from t2t.data.encoding import Chunk, ChunkEncoder, Vocabularies
+from t2t.data.manifest import REMEDY, ColumnTotals, FileRecord, ShardRecord
+from t2t.data.plan import WORK, Plan, read_plan
+from t2t.data.shards import ShardWriter
+from t2t.data.tally import ENOUGH_TO_JUDGE, Counts, SplitTally, check_fit
+from t2t.data.texts import TextsRecord, TextsWriter
+from t2t.errors import UserError
+from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_errors, write_atomically
+from t2t.files.trust import read_record, read_sealed, sealed
+from t2t.problems.base import Problem, Sample
+from t2t.problems.samples import samples_of
+from t2t.problems.source import Source
+from t2t.specs.constants import TRAIN
+from t2t.text.vocabulary_files import read_encoders
+
+RECORD_NAME = "record.json"
+
+Encode = Callable[[Iterable[Sample], str, Vocabularies], Iterator[Chunk]]
+"""Encodes the samples of a split, chunk by chunk and in their order."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShardResult:
+    """What a shard holds and what was counted while it was made."""
+
+    plan: str
+    """Fingerprint of the plan."""
+    split: str
+    shard: int
+    """Its number, from 0."""
+    examples: int
+    """How many it holds."""
+    columns: dict[str, ColumnTotals]
+    files: list[ShardRecord]
+    """Its examples in files, named as in data of this shard alone."""
+    texts: dict[str, TextsRecord]
+    """By feature, the raw text of a split that outputs are scored on."""
+    counts: Counts
+
+    def all_files(self) -> list[FileRecord]:
+        """Returns all files of the shard."""
+        return [file for part in self.files for file in part.files()] + [text.file for text in self.texts.values()]
+
+
+def seed_of(seed: int, use: str) -> int:
+    """Returns the seed of one use of chance (a split, the vocabulary), the same on every machine and Python."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{use}".encode()).digest()[:8], "big")
+
+
+def shard_folder(folder: Path, split: str, shard: int) -> Path:
+    """Returns where a finished shard lies in the folder in which data are made."""
+    return folder / WORK / f"{split}-{shard:05d}"
+
+
+def finished_shard(plan: Plan, folder: Path, split: str, shard: int) -> ShardResult | None:
+    """Returns the record of a shard that was made by this plan, None where there is none or its files are not there."""
+    place = shard_folder(folder, split, shard)
+    with contextlib.suppress(OSError, UserError, ValueError):  # what is damaged is made again
+        result = read_record(ShardResult, read_sealed(place / RECORD_NAME))
+        there = all((place / file.name).stat().st_size == file.bytes for file in result.all_files())
+        if there and (result.plan, result.split, result.shard) == (plan.fingerprint, split, shard):
+            return result
+    return None
+
+
+def generate_shard(
+    plan: Plan,
+    problem: Problem,
+    split: str,
+    shard: int,
+    folder: Path,
+    tmp_dir: Path,
+    *,
+    encode: Encode | None = None,
+    progress: Callable[[int], None] = lambda read: None,
+) -> ShardResult:
+    """Makes one shard, unless it is finished; its bytes depend on the plan, the split and the number alone.
+
+    Args:
+        plan: of the generation.
+        problem: what is generated; it is not changed.
+        split: one of the plan's.
+        shard: its number, from 0.
+        folder: in which data are made; it holds the plan and the vocabularies.
+        tmp_dir: folder of raw files.
+        encode: encodes the samples; None for this process.
+        progress: told, now and then, how many samples have been read.
+
+    Raises:
+        UserError: a sample is wrong, raw files are missing, or another process makes the same shard.
+        MachineError: the disk is full, or the place is not writable.
+    """
+    if (finished := finished_shard(plan, folder, split, shard)) is not None:
+        return finished
+    _check_plan(plan, folder)
+    vocabularies = Vocabularies(folder, plan.vocabularies)
+    problem = copy.copy(problem).with_encoders(read_encoders(folder, plan.vocabularies, REMEDY))
+    encode = encode or ChunkEncoder(problem).encode
+    place = shard_folder(folder, split, shard)
+    with _errors_of_shard(plan, split, shard), _written_whole(place) as written:
+        source = shard_source(plan, split, shard, folder, tmp_dir)
+        tally = SplitTally(samples_of(problem, split, source), source.tally)
+        chunks = _counted(encode(tally, split, vocabularies), tally, progress)
+        if split == TRAIN and plan.shards[split] == 1:
+            chunks = _judged(chunks, tally, problem)
+        parts = _write_chunks(plan, split, chunks, written)
+        result = ShardResult(plan=plan.fingerprint, split=split, shard=shard, counts=tally.counts(), **parts)
+        _write_record(written, result)
+    return result
+
+
+def shard_source(plan: Plan, split: str, shard: int, folder: Path, tmp_dir: Path) -> Source:
+    """Returns what the samples of a shard are made from."""
+    shards = plan.shards[split]
+    use = split if shards == 1 else f"{split}/{shard}"
+    rng = random.Random(seed_of(plan.identity.seed, use))
+    return Source(tmp_dir, rng, shard=shard, shards=shards, work_dir=folder / WORK)
+
+
+def _check_plan(plan: Plan, folder: Path) -> None:
+    found = read_plan(folder)
+    if found is None or found.fingerprint != plan.fingerprint:
+        raise UserError(
+            f"{folder} does not hold the plan of this generation any more: another process has finished it, or "
+            f"generates other data there; run the same command again"
+        )
+
+
+def _counted(chunks: Iterator[Chunk], tally: SplitTally, progress: Callable[[int], None]) -> Iterator[Chunk]:
+    for chunk in chunks:
+        tally.add(chunk)
+        yield chunk
+        progress(tally.read)
+
+
+def _judged(chunks: Iterator[Chunk], tally: SplitTally, problem: Problem) -> Iterator[Chunk]:
+    """Ends a generation whose training data is mostly unfit early: all of it may take hours."""
+    for chunk in chunks:
+        yield chunk
+        if tally.read >= ENOUGH_TO_JUDGE:
+            check_fit(problem, tally.counts(), "so far", "; if only their beginning is so, shuffle them")
+
+
+def _write_chunks(plan: Plan, split: str, chunks: Iterator[Chunk], written: Path) -> dict[str, Any]:
+    """Writes the files of a shard; returns the fields of `ShardResult` about them."""
+    with contextlib.ExitStack() as stack:
+        identity = plan.identity
+        writer = ShardWriter(written, split, dict(plan.spec.features), identity.most_examples, identity.most_bytes)
+        stack.callback(writer.close)
+        texts = TextsWriter(written, split)
+        stack.callback(texts.close)
+        for chunk in chunks:
+            writer.write(chunk.columns)
+            texts.write(chunk.texts, chunk.altered)
+        columns, files = writer.finish()
+        return {"examples": writer.examples, "columns": columns, "files": files, "texts": texts.finish()}
+
+
+@contextlib.contextmanager
+def _errors_of_shard(plan: Plan, split: str, shard: int) -> Iterator[None]:
+    """Says of which shard an error is, where a split has several: samples are counted from its first."""
+    try:
+        yield
+    except UserError as error:
+        if plan.shards[split] == 1:
+            raise
+        raise UserError(f"split {split!r}, shard {shard} of {plan.shards[split]:,}: {error}") from error
+
+
+@contextlib.contextmanager
+def _written_whole(place: Path) -> Iterator[Path]:
+    """Yields an empty folder, which becomes that of a shard at the end of a `with` block without an error.
+
+    Raises:
+        UserError: another process makes the same shard.
+        MachineError: the disk is full, or the place is not writable.
+    """
+    with contextlib.ExitStack() as stack:
+        with os_errors_as_machine_errors(f"cannot write {place}"):
+            shutil.rmtree(place, ignore_errors=True)  # it is damaged, or of another plan
+            try:
+                written = stack.enter_context(new_folder(place))
+            except LockedError as error:
+                raise UserError(f"{place} is being generated by another process ({error}); wait for it") from None
+        yield written
+        with os_errors_as_machine_errors(f"cannot write {place}"):
+            stack.close()
+
+
+def _write_record(written: Path, result: ShardResult) -> None:
+    text = json.dumps(sealed(RECORD_NAME, dataclasses.asdict(result))) + "\n"
+    with os_errors_as_machine_errors(f"cannot write {written}"):
+        write_atomically(written / RECORD_NAME, text.encode())

@@ -1,0 +1,207 @@
+"""The processes of this machine that encode samples and make shards, one a core by default."""
+
+import contextlib
+import copy
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from t2t.data.encoding import Chunk, ChunkEncoder, Vocabularies, chunks_of
+from t2t.errors import MachineError
+from t2t.problems.base import Problem, Sample
+
+_SECONDS_BETWEEN_LOOKS = 0.5
+"""After which a process that waits for shards shows how far they are."""
+
+
+class WorkerPool:
+    """Does the work of a generation in worker processes.
+
+    They are forked here, before vocabularies are built or TensorFlow Datasets loads TensorFlow, whose threads do not
+    survive a fork. For the same reason a process that has threads already does the work itself. Workers know the
+    problem as it was constructed.
+    """
+
+    def __init__(self, problem: Problem, workers: int | None = None):
+        self._problem = copy.copy(problem)
+        self._processes = workers or _count_cores()
+        self._pool: ProcessPoolExecutor | None = None
+        if self._processes > 1 and _may_fork():
+            context = multiprocessing.get_context("fork")
+            self._read, self._stopped = context.Value("q"), context.Event()
+            self._pool = ProcessPoolExecutor(
+                self._processes,
+                context,
+                initializer=_start_worker,
+                initargs=(self._problem, os.getpid(), self._read, self._stopped),
+            )
+            self._pool.submit(os.getpid).result()  # forks them now
+
+    def encode(self, samples: Iterable[Sample], split: str, vocabularies: Vocabularies) -> Iterator[Chunk]:
+        """Yields the encoded chunks in the order of the samples, at most a few chunks ahead of the reader.
+
+        Raises:
+            UserError: see `encode_chunk`.
+            MachineError: a worker died.
+        """
+        if self._pool is None:
+            return ChunkEncoder(self._problem).encode(samples, split, vocabularies)
+        calls = ((vocabularies, split, chunk, first) for first, chunk in chunks_of(self._problem, samples))
+        return self._in_order(_encode_in_worker, calls, 4 * self._processes)
+
+    def call_each(self, problem: Problem, method: str, calls: Iterable[tuple]) -> Iterator[Any]:
+        """Yields the results of a method of the problem with each of some tuples of arguments; see `Source.call_each`.
+
+        Raises:
+            MachineError: a worker died.
+        """
+        if self._pool is None:
+            return (getattr(problem, method)(*call) for call in calls)
+        return self._in_order(_call_in_worker, ((method, *call) for call in calls), self._processes)
+
+    def run_each(
+        self, function: Callable[..., Any], calls: Sequence[tuple], progress: Callable[[int], None]
+    ) -> Iterator[Any]:
+        """Yields the results of a function, called with the problem and each of some tuples of arguments, as they come.
+
+        Args:
+            function: of a module; it gets one argument more, `progress`, which it calls with how much it has read.
+            calls: the arguments.
+            progress: told, now and then, how much all calls have read.
+
+        Raises:
+            MachineError: a worker died.
+        """
+        if self._pool is None:
+            yield from self._run_here(function, calls, progress)
+            return
+        self._read.value = 0
+        waiting = {self._pool.submit(_run_in_worker, function, *call) for call in calls}
+        try:
+            while waiting:
+                done, waiting = wait(waiting, _SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED)
+                progress(self._read.value)
+                with _dead_workers_as_machine_errors():
+                    yield from [future.result() for future in done]
+        finally:
+            self._stop(waiting)
+
+    def _run_here(
+        self, function: Callable[..., Any], calls: Sequence[tuple], progress: Callable[[int], None]
+    ) -> Iterator[Any]:
+        before = last = 0
+
+        def tell(read: int) -> None:
+            nonlocal last
+            last = read
+            progress(before + read)
+
+        for call in calls:
+            yield function(self._problem, *call, tell)
+            before, last = before + last, 0
+
+    def _in_order(self, function: Callable[..., Any], calls: Iterable[tuple], ahead: int) -> Iterator[Any]:
+        """Yields results in the order of the calls, at most some calls ahead of the reader."""
+        assert self._pool is not None, "there are workers"
+        waiting: deque[Future] = deque()
+        try:
+            with _dead_workers_as_machine_errors():
+                for call in calls:
+                    waiting.append(self._pool.submit(function, *call))
+                    if len(waiting) >= ahead:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def _stop(self, waiting: Iterable[Future]) -> None:
+        """Ends the calls that are not over: at once, since a shard takes long."""
+        waiting = [future for future in waiting if not future.cancel()]
+        if waiting:
+            self._stopped.set()
+            wait(waiting)
+            self._stopped.clear()
+
+    def close(self) -> None:
+        """Ends the workers."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _dead_workers_as_machine_errors() -> Iterator[None]:
+    try:
+        yield
+    except BrokenProcessPool as error:
+        raise MachineError(
+            "a process that encodes the data died, most likely for want of memory; free some memory, "
+            "or generate with fewer workers"
+        ) from error
+
+
+def _count_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _may_fork() -> bool:
+    known = "fork" in multiprocessing.get_all_start_methods()
+    return known and threading.active_count() == 1 and "tensorflow" not in sys.modules
+
+
+class _StoppedError(Exception):
+    """Nobody wants the result of a call any more."""
+
+
+# What follows runs in a worker, which holds one problem for its life.
+_problem: Problem
+_encoder: ChunkEncoder
+_read: Any
+_stopped: Any
+
+
+def _start_worker(problem: Problem, parent: int, read: Any, stopped: Any) -> None:
+    global _problem, _encoder, _read, _stopped
+    _problem, _encoder, _read, _stopped = problem, ChunkEncoder(problem), read, stopped
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
+
+
+def _exit_with_parent(parent: int) -> None:
+    """Ends this process once its parent is gone, however it went."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
+def _encode_in_worker(vocabularies: Vocabularies, split: str, samples: list[Sample], first: int) -> Chunk:
+    return _encoder.encode_one(vocabularies, split, samples, first)
+
+
+def _call_in_worker(method: str, *arguments: Any) -> Any:
+    return getattr(_problem, method)(*arguments)
+
+
+def _run_in_worker(function: Callable[..., Any], *arguments: Any) -> Any:
+    last = 0
+
+    def tell(read: int) -> None:
+        nonlocal last
+        with _read.get_lock():
+            _read.value += read - last
+        last = read
+        if _stopped.is_set():
+            raise _StoppedError
+
+    return function(_problem, *arguments, tell)

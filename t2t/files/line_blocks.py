@@ -1,0 +1,137 @@
+"""Cutting text files into blocks of whole lines, at the same lines in files that belong together.
+
+A block of some files is what one process reads of them. A plain file is cut by counting its lines once; a gzip file, of
+which no part can be read without all before it, is one block.
+"""
+
+import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from t2t.files.lines import GZIP_MAGIC, errors_of_reading, pair_lines, read_lines, unequal_lengths
+
+_BUFFER = 1 << 20
+"""Bytes that are read at once."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LineBlock:
+    """Consecutive lines of a file; all of them by default."""
+
+    path: Path
+    first: int = 1
+    """Number of the first line, counted from 1."""
+    start: int = 0
+    """Byte at which that line begins."""
+    stop: int | None = None
+    """Byte at which the line after the last begins; None for the end of the file."""
+
+    def read(self, tally: Counter[str]) -> Iterator[str]:
+        """Yields its lines, see `read_lines`."""
+        return read_lines(self.path, tally, self.start, self.stop)
+
+
+def read_pairs(blocks: Sequence[LineBlock], tally: Counter[str]) -> Iterator[tuple[str, str]]:
+    """Yields pairs of lines that stand at the same place in two blocks, as `read_parallel` does of two files."""
+    source, target = blocks
+    return pair_lines(source.read(tally), target.read(tally), source.path, target.path, source.first - 1)
+
+
+@dataclasses.dataclass
+class _Cuts:
+    """Where blocks begin that are not the first of their file."""
+
+    lines: list[int] = dataclasses.field(default_factory=list)
+    """Lines before each."""
+    offsets: list[int] = dataclasses.field(default_factory=list)
+    """Bytes before each."""
+    total: int = 0
+    """Lines of the file."""
+
+
+def cut_files(files: Sequence[Path], most_bytes: int, most_lines: int | None = None) -> list[tuple[LineBlock, ...]]:
+    """Returns the blocks of files whose lines belong together, line n of each; each block has a part of every file.
+
+    Args:
+        files: one or more.
+        most_bytes: a block ends with the line in which the largest file has reached so many bytes.
+        most_lines: where given, a block has so many lines, whatever their bytes.
+
+    Raises:
+        UserError: a file cannot be read, or the lines were counted and are not equally many.
+    """
+    sizes = [_plain_size(path) for path in files]
+    if -1 in sizes or (most_lines is None and max(sizes) <= most_bytes):
+        return [tuple(LineBlock(path) for path in files)]
+    largest = files[sizes.index(max(sizes))]
+    leading = _cut_by_lines(largest, most_lines) if most_lines else _cut_by_bytes(largest, most_bytes)
+    cuts = [leading if path == largest else _cut_at(path, leading.lines) for path in files]
+    for path, cut in zip(files, cuts, strict=True):
+        if cut.total != cuts[0].total:
+            raise unequal_lengths(files[0], cuts[0].total, path, cut.total)
+    return list(zip(*(_blocks(path, cut) for path, cut in zip(files, cuts, strict=True)), strict=True))
+
+
+def _plain_size(path: Path) -> int:
+    """Returns the bytes of a plain file, -1 for a gzip file."""
+    with errors_of_reading(path), path.open("rb") as file:
+        return -1 if file.read(len(GZIP_MAGIC)) == GZIP_MAGIC else path.stat().st_size
+
+
+def _blocks(path: Path, cuts: _Cuts) -> list[LineBlock]:
+    starts = zip([0, *cuts.lines], [0, *cuts.offsets], [*cuts.offsets, None], strict=True)
+    return [LineBlock(path, lines + 1, start, stop) for lines, start, stop in starts]
+
+
+def _cut_by_bytes(path: Path, most_bytes: int) -> _Cuts:
+    cuts, wanted = _Cuts(), most_bytes - 1
+    for position, buffer in _buffers(path):
+        while (end := buffer.find(b"\n", max(0, wanted - position))) >= 0:
+            cuts.lines.append(cuts.total + buffer.count(b"\n", 0, end + 1))
+            cuts.offsets.append(position + end + 1)
+            wanted = cuts.offsets[-1] + most_bytes - 1
+        cuts.total += buffer.count(b"\n")
+    return _ended(path, cuts)
+
+
+def _cut_by_lines(path: Path, most_lines: int) -> _Cuts:
+    return _cut_at(path, itertools.count(most_lines, most_lines))
+
+
+def _cut_at(path: Path, lines: Iterable[int]) -> _Cuts:
+    """Cuts a file at numbers of lines, in ascending order; it may have fewer."""
+    cuts, following = _Cuts(), iter(lines)
+    wanted = next(following, None)
+    for position, buffer in _buffers(path):
+        count, passed, end = buffer.count(b"\n"), 0, 0
+        while wanted is not None and wanted <= cuts.total + count:
+            while cuts.total + passed < wanted:
+                passed, end = passed + 1, buffer.find(b"\n", end) + 1
+            cuts.lines.append(wanted)
+            cuts.offsets.append(position + end)
+            wanted = next(following, None)
+        cuts.total += count
+    return _ended(path, cuts)
+
+
+def _ended(path: Path, cuts: _Cuts) -> _Cuts:
+    """Counts a last line without an end, and takes a cut at the very end back."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(0, size - 1))
+        cuts.total += file.read(1) not in (b"", b"\n")
+    if cuts.offsets and cuts.offsets[-1] == size:
+        cuts.lines.pop()
+        cuts.offsets.pop()
+    return cuts
+
+
+def _buffers(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yields the bytes of a file, a part at a time, after the place of the part."""
+    position = 0
+    with errors_of_reading(path), path.open("rb") as file:
+        while buffer := file.read(_BUFFER):
+            yield position, buffer
+            position += len(buffer)
