@@ -98,6 +98,10 @@ class NamedFolders:
                 self._discard(path, target.name)
             else:
                 os.rename(path, target)
+        if mirror.is_mirrored(self.root):  # what another machine has removed meanwhile
+            for path in self._folders(leftovers):
+                if not self.has(path.name):
+                    mirror.forget_folder(path)
 
     def remove(self, name: str) -> None:
         """Removes a folder so that it is never seen half removed."""

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
+from t2t.errors import T2TError
 from t2t.files.atomic import LockedError, exclusive_lock, write_atomically
 from t2t.files.paths import address_of, cache_folder, mirrors_folder
 from t2t.files.remote.client import request
@@ -194,7 +195,8 @@ def exclusive(path: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            request("release", address)
+            with contextlib.suppress(T2TError):  # the owner counts as gone when it is renewed no more
+                request("release", address)
 
 
 class _Record:

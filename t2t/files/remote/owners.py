@@ -93,10 +93,12 @@ class Owners:
     def release(self, address: str) -> None:
         """Gives up what is owned."""
         with self._lock:
-            mine = self._owned.pop(address, None)
+            mine, held = self._owned.pop(address, None), self._local.pop(address, None)
+        try:
             if mine and (self._read(address) or {}).get("nonce") == mine["nonce"]:
                 self._store.remove([address])
-            if held := self._local.pop(address, None):
+        finally:
+            if held:
                 held.close()
 
     def close(self) -> None:

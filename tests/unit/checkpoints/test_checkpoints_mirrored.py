@@ -88,6 +88,18 @@ def test_pruning_removes_from_the_store(store, elsewhere):
     assert checkpoints().steps() == [5, 15]
 
 
+def test_copies_of_what_another_machine_has_pruned_go_too(store, elsewhere, monkeypatch):
+    save(5, 10, 15)
+    here = local_path(RUN) / "checkpoints"
+    own = here.parents[4]
+    elsewhere()
+    checkpoints().prune(1)
+    monkeypatch.setenv("T2T_CACHE", str(own))
+    save(20)
+    assert sorted(path.name for path in here.glob("step-*")) == ["step-00000015", "step-00000020"]
+    assert checkpoints().steps() == [15, 20]
+
+
 def test_a_list_that_lags_behind_hides_no_latest_and_no_best(store, elsewhere, monkeypatch):
     save(5)
     listed = Store.find

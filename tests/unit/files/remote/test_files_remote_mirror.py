@@ -177,6 +177,23 @@ def test_a_cache_that_cannot_be_written(store, tmp_path):
     assert raised.value.filename == str(path.parent)
 
 
+def test_an_owner_that_cannot_be_given_up_hides_no_error(store, monkeypatch):
+    lock = local_path("memory://b/run/lock")
+    lock.parent.mkdir(parents=True)
+    monkeypatch.setattr("t2t.files.remote.store._WAITS_S", ())  # nothing is tried again
+
+    def gone(self, address):
+        raise OSError("the store is gone")
+
+    def interrupted():
+        with mirror.exclusive(lock):
+            monkeypatch.setattr(type(store.files), "cat_file", gone)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+
 def test_one_at_a_time_holds_a_folder(store, tmp_path, monkeypatch):
     lock = local_path("memory://b/run/lock")
     lock.parent.mkdir(parents=True)
