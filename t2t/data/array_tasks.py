@@ -22,7 +22,7 @@ from t2t.data.local_engine import make_shards
 from t2t.data.manifest import Manifest
 from t2t.data.mirrored import fetch_raw_files, is_published, refresh
 from t2t.data.mirrored_shards import fetch_plan, fetch_shards, publish_plan, publish_shards
-from t2t.data.plan import Plan, describe_differences, identify, read_plan
+from t2t.data.plan import Identity, Plan, describe_differences, identify, read_plan
 from t2t.data.shard_job import shard_folder
 from t2t.data.worker_pool import WorkerPool
 from t2t.errors import UserError
@@ -111,9 +111,20 @@ def _shared_plan(
         fetch_plan(partial)
         known = read_plan(partial)
         identity = identify(problem, tmp_dir, seed, trusted=known.identity.raw_files if known else None)
+        if known is not None:
+            _check_same(identity, known, partial)
         plan = open_plan(identity, problem, partial, tmp_dir, pool, show)
         publish_plan(partial, plan)
         return plan
+
+
+def _check_same(asked: Identity, plan: Plan, partial: Path) -> None:
+    """Refuses shards of another generation: one task that was given other flags must not remove those of all others."""
+    if differing := describe_differences(asked, plan.identity):
+        raise UserError(
+            f"the shards in {partial} are made otherwise than asked ({differing}); give the flags, files and version "
+            f"that they are made with, or delete that folder and make them again with --shard=K/N"
+        )
 
 
 def merge(problem: Problem, data_dir: Path | str, tmp_dir: Path | str, seed: int) -> Manifest:
@@ -136,9 +147,5 @@ def merge(problem: Problem, data_dir: Path | str, tmp_dir: Path | str, seed: int
                 f"--merge: there are no shards of {problem.data_name} in {folder.parent}; make them first, with the "
                 f"same flags and --shard=K/N in place of --merge"
             )
-        if differing := describe_differences(identify(problem, tmp_dir, seed), plan.identity):
-            raise UserError(
-                f"--merge: the shards in {partial} were made otherwise than asked ({differing}); give the flags that "
-                f"they were made with, or make them again with --shard=K/N in place of --merge"
-            )
+        _check_same(identify(problem, tmp_dir, seed), plan, partial)
         return finish(plan, problem, partial, folder)

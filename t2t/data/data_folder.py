@@ -99,8 +99,10 @@ def lock_generation(folder: Path, flag: str = "--data_dir", waits: bool = False)
         with os_errors_as_machine_errors(f"cannot write {folder.parent}"):
             stack.enter_context(made_folder(folder.parent))
         with os_errors_as_machine_errors(f"cannot lock {folder}"):
-            while not _enter_lock(stack, folder, flag, waits):
-                time.sleep(SECONDS_BETWEEN_LOOKS)
+            if not _enter_lock(stack, folder, flag, waits):
+                log.info("waiting for another process that plans or generates %s", folder)
+                while not _enter_lock(stack, folder, flag, waits):
+                    time.sleep(SECONDS_BETWEEN_LOOKS)
         yield
 
 

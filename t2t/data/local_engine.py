@@ -1,6 +1,5 @@
-"""Making shards on this machine: that of a split of one is encoded on all cores, others are made whole, one a core."""
+"""Making shards on this machine: whole ones, one a core; fewer than cores one after the other, each on all of them."""
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -40,21 +39,27 @@ def make_shards(
     """
     results = {shard: result for shard in shards if (result := finished_shard(plan, folder, split, shard))}
     missing = [shard for shard in shards if shard not in results]
-    done = sum(result.counts.read for result in results.values())
-    if plan.shards[split] == 1:
-        tell = functools.partial(progress, split)
+    if pool.processes == 1 or len(missing) < pool.processes:
+
+        def tell(read: int) -> None:
+            progress(split, _count_read(results) + read)
+
         made: Iterator[ShardResult] = (
             generate_shard(plan, problem, split, shard, folder, tmp_dir, encode=pool.encode, progress=tell)
             for shard in missing
         )
     else:
-        calls = [(plan, split, shard, folder, tmp_dir) for shard in missing]
+        calls, done = [(plan, split, shard, folder, tmp_dir) for shard in missing], _count_read(results)
         made = pool.run_each(_generate_shard, calls, lambda read: progress(split, done + read))
     for result in made:
         results[result.shard] = result
         if split == TRAIN and len(shards) == plan.shards[split]:
             _check_beginning(problem, shards, results)
     return [results[shard] for shard in shards]
+
+
+def _count_read(results: dict[int, ShardResult]) -> int:
+    return sum(result.counts.read for result in results.values())
 
 
 def _check_beginning(problem: Problem, shards: Sequence[int], results: dict[int, ShardResult]) -> None:

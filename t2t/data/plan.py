@@ -6,6 +6,7 @@ that is, and a generation that was interrupted goes on where its plan is still w
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import sys
@@ -69,7 +70,7 @@ class Plan:
         """Returns all shards, as split and number, in the order of their generation."""
         return [(split, shard) for split in self.order for shard in range(self.shards[split])]
 
-    @property
+    @functools.cached_property
     def fingerprint(self) -> str:
         """sha256 of the plan: shards of other plans are told apart by it."""
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()

@@ -4,10 +4,10 @@ import contextlib
 import copy
 import multiprocessing
 import os
+import select
 import signal
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -17,6 +17,7 @@ from typing import Any
 from t2t.data.encoding import Chunk, ChunkEncoder, Vocabularies, chunks_of
 from t2t.errors import MachineError
 from t2t.problems.base import Problem, Sample
+from t2t.problems.source import call_here
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 """After which a process that waits for shards shows how far they are."""
@@ -32,16 +33,18 @@ class WorkerPool:
 
     def __init__(self, problem: Problem, workers: int | None = None):
         self._problem = copy.copy(problem)
-        self._processes = workers or _count_cores()
         self._pool: ProcessPoolExecutor | None = None
-        if self._processes > 1 and _may_fork():
+        self.processes = (workers or _count_cores()) if _may_fork() else 1
+        """How many do the work; 1 where that is this process."""
+        if self.processes > 1:
             context = multiprocessing.get_context("fork")
             self._read, self._stopped = context.Value("q"), context.Event()
+            self._alive = os.pipe()  # closed by the system when this process ends, however it does
             self._pool = ProcessPoolExecutor(
-                self._processes,
+                self.processes,
                 context,
                 initializer=_start_worker,
-                initargs=(self._problem, os.getpid(), self._read, self._stopped),
+                initargs=(self._problem, self._alive, self._read, self._stopped),
             )
             self._pool.submit(os.getpid).result()  # forks them now
 
@@ -55,7 +58,7 @@ class WorkerPool:
         if self._pool is None:
             return ChunkEncoder(self._problem).encode(samples, split, vocabularies)
         calls = ((vocabularies, split, chunk, first) for first, chunk in chunks_of(self._problem, samples))
-        return self._in_order(_encode_in_worker, calls, 4 * self._processes)
+        return self._in_order(_encode_in_worker, calls, 4 * self.processes)
 
     def call_each(self, problem: Problem, method: str, calls: Iterable[tuple]) -> Iterator[Any]:
         """Yields the results of a method of the problem with each of some tuples of arguments; see `Source.call_each`.
@@ -63,14 +66,16 @@ class WorkerPool:
         Raises:
             MachineError: a worker died.
         """
-        if self._pool is None:
-            return (getattr(problem, method)(*call) for call in calls)
-        return self._in_order(_call_in_worker, ((method, *call) for call in calls), self._processes)
+        if self._pool is None or type(problem) is not type(self._problem):  # workers know no other
+            return call_here(problem, method, calls)
+        return self._in_order(_call_in_worker, ((method, *call) for call in calls), self.processes)
 
     def run_each(
         self, function: Callable[..., Any], calls: Sequence[tuple], progress: Callable[[int], None]
     ) -> Iterator[Any]:
         """Yields the results of a function, called with the problem and each of some tuples of arguments, as they come.
+
+        There must be more than one process.
 
         Args:
             function: of a module; it gets one argument more, `progress`, which it calls with how much it has read.
@@ -80,9 +85,7 @@ class WorkerPool:
         Raises:
             MachineError: a worker died.
         """
-        if self._pool is None:
-            yield from self._run_here(function, calls, progress)
-            return
+        assert self._pool is not None, "there are workers"
         self._read.value = 0
         waiting = {self._pool.submit(_run_in_worker, function, *call) for call in calls}
         try:
@@ -93,20 +96,6 @@ class WorkerPool:
                     yield from [future.result() for future in done]
         finally:
             self._stop(waiting)
-
-    def _run_here(
-        self, function: Callable[..., Any], calls: Sequence[tuple], progress: Callable[[int], None]
-    ) -> Iterator[Any]:
-        before = last = 0
-
-        def tell(read: int) -> None:
-            nonlocal last
-            last = read
-            progress(before + read)
-
-        for call in calls:
-            yield function(self._problem, *call, tell)
-            before, last = before + last, 0
 
     def _in_order(self, function: Callable[..., Any], calls: Iterable[tuple], ahead: int) -> Iterator[Any]:
         """Yields results in the order of the calls, at most some calls ahead of the reader."""
@@ -136,6 +125,8 @@ class WorkerPool:
         """Ends the workers."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+            for end in self._alive:
+                os.close(end)
 
 
 @contextlib.contextmanager
@@ -169,19 +160,20 @@ _read: Any
 _stopped: Any
 
 
-def _start_worker(problem: Problem, parent: int, read: Any, stopped: Any) -> None:
+def _start_worker(problem: Problem, alive: tuple[int, int], read: Any, stopped: Any) -> None:
     global _problem, _encoder, _read, _stopped
     _problem, _encoder, _read, _stopped = problem, ChunkEncoder(problem), read, stopped
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
+    os.close(alive[1])
+    threading.Thread(target=_exit_with_parent, args=(alive[0], os.getppid()), daemon=True).start()
 
 
-def _exit_with_parent(parent: int) -> None:
-    """Ends this process once its parent is gone, however it went."""
-    while os.getppid() == parent:
-        time.sleep(1)
+def _exit_with_parent(alive: int, parent: int) -> None:
+    """Ends this process once its parent is gone, however it went: at once, before the next one makes the same shard."""
+    while os.getppid() == parent and not select.select([alive], [], [], 1)[0]:
+        pass  # where another process holds the pipe open, the parent's number tells
     os._exit(1)
 
 

@@ -98,7 +98,7 @@ def with_addresses(text: str) -> str:
     return re.sub(re.escape(root) + rf"([A-Za-z][A-Za-z0-9+.-]+)/({_NO_HOST}(?=/))?", r"\1://", text)
 
 
-def named_files(text: str) -> list[Path]:
+def named_files(names: str | os.PathLike[str]) -> list[Path]:
     """Returns the absolute paths of the files that a user named: one, or several with commas between them.
 
     A name may be a pattern such as `part-*.en`, for which stand the files that it matches, in the order of their names;
@@ -107,9 +107,10 @@ def named_files(text: str) -> list[Path]:
     Raises:
         UserError: a name is that of another file system.
     """
+    text = os.fspath(names)
     if "," not in text or ("://" not in text and local_path(text).is_file()):
         return _matches(local_path(text).absolute())
-    return [path for name in text.split(",") if name.strip() for path in _matches(local_path(name.strip()).absolute())]
+    return [path for part in text.split(",") if part.strip() for path in _matches(local_path(part.strip()).absolute())]
 
 
 def join_names(paths: Sequence[Path]) -> str:

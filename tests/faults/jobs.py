@@ -173,7 +173,7 @@ def differences(wanted: Made, found: Made) -> str:
 
 def finished_files(out: Path) -> set[tuple[int, int]]:
     """Returns what the files of the shards that are finished, but not yet merged, are known by: node and time."""
-    records = out.glob("data/.*.partial/work/*/record.json")
+    records = out.glob("data/.*.partial/work/[!.]*/record.json")  # not yet those under a temporary name
     return {_known_by(file) for record in records for file in record.parent.glob("*.npy")}
 
 

@@ -89,7 +89,7 @@ def test_every_marked_block_has_a_kind_that_is_checked():
 def test_every_problem_of_the_page_generates(folder):
     """Those whose command the page does not show, too; and a problem of classes is refused as the page says."""
     write_files(ROOT / "docs/new_problem.md", folder)
-    for name in ("my_sorted_colours", "my_reviews", "my_stripes", "my_sums", "my_rhymes"):
+    for name in ("my_sorted_colours", "my_days", "my_reviews", "my_stripes", "my_sums", "my_rhymes"):
         command = f"t2t-datagen --t2t_usr_dir=my_problems --problem={name} --data_dir=data"
         done = execute("bash", command, folder)
         assert done.returncode == 0, done.stderr

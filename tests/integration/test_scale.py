@@ -128,6 +128,19 @@ def test_files_by_a_pattern_and_tasks_of_an_array_job_give_the_same(corpus):
     assert [path.name for path in (corpus / "shared").iterdir() if path.name != "tmp"] == ["text2text_files"]
 
 
+def test_tasks_that_start_together_wait_for_one_plan(corpus):
+    lines = [line for line in block("tasks", page=PAGE).splitlines() if line.startswith("t2t-datagen")]
+    tasks = [line for line in lines if "--shard" in line]
+    script = "\n".join(
+        [*(f"{task} & tasks[{n}]=$!" for n, task in enumerate(tasks)), "wait ${tasks[0]}", "wait ${tasks[1]}"]
+    )
+    done = execute("bash", f"{script}\n{lines[-1]}\n{lines[-1]}", corpus)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("is learnt from") == 1
+    assert done.stderr.count("is there already: 120 train, 40 dev examples; nothing to do") == 1
+    assert sorted(path.name for path in (corpus / "shared").iterdir()) == ["text2text_files"]
+
+
 DATAGEN = """
 import sys
 from t2t.cli import datagen

@@ -134,3 +134,17 @@ def test_a_second_name_is_known_in_the_command_that_has_it():
         parse(one, arguments, "")
     read = parse(other, arguments, "")
     assert (read["first"].value, read["second"].value) == ("a", "b")
+
+
+def test_a_task_of_an_array_job_makes_shards_or_merges_them(tmp_path, capsys):
+    flags = ["--problem=translate_ende_numbers", f"--data_dir={tmp_path}/data"]
+    assert datagen.main(["t2t-datagen", *flags, "--shard=1/2", "--merge"]) == 2
+    assert capsys.readouterr().err == (
+        "t2t-datagen: error: --shard=1/2 and --merge: tasks make shards with --shard, and after the last of them one "
+        "command merges these with --merge; give one of both\n"
+    )
+    assert datagen.main(["t2t-datagen", *flags, "--shard=2/2"]) == 2
+    assert capsys.readouterr().err == (
+        "t2t-datagen: error: --shard=2/2: there is no such task: 2 are counted from 0 to 1; give one of them\n"
+    )
+    assert not (tmp_path / "data").exists()

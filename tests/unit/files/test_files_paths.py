@@ -144,6 +144,7 @@ def parts(tmp_path, monkeypatch):
     ("text", "names"),
     [
         ("b.en", ["b.en"]),
+        (Path("b.en"), ["b.en"]),
         ("b.en, a.en,", ["b.en", "a.en"]),
         ("?.en", ["a.en", "b.en", "c.en"]),
         ("c.en,[ab].en", ["c.en", "a.en", "b.en"]),
