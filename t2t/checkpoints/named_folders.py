@@ -30,12 +30,14 @@ class NamedFolders:
         self.root, self._is_name, self._marker = root, is_name, marker
 
     def names(self) -> set[str]:
-        """Returns the names of all complete folders; of a store, as it lists them, which may lag behind."""
+        """Returns the names of all complete folders; of a store, those that it lists or that this machine has, too."""
         if mirror.is_mirrored(self.root):
-            found = [Path(name) for name in mirror.list_files(self.root)]
-            return {
-                path.parts[0] for path in found if path.parts[1:] == (self._marker,) and self._is_name(path.parts[0])
+            files = [Path(name) for name in mirror.list_files(self.root)]
+            listed = {
+                path.parts[0] for path in files if path.parts[1:] == (self._marker,) and self._is_name(path.parts[0])
             }
+            copies = {path.name for path in self._folders("*")} - listed  # a list may lag behind
+            return listed | {name for name in copies if self.has(name)}
         if not self.root.is_dir():
             return set()
         with os_errors_as_machine_errors(f"cannot list the checkpoints in {self.root}"):

@@ -149,8 +149,9 @@ def exists(path: Path) -> bool:
 def withdraw(folder: Path, marker: str) -> None:
     """Removes the files of a folder from the store, the marker first."""
     if is_mirrored(folder):
+        copies = [path for path in folder.rglob("*") if path.is_file()]  # the list may lag behind
         _remove(folder / marker)
-        _remove(*(folder / name for name in list_files(folder)))
+        _remove(*copies, *(folder / name for name in list_files(folder)))
 
 
 def remove_file(path: Path) -> None:

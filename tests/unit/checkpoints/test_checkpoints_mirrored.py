@@ -112,8 +112,16 @@ def test_a_list_that_lags_behind_hides_no_latest_and_no_best(store, elsewhere, m
     assert checkpoints().load("best").step == 10
     assert checkpoints().load("10").step == 10
     checkpoints().mark_best(15, "bleu", 2.0)
-    assert checkpoints().prune(1) == []  # the only one that is listed is kept
+    assert checkpoints().prune(1) == [5, 10]  # the second of which is not listed
     assert checkpoints().load().step == 15
+
+
+def test_pruning_waits_for_no_list(store, monkeypatch):
+    monkeypatch.setattr(Store, "find", lambda self, address: {})
+    save(5, 10, 15)
+    assert checkpoints().steps() == [5, 10, 15]
+    assert checkpoints().prune(1) == [5, 10]
+    assert {name.split("/")[3] for name in store.names("b/run/checkpoints/step")} == {"step-00000015"}
 
 
 def test_a_list_that_still_has_what_is_gone(store, elsewhere, monkeypatch, caplog):
