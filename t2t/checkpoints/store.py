@@ -233,8 +233,9 @@ class CheckpointStore:
 
     def _have_best(self) -> list[str]:
         """Returns the problems of which a best checkpoint is marked, an empty name for the best of all."""
-        names = sorted(names_in(self.folder))
-        stems = [name.removesuffix(".json") for name in names if name.startswith(BEST) and name.endswith(".json")]
+        copies = {path.name for path in self.folder.glob("best*.json")}  # the list of a store may lag behind
+        names = {"best.json"} | copies | names_in(self.folder)
+        stems = sorted(name.removesuffix(".json") for name in names if re.fullmatch(r"best(\..*)?\.json", name))
         return [stem.removeprefix(BEST).removeprefix(".") for stem in stems]
 
     def find(self, which: int | str) -> Path:

@@ -16,6 +16,8 @@ FLOAT32, INT8 = "float32", "int8"
 
 REPORT, README = "t2t_export.json", "README.md"
 """Files beside those of an export."""
+UNFINISHED = ".t2t_unfinished"
+"""File in an object store, as long as an export there is not whole."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +79,8 @@ def check_request(format: str, quantization: str, folder: Path) -> None:
     Raises:
         UserError: an unknown format, a quantization that it lacks, a missing package, or a folder that exists.
     """
-    if names_in(folder) if is_mirrored(folder) else folder.exists():
+    there = names_in(folder) if is_mirrored(folder) else folder.exists()
+    if there and not exists(folder / UNFINISHED):
         raise UserError(f"--export_dir={folder}: it is there already; name another, or remove it first")
     if format not in FORMATS:
         raise UnknownNameError(f"--format={format}: there is no such format; ask for one of {', '.join(FORMATS)}")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from t2t.cli import avg_all, datagen, decoder, exporter, trainer
+from t2t.errors import MachineError
 from t2t.files.remote import client
 from tests.readme import ROOT, block, execute, shortened
 from tests.stores import bucket, objects, s3, s3_server
@@ -117,6 +118,26 @@ def test_averages_and_exports(server, store, tiny_run, another_machine, capsys):
     assert {"t2t_export.json", "README.md"} < set(names)
     assert exporter.main(asked) == 2
     assert f"--export_dir={store}/served/1: it is there already; name another" in capsys.readouterr().err
+    upload(server, tiny_run.raw_dir, f"{store}/mine")
+    mine = [flag.replace("/served/1", "/mine") for flag in asked]
+    assert exporter.main(mine) == 2
+    assert len(objects(server, f"{store}/mine")) == len(list(tiny_run.raw_dir.iterdir()))
+
+
+def test_an_export_that_was_not_sent_whole_is_made_again(server, store, tiny_run, monkeypatch, capsys):
+    asked = ["t2t-exporter", f"--output_dir={tiny_run.output_dir}", f"--export_dir={store}/served", "--parity_lines=3"]
+    asked += ["--format=ctranslate2"]
+
+    def gone(*arguments):
+        raise MachineError("the store is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("t2t.export.exporting.publish_folder", gone)
+        assert exporter.main(asked) == 1
+    assert exporter.main(asked) == 0
+    names = objects(server, f"{store}/served")
+    assert "served/t2t_export.json" in names
+    assert not any("unfinished" in name for name in names)
 
 
 def test_what_is_not_there_is_one_line(store, capsys, tmp_path):

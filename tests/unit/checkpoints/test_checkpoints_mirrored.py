@@ -116,12 +116,18 @@ def test_a_list_that_lags_behind_hides_no_latest_and_no_best(store, elsewhere, m
     assert checkpoints().load().step == 15
 
 
-def test_pruning_waits_for_no_list(store, monkeypatch):
+def test_pruning_waits_for_no_list(store, elsewhere, monkeypatch):
     monkeypatch.setattr(Store, "find", lambda self, address: {})
-    save(5, 10, 15)
-    assert checkpoints().steps() == [5, 10, 15]
-    assert checkpoints().prune(1) == [5, 10]
-    assert {name.split("/")[3] for name in store.names("b/run/checkpoints/step")} == {"step-00000015"}
+    save(5, 10, 15, 20)
+    checkpoints().mark_best(5, "bleu", 1.0)
+    checkpoints().mark_best(10, "bleu", 1.0, "a")
+    assert checkpoints().steps() == [5, 10, 15, 20]
+    assert checkpoints().prune(1) == [15]
+    assert {name.split("/")[3][-2:] for name in store.names("b/run/checkpoints/step")} == {"05", "10", "20"}
+    elsewhere()
+    for step in (5, 20):
+        assert checkpoints().load(step).step == step
+    assert checkpoints().prune(1) == []  # 5 is the best, which no list says
 
 
 def test_a_list_that_still_has_what_is_gone(store, elsewhere, monkeypatch, caplog):
