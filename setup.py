@@ -15,7 +15,7 @@ CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
 NOTEBOOK = ["nbclient>=0.10", "nbformat>=5.10", "ipykernel>=6.29"]
 TEST = [
     "pytest>=8", "pytest-cov>=6", "pytest-timeout>=2.4", "pytest-xdist>=3", "hypothesis>=6", "ruff==0.17.5",
-    "mypy==2.4.1", "httpx2", "jsonschema>=4.20", *NOTEBOOK,
+    "mypy==2.4.1", "httpx2", "jsonschema>=4.20", "moto[s3]>=5.1", "flask>=3", "flask-cors>=5", *NOTEBOOK,
 ]  # fmt: skip
 DOCS = ["sphinx>=9,<10", "myst-nb>=1.4", "furo>=2025.12"]
 AUDIO = ["soundfile>=0.13", "soxr>=0.5"]
@@ -23,6 +23,7 @@ ALGEBRA = ["sympy>=1.13,<2"]
 LANGUAGE = ["py3langid>=0.4,<0.5"]
 ROUGE = ["rouge-score>=0.1.2,<0.2"]
 BEAM = ["apache-beam>=2.72,<3"]
+S3 = ["s3fs>=2025.3"]
 ONNX = ["tf2onnx>=1.17,<2", "onnx>=1.18", "onnxruntime>=1.22"]
 
 setup(
@@ -49,6 +50,7 @@ setup(
         "tensorflow-text>=2.21.1,<2.22",
         "tensorflow-datasets>=4.9.10",
         "absl-py>=2.0",
+        "fsspec>=2025.3",
         "importlib_resources>=6",  # tensorflow-datasets imports it without requiring it
         "ml_dtypes>=0.5.1",
         "msgspec>=0.20",
@@ -72,9 +74,12 @@ setup(
         "ctranslate2": CTRANSLATE2,
         "rouge": ROUGE,
         "language": LANGUAGE,
+        "s3": S3,
+        "gs": ["gcsfs>=2025.3"],
+        "hdfs": ["pyarrow>=15"],
         "onnx": ONNX,
         "docs": DOCS,
-        "test": [*TEST, *ALGEBRA, *AUDIO, *SERVE, *CTRANSLATE2, *ROUGE, *ONNX, *BEAM, *LANGUAGE],
+        "test": [*TEST, *ALGEBRA, *AUDIO, *SERVE, *CTRANSLATE2, *ROUGE, *ONNX, *BEAM, *LANGUAGE, *S3],
     },
     entry_points={
         "console_scripts": [

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from t2t.files.atomic import TEMPORARY, fsync_dir, os_errors_as_machine_errors
+from t2t.files.remote import mirror
 from t2t.files.trust import check_inside
 
 REPLACED = ".old-"
@@ -17,13 +18,26 @@ REPLACED = ".old-"
 
 
 class NamedFolders:
-    """The folders of one kind of names in a root, which need not be there yet."""
+    """The folders of one kind of names in a root, which need not be there yet.
 
-    def __init__(self, root: Path, is_name: Callable[[str], bool]):
-        self.root, self._is_name = root, is_name
+    Args:
+        root: the folder above them, which may be in the mirror of an object store.
+        is_name: tells their names from others.
+        marker: file that each has; a store has a folder once it has its marker, which is written last.
+    """
+
+    def __init__(self, root: Path, is_name: Callable[[str], bool], marker: str):
+        self.root, self._is_name, self._marker = root, is_name, marker
 
     def names(self) -> set[str]:
-        """Returns the names of all complete folders."""
+        """Returns the names of all complete folders; of a store, those that it lists or that this machine has, too."""
+        if mirror.is_mirrored(self.root):
+            files = [Path(name) for name in mirror.list_files(self.root)]
+            listed = {
+                path.parts[0] for path in files if path.parts[1:] == (self._marker,) and self._is_name(path.parts[0])
+            }
+            copies = {path.name for path in self._folders("*")} - listed  # a list may lag behind
+            return listed | {name for name in copies if self.has(name)}
         if not self.root.is_dir():
             return set()
         with os_errors_as_machine_errors(f"cannot list the checkpoints in {self.root}"):
@@ -31,6 +45,12 @@ class NamedFolders:
         for folder in folders:
             check_inside(self.root, folder)
         return {folder.name.removeprefix(REPLACED) for folder in folders if folder.is_dir()}
+
+    def has(self, name: str) -> bool:
+        """Returns whether a complete folder has a name; of a store, even where its list lags behind."""
+        if mirror.is_mirrored(self.root):
+            return self._is_name(name) and mirror.exists(self.root / name / self._marker)
+        return name in self.names()
 
     def path(self, name: str) -> Path:
         """Returns where the folder of a name is, or would be."""
@@ -54,6 +74,7 @@ class NamedFolders:
         except OSError:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
+        mirror.publish_folder(self.root / name, self._marker)
 
     def _move_in(self, temporary: Path, name: str) -> None:
         target, replaced = self.root / name, self.root / (REPLACED + name)
@@ -79,10 +100,16 @@ class NamedFolders:
                 self._discard(path, target.name)
             else:
                 os.rename(path, target)
+        if mirror.is_mirrored(self.root):  # what another machine has removed meanwhile
+            for path in self._folders(leftovers):
+                if not self.has(path.name):
+                    mirror.forget_folder(path)
 
     def remove(self, name: str) -> None:
         """Removes a folder so that it is never seen half removed."""
-        self._discard(self.path(name), name)
+        mirror.withdraw(self.root / name, self._marker)
+        if self.path(name).is_dir() or not mirror.is_mirrored(self.root):
+            self._discard(self.path(name), name)
 
     def _folders(self, pattern: str) -> list[Path]:
         return sorted(path for path in self.root.glob(pattern) if path.is_dir())

@@ -6,7 +6,11 @@ from typing import Any
 
 from t2t.checkpoints.checkpoint import DamagedCheckpointError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.remote.mirror import fetch, publish
 from t2t.files.trust import read_sealed, sealed
+
+LATEST_FILE = "latest.json"
+"""In the folder of checkpoints, what points to the latest."""
 
 
 class Pointer:
@@ -19,6 +23,7 @@ class Pointer:
     def write(self, **values: Any) -> None:
         """Replaces its values, or raises OSError and keeps the old ones."""
         write_atomically(self.path, json.dumps(sealed(self.path.name, values)).encode())
+        publish(self.path)
 
     def read(self) -> dict[str, Any] | None:
         """Returns its values; None where it was never written.
@@ -27,6 +32,7 @@ class Pointer:
             DamagedCheckpointError: it holds something else.
         """
         with os_errors_as_machine_errors(f"cannot read {self.path}"):
+            fetch(self.path)
             try:
                 values = read_sealed(self.path)
             except FileNotFoundError:

@@ -23,16 +23,17 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from t2t.checkpoints.pointer import LATEST_FILE
 from t2t.errors import UserError, first_few, one_line
 from t2t.files.atomic import (
     LockedError,
     append_line,
-    exclusive_lock,
     made_folder,
     os_errors_as_machine_errors,
     write_atomically,
 )
 from t2t.files.paths import local_path
+from t2t.files.remote.mirror import exclusive, exists, fetch, names_in, publish, remove_file
 from t2t.files.trust import check_inside, read_record, read_sealed, sealed
 from t2t.specs.features import ProblemSpec
 from t2t.specs.mixture import merge_problem_entries, select_problem_entries, split_mixture
@@ -43,7 +44,8 @@ FORMAT = 1
 """Format of the records that this version writes; it reads all formats up to it."""
 
 RECORD_FILE, _VOCAB_FOLDER, _METRICS_FILE, _LOCK_FILE = "run.json", "vocab", "metrics.jsonl", "lock"
-_OWN = (RECORD_FILE, _VOCAB_FOLDER, "checkpoints", _METRICS_FILE, "events", "shortlist", _LOCK_FILE)
+_CHECKPOINTS, _EVENTS = "checkpoints", "events"
+_OWN = (RECORD_FILE, _VOCAB_FOLDER, _CHECKPOINTS, _METRICS_FILE, _EVENTS, "shortlist", _LOCK_FILE)
 """What is read and written in a run directory; none of it may be a link that leads out."""
 
 log = logging.getLogger("t2t")
@@ -133,7 +135,7 @@ class RunDir:
     @property
     def checkpoints_folder(self) -> Path:
         """Where the checkpoints are, for `CheckpointStore`."""
-        return self.path / "checkpoints"
+        return self.path / _CHECKPOINTS
 
     @property
     def shortlist_folder(self) -> Path:
@@ -145,10 +147,18 @@ class RunDir:
         """The figures of the run as JSON lines."""
         return self.path / _METRICS_FILE
 
+    @property
+    def has_checkpoints(self) -> bool:
+        """Whether a checkpoint was ever saved, and some are left."""
+        return _has_checkpoints(self.path)
+
     @staticmethod
     def exists(path: str | Path) -> bool:
         """Returns whether a run has begun in a directory."""
-        return (local_path(path) / RECORD_FILE).is_file()
+        record = local_path(path) / RECORD_FILE
+        with os_errors_as_machine_errors(f"cannot read {record}"):
+            fetch(record)
+        return record.is_file()
 
     @classmethod
     def create(cls, path: str | Path, record: RunRecord, encoders: Mapping[str, TextEncoder]) -> Self:
@@ -161,7 +171,7 @@ class RunDir:
         path = local_path(path)
         if cls.exists(path):
             raise UserError(f"--output_dir={path}: a run has begun there; resume it or use another --output_dir")
-        if any((path / "checkpoints").glob("step-*")):
+        if any(name.startswith("step-") for name in names_in(path / _CHECKPOINTS)):
             raise UserError(
                 f"--output_dir={path}: it holds checkpoints and no {RECORD_FILE} that says of what; "
                 f"restore that file or use another --output_dir"
@@ -170,7 +180,8 @@ class RunDir:
         run = cls(path, dataclasses.replace(record, created=created))
         with os_errors_as_machine_errors(f"cannot begin a run in {path}"):
             (path / _VOCAB_FOLDER).mkdir(parents=True, exist_ok=True)
-            save_encoders(path / _VOCAB_FOLDER, encoders)
+            saved = save_encoders(path / _VOCAB_FOLDER, encoders)
+            publish(*(path / _VOCAB_FOLDER / vocabulary.file for vocabulary in saved.values()))
             run._write_record()
         return run
 
@@ -182,7 +193,7 @@ class RunDir:
             UserError: it was evaluated, so that it had checkpoints, and they are gone.
         """
         path = local_path(path)
-        if cls.exists(path) and not any((path / "checkpoints").glob("*")):
+        if cls.exists(path) and not _has_checkpoints(path):
             # what is evaluated has been saved before
             lines = list(cls.open(path).metrics())
             saved = [line["step"] for line in lines if any(name.startswith("dev/") for name in line)]
@@ -195,8 +206,8 @@ class RunDir:
                 reached = max(line["step"] for line in lines)
                 log.warning("the run in %s got to update %d and has no checkpoint; it starts again", path, reached)
             with os_errors_as_machine_errors(f"cannot begin a run in {path}"):
-                (path / _METRICS_FILE).unlink(missing_ok=True)
-                (path / RECORD_FILE).unlink()
+                remove_file(path / _METRICS_FILE)
+                remove_file(path / RECORD_FILE)
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -237,6 +248,8 @@ class RunDir:
         Raises:
             UserError: a vocabulary is missing, damaged, or another than the run was trained with.
         """
+        with os_errors_as_machine_errors(f"cannot read {self.vocab_folder}"):
+            fetch(*(self.vocab_folder / vocabulary.file for vocabulary in self.record.vocabularies.values()))
         return read_encoders(self.vocab_folder, self.record.vocabularies, "restore it from a copy")
 
     def check_same(self, record: RunRecord, may_change: Collection[str] = ()) -> None:
@@ -292,8 +305,20 @@ class RunDir:
         with os_errors_as_machine_errors(f"cannot write {self.metrics_file}"):
             append_line(self.metrics_file, line)
 
+    def publish_figures(self) -> None:
+        """Writes the figures so far, and the events for TensorBoard, to the object store that the directory mirrors.
+
+        Raises:
+            MachineError: the store refuses or does not answer, or another process has taken over the run.
+        """
+        files = [self.metrics_file, *(self.path / _EVENTS).rglob("*")]
+        with os_errors_as_machine_errors(f"cannot write {self.path}"):
+            publish(*(path for path in files if path.is_file()))
+
     def metrics(self) -> Iterator[dict[str, Any]]:
         """Yields the lines of figures, oldest first, without what a crash has torn."""
+        with os_errors_as_machine_errors(f"cannot read {self.metrics_file}"):
+            fetch(self.metrics_file)
         if not self.metrics_file.is_file():
             return
         with self.metrics_file.open("rb") as lines:
@@ -306,6 +331,7 @@ class RunDir:
     def _write_record(self) -> None:
         content = json.dumps(sealed(RECORD_FILE, self.record.to_dict()), indent=2)
         write_atomically(self.path / RECORD_FILE, content.encode())
+        publish(self.path / RECORD_FILE)
 
 
 @contextlib.contextmanager
@@ -322,13 +348,20 @@ def lock_run(path: str | Path) -> Iterator[None]:
             stack.enter_context(made_folder(path))
             check_inside(path, path / _LOCK_FILE)
             try:
-                stack.enter_context(exclusive_lock(path / _LOCK_FILE))
+                stack.enter_context(exclusive(path / _LOCK_FILE))
             except LockedError as error:
                 raise UserError(
                     f"--output_dir={path}: process {error} is training there; "
                     f"wait for it, stop it or use another --output_dir"
                 ) from None
+            fetch(path / RECORD_FILE, path / _METRICS_FILE)
         yield
+
+
+def _has_checkpoints(path: Path) -> bool:
+    folder = path / _CHECKPOINTS
+    # A list of a store may lag behind it, which single objects do not.
+    return bool(names_in(folder)) or exists(folder / LATEST_FILE)
 
 
 def _shown(value: Any) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from t2t.checkpoints.checkpoint import (
+    CHECKSUM_FILE,
     EMA,
     MODEL,
     PARTS,
@@ -26,10 +27,11 @@ from t2t.checkpoints.checkpoint import (
     write_checkpoint,
 )
 from t2t.checkpoints.named_folders import REPLACED, NamedFolders
-from t2t.checkpoints.pointer import Pointer
+from t2t.checkpoints.pointer import LATEST_FILE, Pointer
 from t2t.errors import UserError
-from t2t.files.atomic import LockedError, exclusive_lock, lock_beside, os_errors_as_machine_errors
+from t2t.files.atomic import LockedError, lock_beside, os_errors_as_machine_errors
 from t2t.files.paths import local_path
+from t2t.files.remote.mirror import exclusive, fetch, names_in
 
 LATEST, BEST, AVERAGED = "latest", "best", "averaged"
 
@@ -70,6 +72,8 @@ class _RemovedError(DamagedCheckpointError):
 
 def _read(folder: Path, parts: Collection[str]) -> Checkpoint:
     """Reads a checkpoint, which must be of the step that its folder's name says."""
+    with os_errors_as_machine_errors(f"cannot read checkpoint {folder}"):
+        fetch(folder / CHECKSUM_FILE)
     before = _identity(folder)
     try:
         loaded = read_checkpoint(folder, parts)
@@ -99,8 +103,8 @@ class CheckpointStore:
 
     def __init__(self, folder: Path):
         self.folder = local_path(folder)
-        self._folders = NamedFolders(self.folder, _is_name)
-        self._latest = Pointer(self.folder / "latest.json", {"step": int})
+        self._folders = NamedFolders(self.folder, _is_name, CHECKSUM_FILE)
+        self._latest = Pointer(self.folder / LATEST_FILE, {"step": int})
 
     # === Saving ===
 
@@ -142,7 +146,7 @@ class CheckpointStore:
         with os_errors_as_machine_errors(f"cannot save checkpoint {name} in {self.folder}"):
             self._folders.make_root()
             try:
-                with exclusive_lock(lock_beside(self.folder / name)):
+                with exclusive(lock_beside(self.folder / name)):
                     checkpoint = Checkpoint(step, model, state=dict(state or {}))
                     self._folders.write(name, name, lambda folder: write_checkpoint(folder, checkpoint))
             except LockedError as error:
@@ -158,7 +162,7 @@ class CheckpointStore:
         Raises:
             UserError: there is no such checkpoint.
         """
-        if step not in self.steps():
+        if not self.has(step):
             raise UserError(self._unknown(str(step)))
         if not math.isfinite(value):
             log.warning("checkpoint %s is not marked as the best: its %s is %s", step_name(step), metric, value)
@@ -197,6 +201,10 @@ class CheckpointStore:
         """Returns the steps that have a checkpoint, in order."""
         return sorted(step for step in map(_step_of, self._folders.names()) if step is not None)
 
+    def has(self, step: int) -> bool:
+        """Returns whether a step has a checkpoint."""
+        return self._folders.has(step_name(step))
+
     def names(self) -> list[str]:
         """Returns the names of the checkpoints that are not a step's, such as `averaged`."""
         return sorted(filter(_EXTRA_NAME.match, self._folders.names()))
@@ -225,7 +233,9 @@ class CheckpointStore:
 
     def _have_best(self) -> list[str]:
         """Returns the problems of which a best checkpoint is marked, an empty name for the best of all."""
-        stems = sorted(path.stem for path in self.folder.glob("best*.json"))
+        copies = {path.name for path in self.folder.glob("best*.json")}  # the list of a store may lag behind
+        names = {"best.json"} | copies | names_in(self.folder)
+        stems = sorted(name.removesuffix(".json") for name in names if re.fullmatch(r"best(\..*)?\.json", name))
         return [stem.removeprefix(BEST).removeprefix(".") for stem in stems]
 
     def find(self, which: int | str) -> Path:
@@ -246,7 +256,7 @@ class CheckpointStore:
             step = best.step if best else None
         else:
             name = step_name(int(text)) if re.fullmatch("[0-9]{1,18}", text) else text
-            return self._folders.path(name) if name in self._folders.names() else self._find_path(text)
+            return self._folders.path(name) if self._folders.has(name) else self._find_path(text)
         if step is None:
             raise UserError(self._unknown(text))
         return self._folders.path(step_name(step))
@@ -317,7 +327,7 @@ class CheckpointStore:
         try:
             for _ in range(_ATTEMPTS):
                 pointer = self._latest.read()
-                steps = self.steps()[::-1]
+                steps = self._newest_first(pointer)
                 if pointer is None or pointer["step"] in steps or pointer == self._latest.read():
                     break  # else it was moved, and the checkpoint removed, between the two looks
         except DamagedCheckpointError as error:
@@ -335,6 +345,11 @@ class CheckpointStore:
             raise DamagedCheckpointError(f"{gone}, and no other is there; restore it or use another --output_dir")
         log.warning("%s; the newest of the others is step %d", gone, steps[0])
         return steps
+
+    def _newest_first(self, pointer: dict[str, Any] | None) -> list[int]:
+        """Returns the steps from the newest down, with that of the pointer: the list of a store may lack it yet."""
+        pointed = {pointer["step"]} if pointer and self.has(pointer["step"]) else set()
+        return sorted(pointed.union(self.steps()), reverse=True)
 
     # === Messages ===
 

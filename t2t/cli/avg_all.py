@@ -10,6 +10,7 @@ from t2t.cli.common import command, command_flags, define_alias
 from t2t.cli.flags import open_run
 from t2t.cli.help import RUN, flag_group
 from t2t.errors import UserError
+from t2t.files.paths import with_addresses
 
 DEFAULT_COUNT = 5
 _NAME = re.compile(rf"[0-9]{{1,18}}|{LATEST}|{BEST}(\.[\w-]+)?|{AVERAGED}(-[A-Za-z0-9]+)*")
@@ -44,7 +45,7 @@ def main(values: flags.FlagValues) -> int:
     chosen = _parse_checkpoints(asked) if asked else last_steps(store, DEFAULT_COUNT if count is None else count)
     folder = average_checkpoints(store, chosen, values.name)
     kind = "steps" if all(isinstance(one, int) for one in chosen) else "checkpoints"
-    print(f"averaged {kind} {', '.join(map(str, chosen))} into {folder}")
+    print(with_addresses(f"averaged {kind} {', '.join(map(str, chosen))} into {folder}"))
     return 0
 
 

@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from absl import flags
 
+from t2t.cli.addresses import check_addresses, mirror_files
 from t2t.cli.help import help_text
 from t2t.cli.stopping import StoppedError, stoppable
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, did_you_mean, one_line
 from t2t.files.atomic import REMEDIES, describe_os_error
-from t2t.files.paths import check_local, is_unknown_home
+from t2t.files.paths import is_unknown_home, with_addresses
 from t2t.files.progress import write_above_bars, write_line
 
 Main = Callable[..., int]
@@ -63,7 +64,10 @@ def command(
 
             def run() -> int:
                 values = parse(build_flags(), argv, usage, positional)
-                return 0 if values is None else body(values)
+                if values is None:
+                    return 0
+                mirror_files(values)
+                return body(values)
 
             return _guarded(os.path.basename(argv[0]), run)
 
@@ -84,7 +88,8 @@ def _guarded(name: str, run: Callable[[], int]) -> int:
         error = raised if isinstance(raised, T2TError) else _fault_of(raised)
         if error is None:
             raise
-        write_line(f"{name}: error: {one_line(error)}", sys.stderr)
+        text = one_line(error)
+        write_line(f"{name}: error: {with_addresses(text) if isinstance(error, UserError) else text}", sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         write_line(f"{name}: interrupted", sys.stderr)
@@ -127,23 +132,20 @@ def parse(
         raise UserError(f"{one_line(error)}; see --help") from error
     _take_positional(values, rest, positional)
     _check_values(values)
+    check_addresses(values)
     return values
 
 
 def _check_values(values: flags.FlagValues) -> None:
-    """Refuses what absl accepts: nan and inf, huge integers, unknown home folders, paths of other file systems."""
+    """Refuses what absl accepts: nan and inf, huge integers, unknown home folders."""
     for name in values:
         value = values[name].value
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"flag --{name}={value}: {value} is not a finite number; see --help")
         if isinstance(value, int) and abs(value) > _LARGEST:
             raise UserError(f"flag --{name}: a number of {len(str(abs(value)))} digits is too large; see --help")
-        if isinstance(value, str):
-            if is_unknown_home(value):
-                raise UserError(
-                    f"flag --{name}={value}: there is no home folder of that name; write the path without ~"
-                )
-            check_local(value, name)
+        if isinstance(value, str) and is_unknown_home(value):
+            raise UserError(f"flag --{name}={value}: there is no home folder of that name; write the path without ~")
 
 
 def _take_positional(values: flags.FlagValues, rest: Sequence[str], positional: tuple[str, ...]) -> None:
@@ -230,5 +232,5 @@ class _Lines(logging.Formatter):
     """Plain lines; warnings say that they are."""
 
     def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
+        text = with_addresses(super().format(record))
         return text if record.levelno < logging.WARNING else f"{record.levelname.lower()}: {text}"

@@ -11,7 +11,7 @@ from t2t.cli.help import flag_group
 from t2t.errors import UserError
 from t2t.export.formats import FLOAT32, FORMATS, INT8, OTHER_INPUTS, PROMISES, check_request
 from t2t.files.lines import read_lines
-from t2t.files.paths import local_path
+from t2t.files.paths import local_path, with_addresses
 from t2t.runs.data import open_run_data
 from t2t.runs.run_checks import select_problem
 from t2t.runs.startup import import_quietly
@@ -62,7 +62,7 @@ def main(values: flags.FlagValues) -> int:
     parities = exporting.export_run(loaded, folder, **{name: values[name].value for name in options})
     for what, parity in parities.items():
         print(f"{what}: {parity}")
-    print(f"exported to {folder}")
+    print(with_addresses(f"exported to {folder}"))
     return 0
 
 

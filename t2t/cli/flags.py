@@ -283,7 +283,8 @@ def loading_arguments(values: flags.FlagValues, problem: str, many_rows: bool) -
 def split_folders(output_dir: str) -> list[str]:
     """Returns the folders that --output_dir names, separated by commas; a run whose name has commas is one."""
     folders = [folder for part in output_dir.split(",") if (folder := part.strip())]
-    return [output_dir] if len(folders) < 2 or RunDir.exists(output_dir) else folders
+    one = len(folders) < 2 or ("://" not in output_dir and RunDir.exists(output_dir))
+    return [output_dir] if one else folders
 
 
 def define_ensemble_flag(values: flags.FlagValues) -> None:

@@ -7,7 +7,7 @@ from t2t.cli.common import command, command_flags, define_alias
 from t2t.cli.flags import define_plugin_flags, lists_registry
 from t2t.cli.help import flag_group
 from t2t.errors import UserError
-from t2t.files.paths import local_path
+from t2t.files.paths import local_path, with_addresses
 from t2t.runs.names import get_text_problem
 from t2t.runs.startup import import_quietly
 from t2t.text.vocabulary_files import read_vocabulary
@@ -55,5 +55,5 @@ def main(values: flags.FlagValues) -> int:
     importing = import_quietly("t2t.importing.tensor2tensor.run")
     more = {name: values[name].value for name in ("problem", "step", "target_space_id")}
     report = importing.import_run(importing.ImportRequest(**folders, **more))
-    print(*report.lines(), f"imported into {output_dir}", sep="\n")
+    print(*report.lines(), with_addresses(f"imported into {output_dir}"), sep="\n")
     return 0

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from absl import flags
 
@@ -139,7 +140,7 @@ def named_runs(arguments: Sequence[str]) -> dict[str, str]:
 def _named_run(argument: str) -> tuple[str, str]:
     """Returns name and folder; by default the folder's name, or its parent's for `<name>/<version>` of an export."""
     name, equals, folder = argument.partition("=")
-    if equals and not local_path(argument).exists():
+    if equals and not Path(argument).expanduser().exists():
         return name, folder
     if len(split_folders(argument)) > 1:
         raise UserError(f"--output_dir={argument}: an ensemble needs a name; give --output_dir=NAME={argument}")

@@ -5,6 +5,7 @@ from absl import flags
 from t2t.cli.common import command, command_flags, define_alias
 from t2t.cli.flags import define_field_flag, define_usr_dir_flag, open_run
 from t2t.cli.help import DATA, NAMES, RUN, flag_group
+from t2t.files.paths import with_addresses
 from t2t.registry.plugins import load_plugins
 from t2t.runs.run_checks import check_plugins, select_problem
 from t2t.runs.shortlist import learn_shortlist
@@ -48,5 +49,5 @@ def main(values: flags.FlagValues) -> int:
     options = ShortlistOptions(**{name: values[name].value for name in ("frequent", "translations", "max_examples")})
     report = learn_shortlist(run, values.data_dir, select_problem(run, values.problem), options)
     print(report)
-    print(f"written to {report.folder}")
+    print(with_addresses(f"written to {report.folder}"))
     return 0

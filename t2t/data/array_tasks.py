@@ -9,12 +9,23 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from t2t.data.data_folder import check_places, data_folder, existing_data, lock_generation, partial_folder
+from t2t.data.data_folder import (
+    check_places,
+    data_folder,
+    existing_data,
+    lock_generation,
+    partial_folder,
+    settled_data,
+)
 from t2t.data.duplicates import find_duplicates, missing_digests
 from t2t.data.generate import finish, open_plan, working
 from t2t.data.local_engine import digest_shards, make_shards
 from t2t.data.manifest import Manifest
+from t2t.data.mirrored import fetch_raw_files, is_published, refresh
+from t2t.data.mirrored_shards import fetch_digests, fetch_plan, fetch_shards, publish_plan, publish_shards
 from t2t.data.plan import Identity, Plan, describe_differences, identify, read_plan
+from t2t.data.shard_job import shard_folder
+from t2t.data.verdicts import digest_folder
 from t2t.data.worker_pool import WorkerPool
 from t2t.errors import UserError
 from t2t.files.paths import local_path
@@ -66,7 +77,9 @@ def generate_part(
         MachineError: as `generate`.
     """
     folder, tmp_dir = data_folder(data_dir, problem), local_path(tmp_dir)
-    if existing_data(folder, problem, seed, tmp_dir) is not None:
+    refresh(folder)
+    fetch_raw_files(problem, tmp_dir)
+    if is_published(folder) and existing_data(folder, problem, seed, tmp_dir) is not None:
         return
     check_places(folder)
     with working(problem, None) as (pool, show):
@@ -80,6 +93,7 @@ def generate_part(
             if split == TRAIN and not _find_duplicates(plan, problem, folder, shards, tmp_dir, pool, show):
                 return
             make_shards(plan, problem, split, shards, partial, tmp_dir, pool, show)
+            publish_shards([shard_folder(partial, split, shard) for shard in shards])
     log.info("task %d of %d: finished; after the last task, give --merge in place of --shard", task, tasks)
 
 
@@ -101,6 +115,8 @@ def _find_duplicates(
         return True
     partial = partial_folder(folder)
     digest_shards(plan, problem, shards, partial, tmp_dir, pool, show)
+    publish_shards([digest_folder(partial, shard) for shard in shards])
+    fetch_digests(partial)
     if missing := len(missing_digests(plan, partial)):
         log.info(
             "--filter_duplicates: this task has digested its shards, and %s of other tasks are missing; when all tasks "
@@ -125,14 +141,17 @@ def _shared_plan(
     Raw files that a plan has are known by their sizes, so that not each task reads all of them; merging reads them.
     """
     with lock_generation(folder, waits=True):
-        if existing_data(folder, problem, seed, tmp_dir) is not None:
+        if settled_data(folder, problem, seed, tmp_dir) is not None:
             return None
         partial = partial_folder(folder)
+        fetch_plan(partial)
         known = read_plan(partial)
         identity = identify(problem, tmp_dir, seed, trusted=known.identity.raw_files if known else None)
         if known is not None:
             _check_same(identity, known, partial)
-        return open_plan(identity, problem, partial, tmp_dir, pool.call_each, show)
+        plan = open_plan(identity, problem, partial, tmp_dir, pool.call_each, show)
+        publish_plan(partial, plan)
+        return plan
 
 
 def _check_same(asked: Identity, plan: Plan, partial: Path) -> None:
@@ -153,9 +172,11 @@ def merge(problem: Problem, data_dir: Path | str, tmp_dir: Path | str, seed: int
     """
     folder, tmp_dir = data_folder(data_dir, problem), local_path(tmp_dir)
     with lock_generation(folder):
-        if (existing := existing_data(folder, problem, seed, tmp_dir)) is not None:
+        fetch_raw_files(problem, tmp_dir)
+        if (existing := settled_data(folder, problem, seed, tmp_dir)) is not None:
             return existing
         partial = partial_folder(folder)
+        fetch_shards(partial)
         plan = read_plan(partial)
         if plan is None:
             raise UserError(

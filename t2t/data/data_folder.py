@@ -9,19 +9,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from t2t.data.manifest import MANIFEST_NAME, Manifest, read_manifest
+from t2t.data.mirrored import dropping_unpublished, publish_data, refresh
 from t2t.data.plan import WORK
 from t2t.data.raw_files import check_raw_files
 from t2t.data.settings import check_matches
 from t2t.errors import UserError
 from t2t.files.atomic import (
     LockedError,
-    exclusive_lock,
     fsync_dir,
     lock_beside,
     made_folder,
     os_errors_as_machine_errors,
 )
 from t2t.files.paths import local_path
+from t2t.files.remote.mirror import exclusive
 from t2t.problems.base import Problem
 
 log = logging.getLogger("t2t")
@@ -108,7 +109,7 @@ def lock_generation(folder: Path, flag: str = "--data_dir", waits: bool = False)
 def _enter_lock(stack: contextlib.ExitStack, folder: Path, flag: str, waits: bool) -> bool:
     """Takes the lock of a generation; returns False where another process holds it and that is no error."""
     try:
-        stack.enter_context(exclusive_lock(lock_beside(folder)))
+        stack.enter_context(exclusive(lock_beside(folder)))
     except LockedError as error:
         if not waits:
             raise UserError(
@@ -145,6 +146,17 @@ def existing_data(folder: Path, problem: Problem, seed: int, tmp_dir: Path) -> M
                 f"delete it or choose another --data_dir"
             )
     return None
+
+
+def settled_data(folder: Path, problem: Problem, seed: int, tmp_dir: Path) -> Manifest | None:
+    """Does as `existing_data` for who holds the lock; of a mirror, data reach the store that have not yet."""
+    refresh(folder)
+    existing = None
+    with dropping_unpublished(folder):
+        existing = existing_data(folder, problem, seed, tmp_dir)
+    if existing is not None:
+        publish_data(folder, existing)
+    return existing
 
 
 def describe_counts(manifest: Manifest) -> str:

@@ -15,6 +15,7 @@ import t2t
 from t2t.data.columns import Column, pack
 from t2t.data.data_folder import describe_counts, written_aside
 from t2t.data.manifest import MANIFEST_NAME, Distillation, Manifest, SplitRecord, read_manifest, write_manifest
+from t2t.data.mirrored import fetch_data, publish_data, refresh
 from t2t.data.reader import SplitReader
 from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES, ShardWriter
 from t2t.errors import UserError
@@ -31,6 +32,7 @@ def find_distilled(folder: Path, wanted: Distillation) -> Manifest | None:
     Raises:
         UserError: the folder holds something else.
     """
+    refresh(folder)
     if not folder.exists():
         return None
     what = "it is no generated data"
@@ -74,6 +76,7 @@ def write_distilled(
     with written_aside(folder) as partial:
         others = [split for name, split in manifest.splits.items() if name != TRAIN]
         names = [file.name for split in others for file in split.files()]
+        fetch_data(reader.folder, manifest, manifest.splits)
         with os_errors_as_machine_errors(f"cannot write {partial}"):
             for name in {*names, *(vocabulary.file for vocabulary in manifest.vocabularies.values())}:
                 check_inside(reader.folder, reader.folder / name)
@@ -88,6 +91,7 @@ def write_distilled(
             manifest, splits=manifest.splits | {TRAIN: train}, distilled=distillation, written_by=t2t.__version__
         )
         write_manifest(partial, new)
+    publish_data(folder, new)
     return new
 
 

@@ -20,11 +20,14 @@ from t2t.data.data_folder import (
     make_empty,
     partial_folder,
     publish,
+    settled_data,
 )
 from t2t.data.duplicates import find_duplicates
 from t2t.data.local_engine import digest_shards, make_shards
 from t2t.data.manifest import REMEDY, Manifest
 from t2t.data.merging import check_split, merge_shards
+from t2t.data.mirrored import fetch_raw_files, is_published, publish_data, refresh
+from t2t.data.mirrored_shards import withdraw_shards
 from t2t.data.plan import WORK, Identity, Plan, count_shards, describe_differences, identify, read_plan, write_plan
 from t2t.data.progress import ReadingProgress
 from t2t.data.shard_job import finished_shard, seed_of
@@ -76,11 +79,13 @@ def generate(
         MachineError: the disk is full, or the place is not writable.
     """
     folder, tmp_dir = data_folder(data_dir, problem), local_path(tmp_dir)
-    if (existing := existing_data(folder, problem, seed, tmp_dir)) is not None:
+    refresh(folder)
+    fetch_raw_files(problem, tmp_dir)
+    if is_published(folder) and (existing := existing_data(folder, problem, seed, tmp_dir)) is not None:
         return existing
     check_places(folder)
     with lock_generation(folder):
-        if (existing := existing_data(folder, problem, seed, tmp_dir)) is not None:
+        if (existing := settled_data(folder, problem, seed, tmp_dir)) is not None:
             return existing
         with working(problem, workers, progress) as (pool, show):
             if once_forked is not None:
@@ -163,6 +168,8 @@ def finish(plan: Plan, problem: Problem, partial: Path, folder: Path) -> Manifes
     """
     manifest = merge_shards(plan, problem, partial)
     publish(partial, folder)
+    publish_data(folder, manifest)
+    withdraw_shards(partial)
     shutil.rmtree(folder / WORK, ignore_errors=True)  # what is left here, `existing_data` removes
     return manifest
 

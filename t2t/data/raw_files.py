@@ -11,6 +11,7 @@ from pathlib import Path
 
 from t2t.errors import UserError
 from t2t.files.atomic import sha256_of
+from t2t.files.paths import address_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,6 @@ def has_same_content(path: Path, recorded: RawFile) -> bool:
 
 def _described(path: Path) -> RawFile:
     try:
-        return RawFile(path=str(path), bytes=path.stat().st_size, sha256=sha256_of(path))
+        return RawFile(path=address_of(path) or str(path), bytes=path.stat().st_size, sha256=sha256_of(path))
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); correct its permissions") from None

@@ -18,6 +18,9 @@ from t2t.errors import UserError
 from t2t.problems.base import Problem, Sample
 from t2t.problems.filters.selection import DROPPED
 
+DIGESTS = "digests-"
+"""What the names of folders of digests begin with."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DigestRecord:
@@ -56,7 +59,7 @@ class DuplicatesRecord:
 
 def digest_folder(folder: Path, shard: int) -> Path:
     """Returns where the digests of a shard lie in the folder in which data are made."""
-    return folder / WORK / f"digests-{shard:05d}"
+    return folder / WORK / f"{DIGESTS}{shard:05d}"
 
 
 def duplicates_folder(folder: Path) -> Path:

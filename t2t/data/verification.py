@@ -9,7 +9,7 @@ on a disk that fails, is noticed on the first opening and not again: remove the 
 
 import contextlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +30,29 @@ def verify_files(folder: Path, records: Iterable[FileRecord]) -> None:
     Raises:
         UserError: a file is not what was generated.
     """
+    for name in find_changed(folder, records):
+        path = Path(folder) / name
+        raise UserError(f"{path} is corrupt: its sha256 is not the one in the manifest; {REMEDY}")
+
+
+def find_changed(folder: Path, records: Iterable[FileRecord]) -> Iterator[str]:
+    """Yields the names of files that are not what was generated, missing ones included; see `verify_files`."""
     folder = Path(folder)
     known = _read(folder)
     found = dict(known)
     for record in records:
         path = folder / record.name
-        before = file_marks(path)
-        if known.get(record.name) == [record.sha256, *before]:
+        try:
+            before = file_marks(path)
+            if known.get(record.name) == [record.sha256, *before]:
+                continue
+            is_same = sha256_of(path) == record.sha256
+        except FileNotFoundError:
+            is_same = False
+        if not is_same:
+            found.pop(record.name, None)
+            yield record.name
             continue
-        if sha256_of(path) != record.sha256:
-            raise UserError(f"{path} is corrupt: its sha256 is not the one in the manifest; {REMEDY}")
         found.pop(record.name, None)
         if file_marks(path) == before and is_settled(before):
             found[record.name] = [record.sha256, *before]

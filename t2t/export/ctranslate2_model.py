@@ -17,6 +17,7 @@ from t2t.export.parity import (
     difference_per_token,
     largest_difference,
 )
+from t2t.files.paths import to_record
 from t2t.inference.ctranslate2.conversion import model_complaints, write_model
 from t2t.inference.ctranslate2.engine import CTranslate2Engine
 from t2t.inference.ctranslate2.tokens import TokenLists
@@ -87,7 +88,7 @@ from pathlib import Path
 import ctranslate2
 from t2t.text.vocabulary_files import read_vocabulary
 
-folder = Path({str(self.job.folder.resolve())!r})  # change this if you move the folder
+folder = Path({to_record(self.job.folder)!r})  # change this if you move the folder
 source = read_vocabulary(folder / "{files[INPUTS].file}")
 target = read_vocabulary(folder / "{files[TARGETS].file}")
 source_tokens = json.loads((folder / "{lists[0]}").read_text(encoding="utf-8"))

@@ -4,17 +4,19 @@ import json
 import logging
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import t2t
 from t2t.errors import UserError
 from t2t.export.ctranslate2_model import CTranslate2Export
-from t2t.export.formats import README, REPORT, check_request
+from t2t.export.formats import README, REPORT, UNFINISHED, check_request
 from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.onnx_graphs import OnnxExport
 from t2t.export.parity import Parity
 from t2t.export.saved_model import SavedModelExport
 from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_errors
+from t2t.files.remote.mirror import forget_folder, is_mirrored, publish, publish_folder, remove_file
 from t2t.inference.translator import Translator
 
 EXPORTS: dict[str, type[Export]] = {
@@ -41,6 +43,7 @@ def export(
     """
     check_request(job.format, job.quantization, job.folder)
     made = EXPORTS[job.format](translator, job)
+    forget_folder(job.folder)  # an earlier attempt that did not reach the store
     trial = _trial(translator, inputs, origin)
     try:
         with os_errors_as_machine_errors(f"cannot write {job.folder}"), new_folder(job.folder) as folder:
@@ -51,7 +54,18 @@ def export(
             (folder / README).write_text(_readme(job, made), encoding="utf-8")
     except LockedError as error:
         raise UserError(f"--export_dir={job.folder}: process {error} is exporting there; name another") from None
+    with os_errors_as_machine_errors(f"cannot write {job.folder}"):
+        _publish(job.folder)
     return parity
+
+
+def _publish(folder: Path) -> None:
+    """Writes an export to the object store that its folder mirrors; until all is there, it may be made again."""
+    if is_mirrored(folder):
+        (folder / UNFINISHED).touch()
+        publish(folder / UNFINISHED)
+        publish_folder(folder, REPORT)
+        remove_file(folder / UNFINISHED)
 
 
 def _trial(translator: Translator, inputs: Sequence[Any], origin: str) -> Trial:

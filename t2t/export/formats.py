@@ -7,6 +7,7 @@ from pathlib import Path
 
 from t2t.errors import UnknownNameError, UserError, needs_extra
 from t2t.files.paths import local_path
+from t2t.files.remote.mirror import exists, is_mirrored, names_in
 
 OTHER_INPUTS = "or leave --data_dir out, or give lines of text to try the export on with --parity_file"
 """Advice for data that cannot be read."""
@@ -15,6 +16,8 @@ FLOAT32, INT8 = "float32", "int8"
 
 REPORT, README = "t2t_export.json", "README.md"
 """Files beside those of an export."""
+UNFINISHED = ".t2t_unfinished"
+"""File in an object store, as long as an export there is not whole."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +79,8 @@ def check_request(format: str, quantization: str, folder: Path) -> None:
     Raises:
         UserError: an unknown format, a quantization that it lacks, a missing package, or a folder that exists.
     """
-    if folder.exists():
+    there = names_in(folder) if is_mirrored(folder) else folder.exists()
+    if there and not exists(folder / UNFINISHED):
         raise UserError(f"--export_dir={folder}: it is there already; name another, or remove it first")
     if format not in FORMATS:
         raise UnknownNameError(f"--format={format}: there is no such format; ask for one of {', '.join(FORMATS)}")
@@ -91,4 +95,4 @@ def check_request(format: str, quantization: str, folder: Path) -> None:
 
 def is_export(folder: Path | str) -> bool:
     """Returns whether a folder holds an export of `t2t-exporter`."""
-    return (local_path(folder) / REPORT).is_file()
+    return exists(local_path(folder) / REPORT)

@@ -21,6 +21,7 @@ from t2t.export.job import Export, ExportJob, Trial
 from t2t.export.made_inputs import example_shape, example_text
 from t2t.export.onnx_script import BEGIN, CONFIG, GRAPHS, MODEL, STEP, open_session
 from t2t.export.parity import GREEDY, Answer, Parity, ParityError, answers_of_run, compare
+from t2t.files.paths import to_record
 from t2t.inference.batch_search import inputs_signature, unknown_sizes
 from t2t.inference.rows import Row, cut_rows, positions_in, reads_ids
 from t2t.inference.translator import Translator
@@ -182,7 +183,7 @@ import sys
 
 import numpy as np
 
-folder = {str(self.job.folder.resolve())!r}  # change this if you move the folder
+folder = {to_record(self.job.folder)!r}  # change this if you move the folder
 sys.path.insert(0, folder)
 from translate import Model
 

@@ -11,6 +11,7 @@ from t2t.export.made_inputs import example_shape, example_text
 from t2t.export.parity import Parity
 from t2t.export.saved_model_trial import prove_signatures
 from t2t.export.served import IDS, SCORE, TEXT, Served
+from t2t.files.paths import to_record
 from t2t.inference.batch_search import inputs_signature
 from t2t.inference.rows import reads_ids
 from t2t.inference.translator import Translator
@@ -63,7 +64,7 @@ A TensorFlow SavedModel; it needs TensorFlow and tensorflow-text, and nothing el
 import tensorflow as tf
 import tensorflow_text  # the operations that cut text into pieces
 
-folder = {str(self.job.folder.resolve())!r}  # change this if you move the folder
+folder = {to_record(self.job.folder)!r}  # change this if you move the folder
 loaded = tf.saved_model.load(folder)
 serve = loaded.signatures["{TEXT}"]
 print(serve({self._example()})["{what}"].numpy())

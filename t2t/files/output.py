@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, BinaryIO, Self
 
 from t2t.errors import MachineError, UserError
 from t2t.files.atomic import LockedError, fsync_dir, open_locked, os_errors_as_machine_errors, write_atomically
+from t2t.files.remote.mirror import is_mirrored, publish
 from t2t.files.source import STANDARD
 from t2t.files.trust import read_sealed, sealed
 
@@ -49,6 +51,9 @@ def check_output(path: str) -> None:
     if path == STANDARD:
         return
     folder = os.path.dirname(os.path.realpath(path))
+    if is_mirrored(path):
+        with os_errors_as_machine_errors(f"cannot write {path}"):
+            os.makedirs(folder, exist_ok=True)
     if os.path.isdir(path):
         raise UserError(f"cannot write {path}: it is a folder; give the name of a file")
     if not os.path.isdir(folder):
@@ -187,7 +192,10 @@ class PartialFile:
             MachineError: it cannot be renamed.
         """
         with os_errors_as_machine_errors(f"cannot write {self._path}"):
-            os.replace(self._partial, self._path)
+            if is_mirrored(self._path):
+                self._publish()
+            else:
+                os.replace(self._partial, self._path)
             fsync_dir(self._path.parent)
             self._state.unlink(missing_ok=True)
 
@@ -195,6 +203,13 @@ class PartialFile:
     def sha256(self) -> str:
         """Of the lines that are written already."""
         return self._digest.hexdigest()
+
+    def _publish(self) -> None:
+        """Writes it to the store that its folder mirrors; an interrupted attempt is resumed from the partial file."""
+        self._path.unlink(missing_ok=True)
+        shutil.copyfile(self._partial, self._path)
+        publish(self._path)
+        self._partial.unlink()
 
     def written(self) -> Iterator[bytes]:
         """Yields the lines that have been written, those of earlier attempts included."""

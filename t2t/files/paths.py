@@ -1,4 +1,8 @@
-"""Paths that a user names, which lie on this machine: no file system of elsewhere is read or written."""
+"""Paths that a user names: of this machine, or addresses of object stores, which have a mirror on this machine.
+
+`s3://bucket/data` is mirrored by `<cache>/files/s3/bucket/data`; `t2t.files.remote` keeps the two alike. All other code
+works on local paths.
+"""
 
 import glob
 import os
@@ -10,10 +14,24 @@ from t2t.errors import UserError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _PATTERN = re.compile(r"[*?[]")
+_OF_THIS_MACHINE = ("file", "local")
+"""Schemes of fsspec that lead to files of this machine."""
+_NO_HOST = "_"
+"""Stands for the empty host of `hdfs:///data` in the path of a mirror."""
+
+
+def cache_folder() -> Path:
+    """Returns the folder of mirrors: `$T2T_CACHE`, `~/.cache/t2t` where that is not set."""
+    return Path(os.path.realpath(os.path.expanduser(os.environ.get("T2T_CACHE") or "~/.cache/t2t")))
+
+
+def mirrors_folder() -> Path:
+    """Returns the folder of the mirrored files, a folder for each scheme."""
+    return cache_folder() / "files"
 
 
 def check_local(path: str | os.PathLike[str], flag: str = "") -> None:
-    """Refuses what names another file system: `gs://bucket/data` would become a folder `gs:` here.
+    """Refuses the address of an object store where only a path of this machine will do.
 
     Args:
         path: as the user gave it; `pathlib` leaves out the second slash.
@@ -22,23 +40,62 @@ def check_local(path: str | os.PathLike[str], flag: str = "") -> None:
     Raises:
         UserError: it begins with a scheme.
     """
+    if found := _scheme(path):
+        raise _unsupported(os.fspath(path), found, flag)
+
+
+def check_address(path: str | os.PathLike[str], flag: str = "") -> None:
+    """Checks what may be a path of this machine or the address of an object store.
+
+    Raises:
+        UserError: fsspec knows no such scheme, or the address has a part such as `..`.
+    """
+    scheme = _scheme(path)
+    if not scheme:
+        return
     text = os.fspath(path)
-    found = _SCHEME.match(text) if isinstance(text, str) else None
-    if found:
-        raise UserError(
-            f"{f'--{flag}=' if flag else ''}{text}: paths with {found[1]}:// are not supported; name a path of this "
-            f"machine, such as the folder where that storage is mounted"
-        )
+    if scheme in _OF_THIS_MACHINE or not _is_known(scheme):
+        raise _unsupported(text, scheme, flag)
+    if any(part in ("", ".", "..") for part in _parts(text)[1:]):
+        raise UserError(f"{f'--{flag}=' if flag else ''}{text}: write the address without empty parts, . and ..")
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
-    """Returns a path that a user named, with `~` for the home folder.
+    """Returns a path that a user named, with `~` for the home folder; for the address of an object store its mirror.
 
     Raises:
-        UserError: it names another file system, see `check_local`.
+        UserError: see `check_address`.
     """
-    check_local(path)
-    return Path(path).expanduser()
+    scheme = _scheme(path)
+    if not scheme:
+        return Path(path).expanduser()
+    check_address(path)
+    host, *others = _parts(os.fspath(path))
+    return mirrors_folder().joinpath(scheme, host or _NO_HOST, *others)
+
+
+def address_of(path: str | os.PathLike[str]) -> str | None:
+    """Returns the address that a path in a mirror stands for; None for any other path."""
+    root = os.path.join(mirrors_folder(), "")
+    text = os.path.abspath(path)
+    scheme, _, rest = text.removeprefix(root).partition("/")
+    if not text.startswith(root) or not rest:
+        return None
+    host, slash, others = rest.partition("/")
+    return f"{scheme}://{'' if host == _NO_HOST else host}{slash}{others}"
+
+
+def to_record(path: str | os.PathLike[str]) -> str:
+    """Returns a path as records hold it: the address of a mirror, else the absolute path without links."""
+    return address_of(path) or os.path.realpath(path)
+
+
+def with_addresses(text: str) -> str:
+    """Returns a message with the paths of mirrors replaced by their addresses."""
+    root = os.path.join(mirrors_folder(), "")
+    if root not in text:
+        return text
+    return re.sub(re.escape(root) + rf"([A-Za-z][A-Za-z0-9+.-]+)/({_NO_HOST}(?=/))?", r"\1://", text)
 
 
 def named_files(names: str | os.PathLike[str]) -> list[Path]:
@@ -50,10 +107,10 @@ def named_files(names: str | os.PathLike[str]) -> list[Path]:
     Raises:
         UserError: a name is that of another file system.
     """
-    whole, parts = local_path(names).absolute(), os.fspath(names).split(",")
-    if whole.is_file() or len(parts) == 1:
-        return _matches(whole)
-    return [path for part in parts if part.strip() for path in _matches(local_path(part.strip()).absolute())]
+    text = os.fspath(names)
+    if "," not in text or ("://" not in text and local_path(text).is_file()):
+        return _matches(local_path(text).absolute())
+    return [path for part in text.split(",") if part.strip() for path in _matches(local_path(part.strip()).absolute())]
 
 
 def join_names(paths: Sequence[Path]) -> str:
@@ -77,3 +134,28 @@ def _matches(path: Path) -> list[Path]:
 def is_unknown_home(path: str) -> bool:
     """Returns whether a path begins with the home folder of nobody, as `~nobody/data` does."""
     return path.startswith("~") and os.path.expanduser(path).startswith("~")
+
+
+def _scheme(path: str | os.PathLike[str]) -> str:
+    text = os.fspath(path)
+    found = _SCHEME.match(text) if isinstance(text, str) else None
+    return found[1] if found else ""
+
+
+def _is_known(scheme: str) -> bool:
+    from fsspec import available_protocols  # takes a while, which users of local paths are spared
+
+    return scheme in available_protocols()
+
+
+def _parts(address: str) -> list[str]:
+    """Returns host and names; `pathlib` makes `s3:/bucket` of `s3://bucket`."""
+    rest = address.partition(":/")[2]
+    return rest.removeprefix("/").rstrip("/").split("/")
+
+
+def _unsupported(text: str, scheme: str, flag: str) -> UserError:
+    return UserError(
+        f"{f'--{flag}=' if flag else ''}{text}: paths with {scheme}:// are not supported; name a path of this "
+        f"machine, such as the folder where that storage is mounted"
+    )

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean
-from t2t.files.paths import join_names, local_path, named_files
+from t2t.files.paths import join_names, local_path, named_files, with_addresses
 from t2t.hparams.field import complaint
 from t2t.problems.filters.duplicates import DuplicateKey
 from t2t.problems.filters.sample_filter import SampleFilter
@@ -86,9 +86,10 @@ class ProblemOptions:
         return {name if len(paths) == 1 else f"{name} {number}": path for number, path in enumerate(paths, 1)}
 
     def changed(self) -> dict[str, Any]:
-        """Returns the options that differ from their defaults."""
-        defaults = type(self)()
-        return {k: v for k, v in dataclasses.asdict(self).items() if v != getattr(defaults, k)}
+        """Returns the options that differ from their defaults; files of object stores by their addresses."""
+        defaults, files = type(self)(), self.file_names()
+        changed = {k: v for k, v in dataclasses.asdict(self).items() if v != getattr(defaults, k)}
+        return {k: with_addresses(v) if k in files else v for k, v in changed.items()}
 
     def of_data(self) -> dict[str, Any]:
         """Returns those of the changed options that generated data depends on: not those that only training reads."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t.errors import UserError, one_line
-from t2t.files.paths import local_path
+from t2t.files.paths import check_local, local_path
 from t2t.registry import REGISTRIES
 from t2t.registry.usr_package import forget_usr_package, has_own_name, import_usr_package, is_usr_package_imported
 
@@ -53,7 +53,10 @@ def load_plugins(usr_dir: str | None = None) -> list[Plugin]:
     """
     points = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)
     loaded = [_load_installed(point) for point in points]
-    return [*loaded, _load_usr_dir(local_path(usr_dir))] if usr_dir else loaded
+    if not usr_dir:
+        return loaded
+    check_local(usr_dir)
+    return [*loaded, _load_usr_dir(local_path(usr_dir))]
 
 
 def _load_installed(point: EntryPoint) -> Plugin:

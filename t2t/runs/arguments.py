@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from typing import Any, ParamSpec, TypeVar
 
-from t2t.errors import ArgumentError, T2TError, UnknownArgumentError, did_you_mean
-from t2t.files.paths import is_unknown_home
+from t2t.errors import ArgumentError, T2TError, UnknownArgumentError, UserError, did_you_mean
+from t2t.files.paths import is_unknown_home, with_addresses
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides
 from t2t.registry import PROBLEMS
@@ -84,7 +84,8 @@ def checks_arguments(settings: type | None = None) -> Callable[[Callable[P, R]],
             try:
                 return function(*args, **kwargs)
             except T2TError as error:
-                error.args = (format_for_python(str(error), known),)
+                text = str(error)
+                error.args = (format_for_python(with_addresses(text) if isinstance(error, UserError) else text, known),)
                 raise
 
         return call

@@ -10,6 +10,7 @@ from t2t.data.array_tasks import generate_part, merge, parse_task
 from t2t.data.data_folder import data_folder
 from t2t.data.generate import generate
 from t2t.data.manifest import MANIFEST_NAME, Manifest, load_encoders, read_manifest
+from t2t.data.mirrored import fetch_data, refresh
 from t2t.data.reader import SplitReader
 from t2t.data.settings import check_matches
 from t2t.errors import UserError
@@ -80,6 +81,7 @@ def stored_problems(request: Request) -> Iterator[tuple[Request, Problem]]:
 def _use_recorded_options(request: Request, problem: Problem) -> Problem:
     """Returns the problem with the options of its data, overridden by those of the request."""
     folder = data_folder(request.data_folder, problem)
+    refresh(folder)
     if not (folder / MANIFEST_NAME).is_file():
         return problem
     remembered = read_manifest(folder).options
@@ -102,6 +104,7 @@ def open_data(
         UserError: no data, another problem's or vocabulary's, or a damaged file.
     """
     folder = data_folder(request.data_folder, problem)
+    refresh(folder)
     if not folder.is_dir() and request.is_data_of_run:
         raise UserError(
             f"no data of {problem.stored.name} in {request.data_folder}, where it was when the run in "
@@ -117,8 +120,9 @@ def open_data(
     problem = _use_recorded_options(request, problem)
     check_matches(manifest, folder, problem.stored, is_known=any(one in fingerprints for one in known.split("+")))
     problem = _with_its_files(request, problem, manifest)
-    problem.with_encoders(load_encoders(folder, manifest))
     opened = [split for split in manifest.splits if splits is None or split in splits]
+    fetch_data(folder, manifest, opened)
+    problem.with_encoders(load_encoders(folder, manifest))
     readers = {split: SplitReader(folder, manifest, split) for split in opened}
     for reader in readers.values() if verify else ():
         reader.verify()
@@ -128,6 +132,8 @@ def open_data(
 def find_missing_data(request: Request) -> list[str]:
     """Returns the names of a request's problems without generated data."""
     folders = {problem.name: data_folder(request.data_folder, problem) for problem in problems_of(request)}
+    for folder in folders.values():
+        refresh(folder)
     return [name for name, folder in folders.items() if not (folder / MANIFEST_NAME).is_file()]
 
 

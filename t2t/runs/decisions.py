@@ -105,7 +105,7 @@ def begun_run(folder: Path) -> RunRecord | None:
     if not RunDir.exists(folder):
         return None
     run = RunDir.open(folder)
-    return run.record if any(run.checkpoints_folder.glob("*")) else None
+    return run.record if run.has_checkpoints else None
 
 
 def compilation_line(shapes: Sequence[FixedShapes | None], replicas: int) -> str:

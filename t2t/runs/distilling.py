@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from t2t.data.data_folder import data_folder, lock_generation
 from t2t.data.distilled import find_distilled, write_distilled
 from t2t.data.manifest import Distillation, Manifest
+from t2t.data.mirrored import is_published, publish_data
 from t2t.files.output import PartialFile
 from t2t.files.progress import Progress
 from t2t.files.source import WINDOW
@@ -50,10 +51,11 @@ def distill_run(
     translator = loaded.translator()
     distillation = _describe(loaded, translator, data, n_best)
     folder = data_folder(distilled_data_dir, data.problem)
-    if (existing := find_distilled(folder, distillation)) is not None:
+    if (existing := find_distilled(folder, distillation)) is not None and is_published(folder):
         return existing
     with lock_generation(folder, "--distilled_data_dir"):
         if (existing := find_distilled(folder, distillation)) is not None:
+            publish_data(folder, existing)
             return existing
         log.info("distilling %s into %s", loaded.checkpoint.folder, folder)
         content = json.dumps([dataclasses.asdict(distillation), translator.fingerprint(), window], sort_keys=True)

@@ -14,6 +14,7 @@ from t2t.export.made_inputs import SEED, make_inputs
 from t2t.export.parity import Parity
 from t2t.files.lines import read_lines
 from t2t.files.paths import local_path
+from t2t.files.remote.mirror import fetch
 from t2t.inference.model_facts import max_answers
 from t2t.inference.rows import reads_ids
 from t2t.inference.split_examples import SplitExamples
@@ -68,6 +69,7 @@ def _trial_inputs(
                 f"split of --data_dir is taken"
             )
         file = local_path(parity_file)
+        fetch(file)
         return list(itertools.islice(read_lines(file, Counter()), limit)), f"lines of {file}"
     if data_dir:
         try:

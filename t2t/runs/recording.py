@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import t2t
 from t2t.checkpoints.run_dir import RunRecord
+from t2t.files.paths import to_record
 from t2t.runs.data import OpenData
 from t2t.runs.names import Resolved
 from t2t.runs.resuming import MAY_CHANGE_ON_RESUME
@@ -59,7 +60,7 @@ def record_of(resolved: Resolved, data: Sequence[OpenData], warm_start: dict[str
         distilled={
             one.problem.name: dataclasses.asdict(one.manifest.distilled) for one in data if one.manifest.distilled
         },
-        data_dir=str(request.data_folder.resolve()),
+        data_dir=to_record(request.data_folder),
         vocabularies=describe_encoders(encoders_of(data)),
         plugins=[plugin.to_dict() for plugin in resolved.plugins],
         warm_start=warm_start,

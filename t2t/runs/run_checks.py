@@ -8,6 +8,7 @@ from t2t.checkpoints.store import LATEST, CheckpointStore
 from t2t.data.data_folder import data_folder
 from t2t.errors import UserError
 from t2t.files.paths import local_path
+from t2t.files.remote.mirror import exists
 from t2t.hparams.base import HParams
 from t2t.registry import HPARAMS
 from t2t.registry.plugins import Plugin
@@ -48,7 +49,7 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
     for options in (problem.options for problem in problems_of(request) if problem.name in missing):
         for name in options.file_names():
             for path in options.paths(name):
-                if not path.exists():
+                if not exists(path):
                     raise UserError(f"--{name}={path}: there is no such file; check the path")
     if settings.warm_start_from and not RunDir.exists(request.output_folder):
         find_source(settings.warm_start_from)

@@ -9,7 +9,7 @@ from t2t.checkpoints.checkpoint import fingerprint_of
 from t2t.checkpoints.run_dir import RECORD_FILE, RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
-from t2t.files.paths import local_path
+from t2t.files.paths import local_path, to_record
 from t2t.hparams.base import HParams
 from t2t.runs.resuming import check_same_seed
 from t2t.runs.run_checks import find_source
@@ -43,7 +43,7 @@ def check_same_start(run: RunDir, asked: str) -> None:
     begun = run.record.warm_start
     if not asked:
         return
-    path = str(local_path(asked).resolve())
+    path = to_record(local_path(asked))
     if not begun or not (path == begun["from"] or _has_fingerprint(asked, begun.get("fingerprint"))):
         what = f"from {begun['from']} (update {begun['step']})" if begun else "without one"
         raise UserError(

@@ -185,6 +185,7 @@ class TrainingRun:
                 raise DivergedError(f"{error}; {good}") from error
             if is_chief:
                 store.prune(self.settings.keep_checkpoint_max)  # the last evaluation may have found another best
+                RunDir.open(folder).publish_figures()
             return self._report_signal(trainer.update, signals.received or 0)
 
     def _check_run(self, folder: Path) -> None:
@@ -284,7 +285,8 @@ class TrainingRun:
             **vocabularies.to_state(run.record.vocabularies),
             **architectures.to_state(run.record.model, self.model.hparams),
         }
-        saving = SaveCheckpoints(trainer, store, settings.eval_every, settings.keep_checkpoint_max, state)
+        keep_max = settings.keep_checkpoint_max
+        saving = SaveCheckpoints(trainer, store, settings.eval_every, keep_max, state, run.publish_figures)
         hooks = CallEpochHooks(trainer, own, settings.eval_every)
         callbacks = [metrics, progress, saving]
         if evaluator is not None:

@@ -14,7 +14,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.transfer import TransferReport, require_some
 from t2t.checkpoints.vocabularies import check_same_vocabularies, compare
 from t2t.errors import UserError
-from t2t.files.paths import local_path
+from t2t.files.paths import local_path, to_record
 from t2t.runs.run_checks import find_source
 from t2t.runs.settings import Settings
 from t2t.text.encoder import TextEncoder
@@ -59,7 +59,7 @@ class WarmStart:
     def record(self, source: str) -> dict[str, Any]:
         """Returns the entry for the run's record; `source` is the user's name of it."""
         return {
-            "from": str(local_path(source).resolve()),
+            "from": to_record(local_path(source)),
             "step": self.checkpoint.step,
             "fingerprint": self.checkpoint.fingerprint,
             "anew": list(self.reinitialized_features),

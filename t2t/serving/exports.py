@@ -12,6 +12,7 @@ from t2t.errors import UserError
 from t2t.export.formats import REPORT
 from t2t.export.served import SCORE, TEXT
 from t2t.files.paths import local_path
+from t2t.files.remote.mirror import fetch_folder
 from t2t.files.trust import read_sealed
 from t2t.inference.translator import Hypothesis
 from t2t.serving.checked_export import load_checked
@@ -29,6 +30,7 @@ class ServedExport(ServedModel):
     def __init__(self, name: str, folder: Path | str, n_best: int = 1, limits: BatchLimits | None = None):
         self.translator = None  # type: ignore[assignment]  # what needs one refuses exports
         self._folder = local_path(folder)
+        fetch_folder(self._folder)
         self._most, self._run = _read_report(self._folder)
         try:
             self._loaded = load_checked(self._folder)

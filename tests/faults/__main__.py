@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.faults import clocks, disks, kills
+from tests.faults import clocks, disks, kills, stores
 from tests.faults.bench import Bench
 from tests.faults.jobs import Job, write_raw
 from tests.faults.report import HEADER, Row, write_json
 
-JOBS = ("generation", "shards", "array", "beam", "training", "decoding", "sharding", "merging")
+JOBS = ("generation", "shards", "array", "beam", "training", "decoding", "sharding", "merging", *stores.NAMES)
 TIMES = 30
 
 Injection = Callable[[Bench], str | None]
@@ -26,8 +26,10 @@ Injection = Callable[[Bench], str | None]
 NEED_A_MOUNT: dict[str, Injection] = {"full disk": disks.full, "read-only folder": disks.read_only}
 
 
-def faults() -> dict[str, Injection]:
+def faults(job: str) -> dict[str, Injection]:
     """Returns what can be done to a job, by name."""
+    if job in stores.NAMES:
+        return {"SIGKILL": functools.partial(kills.killed, name="SIGKILL"), **stores.injections(job)}
     found: dict[str, Injection] = {name: functools.partial(kills.killed, name=name) for name in kills.SIGNALS}
     found |= {"a second process": kills.second, "no permission": disks.forbidden, "a clock that jumps": clocks.jumping}
     found |= {"a file where a folder should be": disks.occupied}
@@ -42,8 +44,10 @@ def main(argv: list[str] | None = None) -> int:
     write_raw(materials)
     print(HEADER, flush=True)
     for name in JOBS:
-        job = Job(name, materials)
-        possible = {one: inject for one, inject in faults().items() if one in kills.SIGNALS or not job.is_only_killed}
+        job = stores.StoredJob(name, materials, _server()) if name in stores.NAMES else Job(name, materials)
+        possible = {
+            one: inject for one, inject in faults(name).items() if one in kills.SIGNALS or not job.is_only_killed
+        }
         chosen = {f"{name}, {fault}": inject for fault, inject in possible.items()}
         chosen = {fault: inject for fault, inject in chosen.items() if _wanted(fault, flags.only, flags.skip)}
         if not chosen and not _needed_later(name, flags.only, flags.skip):
@@ -60,6 +64,12 @@ def main(argv: list[str] | None = None) -> int:
     if passed:
         shutil.rmtree(folder)
     return 0 if passed else 1
+
+
+@functools.cache
+def _server() -> stores.Server:
+    """Returns the object store, which lasts as long as this process."""
+    return stores.Server()
 
 
 def _tell(rows: list[Row], row: Row, path: Path | None) -> None:
@@ -99,7 +109,7 @@ def _wanted(fault: str, only: list[str], skip: list[str]) -> bool:
 def _needed_later(job: str, only: list[str], skip: list[str]) -> bool:
     """Returns whether a later job, of which a fault is wanted, needs what this one makes."""
     later = JOBS[JOBS.index(job) + 1 :]
-    return any(_wanted(f"{name}, {fault}", only, skip) for name in later for fault in faults())
+    return any(_wanted(f"{name}, {fault}", only, skip) for name in later for fault in faults(name))
 
 
 def _flags(argv: list[str] | None) -> argparse.Namespace:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.faults.jobs import Job, Made, differences, made_in
+from tests.faults.jobs import Job, Made, differences
 from tests.faults.process import Process, jumped_mark
 
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
@@ -48,7 +48,8 @@ class Bench:
 
     def folder(self) -> Path:
         """Returns a new folder."""
-        out = self._folder / f"{self.job.name}-{next(self._numbers)}"
+        name = self.job.name.replace(" ", "-")
+        out = self._folder / f"{name}-{next(self._numbers)}"
         out.mkdir(parents=True)
         return out
 
@@ -87,7 +88,7 @@ class Bench:
         process = self.start(out, **believed)
         if status := process.wait():
             return f"{out}: the same command then ends with status {status}: {last_line(process.log)}"
-        wrong = differences(self.wanted, made_in(out))
+        wrong = differences(self.wanted, self.job.made(out))
         if not wrong and not keep:
             shutil.rmtree(out)
         return f"{out}: {wrong}" if wrong else ""
@@ -98,7 +99,7 @@ class Bench:
         process, watch = self.start(out, cold), _Changes(out)
         watch.until(process, lambda cpu_s, changes: False)
         assert process.wait() == 0, f"the undisturbed {self.job.name} fails, see {process.log}"
-        made = made_in(out)
+        made = self.job.made(out)
         self.wanted = self.wanted or made
         assert made == self.wanted, f"{out}: {differences(self.wanted, made)} without any fault"
         self._cpu_s[cold], self._changes = watch.cpu_s, watch.count

@@ -82,6 +82,10 @@ class Job:
         }  # fmt: skip
         return out / names.get(self.name, "data/.text2text_files.lock")
 
+    def made(self, out: Path) -> "Made":
+        """Returns what a process has made in `out`."""
+        return made_in(out)
+
     def keep_as_material(self, out: Path) -> None:
         """Gives what was made to the jobs after this one; of a shard, together with the other shards."""
         if self.name in ("generation", "training"):

@@ -4,7 +4,7 @@ import shutil
 import signal
 
 from tests.faults.bench import Bench, complaint, last_line
-from tests.faults.jobs import differences, finished_files, made_in, remade_shards
+from tests.faults.jobs import differences, finished_files, remade_shards
 
 COLD = 0.2
 """Share of the processes that start cold: those are hit while Python and TensorFlow start, too."""
@@ -33,7 +33,7 @@ def killed(bench: Bench, name: str) -> str | None:
     printed = process.log.read_text(errors="replace")
     if name == "SIGINT" and "Traceback" in printed and "_guarded" not in printed:
         return None  # Python was still reading the command's code, and ended as it does
-    if (name != "SIGKILL" or status == 0) and not differences(bench.wanted, made_in(out)):
+    if (name != "SIGKILL" or status == 0) and not differences(bench.wanted, bench.job.made(out)):
         return None  # it had nothing left to do but leave, or has done it before the signal came
     said = _SAID.get(name, "") if printed else ""  # one that has printed nothing may not have begun to hear
     finished = finished_files(out)
@@ -59,4 +59,4 @@ def second(bench: Bench) -> str | None:
         first.send(signal.SIGCONT)
     if status := first.wait():
         return f"{out}: the first process ends with status {status}: {last_line(first.log)}"
-    return wrong or differences(bench.wanted, made_in(out))
+    return wrong or differences(bench.wanted, bench.job.made(out))

@@ -42,6 +42,8 @@ class Command:
     """In the checkout, in place of the command's own; empty for that."""
     clock_off_s: float = 0.0
     """How far the clock of the wall jumps, half a second after the start; warm starts only."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables that it sees besides those of this process."""
     obeys_permissions: bool = False
     """Whether permissions bind it though it is root's; its start is a cold one."""
 
@@ -114,7 +116,7 @@ def _start_cold(command: Command, log: Path) -> subprocess.Popen:
         return subprocess.Popen(
             [sys.executable, str(ROOT / (command.script or f"bin/{command.name}")), *command.flags],
             cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), **dict(command.environment)},
             preexec_fn=functools.partial(_begin, command),
         )  # fmt: skip
 
@@ -132,6 +134,7 @@ def _run_warm(command: Command, log: str) -> None:
     out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.dup2(out, 1)
     os.dup2(out, 2)
+    os.environ.update(command.environment)
     _begin(command)
     with _clock(command.clock_off_s, jumped_mark(Path(log))):
         sys.exit(importlib.import_module(command.module).main([command.name, *command.flags]))

@@ -146,12 +146,12 @@ class UnharmedBench:
         return False
 
 
-@pytest.mark.parametrize("fault", [*harness.faults(), *harness.NEED_A_MOUNT])
+@pytest.mark.parametrize("fault", [*harness.faults("training"), *harness.NEED_A_MOUNT])
 def test_a_fault_that_does_not_happen_is_not_survived(fault, tmp_path, monkeypatch):
     """Signals do not arrive, disks have room, folders can be written, clocks do not jump, nothing is in the way."""
     monkeypatch.setattr(disks, "_mounted", lambda *arguments: contextlib.nullcontext())
     monkeypatch.setattr(disks.subprocess, "run", lambda *arguments, **settings: None)
-    inject = ({**harness.faults(), **harness.NEED_A_MOUNT})[fault]
+    inject = ({**harness.faults("training"), **harness.NEED_A_MOUNT})[fault]
     row = harness._row(UnharmedBench(tmp_path), f"training, {fault}", inject, 3)
     assert row.survived == 0
     assert not row.passed
@@ -166,10 +166,11 @@ def test_the_harness_fails_if_nothing_was_injected(tmp_path, monkeypatch, capsys
             pass
 
     monkeypatch.setattr(harness, "Bench", Bench)
-    monkeypatch.setattr(harness, "faults", lambda: {"nothing": lambda bench: None})
+    monkeypatch.setattr(harness, "faults", lambda job: {"nothing": lambda bench: None})
+    monkeypatch.setattr(harness, "_server", lambda: None)
     monkeypatch.setattr(harness.tempfile, "tempdir", str(tmp_path))
     assert harness.main(["--times=2", "--only", "nothing"]) == 1
-    assert capsys.readouterr().out.count("    not injected: 2 of 2\n") == 4
+    assert capsys.readouterr().out.count("    not injected: 2 of 2\n") == 4 + len(harness.stores.NAMES)
     assert harness.main(["--only", "no such fault"]) == 1
     assert "not injected: no fault is called no such fault" in capsys.readouterr().out
     assert harness.main(["--only", "nothing", "--skip", "nothing"]) == 1

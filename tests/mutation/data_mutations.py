@@ -29,6 +29,24 @@ DATA_MUTATIONS = (
         tests=("tests/unit/files/test_files_atomic.py::test_an_interrupted_write_leaves_the_old_content",),
     ),
     Mutation(
+        name="marker of a stored folder in its turn",
+        file="t2t/files/remote/mirror.py",
+        original="    publish(*files)\n",
+        broken="    publish(*files, folder / marker)\n",
+        breaks="An upload that is killed can leave data or a checkpoint in a store that count and are not whole.",
+        tests=(
+            "tests/unit/files/remote/test_files_remote_mirror.py::test_the_marker_of_a_folder_is_removed_first_and_written_last",
+        ),
+    ),
+    Mutation(
+        name="replaced owner goes on",
+        file="t2t/files/remote/agent.py",
+        original="            self._owners.check([address for _, address in args[0]])\n",
+        broken="            pass\n",
+        breaks="Two machines write the same run in an object store.",
+        tests=("tests/unit/checkpoints/test_checkpoints_mirrored.py::test_one_that_was_replaced_writes_nothing_more",),
+    ),
+    Mutation(
         name="seal not checked",
         file="t2t/files/trust.py",
         original="if seal is not None and seal != _digest(name, values):",

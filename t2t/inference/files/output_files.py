@@ -9,6 +9,7 @@ from pathlib import Path
 
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.remote.mirror import publish
 from t2t.files.source import STANDARD
 from t2t.inference.files.formats import FILES, FORMATS, Renderer, renderer
 from t2t.inference.translator import Hypothesis
@@ -56,4 +57,5 @@ class OutputFiles:
         with os_errors_as_machine_errors(f"cannot write {self._folder / name}"):
             self._folder.mkdir(exist_ok=True)
             write_atomically(self._folder / name, self._problem.output_file(hypothesis.text))
+            publish(self._folder / name)
         return f"{self._folder.name}/{name}"

@@ -18,6 +18,7 @@ from t2t.checkpoints.named_folders import NamedFolders
 from t2t.checkpoints.run_dir import RunDir
 from t2t.errors import UserError, one_line
 from t2t.files.atomic import fsync_dir, fsync_file, os_errors_as_machine_errors, sha256_of
+from t2t.files.remote.mirror import fetch
 from t2t.files.trust import check_inside, read_record, read_sealed, sealed
 from t2t.specs.constants import EOS_ID, INPUTS, PAD_ID, TARGETS
 from t2t.specs.features import FeatureKind, ProblemSpec
@@ -98,6 +99,8 @@ def read_shortlist(run: RunDir, problem: str) -> Shortlist:
     """
     folder, spec = _folders(run).path(problem), text_spec(run, problem)
     learn = f"t2t-shortlist --output_dir={run.path}"
+    with os_errors_as_machine_errors(f"cannot read {folder}"):
+        fetch(folder / RECORD, folder / ARRAYS)
     for name in (RECORD, ARRAYS):
         check_inside(run.path, folder / name)
     if not (folder / RECORD).is_file():
@@ -130,7 +133,7 @@ def text_spec(run: RunDir, problem: str) -> ProblemSpec:
 
 
 def _folders(run: RunDir) -> NamedFolders:
-    return NamedFolders(run.shortlist_folder, lambda name: True)
+    return NamedFolders(run.shortlist_folder, lambda name: True, RECORD)
 
 
 def _fingerprints(run: RunDir, problem: str) -> dict[str, str]:

@@ -53,5 +53,5 @@ class BestTracker:
         """Marks the checkpoint of the best evaluation, unless it is marked or gone."""
         best, marked = self.best(), self._store.best(self._problem)
         is_marked = best and marked and (marked.step, marked.metric) == (best[0], self.figure)
-        if best and not is_marked and best[0] in self._store.steps():
+        if best and not is_marked and self._store.has(best[0]):
             self._store.mark_best(best[0], self.figure, best[1], self._problem)

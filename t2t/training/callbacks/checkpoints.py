@@ -1,5 +1,7 @@
 """Saves a checkpoint every n updates, at the end, and when the process is asked to stop."""
 
+from collections.abc import Callable
+
 import keras
 
 from t2t.checkpoints.store import CheckpointStore
@@ -10,13 +12,22 @@ from t2t.training.weights import ema_arrays, model_arrays, optimizer_arrays
 class SaveCheckpoints(keras.callbacks.Callback):
     """Saves after every `every` updates, and after the last.
 
-    It keeps `keep_max` checkpoints besides the best, 0 = all; `state` is more JSON to save, such as the run's seed.
+    It keeps `keep_max` checkpoints besides the best, 0 = all; `state` is more JSON to save, such as the run's seed;
+    `before_save` is called first.
     """
 
-    def __init__(self, trainer: Trainer, store: CheckpointStore, every: int, keep_max: int, state: dict | None = None):
+    def __init__(
+        self,
+        trainer: Trainer,
+        store: CheckpointStore,
+        every: int,
+        keep_max: int,
+        state: dict | None = None,
+        before_save: Callable[[], None] = lambda: None,
+    ):
         super().__init__()
         self._trainer, self._store, self._every, self._keep_max = trainer, store, every, keep_max
-        self._state = dict(state or {})
+        self._state, self._before_save = dict(state or {}), before_save
         self._saved: int | None = None
 
     def on_train_begin(self, logs=None):
@@ -41,6 +52,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
         model = model_arrays(step)
         trainer.check_weights(model)
         optimizer, ema = optimizer_arrays(step), ema_arrays(step)
+        self._before_save()
         self._store.save(trainer.update, model=model, optimizer=optimizer, ema=ema, state=state)
         self._saved = trainer.update
         self._store.prune(self._keep_max)

@@ -1,4 +1,4 @@
-"""Paths of other file systems are refused: they would become folders of odd names here."""
+"""Paths of this machine and addresses of object stores, which are refused where code or pages are named."""
 
 from pathlib import Path
 
@@ -7,12 +7,25 @@ import pytest
 import t2t
 from t2t.cli import bleu, datagen, decoder, exporter, trainer
 from t2t.errors import UserError
-from t2t.files.paths import join_names, local_path, named_files
-from t2t.problems.text_files import Text2TextFiles
+from t2t.files.paths import (
+    address_of,
+    check_local,
+    join_names,
+    local_path,
+    named_files,
+    to_record,
+    with_addresses,
+)
 
 
-@pytest.mark.parametrize("scheme", ["gs", "s3", "file", "http", "hdfs", "x-y+z.1"])
-def test_a_scheme_is_refused(scheme):
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("T2T_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize("scheme", ["file", "local", "s4", "x-y+z.1"])
+def test_a_scheme_without_a_store_is_refused(scheme):
     for path in (f"{scheme}://bucket/data", Path(f"{scheme}://bucket/data")):
         with pytest.raises(UserError) as raised:
             local_path(path)
@@ -25,54 +38,94 @@ def test_a_scheme_is_refused(scheme):
 @pytest.mark.parametrize("path", ["", "data", "/a/b", "a:b", "a/gs://b", "./gs://b", "-", "C:/data", "name=gs://b"])
 def test_other_paths_are_of_this_machine(path):
     assert local_path(path) == Path(path)
+    assert address_of(path) is None
 
 
 def test_the_home_folder(monkeypatch):
     monkeypatch.setenv("HOME", "/home/someone")
     assert local_path("~/data") == Path("/home/someone/data")
+    monkeypatch.delenv("T2T_CACHE")
+    assert local_path("s3://b/data") == Path("/home/someone/.cache/t2t/files/s3/b/data")
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("s3://bucket/data", "s3/bucket/data"),
+        ("gs://bucket/data/", "gs/bucket/data"),
+        ("hdfs://name:8020/a/b c", "hdfs/name:8020/a/b c"),
+        ("hdfs:///a/b", "hdfs/_/a/b"),
+        ("abfs://files@account.dfs.core.windows.net/a", "abfs/files@account.dfs.core.windows.net/a"),
+    ],
+)
+def test_an_address_has_a_mirror_and_a_mirror_its_address(cache, address, place):
+    mirror = local_path(address)
+    assert mirror == cache / "files" / place
+    assert address_of(mirror) == to_record(mirror) == address.rstrip("/")
+    assert with_addresses(f"no data in {mirror}; see {mirror}/x") == (
+        f"no data in {address.rstrip('/')}; see {address.rstrip('/')}/x"
+    )
+    assert local_path(str(mirror)) == mirror  # what was a mirror already stays one
+
+
+def test_pathlib_leaves_out_a_slash(cache):
+    assert local_path(Path("s3://bucket/data")) == cache / "files/s3/bucket/data"
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/../other", "s3://bucket//data", "s3://bucket/./data"])
+def test_an_address_leads_to_no_other_place(address):
+    with pytest.raises(UserError) as raised:
+        local_path(address)
+    assert str(raised.value) == f"{address}: write the address without empty parts, . and .."
+
+
+def test_links_in_the_way_to_the_cache(tmp_path, monkeypatch):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    monkeypatch.setenv("T2T_CACHE", str(tmp_path / "link"))
+    assert address_of(local_path("s3://b/run").resolve()) == "s3://b/run"
+    assert to_record(tmp_path / "link" / "data") == str(tmp_path / "real" / "data")
+
+
+def test_only_local_paths_pass_check_local():
+    check_local("/a/b")
+    with pytest.raises(UserError, match=r"^--t2t_usr_dir=s3://b/x: paths with s3:// are not supported; name a path of"):
+        check_local("s3://b/x", "t2t_usr_dir")
 
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     yield tmp_path
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / "here").iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("command", "flag", "others"),
     [
-        (datagen, "data_dir", ["--problem=algorithmic_copy"]),
-        (datagen, "tmp_dir", ["--problem=algorithmic_copy", "--data_dir=data"]),
-        (trainer, "output_dir", ["--problem=algorithmic_copy"]),
-        (trainer, "warm_start_from", []),
         (trainer, "t2t_usr_dir", []),
-        (decoder, "decode_to_file", ["--output_dir=run"]),
-        (exporter, "export_dir", ["--output_dir=run"]),
-        (bleu, "translation", []),
+        (datagen, "problem", []),
+        (decoder, "attention_to_html", ["--output_dir=run"]),
+        (exporter, "t2t_usr_dir", ["--output_dir=run"]),
+        (bleu, "tokenize", []),
     ],
 )
-def test_commands_refuse_it_by_its_flag(here, capsys, command, flag, others):
+def test_commands_refuse_addresses_by_the_flag(here, capsys, command, flag, others):
     assert command.main(["t2t", *others, f"--{flag}=gs://bucket/x"]) == 2
     assert f"--{flag}=gs://bucket/x: paths with gs:// are not supported; name a path of this" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("flag", ["data_dir", "tmp_dir", "train_source", "vocab_file"])
+def test_commands_name_the_flag_of_a_wrong_address(here, capsys, flag):
+    assert datagen.main(["t2t", "--problem=text2text_files", f"--{flag}=s4://bucket/x"]) == 2
+    assert f"--{flag}=s4://bucket/x: paths with s4:// are not supported" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("remote", ["s3://bucket/x", Path("s3://bucket/x")])
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda path: t2t.generate_data("algorithmic_reverse_binary40", path),
-        lambda path: t2t.generate_data("algorithmic_reverse_binary40", "data", tmp_dir=path),
-        lambda path: t2t.generate_data("algorithmic_reverse_binary40", "data", usr_dir=path),
-        lambda path: t2t.train(output_dir=path),
-        lambda path: t2t.load(path),
-        lambda path: t2t.export_model("run", path),
-        lambda path: Text2TextFiles(train_source=path),
-    ],
-)
-def test_python_functions_refuse_it(here, call, remote):
+def test_python_functions_refuse_code_from_a_store(here, remote):
     with pytest.raises(UserError, match=r"s3:/{1,2}bucket/x: paths with s3:// are not supported"):
-        call(remote)
+        t2t.generate_data("algorithmic_reverse_binary40", "data", usr_dir=remote)
 
 
 # === Several files in one option ===

@@ -1,0 +1,70 @@
+"""Flags that take the address of an object store, such as `s3://bucket/data`, besides paths of this machine."""
+
+from collections.abc import Iterator
+
+from absl import flags
+
+from t2t.errors import UserError
+from t2t.files.atomic import os_errors_as_machine_errors
+from t2t.files.paths import address_of, check_address, check_local, local_path
+from t2t.files.remote.mirror import fetch
+
+_FOLDERS = ("data_dir", "tmp_dir", "output_dir", "distilled_data_dir", "export_dir", "checkpoint", "warm_start_from")
+_CORPORA = tuple(
+    f"{split}_{side}" for split in ("train", "dev", "test") for side in ("source", "target", "file", "trees", "scores")
+)
+"""Read where data is generated, and not before."""
+_INPUT_FILES = (
+    "decode_from_file", "score_file", "align_file", "target_prefix_file", "unknown_dictionary", "parity_file",
+    "vocab_file", "translation", "reference", "gold", "test", "param_file",
+)  # fmt: skip
+_OUTPUT_FILES = ("decode_to_file",)
+_SHARED = ("data_dir", *_OUTPUT_FILES)
+"""What several processes make together."""
+
+
+def check_addresses(values: flags.FlagValues) -> None:
+    """Raises UserError for an address where a path of this machine is needed, and for one that is malformed."""
+    sharing = _sharing(values)
+    for name, value in _texts(values):
+        if name in (*_FOLDERS, *_CORPORA, *_INPUT_FILES, *_OUTPUT_FILES):
+            for part in value.split(","):  # several runs
+                check_address(part.strip(), name)
+                if sharing and name in _SHARED and address_of(local_path(part.strip())):
+                    raise UserError(
+                        f"{sharing}: --{name}={part.strip()} is in an object store, and what shares the work shares a "
+                        f"folder; name one that all of them see, on a file system with locks"
+                    )
+        else:
+            check_local(value, name)
+
+
+def _sharing(values: flags.FlagValues) -> str:
+    """Returns the flag by which work is shared over a folder, empty where none is given.
+
+    Tasks that generate data may meet in a store; parts of outputs and the workers of Apache Beam do not.
+    """
+    names = ["beam_options"] if "beam_options" in values else []
+    names += ["shard", "merge"] if "decode_to_file" in values and "shard" in values else []
+    return next((f"--{name}" for name in names if values[name].value), "")
+
+
+def mirror_files(values: flags.FlagValues) -> None:
+    """Fetches input files of object stores; mirrors of these and of output files take the place of their addresses.
+
+    Raises:
+        MachineError: the store refuses or does not answer.
+    """
+    for name, value in _texts(values):
+        if name in (*_INPUT_FILES, *_OUTPUT_FILES) and address_of(path := local_path(value)):
+            if name in _INPUT_FILES:
+                with os_errors_as_machine_errors(f"cannot read {value}"):
+                    fetch(path)
+            values[name].value = str(path)
+
+
+def _texts(values: flags.FlagValues) -> Iterator[tuple[str, str]]:
+    """Yields the flags whose value is text, each by its first name."""
+    for name in values:
+        if isinstance(values[name].value, str) and not hasattr(values[name], "alias_of"):
+            yield name, values[name].value

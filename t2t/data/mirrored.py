@@ -1,0 +1,85 @@
+"""Generated data in the mirror of an object store: the store has data once it has their manifest, which comes last.
+
+Nothing here concerns data in a folder of this machine.
+"""
+
+import contextlib
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from t2t.data.manifest import MANIFEST_NAME, FileRecord, Manifest
+from t2t.data.verification import find_changed
+from t2t.errors import UserError
+from t2t.files.atomic import os_errors_as_machine_errors
+from t2t.files.remote import mirror
+from t2t.problems.base import Problem
+
+
+def refresh(folder: Path) -> None:
+    """Brings the manifest of mirrored data up to date; what was deleted from the store is deleted here."""
+    if not mirror.is_mirrored(folder):
+        return
+    with _errors_of(folder):
+        was_there = (folder / MANIFEST_NAME).exists()
+        mirror.fetch(folder / MANIFEST_NAME)
+        if was_there and not (folder / MANIFEST_NAME).exists():
+            mirror.forget_folder(folder)
+
+
+def fetch_data(folder: Path, manifest: Manifest, splits: Collection[str]) -> None:
+    """Fetches the vocabularies and the files of some splits, those that the mirror lacks or holds damaged."""
+    if not mirror.is_mirrored(folder):
+        return
+    files = [file for split in splits for file in manifest.split(split).files()]
+    with _errors_of(folder):
+        for name in find_changed(folder, files):
+            mirror.drop_copy(folder / name)
+        mirror.fetch(*_vocabulary_files(folder, manifest), *(folder / file.name for file in files))
+
+
+def fetch_raw_files(problem: Problem, tmp_dir: Path) -> None:
+    """Fetches what data is made of: the files of the problem's options, and all that a mirrored `tmp_dir` has."""
+    named = [path for name in problem.options.file_names() for path in problem.options.paths(name)]
+    with _errors_of(tmp_dir):
+        mirror.fetch(*named)
+        mirror.fetch_folder(tmp_dir)
+
+
+def is_published(folder: Path) -> bool:
+    """Returns whether data that lies in a folder is in the store that it mirrors; True of any other folder."""
+    return not mirror.is_mirrored(folder) or mirror.is_recorded(folder / MANIFEST_NAME)
+
+
+@contextlib.contextmanager
+def dropping_unpublished(folder: Path) -> Iterator[None]:
+    """Removes from the mirror what a `with` block finds unfit there and the store does not have.
+
+    An interrupted attempt at other data has left it. Elsewhere the error stands.
+    """
+    try:
+        yield
+    except UserError:
+        if is_published(folder):
+            raise
+        mirror.forget_folder(folder)
+
+
+def publish_data(folder: Path, manifest: Manifest) -> None:
+    """Writes data to the store that its folder mirrors; files that an interrupted attempt has written are skipped.
+
+    Raises:
+        MachineError: the store refuses or does not answer; the same again goes on.
+    """
+    if mirror.is_mirrored(folder):
+        files: list[FileRecord] = [file for split in manifest.splits.values() for file in split.files()]
+        with _errors_of(folder):
+            mirror.publish(*_vocabulary_files(folder, manifest), *(folder / file.name for file in files))
+            mirror.publish(folder / MANIFEST_NAME)
+
+
+def _vocabulary_files(folder: Path, manifest: Manifest) -> list[Path]:
+    return [folder / name for name in sorted({vocabulary.file for vocabulary in manifest.vocabularies.values()})]
+
+
+def _errors_of(folder: Path) -> contextlib.AbstractContextManager[None]:
+    return os_errors_as_machine_errors(f"cannot mirror {folder}")

@@ -1,0 +1,87 @@
+"""Object stores for tests: one in memory, in this process, and a server of S3 on this machine."""
+
+import contextlib
+import uuid
+
+import fsspec
+
+from t2t.files.remote import agent, client
+
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+class MemoryStore:
+    """`memory://`, asked without another process; `fail` may raise before an operation of fsspec."""
+
+    def __init__(self, renew_s=0.05, takeover_s=30.0):
+        self.notes = []
+        self.service = agent.Service(self.notes.append, renew_s, takeover_s)
+        self.files = fsspec.filesystem("memory")
+
+    def send(self, message):
+        return self.service.answer(message)
+
+    def clear(self):
+        self.files.store.clear()
+        self.files.pseudo_dirs[:] = [""]
+
+    def names(self, prefix=""):
+        return sorted(name.lstrip("/") for name in self.files.store if name.lstrip("/").startswith(prefix))
+
+
+@contextlib.contextmanager
+def memory_store(monkeypatch, cache):
+    """Yields a store in memory that this process talks to, with its mirror in a folder."""
+    store = MemoryStore()
+    store.clear()
+    monkeypatch.setenv("T2T_CACHE", str(cache))
+    monkeypatch.setattr(client, "_send", store.send)
+    yield store
+    store.service.close()
+    store.clear()
+
+
+@contextlib.contextmanager
+def s3_server():
+    """Yields the environment with which commands reach a server of S3 on this machine."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        yield {**CREDENTIALS, "AWS_ENDPOINT_URL": f"http://{host}:{port}"}
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def bucket(environment, monkeypatch, cache):
+    """Yields the address of a new bucket, which commands in this process reach."""
+    for name, value in {**environment, "T2T_CACHE": str(cache)}.items():
+        monkeypatch.setenv(name, value)
+    client._close()  # the agent of another test has another environment
+    name = f"b{uuid.uuid4().hex[:12]}"
+    s3(environment).create_bucket(Bucket=name)
+    yield f"s3://{name}"
+    client._close()
+
+
+def s3(environment):
+    """Returns a client of the server that does not go through t2t."""
+    import boto3
+
+    keys = {
+        "aws_access_key_id": environment["AWS_ACCESS_KEY_ID"],
+        "aws_secret_access_key": environment["AWS_SECRET_ACCESS_KEY"],
+        "region_name": environment["AWS_DEFAULT_REGION"],
+    }
+    return boto3.client("s3", endpoint_url=environment["AWS_ENDPOINT_URL"], **keys)
+
+
+def objects(environment, address):
+    """Returns name -> content of the objects below an address of a bucket."""
+    name, _, prefix = address.removeprefix("s3://").partition("/")
+    client_ = s3(environment)
+    found = client_.list_objects_v2(Bucket=name, Prefix=prefix).get("Contents", [])
+    return {one["Key"]: client_.get_object(Bucket=name, Key=one["Key"])["Body"].read() for one in found}

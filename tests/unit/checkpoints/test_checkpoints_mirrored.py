@@ -1,0 +1,231 @@
+"""Checkpoints and runs in an object store."""
+
+import numpy as np
+import pytest
+
+from t2t.checkpoints.checkpoint import MODEL
+from t2t.checkpoints.run_dir import RunDir, RunRecord, lock_run
+from t2t.checkpoints.store import CheckpointStore
+from t2t.errors import MachineError, UserError
+from t2t.files.paths import local_path
+from t2t.files.remote.store import Store
+from t2t.text.token import TokenEncoder
+from t2t.text.vocabulary_files import describe_encoders
+from tests.builders import tokens_spec
+from tests.stores import memory_store
+
+RUN = "memory://b/run"
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setattr("t2t.files.remote.owners.SETTLE_S", 0.01)
+    with memory_store(monkeypatch, tmp_path / "cache") as opened:
+        yield opened
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """Makes this process another machine, with an empty cache, each time."""
+    made = []
+
+    def go():
+        made.append(tmp_path / f"machine {len(made)}")
+        monkeypatch.setenv("T2T_CACHE", str(made[-1]))
+        return made[-1]
+
+    return go
+
+
+def checkpoints():
+    return CheckpointStore(local_path(RUN) / "checkpoints")
+
+
+def save(*steps):
+    for step in steps:
+        checkpoints().save(step, model={"w": np.full(3, step, np.float32)}, optimizer={"m": np.zeros(3)})
+
+
+def create():
+    encoders = {name: TokenEncoder(["a", "b"]) for name in ("inputs", "targets")}
+    names = {"problem": "p", "model": "m", "hparams_set": "s", "hparams": {}}
+    record = RunRecord(**names, spec=tokens_spec(), vocabularies=describe_encoders(encoders))
+    return RunDir.create(RUN, record, encoders)
+
+
+def test_another_machine_loads_what_was_saved(store, elsewhere):
+    save(5, 10)
+    checkpoints().mark_best(5, "bleu", 1.0)
+    checkpoints().save_named("averaged", 10, model={"w": np.ones(3)})
+    elsewhere()
+    assert (checkpoints().steps(), checkpoints().names(), checkpoints().latest()) == ([5, 10], ["averaged"], 10)
+    for which, step in {"latest": 10, "best": 5, "5": 5, "averaged": 10, f"{RUN}/checkpoints/step-00000005": 5}.items():
+        assert checkpoints().load(which).step == step
+    assert CheckpointStore(local_path("memory://b/other")).load(RUN).step == 10
+    with pytest.raises(UserError, match=r"checkpoint '7': there is none; .* holds steps 5, 10, averaged; give latest"):
+        checkpoints().load("7")
+
+
+def test_only_what_is_asked_for_is_fetched(store, elsewhere):
+    save(5, 10)
+    cache = elsewhere()
+    checkpoints().load_model()
+    assert {path.name for path in cache.rglob("step-*/*") if path.suffix != ".json" or "files" in path.parts} >= {
+        "model.safetensors", "state.json", "checksums.json",
+    }  # fmt: skip
+    assert not list((cache / "files").rglob("optimizer.safetensors"))
+    assert not list((cache / "files").rglob("step-00000005"))
+    checkpoints().load(parts=(MODEL, "optimizer"))
+    assert list((cache / "files").rglob("optimizer.safetensors"))
+
+
+def test_pruning_removes_from_the_store(store, elsewhere):
+    save(5, 10, 15)
+    checkpoints().mark_best(5, "bleu", 1.0)
+    elsewhere()
+    assert checkpoints().prune(1) == [10]
+    assert not any("step-00000010" in name for name in store.names())
+    assert checkpoints().steps() == [5, 15]
+
+
+def test_copies_of_what_another_machine_has_pruned_go_too(store, elsewhere, monkeypatch):
+    save(5, 10, 15)
+    here = local_path(RUN) / "checkpoints"
+    own = here.parents[4]
+    elsewhere()
+    checkpoints().prune(1)
+    monkeypatch.setenv("T2T_CACHE", str(own))
+    save(20)
+    assert sorted(path.name for path in here.glob("step-*")) == ["step-00000015", "step-00000020"]
+    assert checkpoints().steps() == [15, 20]
+
+
+def test_a_list_that_lags_behind_hides_no_latest_and_no_best(store, elsewhere, monkeypatch):
+    save(5)
+    listed = Store.find
+    old = {folder: listed(Store(), folder) for folder in (f"{RUN}/checkpoints", f"{RUN}")}
+    save(10, 15)
+    checkpoints().mark_best(10, "bleu", 1.0)
+    monkeypatch.setattr(Store, "find", lambda self, address: old.get(address, {}))
+    elsewhere()
+    assert checkpoints().load().step == 15
+    assert checkpoints().load("best").step == 10
+    assert checkpoints().load("10").step == 10
+    checkpoints().mark_best(15, "bleu", 2.0)
+    assert checkpoints().prune(1) == [5, 10]  # the second of which is not listed
+    assert checkpoints().load().step == 15
+
+
+def test_pruning_waits_for_no_list(store, elsewhere, monkeypatch):
+    monkeypatch.setattr(Store, "find", lambda self, address: {})
+    save(5, 10, 15, 20)
+    checkpoints().mark_best(5, "bleu", 1.0)
+    checkpoints().mark_best(10, "bleu", 1.0, "a")
+    assert checkpoints().steps() == [5, 10, 15, 20]
+    assert checkpoints().prune(1) == [15]
+    assert {name.split("/")[3][-2:] for name in store.names("b/run/checkpoints/step")} == {"05", "10", "20"}
+    elsewhere()
+    for step in (5, 20):
+        assert checkpoints().load(step).step == step
+    assert checkpoints().prune(1) == []  # 5 is the best, which no list says
+
+
+def test_a_list_that_still_has_what_is_gone(store, elsewhere, monkeypatch, caplog):
+    save(5, 10, 15)
+    old = Store().find(f"{RUN}/checkpoints")
+    checkpoints().prune(1)
+    monkeypatch.setattr(Store, "find", lambda self, address: old)
+    elsewhere()
+    assert checkpoints().load().step == 15
+    checkpoints().prune(1)
+
+
+def test_a_save_that_fails_leaves_the_one_before(store, elsewhere, monkeypatch):
+    save(5)
+    put = Store._put
+
+    def failing(self, file, address):
+        if address.endswith("checksums.json"):
+            raise OSError("the store is gone")
+        return put(self, file, address)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "_put", failing)
+        with pytest.raises(MachineError):
+            save(10)
+    elsewhere()
+    assert (checkpoints().steps(), checkpoints().load().step) == ([5], 5)
+    save(10)
+    assert checkpoints().load().step == 10
+
+
+def test_a_damaged_copy_is_fetched_again(store):
+    save(5)
+    file = local_path(RUN) / "checkpoints/step-00000005/model.safetensors"
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + b"x")
+    assert checkpoints().load().model["w"][0] == 5
+    assert file.read_bytes() == content
+
+
+def test_the_record_and_the_vocabularies_of_a_run(store, elsewhere):
+    create()
+    elsewhere()
+    assert RunDir.exists(RUN)
+    run = RunDir.open(RUN)
+    assert run.record.problem == "p"
+    assert {name: encoder.vocab_size for name, encoder in run.encoders().items()} == {"inputs": 5, "targets": 5}
+    assert not run.has_checkpoints
+    save(5)
+    assert run.has_checkpoints
+    with pytest.raises(UserError, match=r"a run has begun there"):
+        create()
+    with pytest.raises(UserError, match=r"no run in .*b/nothing; train one"):
+        RunDir.open("memory://b/nothing")
+
+
+def test_figures_go_on_elsewhere(store, elsewhere):
+    run = create()
+    with lock_run(RUN):
+        run.append_metrics(1, {"loss": 3.0})
+        run.publish_figures()
+    elsewhere()
+    with lock_run(RUN):
+        run = RunDir.open(RUN)
+        run.append_metrics(2, {"loss": 2.0})
+        run.publish_figures()
+    elsewhere()
+    assert [line["step"] for line in RunDir.open(RUN).metrics()] == [1, 2]
+
+
+def test_a_run_without_checkpoints_is_begun_again(store, elsewhere):
+    create()
+    elsewhere()
+    RunDir.abandon_unstarted(RUN)
+    assert not RunDir.exists(RUN)
+    create()
+    save(5)
+    RunDir.abandon_unstarted(RUN)
+    assert RunDir.exists(RUN)
+
+
+def test_two_machines_do_not_train_one_run(store, elsewhere):
+    with lock_run(RUN):
+        first = elsewhere()
+        refused = r"--output_dir=.*run: process \d+ on .* is training there; wait for it"
+        with pytest.raises(UserError, match=refused), lock_run(RUN):
+            pass
+        assert first.exists()
+
+
+def test_one_that_was_replaced_writes_nothing_more(store, tmp_path, monkeypatch):
+    monkeypatch.setenv("T2T_CACHE", str(tmp_path / "cache"))
+    with lock_run(RUN):
+        save(5)
+        store.files.pipe("/b/run/lock", b'{"nonce": "another", "pid": 7, "host": "far"}')
+        with pytest.raises(
+            MachineError, match=r"run/lock: process 7 on far has taken over, since the renewals of this"
+        ):
+            save(10)
+    assert checkpoints().steps() == [5]
+    assert store.files.cat("/b/run/lock").startswith(b'{"nonce": "another"')

@@ -1,0 +1,105 @@
+"""Owners: renewed while they are alive, replaced when they are not, and stopped once they were replaced."""
+
+import json
+import threading
+
+import pytest
+
+from t2t.files.remote.failures import LOST, StoreError
+from t2t.files.remote.owners import Owners
+from t2t.files.remote.store import Store
+
+LOCK = "memory://b/run/lock"
+RENEW_S = 0.05
+
+
+@pytest.fixture
+def owners(store, tmp_path, monkeypatch):
+    """Makes owners, each as another machine would."""
+    monkeypatch.setattr("t2t.files.remote.owners.SETTLE_S", 0.05)
+    made = []
+
+    def make(name, takeover_s=60.0):
+        found = Owners(Store(), lambda text: None, RENEW_S, takeover_s)
+        made.append(found)
+        found.own_as = lambda: found.own(LOCK, name, len(made), str(tmp_path / name))
+        return found
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def hang(one):
+    """Stops the renewals, as when the machine stops."""
+    one._closed.set()
+
+
+def nonce(store):
+    return json.loads(store.files.cat("/b/run/lock"))["nonce"]
+
+
+def test_the_second_is_refused_as_long_as_the_first_renews(owners, store):
+    first, second = owners("a"), owners("b")
+    assert first.own_as() == ""
+    assert second.own_as().startswith("2 on ")  # the number of the process, and the machine
+    first.check(["memory://b/run/x"])
+    first.release(LOCK)
+    assert store.names() == []
+    assert second.own_as() == ""
+
+
+def test_one_that_renews_no_more_is_replaced_and_notices(owners, store):
+    first, second = owners("a"), owners("b", takeover_s=0.3)
+    first.own_as()
+    hang(first)
+    assert second.own_as() == ""
+    with pytest.raises(StoreError) as raised:
+        first.check(["memory://b/run/x"])
+    assert (raised.value.kind, raised.value.address) == (LOST, LOCK)
+    first.check(["memory://b/other/x"])  # what stands elsewhere is not its folder
+    second.check(["memory://b/run/x"])
+    first.release(LOCK)  # which is not its own any more
+    second.check(["memory://b/run/x"])
+
+
+def test_the_same_cache_takes_over_at_once(owners, store):
+    first = owners("a")
+    first.own_as()
+    hang(first)
+    first._local[LOCK].close()  # as its end does
+    notes = []
+    again = owners("a")
+    again._note = notes.append
+    assert again.own_as() == ""
+    assert notes == []  # nobody was watched
+
+
+def test_of_two_at_once_one_wins(owners, store, monkeypatch):
+    barrier = threading.Barrier(2)
+    write = Owners._write
+
+    def together(self, *args):
+        if threading.current_thread().name.startswith("asks"):
+            barrier.wait(10)
+        write(self, *args)
+
+    monkeypatch.setattr(Owners, "_write", together)
+    pair, answers = [owners("a"), owners("b")], {}
+
+    def ask(one, number):
+        answers[number] = one.own_as()
+
+    threads = [threading.Thread(target=ask, args=(one, n), name=f"asks {n}") for n, one in enumerate(pair)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(map(bool, answers.values())) == [False, True]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}"])
+def test_what_is_no_owner_is_watched_and_replaced(owners, store, content):
+    store.files.pipe("/b/run/lock", content)
+    assert owners("a", takeover_s=0.1).own_as() == ""
+    assert len(nonce(store)) == 32
