@@ -4,6 +4,7 @@ Legend: B sentences, V vocabulary.
 """
 
 from itertools import chain
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -162,8 +163,8 @@ def test_other_numbers_compile_nothing_and_find_what_a_search_of_their_own_does(
     rows_BS, weights = padded(rows(np.random.default_rng(5), (9, 3, 7, 1))), np.array([9, 3, 7, 1])
     engine = TensorFlowEngine(model)
     compiled = []
-    compile_search = engine._compile
-    monkeypatch.setattr(engine, "_compile", lambda *how: (compiled.append(how), compile_search(*how))[1])
+    build = tensorflow_engine.build_search
+    monkeypatch.setattr(tensorflow_engine, "build_search", lambda *how: (compiled.append(how), build(*how))[1])
     for settings in (
         SearchSettings(beam_size=3), SearchSettings(beam_size=3, alpha=2.0), SearchSettings(beam_size=3, alpha=0.0),
         SearchSettings(method="sample", seed=3, top_p=0.9), SearchSettings(method="sample", seed=-4, top_p=0.3),
@@ -179,7 +180,7 @@ def test_other_numbers_compile_nothing_and_find_what_a_search_of_their_own_does(
 def test_compiled_searches_are_kept_up_to_a_number(model, monkeypatch):
     monkeypatch.setattr(tensorflow_engine, "MOST_SEARCHES", 2)
     engine = TensorFlowEngine(model)
-    monkeypatch.setattr(engine, "_compile", lambda settings, *_: settings)
+    monkeypatch.setattr(tensorflow_engine, "build_search", lambda *how: mock.Mock())
     one, two, three = (SearchSettings(beam_size=size) for size in (2, 3, 4))
     for settings in (one, two, one, three):
         engine.search(settings, 1)
