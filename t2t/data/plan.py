@@ -16,7 +16,7 @@ from typing import Any
 
 import t2t
 from t2t.data.manifest import Manifest, SplitRecord
-from t2t.data.raw_files import RawFile, describe_raw_files
+from t2t.data.raw_files import RawFile, describe_raw_files, recorded_path
 from t2t.data.settings import declared_by, settings_of
 from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES
 from t2t.errors import UserError
@@ -166,7 +166,9 @@ def describe_differences(asked: Identity, found: Identity) -> str:
 
 
 def _has_same_size(path: Path | None, file: RawFile) -> bool:
-    return path is not None and str(path) == file.path and path.is_file() and path.stat().st_size == file.bytes
+    return (
+        path is not None and recorded_path(path) == file.path and path.is_file() and path.stat().st_size == file.bytes
+    )
 
 
 def _digest_code(cls: type) -> str:

@@ -56,8 +56,13 @@ def has_same_content(path: Path, recorded: RawFile) -> bool:
     return path.is_file() and path.stat().st_size == recorded.bytes and _described(path).sha256 == recorded.sha256
 
 
+def recorded_path(path: Path) -> str:
+    """Returns a path as a `RawFile` has it: of an object store its address."""
+    return address_of(path) or str(path)
+
+
 def _described(path: Path) -> RawFile:
     try:
-        return RawFile(path=address_of(path) or str(path), bytes=path.stat().st_size, sha256=sha256_of(path))
+        return RawFile(path=recorded_path(path), bytes=path.stat().st_size, sha256=sha256_of(path))
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); correct its permissions") from None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t.data.manifest import Manifest
-from t2t.data.raw_files import has_same_content
+from t2t.data.raw_files import has_same_content, recorded_path
 from t2t.errors import UserError
 from t2t.files.paths import named_files
 from t2t.problems.base import Problem
@@ -142,8 +142,8 @@ def _has_moved(manifest: Manifest, asked: str | None, found: str | None, is_know
         return is_known
     recorded = {file.path: file for file in manifest.raw_files.values()}
     return len(paths) == len(before) and all(
-        str(old) in recorded and has_same_content(path, recorded[str(old)])
-        for path, old in zip(paths, before, strict=True)
+        old in recorded and has_same_content(path, recorded[old])
+        for path, old in zip(paths, map(recorded_path, before), strict=True)
     )
 
 

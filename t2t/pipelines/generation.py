@@ -207,11 +207,11 @@ def _generate(
             call_each = functools.partial(_call_each, named, options, partial / WORK / "calls")
             with contextlib.closing(ReadingProgress()) as shown:
                 plan = open_plan(identity, problem, partial, tmp_dir, call_each, shown.show)
-            task = {"named": named, "plan": plan, "folder": partial, "tmp_dir": tmp_dir}
             if TRAIN in plan.shards and problem.duplicate_key() is not None:
-                run_task(DigestShards(**task), options, "duplicates")
+                digesting = DigestShards(named=named, plan=plan, folder=partial, tmp_dir=tmp_dir)
+                run_task(digesting, options, "duplicates")
                 find_duplicates(plan, partial)
-            run_task(MakeShards(**task), options, problem.data_name)
+            run_task(MakeShards(named=named, plan=plan, folder=partial, tmp_dir=tmp_dir), options, problem.data_name)
             return finish(plan, problem, partial, folder)
 
 
