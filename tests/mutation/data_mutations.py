@@ -310,8 +310,8 @@ DATA_MUTATIONS = (
     Mutation(
         name="checksums of data not compared",
         file="t2t/data/verification.py",
-        original="if sha256_of(path) != record.sha256:",
-        broken="if not sha256_of(path):",
+        original="is_same = sha256_of(path) == record.sha256",
+        broken="is_same = bool(sha256_of(path))",
         breaks="A flipped bit in generated data is learnt from.",
         tests=("tests/unit/data/test_data_shards.py::test_flipped_bit_is_found_by_verifying",),
     ),

@@ -31,8 +31,8 @@ class Store:
     def prune(self, keep):
         self.pruned.append(keep)
 
-    def steps(self):
-        return list(self.saved)
+    def has(self, step):
+        return step in self.saved
 
     def mark_best(self, step, metric, value, problem):
         self.marked.append((step, metric, value))
