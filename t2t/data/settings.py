@@ -133,9 +133,9 @@ def check_matches(
         )
 
 
-def _has_moved(manifest: Manifest, asked: str | None, found: str | None, is_known: bool) -> bool:
+def _has_moved(manifest: Manifest, asked: Any, found: Any, is_known: bool) -> bool:
     """Returns whether the paths that are asked for are of the files that lay elsewhere when data was made from them."""
-    if not (asked and found):
+    if not all(isinstance(names, str) and names for names in (asked, found)):
         return False
     paths, before = named_files(asked), named_files(found)
     if not all(path.is_file() for path in paths):

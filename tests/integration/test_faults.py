@@ -17,7 +17,7 @@ from tests.faults.jobs import Job, differences, made_in
 from tests.faults.report import Row, write_json
 
 ROOT = Path(__file__).parents[2]
-KILLS = ("training, SIGKILL", "decoding, SIGTERM", "sharding, SIGKILL", "merging, SIGKILL")
+KILLS = ("training, SIGKILL", "decoding, SIGTERM", "sharding, SIGKILL", "merging, SIGKILL", "stored training, SIGKILL")
 OTHERS = (
     "generation, SIGKILL",
     "generation, SIGTERM",
