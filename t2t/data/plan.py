@@ -72,7 +72,7 @@ class Plan:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """sha256 of the plan: shards of other plans are told apart by it."""
+        """sha256 of the plan; the record of a shard has it, so that shards of another plan are not used."""
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:

@@ -104,7 +104,7 @@ class SequenceModel(keras.Model):
     mask_predicts: ClassVar[bool] = False
     """Whether a model that is not autoregressive writes outputs by mask-predict, see `t2t.models.transformer_cmlm`.
 
-    `call` gives the logits of targets of which it is told the number alone.
+    `call` reads only how many targets there are, and gives the logits of all of them.
     """
     has_command: ClassVar[bool] = False
     """Whether a vector identifies the problem to the body, see `command`."""

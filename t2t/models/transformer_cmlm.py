@@ -3,7 +3,7 @@
 Any words of a target are predicted at once from the source and the other words. How outputs are written with that is
 `t2t.decoding.mask_predict`.
 
-Legend: B batch, S source length, T target length, D width, L lengths that are told apart.
+Legend: B batch, S source length, T target length, D width, L lengths of targets that can be predicted.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -83,7 +83,7 @@ class TransformerCmlm(Transformer):
 
     @property
     def longest_sequence(self) -> int:
-        """The number of lengths that are told apart: those of training, `max_length`."""
+        """The longest target whose length can be predicted: `max_length`, as in training."""
         return self.hparams.max_length
 
     def create_decoder(self, has_source: bool, **named: Any) -> "CmlmDecoder":

@@ -39,7 +39,7 @@ def _end_with_command() -> None:
 
 
 def _end_after_error(error: threading.ExceptHookArgs) -> None:
-    """Ends a pipeline when one of its threads fails, e.g. since its worker died: the others would wait for ever."""
+    """Ends a pipeline when one of its threads fails, e.g. because its worker died; the others would never end."""
     os.killpg(0, signal.SIGKILL)
 
 

@@ -2,18 +2,17 @@
 
 import random
 
-import numpy as np
 import pytest
 
 from t2t.data import digests, duplicates
 from t2t.data.array_tasks import generate_part, merge
 from t2t.data.data_folder import partial_folder
 from t2t.data.generate import generate
-from t2t.data.manifest import load_encoders, read_manifest
+from t2t.data.manifest import read_manifest
 from t2t.data.plan import read_plan
-from t2t.data.reader import SplitReader
 from t2t.errors import UserError
 from t2t.problems.text_problems import Text2Text
+from tests.generated import texts
 
 
 class Repeating(Text2Text):
@@ -50,17 +49,6 @@ def pairs():
 def small_blocks(monkeypatch):
     monkeypatch.setattr(digests, "BLOCK", 7)
     monkeypatch.setattr("t2t.data.encoding.CHUNK", 5)
-
-
-def texts(folder, split="train"):
-    manifest = read_manifest(folder)
-    encoders = load_encoders(folder, manifest)
-    reader = SplitReader(folder, manifest, split)
-    columns = []
-    for name in ("inputs", "targets"):
-        values, lengths = reader.read(np.arange(len(reader)), name)
-        columns.append([encoders[name].decode(ids) for ids in np.split(values, np.cumsum(lengths)[:-1])])
-    return list(zip(*columns, strict=True))
 
 
 def contents(folder):

@@ -3,15 +3,14 @@
 import gzip
 from collections import Counter
 
-import numpy as np
 import pytest
 
 from t2t.data.generate import generate
 from t2t.data.manifest import load_encoders, read_manifest
-from t2t.data.reader import SplitReader
 from t2t.errors import UserError
 from t2t.problems import line_shards
 from t2t.problems.text_files import Text2TextFiles
+from tests.generated import texts
 
 DEV = [(f"dev {n}", "") for n in range(3)]
 
@@ -48,17 +47,6 @@ def made(tmp_path, options, name="data", workers=1, seed=0):
     generate(problem, tmp_path / name, tmp_path, workers=workers, seed=seed)
     folder = tmp_path / name / "text2text_files"
     return read_manifest(folder).split("train"), texts(folder, "train")
-
-
-def texts(folder, split):
-    manifest = read_manifest(folder)
-    encoders = load_encoders(folder, manifest)
-    reader = SplitReader(folder, manifest, split)
-    columns = []
-    for name in ("inputs", "targets"):
-        values, lengths = reader.read(np.arange(len(reader)), name)
-        columns.append([encoders[name].decode(ids) for ids in np.split(values, np.cumsum(lengths)[:-1])])
-    return list(zip(*columns, strict=True))
 
 
 def pairs_of(*numbers):

@@ -122,6 +122,23 @@ def test_commands_name_the_flag_of_a_wrong_address(here, capsys, flag):
     assert f"--{flag}=s4://bucket/x: paths with s4:// are not supported" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("command", "shared", "asked"),
+    [
+        (decoder, "decode_to_file", "shard=0/2"),
+        (decoder, "decode_to_file", "merge"),
+        (datagen, "data_dir", "beam_options=--runner=DirectRunner"),
+    ],
+)
+def test_what_shares_the_work_needs_a_folder(here, capsys, command, shared, asked):
+    given = {decoder: ["--output_dir=run", "--decode_from_file=a.en"], datagen: ["--problem=text2text_files"]}[command]
+    assert command.main(["t2t", *given, f"--{shared}=s3://bucket/x", f"--{asked}"]) == 2
+    assert (
+        f"--{asked.partition('=')[0]}: --{shared}=s3://bucket/x is in an object store, and what shares the work shares "
+        "a folder; name one that all of them see, on a file system with locks"
+    ) in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("remote", ["s3://bucket/x", Path("s3://bucket/x")])
 def test_python_functions_refuse_code_from_a_store(here, remote):
     with pytest.raises(UserError, match=r"s3:/{1,2}bucket/x: paths with s3:// are not supported"):
