@@ -7,6 +7,7 @@ Messages name a setting as the commands do, `--data_dir`; the functions of `t2t.
 
 import contextlib
 import difflib
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -58,6 +59,21 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def one_line(text: object) -> str:
     """Returns `text` on a single line, for quoting another error's message."""
     return " ".join(str(text).split())
+
+
+def asked_and_found(asked: str, found: str) -> str:
+    """Returns `asked a, found b`; of two long texts what stands around the first place where they differ."""
+    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(asked, found, strict=False)))
+    begin = max(0, same - 20)
+    return f"asked {_cut(asked, begin)}, found {_cut(found, begin)}"
+
+
+def _cut(text: str, begin: int, most: int = 60) -> str:
+    """Returns a text for a message; of a long one the characters from `begin`."""
+    if len(text) <= most:
+        return text
+    begin = min(begin, len(text) - most)
+    return ("..." if begin else "") + text[begin : begin + most] + ("..." if begin + most < len(text) else "")
 
 
 def first_few(texts: Sequence[str], separator: str = "; ", most: int = 8) -> str:

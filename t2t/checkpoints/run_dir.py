@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from t2t.checkpoints.pointer import LATEST_FILE
-from t2t.errors import UserError, first_few, one_line
+from t2t.errors import UserError, asked_and_found, first_few, one_line
 from t2t.files.atomic import (
     LockedError,
     append_line,
@@ -269,7 +269,7 @@ class RunDir:
             # an imported run has seen no data yet
             is_unknown = not self.record.data_fingerprint and kind in ("data_fingerprint", "problem option")
             if old != new and not is_new_hparam and not is_unknown and (name or kind) not in may_change:
-                wrong.append(f"{kind} {name}".strip() + f": asked {_shown(new)}, found {_shown(old)}")
+                wrong.append(f"{kind} {name}".strip() + f": {asked_and_found(_shown(new), _shown(old))}")
         if wrong:
             raise UserError(
                 f"--output_dir={self.path} belongs to another run: {first_few(wrong)}; use another --output_dir, or "
@@ -365,5 +365,4 @@ def _has_checkpoints(path: Path) -> bool:
 
 
 def _shown(value: Any) -> str:
-    text = str(value) if value != "" else "none"
-    return text if len(text) <= 60 else text[:57] + "..."
+    return str(value) if value != "" else "none"

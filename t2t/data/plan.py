@@ -19,7 +19,7 @@ from t2t.data.manifest import Manifest, SplitRecord
 from t2t.data.raw_files import RawFile, describe_raw_files, recorded_path
 from t2t.data.settings import declared_by, settings_of
 from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES
-from t2t.errors import UserError
+from t2t.errors import UserError, asked_and_found
 from t2t.files.atomic import os_errors_as_machine_errors, sha256_of, write_atomically
 from t2t.files.trust import read_record, read_sealed, sealed
 from t2t.problems.base import Problem
@@ -84,9 +84,6 @@ class Plan:
         same = {name: getattr(self.identity, name) for name in _OF_MANIFEST}
         return Manifest(**same, spec=self.spec, vocabularies=self.vocabularies, splits=splits)
 
-
-_LONGEST = 80
-"""Characters of a value that a message shows."""
 
 _OF_MANIFEST = ("problem", "settings", "declared", "options", "seed", "raw_files", "written_by")
 
@@ -162,7 +159,7 @@ def describe_differences(asked: Identity, found: Identity) -> str:
     """Returns what differs between the identities of two generations, for a message; nothing where nothing does."""
     one, other = (_flat(dataclasses.asdict(identity)) for identity in (asked, found))
     names = [name for name in sorted(one | other) if one.get(name) != other.get(name)]
-    return "; ".join(f"{name}: asked {_brief(one.get(name))}, found {_brief(other.get(name))}" for name in names)
+    return "; ".join(f"{name}: {asked_and_found(one.get(name, 'none'), other.get(name, 'none'))}" for name in names)
 
 
 def _has_same_size(path: Path | None, file: RawFile) -> bool:
@@ -183,8 +180,3 @@ def _flat(plain: Any, name: str = "") -> dict[str, str]:
         return {name: json.dumps(plain)}
     parts = (_flat(value, f"{name}.{key}" if name else key) for key, value in plain.items())
     return {key: value for part in parts for key, value in part.items()}
-
-
-def _brief(text: str | None) -> str:
-    """Returns a value for a message, cut where it is long."""
-    return "none" if text is None else text if len(text) <= _LONGEST else text[:_LONGEST] + "..."

@@ -9,7 +9,7 @@ from typing import Any
 
 from t2t.data.manifest import Manifest
 from t2t.data.raw_files import has_same_content, recorded_path
-from t2t.errors import UserError
+from t2t.errors import UserError, asked_and_found
 from t2t.files.paths import named_files
 from t2t.problems.base import Problem
 
@@ -125,7 +125,7 @@ def check_matches(
         if key not in files or not _has_moved(manifest, asked.get(key), found.get(key), is_known)
     ]
     if wrong:
-        listed = "; ".join(f"{key}: asked {_shown(asked, key)}, found {_shown(found, key)}" for key in wrong)
+        listed = "; ".join(f"{key}: {asked_and_found(_shown(asked, key), _shown(found, key))}" for key in wrong)
         hint = "; a file may lie elsewhere, but must hold the same" if set(wrong) & set(files) else ""
         raise UserError(
             f"{folder} holds data made otherwise than asked ({listed}{hint}); "
@@ -148,5 +148,4 @@ def _has_moved(manifest: Manifest, asked: Any, found: Any, is_known: bool) -> bo
 
 
 def _shown(settings: dict[str, Any], key: str) -> str:
-    text = repr(settings[key]) if key in settings else "none"
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return repr(settings[key]) if key in settings else "none"

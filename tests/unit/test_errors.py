@@ -8,6 +8,7 @@ from t2t.errors import (
     T2TError,
     UnknownNameError,
     UserError,
+    asked_and_found,
     did_you_mean,
     nearest,
     needs_extra,
@@ -75,3 +76,21 @@ def test_a_service_without_its_packages_says_what_installs_them(tmp_path, monkey
     wanted = r"the service: the package no_such_package is not installed; pip install 't2t-keras\[serve\]'"
     with pytest.raises(UserError, match=wanted):
         import_serving("needs_a_package")
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "shown"),
+    [
+        ("3", "40", "asked 3, found 40"),
+        ("x" * 60, "none", f"asked {'x' * 60}, found none"),
+        (
+            "/corpora/" + "a" * 300 + "/new.en" + "b" * 99,
+            "/corpora/" + "a" * 300 + "/old.en" + "b" * 99,
+            f"asked ...{'a' * 19}/new.en{'b' * 34}..., found ...{'a' * 19}/old.en{'b' * 34}...",
+        ),
+        ("a" * 100, "a" * 101, f"asked ...{'a' * 60}, found ...{'a' * 60}"),
+        ("x" + "a" * 99, "y", f"asked x{'a' * 59}..., found y"),
+    ],
+)
+def test_of_long_values_the_difference_is_shown(asked, found, shown):
+    assert asked_and_found(asked, found) == shown

@@ -84,7 +84,7 @@ def test_one_file_more_or_another_content_is_other_data(corpus):
         generate_again(corpus)
     write(corpus / "c.en", [f"c line {number}" for number in range(10)])
     (corpus / "c.en").rename(corpus / "x.en")
-    with pytest.raises(UserError, match=r"train_source: asked '.*/a\.en,.*/b\.en\.gz', found '.*/a\.en,"):
+    with pytest.raises(UserError, match=r"train_source: asked .*b\.en\.gz', found .*b\.en\.gz,"):
         generate_again(corpus, target="a.de,b.de")
 
 
