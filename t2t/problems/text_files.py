@@ -84,11 +84,11 @@ class Text2TextFiles(NamedFiles, Translation):
         """
         weights = self._weights() if split == TRAIN else {}
         for sides in self.blocks(split, source):
-            weight = weights.get(sides[0].path)
-            for sample in self._pairs(sides, source):
-                if weight is not None:
-                    sample[COPIES] = draw_copies(weight, source.rng)
-                yield sample
+            pairs, weight = self._pairs(sides, source), weights.get(sides[0].path)
+            if weight is None:
+                yield from pairs
+            else:
+                yield from (sample | {COPIES: draw_copies(weight, source.rng)} for sample in pairs)
 
     def _pairs(self, sides: Blocks, source: Source) -> Iterator[Sample]:
         pairs = read_pairs(sides[:2], source.tally)

@@ -174,14 +174,14 @@ class TextProblem(Problem):
         """
         sample = draw_sample(self._training_text(names, source), most_bytes)
         sample.skipped = source.skipped * len(names)
-        return dataclasses.asdict(sample)
+        return {field.name: getattr(sample, field.name) for field in dataclasses.fields(sample)}  # asdict copies lines
 
     def _training_text(self, names: tuple[str, ...], source: Source) -> Iterator[str]:
         for first, samples in chunk_samples(samples_of(self, TRAIN, source), self.chunk_size or _SAMPLES_BETWEEN_NEWS):
             check_samples(self, TRAIN, samples, first)
             source.progress("vocabulary", first - 1 + len(samples))
-            for sample in unfiltered(self, samples):
-                yield from [sample[name] for name in names] * sample.get(COPIES, 1)
+            kept = unfiltered(self, samples)
+            yield from (sample[name] for sample in kept for _ in range(sample.get(COPIES, 1)) for name in names)
 
     def preprocessors(self) -> Sequence[Preprocessor]:
         """Samples the pieces of text where the option `subword_sampling` says so.
