@@ -64,11 +64,11 @@ def one_line(text: object) -> str:
 def asked_and_found(asked: str, found: str) -> str:
     """Returns `asked a, found b`; of two long texts what stands around the first place where they differ."""
     same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(asked, found, strict=False)))
-    begin = max(0, same - 20)
+    begin = max(0, same - 100)
     return f"asked {_cut(asked, begin)}, found {_cut(found, begin)}"
 
 
-def _cut(text: str, begin: int, most: int = 60) -> str:
+def _cut(text: str, begin: int, most: int = 200) -> str:
     """Returns a text for a message; of a long one the characters from `begin`."""
     if len(text) <= most:
         return text

@@ -82,14 +82,14 @@ def test_a_service_without_its_packages_says_what_installs_them(tmp_path, monkey
     ("asked", "found", "shown"),
     [
         ("3", "40", "asked 3, found 40"),
-        ("x" * 60, "none", f"asked {'x' * 60}, found none"),
+        ("x" * 200, "none", f"asked {'x' * 200}, found none"),
         (
-            "/corpora/" + "a" * 300 + "/new.en" + "b" * 99,
-            "/corpora/" + "a" * 300 + "/old.en" + "b" * 99,
-            f"asked ...{'a' * 19}/new.en{'b' * 34}..., found ...{'a' * 19}/old.en{'b' * 34}...",
+            "/corpora/" + "a" * 300 + "/new.en" + "b" * 199,
+            "/corpora/" + "a" * 300 + "/old.en" + "b" * 199,
+            f"asked ...{'a' * 99}/new.en{'b' * 94}..., found ...{'a' * 99}/old.en{'b' * 94}...",
         ),
-        ("a" * 100, "a" * 101, f"asked ...{'a' * 60}, found ...{'a' * 60}"),
-        ("x" + "a" * 99, "y", f"asked x{'a' * 59}..., found y"),
+        ("a" * 300, "a" * 301, f"asked ...{'a' * 200}, found ...{'a' * 200}"),
+        ("x" + "a" * 299, "y", f"asked x{'a' * 199}..., found y"),
     ],
 )
 def test_of_long_values_the_difference_is_shown(asked, found, shown):

@@ -11,7 +11,7 @@ import pytest
 from t2t.data.generate import generate
 from t2t.data.manifest import Manifest, read_manifest
 from t2t.data.raw_files import RawFile
-from t2t.errors import UserError, asked_and_found
+from t2t.errors import UserError
 from t2t.problems.text_files import Text2TextFiles
 from t2t.problems.translation import TranslationFiles
 from t2t.runs.data import generate_data, open_data
@@ -110,12 +110,11 @@ def test_moved_files_that_hold_something_else_are_other_data(request_, files, tm
     for use in (generated, opened):
         with pytest.raises(UserError) as raised:
             use(asked)
-        known, new = f"'{tmp_path}/", f"'{tmp_path}/elsewhere/"
-        of_files = [asked_and_found(f"{new}{name}'", f"{known}{name}'") for name in ("dev.target", "train.target")]
         assert str(raised.value) == (
-            f"{tmp_path}/d/text2text_files holds data made otherwise than asked (dev_target: {of_files[0]}; "
-            f"train_target: {of_files[1]}; a file may lie elsewhere, but must hold the same); choose another "
-            f"--data_dir, delete that folder, or ask for what it holds"
+            f"{tmp_path}/d/text2text_files holds data made otherwise than asked (dev_target: asked "
+            f"'{tmp_path}/elsewhere/dev.target', found '{tmp_path}/dev.target'; train_target: asked "
+            f"'{tmp_path}/elsewhere/train.target', found '{tmp_path}/train.target'; a file may lie elsewhere, but must "
+            f"hold the same); choose another --data_dir, delete that folder, or ask for what it holds"
         )
 
 
