@@ -24,7 +24,8 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.hparams.field import param
-from t2t.problems.base import Problem, ProblemOptions, Sample, Source, file_option
+from t2t.problems.options import ProblemOptions, file_option
+from t2t.problems.base import Problem, Sample, Source
 from t2t.problems.filters.duplicates import DuplicateKey
 from t2t.problems.filters.options import FilterOptions
 from t2t.problems.filters.sample_filter import SampleFilter

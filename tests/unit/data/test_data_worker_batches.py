@@ -7,7 +7,7 @@ import pytest
 
 from t2t.data import pipeline
 from t2t.data.mixture import MixedBatches, ProblemSchedule
-from t2t.data.pipeline import TrainingBatches
+from t2t.data.training_batches import TrainingBatches
 from t2t.data.worker_batches import WorkerBatches
 
 REPLICAS, DRAWN = 6, 60
