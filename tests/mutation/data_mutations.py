@@ -223,7 +223,9 @@ DATA_MUTATIONS = (
         original='(int(state[key]) for key in ("epoch", "window", "batch"))',
         broken='int(state["epoch"]), int(state["window"]), 0',
         breaks="A resumed run learns again from the batches of its window.",
-        tests=("tests/unit/data/test_data_training_batches.py::test_resuming_anywhere_gives_the_uninterrupted_sequence",),
+        tests=(
+            "tests/unit/data/test_data_training_batches.py::test_resuming_anywhere_gives_the_uninterrupted_sequence",
+        ),
     ),
     Mutation(
         name="the same crop in every epoch",
