@@ -88,7 +88,7 @@ def test_a_killed_attempt_goes_on_after_its_last_window(tiny_run, distilled, tmp
         return translate_ids(self, sentences, *args, **kwargs)
 
     monkeypatch.setattr(Translator, "translate_ids", dies_in_the_third_window)
-    monkeypatch.setattr(distilling.distill_run, "__defaults__", (1, 90))
+    monkeypatch.setattr(distilling, "WINDOW", 90)
     with pytest.raises(KeyboardInterrupt):
         t2t.distill(tiny_run.output_dir, tmp_path, data_dir=tiny_run.data_dir)
     assert not (tmp_path / PROBLEM).exists()
