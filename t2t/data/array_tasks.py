@@ -19,7 +19,7 @@ from t2t.data.data_folder import (
 )
 from t2t.data.duplicates import find_duplicates, missing_digests
 from t2t.data.generate import finish, open_plan, working
-from t2t.data.local_engine import digest_shards, make_shards
+from t2t.data.local_shards import digest_shards, make_shards
 from t2t.data.manifest import Manifest
 from t2t.data.mirrored import (
     fetch_digests,
