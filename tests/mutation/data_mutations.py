@@ -245,7 +245,7 @@ DATA_MUTATIONS = (
     ),
     Mutation(
         name="sampling in the data's settings",
-        file="t2t/problems/base.py",
+        file="t2t/problems/options.py",
         original="if name not in training}",
         broken="}",
         breaks="Data must be generated again for an option that only training reads.",
