@@ -58,7 +58,7 @@ def shapes_alone():
     """
     with keras.StatelessScope(initialize_variables=False):
         yield
-    keras.utils.clear_session()
+    keras.utils.clear_session(free_memory=False)  # collecting garbage takes longer than most models do
 
 
 def weights_of(model):

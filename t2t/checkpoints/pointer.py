@@ -1,13 +1,12 @@
 """A small file that points to a checkpoint, replaced whole; no symbolic link, so that it survives copying anywhere."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from t2t.checkpoints.checkpoint import DamagedCheckpointError
-from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.remote.mirror import fetch, publish
-from t2t.files.trust import read_sealed, sealed
+from t2t.files.trust import read_sealed, write_sealed
 
 LATEST_FILE = "latest.json"
 """In the folder of checkpoints, what points to the latest."""
@@ -22,7 +21,7 @@ class Pointer:
 
     def write(self, **values: Any) -> None:
         """Replaces its values, or raises OSError and keeps the old ones."""
-        write_atomically(self.path, json.dumps(sealed(self.path.name, values)).encode())
+        write_sealed(self.path, values)
         publish(self.path)
 
     def read(self) -> dict[str, Any] | None:

@@ -19,10 +19,18 @@ from t2t.data.data_folder import (
 )
 from t2t.data.duplicates import find_duplicates, missing_digests
 from t2t.data.generate import finish, open_plan, working
-from t2t.data.local_engine import digest_shards, make_shards
+from t2t.data.local_shards import digest_shards, make_shards
 from t2t.data.manifest import Manifest
-from t2t.data.mirrored import fetch_raw_files, is_published, refresh
-from t2t.data.mirrored_shards import fetch_digests, fetch_plan, fetch_shards, publish_plan, publish_shards
+from t2t.data.mirrored import (
+    fetch_digests,
+    fetch_plan,
+    fetch_raw_files,
+    fetch_shards,
+    is_published,
+    publish_plan,
+    publish_shards,
+    refresh,
+)
 from t2t.data.plan import Identity, Plan, describe_differences, identify, read_plan
 from t2t.data.shard_job import shard_folder
 from t2t.data.verdicts import digest_folder

@@ -17,7 +17,7 @@ from t2t.data.data_folder import describe_counts, written_aside
 from t2t.data.manifest import MANIFEST_NAME, Distillation, Manifest, SplitRecord, read_manifest, write_manifest
 from t2t.data.mirrored import fetch_data, publish_data, refresh
 from t2t.data.reader import SplitReader
-from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES, ShardWriter
+from t2t.data.shards import MOST_EXAMPLES, ShardWriter
 from t2t.errors import UserError
 from t2t.files.atomic import fsync_file, os_errors_as_machine_errors
 from t2t.files.trust import check_inside
@@ -53,7 +53,6 @@ def write_distilled(
     distillation: Distillation,
     *,
     most_examples: int = MOST_EXAMPLES,
-    most_bytes: int = MOST_BYTES,
 ) -> Manifest:
     """Writes data with other training targets.
 
@@ -65,7 +64,6 @@ def write_distilled(
             an example that keeps its own.
         distillation: how they were made.
         most_examples: examples in one shard.
-        most_bytes: bytes of values in one shard.
 
     Returns:
         The manifest of the new data.
@@ -82,7 +80,7 @@ def write_distilled(
                 check_inside(reader.folder, reader.folder / name)
                 shutil.copyfile(reader.folder / name, partial / name)
                 fsync_file(partial / name)
-        writer = ShardWriter(partial, TRAIN, reader.features, most_examples, most_bytes)
+        writer = ShardWriter(partial, TRAIN, reader.features, most_examples)
         try:
             train = _write_train(writer, reader, manifest.splits[TRAIN], targets)
         finally:

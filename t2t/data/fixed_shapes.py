@@ -7,11 +7,14 @@ empty rows.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from t2t.data.batching import Batch
+from t2t.data.lengths import is_audio
+from t2t.data.reader import SplitReader, checked_columns
+from t2t.problems.preprocessors import Preprocessor
 from t2t.specs.constants import TARGETS
 
 _CANDIDATES = 512
@@ -169,3 +172,29 @@ def _widths(lengths: np.ndarray, count: int, longest: int) -> list[int]:
         if j == 0:
             break
     return found[::-1]
+
+
+def obstacle_to_fixed_shapes(
+    reader: SplitReader,
+    columns: Mapping[str, str] | None,
+    max_length: int | None,
+    preprocessors: Sequence[Preprocessor],
+) -> str:
+    """Returns why the batches of a split cannot have few fixed shapes, or an empty string; see `TrainingBatches`."""
+    single = [name for name, stored in checked_columns(reader, columns).items() if not reader.is_sequence(stored)]
+    if single:
+        return (
+            f"{reader.problem} has features that are no sequences ({', '.join(sorted(single))}), of which no row can "
+            f"be empty"
+        )
+    unknown = {
+        name
+        for one in preprocessors
+        if one.changes_lengths
+        for name in one.features
+        if max_length is None or is_audio(reader, name)
+    }
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        return f"nothing bounds the lengths of {names} that preprocessors of {reader.problem} change"
+    return ""

@@ -23,11 +23,10 @@ from t2t.data.data_folder import (
     settled_data,
 )
 from t2t.data.duplicates import find_duplicates
-from t2t.data.local_engine import digest_shards, make_shards
+from t2t.data.local_shards import digest_shards, make_shards
 from t2t.data.manifest import REMEDY, Manifest
 from t2t.data.merging import check_split, merge_shards
-from t2t.data.mirrored import fetch_raw_files, is_published, publish_data, refresh
-from t2t.data.mirrored_shards import withdraw_shards
+from t2t.data.mirrored import fetch_raw_files, is_published, publish_data, refresh, withdraw_shards
 from t2t.data.plan import WORK, Identity, Plan, count_shards, describe_differences, identify, read_plan, write_plan
 from t2t.data.progress import ReadingProgress
 from t2t.data.shard_job import finished_shard, seed_of

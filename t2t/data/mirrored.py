@@ -1,14 +1,18 @@
 """Generated data in the mirror of an object store: the store has data once it has their manifest, which comes last.
 
-Nothing here concerns data in a folder of this machine.
+While data are made, their plan and shards are mirrored, too: tasks of several machines meet in the store. Nothing here
+concerns data in a folder of this machine.
 """
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from t2t.data.manifest import MANIFEST_NAME, FileRecord, Manifest
+from t2t.data.plan import PLAN_NAME, WORK, Plan
+from t2t.data.verdicts import DIGESTS
 from t2t.data.verification import find_changed
+from t2t.data.work_folders import RECORD_NAME
 from t2t.errors import UserError
 from t2t.files.atomic import os_errors_as_machine_errors
 from t2t.files.remote import mirror
@@ -75,6 +79,48 @@ def publish_data(folder: Path, manifest: Manifest) -> None:
         with _errors_of(folder):
             mirror.publish(*_vocabulary_files(folder, manifest), *(folder / file.name for file in files))
             mirror.publish(folder / MANIFEST_NAME)
+
+
+def fetch_plan(partial: Path) -> None:
+    """Fetches the plan and what lies beside it: the vocabularies."""
+    names = [name for name in mirror.list_files(partial) if "/" not in name]
+    with _errors_of(partial):
+        mirror.fetch(*(partial / name for name in names), partial / WORK / PLAN_NAME)
+        if mirror.is_mirrored(partial):
+            (partial / WORK).mkdir(parents=True, exist_ok=True)
+
+
+def publish_plan(partial: Path, plan: Plan) -> None:
+    """Writes the vocabularies, then the plan, to the store."""
+    with _errors_of(partial):
+        mirror.publish(*(partial / vocabulary.file for vocabulary in plan.vocabularies.values()))
+        mirror.publish(partial / WORK / PLAN_NAME)
+
+
+def publish_shards(folders: Iterable[Path]) -> None:
+    """Writes finished shards to the store, the record of each last."""
+    for folder in folders:
+        with _errors_of(folder):
+            mirror.publish_folder(folder, RECORD_NAME)
+
+
+def fetch_digests(partial: Path) -> None:
+    """Fetches the digests that tasks have written, by which duplicates are found."""
+    names = [name for name in mirror.list_files(partial) if name.startswith(f"{WORK}/{DIGESTS}")]
+    with _errors_of(partial):
+        mirror.fetch(*(partial / name for name in names))
+
+
+def fetch_shards(partial: Path) -> None:
+    """Fetches the plan and all finished shards."""
+    with _errors_of(partial):
+        mirror.fetch_folder(partial)
+
+
+def withdraw_shards(partial: Path) -> None:
+    """Removes plan and shards from the store, once it has the data."""
+    with _errors_of(partial):
+        mirror.withdraw(partial, f"{WORK}/{PLAN_NAME}")
 
 
 def _vocabulary_files(folder: Path, manifest: Manifest) -> list[Path]:

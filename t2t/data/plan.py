@@ -16,12 +16,12 @@ from typing import Any
 
 import t2t
 from t2t.data.manifest import Manifest, SplitRecord
+from t2t.data.problem_settings import declared_by, settings_of
 from t2t.data.raw_files import RawFile, describe_raw_files, recorded_path
-from t2t.data.settings import declared_by, settings_of
 from t2t.data.shards import MOST_BYTES, MOST_EXAMPLES
 from t2t.errors import UserError, asked_and_found
-from t2t.files.atomic import os_errors_as_machine_errors, sha256_of, write_atomically
-from t2t.files.trust import read_record, read_sealed, sealed
+from t2t.files.atomic import os_errors_as_machine_errors, sha256_of
+from t2t.files.trust import read_record, read_sealed, write_sealed
 from t2t.problems.base import Problem
 from t2t.problems.source import Source
 from t2t.specs.constants import TRAIN
@@ -143,9 +143,8 @@ def write_plan(folder: Path, plan: Plan) -> None:
     Raises:
         MachineError: the disk is full, or the place is not writable.
     """
-    text = json.dumps(sealed(PLAN_NAME, plan.to_dict()), indent=1) + "\n"
     with os_errors_as_machine_errors(f"cannot write {folder}"):
-        write_atomically(folder / WORK / PLAN_NAME, text.encode())
+        write_sealed(folder / WORK / PLAN_NAME, plan.to_dict())
 
 
 def read_plan(folder: Path) -> Plan | None:

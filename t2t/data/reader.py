@@ -3,6 +3,7 @@
 Letters: N examples asked for, L items in the longest of them.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from t2t.data.columns import SEQUENCES, batch_dtype, item_shape, ranges, stored_
 from t2t.data.manifest import REMEDY, FileRecord, Manifest, ShardRecord
 from t2t.data.texts import read_texts
 from t2t.data.verification import verify_files
-from t2t.errors import UserError, one_line
+from t2t.errors import UserError, did_you_mean, one_line
 from t2t.files.trust import check_inside
 from t2t.specs.features import FeatureSpec
 
@@ -147,3 +148,24 @@ class SplitReader:
                 raise UserError(
                     f"{self.folder / shard.offsets[name].name} does not fit {shard.values[name].name}; {REMEDY}"
                 )
+
+
+def checked_columns(reader: SplitReader, columns: Mapping[str, str] | None) -> dict[str, str]:
+    """Returns feature name to stored feature name; None stands for all features under their own names.
+
+    Raises:
+        UserError: no such stored feature.
+    """
+    columns = dict(columns) if columns is not None else {name: name for name in reader.features}
+    for stored in columns.values():
+        if stored not in reader.features:
+            raise UserError(
+                f"feature {stored!r}: the data of {reader.problem} in {reader.folder} has no such feature; "
+                f"{did_you_mean(stored, reader.features)}it has {', '.join(reader.features)}"
+            )
+    return columns
+
+
+def sequences_of(reader: SplitReader, columns: Mapping[str, str]) -> dict[str, str]:
+    """Returns those of the columns that are sequences."""
+    return {name: stored for name, stored in columns.items() if reader.is_sequence(stored)}

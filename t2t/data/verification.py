@@ -8,16 +8,15 @@ on a disk that fails, is noticed on the first opening and not again: remove the 
 """
 
 import contextlib
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from t2t.data.manifest import REMEDY, FileRecord
 from t2t.errors import UserError
-from t2t.files.atomic import sha256_of, write_atomically
+from t2t.files.atomic import sha256_of
 from t2t.files.file_marks import file_marks, is_settled
-from t2t.files.trust import read_sealed, sealed
+from t2t.files.trust import read_sealed, write_sealed
 
 SIDE_FILE = ".verified.json"
 
@@ -58,7 +57,7 @@ def find_changed(folder: Path, records: Iterable[FileRecord]) -> Iterator[str]:
             found[record.name] = [record.sha256, *before]
     if found != known:
         with contextlib.suppress(OSError):  # read-only data, or a full disk: all is compared again next time
-            write_atomically(folder / SIDE_FILE, json.dumps(sealed(SIDE_FILE, found), indent=1).encode())
+            write_sealed(folder / SIDE_FILE, found)
 
 
 def _read(folder: Path) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any, Protocol, TypeVar
 from t2t.data.manifest import FileRecord
 from t2t.data.plan import Plan
 from t2t.errors import UserError
-from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_errors, write_atomically
-from t2t.files.trust import read_record, read_sealed, sealed
+from t2t.files.atomic import LockedError, new_folder, os_errors_as_machine_errors
+from t2t.files.trust import read_record, read_sealed, write_sealed
 
 RECORD_NAME = "record.json"
 
@@ -67,6 +66,5 @@ def write_work_record(written: Path, record: Any) -> None:
     Raises:
         MachineError: the disk is full, or the place is not writable.
     """
-    text = json.dumps(sealed(RECORD_NAME, dataclasses.asdict(record))) + "\n"
     with os_errors_as_machine_errors(f"cannot write {written}"):
-        write_atomically(written / RECORD_NAME, text.encode())
+        write_sealed(written / RECORD_NAME, dataclasses.asdict(record))

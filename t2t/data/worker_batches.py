@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from t2t.data.batch_arrays import Arrays
 from t2t.data.mixture import MixedBatches
-from t2t.data.pipeline import Arrays, TrainingBatches
+from t2t.data.training_batches import TrainingBatches
 
 
 class WorkerBatches(Iterator[tuple[Arrays | None, dict[str, Any]]]):

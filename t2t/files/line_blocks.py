@@ -34,7 +34,7 @@ class LineBlock:
 
 
 def read_pairs(blocks: Sequence[LineBlock], tally: Counter[str]) -> Iterator[tuple[str, str]]:
-    """Yields pairs of lines that stand at the same place in two blocks, as `read_parallel` does of two files."""
+    """Yields pairs of lines that stand at the same place in two blocks; see `pair_lines`."""
     source, target = blocks
     return pair_lines(source.read(tally), target.read(tally), source.path, target.path, source.first - 1)
 
@@ -66,7 +66,10 @@ def cut_files(files: Sequence[Path], most_bytes: int, most_lines: int | None = N
     if -1 in sizes or (most_lines is None and max(sizes) <= most_bytes):
         return [tuple(LineBlock(path) for path in files)]
     largest = files[sizes.index(max(sizes))]
-    leading = _cut_by_lines(largest, most_lines) if most_lines else _cut_by_bytes(largest, most_bytes)
+    if most_lines:
+        leading = _cut_at(largest, itertools.count(most_lines, most_lines))
+    else:
+        leading = _cut_by_bytes(largest, most_bytes)
     cuts = [leading if path == largest else _cut_at(path, leading.lines) for path in files]
     for path, cut in zip(files, cuts, strict=True):
         if cut.total != cuts[0].total:
@@ -94,10 +97,6 @@ def _cut_by_bytes(path: Path, most_bytes: int) -> _Cuts:
             wanted = cuts.offsets[-1] + most_bytes - 1
         cuts.total += buffer.count(b"\n")
     return _ended(path, cuts)
-
-
-def _cut_by_lines(path: Path, most_lines: int) -> _Cuts:
-    return _cut_at(path, itertools.count(most_lines, most_lines))
 
 
 def _cut_at(path: Path, lines: Iterable[int]) -> _Cuts:

@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import hashlib
 import itertools
-import json
 import logging
 import time
 from collections import Counter
@@ -26,11 +25,10 @@ from t2t.files.atomic import (
     lock_beside,
     os_errors_as_machine_errors,
     sha256_of,
-    write_atomically,
 )
 from t2t.files.file_marks import file_marks, is_settled
 from t2t.files.lines import GZIP_MAGIC, errors_of_reading, read_lines
-from t2t.files.trust import read_record, read_sealed, sealed
+from t2t.files.trust import read_record, read_sealed, write_sealed
 
 log = logging.getLogger("t2t")
 
@@ -135,6 +133,5 @@ def _make(path: Path | str, kept: Path) -> LineIndex:
     before = file_marks(path)
     index = index_lines(path)
     if file_marks(path) == before and is_settled(before):
-        plain = sealed(kept.name, dataclasses.asdict(_Kept(before, index)))
-        write_atomically(kept, json.dumps(plain).encode())
+        write_sealed(kept, dataclasses.asdict(_Kept(before, index)))
     return index

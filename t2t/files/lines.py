@@ -111,16 +111,6 @@ def without_surrogates(text: str) -> str:
     return _SURROGATES.sub("\ufffd", text)
 
 
-def read_parallel(source_path: Path | str, target_path: Path | str, tally: Counter[str]) -> Iterator[tuple[str, str]]:
-    """Yields pairs of lines that stand at the same place in two files.
-
-    Raises:
-        UserError: as `read_lines`; or the files have different numbers of lines, found at the end of the shorter one.
-    """
-    lines = read_lines(source_path, tally), read_lines(target_path, tally)
-    return pair_lines(*lines, source_path, target_path)
-
-
 def pair_lines(
     sources: Iterator[Any], targets: Iterator[Any], source_path: Path | str, target_path: Path | str, before: int = 0
 ) -> Iterator[tuple[Any, Any]]:

@@ -6,7 +6,6 @@ the end `G.partial` becomes `G`. Nothing is ever taken over that another input, 
 
 import contextlib
 import hashlib
-import json
 import os
 import shutil
 import sys
@@ -15,10 +14,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from t2t.errors import MachineError, UserError
-from t2t.files.atomic import LockedError, fsync_dir, open_locked, os_errors_as_machine_errors, write_atomically
+from t2t.files.atomic import LockedError, fsync_dir, open_locked, os_errors_as_machine_errors
 from t2t.files.remote.mirror import is_mirrored, publish
 from t2t.files.source import STANDARD
-from t2t.files.trust import read_sealed, sealed
+from t2t.files.trust import read_sealed, write_sealed
 
 _FORMAT = 1
 """Of the state file; another one is not read."""
@@ -183,7 +182,7 @@ class PartialFile:
                     "sha256": self._digest.hexdigest(),
                     "notes": self.notes,
                 }
-                write_atomically(self._state, json.dumps(sealed(self._state.name, now)).encode())
+                write_sealed(self._state, now)
 
     def finish(self) -> None:
         """Gives the file its name.

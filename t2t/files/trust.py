@@ -18,6 +18,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from t2t.errors import UserError
+from t2t.files.atomic import write_atomically
 
 Record = TypeVar("Record")
 
@@ -78,6 +79,15 @@ def check_inside(folder: Path | str, file: Path | str) -> None:
 def sealed(name: str, values: dict[str, Any]) -> dict[str, Any]:
     """Returns what a file of this name is to hold: the values, plain JSON, and their seal."""
     return {**values, SEAL: _digest(name, values)}
+
+
+def write_sealed(path: Path, values: dict[str, Any]) -> None:
+    """Replaces a sealed JSON file, or makes it; `values` are plain JSON.
+
+    Raises:
+        OSError: see `write_atomically`.
+    """
+    write_atomically(path, json.dumps(sealed(Path(path).name, values)).encode())
 
 
 def read_sealed(path: Path) -> dict[str, Any]:

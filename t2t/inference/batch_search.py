@@ -104,7 +104,7 @@ class BatchSearch:
         Args:
             numbers_B: (B,) int, what to call the sentences.
             ids_BS: (B, S) int32, sources, or beginnings of outputs where the model has no inputs; sources that are no
-                text as `t2t.data.pipeline` gives them.
+                text as `t2t.data.batch_arrays` gives them.
             places_B: (B,) int32, what names each sentence when sampling.
             prefixes: B lists of ids that outputs begin with, where the model has inputs; None for none.
         """

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from t2t.data.pipeline import EvalBatches
+from t2t.data.eval_batches import EvalBatches
 from t2t.errors import memory_errors_as_machine_errors, shapes_of
 from t2t.inference.devices import ModelFunction
 from t2t.inference.parallel import Jobs, Sharing

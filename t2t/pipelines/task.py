@@ -1,15 +1,14 @@
 """What a pipeline does for each of its elements, and how errors of its workers reach the command that started it."""
 
 import contextlib
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from t2t.errors import MachineError, T2TError, UserError
-from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
-from t2t.files.trust import read_sealed, sealed
+from t2t.files.atomic import os_errors_as_machine_errors
+from t2t.files.trust import read_sealed, write_sealed
 
 _KINDS = {"user": UserError, "machine": MachineError}
 
@@ -70,7 +69,7 @@ class Failures:
         path = self._path(element)
         with os_errors_as_machine_errors(f"cannot write {path}"):
             self._folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, json.dumps(sealed(path.name, {"kind": kind, "message": str(error)})).encode())
+            write_sealed(path, {"kind": kind, "message": str(error)})
 
     def remove(self, element: int) -> None:
         """Removes the error of an element, where another try has succeeded."""

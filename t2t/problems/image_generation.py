@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from t2t.problems.array_inputs import MadeOfImages
-from t2t.problems.base import Problem, ProblemOptions, Sample, Source
+from t2t.problems.base import Problem, Sample, Source
 from t2t.problems.cifar import ImageCifar10
 from t2t.problems.formats.images import png_file
 from t2t.problems.mnist import ImageMnist, ImageMnistT10k
+from t2t.problems.options import ProblemOptions
 from t2t.problems.text_problems import TextProblem
 from t2t.registry import register_problem
 from t2t.specs.constants import INPUTS, TARGETS

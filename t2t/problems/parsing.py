@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from t2t.errors import UserError
-from t2t.problems.base import Finished, Sample, Source, file_option
+from t2t.problems.base import Finished, Sample, Source
+from t2t.problems.options import file_option
 from t2t.problems.text_problems import TextOptions, TextProblem
 from t2t.problems.treebank.linearisation import restored, words_of
 from t2t.problems.treebank.reading import read_samples

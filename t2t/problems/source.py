@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -10,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from t2t.errors import UserError
-from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
-from t2t.files.trust import read_sealed, sealed
+from t2t.files.atomic import os_errors_as_machine_errors
+from t2t.files.trust import read_sealed, write_sealed
 
 
 def _no_progress(what: str, read: int) -> None:
@@ -85,7 +84,7 @@ class Source:
             return read_sealed(path)["value"]
         value = compute()
         with os_errors_as_machine_errors(f"cannot write {path}"):
-            write_atomically(path, json.dumps(sealed(path.name, {"value": value})).encode())
+            write_sealed(path, {"value": value})
         return value
 
     def _copy(self, rng: random.Random) -> "Source":

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from t2t.errors import UserError
-from t2t.problems.base import Problem, ProblemOptions, Source, file_option
+from t2t.problems.base import Problem, Source
 from t2t.problems.line_shards import Blocks, blocks_to_read, every_shard
+from t2t.problems.options import ProblemOptions, file_option
 from t2t.problems.text_problems import TextOptions
 from t2t.specs.constants import DEV, SPLITS, TEST, TRAIN
 

@@ -16,11 +16,12 @@ from t2t.errors import UserError
 from t2t.files.line_blocks import read_pairs
 from t2t.files.lines import pair_lines
 from t2t.hparams.field import param
-from t2t.problems.base import Sample, Source, file_option
+from t2t.problems.base import Sample, Source
 from t2t.problems.filters.sample_filter import SampleFilter
 from t2t.problems.filters.scores import SCORE, parse_score, score_filter
 from t2t.problems.filters.weights import BY_WEIGHT, COPIES, draw_copies, parse_weights
 from t2t.problems.line_shards import Blocks
+from t2t.problems.options import file_option
 from t2t.problems.split_files import NamedFiles
 from t2t.problems.text_problems import TextOptions
 from t2t.problems.translation import Translation

@@ -24,7 +24,7 @@ import numpy as np
 
 from t2t.errors import UserError
 from t2t.hparams.field import param
-from t2t.problems.base import Problem, ProblemOptions, Sample, Source, file_option
+from t2t.problems.base import Problem, Sample, Source
 from t2t.problems.filters.duplicates import DuplicateKey
 from t2t.problems.filters.options import FilterOptions
 from t2t.problems.filters.sample_filter import SampleFilter
@@ -32,6 +32,7 @@ from t2t.problems.filters.selection import unfiltered
 from t2t.problems.filters.text_filters import text_duplicate_key, text_filters
 from t2t.problems.filters.weights import COPIES
 from t2t.problems.labels import ClassTargets
+from t2t.problems.options import ProblemOptions, file_option
 from t2t.problems.preprocessors import Preprocessor, SubwordSampling
 from t2t.problems.samples import check_samples, chunk_samples, samples_of, text_fault
 from t2t.specs.constants import INPUTS, TARGETS, TRAIN

@@ -11,8 +11,8 @@ from t2t.data.data_folder import data_folder
 from t2t.data.generate import generate
 from t2t.data.manifest import MANIFEST_NAME, Manifest, load_encoders, read_manifest
 from t2t.data.mirrored import fetch_data, refresh
+from t2t.data.problem_settings import check_matches
 from t2t.data.reader import SplitReader
-from t2t.data.settings import check_matches
 from t2t.errors import UserError
 from t2t.problems.base import Problem
 from t2t.runs.names import Request, get_problem, problems_of, split_request

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t.checkpoints.run_dir import RunDir, RunRecord
-from t2t.data.fixed_shapes import FixedShapes
-from t2t.data.pipeline import obstacle_to_fixed_shapes
+from t2t.data.fixed_shapes import FixedShapes, obstacle_to_fixed_shapes
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names

@@ -10,7 +10,7 @@ import numpy as np
 from t2t.data.columns import batch_dtype, item_shape, length_unit
 from t2t.data.data_folder import data_folder
 from t2t.data.lengths import BLOCK, lengths_of_all
-from t2t.data.pipeline import checked_columns, sequences_of
+from t2t.data.reader import checked_columns, sequences_of
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names
 from t2t.problems.base import Problem

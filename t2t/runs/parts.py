@@ -8,7 +8,7 @@ from typing import Any
 from t2t.data.curriculum import Curriculum
 from t2t.data.extremes import Features, extreme_batches
 from t2t.data.mixture import MixedBatches, ProblemSchedule, shares_by_size
-from t2t.data.pipeline import TrainingBatches
+from t2t.data.training_batches import TrainingBatches
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
 from t2t.metrics import higher_is_better, is_text_metric

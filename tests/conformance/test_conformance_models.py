@@ -24,7 +24,7 @@ from t2t.specs.features import FeatureKind, FeatureSpec, ProblemSpec
 from t2t.training.local_gradient import LocalGradient
 from t2t.training.objectives import Likelihood
 from t2t.training.weights import assign_model
-from tests.builders import batch, numpy, randomise, tokens_spec, total_loss
+from tests.builders import batch, numpy, randomise, shapes_alone, tokens_spec, total_loss
 
 SMALL = {
     "hidden_size": 8, "filter_size": 12, "num_hidden_layers": 2, "num_decoder_layers": 1, "num_heads": 2,
@@ -113,7 +113,25 @@ def case(request):
 @pytest.fixture(scope="module")
 def model(case):
     model_class, hparams, spec = case
-    return randomise(model_class(hparams, spec), seed=3)
+    return randomise(model_class(hparams.replace(symbol_dropout=0.5), spec), seed=3)  # only where a seed is given
+
+
+@pytest.fixture(scope="module")
+def fresh(case):
+    """Another model of the case, with weights of its own."""
+    model_class, hparams, spec = case
+    return model_class(hparams, spec)
+
+
+@pytest.fixture(scope="module")
+def features(model):
+    """Padded more than need be."""
+    return features_of(model, widths=(9, 8))
+
+
+@pytest.fixture(scope="module")
+def logits(model, features):
+    return model(features)
 
 
 def gradient_of(model, features, *, xla):
@@ -135,12 +153,10 @@ def features_of(model, **changes):
     return features if model.spec.inputs else {"targets": features["targets"]}
 
 
-def test_every_weight_exists_from_the_start_under_a_path_of_its_own_that_is_always_the_same(case, model):
-    model_class, hparams, spec = case
-    fresh = model_class(hparams, spec)
+def test_every_weight_exists_from_the_start_under_a_path_of_its_own_that_is_always_the_same(model, fresh):
     paths = [v.path for v in fresh.variables]
     assert len(set(paths)) == len(paths) > 5
-    assert all(path.startswith(f"{model_class.registered_name()}/") for path in paths)
+    assert all(path.startswith(f"{model.registered_name()}/") for path in paths)
     fresh(features_of(fresh))
     assert [v.path for v in fresh.variables] == paths == [v.path for v in model.variables]
 
@@ -148,20 +164,21 @@ def test_every_weight_exists_from_the_start_under_a_path_of_its_own_that_is_alwa
 def test_the_weights_of_a_vocabulary_are_those_whose_shape_it_gives(case):
     model_class, hparams, spec = case
     apart = dataclasses.replace(spec, shared_vocabulary=False)
-    for whole, grown in ((spec, set(spec.features)), *((apart, {name}) for name in spec.features)):
-        features = {
-            name: dataclasses.replace(feature, vocab_size=feature.vocab_size + (name in grown))
-            for name, feature in whole.features.items()
-        }
-        smaller = model_class(hparams, whole)
-        shapes = {
-            v.path: v.shape for v in model_class(hparams, dataclasses.replace(whole, features=features)).variables
-        }
-        differing = {v.path for v in smaller.variables if v.shape != shapes[v.path]}
-        assert smaller.vocabulary_weights(grown) == differing != set()
-        for variable in (v for v in smaller.variables if v.path in differing):
-            grew = [axis for axis, size in enumerate(variable.shape) if shapes[variable.path][axis] != size]
-            assert grew == [vocabulary_axis(variable.path, len(variable.shape))], variable.path
+    with shapes_alone():
+        for whole, every_grown in ((spec, [set(spec.features)]), (apart, [{name} for name in spec.features])):
+            smaller = model_class(hparams, whole)
+            for grown in every_grown:
+                features = {
+                    name: dataclasses.replace(feature, vocab_size=feature.vocab_size + (name in grown))
+                    for name, feature in whole.features.items()
+                }
+                larger = model_class(hparams, dataclasses.replace(whole, features=features))
+                shapes = {v.path: v.shape for v in larger.variables}
+                differing = [v for v in smaller.variables if v.shape != shapes[v.path]]
+                assert smaller.vocabulary_weights(grown) == {v.path for v in differing} != set()
+                for variable in differing:
+                    grew = [axis for axis, size in enumerate(variable.shape) if shapes[variable.path][axis] != size]
+                    assert grew == [vocabulary_axis(variable.path, len(variable.shape))], variable.path
 
 
 def test_gradients_reach_every_weight(model):
@@ -196,35 +213,27 @@ def test_compiled_by_xla_loss_and_gradients_are_the_same(case, monkeypatch):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * largest)
 
 
-def test_of_tokens_that_are_all_dropped_a_model_knows_their_number_alone(case, monkeypatch):
+def test_of_tokens_that_are_all_dropped_a_model_knows_their_number_alone(model, features, logits, monkeypatch):
     """Of both sides: with `symbol_dropout` every model reads them through layers that drop them."""
-    model_class, hparams, spec = case
     monkeypatch.setattr("t2t.layers.modalities.tokens.random_keep", lambda shape, rate, seed: tf.zeros(shape, "bool"))
-    model = randomise(model_class(hparams.replace(symbol_dropout=0.5), spec), seed=3)
-    pairs = [features_of(model, seed=seed) for seed in (0, 1)]
-    one, other = (numpy(model(features, seed=tf.constant([1, 2], tf.int64))) for features in pairs)
-    keep = pairs[0]["targets"] != 0
-    np.testing.assert_allclose(one[keep], other[keep], rtol=1e-5, atol=1e-5)
-    whole, others = (numpy(model(features)) for features in pairs)
-    assert not np.allclose(whole[keep], others[keep], atol=1e-2)
+    others = features_of(model, seed=1, widths=(9, 8))
+    dropped = [numpy(model(one, seed=tf.constant([1, 2], tf.int64))) for one in (features, others)]
+    keep = features["targets"] != 0
+    np.testing.assert_allclose(dropped[0][keep], dropped[1][keep], rtol=1e-5, atol=1e-5)
+    assert not np.allclose(dropped[0][keep], numpy(logits)[keep], atol=1e-2)
 
 
-def test_a_loaded_model_gives_the_output_of_the_saved_one(case, model, tmp_path):
-    model_class, hparams, spec = case
+def test_a_loaded_model_gives_the_output_of_the_saved_one(model, fresh, features, logits, tmp_path):
     store = CheckpointStore(tmp_path)
     store.save(7, model={v.path: np.asarray(v) for v in model.variables}, optimizer={}, state={})
-    loaded = model_class(hparams, spec)
-    features = features_of(model)
-    assert not np.allclose(numpy(loaded(features)), numpy(model(features)))
+    assert not np.allclose(numpy(fresh(features)), numpy(logits))
     weights = store.load_model("latest").weights
-    require_exact(weights, {v.path: tuple(v.shape) for v in loaded.variables}, "test")
-    assign_model(loaded, weights)
-    np.testing.assert_array_equal(numpy(loaded(features)), numpy(model(features)))
+    require_exact(weights, {v.path: tuple(v.shape) for v in fresh.variables}, "test")
+    assign_model(fresh, weights)
+    np.testing.assert_array_equal(numpy(fresh(features)), numpy(logits))
 
 
-def test_logits_are_float32_and_finite_at_every_position(model):
-    features = features_of(model, widths=(9, 8))
-    logits = model(features)
+def test_logits_are_float32_and_finite_at_every_position(model, logits):
     assert logits.dtype == tf.float32
     assert logits.shape == (3, 8, model.spec.targets.vocab_size)
     assert np.isfinite(numpy(logits)).all()
@@ -239,17 +248,15 @@ def test_the_loss_is_finite_where_a_row_is_all_padding(model):
     np.testing.assert_allclose(padded_loss, loss, rtol=1e-5)
 
 
-def test_padding_changes_no_logits(model):
-    narrow, wide = features_of(model), features_of(model, widths=(13, 11))
+def test_padding_changes_no_logits(model, logits):
+    narrow = features_of(model)
     keep = narrow["targets"] != 0
-    np.testing.assert_allclose(
-        numpy(model(wide))[:, : keep.shape[1]][keep], numpy(model(narrow))[keep], rtol=1e-4, atol=1e-5
-    )
+    wide = numpy(logits)[:, : keep.shape[1]]
+    np.testing.assert_allclose(wide[keep], numpy(model(narrow))[keep], rtol=1e-4, atol=1e-5)
 
 
-def test_a_batch_is_its_rows_one_by_one(model):
-    features = features_of(model, widths=(9, 8))
-    together = numpy(model(features))
+def test_a_batch_is_its_rows_one_by_one(model, features, logits):
+    together = numpy(logits)
     for row in (1, 2):
         alone = numpy(model({name: ids[row : row + 1] for name, ids in features.items()}))
         keep = features["targets"][row] != 0

@@ -1,5 +1,7 @@
 """Decoding, scoring and evaluation on several devices give what they give on one, to the last bit."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -16,9 +18,14 @@ DEVICES = 2
 SENTENCES = [[3 + (7 * i + j) % 6 for j in range(1 + i % 9)] for i in range(40)]
 SEARCHES = {
     "beam": {"n_best": 3},
-    "greedy": {"beam_size": 1},
     "sample": {"decode_method": "sample", "n_best": 2, "seed": 3},
 }
+
+
+@functools.cache
+def translator_of_devices(devices, problem):
+    """A translator that no test changes."""
+    return translator_on(devices, problem(), TransformerEncoder if problem is moods else Transformer)
 
 
 def translator_on(devices, problem, model_class=Transformer):
@@ -36,17 +43,17 @@ def translator_on(devices, problem, model_class=Transformer):
     ],
 )
 def test_decoding(problem, search):
-    model_class = TransformerEncoder if problem is moods else Transformer
     one, several = (
-        translator_on(devices, problem(), model_class).translate_ids(SENTENCES, **SEARCHES[search])
-        for devices in (1, DEVICES)
+        translator_of_devices(devices, problem).translate_ids(SENTENCES, **SEARCHES[search]) for devices in (1, DEVICES)
     )
     assert one == several  # texts, ids and scores
 
 
 @pytest.mark.parametrize("problem", [letters, letters_alone])
 def test_scoring(problem):
-    one, several = (translator_on(devices, problem()).score_ids(SENTENCES, SENTENCES[::-1]) for devices in (1, DEVICES))
+    one, several = (
+        translator_of_devices(devices, problem).score_ids(SENTENCES, SENTENCES[::-1]) for devices in (1, DEVICES)
+    )
     assert one == several
 
 
@@ -64,7 +71,9 @@ def test_evaluation():
     batches = [
         (np.arange(8), {name: padded(SENTENCES[i : i + 8]) for name in ("inputs", "targets")}) for i in (0, 8, 16, 24)
     ]
-    figures = [Evaluator(translator_on(devices, letters()).model, batches, None, ())() for devices in (1, DEVICES)]
+    figures = [
+        Evaluator(translator_of_devices(devices, letters).model, batches, None, ())() for devices in (1, DEVICES)
+    ]
     assert figures[0] == figures[1]
 
 

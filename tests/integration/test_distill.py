@@ -88,7 +88,7 @@ def test_a_killed_attempt_goes_on_after_its_last_window(tiny_run, distilled, tmp
         return translate_ids(self, sentences, *args, **kwargs)
 
     monkeypatch.setattr(Translator, "translate_ids", dies_in_the_third_window)
-    monkeypatch.setattr(distilling.distill_run, "__defaults__", (1, 90))
+    monkeypatch.setattr(distilling, "WINDOW", 90)
     with pytest.raises(KeyboardInterrupt):
         t2t.distill(tiny_run.output_dir, tmp_path, data_dir=tiny_run.data_dir)
     assert not (tmp_path / PROBLEM).exists()
@@ -121,7 +121,7 @@ def test_a_student_trains_on_it_from_the_teachers_embeddings_and_records_it(tiny
     hparams = TINY.replace("layer_prepostprocess_dropout=0.0", "num_encoder_layers=2,effective_batch_size=0")
     flags = [
         *names, f"--hparams={hparams}", f"--output_dir={tmp_path}", f"--warm_start_from={tiny_run.output_dir}",
-        "--local_eval_frequency=2", "--eval_steps=1", "--worker_cpu=1",
+        "--local_eval_frequency=2", "--eval_steps=0", "--worker_cpu=1",
     ]  # fmt: skip
     assert trainer.main(["t2t-trainer", *flags, f"--data_dir={distilled}", "--train_steps=2"]) == 0
     assert "300 training examples, targets distilled from transformer transformer_tiny" in capsys.readouterr().err

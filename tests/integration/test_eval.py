@@ -101,7 +101,7 @@ def test_mistakes(tiny_run, flags, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_several_devices_say_and_write_what_one_does(tiny_run, tmp_path, capsys):
+def test_several_devices_say_and_write_what_one_does(tiny_run, translator, tmp_path, capsys):
     several = "--worker_cpu=2"
     assert evaluated(capsys, *tiny_run.flags, several) == evaluated(capsys, *tiny_run.flags)
     source, small = tiny_run.raw_dir / "train.source", "--decode_batch_size=200"
@@ -110,7 +110,7 @@ def test_several_devices_say_and_write_what_one_does(tiny_run, tmp_path, capsys)
         assert decoder.main(["t2t-decoder", f"--output_dir={tiny_run.output_dir}", *flags]) == 0
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     pairs = [("1 2", "2 1"), ("3", "4")] * 99
-    assert t2t.load(tiny_run.output_dir, worker_cpu=2).score(pairs) == t2t.load(tiny_run.output_dir).score(pairs)
+    assert t2t.load(tiny_run.output_dir, worker_cpu=2).score(pairs) == translator.score(pairs)
 
 
 def test_more_gpus_than_there_are(tiny_run, capsys):

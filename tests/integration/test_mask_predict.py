@@ -27,12 +27,12 @@ def flags(tmp_path_factory):
     train = [
         *write_digits(folder), *flags, "--model=transformer_cmlm", "--hparams_set=transformer_cmlm_multi30k_tiny",
         f"--hparams={HPARAMS},num_hidden_layers=1,effective_batch_size=0", "--generate_data", "--worker_cpu=1",
-        "--local_eval_frequency=20", "--eval_steps=1",
+        "--local_eval_frequency=20",
     ]  # fmt: skip
-    assert trainer.main(["t2t-trainer", *train, "--train_steps=20"]) == 0
-    assert trainer.main(["t2t-trainer", *train, "--train_steps=40"]) == 0
+    for steps in (20, 40):
+        assert trainer.main(["t2t-trainer", *train, "--eval_steps=1", f"--train_steps={steps}"]) == 0
     whole = [flag.replace(f"--output_dir={folder}/run", f"--output_dir={folder}/whole") for flag in train]
-    assert trainer.main(["t2t-trainer", *whole, "--train_steps=40"]) == 0
+    assert trainer.main(["t2t-trainer", *whole, "--eval_steps=0", "--train_steps=40"]) == 0
     return flags
 
 

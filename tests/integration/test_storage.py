@@ -93,7 +93,6 @@ def test_a_run_goes_on_on_another_machine(server, store, tiny_run, another_machi
     train(f"{store}/run", f"{store}/data", 2)
     another_machine()
     train(f"{store}/run", f"{store}/data", 4)
-    train(tmp_path / "run", tiny_run.data_dir, 2)
     train(tmp_path / "run", tiny_run.data_dir, 4)
     names = {name.partition("/")[2]: content for name, content in objects(server, f"{store}/run").items()}
     for path in (tmp_path / "run/checkpoints").rglob("*"):

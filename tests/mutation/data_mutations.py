@@ -219,11 +219,13 @@ DATA_MUTATIONS = (
     ),
     Mutation(
         name="resuming ignores the batch",
-        file="t2t/data/pipeline.py",
+        file="t2t/data/training_batches.py",
         original='(int(state[key]) for key in ("epoch", "window", "batch"))',
         broken='int(state["epoch"]), int(state["window"]), 0',
         breaks="A resumed run learns again from the batches of its window.",
-        tests=("tests/unit/data/test_data_pipeline.py::test_resuming_anywhere_gives_the_uninterrupted_sequence",),
+        tests=(
+            "tests/unit/data/test_data_training_batches.py::test_resuming_anywhere_gives_the_uninterrupted_sequence",
+        ),
     ),
     Mutation(
         name="the same crop in every epoch",
@@ -235,7 +237,7 @@ DATA_MUTATIONS = (
     ),
     Mutation(
         name="lengths before preprocessors",
-        file="t2t/data/pipeline.py",
+        file="t2t/data/training_batches.py",
         original="(self.resized and not self._cuts)",
         broken="False",
         breaks="Examples that preprocessors have made longer than max_length reach the model.",
@@ -243,7 +245,7 @@ DATA_MUTATIONS = (
     ),
     Mutation(
         name="sampling in the data's settings",
-        file="t2t/problems/base.py",
+        file="t2t/problems/options.py",
         original="if name not in training}",
         broken="}",
         breaks="Data must be generated again for an option that only training reads.",

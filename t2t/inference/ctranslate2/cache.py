@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import json
 import logging
 import shutil
 import tempfile
@@ -14,8 +13,8 @@ from typing import Any
 
 import t2t
 from t2t.errors import UserError
-from t2t.files.atomic import LockedError, new_folder, sha256_of, write_atomically
-from t2t.files.trust import check_inside, read_record, read_sealed, sealed
+from t2t.files.atomic import LockedError, new_folder, sha256_of
+from t2t.files.trust import check_inside, read_record, read_sealed, write_sealed
 from t2t.inference.fallback import Agreement
 
 log = logging.getLogger("t2t")
@@ -118,7 +117,7 @@ class ConversionCache:
             write(folder)
             checksums = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
             record = dataclasses.asdict(_Record(self._fingerprint, model, checksums))
-            (folder / RECORD).write_text(json.dumps(sealed(RECORD, record)), encoding="utf-8")
+            write_sealed(folder / RECORD, record)
         self.kept = model
         self._remove_outdated()
 
@@ -132,7 +131,7 @@ class ConversionCache:
         trials = {name: dataclasses.asdict(one) for name, one in kept}
         with contextlib.suppress(OSError):
             if self._folder.is_dir():
-                write_atomically(self._folder / TRIALS, json.dumps(sealed(TRIALS, trials)).encode())
+                write_sealed(self._folder / TRIALS, trials)
 
     def _trials(self) -> dict[str, Agreement]:
         try:

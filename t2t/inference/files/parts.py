@@ -6,15 +6,14 @@ made it, what it holds and what was counted; a part without a valid record is no
 
 import contextlib
 import dataclasses
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 from t2t.errors import UserError
-from t2t.files.atomic import os_errors_as_machine_errors, sha256_of, write_atomically
+from t2t.files.atomic import os_errors_as_machine_errors, sha256_of
 from t2t.files.output import PartialFile, state_path
-from t2t.files.trust import read_record, read_sealed, sealed
+from t2t.files.trust import read_record, read_sealed, write_sealed
 from t2t.inference.files.report import Report
 from t2t.inference.files.shards import Shard
 
@@ -96,9 +95,8 @@ class Part:
             _FORMAT, source, fingerprint, report.verb, lines.start, len(lines), output.bytes, output.sha256,
             report.notes(), dict(report.mended),
         )  # fmt: skip
-        plain = sealed(self.record_path.name, dataclasses.asdict(record))
         with os_errors_as_machine_errors(f"cannot write {self.record_path}"):
-            write_atomically(self.record_path, json.dumps(plain).encode())
+            write_sealed(self.record_path, dataclasses.asdict(record))
         return record
 
     def remove(self) -> None:

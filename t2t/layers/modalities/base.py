@@ -29,7 +29,7 @@ class Bottom(keras.layers.Layer):
         """Returns (B, P, D) of a batch of the feature.
 
         Args:
-            feature: its arrays, as `t2t.data.pipeline` gives them.
+            feature: its arrays, as `t2t.data.batch_arrays` gives them.
             seed: (2,) integer seed of dropout; None = none.
         """
         raise NotImplementedError

@@ -3,7 +3,7 @@
 import dataclasses
 
 from t2t.hparams.field import param
-from t2t.problems.base import ProblemOptions
+from t2t.problems.options import ProblemOptions
 
 PAIR, SOURCE, TARGET = "pair", "source", "target"
 

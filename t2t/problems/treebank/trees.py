@@ -261,5 +261,5 @@ def _fault(tree: Tree, is_root: bool) -> str:
     return ""
 
 
-def _shorten(text: str, most: int = 40) -> str:
-    return text if len(text) <= most else text[:most] + "..."
+def _shorten(text: str) -> str:
+    return text if len(text) <= 40 else text[:40] + "..."

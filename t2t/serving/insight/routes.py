@@ -34,59 +34,57 @@ _KINDS = {"script": "text/javascript; charset=utf-8", "style": "text/css; charse
 
 def insight_addresses(runs: Mapping[str, tuple[RunDir, int | None]]) -> list[Address]:
     """Returns the addresses of the page; `runs`: name of a model -> run, last update of its curves (`curves_of`)."""
-
-    def translator_route(work: Callable[[Translator, dict[str, Any]], dict[str, Any]]):
-        async def handler(service: Service, request: Request) -> Response:
-            data = read_json(await service.body(request))
-            model = service.model(data.get("model"))
-            job = functools.partial(work, model.translator, {**data, "model": model.name})
-            return JSONResponse(await service.run(job))
-
-        return handler
-
-    async def curves(service: Service, request: Request) -> Response:
-        model = service.model(request.query_params.get("model"))
-        found = await service.run(functools.partial(curves_of, *runs[model.name]))
-        return JSONResponse(dataclasses.asdict(found))
-
-    async def page(service: Service, request: Request) -> Response:
-        return HTMLResponse(app_page(list(service.models)), headers={"Content-Security-Policy": POLICY})
-
-    async def file(service: Service, request: Request) -> Response:
-        name = request.path_params["name"]
-        if name not in APP_FILES:
-            raise UnknownNameError(f"file {html.escape(name)} is no part of the page")
-        return Response(static(name), media_type=_KINDS["style" if name.endswith(".css") else "script"])
-
-    figures = [
-        ("figure", _figure, "What the model looked at, of a text and its output."),
-        ("beam", _beam, "Every hypothesis that the search held."),
-        ("alternatives", _alternatives, "The pieces that are likeliest after a beginning."),
-    ]
+    page, plain = {HTML: Content(STRING)}, {JSON: Content(ANY_OBJECT)}
     files = {kind.partition(";")[0]: Content(STRING) for kind in _KINDS.values()}
-    return [
-        Address(method="GET", path="/", handler=page, summary="The page.", answers={HTML: Content(STRING)}),
-        Address(method="GET", path="/insight/files/{name}", handler=file, summary="Files of the page.", answers=files),
+    addresses = [
+        Address(method="GET", path="/", handler=_page, summary="The page.", answers=page),
+        Address(method="GET", path="/insight/files/{name}", handler=_file, summary="Files of the page.", answers=files),
         Address(
             method="GET",
             path="/insight/curves",
-            handler=curves,
+            handler=functools.partial(_curves, runs),
             summary="The training curves of a run.",
             query={"model": STRING},
-            answers={JSON: Content(ANY_OBJECT)},
-        ),
-        *(
-            Address(
-                method="POST",
-                path=f"/insight/{name}",
-                handler=translator_route(work),
-                summary=summary,
-                requests={JSON: Content(ANY_OBJECT)},
-                answers={JSON: Content(ANY_OBJECT)},
-            )
-            for name, work, summary in figures
+            answers=plain,
         ),
     ]
+    for name, work, summary in (
+        ("figure", _figure, "What the model looked at, of a text and its output."),
+        ("beam", _beam, "Every hypothesis that the search held."),
+        ("alternatives", _alternatives, "The pieces that are likeliest after a beginning."),
+    ):
+        answer = functools.partial(_ask_translator, work)
+        path = f"/insight/{name}"
+        addresses.append(
+            Address(method="POST", path=path, handler=answer, summary=summary, requests=plain, answers=plain)
+        )
+    return addresses
+
+
+async def _page(service: Service, request: Request) -> Response:
+    return HTMLResponse(app_page(list(service.models)), headers={"Content-Security-Policy": POLICY})
+
+
+async def _file(service: Service, request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in APP_FILES:
+        raise UnknownNameError(f"file {html.escape(name)} is no part of the page")
+    return Response(static(name), media_type=_KINDS["style" if name.endswith(".css") else "script"])
+
+
+async def _curves(runs: Mapping[str, tuple[RunDir, int | None]], service: Service, request: Request) -> Response:
+    model = service.model(request.query_params.get("model"))
+    found = await service.run(functools.partial(curves_of, *runs[model.name]))
+    return JSONResponse(dataclasses.asdict(found))
+
+
+async def _ask_translator(
+    work: Callable[[Translator, dict[str, Any]], dict[str, Any]], service: Service, request: Request
+) -> Response:
+    data = read_json(await service.body(request))
+    model = service.model(data.get("model"))
+    job = functools.partial(work, model.translator, {**data, "model": model.name})
+    return JSONResponse(await service.run(job))
 
 
 def _figure(translator: Translator, data: dict[str, Any]) -> dict[str, Any]:

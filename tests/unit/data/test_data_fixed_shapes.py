@@ -5,7 +5,7 @@ import pytest
 
 from t2t.data.extremes import extreme_batches
 from t2t.data.fixed_shapes import FixedShapes, _widths
-from t2t.data.pipeline import TrainingBatches
+from t2t.data.training_batches import TrainingBatches
 
 
 def lengths_like_sentences(count, seed=0):

@@ -4,7 +4,7 @@ import shutil
 import pytest
 
 from t2t.data.manifest import FORMAT, Manifest, load_encoders, read_manifest
-from t2t.data.settings import check_matches, declared_by, settings_of
+from t2t.data.problem_settings import check_matches, declared_by, settings_of
 from t2t.errors import UserError
 from tests.builders import edited
 

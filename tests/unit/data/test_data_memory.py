@@ -10,9 +10,9 @@ from t2t.data import digests, lengths
 from t2t.data.extremes import extreme_batches
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
-from t2t.data.pipeline import TrainingBatches
 from t2t.data.reader import SplitReader
 from t2t.data.sampler import WindowedOrder
+from t2t.data.training_batches import TrainingBatches
 from t2t.text.sample import draw_sample
 
 FEW, MANY = 2500, 10_000

@@ -5,7 +5,7 @@ import pytest
 
 from t2t.data.extremes import extreme_batches
 from t2t.data.packing import PackedRows, best_fit, pack_ids
-from t2t.data.pipeline import TrainingBatches
+from t2t.data.training_batches import TrainingBatches
 from t2t.errors import UserError
 
 

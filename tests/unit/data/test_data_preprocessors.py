@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from t2t.data.curriculum import Curriculum
+from t2t.data.eval_batches import EvalBatches
 from t2t.data.extremes import extreme_batches
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
-from t2t.data.pipeline import EvalBatches, TrainingBatches
 from t2t.data.preprocessors import PreprocessedReader, generator_of
 from t2t.data.reader import SplitReader
+from t2t.data.training_batches import TrainingBatches
 from t2t.errors import UserError
 from t2t.problems.array_inputs import Image2Class
 from t2t.problems.masking import TokenMasking

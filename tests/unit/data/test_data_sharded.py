@@ -270,7 +270,7 @@ def test_whether_a_corpus_is_fit_is_judged_over_all_shards(sharded_class, tmp_pa
 
 
 def test_a_corpus_whose_first_shards_are_unfit_stops_early(sharded_class, tmp_path, monkeypatch):
-    monkeypatch.setattr("t2t.data.local_engine.ENOUGH_TO_JUDGE", 60)
+    monkeypatch.setattr("t2t.data.local_shards.ENOUGH_TO_JUDGE", 60)
     problem = type("Bad", (Unfit, sharded_class), {"bad": (0, 1)})()
     with pytest.raises(UserError, match=r"unfit so far: 90 of the first 90 examples; .*; if only their beginning is"):
         generate(problem, tmp_path, tmp_path, workers=1)

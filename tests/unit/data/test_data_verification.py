@@ -135,7 +135,7 @@ def test_a_folder_that_cannot_be_written_is_compared_each_time(folder, hashed, m
     def refuse(*_):
         raise PermissionError("read-only")
 
-    monkeypatch.setattr(verification, "write_atomically", refuse)
+    monkeypatch.setattr(verification, "write_sealed", refuse)
     verify(folder)
     verify(folder)
     assert len(hashed) == 32

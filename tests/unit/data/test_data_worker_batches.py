@@ -5,9 +5,9 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from t2t.data import pipeline
+from t2t.data import training_batches
 from t2t.data.mixture import MixedBatches, ProblemSchedule
-from t2t.data.pipeline import TrainingBatches
+from t2t.data.training_batches import TrainingBatches
 from t2t.data.worker_batches import WorkerBatches
 
 REPLICAS, DRAWN = 6, 60
@@ -53,7 +53,7 @@ def test_another_number_of_workers_goes_on_from_a_state(single):
 
 
 def test_what_others_train_on_is_not_read(single, monkeypatch):
-    read, original = [], pipeline._read_batch
-    monkeypatch.setattr(pipeline, "_read_batch", lambda *arguments: read.append(1) or original(*arguments))
+    read, original = [], training_batches.read_batch
+    monkeypatch.setattr(training_batches, "read_batch", lambda *arguments: read.append(1) or original(*arguments))
     list(islice(WorkerBatches(single(), 6, range(2, 4)), 30))
     assert len(read) == 10

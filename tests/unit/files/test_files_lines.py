@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from t2t.errors import UserError
-from t2t.files.lines import INVALID_UTF8, NUL_REMOVED, read_lines, read_parallel, stream_lines
+from t2t.files.lines import INVALID_UTF8, NUL_REMOVED, pair_lines, read_lines, stream_lines
 
 
 def write(path, content: bytes, packed: bool = False):
@@ -131,11 +131,15 @@ def test_missing_unreadable_and_utf16(tmp_path):
         lines_of(path)
 
 
+def read_pairs(source, target, tally):
+    return list(pair_lines(read_lines(source, tally), read_lines(target, tally), source, target))
+
+
 def test_parallel_lines_keep_their_places(tmp_path):
     tally = Counter()
     source = write(tmp_path / "a", b"1\n\n3\xff\n")
     target = write(tmp_path / "b", b"eins\nzwei\ndrei\xff", packed=True)
-    assert list(read_parallel(source, target, tally)) == [("1", "eins"), ("", "zwei"), ("3\ufffd", "drei\ufffd")]
+    assert read_pairs(source, target, tally) == [("1", "eins"), ("", "zwei"), ("3\ufffd", "drei\ufffd")]
     assert tally == {INVALID_UTF8: 2}
 
 
@@ -145,4 +149,4 @@ def test_unequal_lengths_name_both_files_and_counts(tmp_path, sources, targets):
     target = write(tmp_path / "train.de", b"y\n" * targets)
     message = rf"train\.en has {sources:,} lines and .*train\.de has {targets:,}; .*give files of equal length"
     with pytest.raises(UserError, match=message):
-        list(read_parallel(source, target, Counter()))
+        read_pairs(source, target, Counter())

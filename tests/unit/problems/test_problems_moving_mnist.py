@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from t2t.data.eval_batches import EvalBatches
 from t2t.data.extremes import extreme_batches
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
-from t2t.data.pipeline import EvalBatches
 from t2t.data.reader import SplitReader
 from t2t.errors import UserError
 from t2t.problems.array_inputs import Video2Class

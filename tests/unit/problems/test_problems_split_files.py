@@ -5,10 +5,11 @@ import random
 import pytest
 
 from t2t.cli import datagen
+from t2t.data.eval_batches import EvalBatches
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
-from t2t.data.pipeline import EvalBatches, TrainingBatches
 from t2t.data.reader import SplitReader
+from t2t.data.training_batches import TrainingBatches
 from t2t.errors import UserError
 from t2t.problems.base import Source
 from t2t.runs.names import get_problem

@@ -7,11 +7,12 @@ import pytest
 
 from t2t.data.batching import SHORTEST_WIDTH
 from t2t.data.curriculum import Curriculum
+from t2t.data.eval_batches import EvalBatches
 from t2t.data.generate import generate
 from t2t.data.manifest import read_manifest
-from t2t.data.pipeline import EvalBatches, TrainingBatches
 from t2t.data.prefetch import Prefetch
 from t2t.data.reader import SplitReader
+from t2t.data.training_batches import TrainingBatches
 from t2t.errors import UserError
 
 

@@ -1,18 +1,16 @@
-"""From a split to batches of numpy arrays: endless for training, each example once for evaluation.
+"""Batches for training: endless, epoch after epoch, in an order that a state resumes.
 
-Lengths are those of ids, vectors and frames; audio counts one each 10 ms (`length_unit`). Rows are padded with zeros.
-
-Letters: B rows of a batch, L its padded length.
+Lengths are those of ids, vectors and frames; audio counts one each 10 ms (`length_unit`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from t2t.data.batch_arrays import Arrays, read_batch
 from t2t.data.batching import LADDER_STEP, Batch, Ladder, cut
-from t2t.data.columns import batch_dtype, length_unit, pad
 from t2t.data.curriculum import Curriculum
-from t2t.data.fixed_shapes import FixedShapes
+from t2t.data.fixed_shapes import FixedShapes, obstacle_to_fixed_shapes
 from t2t.data.lengths import (
     clip_lengths,
     is_audio,
@@ -23,21 +21,18 @@ from t2t.data.lengths import (
     select_id_sequences,
     within_length,
 )
-from t2t.data.packing import PackedRows, check_packing, pack_ids
+from t2t.data.packing import PackedRows, check_packing
 from t2t.data.preprocessors import PreprocessedReader, mask_rows
-from t2t.data.reader import SplitReader
+from t2t.data.reader import SplitReader, checked_columns, sequences_of
 from t2t.data.sampler import WindowedOrder
-from t2t.errors import UserError, did_you_mean
+from t2t.errors import UserError
 from t2t.problems.masking import TokenMasking
 from t2t.problems.preprocessors import Preprocessor
-from t2t.specs.constants import EOS_ID, POSITIONS, TARGETS
+from t2t.specs.constants import TARGETS
 from t2t.specs.features import FeatureKind
 
 WINDOW = 16_384
 """Examples that are sorted by length together."""
-
-Arrays = dict[str, np.ndarray]
-"""Feature name to (B, L) int32 for tokens, (B,) int32 for labels, (B, height, width, channels) uint8 for images, ..."""
 
 State = dict[str, int]
 """Where training stands: `epoch`, `window` in it and `batch` in that, all from 0, of the next batch.
@@ -152,7 +147,7 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
     def __next__(self) -> tuple[Arrays, State]:
         """Returns a batch and the state after it."""
         batch, reader, epoch = self._next_batch()
-        arrays = _read_batch(reader, batch, self._columns)
+        arrays = read_batch(reader, batch, self._columns)
         if self._masking is not None:
             mask_rows(arrays, batch.indices, self._masking, self._seed, epoch)
         return arrays, self.state()
@@ -286,139 +281,3 @@ class TrainingBatches(Iterator[tuple[Arrays, State]]):
     def _limited_sequences(self, by_name: Mapping) -> dict:
         """Returns the entries of the features to which `max_length` applies."""
         return select_id_sequences(self._reader, self._sequences, by_name)
-
-
-class EvalBatches:
-    """Batches that hold each example of a split exactly once, sorted by length; may be iterated many times.
-
-    Args:
-        reader: of the split.
-        batch_size: padded tokens a side, or examples where no feature is a sequence.
-        columns: as of `TrainingBatches`.
-        limit: use the first so many examples; None for all.
-        max_length: longer sequences of ids are cut to it, their end of sequence kept, and counted in `cut`; None to
-            cut none. Audio may have any length.
-        ladder_step: ratio of neighbouring widths, see `Ladder`.
-        masking: hides tokens of each example, always the same ones, see `Problem.masking`; None for none.
-    """
-
-    def __init__(
-        self,
-        reader: SplitReader,
-        batch_size: int,
-        *,
-        columns: Mapping[str, str] | None = None,
-        limit: int | None = None,
-        max_length: int | None = None,
-        ladder_step: float = LADDER_STEP,
-        masking: TokenMasking | None = None,
-    ):
-        self._reader, self._masking = reader, masking
-        self._columns = checked_columns(reader, columns)
-        sequences = sequences_of(reader, self._columns)
-        indices = np.arange(min(len(reader), len(reader) if limit is None else limit))
-        lengths = lengths_of_all(reader, sequences, indices)
-        self.cut = 0
-        """Examples with a sequence that was cut."""
-        limited = select_id_sequences(reader, sequences, lengths)
-        if max_length is not None and limited:
-            self.cut = int((~within_length(limited, max_length)).sum())
-            lengths |= clip_lengths(limited, max_length)
-        ladder = Ladder(longest_of_all(reader, sequences, max_length), ladder_step)
-        self._batches = cut(indices, lengths, batch_size, ladder)
-
-    def extremes(self) -> list[Arrays]:
-        """Returns the batches that need most memory: the one of the longest sequences, and the one of most rows."""
-        widest = max(self._batches, key=lambda batch: max(batch.widths.values(), default=0))
-        most_rows = max(self._batches, key=lambda batch: len(batch.indices))
-        chosen = [widest] if widest is most_rows else [widest, most_rows]
-        return [self._read(batch) for batch in chosen]
-
-    def __len__(self) -> int:
-        """Number of batches."""
-        return len(self._batches)
-
-    def __getitem__(self, number: int) -> tuple[np.ndarray, Arrays]:
-        """Returns the examples' places in the split, (B,) int64, and the batch; raises IndexError after the last."""
-        batch = self._batches[number]
-        return batch.indices, self._read(batch)
-
-    def _read(self, batch: Batch) -> Arrays:
-        arrays = _read_batch(self._reader, batch, self._columns)
-        if self._masking is not None:
-            mask_rows(arrays, batch.indices, self._masking, seed=0, epoch=0)  # the same in every evaluation
-        return arrays
-
-
-def checked_columns(reader: SplitReader, columns: Mapping[str, str] | None) -> dict[str, str]:
-    """Returns feature name to stored feature name; None stands for all features under their own names.
-
-    Raises:
-        UserError: no such stored feature.
-    """
-    columns = dict(columns) if columns is not None else {name: name for name in reader.features}
-    for stored in columns.values():
-        if stored not in reader.features:
-            raise UserError(
-                f"feature {stored!r}: the data of {reader.problem} in {reader.folder} has no such feature; "
-                f"{did_you_mean(stored, reader.features)}it has {', '.join(reader.features)}"
-            )
-    return columns
-
-
-def obstacle_to_fixed_shapes(
-    reader: SplitReader,
-    columns: Mapping[str, str] | None,
-    max_length: int | None,
-    preprocessors: Sequence[Preprocessor],
-) -> str:
-    """Returns why the batches of a split cannot have few fixed shapes, or an empty string; see `TrainingBatches`."""
-    single = [name for name, stored in checked_columns(reader, columns).items() if not reader.is_sequence(stored)]
-    if single:
-        return (
-            f"{reader.problem} has features that are no sequences ({', '.join(sorted(single))}), of which no row can "
-            f"be empty"
-        )
-    unknown = {
-        name
-        for one in preprocessors
-        if one.changes_lengths
-        for name in one.features
-        if max_length is None or is_audio(reader, name)
-    }
-    if unknown:
-        names = ", ".join(sorted(unknown))
-        return f"nothing bounds the lengths of {names} that preprocessors of {reader.problem} change"
-    return ""
-
-
-def sequences_of(reader: SplitReader, columns: Mapping[str, str]) -> dict[str, str]:
-    """Returns those of the columns that are sequences."""
-    return {name: stored for name, stored in columns.items() if reader.is_sequence(stored)}
-
-
-def _read_batch(reader: SplitReader, batch: Batch, columns: Mapping[str, str]) -> Arrays:
-    arrays = {}
-    for name, stored in columns.items():
-        if batch.places is not None:
-            values, lengths = reader.read(batch.indices, stored)
-            arrays[name], arrays[POSITIONS[name]] = pack_ids(
-                values, lengths, batch.places, batch.rows, batch.widths[name]
-            )
-        elif name in batch.widths:
-            rows = _read_rows(reader, batch.indices, stored, batch.widths[name])
-            arrays[name] = np.pad(rows, [(0, max(0, batch.rows - len(rows)))] + [(0, 0)] * (rows.ndim - 1))
-        else:
-            arrays[name] = reader.single(batch.indices, stored)
-    return arrays
-
-
-def _read_rows(reader: SplitReader, indices: np.ndarray, stored: str, width: int) -> np.ndarray:
-    """Reads (B, L, ...) rows; a sequence that is longer than L is cut; one of tokens gets an end again."""
-    values, lengths = reader.read(indices, stored)
-    spec = reader.features[stored]
-    width *= length_unit(spec)
-    rows = pad(values, lengths, max(width, int(lengths.max())), batch_dtype(spec))[:, :width]
-    if spec.kind == FeatureKind.TOKENS:
-        rows[lengths > width, -1] = EOS_ID
-    return np.ascontiguousarray(rows)

@@ -1,0 +1,68 @@
+"""What a user may set of a problem from the command line."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from t2t.errors import UserError
+from t2t.files.paths import join_names, local_path, named_files, with_addresses
+from t2t.hparams.field import complaint
+
+
+def file_option(many: bool = False) -> Any:
+    """Returns a field of `ProblemOptions` that is the path of a raw file, empty where none is given.
+
+    Relative paths are made absolute, so that they still hold in another folder. Data made from a file are told from
+    others by what it holds, not by where it lies, where `Problem.raw_files` has it.
+
+    Args:
+        many: whether several files may be named, see `named_files`; the option becomes their list.
+    """
+    return dataclasses.field(default="", metadata={_FILE: True, _MANY: many})
+
+
+_FILE, _MANY = "file", "many"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ProblemOptions:
+    """What a user may set of a problem from the command line; remembered with the data and with the run."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value, kind = getattr(self, field.name), type(field.default)
+            kinds = {str: (str,), int: (int,), float: (float, int), bool: (bool,)}.get(kind, (type(value),))
+            if type(value) not in kinds and not isinstance(value, Path):
+                raise UserError(f"problem option {field.name}={value!r}: it is of type {kind.__name__}; correct it")
+            if "minimum" in field.metadata and (wrong := complaint(field, value, "problem option")):
+                raise UserError(wrong)
+        for field in dataclasses.fields(self):
+            if field.metadata.get(_FILE) and (value := getattr(self, field.name)):
+                found = join_names(named_files(value)) if field.metadata[_MANY] else str(local_path(value).absolute())
+                object.__setattr__(self, field.name, found)
+
+    @classmethod
+    def file_names(cls) -> tuple[str, ...]:
+        """Returns the names of the options that are paths of files, see `file_option`."""
+        return tuple(field.name for field in dataclasses.fields(cls) if field.metadata.get(_FILE))
+
+    def paths(self, name: str) -> list[Path]:
+        """Returns the files that an option names, none where it is not given."""
+        value = getattr(self, name)
+        return named_files(value) if value else []
+
+    def numbered_paths(self, name: str) -> dict[str, Path]:
+        """Returns the files that an option names, by its own name, and by that and a number where they are several."""
+        paths = self.paths(name)
+        return {name if len(paths) == 1 else f"{name} {number}": path for number, path in enumerate(paths, 1)}
+
+    def changed(self) -> dict[str, Any]:
+        """Returns the options that differ from their defaults; files of object stores by their addresses."""
+        defaults, files = type(self)(), self.file_names()
+        changed = {k: v for k, v in dataclasses.asdict(self).items() if v != getattr(defaults, k)}
+        return {k: with_addresses(v) if k in files else v for k, v in changed.items()}
+
+    def of_data(self) -> dict[str, Any]:
+        """Returns those of the changed options that generated data depends on: not those that only training reads."""
+        training = [field.name for field in dataclasses.fields(self) if field.metadata.get("only_trains")]
+        return {name: value for name, value in self.changed().items() if name not in training}
