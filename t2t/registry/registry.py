@@ -226,7 +226,8 @@ class Registry(Generic[T]):
         known = list(self._entries)
         if name in self._missing:
             advice = f"{self._missing[name]}; " if self._missing[name] else did_you_mean(name, known)
-            return f"{self.kind} {name!r} of Tensor2Tensor does not exist here; {advice}list all names with --registry_help"
+            missing = f"{self.kind} {name!r} of Tensor2Tensor does not exist here"
+            return f"{missing}; {advice}list all names with --registry_help"
         return (
             f"{self.kind} {name!r} is not registered; {did_you_mean(name, known)}{len(known)} {self.kind} names exist: "
             f"list them with --registry_help; to load your own, pass --t2t_usr_dir"

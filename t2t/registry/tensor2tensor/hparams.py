@@ -18,10 +18,9 @@ ALIASES = {
 
 DIFFERENT = {
     "transformer_base": "the paper's; that of versions 1.5 and later is transformer_base_v3",
-    "transformer_base_single_gpu": "25,000 tokens an update, as the paper; there 8,192 (1.0) or 1,024 (1.15) at another "
-    "rate",
+    "transformer_base_single_gpu": "25,000 tokens an update, as in the paper; there 8,192 or 1,024 at another rate",
     "transformer_big": "the paper's; that of versions 1.2.9 and later is pre-norm, with dropout inside sub-layers",
-    "transformer_big_enfr": "dropout 0.1 alone differs from transformer_big, as in the paper; there also d_ff 8,192 and "
+    "transformer_big_enfr": "as in the paper, only dropout 0.1 differs from transformer_big; there also d_ff 8,192 and "
     "separate embeddings",
     "transformer_big_single_gpu": "25,000 tokens an update; there 2,048 at another rate",
     "transformer_parsing_base": "the values of 1.0, and the paper's search (beam 21)",
