@@ -1,15 +1,14 @@
 """`t2t-bleu`: scores a file of translations against a file of references, as sacreBLEU does."""
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from absl import flags
 
-from t2t.cli.common import command, command_flags, warn_of_repairs
+from t2t.cli.common import command, command_flags
 from t2t.cli.help import FILES, flag_group
+from t2t.cli.pairs import read_pairs
 from t2t.errors import UserError
-from t2t.files.source import LineSource
 from t2t.metrics.base import Score
 from t2t.metrics.languages import bleu_tokenizer
 from t2t.metrics.moses import COMPOUND_LANGUAGES, moses_bleu
@@ -74,12 +73,7 @@ def main(values: flags.FlagValues) -> int:
     if chrf_options and not values.chrf:
         raise UserError(f"--chrf_{next(iter(chrf_options))} is given without --chrf; add --chrf")
     bleu_options = _bleu_options(values)
-    translations, references = _lines(values.translation), _lines(values.reference)
-    if len(translations) != len(references):
-        raise UserError(
-            f"{values['translation'].value} has {len(translations):,} lines and {values['reference'].value} has "
-            f"{len(references):,}; line n of one must be the translation of line n of the other"
-        )
+    translations, references = read_pairs(values.translation, values.reference)
     if values.all_tokenizations:
         language = values.language or "de"
         for label, score in _all_tokenizations(translations, references, language, bleu_options):
@@ -125,11 +119,3 @@ def _options(values: flags.FlagValues, names: tuple[str, ...], prefix: str = "")
     """Returns the options that were given, as sacreBLEU's classes call them."""
     given = {name: values[prefix + name].value for name in names}
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _lines(path: str) -> list[str]:
-    mended: Counter = Counter()
-    source = LineSource(path)
-    lines = list(source.lines(mended))
-    warn_of_repairs(mended, f"{source}: ")
-    return lines

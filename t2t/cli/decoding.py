@@ -12,6 +12,7 @@ from absl import flags
 
 from t2t.checkpoints.run_dir import RunRecord
 from t2t.cli.help import OUTPUT, flag_group
+from t2t.cli.pairs import read_pairs
 from t2t.errors import UserError
 from t2t.files.lines import clean_line
 from t2t.files.output import check_output, open_output
@@ -22,7 +23,9 @@ from t2t.inference.files.merging import CommandOf, merge_parts
 from t2t.inference.files.parts import part_of
 from t2t.inference.files.report import Report
 from t2t.inference.files.shards import Shard, parse_shard
+from t2t.metrics.text import bleu
 from t2t.runs.data import open_run_data
+from t2t.runs.names import get_problem
 from t2t.runs.startup import import_quietly
 
 PROMPT = "> "
@@ -101,8 +104,31 @@ def _target_beside(source: str, record: RunRecord, ending: str) -> str:
     return f"{source}.{record.model}.{record.hparams_set}.{record.problem}.{ending}"
 
 
-def decode_file(loaded, source: str, target: str = "", output_options: OutputOptions = AS_USUAL) -> None:
-    """Decodes a file with a `t2t.runs.loading.LoadedRun`, and logs a summary.
+def check_reference(values: flags.FlagValues) -> None:
+    """Raises UserError for --decode_reference without outputs that can be scored, or a file that cannot be read."""
+    if not values.decode_reference:
+        return
+    if not values.decode_from_file or values.decode_to_file == STANDARD or values.decode_from_file == STANDARD:
+        raise UserError("--decode_reference: it scores the file that --decode_from_file writes; name two files")
+    unscored = [name for name in ("shard", "attention_to_html") if name in values and values[name].value]
+    if unscored or ("n_best" in values and (values.n_best > 1 or values.output_format != TEXT)):
+        raise UserError(
+            "--decode_reference: it scores one output for each line; leave out --n_best, --output_format, --shard and "
+            "--attention_to_html"
+        )
+    LineSource(values.decode_reference)
+
+
+def print_bleu(translation: str, reference: str, record: RunRecord) -> None:
+    """Prints BLEU of a file of outputs; raises UserError if the files have unequal numbers of lines."""
+    language = get_problem(record.problem, record.problem_options).target_language
+    print(bleu(*read_pairs(translation, reference), language))
+
+
+def decode_file(
+    loaded, source: str, target: str = "", output_options: OutputOptions = AS_USUAL, reference: str = ""
+) -> None:
+    """Decodes a file with a `t2t.runs.loading.LoadedRun`, logs a summary, and prints BLEU if there is a `reference`.
 
     Raises:
         UserError: wrong settings, no such file.
@@ -113,6 +139,8 @@ def decode_file(loaded, source: str, target: str = "", output_options: OutputOpt
     asked = job.Job(source=source, target=target, shard=output_options.shard, **decoding_fields(output_options))
     translator = loaded.translator()
     _print_report(job.decode_file(translator, asked), translator, target, asked.shard)
+    if reference:
+        print_bleu(target, reference, loaded.record)
 
 
 def decoding_fields(output_options: OutputOptions) -> dict[str, Any]:

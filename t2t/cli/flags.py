@@ -9,6 +9,7 @@ from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import ALL, define_alias
+from t2t.cli.decode_hparams import define_decode_hparams_flag
 from t2t.cli.help import DATA, DECODING, FILTERS, MACHINE, NAMES, OUTPUT, RUN, flag_group
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
@@ -151,6 +152,7 @@ def define_search_flags(values: flags.FlagValues, decodes_only: bool = False) ->
     with flag_group(values, DECODING):
         for flag in _ALL_SEARCH_FLAGS if decodes_only else _SEARCH_FLAGS:
             define_field_flag(values, flag, DecodeHParams, default=None)
+    define_decode_hparams_flag(values)
 
 
 def define_word_flags(values: flags.FlagValues) -> None:
@@ -185,6 +187,12 @@ def search_overrides(values: flags.FlagValues) -> str:
     return format_overrides({field: value for field, value in given.items() if value is not None})
 
 
+def trained_overrides(values: flags.FlagValues) -> str:
+    """Returns `--hparams` and the search flags that were given, for a run that is trained already."""
+    own = values.hparams if "hparams" in values else ()
+    return join_overrides((*own, search_overrides(values)))
+
+
 def define_engine_flags(values: flags.FlagValues) -> None:
     """What decodes, and how it computes."""
     with flag_group(values, DECODING) as define:
@@ -200,7 +208,7 @@ def engine_choice(values: flags.FlagValues) -> EngineChoice:
 
 
 def define_trained_flags(values: flags.FlagValues) -> None:
-    """The run and its checkpoint; the names of its problem, model and set are optional, and checked."""
+    """The run and its checkpoint; the names of its problem, model and set, and hparams, are optional, and checked."""
     with flag_group(values, RUN) as define:
         define.string("output_dir", "", "Folder of the run, as t2t-trainer was given it.")
         define.string("checkpoint", "latest", "latest, best (of a run of several problems also best.PROBLEM), "
@@ -212,6 +220,8 @@ def define_trained_flags(values: flags.FlagValues) -> None:
         define_alias("problems", "problem", flag_values=values)
         define.string("model", "", "Model of the run; optional, as --problem.")
         define.string("hparams_set", "", "Hparams set of the run; optional, as --problem.")
+        define.multi_string("hparams", [], "Changes to the hparams of decoding; others are only checked against "
+                            "the run's.")  # fmt: skip
 
 
 def open_run(
@@ -249,7 +259,7 @@ def check_run_loadable(run: RunDir, values: flags.FlagValues, checkpoint: str = 
     """Raises UserError for a missing plug-in or checkpoint and wrong search flags; `checkpoint` overrides the flag."""
     with quietly():
         plugins = load_plugins(values.t2t_usr_dir or None)
-    check_loadable(run, plugins, checkpoint or values.checkpoint, search_overrides(values))
+    check_loadable(run, plugins, checkpoint or values.checkpoint, trained_overrides(values))
     engine_choice(values).check()
 
 
@@ -273,7 +283,7 @@ def loading_arguments(values: flags.FlagValues, problem: str, many_rows: bool) -
     """Returns the arguments of `t2t.runs.loading.load` that are the same for all runs of an ensemble."""
     return {
         "usr_dir": values.t2t_usr_dir or None,
-        "decode_overrides": search_overrides(values),
+        "decode_overrides": trained_overrides(values),
         "problem": problem,
         "devices": decoding_devices(values),
         "many_rows": many_rows,
