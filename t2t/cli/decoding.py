@@ -5,7 +5,7 @@ import dataclasses
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from absl import flags
@@ -231,9 +231,7 @@ def decode_interactively(translator, output_options: OutputOptions = AS_USUAL) -
     """
     _, hparams = translator.settings(output_options.n_best, seed=output_options.seed)
     on_terminal = sys.stdin.isatty()
-    if on_terminal:
-        print("type a text and press Enter; end with Ctrl-D", file=sys.stderr)
-    for number, text in enumerate(_read_prompt() if on_terminal else LineSource(STANDARD).lines(Counter())):
+    for number, text in enumerate(typed_lines()):
         if translator.is_blank(text):
             found = [import_quietly("t2t.inference.files.job").blank_output(hparams)]
         else:
@@ -242,8 +240,12 @@ def decode_interactively(translator, output_options: OutputOptions = AS_USUAL) -
         _print(_render_interactive(number + 1, found, output_options, on_terminal))
 
 
-def _read_prompt():
-    """Yields what is typed at the prompt."""
+def typed_lines() -> Iterator[str]:
+    """Yields the lines of standard input, with a prompt where it is a terminal."""
+    if not sys.stdin.isatty():
+        yield from LineSource(STANDARD).lines(Counter())
+        return
+    print("type a text and press Enter; end with Ctrl-D", file=sys.stderr)
     with contextlib.suppress(ImportError):  # some builds of Python have none
         import readline  # noqa: F401 - gives input() its history and arrow keys
     if hasattr(sys.stdin, "reconfigure"):

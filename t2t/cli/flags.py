@@ -207,13 +207,14 @@ def engine_choice(values: flags.FlagValues) -> EngineChoice:
     return EngineChoice(values.engine, values.compute_type) if "engine" in values else EngineChoice()
 
 
-def define_trained_flags(values: flags.FlagValues) -> None:
-    """The run and its checkpoint; the names of its problem, model and set, and hparams, are optional, and checked."""
+def define_trained_flags(values: flags.FlagValues, one_checkpoint: bool = True) -> None:
+    """The run, and its checkpoint where a command reads one; names and hparams of the run are optional, and checked."""
     with flag_group(values, RUN) as define:
         define.string("output_dir", "", "Folder of the run, as t2t-trainer was given it.")
-        define.string("checkpoint", "latest", "latest, best (of a run of several problems also best.PROBLEM), "
-                      "averaged, a step, or the path of a checkpoint or run.")  # fmt: skip
-        define_alias("checkpoint_path", "checkpoint", flag_values=values)
+        if one_checkpoint:
+            define.string("checkpoint", "latest", "latest, best (of a run of several problems also best.PROBLEM), "
+                          "averaged, a step, or the path of a checkpoint or run.")  # fmt: skip
+            define_alias("checkpoint_path", "checkpoint", flag_values=values)
     define_usr_dir_flag(values)
     with flag_group(values, NAMES) as define:
         define.string("problem", "", "Problem of the run; optional, and checked; which one, of a run of several.")

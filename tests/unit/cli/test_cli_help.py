@@ -11,7 +11,7 @@ from t2t.cli.common import parse
 from t2t.cli.help import WIDTH
 from t2t.errors import UnknownNameError
 from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS
-from t2t.runs.names import get_hparams, get_problem
+from t2t.runs.names import get_hparams, get_problem, select_names
 from t2t.specs.mixture import split_mixture
 from tests.readme import PAGES, ROOT
 
@@ -84,7 +84,7 @@ def check_words(words):
     for word in words[1:]:
         flag, _, value = word.removeprefix("--").partition("=")
         if flag in KINDS:
-            for one in split_mixture(value) if flag.startswith("problem") else [value]:
+            for one in select_names(value) if flag.startswith("problem") else [value]:
                 if not OTHERS.match(one) and one not in ("", "...", "b"):
                     KINDS[flag](one)
 
