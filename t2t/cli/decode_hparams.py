@@ -6,6 +6,7 @@ from typing import Any
 from absl import flags
 
 from t2t.cli.help import DECODING, flag_group
+from t2t.cli.tensor2tensor import has_flag
 from t2t.errors import UserError
 from t2t.hparams.override import assigned_names, parse_overrides
 
@@ -95,7 +96,7 @@ def _set(values: flags.FlagValues, name: str, flag: str, value: Any) -> None:
     Raises:
         UserError: the command has no such flag, or it was given with another value.
     """
-    if flag not in values or hasattr(values[flag], "unused"):
+    if not has_flag(values, flag):
         raise UserError(f"--decode_hparams: {name}: this command does not read it; decode with t2t-decoder")
     if values[flag].present and values[flag].value != value:
         raise UserError(f"--decode_hparams: {name}={value}, but --{flag}={values[flag].value}; keep one")

@@ -11,6 +11,7 @@ from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import ALL, define_alias
 from t2t.cli.decode_hparams import define_decode_hparams_flag
 from t2t.cli.help import DATA, DECODING, FILTERS, MACHINE, NAMES, OUTPUT, RUN, flag_group
+from t2t.cli.tensor2tensor import has_flag
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides, join_overrides
@@ -175,7 +176,7 @@ def define_device_flags(values: flags.FlagValues) -> None:
 def decoding_devices(values: flags.FlagValues) -> tuple[int, int] | None:
     """Returns the values of the flags of `define_device_flags`, None for one device."""
     several = "worker_hosts" in values and find_cluster(values.worker_hosts, values.worker_index) is not ALONE
-    if "worker_gpu" not in values or several:  # of several processes that trained, the chief decodes
+    if not has_flag(values, "worker_gpu") or several:  # of several processes that trained, the chief decodes
         return None
     return values.worker_gpu, values.worker_cpu
 
@@ -183,7 +184,7 @@ def decoding_devices(values: flags.FlagValues) -> tuple[int, int] | None:
 def search_overrides(values: flags.FlagValues) -> str:
     """Returns the search flags that were given, as `--hparams` would have them."""
     names = (*_ALL_SEARCH_FLAGS, *WORD_FLAGS)
-    given = {RENAMED.get(name, name): values[name].value for name in names if name in values}
+    given = {RENAMED.get(name, name): values[name].value for name in names if has_flag(values, name)}
     return format_overrides({field: value for field, value in given.items() if value is not None})
 
 

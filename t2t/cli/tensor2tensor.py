@@ -183,6 +183,11 @@ def define_unused_flags(values: flags.FlagValues, unused: Mapping[str, UnusedFla
         values[name].unused = flag
 
 
+def has_flag(values: flags.FlagValues, name: str) -> bool:
+    """Returns whether a command has a flag, and one with an effect."""
+    return name in values and not hasattr(values[name], "unused")
+
+
 def answer_unused_flags(values: flags.FlagValues) -> None:
     """Logs a line for each flag without an effect that was given, but for values that ask for nothing.
 

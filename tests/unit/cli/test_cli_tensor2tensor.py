@@ -7,6 +7,7 @@ import pytest
 from t2t.cli import datagen, decoder, exporter, trainer
 from t2t.cli import eval as eval_command
 from t2t.cli.common import parse
+from t2t.cli.flags import decoding_devices, search_overrides
 from t2t.cli.schedules import REFUSED, SCHEDULES, SYNONYMS, check_schedule
 from t2t.cli.tensor2tensor import RUN_FLAGS
 from t2t.errors import UserError
@@ -66,6 +67,12 @@ def test_what_would_change_the_result_is_refused(command, flag, said):
         parsed(command, flag)
     assert str(caught.value).startswith(f"{flag}: not supported; {said}")
     assert str(caught.value).endswith("; leave it out")
+
+
+def test_a_flag_without_an_effect_changes_nothing():
+    values = parsed(exporter, "--decode_batch_size=32", "--worker_gpu=4", "--decode_beam_size=3")
+    assert search_overrides(values) == "beam_size=3"
+    assert decoding_devices(values) is None
 
 
 # === Schedules ===
