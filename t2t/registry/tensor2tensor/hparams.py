@@ -1,4 +1,7 @@
-"""Tensor2Tensor's hparams sets by other names, those that differ, and those that do not exist here."""
+"""Tensor2Tensor's hparams sets by other names, and those that do not exist here.
+
+Sets with one of its names and other values are listed in docs/coming_from.md.
+"""
 
 ALIASES = {
     "lstm_attention": "lstm_bahdanau_attention",
@@ -15,20 +18,6 @@ ALIASES = {
     "transformer_parsing_base_dr6": "transformer_parsing_base",
 }
 """Name of Tensor2Tensor to name here. For sets that changed between versions, the values are those of 1.0."""
-
-DIFFERENT = {
-    "transformer_base": "the paper's; that of versions 1.5 and later is transformer_base_v3",
-    "transformer_base_single_gpu": "25,000 tokens an update, as in the paper; there 8,192 or 1,024 at another rate",
-    "transformer_big": "the paper's; that of versions 1.2.9 and later is pre-norm, with dropout inside sub-layers",
-    "transformer_big_enfr": "as in the paper, only dropout 0.1 differs from transformer_big; there also d_ff 8,192 and "
-    "separate embeddings",
-    "transformer_big_single_gpu": "25,000 tokens an update; there 2,048 at another rate",
-    "transformer_parsing_base": "the values of 1.0, and the paper's search (beam 21)",
-    "transformer_parsing_big": "the values of 1.0, and the paper's search (beam 21)",
-    "transformer_small": "post-norm; there pre-norm",
-    "transformer_tiny": "d 128, d_ff 512, post-norm; there d 64, d_ff 128 (1.0) or pre-norm (1.15)",
-}
-"""Sets with the name of one of Tensor2Tensor's and other values: what differs."""
 
 _WITHOUT_ADVICE = """
     attention_lm_base attention_lm_moe_base attention_lm_moe_large attention_lm_moe_small attention_lm_small
