@@ -7,10 +7,12 @@ import pytest
 from t2t.cli import datagen, decoder, exporter, trainer
 from t2t.cli import eval as eval_command
 from t2t.cli.common import parse
-from t2t.cli.flags import decoding_devices, search_overrides
+from t2t.cli.flags import decoding_devices, search_overrides, trained_overrides
 from t2t.cli.schedules import REFUSED, SCHEDULES, SYNONYMS, check_schedule
 from t2t.cli.tensor2tensor import RUN_FLAGS
 from t2t.errors import UserError
+from t2t.runs.names import get_hparams
+from t2t.runs.run_checks import override_decoding
 
 OF_RUNS = (trainer, decoder, eval_command, exporter)
 
@@ -143,6 +145,18 @@ def test_mistakes_in_decode_hparams_are_one_line(command, arguments, said):
     with pytest.raises(UserError) as caught:
         parsed(command, f"--decode_hparams={first}", *others)
     assert said in str(caught.value)
+
+
+def test_hparams_of_a_trained_run_join_the_search_flags():
+    values = parsed(decoder, "--hparams=hidden_size=512,alpha=0.2", "--decode_hparams=beam_size=3")
+    assert trained_overrides(values) == "hidden_size=512,alpha=0.2,beam_size=3"
+    own = get_hparams("transformer_base")
+    assert override_decoding(own, trained_overrides(values)).beam_size == 3
+    other = parsed(decoder, "--hparams=hidden_size=8")
+    with pytest.raises(
+        UserError, match="hparam hidden_size=8: the run has 512, and only hparams of decoding can still"
+    ):
+        override_decoding(own, trained_overrides(other))
 
 
 # === --decode_reference ===
