@@ -16,9 +16,11 @@ _CORPORA = tuple(
 """Read where data is generated, and not before."""
 _INPUT_FILES = (
     "decode_from_file", "score_file", "align_file", "target_prefix_file", "unknown_dictionary", "parity_file",
-    "vocab_file", "translation", "reference", "gold", "test", "param_file",
+    "vocab_file", "translation", "reference", "decode_reference", "source", "gold", "test", "param_file",
 )  # fmt: skip
 _OUTPUT_FILES = ("decode_to_file",)
+_WEB = ("server",)
+"""No paths."""
 _SHARED = ("data_dir", *_OUTPUT_FILES)
 """What several processes make together."""
 
@@ -64,7 +66,9 @@ def mirror_files(values: flags.FlagValues) -> None:
 
 
 def _texts(values: flags.FlagValues) -> Iterator[tuple[str, str]]:
-    """Yields the flags whose value is text, each by its first name."""
+    """Yields the flags whose value is text and may be a path, each by its first name."""
     for name in values:
-        if isinstance(values[name].value, str) and not hasattr(values[name], "alias_of"):
-            yield name, values[name].value
+        flag = values[name]
+        is_path = name not in _WEB and not hasattr(flag, "unused") and not hasattr(flag, "alias_of")
+        if isinstance(flag.value, str) and is_path:
+            yield name, flag.value

@@ -1,15 +1,17 @@
 """`t2t-bleu`: scores a file of translations against a file of references, as sacreBLEU does."""
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from absl import flags
 
-from t2t.cli.common import command, command_flags, warn_of_repairs
+from t2t.cli.bleu_folder import CASED, VARIANTS, Events, score_folder, score_variants
+from t2t.cli.common import command, command_flags
+from t2t.cli.decoding import refuse_flags
 from t2t.cli.help import FILES, flag_group
+from t2t.cli.pairs import read_pairs
+from t2t.cli.tensor2tensor import BLEU_FLAGS, define_unused_flags
 from t2t.errors import UserError
-from t2t.files.source import LineSource
 from t2t.metrics.base import Score
 from t2t.metrics.languages import bleu_tokenizer
 from t2t.metrics.moses import COMPOUND_LANGUAGES, moses_bleu
@@ -21,6 +23,7 @@ Prints sacreBLEU's score with its signature. Line n of one file belongs to line 
     %s --translation=test.decodes --reference=test.de
     %s --translation=test.decodes --reference=test.de --tokenize=intl --lowercase --chrf
     %s --translation=test.decodes --reference=test.zh --language=zh     (words of Chinese)
+    %s --translations_dir=translations --reference=dev.de --event_dir=events  (a folder)
 
 Published scores of one translation differ by points with the tokenisation. This prints the three that are met, a line
 each: sacreBLEU's 13a, its international one, and that of papers before it (Moses, in German with compounds split):
@@ -42,11 +45,17 @@ def build_flags(values: flags.FlagValues) -> None:
     with flag_group(values, FILES) as define:
         define.string("translation", "", "File of translations, plain or gzip; - for standard input.")
         define.string("reference", "", "File of references, plain or gzip.")
+        define.string("translations_dir", "", "Scores every file <name>-<step> of this folder, see t2t-translate-all.")
+        define.integer("min_steps", 0, "Leaves out files of fewer updates.", lower_bound=0)
+        define.float("wait_minutes", 0.0, "Waits so long for another file.", lower_bound=0.0)
+        define.string("event_dir", "", "Folder for TensorBoard: BLEU of --translations_dir by step.")
+        define.string("tag_suffix", "", "Ending of the tags BLEU_cased and BLEU_uncased there.")
     with flag_group(values, "BLEU") as define:
         define.string("tokenize", None, "sacreBLEU's tokenizer: 13a, intl, char, zh, none, ...")
         define.string("smooth_method", None, "Smoothing: exp, floor, add-k or none.")
         define.float("smooth_value", None, "Value of floor and add-k smoothing.", lower_bound=0.0)
         define.boolean("lowercase", None, "Ignores case in BLEU.")
+        define.enum("bleu_variant", None, list(VARIANTS), "cased, uncased (as --lowercase), or both.")
         define.boolean("force", None, "Says that tokenized translations are meant so.")
         define.boolean("all_tokenizations", False, "Prints BLEU three times: 13a, intl, and tokenized as papers before "
                        "sacreBLEU had it (Moses; in German with compounds split).")  # fmt: skip
@@ -63,10 +72,13 @@ def build_flags(values: flags.FlagValues) -> None:
         define.boolean("chrf_whitespace", None, "Counts white space in chrF.")
         define.boolean("chrf_lowercase", None, "Ignores case in chrF.")
         define.boolean("chrf_eps_smoothing", None, "Epsilon smoothing in chrF.")
+    define_unused_flags(values, BLEU_FLAGS)
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
+    if values.translations_dir:
+        return _score_folder(values)
     missing = [f"--{name}" for name in ("translation", "reference") if not values[name].value]
     if missing:
         raise UserError(f"{' and '.join(missing)} not given; name the file of translations and that of references")
@@ -74,21 +86,38 @@ def main(values: flags.FlagValues) -> int:
     if chrf_options and not values.chrf:
         raise UserError(f"--chrf_{next(iter(chrf_options))} is given without --chrf; add --chrf")
     bleu_options = _bleu_options(values)
-    translations, references = _lines(values.translation), _lines(values.reference)
-    if len(translations) != len(references):
-        raise UserError(
-            f"{values['translation'].value} has {len(translations):,} lines and {values['reference'].value} has "
-            f"{len(references):,}; line n of one must be the translation of line n of the other"
-        )
+    translations, references = read_pairs(values.translation, values.reference)
     if values.all_tokenizations:
         language = values.language or "de"
         for label, score in _all_tokenizations(translations, references, language, bleu_options):
             print(f"{label:<{_LABEL_WIDTH}}{score}")
     else:
-        print(bleu(translations, references, values.language or "", **bleu_options))
+        scores = score_variants((translations, references), values.language or "", bleu_options, _variants(values))
+        print(*scores.values(), sep="\n")
     if values.chrf:
         print(chrf(translations, references, **chrf_options))
     return 0
+
+
+def _score_folder(values: flags.FlagValues) -> int:
+    """Prints BLEU of each translation of a folder; returns the exit status."""
+    if not values.reference:
+        raise UserError("--reference: not given; name the file of references of --translations_dir")
+    refuse_flags(values, ("translation", "all_tokenizations", "chrf"), "--translations_dir prints BLEU of many files")
+    events = Events(values.event_dir, values.tag_suffix)
+    how = (values.language or "", _bleu_options(values), _variants(values))
+    times = (values.min_steps, values.wait_minutes)
+    for step, file, scores in score_folder(values.translations_dir, values.reference, *how, *times):
+        print(*(f"{file.name}: {score}" for score in scores.values()), sep="\n", flush=True)
+        events.write(step, scores)
+    return 0
+
+
+def _variants(values: flags.FlagValues) -> Sequence[str]:
+    """Returns what BLEU is computed of; raises UserError where --lowercase says it too."""
+    if values.bleu_variant and values.lowercase is not None:
+        raise UserError("--bleu_variant and --lowercase are both given; keep one")
+    return VARIANTS[values.bleu_variant or CASED]
 
 
 def _bleu_options(values: flags.FlagValues) -> dict[str, Any]:
@@ -125,11 +154,3 @@ def _options(values: flags.FlagValues, names: tuple[str, ...], prefix: str = "")
     """Returns the options that were given, as sacreBLEU's classes call them."""
     given = {name: values[prefix + name].value for name in names}
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _lines(path: str) -> list[str]:
-    mended: Counter = Counter()
-    source = LineSource(path)
-    lines = list(source.lines(mended))
-    warn_of_repairs(mended, f"{source}: ")
-    return lines

@@ -17,8 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from absl import flags
 
 from t2t.cli.addresses import check_addresses, mirror_files
+from t2t.cli.decode_hparams import apply_decode_hparams
 from t2t.cli.help import help_text
 from t2t.cli.stopping import StoppedError, stoppable
+from t2t.cli.tensor2tensor import answer_unused_flags
 from t2t.errors import MachineError, T2TError, UnknownNameError, UserError, did_you_mean, one_line
 from t2t.files.atomic import REMEDIES, describe_os_error
 from t2t.files.paths import is_unknown_home, with_addresses
@@ -112,7 +114,8 @@ def parse(
     """Parses the command line; prints the help and returns None if it asks for that.
 
     Raises:
-        UserError: an unknown flag, a wrong value, a flag given twice, too many plain arguments.
+        UserError: an unknown flag, a wrong value, a flag given twice, one of Tensor2Tensor's that is refused, too many
+            plain arguments.
     """
     flags.DEFINE_boolean("help", False, "Shows this text.", short_name="h", flag_values=values)
     arguments = [_normalised(argument) for argument in argv[1:]]
@@ -132,6 +135,9 @@ def parse(
         raise UserError(f"{one_line(error)}; see --help") from error
     _take_positional(values, rest, positional)
     _check_values(values)
+    answer_unused_flags(values)
+    if "decode_hparams" in values:
+        apply_decode_hparams(values)
     check_addresses(values)
     return values
 

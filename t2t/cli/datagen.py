@@ -8,15 +8,19 @@ from t2t.cli.beam import checked_beam_options, define_beam_flag
 from t2t.cli.common import command, command_flags
 from t2t.cli.flags import define_problem_flags, lists_registry, request_of
 from t2t.cli.help import DATA, flag_group
+from t2t.cli.tensor2tensor import DATAGEN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.runs.data import generate_all, generate_parts, merge_all
+from t2t.runs.names import select_names
 from t2t.specs.constants import DATA_SEED
+from t2t.specs.mixture import mixture_of
 
 USAGE = """
 Generates the data of a problem: learns its vocabulary, encodes its splits, writes them with checksums.
 
     %s --problem=translate_ende_numbers
     %s --problem=translate_ende_multi30k --data_dir=data --tmp_dir=raw
+    %s --problem=algorithmic_identity_binary40,algorithmic_reverse_*  (several)
     %s --problem=text2text_files --train_source=a.en --train_target=a.de \\
       --dev_source=b.en --dev_target=b.de
 """
@@ -32,12 +36,21 @@ def build_flags(values: flags.FlagValues) -> None:
             "--data_dir."
         )  # fmt: skip
         define.boolean("merge", False, "Makes the data of the shards that all tasks of --shard have made.")
+        define.string("exclude_problems", "", "Problems of a pattern in --problem to leave out: a,b*.")
+        define.boolean("only_list", False, "Lists the problems that --problem names, and stops.")
     define_beam_flag(values)
+    define_unused_flags(values, DATAGEN_FLAGS)
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
     if lists_registry(values):
+        return 0
+    asked = values.problem or "*" * values.only_list
+    if selected := select_names(asked, values.exclude_problems):
+        values.problem = mixture_of(selected)
+    if values.only_list:
+        print(*selected, sep="\n")
         return 0
     request, seed = request_of(values), values.random_seed
     if values.shard and values.merge:

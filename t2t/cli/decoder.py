@@ -9,6 +9,7 @@ from t2t.cli.common import command, command_flags
 from t2t.cli.decoding import (
     align_file,
     check_files,
+    check_reference,
     decode_file,
     decode_interactively,
     decode_split,
@@ -16,6 +17,7 @@ from t2t.cli.decoding import (
     draw_attention,
     merge_file,
     output_options_of,
+    print_bleu,
     refuse_flags,
     score_file,
 )
@@ -33,6 +35,7 @@ from t2t.cli.flags import (
 )
 from t2t.cli.help import ACTION, flag_group
 from t2t.cli.sharding import check_shard_flags, command_of_shard, define_shard_flags
+from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.dictionary import read_dictionary
 from t2t.files.output import check_output
@@ -90,6 +93,7 @@ def build_flags(values: flags.FlagValues) -> None:
         define.string("decode_to_file", "", "Where to write; - for standard output; empty for "
                       "<decode_from_file>.<model>.<hparams_set>.<problem>.beam4.alpha0.6.decodes, or ....scores; for "
                       "nowhere with --decode_split.")  # fmt: skip
+        define.string("decode_reference", "", "Scores what is decoded against this file of references: prints BLEU.")
         define.string("target_prefix_file", "", "What the outputs of --decode_from_file begin with, a line for each of "
                       "its lines, empty for anything; whole words.")  # fmt: skip
         define.string("score_file", "", "Scores the lines of this file, source TAB target; plain or gzip, - for "
@@ -108,6 +112,7 @@ def build_flags(values: flags.FlagValues) -> None:
     define_ensemble_flag(values)
     define_device_flags(values)
     define_beam_flag(values)
+    define_unused_flags(values, RUN_FLAGS)
 
 
 @command(build_flags, USAGE)
@@ -128,6 +133,8 @@ def main(values: flags.FlagValues) -> int:
     if values.beam_options:
         answer_by_beam(values, runs, problem, dictionary)
         merge_file(source, values.decode_to_file)
+        if values.decode_reference:
+            print_bleu(values.decode_to_file, values.decode_reference, runs[0].record.for_problem(problem))
         return 0
     # Of a file or a split there are lines enough to search several batches at a time.
     loaded = load_runs(values, runs, problem, many_rows=bool(values.decode_from_file or split))
@@ -136,7 +143,7 @@ def main(values: flags.FlagValues) -> int:
     if values.attention_to_html:
         draw_attention(loaded, values.decode_from_file, values.attention_to_html)
     elif values.decode_from_file:
-        decode_file(loaded, values.decode_from_file, target, output_options)
+        decode_file(loaded, values.decode_from_file, target, output_options, values.decode_reference)
     elif values.score_file:
         score_file(loaded, values.score_file, target, output_options)
     elif values.align_file:
@@ -178,6 +185,7 @@ def _check(values: flags.FlagValues) -> None:
         raise UserError(
             "--target_prefix_file: it says what the outputs of --decode_from_file begin with; give that alone with it"
         )
+    check_reference(values)
     check_shard_flags(values)
     checked_beam_options(values)
     _refuse_unread(values)

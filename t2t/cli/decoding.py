@@ -5,13 +5,14 @@ import dataclasses
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from absl import flags
 
 from t2t.checkpoints.run_dir import RunRecord
 from t2t.cli.help import OUTPUT, flag_group
+from t2t.cli.pairs import read_pairs
 from t2t.errors import UserError
 from t2t.files.lines import clean_line
 from t2t.files.output import check_output, open_output
@@ -22,7 +23,9 @@ from t2t.inference.files.merging import CommandOf, merge_parts
 from t2t.inference.files.parts import part_of
 from t2t.inference.files.report import Report
 from t2t.inference.files.shards import Shard, parse_shard
+from t2t.metrics.text import bleu
 from t2t.runs.data import open_run_data
+from t2t.runs.names import get_problem
 from t2t.runs.startup import import_quietly
 
 PROMPT = "> "
@@ -101,8 +104,31 @@ def _target_beside(source: str, record: RunRecord, ending: str) -> str:
     return f"{source}.{record.model}.{record.hparams_set}.{record.problem}.{ending}"
 
 
-def decode_file(loaded, source: str, target: str = "", output_options: OutputOptions = AS_USUAL) -> None:
-    """Decodes a file with a `t2t.runs.loading.LoadedRun`, and logs a summary.
+def check_reference(values: flags.FlagValues) -> None:
+    """Raises UserError for --decode_reference without outputs that can be scored, or a file that cannot be read."""
+    if not values.decode_reference:
+        return
+    if not values.decode_from_file or values.decode_to_file == STANDARD or values.decode_from_file == STANDARD:
+        raise UserError("--decode_reference: it scores the file that --decode_from_file writes; name two files")
+    unscored = [name for name in ("shard", "attention_to_html") if name in values and values[name].value]
+    if unscored or ("n_best" in values and (values.n_best > 1 or values.output_format != TEXT)):
+        raise UserError(
+            "--decode_reference: it scores one output for each line; leave out --n_best, --output_format, --shard and "
+            "--attention_to_html"
+        )
+    LineSource(values.decode_reference)
+
+
+def print_bleu(translation: str, reference: str, record: RunRecord) -> None:
+    """Prints BLEU of a file of outputs; raises UserError if the files have unequal numbers of lines."""
+    language = get_problem(record.problem, record.problem_options).target_language
+    print(bleu(*read_pairs(translation, reference), language))
+
+
+def decode_file(
+    loaded, source: str, target: str = "", output_options: OutputOptions = AS_USUAL, reference: str = ""
+) -> None:
+    """Decodes a file with a `t2t.runs.loading.LoadedRun`, logs a summary, and prints BLEU if there is a `reference`.
 
     Raises:
         UserError: wrong settings, no such file.
@@ -113,6 +139,8 @@ def decode_file(loaded, source: str, target: str = "", output_options: OutputOpt
     asked = job.Job(source=source, target=target, shard=output_options.shard, **decoding_fields(output_options))
     translator = loaded.translator()
     _print_report(job.decode_file(translator, asked), translator, target, asked.shard)
+    if reference:
+        print_bleu(target, reference, loaded.record)
 
 
 def decoding_fields(output_options: OutputOptions) -> dict[str, Any]:
@@ -203,9 +231,7 @@ def decode_interactively(translator, output_options: OutputOptions = AS_USUAL) -
     """
     _, hparams = translator.settings(output_options.n_best, seed=output_options.seed)
     on_terminal = sys.stdin.isatty()
-    if on_terminal:
-        print("type a text and press Enter; end with Ctrl-D", file=sys.stderr)
-    for number, text in enumerate(_read_prompt() if on_terminal else LineSource(STANDARD).lines(Counter())):
+    for number, text in enumerate(typed_lines()):
         if translator.is_blank(text):
             found = [import_quietly("t2t.inference.files.job").blank_output(hparams)]
         else:
@@ -214,8 +240,12 @@ def decode_interactively(translator, output_options: OutputOptions = AS_USUAL) -
         _print(_render_interactive(number + 1, found, output_options, on_terminal))
 
 
-def _read_prompt():
-    """Yields what is typed at the prompt."""
+def typed_lines() -> Iterator[str]:
+    """Yields the lines of standard input, with a prompt where it is a terminal."""
+    if not sys.stdin.isatty():
+        yield from LineSource(STANDARD).lines(Counter())
+        return
+    print("type a text and press Enter; end with Ctrl-D", file=sys.stderr)
     with contextlib.suppress(ImportError):  # some builds of Python have none
         import readline  # noqa: F401 - gives input() its history and arrow keys
     if hasattr(sys.stdin, "reconfigure"):

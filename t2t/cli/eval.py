@@ -19,6 +19,7 @@ from t2t.cli.flags import (
     open_trained_run,
 )
 from t2t.cli.help import DATA, DECODING, flag_group
+from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.source import LineSource
 from t2t.inference.engine_choice import CTRANSLATE2
@@ -27,7 +28,7 @@ from t2t.runs.names import Request
 from t2t.runs.run_checks import check_checkpoint, select_problem, select_problems
 from t2t.runs.settings import Settings
 from t2t.runs.startup import import_quietly
-from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, SPLITS
+from t2t.specs.constants import DEFAULT_DATA_DIR, DEV, SPLITS, TEST
 
 USAGE = """
 Evaluates a trained run: scores of what it writes by itself, with the signatures that make them comparable, and
@@ -65,12 +66,18 @@ def build_flags(values: flags.FlagValues) -> None:
         define.boolean("compare_engine", False, "Compares --engine=ctranslate2 with TensorFlow: scores, outputs and "
                        "log-probabilities.")  # fmt: skip
     define_device_flags(values)
+    with flag_group(values, DATA) as define:
+        define.boolean("eval_use_test_set", False, "Means --split=test.")
+    define_unused_flags(values, RUN_FLAGS)
 
 
 @command(build_flags, USAGE)
 def main(values: flags.FlagValues) -> int:
     names = {name: values[name].value for name in ("output_dir", "problem", "model", "hparams_set", "data_dir")}
     request = Request(**names, usr_dir=values.t2t_usr_dir)
+    if values.eval_use_test_set:
+        refuse_flags(values, ("split",), "--eval_use_test_set names the split test")
+        values.split = TEST
     run = open_trained_run(values)
     if values.compare_engine and values.engine != CTRANSLATE2:
         raise UserError(

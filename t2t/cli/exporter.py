@@ -8,10 +8,12 @@ from absl import flags
 from t2t.cli.common import command, command_flags
 from t2t.cli.flags import define_search_flags, define_trained_flags, load_run, open_trained_run
 from t2t.cli.help import flag_group
+from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.export.formats import FLOAT32, FORMATS, INT8, OTHER_INPUTS, PROMISES, check_request
 from t2t.files.lines import read_lines
 from t2t.files.paths import local_path, with_addresses
+from t2t.files.remote.mirror import is_mirrored
 from t2t.runs.data import open_run_data
 from t2t.runs.run_checks import select_problem
 from t2t.runs.startup import import_quietly
@@ -40,7 +42,9 @@ own, with its settings or those given here, fixed.
 def build_flags(values: flags.FlagValues) -> None:
     define_trained_flags(values)
     with flag_group(values, "Export") as define:
-        define.string("export_dir", "", "Folder to make; must not be there yet.")
+        define.string("export_dir", "", "Folder to make; must not be there yet. Empty for <output_dir>/export/1, or "
+                      "the next free number.")  # fmt: skip
+
         define.enum("format", "saved_model", list(FORMATS), "What to make.")
         define.enum("quantization", FLOAT32, tuple(PROMISES), "How weights are stored and multiplied; int8 for "
                     "ctranslate2 alone.")  # fmt: skip
@@ -51,6 +55,7 @@ def build_flags(values: flags.FlagValues) -> None:
         define.integer("parity_lines", 200, "How many of them.", lower_bound=1)
         define.string("data_dir", "", f"Folder of generated data, where the dev split is; empty for {DEFAULT_DATA_DIR} "
                       f"if it has the run's data, else random texts.")  # fmt: skip
+    define_unused_flags(values, RUN_FLAGS)
 
 
 @command(build_flags, USAGE)
@@ -68,11 +73,11 @@ def main(values: flags.FlagValues) -> int:
 
 def _check_early(values: flags.FlagValues) -> Path:
     """Returns the folder to make; refuses what can be refused without loading TensorFlow."""
-    if not values.export_dir:
-        raise UserError("--export_dir: not given; name the folder to make")
-    folder = local_path(values.export_dir)
-    check_request(values.format, values.quantization, folder)
     run = open_trained_run(values)
+    if not values.export_dir and is_mirrored(run.path):
+        raise UserError("--export_dir: not given; name the folder to make, here or in the store")
+    folder = local_path(values.export_dir) if values.export_dir else _next_version(run.path / "export")
+    check_request(values.format, values.quantization, folder)
     problem, data_dir = select_problem(run, values.problem), values.data_dir
     if file := values.parity_file:
         if next(iter(read_lines(local_path(file), Counter())), None) is None:
@@ -83,3 +88,9 @@ def _check_early(values: flags.FlagValues) -> Path:
         except UserError as error:
             raise UserError(f"{error}; {OTHER_INPUTS}") from None
     return folder
+
+
+def _next_version(folder: Path) -> Path:
+    """Returns the folder of the next version of a model, as servers of SavedModels number them."""
+    numbers = [int(path.name) for path in folder.glob("*") if path.name.isdecimal()]
+    return folder / str(max(numbers, default=0) + 1)

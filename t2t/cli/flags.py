@@ -9,7 +9,9 @@ from absl import flags
 
 from t2t.checkpoints.run_dir import RunDir
 from t2t.cli.common import ALL, define_alias
+from t2t.cli.decode_hparams import define_decode_hparams_flag
 from t2t.cli.help import DATA, DECODING, FILTERS, MACHINE, NAMES, OUTPUT, RUN, flag_group
+from t2t.cli.tensor2tensor import has_flag
 from t2t.errors import UserError
 from t2t.hparams.groups import DecodeHParams
 from t2t.hparams.override import format_overrides, join_overrides
@@ -151,6 +153,7 @@ def define_search_flags(values: flags.FlagValues, decodes_only: bool = False) ->
     with flag_group(values, DECODING):
         for flag in _ALL_SEARCH_FLAGS if decodes_only else _SEARCH_FLAGS:
             define_field_flag(values, flag, DecodeHParams, default=None)
+    define_decode_hparams_flag(values)
 
 
 def define_word_flags(values: flags.FlagValues) -> None:
@@ -173,7 +176,7 @@ def define_device_flags(values: flags.FlagValues) -> None:
 def decoding_devices(values: flags.FlagValues) -> tuple[int, int] | None:
     """Returns the values of the flags of `define_device_flags`, None for one device."""
     several = "worker_hosts" in values and find_cluster(values.worker_hosts, values.worker_index) is not ALONE
-    if "worker_gpu" not in values or several:  # of several processes that trained, the chief decodes
+    if not has_flag(values, "worker_gpu") or several:  # of several processes that trained, the chief decodes
         return None
     return values.worker_gpu, values.worker_cpu
 
@@ -181,8 +184,14 @@ def decoding_devices(values: flags.FlagValues) -> tuple[int, int] | None:
 def search_overrides(values: flags.FlagValues) -> str:
     """Returns the search flags that were given, as `--hparams` would have them."""
     names = (*_ALL_SEARCH_FLAGS, *WORD_FLAGS)
-    given = {RENAMED.get(name, name): values[name].value for name in names if name in values}
+    given = {RENAMED.get(name, name): values[name].value for name in names if has_flag(values, name)}
     return format_overrides({field: value for field, value in given.items() if value is not None})
+
+
+def trained_overrides(values: flags.FlagValues) -> str:
+    """Returns `--hparams` and the search flags that were given, for a run that is trained already."""
+    own = values.hparams if "hparams" in values else ()
+    return join_overrides((*own, search_overrides(values)))
 
 
 def define_engine_flags(values: flags.FlagValues) -> None:
@@ -199,19 +208,22 @@ def engine_choice(values: flags.FlagValues) -> EngineChoice:
     return EngineChoice(values.engine, values.compute_type) if "engine" in values else EngineChoice()
 
 
-def define_trained_flags(values: flags.FlagValues) -> None:
-    """The run and its checkpoint; the names of its problem, model and set are optional, and checked."""
+def define_trained_flags(values: flags.FlagValues, one_checkpoint: bool = True) -> None:
+    """The run, and its checkpoint where a command reads one; names and hparams of the run are optional, and checked."""
     with flag_group(values, RUN) as define:
         define.string("output_dir", "", "Folder of the run, as t2t-trainer was given it.")
-        define.string("checkpoint", "latest", "latest, best (of a run of several problems also best.PROBLEM), "
-                      "averaged, a step, or the path of a checkpoint or run.")  # fmt: skip
-        define_alias("checkpoint_path", "checkpoint", flag_values=values)
+        if one_checkpoint:
+            define.string("checkpoint", "latest", "latest, best (of a run of several problems also best.PROBLEM), "
+                          "averaged, a step, or the path of a checkpoint or run.")  # fmt: skip
+            define_alias("checkpoint_path", "checkpoint", flag_values=values)
     define_usr_dir_flag(values)
     with flag_group(values, NAMES) as define:
         define.string("problem", "", "Problem of the run; optional, and checked; which one, of a run of several.")
         define_alias("problems", "problem", flag_values=values)
         define.string("model", "", "Model of the run; optional, as --problem.")
         define.string("hparams_set", "", "Hparams set of the run; optional, as --problem.")
+        define.multi_string("hparams", [], "Changes to the hparams of decoding; others are only checked against "
+                            "the run's.")  # fmt: skip
 
 
 def open_run(
@@ -249,7 +261,7 @@ def check_run_loadable(run: RunDir, values: flags.FlagValues, checkpoint: str = 
     """Raises UserError for a missing plug-in or checkpoint and wrong search flags; `checkpoint` overrides the flag."""
     with quietly():
         plugins = load_plugins(values.t2t_usr_dir or None)
-    check_loadable(run, plugins, checkpoint or values.checkpoint, search_overrides(values))
+    check_loadable(run, plugins, checkpoint or values.checkpoint, trained_overrides(values))
     engine_choice(values).check()
 
 
@@ -273,7 +285,7 @@ def loading_arguments(values: flags.FlagValues, problem: str, many_rows: bool) -
     """Returns the arguments of `t2t.runs.loading.load` that are the same for all runs of an ensemble."""
     return {
         "usr_dir": values.t2t_usr_dir or None,
-        "decode_overrides": search_overrides(values),
+        "decode_overrides": trained_overrides(values),
         "problem": problem,
         "devices": decoding_devices(values),
         "many_rows": many_rows,

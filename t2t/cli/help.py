@@ -43,7 +43,14 @@ def help_text(values: flags.FlagValues, name: str, usage: str) -> str:
         paragraph if "\n " in f"\n{paragraph}" else textwrap.fill(paragraph, WIDTH, break_on_hyphens=False)
         for paragraph in usage.strip().replace("%s", name).split("\n\n")
     ]
-    return "\n\n".join([*paragraphs, *_groups(values)])
+    return "\n\n".join([*paragraphs, *_groups(values), *_unused(values)])
+
+
+def _unused(values: flags.FlagValues) -> Iterator[str]:
+    """Yields a paragraph of the flags of `t2t.cli.tensor2tensor`, if there are any."""
+    if names := [f"--{name}" for name in values if hasattr(values[name], "unused") and values[name].name == name]:
+        text = f"Flags of Tensor2Tensor that do nothing here, and say what to do instead: {', '.join(names)}."
+        yield textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _groups(values: flags.FlagValues) -> Iterator[str]:
@@ -51,6 +58,8 @@ def _groups(values: flags.FlagValues) -> Iterator[str]:
     second_names = {name: flag.alias_of for name in values if hasattr(flag := values[name], "alias_of")}
     for name in values:
         if values[name].name != name or name in second_names or name == "help":
+            continue
+        if hasattr(values[name], "unused"):
             continue
         also = [second for second, original in second_names.items() if original == name]
         by_heading.setdefault(values[name].heading, []).append(_describe_flag(values[name], also))

@@ -18,8 +18,8 @@ from t2t.cli.flags import (
     load_run,
     load_runs,
     open_run,
-    search_overrides,
     split_folders,
+    trained_overrides,
 )
 from t2t.cli.help import RUN, flag_group
 from t2t.errors import UserError, needs_extra
@@ -201,8 +201,8 @@ def _check_fixed(values: flags.FlagValues, folder: str) -> None:
     fixed = [flag for flag in ("problem", "t2t_usr_dir") if values[flag].value]
     if values.checkpoint != values["checkpoint"].default:
         fixed.append("checkpoint")
-    if fixed or search_overrides(values):
-        asked = ", ".join([*(f"--{flag}" for flag in fixed), search_overrides(values)]).strip(", ")
+    if fixed or trained_overrides(values):
+        asked = ", ".join([*(f"--{flag}" for flag in fixed), trained_overrides(values)]).strip(", ")
         raise UserError(f"{asked}: {folder} is an export, which answers as it was made; leave that out or name its run")
 
 

@@ -6,7 +6,7 @@ import sys
 from absl import flags
 
 from t2t.cli.common import command, command_flags
-from t2t.cli.decoding import check_files, decode_file, decode_interactively
+from t2t.cli.decoding import check_files, check_reference, decode_file, decode_interactively
 from t2t.cli.eval import evaluate
 from t2t.cli.flags import (
     define_field_flag,
@@ -17,6 +17,8 @@ from t2t.cli.flags import (
     request_of,
 )
 from t2t.cli.help import DATA, DECODING, MACHINE, NAMES, RUN, TRAINING, WARM_START, flag_group
+from t2t.cli.schedules import EVALUATE, EVALUATE_TRAIN, SCHEDULES, TRAIN_AND_EVALUATE, check_schedule
+from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
 from t2t.files.progress import write_line
 from t2t.hparams.groups import TrainHParams
@@ -27,11 +29,10 @@ from t2t.runs.resuming import check_same_run, fill_from_run, recorded_seed
 from t2t.runs.run_checks import check_training
 from t2t.runs.settings import Settings
 from t2t.runs.startup import import_quietly
-from t2t.specs.constants import DEFAULT_TRAIN_DIR, DEV
+from t2t.specs.constants import DEFAULT_TRAIN_DIR, DEV, TRAIN
 from t2t.specs.mixture import split_mixture
 from t2t.training.cluster import find_cluster
 
-SCHEDULES = ("continuous_train_and_eval", "train", "evaluate")
 USAGE = """
 Trains a model on a problem; resumes exactly where --output_dir holds a run that was interrupted.
 
@@ -60,6 +61,8 @@ def build_flags(values: flags.FlagValues) -> None:
         define.string("decode_from_file", "", "After training, decodes this file, plain or gzip; - for standard input.")
         define.string("decode_to_file", "", "Where --decode_from_file writes; see t2t-decoder.")
         define.boolean("decode_interactive", False, "After training, translates what is typed.")
+        define.string("decode_reference", "", "Scores what --decode_from_file writes against this file: prints BLEU.")
+    define_unused_flags(values, RUN_FLAGS)
 
 
 _SETTINGS_FLAGS = {
@@ -74,8 +77,8 @@ def _define_training_flags(values: flags.FlagValues) -> None:
     with flag_group(values, DATA) as define:
         define.boolean("generate_data", False, "Generates the data first; existing data is kept.")
     with flag_group(values, TRAINING) as define:
-        define.enum("schedule", SCHEDULES[0], SCHEDULES, "What to do: train and evaluate in turn, only train, or only "
-                    "evaluate the latest checkpoint.")  # fmt: skip
+        define.string("schedule", TRAIN_AND_EVALUATE, f"What to do: train and evaluate in turn, only train, or only "
+                      f"evaluate the latest checkpoint: {', '.join(SCHEDULES)}.")  # fmt: skip
         more = "; unset for the hparams set's, or that of the run in --output_dir"
         define_field_flag(values, "train_steps", TrainHParams, default=None, more=more)
         more = "; unset for that of the run that is in --output_dir, 0 for a new one"
@@ -93,20 +96,23 @@ def _define_training_flags(values: flags.FlagValues) -> None:
 def main(values: flags.FlagValues) -> int:
     if lists_registry(values):
         return 0
+    check_schedule(values)
     asked = dataclasses.replace(request_of(values), train_steps=values.train_steps)
     request = fill_from_run(asked, reads_data=not values.generate_data)
     check_names(request)
     _check_files(values, request)
     is_dry, is_chief = values.dry_run, find_cluster(values.worker_hosts, values.worker_index).is_chief
     generates = values.generate_data and not is_dry
-    if values.schedule != "evaluate":
+    evaluates_only = values.schedule in (EVALUATE, EVALUATE_TRAIN)
+    if not evaluates_only:
         check_same_run(request)
         settings = _settings(values, request)
         check_training(request, settings, needs_data=not generates and not is_dry, generates=generates and is_chief)
     if generates and is_chief:  # before TensorFlow starts, so that worker processes can be forked
         generate_all(request, once_forked=lambda: _check_model(request))
-    if values.schedule == "evaluate":
-        return evaluate(request, "latest", DEV, values.eval_steps, values) if is_chief else 0
+    if evaluates_only:
+        split = DEV if values.schedule == EVALUATE else TRAIN
+        return evaluate(request, "latest", split, values.eval_steps, values) if is_chief else 0
     if is_dry:
         return _dry_run(request, settings)
     if stopped_by := _train(request, settings):
@@ -124,6 +130,7 @@ def _check_files(values: flags.FlagValues, request: Request) -> None:
         raise UserError(f"--output_dir={request.output_folder}: that is a file; name a folder")
     if values.decode_to_file and not values.decode_from_file:
         raise UserError("--decode_to_file: it names where --decode_from_file writes; give that too")
+    check_reference(values)
     if values.decode_from_file:
         check_files(values.decode_from_file, values.decode_to_file)
     decodes = [f"--{name}" for name in ("decode_interactive", "decode_from_file") if values[name].value]
@@ -146,7 +153,7 @@ def _check_model(request: Request) -> None:
 def _settings(values: flags.FlagValues, request: Request) -> Settings:
     return Settings(
         seed=recorded_seed(request.output_folder, values.random_seed),
-        evaluates=values.schedule == SCHEDULES[0],
+        evaluates=values.schedule == TRAIN_AND_EVALUATE,
         **{RENAMED.get(name, name): values[name].value for names in _SETTINGS_FLAGS.values() for name in names},
     )
 
@@ -171,6 +178,6 @@ def _decode(values: flags.FlagValues, request: Request) -> None:
     """Decodes with the latest checkpoint, as `t2t-decoder` does."""
     loaded = load_run(values, request.output_folder, "", "latest")
     if values.decode_from_file:
-        decode_file(loaded, values.decode_from_file, values.decode_to_file)
+        decode_file(loaded, values.decode_from_file, values.decode_to_file, reference=values.decode_reference)
     if values.decode_interactive:
         decode_interactively(loaded.translator())

@@ -85,7 +85,7 @@ def lstm_seq2seq() -> LstmHParams:
     return for_recurrent(LstmHParams(hidden_size=128, num_hidden_layers=2))
 
 
-@register_hparams(aliases=["lstm_attention"])
+@register_hparams
 def lstm_bahdanau_attention() -> LstmAttentionHParams:
     """The sizes of lstm_seq2seq with additive attention."""
     return for_recurrent(LstmAttentionHParams(hidden_size=128, num_hidden_layers=2))

@@ -18,10 +18,13 @@ _ASSIGNMENT = re.compile(
 _BOOLS = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
 
 
-def parse_overrides(text: str, defaults: dict[str, Any], current: dict[str, Any]) -> dict[str, Any]:
+def parse_overrides(
+    text: str, defaults: dict[str, Any], current: dict[str, Any], flag: str = "--hparams"
+) -> dict[str, Any]:
     """Returns name -> typed value.
 
     `defaults` has every known name with a value of its type; `name[3]=v` changes one element of a `current` value.
+    Messages name the `flag`.
 
     Raises:
         UserError: malformed text, unknown name, a name assigned twice, a value of another type.
@@ -29,13 +32,13 @@ def parse_overrides(text: str, defaults: dict[str, Any], current: dict[str, Any]
     found: dict[str, Any] = {}
     matches, unread = _assignments(text)
     if unread.strip():
-        raise UserError(f"--hparams={text!r}: cannot read {unread!r}; write name=value,name=[v1,v2]")
+        raise UserError(f"{flag}={text!r}: cannot read {unread!r}; write name=value,name=[v1,v2]")
     if unknown := next((match["name"] for match in matches if match["name"] not in defaults), ""):
         raise UnknownNameError(
             f"hparam {unknown!r} does not exist; {did_you_mean(unknown, defaults)}see --registry_help=hparams"
         )
     if name := _assigned_twice(matches):
-        raise UserError(f"--hparams={text!r}: {name} is assigned twice; keep one")
+        raise UserError(f"{flag}={text!r}: {name} is assigned twice; keep one")
     for match in matches:
         name, index = _place(match)
         if index is not None:

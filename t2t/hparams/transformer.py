@@ -153,7 +153,7 @@ class TransformerHParams(HParams):
         return found
 
 
-@register_hparams(aliases=["transformer_base_v1"])
+@register_hparams
 def transformer_base() -> TransformerHParams:
     """The paper's base model: 6 layers, d 512, 8 heads, 100,000 updates of 8 x 4,096 tokens.
 

@@ -38,16 +38,16 @@ def transformer_h32() -> TransformerHParams:
     return transformer_base().replace(num_heads=32)
 
 
-# === (B) Narrower keys; values keep d_v = 64; the aliases count the channels of all heads ===
+# === (B) Narrower keys; values keep d_v = 64; Tensor2Tensor counts the channels of all heads ===
 
 
-@register_hparams(aliases=["transformer_k128"])
+@register_hparams
 def transformer_k16() -> TransformerHParams:
     """Table 3 (B): d_k = 16, 128 channels for the keys of all heads. Paper: perplexity 5.16, BLEU 25.1."""
     return transformer_base().replace(attention_key_channels=8 * 16)
 
 
-@register_hparams(aliases=["transformer_k256"])
+@register_hparams
 def transformer_k32() -> TransformerHParams:
     """Table 3 (B): d_k = 32, 256 channels for the keys of all heads. Paper: perplexity 5.01, BLEU 25.4."""
     return transformer_base().replace(attention_key_channels=8 * 32)

@@ -220,7 +220,7 @@ class AlgorithmicSortBinary40(Sort):
     symbols = vocabulary = BINARY
 
 
-@register_problem(aliases=["algorithmic_sort_problem"])
+@register_problem
 class AlgorithmicSortDecimal40(Sort):
     """Sort a sequence of digits."""
 

@@ -26,7 +26,7 @@ _FILES = {TRAIN: "train-v1.1.json", DEV: "dev-v1.1.json"}
 _TFDS_SPLITS = {TRAIN: "train", DEV: "validation"}
 
 
-@register_problem("squad_text2text", aliases=["squad"])
+@register_problem("squad_text2text")
 class SquadText2Text(Text2Text):
     """Questions about paragraphs of Wikipedia (SQuAD 1.1, 87,599 questions)."""
 

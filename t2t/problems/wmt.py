@@ -13,8 +13,8 @@ https://www.statmt.org/wmt14/translation-task.html, and so on for other years, t
 (`wmt14_translate`, ...). Some corpora (CzEng, CWMT) have to be fetched by hand; TensorFlow Datasets says which.
 Licence: research use, as the workshop states; each corpus has terms of its own.
 
-The aliases of German and French are Tensor2Tensor's names from version 1.2 on, and such names for those of 128k, which
-it dropped; other pairs have its names.
+German and French have the names of Tensor2Tensor's first versions, other pairs those of version 1.2 on; see
+`t2t.registry.tensor2tensor`.
 """
 
 import dataclasses
@@ -69,7 +69,7 @@ class _Pair:
     size: str = ""
     """Of the training data, for summaries."""
     of_2017: bool = False
-    """Whether its problems have the names of Tensor2Tensor's first versions, and the later ones as aliases."""
+    """Whether its problems have the names of Tensor2Tensor's first versions."""
     shared: bool = True
     """Whether both languages have one vocabulary."""
 
@@ -98,8 +98,10 @@ def _register(pair: _Pair, vocabulary: str) -> None:
     described, attributes = _VOCABULARIES[vocabulary]
     summary = f"WMT {pair.year} news translation, English to {pair.language} ({pair.size}{described})."
     characters = vocabulary == "characters"
-    name = f"translate_en{pair.code}_wmt{'_characters' if characters else vocabulary}"
-    first_name = f"wmt_en{pair.code}_{'characters' if characters else f'tokens_{vocabulary}'}"
+    if pair.of_2017:
+        name = f"wmt_en{pair.code}_{'characters' if characters else f'tokens_{vocabulary}'}"
+    else:
+        name = f"translate_en{pair.code}_wmt{'_characters' if characters else vocabulary}"
     attributes = {
         "__doc__": summary,
         "__module__": __name__,
@@ -108,8 +110,7 @@ def _register(pair: _Pair, vocabulary: str) -> None:
         **({} if pair.shared else {"shared_vocabulary": False}),
         **attributes,
     }
-    names = (first_name, [name]) if pair.of_2017 else (name, [])
-    register_problem(names[0], aliases=names[1])(type(names[0], (WmtTranslation,), attributes))
+    register_problem(name)(type(name, (WmtTranslation,), attributes))
 
 
 for _pair in _PAIRS:

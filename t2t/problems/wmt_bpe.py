@@ -12,7 +12,7 @@ Source: Britz, Goldie, Luong and Le 2017, "Massive Exploration of Neural Machine
 for the pieces.
 Licence: research use, as WMT states; each corpus has terms of its own.
 
-The alias is Tensor2Tensor's name from version 1.2 on. As there, the vocabulary is the archive's file with <pad> and
+As in Tensor2Tensor, the vocabulary is the archive's file with <pad> and
 <EOS> before it and UNK after it.
 """
 
@@ -30,7 +30,7 @@ _VOCABULARY = "vocab.bpe.32000"
 _STEMS = {TRAIN: "train.tok.clean", DEV: "newstest2013.tok", TEST: "newstest2014.tok"}
 
 
-@register_problem("wmt_ende_bpe32k", aliases=["translate_ende_wmt_bpe32k"])
+@register_problem("wmt_ende_bpe32k")
 class WmtEndeBpe32k(TranslationFiles):
     """WMT 2014 news translation, English to German (4.5 million pairs in the paper's 37,000 pieces)."""
 

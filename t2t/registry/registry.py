@@ -13,11 +13,12 @@ import inspect
 import pkgutil
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean
+from t2t.registry import tensor2tensor
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Callable[..., Any])
@@ -58,13 +59,26 @@ class Registry(Generic[T]):
         package: dotted name of the package whose modules register the built-ins.
         read_source: list built-ins by reading their source, because importing them is slow.
         reserved_suffixes: endings that a name may not have, since lookup gives them a meaning.
+        aliases: other names of built-ins.
+        missing: names of Tensor2Tensor that are not registered, and what to use instead, empty for nothing near.
     """
 
-    def __init__(self, kind: str, package: str, *, read_source: bool = False, reserved_suffixes: tuple[str, ...] = ()):
+    def __init__(
+        self,
+        kind: str,
+        package: str,
+        *,
+        read_source: bool = False,
+        reserved_suffixes: tuple[str, ...] = (),
+        aliases: Mapping[str, str] | None = None,
+        missing: Mapping[str, str] | None = None,
+    ):
         self.kind = kind
         self._package = package
         self._read_source = read_source
         self._reserved_suffixes = reserved_suffixes
+        self._aliases = dict(aliases or {})
+        self._missing = dict(missing or {})
         self._entries: dict[str, Entry[T]] = {}
         self._built_ins_read = False
         self._frozen = False
@@ -210,6 +224,10 @@ class Registry(Generic[T]):
 
     def _unknown(self, name: str) -> str:
         known = list(self._entries)
+        if name in self._missing:
+            advice = f"{self._missing[name]}; " if self._missing[name] else did_you_mean(name, known)
+            missing = f"{self.kind} {name!r} of Tensor2Tensor does not exist here"
+            return f"{missing}; {advice}list all names with --registry_help"
         return (
             f"{self.kind} {name!r} is not registered; {did_you_mean(name, known)}{len(known)} {self.kind} names exist: "
             f"list them with --registry_help; to load your own, pass --t2t_usr_dir"
@@ -237,6 +255,8 @@ class Registry(Generic[T]):
             file = f"{module.name}/__init__.py" if module.ispkg else f"{module.name}.py"
             for entry in read_registrations(Path(folders[0]) / file, f"register_{self.kind}"):
                 self._insert(entry)
+        for alias, target in self._aliases.items():
+            self.alias(alias, target)
 
     def _module_of(self, entry: Entry[T]) -> str:
         path = Path(entry.origin.rpartition(":")[0])
@@ -312,9 +332,26 @@ def _typed_name(value: Any) -> str | None:
     return getattr(value, "__qualname__", None) if getattr(value, "__module__", "") == "__main__" else None
 
 
-PROBLEMS: Registry[Any] = Registry("problem", "t2t.problems", reserved_suffixes=("_rev", "_copy", "_masked"))
-MODELS: Registry[Any] = Registry("model", "t2t.models", read_source=True)
-HPARAMS: Registry[Any] = Registry("hparams", "t2t.hparams")
+PROBLEMS: Registry[Any] = Registry(
+    "problem",
+    "t2t.problems",
+    reserved_suffixes=("_rev", "_copy", "_masked"),
+    aliases=tensor2tensor.problems.ALIASES,
+    missing=tensor2tensor.problems.MISSING,
+)
+MODELS: Registry[Any] = Registry(
+    "model",
+    "t2t.models",
+    read_source=True,
+    aliases=tensor2tensor.models.ALIASES,
+    missing=tensor2tensor.models.MISSING,
+)
+HPARAMS: Registry[Any] = Registry(
+    "hparams",
+    "t2t.hparams",
+    aliases=tensor2tensor.hparams.ALIASES,
+    missing=tensor2tensor.hparams.MISSING,
+)
 MODALITIES: Registry[Any] = Registry("modality", "t2t.layers.modalities", read_source=True)
 METRICS: Registry[Any] = Registry("metric", "t2t.metrics", read_source=True)
 REGISTRIES = (PROBLEMS, MODELS, HPARAMS, MODALITIES, METRICS)

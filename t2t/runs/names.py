@@ -189,6 +189,34 @@ def get_problem(name: str, options: Mapping[str, Any] | None = None) -> Problem:
     return problem
 
 
+def select_names(asked: str, excluded: str = "") -> list[str]:
+    """Returns the problems that a list with commas names; a name that ends in `*` stands for those that begin so.
+
+    Several at once, `a-b-c`, are names of their own.
+
+    Raises:
+        UserError: nothing begins as a pattern says, or all is excluded.
+    """
+    found: dict[str, None] = {}
+    for part in (part.strip() for part in asked.split(",") if part.strip()):
+        found |= dict.fromkeys(_matching(part) if part.endswith("*") else split_mixture(part))
+    for part in (part.strip() for part in excluded.split(",")):
+        for name in list(found):
+            if name == part or (part.endswith("*") and name.startswith(part[:-1])):
+                del found[name]
+    if excluded and not found:
+        raise UserError(f"--exclude_problems={excluded}: it leaves nothing of --problem={asked}; exclude less")
+    return list(found)
+
+
+def _matching(pattern: str) -> list[str]:
+    names = [entry.name for entry in PROBLEMS.entries() if not entry.alias_of]
+    found = [name for name in names if name.startswith(pattern[:-1])]
+    if not found:
+        raise UserError(f"--problem={pattern}: no problem begins so; list what there is with --registry_help")
+    return found
+
+
 def get_text_problem(name: str) -> Problem:
     """Returns the text problem of an imported run; raises UserError for any other."""
     try:

@@ -139,7 +139,11 @@ def override_decoding(hparams: HParams, overrides: str) -> HParams:
     for section, values in hparams.to_dict().items():
         others = [name for name in values if section != "decode" and getattr(changed, name) != getattr(hparams, name)]
         if others:
-            raise UserError(f"hparam {others[0]} is no part of decoding; a trained run's can no longer be changed")
+            asked, found = getattr(changed, others[0]), getattr(hparams, others[0])
+            raise UserError(
+                f"hparam {others[0]}={asked}: the run has {found}, and only hparams of decoding can still be changed; "
+                f"leave it out"
+            )
     return changed.freeze()
 
 

@@ -11,7 +11,7 @@ from t2t.cli.common import parse
 from t2t.cli.help import WIDTH
 from t2t.errors import UnknownNameError
 from t2t.registry import HPARAMS, MODALITIES, MODELS, PROBLEMS
-from t2t.runs.names import get_hparams, get_problem
+from t2t.runs.names import get_hparams, get_problem, select_names
 from t2t.specs.mixture import split_mixture
 from tests.readme import PAGES, ROOT
 
@@ -57,7 +57,9 @@ def test_every_flag_stands_under_a_heading_once_with_its_second_names(name, show
     assert len(re.findall(r"^[A-Z]\w+[\w ]*:$", text, re.M)) >= 1
     for flag in values:
         original = getattr(values[flag], "alias_of", values[flag].name)
-        if original == flag:
+        if hasattr(values[flag], "unused"):
+            assert re.search(rf" --{values[flag].name}[,.]", " ".join(text.split()))
+        elif original == flag:
             assert len(re.findall(rf"^  --{flag}: ", text, re.M)) == 1, flag
         elif len(flag) > 1:
             assert f"also --{flag}" in " ".join(text.split())
@@ -82,7 +84,7 @@ def check_words(words):
     for word in words[1:]:
         flag, _, value = word.removeprefix("--").partition("=")
         if flag in KINDS:
-            for one in split_mixture(value) if flag.startswith("problem") else [value]:
+            for one in select_names(value) if flag.startswith("problem") else [value]:
                 if not OTHERS.match(one) and one not in ("", "...", "b"):
                     KINDS[flag](one)
 

@@ -26,7 +26,11 @@ RUN = ("--problem=algorithmic_reverse_binary40", "--model=transformer", "--hpara
         (trainer, ["--worker_gpu=-1"], "flag --worker_gpu=-1: -1 is not a non-negative integer"),
         (trainer, ["--decode_beam_size=0"], "flag --decode_beam_size=0: 0 is not an integer in the range [1, 10000]"),
         (trainer, ["--train_steps=many"], "flag --train_steps=many: invalid literal"),
-        (trainer, ["--schedule=sometimes"], "flag --schedule=sometimes: value should be one of"),
+        (
+            trainer,
+            ["--schedule=sometimes"],
+            "--schedule=sometimes does not exist; choose one of",
+        ),
         (datagen, ["--vocab_size=-4"], "flag --vocab_size=-4: -4 is not a non-negative integer"),
         (trainer, ["--problem=a", "--problems=b"], "--problem is given twice, --problem=a and --problems=b; keep one"),
         (trainer, ["--model=a", "--model=b"], "--model is given twice, --model=a and --model=b; keep one"),

@@ -52,5 +52,5 @@ def test_what_is_asked_and_not_read_is_an_error():
 
 
 def test_only_decoding_can_be_changed_afterwards():
-    with pytest.raises(UserError, match="hparam hidden_size is no part of decoding; a trained run's can no longer"):
+    with pytest.raises(UserError, match="hparam hidden_size=8: the run has 512, and only hparams of"):
         override_decoding(transformer_base(), "hidden_size=8")

@@ -1,0 +1,83 @@
+"""BLEU of every translation in a folder, as t2t-translate-all writes them: one line for each checkpoint."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t.cli.pairs import read_pairs
+from t2t.cli.polling import steps_as_they_appear
+from t2t.errors import UserError
+from t2t.files.paths import local_path
+from t2t.metrics.base import Score
+from t2t.metrics.text import bleu
+from t2t.runs.startup import import_quietly
+
+CASED, UNCASED, BOTH = "cased", "uncased", "both"
+VARIANTS = {CASED: (CASED,), UNCASED: (UNCASED,), BOTH: (UNCASED, CASED)}
+"""Value of --bleu_variant to what is computed."""
+
+_STEP = re.compile(r".+-(\d{1,18})")
+
+
+def score_variants(
+    pairs: tuple[list[str], list[str]], language: str, options: Mapping[str, Any], variants: Sequence[str]
+) -> dict[str, Score]:
+    """Returns BLEU of (translations, references) for each variant; uncased ignores case."""
+    changes = {CASED: {}, UNCASED: {"lowercase": True}}
+    return {variant: bleu(*pairs, language, **{**options, **changes[variant]}) for variant in variants}
+
+
+def score_folder(
+    folder: str,
+    reference: str,
+    language: str,
+    options: Mapping[str, Any],
+    variants: Sequence[str],
+    min_steps: int = 0,
+    wait_minutes: float = 0.0,
+) -> Iterator[tuple[int, Path, dict[str, Score]]]:
+    """Yields step, file and scores of each file `<name>-<step>`, in order of steps.
+
+    Raises:
+        UserError: no such folder or file, two files of one step, or another number of lines than the reference.
+    """
+    place = local_path(folder)
+    if not place.is_dir():
+        raise UserError(f"--translations_dir={folder}: there is no such folder; name that of t2t-translate-all")
+    found = False
+    for step in steps_as_they_appear(lambda: _files(place), min_steps, wait_minutes):
+        found, file = True, _files(place)[step]
+        yield step, file, score_variants(read_pairs(str(file), reference), language, options, variants)
+    if not found:
+        raise UserError(f"--translations_dir={folder}: it has no file <name>-<step> of at least {min_steps} updates")
+
+
+def _files(place: Path) -> dict[int, Path]:
+    """Returns the files that are complete, by step."""
+    found: dict[int, Path] = {}
+    for path in sorted(place.iterdir()):
+        if (match := _STEP.fullmatch(path.name)) and path.is_file():
+            step = int(match[1])
+            if step in found:
+                raise UserError(f"{found[step]} and {path} are both of step {step}; keep the files of one problem")
+            found[step] = path
+    return found
+
+
+class Events:
+    """Writes scores where TensorBoard reads them; an empty folder writes nothing."""
+
+    def __init__(self, folder: str, tag_suffix: str = ""):
+        self._suffix = tag_suffix
+        self._summary = import_quietly("tensorflow").summary if folder else None
+        self._writer = self._summary.create_file_writer(str(local_path(folder))) if self._summary else None
+
+    def write(self, step: int, scores: Mapping[str, Score]) -> None:
+        """Writes `BLEU_cased` and `BLEU_uncased` of a step."""
+        if self._summary is None or self._writer is None:
+            return
+        with self._writer.as_default(step=step):
+            for variant, score in scores.items():
+                self._summary.scalar(f"BLEU_{variant}{self._suffix}", score.value)
+        self._writer.flush()

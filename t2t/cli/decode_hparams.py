@@ -1,0 +1,105 @@
+"""`--decode_hparams` of Tensor2Tensor: its names for what flags of the decoder say here."""
+
+import logging
+from typing import Any
+
+from absl import flags
+
+from t2t.cli.help import DECODING, flag_group
+from t2t.cli.tensor2tensor import has_flag
+from t2t.errors import UserError
+from t2t.hparams.override import assigned_names, parse_overrides
+
+log = logging.getLogger("t2t")
+
+FLAGS = {
+    "beam_size": "decode_beam_size",
+    "alpha": "decode_alpha",
+    "extra_length": "decode_extra_length",
+    "max_input_size": "max_input_length",
+    "decode_to_file": "decode_to_file",
+    "decode_reference": "decode_reference",
+}
+"""Name in --decode_hparams to flag of the same meaning."""
+
+_READ: dict[str, Any] = {
+    "beam_size": 4, "alpha": 0.6, "extra_length": 100, "max_input_size": -1, "decode_to_file": "",
+    "decode_reference": "", "return_beams": False, "shards": 1, "shard_id": 0,
+}  # fmt: skip
+"""Names that are read, with Tensor2Tensor's value, which has its type."""
+
+_WITHOUT_EFFECT: dict[str, Any] = {
+    "batch_size": 0, "log_results": True, "decode_in_memory": False, "decode_timeout_mins": 240,
+    "summaries_log_dir": "decode", "display_decoded_images": False, "frames_per_second": 10, "border_percent": 2,
+    "max_display_outputs": 10, "max_display_decodes": 5, "shard_google_format": False, "insertion_parallel": False,
+}  # fmt: skip
+
+_REFUSED: dict[str, Any] = {
+    "delimiter": "\\n", "num_samples": -1, "num_decodes": 1, "write_beam_scores": False, "save_images": False,
+    "identity_output": False, "eos_penalty": 0.0, "min_length_ratio": 0.0, "block_size": 0,
+    "guess_and_check_top_k": 0, "guess_and_check_epsilon": -1, "force_decode_length": False,
+    "skip_eos_postprocess": False, "multiproblem_task_id": -1, "shards_start_offset": 0,
+}  # fmt: skip
+"""Names of which any other value than this is refused."""
+
+_KNOWN = _READ | _WITHOUT_EFFECT | _REFUSED
+
+_INSTEAD = {
+    "delimiter": "a text is a line",
+    "num_samples": "all examples are decoded; give a file of fewer lines",
+    "num_decodes": "decode again with another --random_seed, or ask for --n_best",
+    "write_beam_scores": "scores are written with --output_format=tsv or jsonl",
+    "save_images": "images are written with --output_format=files",
+    "identity_output": "outputs are text",
+    "eos_penalty": "see --eos_penalty",
+    "min_length_ratio": "use --min_output_length",
+}
+"""What to do about a name that is refused."""
+
+
+def define_decode_hparams_flag(values: flags.FlagValues) -> None:
+    """--decode_hparams."""
+    with flag_group(values, DECODING) as define:
+        define.string("decode_hparams", "", "How outputs are searched and written, by Tensor2Tensor's names: "
+                      "beam_size=4,alpha=0.6,extra_length=50,return_beams=True.")  # fmt: skip
+
+
+def apply_decode_hparams(values: flags.FlagValues) -> None:
+    """Gives the flags of the decoder the values that --decode_hparams assigns to Tensor2Tensor's names.
+
+    Raises:
+        UserError: an unknown name, a wrong value, a name without a meaning here, or a flag that says something else.
+    """
+    text = values.decode_hparams
+    if unknown := assigned_names(text) - set(_KNOWN):
+        raise UserError(f"--decode_hparams={text}: there is no {min(unknown)}; names are {', '.join(_KNOWN)}")
+    given = parse_overrides(text, _KNOWN, _KNOWN, flag="--decode_hparams")
+    for name, value in given.items():
+        if name in _REFUSED and value != _REFUSED[name]:
+            advice = _INSTEAD.get(name, "it has no counterpart")
+            raise UserError(f"--decode_hparams={name}={value}: not supported; {advice}; leave it out")
+    for name in given.keys() & FLAGS.keys():
+        _set(values, name, FLAGS[name], 0 if name == "max_input_size" and given[name] < 0 else given[name])
+    if given.get("return_beams"):
+        beams = given.get("beam_size", _READ["beam_size"])
+        _set(values, "return_beams", "decode_beam_size", beams)
+        _set(values, "return_beams", "n_best", beams)
+    if given.get("shards", 1) > 1:
+        _set(values, "shards", "shard", f"{given.get('shard_id', 0)}/{given['shards']}")
+    if useless := [name for name in given if name in _WITHOUT_EFFECT]:
+        log.warning("--decode_hparams: %s: no effect; batches are cut by --decode_batch_size ids", ", ".join(useless))
+
+
+def _set(values: flags.FlagValues, name: str, flag: str, value: Any) -> None:
+    """Sets a flag as if it had been given.
+
+    Raises:
+        UserError: the command has no such flag, or it was given with another value.
+    """
+    if not has_flag(values, flag):
+        raise UserError(f"--decode_hparams: {name}: this command does not read it; decode with t2t-decoder")
+    if values[flag].present and values[flag].value != value:
+        raise UserError(f"--decode_hparams: {name}={value}, but --{flag}={values[flag].value}; keep one")
+    values[flag].parse(str(value))
+    values[flag].using_default_value = False
+    values[flag].present = True

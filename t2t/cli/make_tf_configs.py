@@ -1,0 +1,46 @@
+"""`t2t-make-tf-configs`: prints what each machine of a training run is started with."""
+
+import json
+import shlex
+
+from absl import flags
+
+from t2t.cli.common import command, command_flags
+from t2t.cli.help import MACHINE, flag_group
+from t2t.errors import UserError
+from t2t.training.cluster import find_cluster
+
+USAGE = """
+Prints a line for each machine: the value of TF_CONFIG, a TAB, and flags that say the same. One of both is enough:
+
+    %s --masters=node1:2222,node2:2222
+    t2t-trainer --worker_hosts=node1:2222,node2:2222 --worker_index=0 ...  (on node1)
+"""
+
+
+@command_flags
+def build_flags(values: flags.FlagValues) -> None:
+    with flag_group(values, MACHINE) as define:
+        define.string("masters", "", "host:port of each machine, with commas between them; the first writes the run.")
+        define.string("ps", "", "Parameter servers of Tensor2Tensor, which do not exist here.")
+
+
+@command(build_flags, USAGE)
+def main(values: flags.FlagValues) -> int:
+    if values.ps:
+        raise UserError(
+            f"--ps={values.ps}: there are no parameter servers, every worker holds all weights; name machines with "
+            f"GPUs in --masters, and leave --ps out"
+        )
+    if not values.masters:
+        raise UserError("--masters: not given; name host:port of each machine, e.g. node1:2222,node2:2222")
+    addresses = values.masters.split(",")
+    for index in range(len(addresses)):
+        try:
+            find_cluster(values.masters, index)
+        except UserError as error:
+            raise UserError(str(error).replace("--worker_hosts=", "--masters=")) from error
+        task = {"type": "worker", "index": index}
+        config = json.dumps({"cluster": {"worker": addresses}, "task": task})
+        print(f"{shlex.quote(config)}\t--worker_hosts={values.masters} --worker_index={index}")
+    return 0

@@ -1,0 +1,31 @@
+"""Two files whose lines belong together: translations and references."""
+
+from collections import Counter
+
+from t2t.cli.common import warn_of_repairs
+from t2t.errors import UserError
+from t2t.files.source import LineSource
+
+
+def read_pairs(translation: str, reference: str) -> tuple[list[str], list[str]]:
+    """Returns the lines of both files.
+
+    Raises:
+        UserError: no such file, or unequal numbers of lines.
+    """
+    translations, references = read_all(translation), read_all(reference)
+    if len(translations) != len(references):
+        raise UserError(
+            f"{translation} has {len(translations):,} lines and {reference} has {len(references):,}; line n of one "
+            f"must be the translation of line n of the other"
+        )
+    return translations, references
+
+
+def read_all(path: str) -> list[str]:
+    """Returns the lines of a file, and warns of what was repaired in them."""
+    mended: Counter = Counter()
+    source = LineSource(path)
+    lines = list(source.lines(mended))
+    warn_of_repairs(mended, f"{source}: ")
+    return lines

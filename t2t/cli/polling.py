@@ -1,0 +1,25 @@
+"""Work on checkpoints, or files made of them, as they appear."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+_PAUSE = 10.0
+"""Seconds between two looks."""
+
+
+def steps_as_they_appear(
+    list_steps: Callable[[], Iterable[int]], min_steps: int = 0, wait_minutes: float = 0.0
+) -> Iterator[int]:
+    """Yields each step once, in order of those that are there, until none has appeared for `wait_minutes`."""
+    done: set[int] = set()
+    deadline = time.monotonic() + 60 * wait_minutes
+    while True:
+        new = [step for step in list_steps() if step >= min_steps and step not in done]
+        if new:
+            done.add(min(new))
+            yield min(new)
+            deadline = time.monotonic() + 60 * wait_minutes
+        elif time.monotonic() >= deadline:
+            return
+        else:
+            time.sleep(min(_PAUSE, max(0.0, deadline - time.monotonic())))

@@ -1,0 +1,79 @@
+"""`t2t-query-server`: asks a running t2t-server and prints its outputs with their scores."""
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+from absl import flags
+
+from t2t.cli.common import command, command_flags
+from t2t.cli.decoding import typed_lines
+from t2t.cli.help import NAMES, OUTPUT, flag_group
+from t2t.cli.tensor2tensor import QUERY_FLAGS, define_unused_flags
+from t2t.errors import MachineError, UserError
+
+USAGE = """
+Sends each line that is typed to a running t2t-server, and prints its outputs, best first, each with its score.
+
+    %s --server=localhost:8080
+    %s --server=localhost:8080 --servable_name=run --inputs_once="three hundred"
+"""
+
+
+@command_flags
+def build_flags(values: flags.FlagValues) -> None:
+    with flag_group(values, NAMES) as define:
+        define.string("server", "", "host:port of the server, or its address, https://....")
+        define.string("servable_name", "", "Name of the model there; empty for the first.")
+    with flag_group(values, OUTPUT) as define:
+        define.string("inputs_once", "", "Asks for this text alone, and ends.")
+        define.integer("n_best", 1, "Outputs for each text.", lower_bound=1)
+        define.float("timeout_secs", 10.0, "Seconds to wait for an answer.", lower_bound=0.001)
+    define_unused_flags(values, QUERY_FLAGS)
+
+
+@command(build_flags, USAGE)
+def main(values: flags.FlagValues) -> int:
+    if not values.server:
+        raise UserError("--server: not given; name host:port of a running t2t-server, e.g. localhost:8080")
+    address = values.server.rstrip("/") if "://" in values.server else f"http://{values.server}"
+    if not address.startswith(("http://", "https://")):
+        raise UserError(f"--server={values.server}: it is no address of a web server; give host:port")
+    for text in [values.inputs_once] if values.inputs_once else typed_lines():
+        for output in _outputs(address, text, values):
+            print(f"{output['score']:10.4f}  {output['text']}", flush=True)
+    return 0
+
+
+def _outputs(address: str, text: str, values: flags.FlagValues) -> list[dict[str, Any]]:
+    """Returns the outputs of the server for a text.
+
+    Raises:
+        UserError: the server refuses the request.
+        MachineError: it does not answer, or not as t2t-server does.
+    """
+    body = {"text": [text], "n_best": values.n_best}
+    body |= {"model": values.servable_name} if values.servable_name else {}
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"{address}/translate", json.dumps(body).encode(), headers)
+    try:
+        with urllib.request.urlopen(request, timeout=values.timeout_secs) as answer:
+            (found,) = json.load(answer)["translations"]
+            return found["outputs"]
+    except urllib.error.HTTPError as error:
+        kind = UserError if error.code < 500 else MachineError
+        raise kind(f"{address} refuses the text: {_message(error)}") from error
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        raise MachineError(f"no answer from {address}: {reason}; is t2t-server running there?") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise MachineError(f"{address} does not answer as t2t-server does; check --server") from error
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.load(error)["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"status {error.code}"

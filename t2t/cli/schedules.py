@@ -1,0 +1,43 @@
+"""The values of --schedule: those of Tensor2Tensor too, which mean one of ours or are refused."""
+
+from absl import flags
+
+from t2t.errors import UserError
+
+TRAIN_AND_EVALUATE, TRAIN_ONLY, EVALUATE = "continuous_train_and_eval", "train", "evaluate"
+EVALUATE_TRAIN = "evaluate_on_train_data"
+SCHEDULES = (TRAIN_AND_EVALUATE, TRAIN_ONLY, EVALUATE, EVALUATE_TRAIN)
+
+SYNONYMS = dict.fromkeys(("train_and_evaluate", "local_run", "train_eval_and_decode"), TRAIN_AND_EVALUATE)
+"""Evaluating decodes the dev split and scores it, so that the three are one."""
+
+_DECODER = "decode with t2t-decoder --output_dir=..., which needs nothing else"
+_EVALUATOR = (
+    "evaluate a checkpoint with t2t-eval --output_dir=..., or all while training with continuous_train_and_eval"
+)
+
+REFUSED = {
+    "test": "see what would run with --dry_run",
+    "continuous_eval": _EVALUATOR,
+    "continuous_eval_on_train_data": f"{_EVALUATOR}; t2t-eval --split=train looks at training data",
+    "decode": _DECODER,
+    "continuous_decode": _DECODER,
+    "continuous_decode_on_train_data": _DECODER,
+    "continuous_decode_on_eval_data": f"{_DECODER} with --decode_split=dev",
+    "continuous_decode_from_file": "decode every checkpoint with t2t-translate-all",
+    "run_std_server": "there are no parameter servers; run t2t-trainer with --worker_hosts on each machine",
+}
+"""Values of Tensor2Tensor without a meaning here, and what to do instead."""
+
+
+def check_schedule(values: flags.FlagValues) -> None:
+    """Replaces a synonym by its value; raises UserError for a schedule that does not exist here."""
+    asked = values.schedule
+    if asked in REFUSED:
+        raise UserError(f"--schedule={asked}: not supported; {REFUSED[asked]}")
+    values.schedule = SYNONYMS.get(asked, asked)
+    if values.schedule not in SCHEDULES:
+        raise UserError(
+            f"--schedule={asked} does not exist; choose one of {', '.join(SCHEDULES)}, or of its synonyms "
+            f"{', '.join(SYNONYMS)}"
+        )

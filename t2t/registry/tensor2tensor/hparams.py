@@ -1,0 +1,73 @@
+"""Tensor2Tensor's hparams sets by other names, and those that do not exist here.
+
+Sets with one of its names and other values are listed in docs/coming_from.md.
+"""
+
+ALIASES = {
+    "lstm_attention": "lstm_bahdanau_attention",
+    "neural_gpu1": "neural_gpu",
+    "neuralgpu_1": "neural_gpu",
+    "slicenet1": "slicenet_1",
+    "slicenet1noam": "slicenet_1noam",
+    "slicenet1tiny": "slicenet_1tiny",
+    "transformer_base_v1": "transformer_base",
+    "transformer_big_dr1": "transformer_big_enfr",
+    "transformer_big_dr3": "transformer_big",
+    "transformer_k128": "transformer_k16",
+    "transformer_k256": "transformer_k32",
+    "transformer_parsing_base_dr6": "transformer_parsing_base",
+}
+"""Name of Tensor2Tensor to name here. For sets that changed between versions, the values are those of 1.0."""
+
+_WITHOUT_ADVICE = """
+    attention_lm_base attention_lm_moe_base attention_lm_moe_large attention_lm_moe_small attention_lm_small
+    attention_lm_no_moe_small basic1 basic_1 basic_fc_small bluenet_base bluenet_tiny gene_expression_conv_base
+    lstm_transduction multimodel1p8 text_cnn_base
+    transformer_ada_lmpackedbase transformer_ada_lmpackedbase_dialog transformer_ada_lmpackedbase_relative
+    transformer_ae_base transformer_ae_small transformer_alt transformer_aux_base
+    transformer_base_vq1_16_nb1_packed_dan_b01_scales
+    transformer_base_vq1_16_nb1_packed_nda_b01_scales transformer_base_vq1_16_nb1_packed_nda_b01_scales_dialog
+    transformer_base_vq_ada_32ex_packed transformer_cifar10_memory_v0 transformer_clean transformer_clean_big
+    transformer_common_voice transformer_common_voice_tpu transformer_cubbitt transformer_imagenet64_memory_v0
+    transformer_l10 transformer_librispeech_tpu_v1 transformer_librispeech_tpu_v2 transformer_librispeech_v1
+    transformer_librispeech_v2 transformer_librispeech_with_area_attention transformer_mlperf_tpu
+    transformer_nat_base transformer_nat_big transformer_nat_small
+    transformer_parameter_attention_a transformer_parameter_attention_b transformer_parsing_ice transformer_prepend_v1
+    transformer_prepend_v2 transformer_supervised_attention transformer_tall transformer_tall_big
+    transformer_tall_finetune_textclass transformer_tall_finetune_tied transformer_tall_finetune_uniencdec
+    transformer_tall_pretrain_lm transformer_tall_pretrain_lm_tpu transformer_tall_pretrain_lm_tpu_adafactor
+    transformer_tall_pretrain_lm_tpu_adafactor_large transformer_tall_train_tied transformer_tall_train_uniencdec
+    transformer_test transformer_timeseries transformer_timeseries_tpu transformer_topk_16_packed transformer_tpu_1b
+    transformer_tpu_with_conv transformer_wikitext103_l16k_memory_v0 transformer_wikitext103_l4k_memory_v0
+    transformer_wikitext103_l4k_v0
+"""
+_NO_TPU = "sets for TPUs do not exist here; use --hparams_set={}"
+_RANGED = "ranged sets do not exist here; run t2t-trainer once for each choice of --hparams"
+
+MISSING = {
+    **dict.fromkeys(_WITHOUT_ADVICE.split(), ""),
+    **{
+        name: _NO_TPU.format(instead)
+        for name, instead in {
+            "transformer_big_enfr_tpu": "transformer_big_enfr",
+            "transformer_big_tpu": "transformer_big",
+            "transformer_clean_big_tpu": "transformer_big",
+            "transformer_librispeech_tpu": "transformer_librispeech",
+            "transformer_lm_tpu_0": "transformer_lm_base",
+            "transformer_lm_tpu_1": "transformer_lm_base",
+            "transformer_packed_tpu": "transformer_base",
+            "transformer_small_tpu": "transformer_small",
+            "transformer_tiny_tpu": "transformer_tiny",
+            "transformer_tpu": "transformer_base",
+            "transformer_tpu_bf16_activation": "transformer_base",
+        }.items()
+    },
+    **dict.fromkeys(("transformer_base_range", "transformer_tiny_tpu_range", "transformer_tpu_range"), _RANGED),
+    "multimodel_base": "the set of the paper's sizes is multi_model",
+    "multimodel_tiny": "a small set is multi_model_tiny",
+    "transformer_base_multistep8": "use --hparams_set=transformer_base_single_gpu, which accumulates gradients",
+    "transformer_big_dr2": "use --hparams_set=transformer_big --hparams=layer_prepostprocess_dropout=0.2",
+    "transformer_fairseq_fp16_activation_big": "use --hparams_set=transformer_big, whose precision=auto suits the GPU",
+    "transformer_single_gpu": "transformer_base_single_gpu has the paper's updates on one device",
+}
+"""Name of Tensor2Tensor to what to use instead, empty where there is nothing near."""

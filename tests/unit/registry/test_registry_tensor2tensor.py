@@ -1,0 +1,121 @@
+"""Tensor2Tensor's names: each is registered, an alias of the same thing, or refused with what to use instead."""
+
+import re
+
+import pytest
+
+from t2t.errors import UnknownNameError
+from t2t.registry import HPARAMS, MODELS, PROBLEMS, tensor2tensor
+from t2t.runs.names import get_hparams, get_problem
+
+KINDS = {
+    "problem": (PROBLEMS, tensor2tensor.problems),
+    "model": (MODELS, tensor2tensor.models),
+    "hparams": (HPARAMS, tensor2tensor.hparams),
+}
+FLAGS = {"problem": PROBLEMS, "model": MODELS, "hparams_set": HPARAMS}
+TOKENS = ("tokens_8k", "tokens_32k", "tokens_128k")
+PROBLEMS_OF_103 = [
+    *(
+        f"algorithmic_{kind}_{base}40"
+        for kind in ("identity", "reverse", "addition", "multiplication")
+        for base in ("binary", "decimal")
+    ),
+    "algorithmic_shift_decimal40", "algorithmic_algebra_inverse", "algorithmic_algebra_simplify",
+    "algorithmic_calculus_integrate", "wmt_parsing_characters", "wmt_parsing_tokens_8k", "wsj_parsing_tokens_16k",
+    "wsj_parsing_tokens_32k", "wmt_ende_bpe32k", "snli_32k", "image_imagenet", "lm1b_16k", "lm1b_64k",
+    *(f"wmt_en{code}_{kind}" for code in ("de", "fr") for kind in ("characters", *TOKENS)),
+    *(f"image_{name}_{part}" for name in ("mnist", "cifar10", "mscoco_characters") for part in ("tune", "test")),
+    *(f"image_mscoco_tokens_{size}k_{part}" for size in (8, 32, 128) for part in ("tune", "test")),
+    *(f"audio_timit_{kind}_{part}" for kind in ("characters", "tokens_8k", "tokens_32k") for part in ("tune", "test")),
+    *(f"audio_wsj_{kind}_{part}" for kind in ("characters", "tokens_8k") for part in ("tune", "test")),
+    *(f"wmt_ende_bpe32k_{kind}" for kind in ("160", "combined", "shuffled")), "wmt_ende_concat_8k",
+    "wmt_ende_concat_32k", "wmt_ende_v2_16k_combined", "wmt_ende_v2_32k_combined", "wmt_enfr_tokens_32k_combined",
+    "wmt_enfr_tokens_32k_shuffled",
+]  # fmt: skip
+MODELS_OF_103 = """
+    transformer slice_net byte_net multi_model neural_gpu diagonal_neural_gpu xception baseline_lstm_seq2seq
+    attention_lm attention_lm_moe
+"""
+SETS_OF_103 = """
+    basic1 transformer_base transformer_single_gpu transformer_tiny transformer_l2 transformer_l4 transformer_l8
+    transformer_h1 transformer_h4 transformer_h16 transformer_h32 transformer_k128 transformer_k256
+    transformer_ff1024 transformer_ff4096 transformer_dr0 transformer_dr2 transformer_ls0 transformer_ls2
+    transformer_hs256 transformer_hs1024 transformer_big_dr1 transformer_big_dr2 transformer_big_dr3
+    transformer_big_enfr transformer_big_single_gpu transformer_parsing_base_dr6 transformer_parsing_big
+    attention_lm_base attention_lm_moe_base attention_lm_moe_small attention_lm_moe_large bytenet_base slicenet1
+    slicenet1noam slicenet1tiny multimodel1p8 neural_gpu1 xception_base
+"""
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@every_kind
+def test_an_alias_has_a_target_and_other_names_are_missing(kind):
+    registry, theirs = KINDS[kind]
+    for alias, target in theirs.ALIASES.items():
+        assert registry.canonical(alias) == registry.canonical(target) == target in registry
+    assert not [name for name in theirs.MISSING if name in registry]
+
+
+@every_kind
+def test_advice_names_what_is_registered(kind):
+    for name, advice in KINDS[kind][1].MISSING.items():
+        for flag, value in re.findall(r"--(problem|model|hparams_set)=(\w+)", advice):
+            if flag == "problem":
+                get_problem(value)
+            assert FLAGS[flag].canonical(re.sub("_rev$", "", value)) in FLAGS[flag], name
+
+
+@pytest.mark.parametrize(
+    ("registry", "theirs", "names"),
+    [
+        (PROBLEMS, tensor2tensor.problems, PROBLEMS_OF_103),
+        (MODELS, tensor2tensor.models, MODELS_OF_103.split()),
+        (HPARAMS, tensor2tensor.hparams, SETS_OF_103.split()),
+    ],
+)
+def test_every_name_of_the_first_version_is_known(registry, theirs, names):
+    assert len(set(names)) == len(names)
+    assert not [name for name in names if name not in registry and name not in theirs.MISSING]
+
+
+def test_a_name_without_a_counterpart_says_so_and_what_to_use():
+    with pytest.raises(UnknownNameError) as caught:
+        get_problem("snli_32k")
+    assert str(caught.value) == (
+        "problem 'snli_32k' of Tensor2Tensor does not exist here; another inference task: --problem=glue_mnli; list "
+        "all names with --registry_help"
+    )
+    with pytest.raises(UnknownNameError, match=r"model 'super_lm' of Tensor2Tensor does not exist here; .*list all"):
+        MODELS.get("super_lm")
+    with pytest.raises(UnknownNameError, match="'my_own' is not registered"):
+        MODELS.get("my_own")
+
+
+# Values of 1.0.3, as its sets define them from transformer_base: the numbers that make the set what it is.
+BIG = {"hidden_size": 1024, "filter_size": 4096, "num_heads": 16, "batch_size": 4096, "num_hidden_layers": 6}
+NEURAL_GPU = {"hidden_size": 256, "batch_size": 1024, "dropout": 0.1, "label_smoothing": 0.0, "clip_grad_norm": 10}
+THEIR_VALUES = {
+    "transformer_base_v1": {"hidden_size": 512, "filter_size": 2048, "learning_rate_warmup_steps": 4000},
+    "transformer_big_dr1": BIG | {"layer_prepostprocess_dropout": 0.1},
+    "transformer_big_dr3": BIG | {"layer_prepostprocess_dropout": 0.3},
+    "transformer_k128": {"attention_key_channels": 128, "hidden_size": 512},
+    "transformer_k256": {"attention_key_channels": 256, "hidden_size": 512},
+    "transformer_parsing_base_dr6": {
+        "hidden_size": 1024, "filter_size": 2048, "num_heads": 8, "num_hidden_layers": 6, "max_length": 512,
+        "attention_dropout": 0.2, "layer_prepostprocess_dropout": 0.2, "learning_rate_warmup_steps": 16_000,
+        "shared_embedding": False,
+    },
+    "slicenet1": {"hidden_size": 768, "batch_size": 1024, "dropout": 0.5, "num_hidden_layers": int(1.5 * 4)},
+    "slicenet1noam": {"hidden_size": 768, "learning_rate_warmup_steps": 4000, "optimizer_adam_beta2": 0.98},
+    "slicenet1tiny": {"hidden_size": 128, "num_hidden_layers": int(1.5 * 2), "batch_size": 512},
+    **dict.fromkeys(("neural_gpu1", "neuralgpu_1"), NEURAL_GPU),
+    "lstm_attention": {"hidden_size": 128, "num_hidden_layers": 2, "batch_size": 1024},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", tensor2tensor.hparams.ALIASES)
+def test_the_set_of_an_alias_has_their_values(name):
+    hparams = get_hparams(name)
+    assert {field: getattr(hparams, field) for field in THEIR_VALUES[name]} == THEIR_VALUES[name]
