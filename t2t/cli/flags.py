@@ -204,7 +204,8 @@ def define_trained_flags(values: flags.FlagValues) -> None:
     with flag_group(values, RUN) as define:
         define.string("output_dir", "", "Folder of the run, as t2t-trainer was given it.")
         define.string("checkpoint", "latest", "latest, best (of a run of several problems also best.PROBLEM), "
-                      "averaged, a step, or the path of a checkpoint or run.")  # fmt: skip
+                      "best:5 for the mean of the best 5, averaged, a step, or the path of a checkpoint or "
+                      "run.")  # fmt: skip
         define_alias("checkpoint_path", "checkpoint", flag_values=values)
     define_usr_dir_flag(values)
     with flag_group(values, NAMES) as define:

@@ -222,7 +222,8 @@ def load(
 
     Args:
         output_dir: folder of the run, or of several with the same vocabularies, which then decode as one.
-        checkpoint: `latest`, `best`, `best.<problem>`, `averaged`, a step, or the folder of a checkpoint.
+        checkpoint: `latest`, `best`, `best.<problem>`, `best:5` for the mean of the best 5, `averaged`, a step, or
+            the folder of a checkpoint.
         usr_dir: folder of the plug-in that the run was trained with, where it was.
         problem: which one, of a run of several.
         worker_gpu: GPUs to decode on; 0 = all that are visible.

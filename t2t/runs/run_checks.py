@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 
+from t2t.checkpoints.averaging import best_steps, count_of_best
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import LATEST, CheckpointStore
 from t2t.data.data_folder import data_folder
@@ -69,7 +70,9 @@ def check_loadable(run: RunDir, plugins: list[Plugin], checkpoint: str = LATEST,
 
 def check_checkpoint(store: CheckpointStore, which: str) -> None:
     """Raises UserError if a store has no such checkpoint; reads none."""
-    if which != LATEST or not store.steps():
+    if (count := count_of_best(which)) is not None:
+        best_steps(store, count, warns=False)
+    elif which != LATEST or not store.steps():
         store.find(which)
 
 
