@@ -9,7 +9,7 @@ from t2t.cli.common import command, command_flags
 from t2t.cli.flags import define_problem_flags, lists_registry, request_of
 from t2t.cli.help import DATA, flag_group
 from t2t.errors import UserError
-from t2t.runs.data import generate_all, generate_parts, merge_all
+from t2t.runs.data import generate_all, generate_parts, learn_shared_vocabulary, merge_all
 from t2t.specs.constants import DATA_SEED
 
 USAGE = """
@@ -19,6 +19,8 @@ Generates the data of a problem: learns its vocabulary, encodes its splits, writ
     %s --problem=translate_ende_multi30k --data_dir=data --tmp_dir=raw
     %s --problem=text2text_files --train_source=a.en --train_target=a.de \\
       --dev_source=b.en --dev_target=b.de
+    %s --problems=translate_ende_multi30k-translate_enfr_multi30k --tmp_dir=raw \
+      --shared_vocab_file=data/shared.spm --language_tags=en,de,fr    (one model of several languages)
 """
 
 
@@ -26,6 +28,8 @@ Generates the data of a problem: learns its vocabulary, encodes its splits, writ
 def build_flags(values: flags.FlagValues) -> None:
     define_problem_flags(values)
     with flag_group(values, DATA) as define:
+        define.string("shared_vocab_file", "", "One vocabulary of all --problems, in this file: learned from the text "
+                      "of all where there is no such file.")  # fmt: skip
         define.integer("random_seed", DATA_SEED, "Seed of everything that chance decides.")
         define.string(
             "shard", "", "K/N: makes only the shards of task K of N, K from 0, as tasks of an array job do in one "
@@ -40,6 +44,8 @@ def main(values: flags.FlagValues) -> int:
     if lists_registry(values):
         return 0
     request, seed = request_of(values), values.random_seed
+    if values.shared_vocab_file:
+        request = learn_shared_vocabulary(request, values.shared_vocab_file, seed)
     if values.shard and values.merge:
         raise UserError(
             f"--shard={values.shard} and --merge: tasks make shards with --shard, and after the last of them one "

@@ -213,6 +213,10 @@ class MixtureHParams:
         (1.0,), "How often each problem comes, in the order of --problems and in any unit.",
         used_when=UsedWhen("problem_choice", ("weights",)),
     )  # fmt: skip
+    shared_modalities: bool = param(
+        False, "One embedding and one output layer for all problems, whose vocabulary must be the same; see "
+        "--shared_vocab_file.",
+    )  # fmt: skip
     problem_batch_sizes: tuple[int, ...] = param(
         (0,), "Of each problem, in the order of --problems, what batch_size is of one; 0 = batch_size, one number = "
         "for all.",

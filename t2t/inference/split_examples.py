@@ -55,7 +55,8 @@ class SplitExamples:
         texts = self._reader.texts(self._stored(feature), self.limit)
         if texts is not None:
             return texts[self.first :]
-        return [self._problem.encoders[feature].decode(ids.tolist()) for ids in self.arrays(feature)]
+        first = 1 if feature == INPUTS and self._problem.input_tag() is not None else 0
+        return [self._problem.encoders[feature].decode(ids[first:].tolist()) for ids in self.arrays(feature)]
 
     def references(self) -> list[str]:
         """Returns the targets as raw text, finished as outputs are; of classes, their names."""

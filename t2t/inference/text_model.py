@@ -129,6 +129,8 @@ class TextModel:
         digest = hashlib.sha256(made_by.encode())
         for name, encoder in sorted(self.problem.encoders.items()):
             digest.update(f"\0{name} {encoder.fingerprint}".encode())
+        if (tag := self.problem.input_tag()) is not None:
+            digest.update(f"\0tag {tag}".encode())
         if self.hparams.shortlist:
             digest.update(f"\0shortlist {self.tensorflow.shortlist.fingerprint}".encode())
         if self.unknown_dictionary:
@@ -147,12 +149,17 @@ class TextModel:
                 yield variable.path, np.asarray(variable)
 
     def encode(self, texts: Iterable[str]) -> list[list[int]]:
-        """Returns the ids of inputs (of beginnings of outputs, for a language model), without end of sequence."""
+        """Returns the ids of inputs (of beginnings of outputs, for a language model), without end of sequence.
+
+        They begin with the language tag where the problem has one.
+        """
         texts = as_texts(texts)
         if not self.reads_text:
             kind = self.facts.spec.inputs.kind if self.facts.spec.inputs else "absent"
             raise UserError(f"inputs of {self.problem.name} are {kind}, not text; give arrays of them to translate_ids")
-        return self.problem.encoders[INPUTS if self.has_inputs else TARGETS].encode_batch(texts)
+        rows = self.problem.encoders[INPUTS if self.has_inputs else TARGETS].encode_batch(texts)
+        tag = self.problem.input_tag()
+        return rows if tag is None else [[tag, *row] for row in rows]
 
     def is_blank(self, text: str) -> bool:
         """Returns whether an input has nothing to translate: its output is empty, without asking the model."""

@@ -73,6 +73,12 @@ class LoadedRun:
             raise UserError("--unknown_dictionary: nothing reads it without --replace_unknown; add that")
         return dataclasses.replace(self, unknown_dictionary=dictionary)
 
+    def with_target_language(self, language: str) -> "LoadedRun":
+        """Returns the run, whose inputs ask for a language where one is named; raises as `Problem.write_language`."""
+        if language:
+            self.problem.write_language(language)
+        return self
+
     def translator(self) -> Translator:
         """Returns a translator of the run; raises as `conversion_of` and `engine_of`."""
         conversion = conversion_of(self.run, self.problem.name, self.checkpoint, self.hparams, self.engine)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from t2t.cli.common import parse
-from tests.readme import GUIDES, PAGES, ROOT, blocks, execute, shortened
+from tests.readme import GUIDES, PAGES, ROOT, block, blocks, execute, shortened
 
 DOCS = [page for page in PAGES if page.parent.name == "docs"]
 LONG = ("--model=", "t2t-decoder", "t2t-eval")
@@ -75,6 +75,23 @@ def test_examples_that_train(name, folder):
     assert run_blocks(page, folder, is_long=True)
 
 
+@pytest.mark.slow
+def test_one_model_of_several_languages_as_the_page_says(folder):
+    page, words = ROOT / "docs/multilingual.md", {"en": "one two three", "de": "eins zwei drei", "fr": "un deux trois"}
+    for split, size in (("train", 60), ("dev", 8)):
+        for language, text in words.items():
+            lines = [f"{text.split()[n % 3]} {text.split()[n % 2]} {n % 10}\n" for n in range(size)]
+            (folder / "raw" / f"{split}.{language}").write_text("".join(lines))
+    write_files(page, folder)
+    assert run_blocks(page, folder, is_long=False) == 1
+    assert run_blocks(page, folder, is_long=True) == 2
+    for name in ("en-de", "de-fr"):
+        assert len((folder / f"{name}.txt").read_text().splitlines()) == 8
+    done = execute("bash", block("decode", page=page).splitlines()[0].replace("=de ", "=it "), folder)
+    assert done.returncode == 2
+    assert "has no tag <2it>; it has <2en>, <2de>, <2fr>; name a language with a tag, or learn" in done.stderr
+
+
 def test_every_marked_block_has_a_kind_that_is_checked():
     for page in PAGES:
         kinds = {"run", "file"} if page.parent == ROOT else {"run", "write", "excerpt"}
@@ -82,7 +99,7 @@ def test_every_marked_block_has_a_kind_that_is_checked():
     pages_with_runs = {
         page.stem for page in DOCS if page not in GUIDES and any(one.kind == "run" for one in blocks(page))
     }
-    assert pages_with_runs == {"new_problem", "new_model", "numerics", "python", "scale", "weights"}
+    assert pages_with_runs == {"multilingual", "new_problem", "new_model", "numerics", "python", "scale", "weights"}
 
 
 @pytest.mark.slow
