@@ -19,8 +19,8 @@ Generates the data of a problem: learns its vocabulary, encodes its splits, writ
     %s --problem=translate_ende_multi30k --data_dir=data --tmp_dir=raw
     %s --problem=text2text_files --train_source=a.en --train_target=a.de \\
       --dev_source=b.en --dev_target=b.de
-    %s --problems=translate_ende_multi30k-translate_enfr_multi30k --tmp_dir=raw \
-      --shared_vocab_file=data/shared.spm --language_tags=en,de,fr    (one model of several languages)
+    %s --problems=translate_ende_multi30k-translate_enfr_multi30k --tmp_dir=raw \\
+      --shared_vocab_file=data/shared.spm --language_tags=en,de,fr
 """
 
 

@@ -72,10 +72,13 @@ def learn_shared_vocabulary(request: Request, file: str, seed: int = DATA_SEED) 
         )
     path = local_path(file)
     if not exists(path):
-        stored = {problem.name: problem for _, problem in stored_problems(request)}  # variants share their text
-        for name, problem in stored.items():
+        stored: dict[str, TextProblem] = {}  # by name, since variants share their text
+        for _, problem in stored_problems(request):
             if not isinstance(problem, TextProblem):
-                raise UserError(f"--shared_vocab_file={file}: problem {name} is no problem of text; leave it out")
+                raise UserError(
+                    f"--shared_vocab_file={file}: problem {problem.name} is no problem of text; leave it out"
+                )
+            stored[problem.name] = problem
         first = next(iter(stored.values()))
         encoder = first.learn_vocabulary(_text_of_all(list(stored.values()), request.tmp_folder, seed))
         with os_errors_as_machine_errors(f"cannot write {path}"):

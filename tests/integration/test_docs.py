@@ -75,6 +75,40 @@ def test_examples_that_train(name, folder):
     assert run_blocks(page, folder, is_long=True)
 
 
+FAKE_COMET = """
+from types import SimpleNamespace
+
+def download_model(name):
+    return f"file of {name}"
+
+def load_from_checkpoint(path):
+    assert path == "file of Unbabel/wmt22-comet-da"
+    return SimpleNamespace(predict=predict)
+
+def predict(rows, batch_size, gpus):
+    right = [row["mt"] == row["ref"] and row["src"].startswith("source") for row in rows]
+    return SimpleNamespace(system_score=sum(right) / len(rows))
+"""
+
+
+def test_the_neural_metric_of_the_page_scores_files(folder):
+    """A fake package stands for COMET."""
+    write_files(ROOT / "docs/new_problem.md", folder)
+    (folder / "fakes").mkdir()
+    (folder / "fakes/comet.py").write_text(FAKE_COMET)
+    for name, lines in (("test.out", "a\nb\n"), ("test.de", "a\nc\n"), ("test.en", "source 1\nsource 2\n")):
+        (folder / name).write_text(lines)
+    (command,) = [one.text for one in blocks(ROOT / "docs/new_problem.md") if "--metrics=comet" in one.text]
+    done = execute("bash", f"export PYTHONPATH={folder}/fakes\n{command}", folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "comet = 0.5000 | Unbabel/wmt22-comet-da"
+    refused = execute("bash", command.replace(" --source=test.en", ""), folder)
+    assert refused.returncode == 2
+    assert "metric 'comet' reads inputs as text, and there are none here" in refused.stderr
+    unknown = execute("bash", command.replace("--metrics=comet", "--metrics=commet"), folder)
+    assert "metric 'commet' is not known; did you mean comet" in unknown.stderr
+
+
 @pytest.mark.slow
 def test_one_model_of_several_languages_as_the_page_says(folder):
     page, words = ROOT / "docs/multilingual.md", {"en": "one two three", "de": "eins zwei drei", "fr": "un deux trois"}
