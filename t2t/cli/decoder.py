@@ -71,6 +71,9 @@ format, 0-0 1-2 (word of the input, word of the output, from 0), in a column or 
 nothing else. --replace_unknown puts that word of the input, or its translation in --unknown_dictionary, in the place of
 an unknown word.
 
+--token_scores adds to each output in --output_format=jsonl its pieces with their log-probabilities, given the input and
+the pieces before: "tokens": [["_Haus", -0.2], ...]; both engines compute them.
+
 A file to score has lines of source TAB target, for a language model of the target alone. Each gets a line with the
 target's log-probability, end of sequence included: natural logarithm, six decimals; nan for a target that is too long.
 --align_file writes word alignments of such lines, 0-0 1-2: for each word of the target the word of the source that the
@@ -179,6 +182,10 @@ def _check(values: flags.FlagValues) -> None:
         )
     if values.output_format == FILES and values.alignments:
         raise UserError(f"--alignments: --output_format={FILES} writes names of files alone; leave one of them out")
+    if values.token_scores and values.output_format != "jsonl":
+        raise UserError(
+            f"--token_scores: --output_format={values.output_format} has no place for them; add --output_format=jsonl"
+        )
     if values.target_prefix_file and given != ["--decode_from_file"]:
         raise UserError(
             "--target_prefix_file: it says what the outputs of --decode_from_file begin with; give that alone with it"
@@ -202,4 +209,6 @@ def _refuse_unread(values: flags.FlagValues) -> None:
     if values.score_file:
         refuse_flags(values, (*unread, *WORD_FLAGS), "--score_file searches nothing")
     if values.align_file:
-        refuse_flags(values, (*unread, "alignments", "replace_unknown"), "--align_file aligns what is given")
+        refuse_flags(
+            values, (*unread, "alignments", "replace_unknown", "token_scores"), "--align_file aligns what is given"
+        )

@@ -144,7 +144,7 @@ _ALL_SEARCH_FLAGS = (
 )  # fmt: skip
 OUTPUT_FLAGS = tuple(name for name in _ALL_SEARCH_FLAGS if name not in _MACHINE_FLAGS)
 """Search flags without effect where nothing is searched."""
-WORD_FLAGS = ("alignments", "replace_unknown", "alignment_layer", "alignment_head")
+WORD_FLAGS = ("alignments", "replace_unknown", "token_scores", "alignment_layer", "alignment_head")
 """Flags of `define_word_flags` for hparams."""
 
 

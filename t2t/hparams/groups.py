@@ -319,6 +319,10 @@ class DecodeHParams:
         "Whether unknown words of outputs are replaced by the words of the input that they look at most.",
         used_when=_TOKEN_BY_TOKEN,
     )
+    token_scores: bool = param(
+        False, "Whether outputs come with the log-probability of each of their tokens, given those before it.",
+        used_when=_TOKEN_BY_TOKEN,
+    )  # fmt: skip
     alignment_layer: int = param(
         0, "Which of the layers that attend to the inputs tells what words look at, from 1; 0 = the last but one.",
         minimum=0,

@@ -19,6 +19,7 @@ from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.inference.texts import as_texts
 from t2t.problems.base import Problem
 from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.features import FeatureKind
 
 if TYPE_CHECKING:
     from t2t.inference.alignment import WordAligner
@@ -174,6 +175,21 @@ class TextModel:
         searches = self.facts.autoregressive or self.hparams.decode_method == MASK_PREDICT
         at_once = None if searches else max_answers(self.facts)
         settings, hparams = search_settings(self.hparams, n_best, seed, changes, at_once)
+        if hparams.token_scores:
+            self._check_token_scores(hparams)
         if hparams.alignments or hparams.replace_unknown:
             self.aligner.check(hparams)
         return settings, hparams
+
+    def _check_token_scores(self, hparams: DecodeHParams) -> None:
+        """Raises UserError where outputs have no tokens that are scored one by one."""
+        if self.facts.spec.targets.kind != FeatureKind.TOKENS or not self.facts.autoregressive or not self.has_inputs:
+            raise UserError(
+                f"token_scores: {self.problem.name} with this model writes no outputs token by token for its inputs; "
+                f"leave it out"
+            )
+        if hparams.shortlist:
+            raise UserError(
+                "token_scores with shortlist: the search knows a part of the vocabulary, and scores of tokens are "
+                "among all of it; leave one of them out"
+            )

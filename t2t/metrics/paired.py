@@ -61,9 +61,8 @@ def paired_bootstrap(
         check_lines("paired bootstrap", lines, references)
     named = {name: sacrebleu_metric(name, SACREBLEU_METRICS[name], dict(given)) for name, given in metrics.items()}
     test = PairedTest([(name, list(lines)) for name, lines in systems], named, [list(references)], "bs", resamples)
-    signatures: dict[str, Any]
-    found: dict[str, Any]
-    signatures, found = test()
+    results: Any = test()
+    signatures, found = results
     scores = []
     for metric, signature in signatures.items():
         for (system, _), one in zip(systems, found[metric], strict=True):
