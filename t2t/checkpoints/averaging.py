@@ -4,16 +4,23 @@ Averaging the last checkpoints of a run is how the Transformer's results were ob
 6.1: the last 5 of the base model, the last 20 of the big one). Variables are matched by path, never by position.
 """
 
+import dataclasses
+import hashlib
 import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from t2t.checkpoints.checkpoint import ARCHITECTURE, VOCABULARIES
-from t2t.checkpoints.store import AVERAGED, LATEST, CheckpointStore
+from t2t.checkpoints.checkpoint import ARCHITECTURE, VOCABULARIES, Checkpoint
+from t2t.checkpoints.store import AVERAGED, BEST, LATEST, CheckpointStore
 from t2t.errors import UserError, first_few
+
+AVERAGED_BEST = f"{AVERAGED}-best"
+"""Name of the mean of the best checkpoints that training saves at its end."""
+_BEST_COUNT = re.compile(rf"{BEST}:([0-9]{{1,9}})")
 
 log = logging.getLogger("t2t")
 
@@ -59,24 +66,62 @@ def last_steps(store: CheckpointStore, count: int) -> list[int]:
     Raises:
         UserError: `count` is not positive, there is no checkpoint, or there is one and more were asked for.
     """
-    steps = store.steps()
+    cure = "train on with a larger --keep_checkpoint_max"
+    return _check_count(f"last {count}", count, store.steps(), f"{store.folder} holds", cure)[-count:]
+
+
+def best_steps(store: CheckpointStore, count: int, warns: bool = True) -> list[int]:
+    """Returns the steps of the `count` best checkpoints, best first; raises, and `warns`, as `last_steps`."""
+    best = store.best()
+    steps = [one.step for one in store.ranking() if store.has(one.step)] or ([best.step] if best else [])
+    cure = f"train with --keep_best_checkpoints={max(count, 2)}"
+    return _check_count(f"best {count}", count, steps, f"{store.folder} ranks", cure, warns)[:count]
+
+
+def _check_count(asked: str, count: int, steps: list[int], has: str, cure: str, warns: bool = True) -> list[int]:
+    """Returns the steps that there are, after checks; `asked`, `has` and `cure` are parts of the message."""
+    found = f"{has} {len(steps)} ({', '.join(map(str, steps)) or 'none'})"
     if count < 1:
-        raise UserError(f"average the last {count} checkpoints: give a number of at least 1")
-    found = f"{store.folder} holds {len(steps)} ({', '.join(map(str, steps)) or 'none'})"
+        raise UserError(f"average the {asked} checkpoints: give a number of at least 1")
     if not steps:
-        raise UserError(f"average the last {count} checkpoints: {found}; train first")
+        raise UserError(f"average the {asked} checkpoints: {found}; train first")
     if len(steps) == 1 < count:
         raise UserError(
-            f"average the last {count} checkpoints: {found}, and a mean takes at least 2; decode with "
-            f"--checkpoint={steps[0]}, or train on with a larger --keep_checkpoint_max"
+            f"average the {asked} checkpoints: {found}, and a mean takes at least 2; decode with "
+            f"--checkpoint={steps[0]}, or {cure}"
         )
-    if count > len(steps):
-        log.warning("average the last %d checkpoints: %s; averaging these", count, found)
-    return steps[-count:]
+    if warns and count > len(steps):
+        log.warning("average the %s checkpoints: %s; averaging these", asked, found)
+    return steps
+
+
+def count_of_best(which: int | str) -> int | None:
+    """Returns how many of the best checkpoints a name such as `best:5` asks for; None for any other name."""
+    match = _BEST_COUNT.fullmatch(str(which))
+    return int(match[1]) if match else None
+
+
+def load_for_decoding(store: CheckpointStore, which: int | str) -> Checkpoint:
+    """Reads what decoding needs of a checkpoint, see `CheckpointStore.load_model`; `best:5` is a mean in memory."""
+    count = count_of_best(which)
+    if count is None:
+        return store.load_model(which)
+    return dataclasses.replace(mean_checkpoint(store, best_steps(store, count)), folder=store.folder / str(which))
 
 
 def average_checkpoints(store: CheckpointStore, names: Sequence[int | str], result: str = AVERAGED) -> Path:
-    """Saves the mean of some checkpoints' weights as a named checkpoint and returns its folder.
+    """Saves the mean of some checkpoints, see `mean_checkpoint`, as a named checkpoint and returns its folder.
+
+    Raises:
+        UserError: a checkpoint is missing, damaged, given twice, or does not go with the others.
+        MachineError: the result cannot be written.
+    """
+    mean = mean_checkpoint(store, names)
+    return store.save_named(result, mean.step, model=mean.model, state=mean.state)
+
+
+def mean_checkpoint(store: CheckpointStore, names: Sequence[int | str]) -> Checkpoint:
+    """Returns the mean of some checkpoints' weights.
 
     The weights are those that each checkpoint decodes with: the moving average where the run keeps one. The result has
     their largest step; its state has `averaged_steps`, vocabularies and architecture. `names` are steps, or other names
@@ -84,22 +129,23 @@ def average_checkpoints(store: CheckpointStore, names: Sequence[int | str], resu
 
     Raises:
         UserError: a checkpoint is missing, damaged, given twice, or does not go with the others.
-        MachineError: the result cannot be written.
     """
     folders = _distinct_folders(store, names)
     carried: dict[str, Any] = {}
-    steps: list[int] = []
+    read_ones: list[tuple[int, str]] = []
 
     def read(name: int | str) -> tuple[str, Mapping[str, np.ndarray]]:
         # By its folder, `latest` is this checkpoint or an error; by its name, a damaged one is replaced by another.
         checkpoint = store.load_model(folders[name].name if name == LATEST else name)
-        steps.append(checkpoint.step)
+        read_ones.append((checkpoint.step, checkpoint.fingerprint))
         carried.update({key: checkpoint.state[key] for key in (VOCABULARIES, ARCHITECTURE) if key in checkpoint.state})
         return f"step {name}" if isinstance(name, int) else f"checkpoint {name}", checkpoint.weights
 
     weights = average(map(read, names))
+    steps, prints = zip(*read_ones, strict=True)
     log.info("averaged %d variables over %s", len(weights), ", ".join(map(str, names)))
-    return store.save_named(result, max(steps), model=weights, state={"averaged_steps": steps, **carried})
+    fingerprint = hashlib.sha256("+".join(prints).encode()).hexdigest()
+    return Checkpoint(max(steps), weights, state={"averaged_steps": list(steps), **carried}, fingerprint=fingerprint)
 
 
 def _distinct_folders(store: CheckpointStore, names: Sequence[int | str]) -> dict[int | str, Path]:

@@ -1,14 +1,14 @@
 """The checkpoints of a run: `step-00001500` and the like, named ones such as `averaged`, and two pointers.
 
 A folder with a checkpoint's name is complete, see `t2t.checkpoints.named_folders`. The pointers are the small files
-`latest.json` and `best.json`, with several problems also `best.<problem>.json`.
+`latest.json` and `best.json`, with several problems also `best.<problem>.json`. `ranking.json` lists the best ones.
 """
 
 import contextlib
 import logging
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,6 +105,7 @@ class CheckpointStore:
         self.folder = local_path(folder)
         self._folders = NamedFolders(self.folder, _is_name, CHECKSUM_FILE)
         self._latest = Pointer(self.folder / LATEST_FILE, {"step": int})
+        self._ranking = Pointer(self.folder / "ranking.json", {"metric": str, "steps": list, "values": list})
 
     # === Saving ===
 
@@ -170,6 +171,15 @@ class CheckpointStore:
         with os_errors_as_machine_errors(f"cannot mark the best checkpoint in {self.folder}"):
             self._best(problem).write(step=step, metric=metric, value=float(value))
 
+    def rank_best(self, ranking: Sequence[Best]) -> None:
+        """Records the best checkpoints of the run, best first, by one figure; `prune` keeps all of them."""
+        with os_errors_as_machine_errors(f"cannot rank the best checkpoints in {self.folder}"):
+            self._ranking.write(
+                metric=ranking[0].metric,
+                steps=[one.step for one in ranking],
+                values=[float(one.value) for one in ranking],
+            )
+
     def prune(self, keep_max: int) -> list[int]:
         """Removes old checkpoints but for the newest `keep_max` (0 = all), the latest and every best.
 
@@ -185,6 +195,7 @@ class CheckpointStore:
             return []
         try:
             best = {found.step for problem in self._have_best() if (found := self.best(problem))}
+            best |= {found.step for found in self.ranking()}
         except DamagedCheckpointError as error:
             log.warning("%s; until then no checkpoint is removed", error)
             return []
@@ -226,6 +237,22 @@ class CheckpointStore:
         """
         pointer = self._best(problem).read()
         return Best(**pointer) if pointer and math.isfinite(pointer["value"]) else None
+
+    def ranking(self) -> list[Best]:
+        """Returns the best checkpoints of the run, best first; empty where only the best one is kept.
+
+        Raises:
+            DamagedCheckpointError: the list is unreadable.
+        """
+        found = self._ranking.read()
+        if found is None:
+            return []
+        steps, values = found["steps"], found["values"]
+        if len(steps) != len(values) or {*map(type, steps)} - {int} or {*map(type, values)} - {float}:
+            raise DamagedCheckpointError(
+                f"{self._ranking.path} is damaged; remove it and name a checkpoint by its step"
+            )
+        return [Best(step, found["metric"], value) for step, value in zip(steps, values, strict=True)]
 
     def _best(self, problem: str) -> Pointer:
         path = self.folder / (f"best.{problem}.json" if problem else "best.json")

@@ -4,7 +4,7 @@ import re
 
 from absl import flags
 
-from t2t.checkpoints.averaging import average_checkpoints, last_steps
+from t2t.checkpoints.averaging import average_checkpoints, best_steps, count_of_best, last_steps
 from t2t.checkpoints.store import AVERAGED, BEST, LATEST, CheckpointStore
 from t2t.cli.common import command, command_flags, define_alias
 from t2t.cli.flags import open_run
@@ -13,7 +13,7 @@ from t2t.errors import UserError
 from t2t.files.paths import with_addresses
 
 DEFAULT_COUNT = 5
-_NAME = re.compile(rf"[0-9]{{1,18}}|{LATEST}|{BEST}(\.[\w-]+)?|{AVERAGED}(-[A-Za-z0-9]+)*")
+_NAME = re.compile(rf"[0-9]{{1,18}}|{LATEST}|{BEST}(\.[\w-]+|:[0-9]{{1,9}})?|{AVERAGED}(-[A-Za-z0-9]+)*")
 USAGE = """
 Averages the weights of some checkpoints, variable by variable, into a checkpoint that decodes as any other.
 
@@ -21,6 +21,7 @@ Averages the weights of some checkpoints, variable by variable, into a checkpoin
     %s --output_dir=run --n=20
     %s --output_dir=run --checkpoints=8000,9000,10000
     %s --output_dir=run --checkpoints=best,latest
+    %s --output_dir=run --checkpoints=best:5        (kept by --keep_best_checkpoints)
     t2t-decoder --output_dir=run --checkpoint=averaged
 """
 
@@ -32,7 +33,11 @@ def build_flags(values: flags.FlagValues) -> None:
         define_alias("model_dir", "output_dir", flag_values=values)
     with flag_group(values, "Average") as define:
         define.integer("n", None, f"Averages the last so many, or all if there are fewer; {DEFAULT_COUNT} where unset.")
-        define.list("checkpoints", [], "Averages these: steps, best, latest or averaged-...; 100,200,best.")
+        define.list(
+            "checkpoints",
+            [],
+            "Averages these: steps, best, best:5 for the best 5, latest or averaged-...; 100,200,best.",
+        )
         define.string("name", AVERAGED, "Name of the result, averaged or averaged-...; one that is there is replaced.")
 
 
@@ -42,14 +47,14 @@ def main(values: flags.FlagValues) -> int:
     if asked and count is not None:
         raise UserError("--n and --checkpoints are given; keep one of them")
     store = CheckpointStore(open_run(values.output_dir).checkpoints_folder)
-    chosen = _parse_checkpoints(asked) if asked else last_steps(store, DEFAULT_COUNT if count is None else count)
+    chosen = _parse_checkpoints(store, asked) if asked else last_steps(store, DEFAULT_COUNT if count is None else count)
     folder = average_checkpoints(store, chosen, values.name)
     kind = "steps" if all(isinstance(one, int) for one in chosen) else "checkpoints"
     print(with_addresses(f"averaged {kind} {', '.join(map(str, chosen))} into {folder}"))
     return 0
 
 
-def _parse_checkpoints(asked: list[str]) -> list[int | str]:
+def _parse_checkpoints(store: CheckpointStore, asked: list[str]) -> list[int | str]:
     """Returns the checkpoints as `CheckpointStore.find` takes them; raises UserError for paths and empty names."""
     names = [text.strip() for text in asked]
     if wrong := [name for name in names if not _NAME.fullmatch(name)]:
@@ -57,4 +62,8 @@ def _parse_checkpoints(asked: list[str]) -> list[int | str]:
             f"--checkpoints: {wrong[0]!r} is no checkpoint of a run; give steps, best, latest or names of averages, "
             f"e.g. --checkpoints=100,200,best"
         )
-    return [int(name) if name.isdigit() else name for name in names]
+    chosen: list[int | str] = []
+    for name in names:
+        count = count_of_best(name)
+        chosen += best_steps(store, count) if count is not None else [int(name) if name.isdigit() else name]
+    return chosen

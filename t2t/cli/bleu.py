@@ -1,6 +1,6 @@
 """`t2t-bleu`: scores a file of translations against a file of references, as sacreBLEU does."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from absl import flags
@@ -8,14 +8,19 @@ from absl import flags
 from t2t.cli.bleu_folder import CASED, VARIANTS, Events, score_folder, score_variants
 from t2t.cli.common import command, command_flags
 from t2t.cli.decoding import refuse_flags
+from t2t.cli.flags import define_usr_dir_flag
 from t2t.cli.help import FILES, flag_group
-from t2t.cli.pairs import read_pairs
+from t2t.cli.pairs import read_all, read_pairs
 from t2t.cli.tensor2tensor import BLEU_FLAGS, define_unused_flags
 from t2t.errors import UserError
+from t2t.metrics import compute, is_text_metric
 from t2t.metrics.base import Score
 from t2t.metrics.languages import bleu_tokenizer
 from t2t.metrics.moses import COMPOUND_LANGUAGES, moses_bleu
-from t2t.metrics.text import bleu, chrf
+from t2t.metrics.paired import paired_bootstrap
+from t2t.metrics.text import bleu, chrf, ter
+from t2t.registry.plugins import load_plugins
+from t2t.runs.startup import quietly
 
 USAGE = """
 Prints sacreBLEU's score with its signature. Line n of one file belongs to line n of the other; lines end at \\n only.
@@ -29,10 +34,17 @@ Published scores of one translation differ by points with the tokenisation. This
 each: sacreBLEU's 13a, its international one, and that of papers before it (Moses, in German with compounds split):
 
     %s --translation=test.decodes --reference=test.de --all_tokenizations --language=de
+
+--paired compares other translations with --translation by paired bootstrap resampling: for each score its mean and the
+interval of 95 %% of 1,000 samples of the lines, and p, the probability of such a difference by chance; * marks p below
+0.05.
+
+    %s --translation=base.decodes --reference=test.de --paired=big.decodes --chrf --ter
 """
 
 _BLEU_FLAGS = ("tokenize", "smooth_method", "smooth_value", "lowercase", "force")
 _CHRF_FLAGS = ("char_order", "word_order", "beta", "whitespace", "lowercase", "eps_smoothing")
+_TER_FLAGS = ("normalized", "no_punct", "asian_support", "case_sensitive")
 _SMOOTHED_BY_VALUE = ("floor", "add-k")
 _MOST = 100
 """Largest order and weight of chrF: those that are published with a score are below ten."""
@@ -50,6 +62,11 @@ def build_flags(values: flags.FlagValues) -> None:
         define.float("wait_minutes", 0.0, "Waits so long for another file.", lower_bound=0.0)
         define.string("event_dir", "", "Folder for TensorBoard: BLEU of --translations_dir by step.")
         define.string("tag_suffix", "", "Ending of the tags BLEU_cased and BLEU_uncased there.")
+        define.list("paired", [], "Files of other translations, compared with --translation by paired bootstrap "
+                    "resampling.")  # fmt: skip
+        define.list("metrics", [], "Prints these registered metrics too, by name; of a plug-in with --t2t_usr_dir.")
+        define.string("source", "", "File of the inputs, for --metrics that read them.")
+    define_usr_dir_flag(values)
     with flag_group(values, "BLEU") as define:
         define.string("tokenize", None, "sacreBLEU's tokenizer: 13a, intl, char, zh, none, ...")
         define.string("smooth_method", None, "Smoothing: exp, floor, add-k or none.")
@@ -73,6 +90,12 @@ def build_flags(values: flags.FlagValues) -> None:
         define.boolean("chrf_lowercase", None, "Ignores case in chrF.")
         define.boolean("chrf_eps_smoothing", None, "Epsilon smoothing in chrF.")
     define_unused_flags(values, BLEU_FLAGS)
+    with flag_group(values, "TER") as define:
+        define.boolean("ter", False, "Prints the translation edit rate too; smaller is better.")
+        define.boolean("ter_normalized", None, "Splits punctuation from words in TER.")
+        define.boolean("ter_no_punct", None, "Leaves punctuation out of TER.")
+        define.boolean("ter_asian_support", None, "Splits Chinese and Japanese into characters in TER.")
+        define.boolean("ter_case_sensitive", None, "Heeds case in TER.")
 
 
 @command(build_flags, USAGE)
@@ -85,8 +108,26 @@ def main(values: flags.FlagValues) -> int:
     chrf_options = _options(values, _CHRF_FLAGS, "chrf_")
     if chrf_options and not values.chrf:
         raise UserError(f"--chrf_{next(iter(chrf_options))} is given without --chrf; add --chrf")
+    if values.metrics:
+        if values.paired:
+            raise UserError("--paired and --metrics are given; it compares BLEU, --chrf and --ter: leave one out")
+        with quietly():
+            load_plugins(values.t2t_usr_dir or None)
+        for name in values.metrics:
+            is_text_metric(name)  # raises for an unknown one
+    elif values.source:
+        raise UserError("--source: only --metrics read it; name one, or leave it out")
+    ter_options = _options(values, _TER_FLAGS, "ter_")
+    if ter_options and not values.ter:
+        raise UserError(f"--ter_{next(iter(ter_options))} is given without --ter; add --ter")
     bleu_options = _bleu_options(values)
     translations, references = read_pairs(values.translation, values.reference)
+    if values.paired:
+        options = {"bleu": {"tokenize": bleu_tokenizer(values.language or ""), **bleu_options}}
+        options |= {"chrf": chrf_options} if values.chrf else {}
+        options |= {"ter": ter_options} if values.ter else {}
+        _print_paired(values, translations, references, options)
+        return 0
     if values.all_tokenizations:
         language = values.language or "de"
         for label, score in _all_tokenizations(translations, references, language, bleu_options):
@@ -96,6 +137,10 @@ def main(values: flags.FlagValues) -> int:
         print(*scores.values(), sep="\n")
     if values.chrf:
         print(chrf(translations, references, **chrf_options))
+    if values.ter:
+        print(ter(translations, references, **ter_options))
+    for score in _registered_scores(values, translations, references):
+        print(score)
     return 0
 
 
@@ -103,7 +148,11 @@ def _score_folder(values: flags.FlagValues) -> int:
     """Prints BLEU of each translation of a folder; returns the exit status."""
     if not values.reference:
         raise UserError("--reference: not given; name the file of references of --translations_dir")
-    refuse_flags(values, ("translation", "all_tokenizations", "chrf"), "--translations_dir prints BLEU of many files")
+    refuse_flags(
+        values,
+        ("translation", "all_tokenizations", "chrf", "ter", "paired", "metrics"),
+        "--translations_dir prints BLEU of many files",
+    )
     events = Events(values.event_dir, values.tag_suffix)
     how = (values.language or "", _bleu_options(values), _variants(values))
     times = (values.min_steps, values.wait_minutes)
@@ -118,6 +167,23 @@ def _variants(values: flags.FlagValues) -> Sequence[str]:
     if values.bleu_variant and values.lowercase is not None:
         raise UserError("--bleu_variant and --lowercase are both given; keep one")
     return VARIANTS[values.bleu_variant or CASED]
+
+
+def _registered_scores(values: flags.FlagValues, translations: list[str], references: list[str]) -> Iterable[Score]:
+    """Returns the scores by the metrics of --metrics."""
+    read_sources = (lambda: read_all(values.source)) if values.source else None
+    return compute(values.metrics, translations, references, values.language or "", read_sources).values()
+
+
+def _print_paired(
+    values: flags.FlagValues, translations: list[str], references: list[str], options: dict[str, dict[str, Any]]
+) -> None:
+    """Prints the scores of all translations, those of --paired compared with the first."""
+    if values.all_tokenizations:
+        raise UserError("--paired and --all_tokenizations are given; compare by one tokenization: leave one out")
+    others = [(path, read_pairs(path, values.reference)[0]) for path in values.paired]
+    for score in paired_bootstrap([(values.translation, translations), *others], references, options):
+        print(score)
 
 
 def _bleu_options(values: flags.FlagValues) -> dict[str, Any]:

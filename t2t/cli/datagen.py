@@ -10,7 +10,7 @@ from t2t.cli.flags import define_problem_flags, lists_registry, request_of
 from t2t.cli.help import DATA, flag_group
 from t2t.cli.tensor2tensor import DATAGEN_FLAGS, define_unused_flags
 from t2t.errors import UserError
-from t2t.runs.data import generate_all, generate_parts, merge_all
+from t2t.runs.data import generate_all, generate_parts, learn_shared_vocabulary, merge_all
 from t2t.runs.names import select_names
 from t2t.specs.constants import DATA_SEED
 from t2t.specs.mixture import mixture_of
@@ -23,6 +23,8 @@ Generates the data of a problem: learns its vocabulary, encodes its splits, writ
     %s --problem=algorithmic_identity_binary40,algorithmic_reverse_*  (several)
     %s --problem=text2text_files --train_source=a.en --train_target=a.de \\
       --dev_source=b.en --dev_target=b.de
+    %s --problems=translate_ende_multi30k-translate_enfr_multi30k --tmp_dir=raw \\
+      --shared_vocab_file=data/shared.spm --language_tags=en,de,fr
 """
 
 
@@ -30,6 +32,8 @@ Generates the data of a problem: learns its vocabulary, encodes its splits, writ
 def build_flags(values: flags.FlagValues) -> None:
     define_problem_flags(values)
     with flag_group(values, DATA) as define:
+        define.string("shared_vocab_file", "", "One vocabulary of all --problems, in this file: learned from the text "
+                      "of all where there is no such file.")  # fmt: skip
         define.integer("random_seed", DATA_SEED, "Seed of everything that chance decides.")
         define.string(
             "shard", "", "K/N: makes only the shards of task K of N, K from 0, as tasks of an array job do in one "
@@ -53,6 +57,8 @@ def main(values: flags.FlagValues) -> int:
         print(*selected, sep="\n")
         return 0
     request, seed = request_of(values), values.random_seed
+    if values.shared_vocab_file:
+        request = learn_shared_vocabulary(request, values.shared_vocab_file, seed)
     if values.shard and values.merge:
         raise UserError(
             f"--shard={values.shard} and --merge: tasks make shards with --shard, and after the last of them one "

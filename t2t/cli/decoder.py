@@ -33,7 +33,7 @@ from t2t.cli.flags import (
     load_runs,
     open_trained_runs,
 )
-from t2t.cli.help import ACTION, flag_group
+from t2t.cli.help import ACTION, DECODING, flag_group
 from t2t.cli.sharding import check_shard_flags, command_of_shard, define_shard_flags
 from t2t.cli.tensor2tensor import RUN_FLAGS, define_unused_flags
 from t2t.errors import UserError
@@ -53,6 +53,7 @@ Decodes with a trained run; --output_dir is all it needs. Without a mode it tran
     %s --output_dir=run --decode_from_file=a.en --decode_to_file=a.de --shard=3/100
     %s --output_dir=run --decode_split=test --data_dir=data  (with its score)
     %s --output_dir=run --problem=translate_ende_multi30k  (which one, of a run of several)
+    %s --output_dir=run --target_language=fr --decode_from_file=a.de  (by its language tag)
     %s --output_dir=run1,run2,run3 --decode_from_file=a.en  (an ensemble)
     %s --output_dir=run --decode_from_file=a.en --output_format=pharaoh  (word alignments)
     %s --output_dir=run --score_file=pairs.tsv --decode_to_file=pairs.scores
@@ -72,6 +73,9 @@ follows.
 format, 0-0 1-2 (word of the input, word of the output, from 0), in a column or a field; --output_format=pharaoh writes
 nothing else. --replace_unknown puts that word of the input, or its translation in --unknown_dictionary, in the place of
 an unknown word.
+
+--token_scores adds to each output in --output_format=jsonl its pieces with their log-probabilities, given the input and
+the pieces before: "tokens": [["_Haus", -0.2], ...]; both engines compute them.
 
 A file to score has lines of source TAB target, for a language model of the target alone. Each gets a line with the
 target's log-probability, end of sequence included: natural logarithm, six decimals; nan for a target that is too long.
@@ -104,6 +108,9 @@ def build_flags(values: flags.FlagValues) -> None:
                       "line of --decode_from_file or standard input, source or source TAB target.")  # fmt: skip
         define.enum("decode_split", None, (DEV, TEST), "Decodes a split of the run's problem and prints its score.")
         define.string("data_dir", DEFAULT_DATA_DIR, "Folder of generated data, for --decode_split.")
+    with flag_group(values, DECODING) as define:
+        define.string("target_language", "", "Code of the language to write, for runs with --language_tags: also for a "
+                      "direction that was not trained; empty for that of the problem.")  # fmt: skip
     define_shard_flags(values)
     define_output_flags(values)
     define_word_flags(values)
@@ -127,7 +134,8 @@ def main(values: flags.FlagValues) -> int:
     run = runs[0]
     if len(runs) == 1:
         refuse_flags(values, ("ensemble_average",), "--output_dir names one run")
-    problem, split = select_problem(run, values.problem), values.decode_split
+    problem = select_problem(run, values.problem, values.target_language)
+    split = values.decode_split
     if split:
         check_split(open_run_data(run, values.data_dir, problem, split, verify=False), split)
     if values.beam_options:
@@ -138,7 +146,7 @@ def main(values: flags.FlagValues) -> int:
         return 0
     # Of a file or a split there are lines enough to search several batches at a time.
     loaded = load_runs(values, runs, problem, many_rows=bool(values.decode_from_file or split))
-    loaded = loaded.with_dictionary(dictionary)
+    loaded = loaded.with_dictionary(dictionary).with_target_language(values.target_language)
     output_options, target = output_options_of(values), values.decode_to_file
     if values.attention_to_html:
         draw_attention(loaded, values.decode_from_file, values.attention_to_html)
@@ -181,6 +189,10 @@ def _check(values: flags.FlagValues) -> None:
         )
     if values.output_format == FILES and values.alignments:
         raise UserError(f"--alignments: --output_format={FILES} writes names of files alone; leave one of them out")
+    if values.token_scores and values.output_format != "jsonl":
+        raise UserError(
+            f"--token_scores: --output_format={values.output_format} has no place for them; add --output_format=jsonl"
+        )
     if values.target_prefix_file and given != ["--decode_from_file"]:
         raise UserError(
             "--target_prefix_file: it says what the outputs of --decode_from_file begin with; give that alone with it"
@@ -188,6 +200,8 @@ def _check(values: flags.FlagValues) -> None:
     check_reference(values)
     check_shard_flags(values)
     checked_beam_options(values)
+    if values.beam_options:
+        refuse_flags(values, ("target_language",), "workers of --beam_options write the language of the problem")
     _refuse_unread(values)
     if values.output_format == PHARAOH:
         values.alignments = True
@@ -203,4 +217,6 @@ def _refuse_unread(values: flags.FlagValues) -> None:
     if values.score_file:
         refuse_flags(values, (*unread, *WORD_FLAGS), "--score_file searches nothing")
     if values.align_file:
-        refuse_flags(values, (*unread, "alignments", "replace_unknown"), "--align_file aligns what is given")
+        refuse_flags(
+            values, (*unread, "alignments", "replace_unknown", "token_scores"), "--align_file aligns what is given"
+        )

@@ -34,6 +34,8 @@ from t2t.training.cluster import ALONE, find_cluster
 _OPTION_FLAGS = {
     "vocab_kind": "Kind of vocabulary: sentencepiece, subword, byte, token or word_list; empty for the problem's own.",
     "vocab_file": "Vocabulary of any kind to use as it is, instead of learning one.",
+    "language_tags": "Languages whose tags the vocabulary reserves, such as en,de,fr; inputs then begin with the tag "
+    "of the target language, <2de>, and one model translates into several.",
     "train_source": "Training source text, one sentence a line, plain or .gz (problem text2text_files). Several have "
     "commas between them or are a pattern: 'part-*.en'.",
     "train_target": "Training target text, line by line with --train_source.",
@@ -144,7 +146,7 @@ _ALL_SEARCH_FLAGS = (
 )  # fmt: skip
 OUTPUT_FLAGS = tuple(name for name in _ALL_SEARCH_FLAGS if name not in _MACHINE_FLAGS)
 """Search flags without effect where nothing is searched."""
-WORD_FLAGS = ("alignments", "replace_unknown", "alignment_layer", "alignment_head")
+WORD_FLAGS = ("alignments", "replace_unknown", "token_scores", "alignment_layer", "alignment_head")
 """Flags of `define_word_flags` for hparams."""
 
 
@@ -214,7 +216,8 @@ def define_trained_flags(values: flags.FlagValues, one_checkpoint: bool = True) 
         define.string("output_dir", "", "Folder of the run, as t2t-trainer was given it.")
         if one_checkpoint:
             define.string("checkpoint", "latest", "latest, best (of a run of several problems also best.PROBLEM), "
-                          "averaged, a step, or the path of a checkpoint or run.")  # fmt: skip
+                          "best:5 for the mean of the best 5, averaged, a step, or the path of a checkpoint or "
+                          "run.")  # fmt: skip
             define_alias("checkpoint_path", "checkpoint", flag_values=values)
     define_usr_dir_flag(values)
     with flag_group(values, NAMES) as define:

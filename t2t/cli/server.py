@@ -61,7 +61,7 @@ def define_server_flags(values: flags.FlagValues) -> None:
     with flag_group(values, RUN) as define:
         define.multi_string("output_dir", [], "Folder of a run, of one of its checkpoints or of an export, or "
                             "NAME=FOLDER; NAME=a,b,c for an ensemble of runs.")  # fmt: skip
-        define.string("checkpoint", "latest", "latest, best, averaged or a step, of every run.")
+        define.string("checkpoint", "latest", "latest, best, best:5, averaged or a step, of every run.")
         define.string("problem", "", "Which problem, of runs of several.")
     define_usr_dir_flag(values)
     with flag_group(values, SERVICE) as define:

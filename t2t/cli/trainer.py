@@ -66,7 +66,13 @@ def build_flags(values: flags.FlagValues) -> None:
 
 
 _SETTINGS_FLAGS = {
-    TRAINING: ("eval_steps", "local_eval_frequency", "keep_checkpoint_max", "log_step_count_steps"),
+    TRAINING: (
+        "eval_steps",
+        "local_eval_frequency",
+        "keep_checkpoint_max",
+        "keep_best_checkpoints",
+        "log_step_count_steps",
+    ),
     MACHINE: ("worker_gpu", "worker_cpu", "worker_hosts", "worker_index"),
     WARM_START: ("warm_start_from", "warm_start_other_vocabulary", "warm_start_optimizer"),
 }

@@ -213,6 +213,10 @@ class MixtureHParams:
         (1.0,), "How often each problem comes, in the order of --problems and in any unit.",
         used_when=UsedWhen("problem_choice", ("weights",)),
     )  # fmt: skip
+    shared_modalities: bool = param(
+        False, "One embedding and one output layer for all problems, whose vocabulary must be the same; see "
+        "--shared_vocab_file.",
+    )  # fmt: skip
     problem_batch_sizes: tuple[int, ...] = param(
         (0,), "Of each problem, in the order of --problems, what batch_size is of one; 0 = batch_size, one number = "
         "for all.",
@@ -315,6 +319,10 @@ class DecodeHParams:
         "Whether unknown words of outputs are replaced by the words of the input that they look at most.",
         used_when=_TOKEN_BY_TOKEN,
     )
+    token_scores: bool = param(
+        False, "Whether outputs come with the log-probability of each of their tokens, given those before it.",
+        used_when=_TOKEN_BY_TOKEN,
+    )  # fmt: skip
     alignment_layer: int = param(
         0, "Which of the layers that attend to the inputs tells what words look at, from 1; 0 = the last but one.",
         minimum=0,

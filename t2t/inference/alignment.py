@@ -101,7 +101,7 @@ class WordAligner:
             changes: dict[str, Any] = {}
             if hparams.replace_unknown and (unknown := self._unknown_words(one.ids)):
                 row, source = inputs[i]
-                source = self._problem.encoders[INPUTS].decode(row) if source is None else source
+                source = self._read_source(row) if source is None else source
                 replaced = tuple(link for link in own if link[1] in unknown)
                 words = replace_words(one.text, source, replaced, dictionary)
                 changes["text"] = " ".join(" ".join(words).split())
@@ -127,12 +127,17 @@ class WordAligner:
             hparams: the layer and head, and the size of batches.
         """
         encoders = self._problem.encoders
+        first = 0 if self._problem.input_tag() is None else 1  # a language tag is no word of the input
         found: list[Links] = [()] * len(rows)
         for number, weights_TS in self._weights(rows, outputs, hparams):
-            source_words = word_numbers(encoders[INPUTS], rows[number])
+            source_words = word_numbers(encoders[INPUTS], rows[number][first:])
             target_words = word_numbers(encoders[TARGETS], outputs[number], join)
-            found[number] = word_links(weights_TS, source_words, target_words)
+            found[number] = word_links(weights_TS[:, first:], source_words, target_words)
         return found
+
+    def _read_source(self, row: Row) -> str:
+        """Returns the text of an input without its language tag."""
+        return self._problem.encoders[INPUTS].decode(row if self._problem.input_tag() is None else row[1:])
 
     def _unknown_words(self, ids: Sequence[int]) -> set[int]:
         """Returns the numbers of the words of an output that hold the unknown token."""

@@ -42,15 +42,27 @@ class Engine(ABC):
             prefixes: what outputs begin with, at no cost, where the model has inputs; None for nothing.
         """
 
-    @abstractmethod
     def score(
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields numbers of pairs and ln p(target | source) of each, (pairs of the batch,) float64, in any order.
 
+        The arguments are those of `score_tokens`.
+        """
+        for numbers, found in self.score_tokens(sources, targets, hparams):
+            yield numbers, np.array([log_probs.sum(dtype=np.float64) for log_probs in found])
+
+    @abstractmethod
+    def score_tokens(
+        self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
+    ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+        """Yields numbers of pairs and the log-probability of each token of a target, given those before it.
+
+        Pairs come in any order.
+
         Args:
             sources: as the `rows` of `decode`; empty ones where the model has no inputs.
-            targets: as many, ids with end of sequence.
+            targets: as many, ids with end of sequence, or without where they are outputs that were cut.
             hparams: the sizes of batches.
         """
 

@@ -38,6 +38,7 @@ class Evaluator:
         language: code of the language of what is decoded; empty where it is not known.
         warm_up_decode: decodes what needs most memory; None where nothing is decoded.
         sharing: workers that evaluate together; `decode` shares its own work.
+        read_sources: returns the inputs as text, for metrics that read them; None where they are no text.
     """
 
     def __init__(
@@ -49,7 +50,9 @@ class Evaluator:
         language: str = "",
         warm_up_decode: Callable[[], None] | None = None,
         sharing: Sharing | None = None,
+        read_sources: Callable[[], Sequence[str]] | None = None,
     ):
+        self._read_sources = read_sources
         self._model, self._batches, self._language = model, batches, language
         self._decode, self._warm_up_decode = decode, warm_up_decode
         self._metrics = metrics
@@ -69,7 +72,7 @@ class Evaluator:
         """Returns the scores of real decodes by the name of the metric; empty where none is wanted."""
         if not self._decode or not self._text_metrics:
             return {}
-        return compute(self._text_metrics, *self._decode(), self._language)
+        return compute(self._text_metrics, *self._decode(), self._language, self._read_sources)
 
     def _say_signatures(self, scores: Iterable[Score]) -> None:
         """Logs once how scores are computed: without that they cannot be compared with anyone's."""

@@ -119,9 +119,9 @@ class FallbackEngine(Engine):
         refusal = self._fast.refusal(rows, settings, hparams, prefixes)
         return self._engine(refusal, what, len(rows), try_both).decode(rows, places, settings, hparams, prefixes)
 
-    def score(
+    def score_tokens(
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
         """See the base class."""
 
         def try_both() -> Agreement:
@@ -136,7 +136,7 @@ class FallbackEngine(Engine):
 
         return self._engine(
             self._fast.score_refusal(sources, targets), f"{self.name} scores", len(targets), try_both
-        ).score(sources, targets, hparams)
+        ).score_tokens(sources, targets, hparams)
 
     def warm_up(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> None:
         """See the base class."""

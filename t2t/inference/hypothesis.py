@@ -20,5 +20,8 @@ class Hypothesis:
     None where a served export does not give it."""
     mended: bool = False
     """Whether the problem had to mend the output to make the text of it, e.g. brackets of a tree."""
+    tokens: tuple[tuple[str, float], ...] | None = None
+    """Each piece with its log-probability given those before it, end of sequence included where the model wrote it;
+    None where the hparam `token_scores` is off."""
     alignment: Links | None = None
     """Links (word of the input, word of the text), counted from 0; None where the hparam `alignments` is off."""

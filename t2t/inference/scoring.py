@@ -33,19 +33,19 @@ class Scorer:
 
     def __call__(
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields numbers of pairs and their log-probabilities, see `Engine.score`."""
+    ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+        """Yields numbers of pairs and the log-probabilities of their tokens, see `Engine.score_tokens`."""
         has_inputs = self._model.spec.inputs is not None
         rows = [max(source, target, key=len) for source, target in zip(sources, targets, strict=True)]
         log_probs = self._log_probs
 
-        def score(batch: Batched) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        def score(batch: Batched) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
             indices, _ = batch
             features = {TARGETS: padded([targets[i] for i in indices])}
             if has_inputs:
                 features[INPUTS] = padded([sources[i] for i in indices])
             with memory_errors(features[TARGETS], 1):
                 log_probs_BT = log_probs({name: tf.constant(ids) for name, ids in features.items()}).numpy()
-            yield indices, log_probs_BT.sum(axis=1, dtype=np.float64)
+            yield indices, [row_T[: len(targets[i])] for i, row_T in zip(indices, log_probs_BT, strict=True)]
 
         yield from self._jobs.run(score, batches_of(rows, weights_of(rows), hparams.decode_batch_size))

@@ -1,7 +1,7 @@
 """Examples of a split as a translator takes them, and the references that its outputs are scored against."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -55,7 +55,13 @@ class SplitExamples:
         texts = self._reader.texts(self._stored(feature), self.limit)
         if texts is not None:
             return texts[self.first :]
-        return [self._problem.encoders[feature].decode(ids.tolist()) for ids in self.arrays(feature)]
+        first = 1 if feature == INPUTS and self._problem.input_tag() is not None else 0
+        return [self._problem.encoders[feature].decode(ids[first:].tolist()) for ids in self.arrays(feature)]
+
+    @property
+    def read_sources(self) -> Callable[[], list[str]] | None:
+        """Returns the inputs as text when it is called; None where they are no text."""
+        return self.texts if INPUTS in self._problem.encoders else None
 
     def references(self) -> list[str]:
         """Returns the targets as raw text, finished as outputs are; of classes, their names."""

@@ -78,9 +78,9 @@ class TensorFlowEngine(Engine):
         """See the base class."""
         list(self._decode(rows, np.arange(len(rows)), settings, hparams, rehearses=True))
 
-    def score(
+    def score_tokens(
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
         """See the base class."""
         return self._scorer(sources, targets, hparams)
 

@@ -19,6 +19,7 @@ from t2t.inference.shortlist.shortlist import Shortlist
 from t2t.inference.texts import as_texts
 from t2t.problems.base import Problem
 from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.features import FeatureKind
 
 if TYPE_CHECKING:
     from t2t.inference.alignment import WordAligner
@@ -129,6 +130,8 @@ class TextModel:
         digest = hashlib.sha256(made_by.encode())
         for name, encoder in sorted(self.problem.encoders.items()):
             digest.update(f"\0{name} {encoder.fingerprint}".encode())
+        if (tag := self.problem.input_tag()) is not None:
+            digest.update(f"\0tag {tag}".encode())
         if self.hparams.shortlist:
             digest.update(f"\0shortlist {self.tensorflow.shortlist.fingerprint}".encode())
         if self.unknown_dictionary:
@@ -147,12 +150,17 @@ class TextModel:
                 yield variable.path, np.asarray(variable)
 
     def encode(self, texts: Iterable[str]) -> list[list[int]]:
-        """Returns the ids of inputs (of beginnings of outputs, for a language model), without end of sequence."""
+        """Returns the ids of inputs (of beginnings of outputs, for a language model), without end of sequence.
+
+        They begin with the language tag where the problem has one.
+        """
         texts = as_texts(texts)
         if not self.reads_text:
             kind = self.facts.spec.inputs.kind if self.facts.spec.inputs else "absent"
             raise UserError(f"inputs of {self.problem.name} are {kind}, not text; give arrays of them to translate_ids")
-        return self.problem.encoders[INPUTS if self.has_inputs else TARGETS].encode_batch(texts)
+        rows = self.problem.encoders[INPUTS if self.has_inputs else TARGETS].encode_batch(texts)
+        tag = self.problem.input_tag()
+        return rows if tag is None else [[tag, *row] for row in rows]
 
     def is_blank(self, text: str) -> bool:
         """Returns whether an input has nothing to translate: its output is empty, without asking the model."""
@@ -167,6 +175,21 @@ class TextModel:
         searches = self.facts.autoregressive or self.hparams.decode_method == MASK_PREDICT
         at_once = None if searches else max_answers(self.facts)
         settings, hparams = search_settings(self.hparams, n_best, seed, changes, at_once)
+        if hparams.token_scores:
+            self._check_token_scores(hparams)
         if hparams.alignments or hparams.replace_unknown:
             self.aligner.check(hparams)
         return settings, hparams
+
+    def _check_token_scores(self, hparams: DecodeHParams) -> None:
+        """Raises UserError where outputs have no tokens that are scored one by one."""
+        if self.facts.spec.targets.kind != FeatureKind.TOKENS or not self.facts.autoregressive or not self.has_inputs:
+            raise UserError(
+                f"token_scores: {self.problem.name} with this model writes no outputs token by token for its inputs; "
+                f"leave it out"
+            )
+        if hparams.shortlist:
+            raise UserError(
+                "token_scores with shortlist: the search knows a part of the vocabulary, and scores of tokens are "
+                "among all of it; leave one of them out"
+            )

@@ -10,6 +10,7 @@ import numpy as np
 from t2t.decoding.result import SearchResult
 from t2t.errors import ArgumentError, UserError
 from t2t.files.lines import without_surrogates
+from t2t.hparams.groups import DecodeHParams
 from t2t.inference.engine import Prefixes
 from t2t.inference.hypothesis import Hypothesis
 from t2t.inference.pair_scorer import PairScorer
@@ -98,11 +99,29 @@ class Translator(PairScorer):
             if hparams.alignments or hparams.replace_unknown:
                 read = [(rows[n], texts[n]) for n in numbers]
                 outputs = self.aligner.annotate(read, outputs, hparams, self.unknown_dictionary)
+            if hparams.token_scores:
+                outputs = self._with_token_scores([rows[n] for n in numbers], outputs, hparams)
             for number, hypotheses in zip(numbers, outputs, strict=True):
                 results[number] = hypotheses
             if on_done is not None:
                 on_done(len(numbers))
         return results
+
+    def _with_token_scores(
+        self, rows: Sequence[Row], outputs: Sequence[Sequence[Hypothesis]], hparams: DecodeHParams
+    ) -> list[list[Hypothesis]]:
+        """Returns the outputs of each row with the log-probabilities of their tokens, by another pass over them."""
+        encoder = self.problem.encoders[TARGETS]
+        flat = [(row, k) for row, hypotheses in enumerate(outputs) for k in range(len(hypotheses))]
+        targets = [outputs[row][k].ids for row, k in flat]
+        annotated = [list(hypotheses) for hypotheses in outputs]
+        for numbers, found in self.engine.score_tokens([rows[row] for row, _ in flat], targets, hparams):
+            for number, log_probs in zip(numbers, found, strict=True):
+                pieces = map(encoder.piece, targets[number])
+                row, k = flat[number]
+                tokens = tuple(zip(pieces, (float(value) + 0.0 for value in log_probs), strict=True))
+                annotated[row][k] = dataclasses.replace(outputs[row][k], tokens=tokens)
+        return annotated
 
     def warm_up(self, sentences: Sequence[Row], n_best: int = 1) -> None:
         """Decodes the batches of ids (see `translate_ids`) that need most memory, as many as are decoded at a time."""

@@ -4,7 +4,8 @@ A name may exist in both worlds (`accuracy_per_sequence`); the teacher-forced on
 """
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean
 from t2t.metrics.base import Score, TextMetric, check_lines, lower_is_better
@@ -46,16 +47,21 @@ def higher_is_better(name: str) -> bool:
 
 
 def compute(
-    names: Iterable[str], hypotheses: Sequence[str], references: Sequence[str], language: str = ""
+    names: Iterable[str],
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    language: str = "",
+    read_sources: Callable[[], Sequence[str]] | None = None,
 ) -> dict[str, Score]:
     """Computes text metrics with their default options, by name, in the order asked for.
 
     Both sides are one string a line. `language` is the code of their language, empty if it is not known; metrics that
-    do not depend on it ignore it.
+    do not depend on it ignore it. `read_sources` returns the inputs, for metrics that read them.
 
     Raises:
         UnknownNameError: no such metric.
-        UserError: a metric that text cannot give, no lines, or unequal numbers of lines.
+        UserError: a metric that text cannot give, no lines, unequal numbers of lines, or no inputs for a metric that
+            reads them.
     """
     names = list(names)
     for name in names:
@@ -68,9 +74,21 @@ def compute(
     scores = {}
     for name in names:
         metric = METRICS.get(name)
-        options = {"language": language} if language and "language" in inspect.signature(metric).parameters else {}
+        reads = inspect.signature(metric).parameters
+        options: dict[str, Any] = {"language": language} if language and "language" in reads else {}
+        if "sources" in reads:
+            options["sources"] = _sources(name, read_sources, len(references))
         scores[name] = metric(hypotheses, references, **options)
     return scores
+
+
+def _sources(name: str, read_sources: Callable[[], Sequence[str]] | None, lines: int) -> Sequence[str]:
+    if read_sources is None:
+        raise UserError(f"metric {name!r} reads inputs as text, and there are none here; choose another metric")
+    sources = read_sources()
+    if len(sources) != lines:
+        raise UserError(f"metric {name!r}: {len(sources)} inputs for {lines} references; each needs its own")
+    return sources
 
 
 def _check_name(name: str) -> None:

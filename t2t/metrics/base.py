@@ -8,7 +8,8 @@ A text metric is a function of two lists of strings. A new one, built in or in a
         return Score("letters_per_line", sum(map(len, hypotheses)) / len(hypotheses))
 
 One whose smaller values are better is marked with `@lower_is_better` under the registration. One that depends on the
-language of the text has a parameter `language`, its code, and is given that of the problem's targets.
+language of the text has a parameter `language`, its code, and is given that of the problem's targets. One that reads
+the inputs, such as a neural one, has a parameter `sources`, a list of as many strings.
 """
 
 import dataclasses

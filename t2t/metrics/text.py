@@ -1,19 +1,23 @@
-"""Metrics of decoded text: BLEU and chrF by sacreBLEU, and exact match.
+"""Metrics of decoded text: BLEU, chrF, chrF++ and TER by sacreBLEU, and exact match.
 
 sacreBLEU: Post 2018 (arXiv:1804.08771). Texts are compared as they are, detokenised: a metric
 that tokenises does so itself.
 """
 
+import dataclasses
 import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t.errors import UnknownNameError, UserError, did_you_mean, one_line
-from t2t.metrics.base import Score, check_lines
+from t2t.metrics.base import Score, check_lines, lower_is_better
 from t2t.metrics.languages import bleu_tokenizer
 from t2t.registry import register_metric
+
+SACREBLEU_METRICS: dict[str, type] = {"bleu": BLEU, "chrf": CHRF, "ter": TER}
+"""sacreBLEU's classes by our names."""
 
 _CHOICES = {"tokenize": BLEU.TOKENIZERS, "smooth_method": BLEU.SMOOTH_DEFAULTS}
 
@@ -49,6 +53,28 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str], **options: Any) -
     return Score("chrf", scored.score, signature, text=str(scored))
 
 
+@register_metric("chrf_plus_plus")
+def chrf_plus_plus(hypotheses: Sequence[str], references: Sequence[str], **options: Any) -> Score:
+    """chrF++, from 0 to 100: chrF that counts words and pairs of words, too (Popovic 2017), as sacreBLEU computes it.
+
+    Arguments and errors are those of `chrf`.
+    """
+    return dataclasses.replace(chrf(hypotheses, references, **{"word_order": 2, **options}), name="chrf_plus_plus")
+
+
+@register_metric("ter")
+@lower_is_better
+def ter(hypotheses: Sequence[str], references: Sequence[str], **options: Any) -> Score:
+    """Translation edit rate in percent, 0 or more: Snover et al. 2006, as sacreBLEU computes it.
+
+    Words put in, left out, replaced or moved with their neighbours, as a percentage of the references' words. Options
+    are sacreBLEU's, e.g. `normalized=True`, `case_sensitive=True`; errors are those of `bleu`.
+    """
+    scored, signature = _sacrebleu("ter", TER, hypotheses, references, options)
+    detail = {"edits": scored.num_edits, "reference_length": scored.ref_length}
+    return Score("ter", scored.score, signature, higher_is_better=False, detail=detail, text=str(scored))
+
+
 @register_metric("accuracy_per_sequence")
 def accuracy_per_sequence(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Fraction of lines, from 0 to 1, that equal their reference character for character."""
@@ -80,10 +106,15 @@ def _sacrebleu(
 ) -> tuple[Any, str]:
     """Returns sacreBLEU's score object and signature."""
     check_lines(name, hypotheses, references)
-    _check_options(name, metric_class, options)
-    try:
-        metric = metric_class(**options)
-    except (AssertionError, ImportError, RuntimeError, TypeError, ValueError) as error:
-        raise UserError(f"{name} with {options}: sacreBLEU refuses the options: {one_line(error)}") from error
+    metric = sacrebleu_metric(name, metric_class, options)
     scored = metric.corpus_score(list(hypotheses), [list(references)])
     return scored, str(metric.get_signature())
+
+
+def sacrebleu_metric(name: str, metric_class: type, options: dict[str, Any]) -> Any:
+    """Returns an object of one of sacreBLEU's classes; raises UserError for an option or value that it refuses."""
+    _check_options(name, metric_class, options)
+    try:
+        return metric_class(**options)
+    except (AssertionError, ImportError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(f"{name} with {options}: sacreBLEU refuses the options: {one_line(error)}") from error

@@ -21,6 +21,7 @@ from t2t.layers.modalities.selection import (
     build_modalities,
     build_weights,
     hparams_of_members,
+    shared_member,
 )
 from t2t.layers.modalities.tokens import TokenSoftmax
 from t2t.layers.target_scores import TargetScores
@@ -77,7 +78,8 @@ class SequenceModel(keras.Model):
     Every weight exists after construction, so that a checkpoint can be restored before the first batch. Dropout is on
     exactly where a seed is given.
 
-    A model of several problems has one body, and modalities for each problem: `for_problem` returns the model of one.
+    A model of several problems has one body, and modalities for each problem, or one for all with the hparam
+    `shared_modalities`: `for_problem` returns the model of one.
 
     Args:
         hparams: of the class `hparams_class`.
@@ -131,12 +133,17 @@ class SequenceModel(keras.Model):
         self.check_accepts(spec)
         self.check_hparams(hparams)
         self.hparams, self.spec = hparams, spec
+        is_shared = hparams.shared_modalities
+        members = [] if is_shared else zip(spec.members, hparams_of_members(spec, hparams), strict=True)
         self.problem_modalities = {
             member.name: ProblemModalities(self._modalities_of(member, own), name=member.name)
-            for member, own in zip(spec.members, hparams_of_members(spec, hparams), strict=True)
+            for member, own in members
         }
         self.autoregressive = self.writes(spec)
-        own = Modalities(None, None, None) if spec.members else self._modalities_of(spec, hparams)
+        if spec.members and not is_shared:
+            own = Modalities(None, None, None)
+        else:
+            own = self._modalities_of(shared_member(spec) if spec.members else spec, hparams)
         self.source_embedding, self.target_embedding, self.top, self.command = own
 
     def _modalities_of(self, spec: ProblemSpec, hparams: HParams) -> Modalities:
@@ -161,11 +168,14 @@ class SequenceModel(keras.Model):
         """
         if not self.spec.members:
             return self
-        spec, modalities = self.spec.member(name), self.problem_modalities[name].modalities
+        spec = self.spec.member(name)
         # A copy that bypasses Keras, which would track the layers as new ones of a built model.
         view = object.__new__(type(self))
         view.__dict__.update(vars(self), spec=spec, autoregressive=self.writes(spec))
-        view.__dict__.update(zip(("source_embedding", "target_embedding", "top", "command"), modalities, strict=True))
+        if name in self.problem_modalities:
+            modalities = self.problem_modalities[name].modalities
+            names = ("source_embedding", "target_embedding", "top", "command")
+            view.__dict__.update(zip(names, modalities, strict=True))
         return view
 
     @classmethod

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from t2t.checkpoints.averaging import count_of_best
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
+from t2t.errors import UserError
 from t2t.files.paths import local_path
 from t2t.inference.engine_choice import EngineChoice
 from t2t.inference.files.merging import division_of
@@ -104,12 +106,19 @@ def answer_file(
         dictionary: see `AnswerShards`.
 
     Raises:
-        UserError: there is no such checkpoint, or that of the first shard that has one.
+        UserError: there is no such checkpoint, or it is a mean that is not saved; or that of the first shard that has
+            one.
         MachineError: the same; or a worker died, or the pipeline failed otherwise.
     """
     check_job(FileJob(source=job["source"], target=job["target"], window=job["window"], shard=Shard(0, 1)))
     paths = {name: _absolute(job[name]) for name in ("source", "target", "prefixes") if job.get(name)}
     usr_dir = loading.get("usr_dir")
+    for _, checkpoint in runs:
+        if count_of_best(checkpoint) is not None:
+            raise UserError(
+                f"--checkpoint={checkpoint} in a pipeline: workers read one checkpoint; save the mean with "
+                f"t2t-avg-all --checkpoints={checkpoint} and decode with --checkpoint=averaged"
+            )
     found = [(run.path, CheckpointStore(run.checkpoints_folder).find(checkpoint)) for run, checkpoint in runs]
     task = AnswerShards(
         mode=mode,

@@ -42,6 +42,8 @@ from t2t.text.byte import ByteEncoder
 from t2t.text.encoder import TextEncoder
 from t2t.text.sample import SampleSize, SpreadSample, draw_sample, merge_samples
 from t2t.text.sampling import SubwordSampler
+from t2t.text.sentencepiece import SentencePieceEncoder
+from t2t.text.tags import parse_languages, tag_of
 from t2t.text.token import TokenEncoder
 from t2t.text.vocabulary_files import read_vocabulary
 
@@ -63,6 +65,8 @@ class TextOptions(FilterOptions):
     vocab_size: int = param(0, "Pieces of the vocabulary; 0 for the problem's own.", minimum=0)
     vocab_file: str = file_option()
     """A vocabulary to use as it is instead of learning one, e.g. that of the run whose weights are to be used."""
+    language_tags: str = ""
+    """Languages whose tags the vocabulary reserves, e.g. en,de,fr; inputs begin with that of the target language."""
     subword_sampling: float = param(
         0.0, "Training text is written in other pieces each epoch: share of the merges that are left out, or, of "
         "unigram vocabularies, power of probabilities; 0 for never.", minimum=0.0, maximum=1.0, only_trains=True,
@@ -70,6 +74,13 @@ class TextOptions(FilterOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.language_tags:
+            parse_languages(self.language_tags)
+            if self.subword_sampling:
+                raise UserError(
+                    f"--language_tags={self.language_tags} and --subword_sampling={self.subword_sampling:g}: a tag "
+                    f"would be written in other pieces; leave one of them out"
+                )
         if self.vocab_file and (self.vocab_kind or self.vocab_size):
             raise UserError(
                 f"--vocab_file={self.vocab_file}: the file tells kind and size; leave out --vocab_kind and --vocab_size"
@@ -101,12 +112,15 @@ class TextProblem(Problem):
 
     def build_encoders(self, source: Source) -> dict[str, TextEncoder]:
         """Learns the vocabulary from a bounded, evenly spread sample of the training text, or reads the one given."""
-        if (known := self._known_encoder()) is not None:
-            return dict.fromkeys(self.text_features, known)
-        groups = [self.text_features] if self.shared_vocabulary else [(name,) for name in self.text_features]
         encoders: dict[str, TextEncoder] = {}
-        for names in groups:
-            encoders |= dict.fromkeys(names, self._learn(names, source.fork()))
+        if (known := self._known_encoder()) is not None:
+            encoders = dict.fromkeys(self.text_features, known)
+        else:
+            groups = [self.text_features] if self.shared_vocabulary else [(name,) for name in self.text_features]
+            for names in groups:
+                encoders |= dict.fromkeys(names, self._learn(names, source.fork()))
+        if tags := getattr(self.options, "language_tags", ""):
+            self.find_input_tag(tags, encoders)
         return encoders
 
     def _known_encoder(self) -> TextEncoder | None:
@@ -143,13 +157,29 @@ class TextProblem(Problem):
             )  # fmt: skip
             began.append(time.monotonic())
 
-        lines = self._sampled_text(names, source, say)
-        encoder = encoder_class(self.vocab_kind).build(lines, self.vocab_size)
+        encoder = self.learn_vocabulary(self.sampled_text(names, source, say))
         if began:  # some kinds need no text
             log.info("%s: the %s took %.1f s to learn", self.name, what, time.monotonic() - began[0])
         return encoder
 
-    def _sampled_text(
+    def learn_vocabulary(self, lines: Iterable[str]) -> TextEncoder:
+        """Returns a vocabulary of the problem's kind and size, with the tags that it reserves.
+
+        Raises:
+            UserError: vocabularies of the kind have no tags, or the text is empty.
+        """
+        tags = getattr(self.options, "language_tags", "")
+        if not tags:
+            return encoder_class(self.vocab_kind).build(lines, self.vocab_size)
+        if self.vocab_kind != SentencePieceEncoder.kind:
+            raise UserError(
+                f"--language_tags={tags}: the vocabulary of {self.name} is of kind "
+                f"{self.vocab_kind}, which reserves no tags; choose --vocab_kind={SentencePieceEncoder.kind}"
+            )
+        reserved = [tag_of(language) for language in parse_languages(tags)]
+        return SentencePieceEncoder.build(lines, self.vocab_size, reserved)
+
+    def sampled_text(
         self, names: tuple[str, ...], source: Source, report: Callable[[SampleSize], None]
     ) -> Iterator[str]:
         """Yields training text, at most `vocab_sample_bytes` and spread evenly; reads nothing before that is wanted."""

@@ -35,6 +35,11 @@ class VariantProblem(Problem):
         self.splits = base.splits
         if isinstance(base, VariantProblem) and base._suffix == _MASKED:
             raise UserError(f"problem {self.name}: what {_MASKED} hides must stay so; put {_MASKED} last")
+        if suffix != "_rev" and (tags := getattr(base.options, "language_tags", "")):
+            raise UserError(
+                f"problem {self.name}: with --language_tags={tags} inputs begin with the tag of another language, and "
+                f"{suffix} has one side alone; leave the tags out"
+            )
         # Outputs that the base would finish are another side's here.
         self.metrics = ("bleu", "accuracy", "accuracy_per_sequence") if base.finishes else base.metrics
         if suffix == _MASKED:

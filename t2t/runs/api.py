@@ -210,6 +210,7 @@ def load(
     engine: str = "tensorflow",
     compute_type: str = "float32",
     ensemble_average: str = "probabilities",
+    target_language: str = "",
 ) -> Translator:
     """Loads a run directory and returns its translator.
 
@@ -222,7 +223,8 @@ def load(
 
     Args:
         output_dir: folder of the run, or of several with the same vocabularies, which then decode as one.
-        checkpoint: `latest`, `best`, `best.<problem>`, `averaged`, a step, or the folder of a checkpoint.
+        checkpoint: `latest`, `best`, `best.<problem>`, `best:5` for the mean of the best 5, `averaged`, a step, or
+            the folder of a checkpoint.
         usr_dir: folder of the plug-in that the run was trained with, where it was.
         problem: which one, of a run of several.
         worker_gpu: GPUs to decode on; 0 = all that are visible.
@@ -231,6 +233,8 @@ def load(
             can hold the model and gives the same outputs for some inputs.
         compute_type: in which numbers CTranslate2 multiplies: `float32`, `int8`, `int16` or `bfloat16`.
         ensemble_average: what is averaged of several runs for each token: `probabilities` or `log_probabilities`.
+        target_language: code of the language to write, for runs with language tags, also in a direction that was not
+            trained; empty for that of the problem.
 
     Raises:
         ArgumentError: an argument of another type.
@@ -241,18 +245,25 @@ def load(
     choice = EngineChoice(as_text("engine", engine), as_text("compute_type", compute_type))
     choice.check()
 
+    language = as_text("target_language", target_language)
+    if language:
+        _load_plugins(as_path("usr_dir", usr_dir))
+    from t2t.checkpoints.run_dir import RunDir
+    from t2t.runs.run_checks import select_problem
+
     def load_one(folder: Any, engine: EngineChoice | None = None) -> LoadedRun:
-        return _load_run(folder, checkpoint, usr_dir, problem, devices=devices, engine=engine)
+        own = select_problem(RunDir.open(folder), problem, language) if language else problem
+        return _load_run(folder, checkpoint, usr_dir, own, devices=devices, engine=engine)
 
     folders = (
         [output_dir] if isinstance(output_dir, str | bytes) or not isinstance(output_dir, Sequence) else output_dir
     )
     if len(folders) == 1:
-        return load_one(folders[0], choice).translator()
+        return load_one(folders[0], choice).with_target_language(language).translator()
     from t2t.runs.ensembles import load_ensemble
 
     average = as_text("ensemble_average", ensemble_average)
-    return load_ensemble(folders, load_one, average, choice).translator()
+    return load_ensemble(folders, load_one, average, choice).with_target_language(language).translator()
 
 
 @checks_arguments()

@@ -2,7 +2,10 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Collection, Iterator
+import logging
+import random
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from t2t.checkpoints.run_dir import RunDir
@@ -13,11 +16,18 @@ from t2t.data.manifest import MANIFEST_NAME, Manifest, load_encoders, read_manif
 from t2t.data.mirrored import fetch_data, refresh
 from t2t.data.problem_settings import check_matches
 from t2t.data.reader import SplitReader
+from t2t.data.tagged import TaggedReader
 from t2t.errors import UserError
-from t2t.problems.base import Problem
+from t2t.files.atomic import os_errors_as_machine_errors, write_atomically
+from t2t.files.paths import local_path
+from t2t.files.remote.mirror import exists, publish
+from t2t.problems.base import Problem, Source
+from t2t.problems.text_problems import TextProblem
 from t2t.runs.names import Request, get_problem, problems_of, split_request
-from t2t.specs.constants import DATA_SEED
+from t2t.specs.constants import DATA_SEED, INPUTS
 from t2t.specs.features import ProblemSpec
+
+log = logging.getLogger("t2t")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +54,46 @@ def generate_all(
     *others, last = split_request(request)
     made = [generate_data(part, get_problem(part.problem, part.problem_options), seed) for part in others]
     return [*made, generate_data(last, get_problem(last.problem, last.problem_options), seed, once_forked)]
+
+
+def learn_shared_vocabulary(request: Request, file: str, seed: int = DATA_SEED) -> Request:
+    """Returns a request whose problems all take the vocabulary in a file, which is learned from them if there is none.
+
+    It is learned from the training text of all problems, as much of each as one learns its own from, and has the kind,
+    the size and the language tags of the first.
+
+    Raises:
+        UserError: a problem that is no text, or an option that says otherwise what the vocabulary is.
+        MachineError: the file cannot be written.
+    """
+    if "vocab_file" in request.problem_options:
+        raise UserError(
+            f"--shared_vocab_file={file} and --vocab_file: each names the vocabulary; leave one of them out"
+        )
+    path = local_path(file)
+    if not exists(path):
+        stored: dict[str, TextProblem] = {}  # by name, since variants share their text
+        for _, problem in stored_problems(request):
+            if not isinstance(problem, TextProblem):
+                raise UserError(
+                    f"--shared_vocab_file={file}: problem {problem.name} is no problem of text; leave it out"
+                )
+            stored[problem.name] = problem
+        first = next(iter(stored.values()))
+        encoder = first.learn_vocabulary(_text_of_all(list(stored.values()), request.tmp_folder, seed))
+        with os_errors_as_machine_errors(f"cannot write {path}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, encoder.to_bytes())
+            publish(path)
+        log.info("one vocabulary of %s: %d ids in %s", ", ".join(stored), encoder.vocab_size, path)
+    kept = {name: value for name, value in request.problem_options.items() if name not in ("vocab_kind", "vocab_size")}
+    return dataclasses.replace(request, problem_options={**kept, "vocab_file": str(path)})
+
+
+def _text_of_all(problems: Sequence[TextProblem], tmp_dir: Path, seed: int) -> Iterator[str]:
+    for problem in problems:
+        source = Source(tmp_dir, random.Random(f"{seed} {problem.name}"))
+        yield from problem.sampled_text(problem.text_features, source, lambda size: None)
 
 
 def generate_data(
@@ -123,9 +173,12 @@ def open_data(
     opened = [split for split in manifest.splits if splits is None or split in splits]
     fetch_data(folder, manifest, opened)
     problem.with_encoders(load_encoders(folder, manifest))
-    readers = {split: SplitReader(folder, manifest, split) for split in opened}
+    readers: dict[str, SplitReader] = {split: SplitReader(folder, manifest, split) for split in opened}
     for reader in readers.values() if verify else ():
         reader.verify()
+    if (tag := problem.input_tag()) is not None:
+        inputs = (problem.columns or {}).get(INPUTS, INPUTS)
+        readers = {split: TaggedReader(reader, inputs, tag) for split, reader in readers.items()}
     return OpenData(problem, manifest, readers, *fingerprints)
 
 

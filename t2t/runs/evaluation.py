@@ -82,4 +82,4 @@ def build_evaluator(
         return [found[0].text for found in examples.decode(translator, scored=False)], examples.references()
 
     warm_up = functools.partial(translator.warm_up, examples.inputs())
-    return Evaluator(model, batches, decode, metrics, language, warm_up, sharing)
+    return Evaluator(model, batches, decode, metrics, language, warm_up, sharing, examples.read_sources)

@@ -40,6 +40,11 @@ def export_run(
     """Exports a run; see `t2t.export_model` for the arguments and `t2t.export.exporting.export` for the rest."""
     if loaded.hparams.shortlist:
         raise UserError("hparam shortlist=True: an export searches all pieces; leave it out")
+    if tags := getattr(loaded.problem.options, "language_tags", ""):
+        raise UserError(
+            f"--language_tags={tags}: the inputs of the run begin with a tag, which the text that an export reads has "
+            f"no place for; serve the run itself with t2t-server --output_dir={loaded.run.path}"
+        )
     record, translator = loaded.record, loaded.translator()
     gives_classes = translator.model.spec.targets.kind == FeatureKind.LABEL
     job = ExportJob(

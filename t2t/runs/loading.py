@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from t2t.checkpoints.architectures import check_same_architecture
+from t2t.checkpoints.averaging import load_for_decoding
 from t2t.checkpoints.checkpoint import Checkpoint
 from t2t.checkpoints.run_dir import RECORD_FILE, RunDir, RunRecord
 from t2t.checkpoints.store import CheckpointStore
@@ -72,6 +73,12 @@ class LoadedRun:
             raise UserError("--unknown_dictionary: nothing reads it without --replace_unknown; add that")
         return dataclasses.replace(self, unknown_dictionary=dictionary)
 
+    def with_target_language(self, language: str) -> "LoadedRun":
+        """Returns the run, whose inputs ask for a language where one is named; raises as `Problem.write_language`."""
+        if language:
+            self.problem.write_language(language)
+        return self
+
     def translator(self) -> Translator:
         """Returns a translator of the run; raises as `conversion_of` and `engine_of`."""
         conversion = conversion_of(self.run, self.problem.name, self.checkpoint, self.hparams, self.engine)
@@ -125,7 +132,7 @@ def load(
     loaded_problem = get_problem(name, options).with_encoders(stored_encoders(run, name))
     hparams = _hparams_class(record).from_dict(record.hparams)
     hparams = set_batch_size(override_decoding(hparams, decode_overrides), record.problems, name).freeze()
-    read = CheckpointStore(run.checkpoints_folder).load_model(checkpoint)
+    read = load_for_decoding(CheckpointStore(run.checkpoints_folder), checkpoint)
     check_same_vocabularies(read, record.vocabularies, run.path, f"--checkpoint={checkpoint}")
     check_same_architecture(read, record.model, hparams, run.path / RECORD_FILE)
 

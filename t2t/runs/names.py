@@ -165,8 +165,8 @@ def check_mixture(hparams: HParams, names: Sequence[str]) -> None:
     changed = any(getattr(hparams, field.name) != field.default for field in dataclasses.fields(MixtureHParams))
     if len(names) == 1 and changed:
         raise UserError(
-            f"hparams problem_choice, problem_temperature, problem_weights, problem_batch_sizes: nothing reads them "
-            f"while --problems={names[0]} names one problem; leave them out"
+            f"hparams problem_choice, problem_temperature, problem_weights, problem_batch_sizes, shared_modalities: "
+            f"nothing reads them while --problems={names[0]} names one problem; leave them out"
         )
     for field in ("problem_weights", "problem_batch_sizes"):
         values = getattr(hparams, field)

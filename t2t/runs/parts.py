@@ -66,6 +66,8 @@ def build_parts(
         UserError: hparams, such as `max_length`, that do not fit a problem or its data.
     """
     parts = []
+    if hparams.shared_modalities:
+        _check_same_vocabularies(data)
     names = [one.problem.name for one in data]
     for one in data:
         own, view = set_batch_size(hparams, names, one.problem.name), model.for_problem(one.problem.name)
@@ -96,6 +98,18 @@ def build_parts(
         best_metric = resolve_best_metric(own, one.problem, view, settings)
         parts.append(Part(one.problem.name if len(data) > 1 else "", one, view, own, batches, best_metric))
     return parts
+
+
+def _check_same_vocabularies(data: Sequence[OpenData]) -> None:
+    """Raises UserError where problems that share their modalities have other vocabularies."""
+    first = data[0].problem
+    for one in data[1:]:
+        for feature, encoder in one.problem.encoders.items():
+            if encoder.fingerprint != first.encoders[feature].fingerprint:
+                raise UserError(
+                    f"hparam shared_modalities=True: {first.name} and {one.problem.name} have other vocabularies of "
+                    f"{feature}; generate the data of all problems with one --shared_vocab_file"
+                )
 
 
 def resolve_best_metric(hparams: HParams, problem: Problem, model: SequenceModel, settings: Settings) -> str:

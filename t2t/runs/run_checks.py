@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 
+from t2t.checkpoints.averaging import best_steps, count_of_best
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import LATEST, CheckpointStore
 from t2t.data.data_folder import data_folder
@@ -69,7 +70,9 @@ def check_loadable(run: RunDir, plugins: list[Plugin], checkpoint: str = LATEST,
 
 def check_checkpoint(store: CheckpointStore, which: str) -> None:
     """Raises UserError if a store has no such checkpoint; reads none."""
-    if which != LATEST or not store.steps():
+    if (count := count_of_best(which)) is not None:
+        best_steps(store, count, warns=False)
+    elif which != LATEST or not store.steps():
         store.find(which)
 
 
@@ -112,10 +115,17 @@ def check_distillation(run: RunDir, problem: str, data_dir: str, distilled_data_
     open_run_data(run, data_dir, problem, TRAIN, verify=False)
 
 
-def select_problem(run: RunDir, name: str = "") -> str:
-    """Returns the requested problem by its name in the run; raises UserError for another, or none of several."""
+def select_problem(run: RunDir, name: str = "", language: str = "") -> str:
+    """Returns the requested problem by its name in the run; raises UserError for another, or none of several.
+
+    Where a `language` to write is named and the problems share their modalities, any will do: without a name, the first
+    that writes it, or the first.
+    """
     names = run.record.problems
     listed = ", ".join(names)
+    if language and not name and run.record.hparams.get("mixture", {}).get("shared_modalities"):
+        writing = [one for one in names if _target_language(run, one) == language]
+        return (writing or list(names))[0]
     if not name and len(names) == 1:
         return names[0]
     if not name:
@@ -124,6 +134,10 @@ def select_problem(run: RunDir, name: str = "") -> str:
     if not found:
         raise UserError(f"--problem={name}: the run in {run.path} is of {listed}; name one of these")
     return found[0]
+
+
+def _target_language(run: RunDir, problem: str) -> str:
+    return get_problem(problem, run.record.for_problem(problem).problem_options).target_language
 
 
 def select_problems(run: RunDir, name: str = "") -> tuple[str, ...]:

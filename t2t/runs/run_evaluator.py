@@ -35,6 +35,8 @@ class RunEvaluator:
         self._parts = parts
         self.figure = parts[0].best_metric if len(parts) == 1 or best_metric else f"{LABEL}loss"
         """Figure that picks the run's best checkpoint."""
+        self.full_name = f"{MEAN}/{self.figure}" if len(parts) > 1 else self.figure
+        """Its name among the figures."""
         self._evaluators = [
             build_evaluator(
                 part.model,
@@ -58,7 +60,7 @@ class RunEvaluator:
             for part, figures in zip(self._parts, found, strict=True)
             for name, value in figures.items()
         }
-        return named | {f"{MEAN}/{self.figure}": sum(figures[self.figure] for figures in found) / len(found)}
+        return named | {self.full_name: sum(figures[self.figure] for figures in found) / len(found)}
 
     def warm_up(self) -> None:
         """Evaluates the largest batches, so that running out of memory shows early."""
@@ -70,19 +72,21 @@ class RunEvaluator:
         names = [f"{part.name}/{LABEL}loss" if part.name else f"{LABEL}loss" for part in self._parts]
         return sum(figures[name] for name in names) / len(names)
 
-    def best_trackers(self, run: RunDir, store: CheckpointStore) -> list[BestTracker]:
-        """Returns trackers of the best checkpoints, of the run and of each of several problems."""
+    def best_trackers(self, run: RunDir, store: CheckpointStore, keep_best: int = 1) -> list[BestTracker]:
+        """Returns trackers of the best checkpoints of the run, which keeps `keep_best`, and of each of its problems."""
         if len(self._parts) == 1:
-            return [self._best_tracker(run, store, self.figure)]
+            return [self._best_tracker(run, store, self.figure, keep_best=keep_best)]
         of_each = [self._best_tracker(run, store, part.best_metric, part.name) for part in self._parts]
-        return [self._best_tracker(run, store, self.figure, MEAN), *of_each]
+        return [self._best_tracker(run, store, self.figure, MEAN, keep_best), *of_each]
 
-    def _best_tracker(self, run: RunDir, store: CheckpointStore, figure: str, of: str = "") -> BestTracker:
+    def _best_tracker(
+        self, run: RunDir, store: CheckpointStore, figure: str, of: str = "", keep_best: int = 1
+    ) -> BestTracker:
         name = f"{of}/{figure}" if of else figure
         key = f"dev/{name}"
         lines = (line for line in run.metrics() if key in line)
         history = [(line["step"], math.nan if line[key] is None else line[key]) for line in lines]
-        return BestTracker(store, name, higher_is_better(figure), history, "" if of == MEAN else of)
+        return BestTracker(store, name, higher_is_better(figure), history, "" if of == MEAN else of, keep_best)
 
     def evaluation_listener(self, show: Callable[..., Any]) -> Callable[[int, dict[str, float]], None]:
         """Returns a listener that calls `show(update, figures, problem)` for each problem."""

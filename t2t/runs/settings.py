@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import os
 
+from t2t.errors import UserError
 from t2t.hparams.field import check_values, param
 from t2t.training.cluster import Cluster, find_cluster
 
@@ -34,6 +35,10 @@ class Settings:
     keep_checkpoint_max: int = param(
         20, "Checkpoints that are kept, the newest ones, and the best besides; 0 = all.", minimum=0
     )
+    keep_best_checkpoints: int = param(
+        1, "Best checkpoints of the evaluations that are kept; of several, training ends by saving their mean as "
+        "averaged-best.", minimum=1,
+    )  # fmt: skip
     log_every: int = param(50, "Updates between two reports.", minimum=1)
     warm_start_from: str = param(
         "", "Run or checkpoint whose weights a new run begins with; those that have the name and shape of a variable "
@@ -53,6 +58,11 @@ class Settings:
         if isinstance(self.warm_start_from, os.PathLike):
             object.__setattr__(self, "warm_start_from", os.fspath(self.warm_start_from))
         check_values(self, "setting")
+        if self.keep_best_checkpoints > 1 and not self.evaluates_dev:
+            raise UserError(
+                f"--keep_best_checkpoints={self.keep_best_checkpoints}: this run does not evaluate, so that none is "
+                f"the best; leave it out, or train with --schedule=continuous_train_and_eval and --eval_steps above 0"
+            )
 
     @functools.cached_property
     def cluster(self) -> Cluster:

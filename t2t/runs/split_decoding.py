@@ -56,4 +56,5 @@ def score_outputs(problem: Problem, outputs: Sequence[Sequence[Hypothesis]], exa
     """Returns the scores of the best outputs by the problem's text metrics; without any, the accuracy."""
     names = [name for name in problem.metrics if is_text_metric(name)] or ["accuracy_per_sequence"]
     hypotheses = [found[0].text for found in outputs]
-    return list(compute(names, hypotheses, examples.references(), problem.target_language).values())
+    references, language = examples.references(), problem.target_language
+    return list(compute(names, hypotheses, references, language, examples.read_sources).values())

@@ -17,6 +17,7 @@ from t2t.checkpoints.store import CheckpointStore
 from t2t.data.prefetch import Prefetch
 from t2t.data.worker_batches import WorkerBatches
 from t2t.inference.parallel import Sharing
+from t2t.runs.best_average import average_best
 from t2t.runs.data import OpenData, open_all
 from t2t.runs.decisions import begun_run, compilation_line, decide
 from t2t.runs.names import Request, Resolved, resolve
@@ -36,7 +37,7 @@ from t2t.training.callbacks.epochs import CallEpochHooks
 from t2t.training.callbacks.evaluation import Evaluate
 from t2t.training.callbacks.metrics_log import LogMetrics
 from t2t.training.callbacks.progress import ShowProgress
-from t2t.training.callbacks.signals import StopOnSignal
+from t2t.training.callbacks.signals import StopOnSignal, StopRequestedError
 from t2t.training.cluster import ALONE, Cluster
 from t2t.training.distribute import build_strategy
 from t2t.training.freezing import freeze_weights
@@ -186,7 +187,21 @@ class TrainingRun:
             if is_chief:
                 store.prune(self.settings.keep_checkpoint_max)  # the last evaluation may have found another best
                 RunDir.open(folder).publish_figures()
+            received = self._report_signal(trainer.update, signals.received or 0)
+            if received or evaluator is None or self.settings.keep_best_checkpoints == 1:
+                return received
+            signals.take_over()
+            self._average_best(store, evaluator, signals)
             return self._report_signal(trainer.update, signals.received or 0)
+
+    def _average_best(self, store: CheckpointStore, evaluator: RunEvaluator, signals: StopOnSignal) -> None:
+        """Saves and evaluates the mean of the best checkpoints; a resumed run makes up for what a signal breaks off."""
+        with contextlib.suppress(StopRequestedError), self._interruptible(signals):
+            average_best(store, self.step, evaluator, self.workers)
+
+    def _interruptible(self, signals: StopOnSignal) -> contextlib.AbstractContextManager:
+        """Returns a context in which a signal breaks off an evaluation; where workers share it, none may leave it."""
+        return contextlib.nullcontext() if self.workers.are_several else signals.interruptible()
 
     def _check_run(self, folder: Path) -> None:
         """Checks that the run in the output directory, if there is one, is this one; raises UserError."""
@@ -205,6 +220,7 @@ class TrainingRun:
             "--problem": record.problem, "--model": record.model, "hparam": record.hparams,
             "--random_seed": self.settings.seed, "--local_eval_frequency": self.settings.eval_every,
             "--eval_steps": self.settings.eval_steps, "--schedule": self.settings.evaluates_dev,
+            "--keep_best_checkpoints": self.settings.keep_best_checkpoints,
             "data": record.data_fingerprint, "version of t2t, Keras or TensorFlow": record.versions,
         }  # fmt: skip
 
@@ -294,10 +310,9 @@ class TrainingRun:
                 self._evaluate(
                     trainer,
                     hooks.tests(evaluator, evaluator.loss),
-                    evaluator.best_trackers(run, store),
+                    evaluator.best_trackers(run, store, settings.keep_best_checkpoints),
                     listeners=[metrics.write_evaluation, evaluator.evaluation_listener(progress.show_evaluation)],
-                    # Where others take part in an evaluation, none may leave it.
-                    interruptible=contextlib.nullcontext if self.workers.are_several else signals.interruptible,
+                    interruptible=functools.partial(self._interruptible, signals),
                 )
             )
         return [*callbacks, hooks]

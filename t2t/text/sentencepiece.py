@@ -58,7 +58,7 @@ def unescape(text: str) -> str:
 
 
 class SentencePieceEncoder(TextEncoder):
-    """A SentencePiece model: ids 0 padding, 1 end of sequence, 2 unknown, 3-258 bytes, then pieces.
+    """A SentencePiece model: ids 0 padding, 1 end of sequence, 2 unknown, reserved texts, bytes, pieces.
 
     Args:
         model: a SentencePiece model file's content, made by `build`.
@@ -143,18 +143,24 @@ class SentencePieceEncoder(TextEncoder):
         return cls(content)
 
     @classmethod
-    def build(cls, lines: Iterable[str], size: int) -> Self:
-        """Learns `size` pieces, or as near to it as the text allows, which is then said in the log."""
+    def build(cls, lines: Iterable[str], size: int, reserved: Sequence[str] = ()) -> Self:
+        """Learns `size` pieces, or as near to it as the text allows, which is then said in the log.
+
+        Args:
+            lines: of text.
+            size: number of ids.
+            reserved: texts that are always one piece, such as language tags.
+        """
         sentences = list(_sentences(lines))
         if not sentences:
             raise UserError("sentencepiece vocabulary: the training text is empty; check the corpus")
-        smallest = _RESERVED_AND_BYTES
+        smallest = _RESERVED_AND_BYTES + len(reserved)
         try:
-            encoder = cls(_train(sentences, max(size, smallest), "bpe"))
+            encoder = cls(_train(sentences, max(size, smallest), "bpe", reserved))
         except RuntimeError:
             # Too small for the alphabet, or a fault of the trainer, which the second attempt shows again.
-            smallest = _smallest_size(sentences)
-            encoder = cls(_train(sentences, max(size, smallest), "bpe"))
+            smallest = _smallest_size(sentences) + len(reserved)
+            encoder = cls(_train(sentences, max(size, smallest), "bpe", reserved))
         if encoder.vocab_size != size:
             logger.warning(
                 "vocabulary of %d pieces asked for; the text allows %s %d, which is used",
@@ -214,7 +220,7 @@ def _joined(lines: Iterable[str]) -> Iterator[str]:
         yield " ".join(held)
 
 
-def _train(sentences: list[str], size: int, model_type: str) -> bytes:
+def _train(sentences: list[str], size: int, model_type: str, reserved: Sequence[str] = ()) -> bytes:
     content = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(sentences),
@@ -227,6 +233,7 @@ def _train(sentences: list[str], size: int, model_type: str) -> bytes:
         eos_id=EOS_ID,
         unk_id=UNK_ID,
         bos_id=-1,
+        user_defined_symbols=list(reserved),
         normalization_rule_name="identity",
         remove_extra_whitespaces=False,
         # Where spaces are rare (long lines of Chinese), the space would be left to the bytes and come back as U+2581.

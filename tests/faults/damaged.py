@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t.checkpoints.averaging import average_checkpoints
+from t2t.checkpoints.averaging import average_checkpoints, load_for_decoding
 from t2t.checkpoints.checkpoint import PARTS, Checkpoint
 from t2t.checkpoints.run_dir import RunDir, RunRecord
-from t2t.checkpoints.store import CheckpointStore
+from t2t.checkpoints.store import Best, CheckpointStore
 from t2t.checkpoints.vocabularies import to_state
 from t2t.data.generate import generate
 from t2t.errors import T2TError
@@ -70,6 +70,7 @@ def make(folder: Path, vocab_kind: str) -> Tree:
         tree.store.save(step, **parts, state=state)
         run.append_metrics(step, {"dev/loss": 1 / step})
     tree.store.mark_best(2, "loss", 0.5)
+    tree.store.rank_best([Best(2, "loss", 0.5), Best(4, "loss", 0.75)])
     average_checkpoints(tree.store, STEPS)
     with tree.output as output:
         output.write(b"one\ntwo\n", 2, {"cut": 1})
@@ -112,6 +113,11 @@ def best(tree: Tree) -> Hashable:
     return seen(tree.store.load("best"))
 
 
+def ranked(tree: Tree) -> Hashable:
+    """The mean of the best checkpoints."""
+    return seen(load_for_decoding(tree.store, "best:2"))
+
+
 def trained_from(tree: Tree) -> Hashable:
     """All that is read of the data."""
     data = tree.open_data()
@@ -152,6 +158,7 @@ READERS: dict[str, tuple[Reader, ...]] = {
     "run/checkpoints/averaged/*": (averaged,),
     "run/checkpoints/latest.json": (resumed, decoded_with),
     "run/checkpoints/best.json": (best, resumed),
+    "run/checkpoints/ranking.json": (ranked, resumed),
     "run/metrics.jsonl": (figures,),
     "data/text2text_files/*": (trained_from,),
     "out.partial*": (continued,),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from t2t.checkpoints.store import Best, CheckpointStore
 from t2t.cli import avg_all, decoder
 
 
@@ -65,6 +66,15 @@ def test_a_single_checkpoint_has_no_mean(run, capsys):
     assert avg_all.main(["t2t-avg-all", f"--output_dir={run}", "--n=20"]) == 2
     assert "holds 1 (40), and a mean takes at least 2; decode with --checkpoint=40, or train" in capsys.readouterr().err
     assert not (run / "checkpoints/averaged").exists()
+
+
+def test_the_best_ones(run, capsys):
+    store = CheckpointStore(run / "checkpoints")
+    store.rank_best([Best(40, "loss", 1.0), Best(20, "loss", 2.0)])
+    assert avg_all.main(["t2t-avg-all", f"--output_dir={run}", "--checkpoints=best:2"]) == 0
+    assert capsys.readouterr().out == f"averaged steps 40, 20 into {run}/checkpoints/averaged\n"
+    assert avg_all.main(["t2t-avg-all", f"--output_dir={run}", "--checkpoints=best:1,40"]) == 2
+    assert "checkpoints 40 and 40 are the same" in capsys.readouterr().err
 
 
 def test_named_checkpoints_are_averaged_with_steps(run, capsys):

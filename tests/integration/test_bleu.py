@@ -8,7 +8,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t.cli import bleu
 from t2t.metrics.moses import moses_bleu
@@ -101,6 +101,34 @@ def test_the_three_ways_in_which_bleu_is_published(score):
     assert french.count("case:lc") == 3
 
 
+def test_ter_and_its_options(score):
+    status, out, _ = score(HYPOTHESES, REFERENCES, "--ter", "--ter_normalized", "--ter_case_sensitive")
+    direct = TER(normalized=True, case_sensitive=True)
+    scored = direct.corpus_score(HYPOTHESES, [REFERENCES])
+    assert status == 0
+    assert out.splitlines()[1] == f"{scored} | {direct.get_signature()}"
+
+
+def test_other_translations_are_compared_with_the_first(score, tmp_path):
+    lines = [f"the number {n} is not {n + 1}" for n in range(40)]
+    (tmp_path / "good").write_text("".join(line + "\n" for line in lines))
+    status, out, _ = score(
+        [line.replace("is", "was") for line in lines], lines, f"--paired={tmp_path / 'good'}", "--ter"
+    )
+    assert status == 0
+    base, good, base_ter, good_ter = out.splitlines()
+    assert base.startswith(f"{tmp_path / 'translation'}: BLEU = ")
+    assert ", p = " not in base + base_ter
+    assert good.startswith(
+        f"{tmp_path / 'good'}: BLEU = 100.00 (100.00 +- 0.00), p = 0.0010* | nrefs:1|bs:1000|seed:12345"
+    )
+    assert good_ter.startswith(f"{tmp_path / 'good'}: TER = 0.00 (0.00 +- 0.00), p = ")
+    (tmp_path / "good").write_text("one\n")
+    status, _, err = score(lines, lines, f"--paired={tmp_path / 'good'}")
+    assert status == 2
+    assert f"{tmp_path / 'good'} has 1 lines and {tmp_path / 'reference'} has 40; line n of one must be" in err
+
+
 def test_the_language_chooses_the_tokenizer(score):
     hypotheses, references = ["猫坐在垫子上面。", "今天天气很好。"], ["猫坐在垫子上。", "今天天气真好。"]
     _, usual, _ = score(hypotheses, references)
@@ -149,6 +177,8 @@ def test_packed_files_and_standard_input(score, tmp_path, monkeypatch, capsys):
         ([], [], [], "bleu of no lines: there is nothing to score"),
         (["a"], ["a"], ["--tokenize=13b"], "tokenize '13b' of bleu: sacreBLEU has none of that name; did you mean 13a"),
         (["a"], ["a"], ["--chrf_beta=3"], "--chrf_beta is given without --chrf; add --chrf"),
+        (["a"], ["a"], ["--ter_normalized"], "--ter_normalized is given without --ter; add --ter"),
+        (["a"], ["a"], ["--paired=x", "--all_tokenizations"], "--paired and --all_tokenizations are given; compare by"),
         (["a"], ["a"], ["--smooth_value=x"], "smooth_value"),
         (
             ["a"],

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from t2t.cli.common import parse
-from tests.readme import GUIDES, PAGES, ROOT, blocks, execute, shortened
+from tests.readme import GUIDES, PAGES, ROOT, block, blocks, execute, shortened
 
 DOCS = [page for page in PAGES if page.parent.name == "docs"]
 LONG = ("--model=", "t2t-decoder", "t2t-eval")
@@ -75,6 +75,57 @@ def test_examples_that_train(name, folder):
     assert run_blocks(page, folder, is_long=True)
 
 
+FAKE_COMET = """
+from types import SimpleNamespace
+
+def download_model(name):
+    return f"file of {name}"
+
+def load_from_checkpoint(path):
+    assert path == "file of Unbabel/wmt22-comet-da"
+    return SimpleNamespace(predict=predict)
+
+def predict(rows, batch_size, gpus):
+    right = [row["mt"] == row["ref"] and row["src"].startswith("source") for row in rows]
+    return SimpleNamespace(system_score=sum(right) / len(rows))
+"""
+
+
+def test_the_neural_metric_of_the_page_scores_files(folder):
+    """A fake package stands for COMET."""
+    write_files(ROOT / "docs/new_problem.md", folder)
+    (folder / "fakes").mkdir()
+    (folder / "fakes/comet.py").write_text(FAKE_COMET)
+    for name, lines in (("test.out", "a\nb\n"), ("test.de", "a\nc\n"), ("test.en", "source 1\nsource 2\n")):
+        (folder / name).write_text(lines)
+    (command,) = [one.text for one in blocks(ROOT / "docs/new_problem.md") if "--metrics=comet" in one.text]
+    done = execute("bash", f"export PYTHONPATH={folder}/fakes\n{command}", folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "comet = 0.5000 | Unbabel/wmt22-comet-da"
+    refused = execute("bash", command.replace(" --source=test.en", ""), folder)
+    assert refused.returncode == 2
+    assert "metric 'comet' reads inputs as text, and there are none here" in refused.stderr
+    unknown = execute("bash", command.replace("--metrics=comet", "--metrics=commet"), folder)
+    assert "metric 'commet' is not known; did you mean comet" in unknown.stderr
+
+
+@pytest.mark.slow
+def test_one_model_of_several_languages_as_the_page_says(folder):
+    page, words = ROOT / "docs/multilingual.md", {"en": "one two three", "de": "eins zwei drei", "fr": "un deux trois"}
+    for split, size in (("train", 60), ("dev", 8)):
+        for language, text in words.items():
+            lines = [f"{text.split()[n % 3]} {text.split()[n % 2]} {n % 10}\n" for n in range(size)]
+            (folder / "raw" / f"{split}.{language}").write_text("".join(lines))
+    write_files(page, folder)
+    assert run_blocks(page, folder, is_long=False) == 1
+    assert run_blocks(page, folder, is_long=True) == 2
+    for name in ("en-de", "de-fr"):
+        assert len((folder / f"{name}.txt").read_text().splitlines()) == 8
+    done = execute("bash", block("decode", page=page).splitlines()[0].replace("=de ", "=it "), folder)
+    assert done.returncode == 2
+    assert "has no tag <2it>; it has <2en>, <2de>, <2fr>; name a language with a tag, or learn" in done.stderr
+
+
 def test_every_marked_block_has_a_kind_that_is_checked():
     for page in PAGES:
         kinds = {"run", "file"} if page.parent == ROOT else {"run", "write", "excerpt"}
@@ -82,7 +133,7 @@ def test_every_marked_block_has_a_kind_that_is_checked():
     pages_with_runs = {
         page.stem for page in DOCS if page not in GUIDES and any(one.kind == "run" for one in blocks(page))
     }
-    assert pages_with_runs == {"new_problem", "new_model", "numerics", "python", "scale", "weights"}
+    assert pages_with_runs == {"multilingual", "new_problem", "new_model", "numerics", "python", "scale", "weights"}
 
 
 @pytest.mark.slow

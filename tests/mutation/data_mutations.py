@@ -5,6 +5,17 @@ from tests.mutation.mutation import Mutation
 DATA_MUTATIONS = (
     # Floor 0: names
     Mutation(
+        name="the tag stands behind the first piece",
+        file="t2t/data/tagged.py",
+        original="np.insert(values, starts, self._tag_id)",
+        broken="np.insert(values, starts + 1, self._tag_id)",
+        breaks="Training reads the language tag in another place than decoding writes it.",
+        tests=(
+            "tests/unit/problems/test_problems_language_tags.py::"
+            "test_inputs_begin_with_the_tag_of_the_target_language_in_both_directions",
+        ),
+    ),
+    Mutation(
         name="a problem twice in a mixture",
         file="t2t/specs/mixture.py",
         original="if names.count(one) > 1:",

@@ -107,8 +107,8 @@ DOOR_MUTATIONS = (
     Mutation(
         name="checkpoint asked for is not loaded",
         file="t2t/runs/loading.py",
-        original="CheckpointStore(run.checkpoints_folder).load_model(checkpoint)",
-        broken="CheckpointStore(run.checkpoints_folder).load_model()",
+        original="load_for_decoding(CheckpointStore(run.checkpoints_folder), checkpoint)",
+        broken='load_for_decoding(CheckpointStore(run.checkpoints_folder), "latest")',
         breaks="Every name of a checkpoint decodes with the latest.",
         tests=("tests/unit/runs/test_runs_loading.py::test_the_checkpoint_that_is_asked_for",),
     ),

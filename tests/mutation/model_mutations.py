@@ -398,10 +398,18 @@ MODEL_MUTATIONS = (
     Mutation(
         name="best is the largest loss",
         file="t2t/training/callbacks/best.py",
-        original="(self._sign * entry[1], -entry[0])",
-        broken="(entry[1], -entry[0])",
+        original="(-self._sign * entry[1], entry[0])",
+        broken="(-entry[1], entry[0])",
         breaks="Of a figure whose smaller values are better, the worst checkpoint is marked as the best.",
         tests=("tests/unit/training/test_training_callbacks.py::test_lower_is_better_where_the_metric_says_so",),
+    ),
+    Mutation(
+        name="only the best checkpoint is kept",
+        file="t2t/checkpoints/store.py",
+        original="best |= {found.step for found in self.ranking()}",
+        broken="best |= {found.step for found in self.ranking()[:1]}",
+        breaks="Of the best checkpoints that a run keeps, all but the first are removed.",
+        tests=("tests/unit/checkpoints/test_checkpoints_store.py::test_every_ranked_checkpoint_is_kept",),
     ),
     Mutation(
         name="what one hypothesis has is certain",

@@ -127,9 +127,9 @@ class CTranslate2Engine(PartialEngine):
                     yield np.array(list(found)), self._result(list(found.values()), settings)
             waiting = longer
 
-    def score(
+    def score_tokens(
         self, sources: Sequence[Row], targets: Sequence[Row], hparams: DecodeHParams
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
         """See the base class."""
         longer = [max(source, target, key=len) for source, target in zip(sources, targets, strict=True)]
         waiting = [
@@ -144,7 +144,9 @@ class CTranslate2Engine(PartialEngine):
             for numbers in self._batches(longer, hparams.decode_batch_size)
         ]  # fmt: skip
         for numbers, results in waiting:
-            yield np.array(numbers), np.array([sum(result.result().log_probs) for result in results], np.float64)
+            found = [np.array(result.result().log_probs, np.float64) for result in results]
+            # It scores the end of sequence, too, which a target that was cut does not have.
+            yield np.array(numbers), [row_T[: len(targets[n])] for n, row_T in zip(numbers, found, strict=True)]
 
     def warm_up(self, rows: Sequence[Row], settings: SearchSettings, hparams: DecodeHParams) -> None:
         """See the base class."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Self
 
 from t2t.inference.rows import Row
-from t2t.specs.constants import INPUTS, TARGETS
+from t2t.specs.constants import EOS_ID, INPUTS, TARGETS
 from t2t.text.encoder import TextEncoder
 
 
@@ -28,7 +28,7 @@ class TokenLists:
 
     def target_of(self, row: Row) -> list[str]:
         """Returns the tokens of an output without its end of sequence."""
-        return [self.target[token_id] for token_id in row[:-1]]
+        return [self.target[token_id] for token_id in (row[:-1] if row[-1] == EOS_ID else row)]
 
     def ids_of(self, tokens: Iterable[str]) -> list[int]:
         """Returns the ids of an output."""

@@ -8,7 +8,7 @@ r"""How the outputs for one input are written: always on one line.
     pharaoh the word alignments of the outputs alone, separated as text is
 
 With alignments, text has ` ||| 0-0 1-2` after each output, as Marian and OpenNMT write them, tsv a further column for
-each output, and jsonl "alignment": [[0, 0], [1, 2]].
+each output, and jsonl "alignment": [[0, 0], [1, 2]]. With scores of tokens, jsonl has "tokens": [["\u2581Haus", -0.2]].
 
 What would break a line (`\n` and `\r`, and TAB where it separates) is replaced by a space in text and TSV; JSON escapes
 it. Line numbers count from 1; scores have six digits after the point.
@@ -80,6 +80,7 @@ def _jsonl(number: int, found: Sequence[Hypothesis], n_best: int) -> tuple[str, 
             "log_prob": None if one.log_prob is None else round(one.log_prob, 6),
         }
         | ({"mended": True} if one.mended else {})
+        | ({} if one.tokens is None else {"tokens": [(piece, round(value, 6)) for piece, value in one.tokens]})
         | ({} if one.alignment is None else {"alignment": one.alignment})
         for one in found
     ]

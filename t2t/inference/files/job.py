@@ -18,8 +18,9 @@ NOTHING = Hypothesis(text="", ids=(), score=0.0, log_prob=0.0)
 
 
 def blank_output(hparams: DecodeHParams) -> Hypothesis:
-    """Returns the output for a blank line, with its alignment where those are asked for."""
-    return dataclasses.replace(NOTHING, alignment=() if hparams.alignments else None)
+    """Returns the output for a blank line, with its alignment and tokens where those are asked for."""
+    alignment, tokens = () if hparams.alignments else None, () if hparams.token_scores else None
+    return dataclasses.replace(NOTHING, alignment=alignment, tokens=tokens)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

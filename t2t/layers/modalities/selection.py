@@ -107,6 +107,23 @@ def build_modalities(
     return Modalities(source, target, top, Command(width, name="command", dtype=dtype_policy) if has_command else None)
 
 
+def shared_member(spec: ProblemSpec) -> ProblemSpec:
+    """Returns the spec for which the one modality of all problems of a mixture is built.
+
+    Raises:
+        UserError: their features differ.
+    """
+    first = spec.members[0]
+    for member in spec.members:
+        if (member.features, member.shared_vocabulary) != (first.features, first.shared_vocabulary):
+            sizes = [", ".join(f"{k} {f.kind} {f.vocab_size}" for k, f in m.features.items()) for m in (first, member)]
+            raise UserError(
+                f"hparam shared_modalities=True: the features of {first.name} ({sizes[0]}) and {member.name} "
+                f"({sizes[1]}) differ; generate the data of all problems with one --shared_vocab_file"
+            )
+    return first
+
+
 def hparams_of_members(spec: ProblemSpec, hparams: HParams) -> list[HParams]:
     """Returns the hparams of each problem of a mixture: a named modality is kept by the problems whose kind it takes.
 

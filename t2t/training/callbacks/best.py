@@ -1,15 +1,22 @@
-"""Tracks the best evaluation of a run by a figure and marks its checkpoint."""
+"""Tracks the best evaluations of a run by a figure and marks their checkpoints."""
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
-from t2t.checkpoints.store import CheckpointStore
+from t2t.checkpoints.store import Best, CheckpointStore
 
 
 class BestTracker:
-    """Tracks the best value of one figure; one that is not finite counts as no improvement.
+    """Tracks the best values of one figure; one that is not finite counts as no improvement.
 
-    `history` holds (update, value) of earlier evaluations; `problem` is one of several, or empty for the run.
+    Args:
+        store: the run's checkpoints.
+        figure: name of the figure.
+        higher_is_better: whether larger values are better.
+        history: (update, value) of earlier evaluations; of two of one update the later counts.
+        problem: one of several, or empty for the run.
+        keep_best: how many of the run's best checkpoints are kept.
     """
 
     def __init__(
@@ -19,39 +26,55 @@ class BestTracker:
         higher_is_better: bool,
         history: Iterable[tuple[int, float]] = (),
         problem: str = "",
+        keep_best: int = 1,
     ):
         self.figure = figure
         self._store, self._sign, self._problem = store, 1.0 if higher_is_better else -1.0, problem
-        self._history = list(history)
+        self._history, self._keep_best = dict(history), keep_best
 
     def forget_after(self, update: int) -> None:
         """Forgets the evaluations after an update, to which a run has gone back."""
-        self._history = [entry for entry in self._history if entry[0] <= update]
+        self._history = {done: value for done, value in self._history.items() if done <= update}
 
     def has(self, update: int) -> bool:
         """Returns whether there is a value of an update."""
-        return any(done == update for done, _ in self._history)
+        return update in self._history
 
     def note(self, update: int, figures: Mapping[str, float]) -> None:
         """Takes the figure of an evaluation, where it is among the figures, and marks the best checkpoint."""
         if self.figure in figures:
-            self._history.append((update, figures[self.figure]))
+            self._history[update] = figures[self.figure]
             self.mark()
 
     def best(self) -> tuple[int, float] | None:
         """Returns (update, value) of the best evaluation, the earliest of equals; None before the first."""
-        finite = [entry for entry in self._history if math.isfinite(entry[1])]
-        return max(finite, key=lambda entry: (self._sign * entry[1], -entry[0]), default=None)
+        return next(iter(self._ranked()), None)
+
+    def _ranked(self) -> list[tuple[int, float]]:
+        """Returns (update, value) of all finite evaluations, best first, the earliest of equals first."""
+        finite = [entry for entry in self._history.items() if math.isfinite(entry[1])]
+        return sorted(finite, key=lambda entry: (-self._sign * entry[1], entry[0]))
 
     def updates_since_best(self) -> int:
         """Returns the updates between the best evaluation and the last; from the first where none is finite."""
-        updates = [update for update, _ in self._history]
-        best = self.best()
+        updates, best = list(self._history), self.best()
         return max(updates) - (best[0] if best else min(updates)) if updates else 0
 
     def mark(self) -> None:
-        """Marks the checkpoint of the best evaluation, unless it is marked or gone."""
+        """Marks the checkpoints of the best evaluations, unless they are marked or gone."""
         best, marked = self.best(), self._store.best(self._problem)
         is_marked = best and marked and (marked.step, marked.metric) == (best[0], self.figure)
         if best and not is_marked and self._store.has(best[0]):
             self._store.mark_best(best[0], self.figure, best[1], self._problem)
+        if not self._problem:
+            self._rank()
+
+    def _rank(self) -> None:
+        """Records the best checkpoints of the run where several are kept, or were."""
+        recorded = self._store.ranking()
+        if self._keep_best == 1 and len(recorded) < 2:
+            return
+        kept = (Best(update, self.figure, value) for update, value in self._ranked() if self._store.has(update))
+        ranking = list(islice(kept, self._keep_best))
+        if ranking and ranking != recorded:
+            self._store.rank_best(ranking)

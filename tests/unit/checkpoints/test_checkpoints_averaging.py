@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from t2t.checkpoints.averaging import average, average_checkpoints, last_steps
-from t2t.checkpoints.store import CheckpointStore
+from t2t.checkpoints.averaging import average, average_checkpoints, best_steps, last_steps, load_for_decoding
+from t2t.checkpoints.store import Best, CheckpointStore
 from t2t.errors import UserError
 
 
@@ -182,3 +182,48 @@ def test_checkpoints_of_another_run_are_refused(tmp_path):
         store.save(1, model={"w": np.ones(2)})
     with pytest.raises(UserError, match=r"step-00000001 is not in .*one/checkpoints; give checkpoints of one run"):
         average_checkpoints(stores[0], [1, str(tmp_path / "other")])
+
+
+# === The best ones ===
+
+
+@pytest.fixture
+def ranked(tmp_path):
+    """Steps 1 to 5 whose weights are their number, of which 4, 1 and 3 are the best."""
+    store = CheckpointStore(tmp_path / "checkpoints")
+    for step in range(1, 6):
+        store.save(step, model={"w": np.full(2, step, np.float32)}, state={"seed": step})
+    store.rank_best([Best(4, "bleu", 9.0), Best(1, "bleu", 8.0), Best(3, "bleu", 7.0)])
+    return store
+
+
+def test_the_best_ones_are_averaged_in_memory(ranked):
+    before = sorted(path.name for path in ranked.folder.iterdir())
+    loaded = load_for_decoding(ranked, "best:2")
+    assert (loaded.weights["w"].tolist(), loaded.step, loaded.name) == ([2.5, 2.5], 4, "best:2")
+    assert loaded.state == {"averaged_steps": [4, 1]}
+    assert sorted(path.name for path in ranked.folder.iterdir()) == before
+    assert load_for_decoding(ranked, "latest").step == 5
+
+
+def test_means_of_other_checkpoints_have_other_fingerprints(ranked):
+    prints = {load_for_decoding(ranked, which).fingerprint for which in ("best:1", "best:2", "best:3", "latest")}
+    assert len(prints) == 4
+    assert load_for_decoding(ranked, "best:2").fingerprint in prints
+
+
+def test_what_is_kept_decides_how_many_best_ones_are_averaged(ranked, caplog, tmp_path):
+    assert best_steps(ranked, 3) == [4, 1, 3]
+    assert not caplog.records
+    assert best_steps(ranked, 4) == [4, 1, 3]
+    assert re.search(r"average the best 4 checkpoints: .* ranks 3 \(4, 1, 3\); averaging these", caplog.text)
+    store = CheckpointStore(tmp_path / "other")
+    with pytest.raises(UserError, match=r"average the best 2 checkpoints: .* ranks 0 \(none\); train first"):
+        best_steps(store, 2)
+    store.save(7, model={})
+    store.mark_best(7, "bleu", 1.0)
+    assert best_steps(store, 1) == [7]
+    with pytest.raises(UserError, match=r"decode with --checkpoint=7, or train with --keep_best_checkpoints=5"):
+        best_steps(store, 5)
+    with pytest.raises(UserError, match=r"average the best 0 checkpoints: give a number of at least 1"):
+        best_steps(store, 0)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from t2t.checkpoints.averaging import load_for_decoding
 from t2t.checkpoints.checkpoint import MODEL
 from t2t.checkpoints.run_dir import RunDir, RunRecord, lock_run
-from t2t.checkpoints.store import CheckpointStore
+from t2t.checkpoints.store import Best, CheckpointStore
 from t2t.errors import MachineError, UserError
 from t2t.files.paths import local_path
 from t2t.files.remote.store import Store
@@ -77,6 +78,14 @@ def test_only_what_is_asked_for_is_fetched(store, elsewhere):
     assert not list((cache / "files").rglob("step-00000005"))
     checkpoints().load(parts=(MODEL, "optimizer"))
     assert list((cache / "files").rglob("optimizer.safetensors"))
+
+
+def test_another_machine_averages_the_best_ones(store, elsewhere):
+    save(5, 10, 15)
+    checkpoints().rank_best([Best(10, "bleu", 2.0), Best(5, "bleu", 1.0)])
+    elsewhere()
+    assert checkpoints().prune(1) == []
+    assert load_for_decoding(checkpoints(), "best:2").weights["w"].tolist() == [7.5] * 3
 
 
 def test_pruning_removes_from_the_store(store, elsewhere):

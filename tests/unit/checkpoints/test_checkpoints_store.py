@@ -13,6 +13,7 @@ from t2t.checkpoints.checkpoint import DamagedCheckpointError
 from t2t.checkpoints.store import Best, CheckpointStore
 from t2t.errors import UserError
 from t2t.files.atomic import exclusive_lock, lock_beside, sha256_of
+from t2t.files.trust import sealed
 
 
 @pytest.fixture
@@ -141,6 +142,32 @@ def test_a_damaged_best_pointer_is_an_error_and_stops_pruning(store, caplog):
     (store.folder / "best.json").write_bytes(b'{"step": 5')
     with pytest.raises(UserError, match=r"best.json is damaged; remove it and name a checkpoint by its step"):
         store.load("best")
+    assert store.prune(1) == []
+    assert "until then no checkpoint is removed" in caplog.text
+
+
+def test_every_ranked_checkpoint_is_kept(store):
+    save(store, 1, 2, 3, 4, 5)
+    assert store.ranking() == []
+    ranking = [Best(2, "bleu", 9.5), Best(1, "bleu", 7.0)]
+    store.rank_best(ranking)
+    store.mark_best(2, "bleu", 9.5)
+    assert store.prune(2) == [3]
+    assert (store.steps(), store.ranking()) == ([1, 2, 4, 5], ranking)
+    store.rank_best(ranking[:1])
+    assert store.prune(2) == [1]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{"steps": [1, 2], "values": [1.0]}, {"steps": ["1"], "values": [1.0]}, {"steps": [1], "values": [None]}, None],
+)
+def test_a_damaged_ranking_is_an_error_and_stops_pruning(store, caplog, content):
+    save(store, 1, 2)
+    text = json.dumps(sealed("ranking.json", {"metric": "bleu", **content})) if content else "{"
+    (store.folder / "ranking.json").write_text(text)
+    with pytest.raises(UserError, match=r"ranking.json is damaged; remove it and name a checkpoint by its step"):
+        store.ranking()
     assert store.prune(1) == []
     assert "until then no checkpoint is removed" in caplog.text
 

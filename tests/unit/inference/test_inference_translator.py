@@ -461,3 +461,26 @@ def test_texts_may_come_from_any_iterable(translator):
     assert as_ids(translator.translate(text for text in TEXTS)) == as_ids(listed)
     pairs = [[text, "a b"] for text in TEXTS]
     assert translator.score(iter(pairs)) == translator.score([tuple(pair) for pair in pairs])
+
+
+# === Scores of tokens ===
+
+
+def test_tokens_have_the_log_probabilities_of_a_forward_pass(translator):
+    found = translator.translate(TEXTS, n_best=2, token_scores=True)
+    plain = translator.translate(TEXTS, n_best=2)
+    for text, hypotheses, without in zip(TEXTS, found, plain, strict=True):
+        (source,) = cut_rows(translator.facts, translator.encode([text]), translator.hparams)
+        for one, other in zip(hypotheses, without, strict=True):
+            assert (one.ids, one.text, other.tokens) == (other.ids, other.text, None)
+            assert [piece for piece, _ in one.tokens] == [WORDS.piece(number) for number in one.ids]
+            values = [value for _, value in one.tokens]
+            np.testing.assert_allclose(values, log_probs_by_hand(translator, one.ids, source), atol=2e-5)
+            assert sum(values) == pytest.approx(one.log_prob, abs=1e-4)
+
+
+def test_scores_of_tokens_that_are_not_written_are_refused(continuer, translator):
+    with pytest.raises(UserError, match=r"token_scores: .* with this model writes no outputs token by token for its"):
+        continuer.translate(["a"], token_scores=True)
+    with pytest.raises(UserError, match="token_scores with shortlist: the search knows a part of the vocabulary"):
+        translator.translate(["a"], token_scores=True, shortlist=True)

@@ -22,6 +22,7 @@ OF_TEXT = [
     "bracket_tagging_accuracy",
     "cer",
     "chrf",
+    "chrf_plus_plus",
     "f1_duplicate",
     "f1_equivalent",
     "gleu",
@@ -32,6 +33,7 @@ OF_TEXT = [
     "rouge_l_fscore",
     "sentence_bleu",
     "spearman",
+    "ter",
     "wer",
 ]
 
@@ -176,3 +178,17 @@ def test_teacher_forced_figures_are_no_text_metrics():
     assert not metrics.is_text_metric("teacher_forced/loss")
     with pytest.raises(UnknownNameError, match="lss"):
         metrics.is_text_metric("teacher_forced/lss")
+
+
+def test_a_metric_that_reads_inputs_is_given_them_and_refused_without():
+    def copied(hypotheses, references, sources):
+        """Fraction of outputs that are their input."""
+        return Score("copied", sum(map(str.__eq__, hypotheses, sources)) / len(sources))
+
+    with registered(metrics.METRICS, "copied", copied):
+        pairs = ["a", "b"], ["a", "c"]
+        assert metrics.compute(["copied"], *pairs, read_sources=lambda: ["a", "x"])["copied"].value == 0.5
+        with pytest.raises(UserError, match="metric 'copied' reads inputs as text, and there are none here; choose"):
+            metrics.compute(["copied"], *pairs)
+        with pytest.raises(UserError, match="metric 'copied': 1 inputs for 2 references; each needs its own"):
+            metrics.compute(["copied"], *pairs, read_sources=lambda: ["a"])

@@ -3,12 +3,13 @@
 import math
 
 import pytest
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU, CHRF, TER
 
+from t2t import metrics
 from t2t.errors import UnknownNameError, UserError
 from t2t.metrics import languages, text
 from t2t.metrics.languages import bleu_tokenizer
-from t2t.metrics.text import accuracy_per_sequence, bleu, chrf
+from t2t.metrics.text import accuracy_per_sequence, bleu, chrf, chrf_plus_plus, ter
 
 HYPOTHESES = ["The cat sat on the mat.", "Er sagte: „Hallo!“", "It costs 3.50 Euros, doesn't it?", ""]
 REFERENCES = ["The cat is sitting on the mat.", "Er sagte: „Hallo Welt!“", "It costs 3.50 euros, does it not?", "Yes."]
@@ -160,3 +161,32 @@ def test_options_that_sacrebleu_refuses_are_told_in_one_line(monkeypatch):
     monkeypatch.setattr(text, "BLEU", Refuses)
     with pytest.raises(UserError, match="sacreBLEU refuses the options: Japanese tokenization requires extra"):
         bleu(["a"], ["a"], tokenize="ja-mecab")
+
+
+# === chrF++ and TER ===
+
+
+def test_chrf_plus_plus_is_sacrebleus_with_words():
+    score, direct = chrf_plus_plus(HYPOTHESES, REFERENCES), CHRF(word_order=2)
+    assert score.value == direct.corpus_score(HYPOTHESES, [REFERENCES]).score != chrf(HYPOTHESES, REFERENCES).value
+    assert (score.name, score.signature) == ("chrf_plus_plus", str(direct.get_signature()))
+    assert "|nw:2|" in score.signature
+    assert str(score).startswith("chrF2++ = ")
+
+
+def test_ter_by_hand():
+    # Of 6 + 4 words: one replaced; "c d" moved as a whole, which is one edit, and one left out.
+    score = ter(["the cat sat on a mat", "c d a"], ["the cat sat on the mat", "a x c d"])
+    assert score.detail == {"edits": 3, "reference_length": 10}
+    assert score.value == pytest.approx(30.0)
+    assert not score.higher_is_better
+    assert not metrics.higher_is_better("ter")
+
+
+@pytest.mark.parametrize("options", [{}, {"normalized": True, "no_punct": True}, {"case_sensitive": True}])
+def test_ter_is_sacrebleus_with_its_options_and_signature(options):
+    score, direct = ter(HYPOTHESES, REFERENCES, **options), TER(**options)
+    assert score.value == direct.corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert score.signature == str(direct.get_signature())
+    with pytest.raises(UnknownNameError, match="option 'normalised' of ter: sacreBLEU has none of that name; did you"):
+        ter(HYPOTHESES, REFERENCES, normalised=True)

@@ -114,6 +114,19 @@ def test_the_model_is_loaded_once_with_the_checkpoint_that_was_the_latest(answer
     assert len(loaded.translators) == 1
 
 
+def test_a_mean_that_is_not_saved_is_refused(run, tmp_path, monkeypatch):
+    (tmp_path / "in").write_text("a\n")
+    monkeypatch.chdir(tmp_path)
+    parts = {"average": "", "engine": EngineChoice(), "loading": {}, "dictionary": {}}
+    job = {"source": "in", "target": "out", "window": WINDOW}
+    with pytest.raises(UserError) as error:
+        answer_file("decode_from_file", job, [(run, "best:5")], "--runner=DirectRunner", **parts)
+    assert str(error.value) == (
+        "--checkpoint=best:5 in a pipeline: workers read one checkpoint; save the mean with "
+        "t2t-avg-all --checkpoints=best:5 and decode with --checkpoint=averaged"
+    )
+
+
 def test_parts_that_are_there_are_kept_however_the_file_was_divided(answer, loaded, tmp_path):
     """By tasks of an array job, say; and those of an earlier pipeline."""
     decode_file(Reverser(), Job(source="in", target="out", window=WINDOW, changes={}, shard=Shard(1, 3)))

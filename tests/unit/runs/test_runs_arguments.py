@@ -15,9 +15,10 @@ from t2t.runs.arguments import as_overrides, format_for_python
 from tests.readme import ROOT
 
 COMMANDS_ALONE = {
-    "compare_engine", "decode_from_file", "decode_to_file", "dry_run", "exclude_problems", "generate_data", "merge", "output_format",
-    "plot", "registry_help", "schedule", "shard", "step", "t2t_dir", "target_prefix_file", "target_space_id",
-    "train_language", "unknown_dictionary",
+    "checkpoints", "compare_engine", "decode_from_file", "decode_to_file", "dry_run", "exclude_problems",
+    "generate_data", "merge", "output_format", "plot", "registry_help", "schedule", "shard", "shared_vocab_file", "step",
+    "t2t_dir", "target_prefix_file", "target_space_id", "train_language",
+    "unknown_dictionary",
 }  # fmt: skip
 """Flags of commands that have no function, or that no function has as an argument."""
 NAMES = ("translate_ende_numbers", "transformer", "transformer_tiny")
@@ -162,7 +163,7 @@ def test_every_flag_in_an_error_is_an_argument_or_of_commands_alone():
 
 def test_functions_keep_signature_and_documentation():
     names = ["output_dir", "checkpoint", "usr_dir", "problem", "worker_gpu", "worker_cpu", "engine", "compute_type"]
-    assert list(inspect.signature(t2t.load).parameters) == [*names, "ensemble_average"]
+    assert list(inspect.signature(t2t.load).parameters) == [*names, "ensemble_average", "target_language"]
     assert t2t.load.__doc__.startswith("Loads a run directory")
     assert t2t.load.__name__ == "load"
 

@@ -15,6 +15,7 @@ from t2t.runs.settings import Settings
 FLAGS = {
     "seed": "random_seed", "worker_gpu": "worker_gpu", "worker_cpu": "worker_cpu",
     "eval_every": "local_eval_frequency", "eval_steps": "eval_steps", "keep_checkpoint_max": "keep_checkpoint_max",
+    "keep_best_checkpoints": "keep_best_checkpoints",
     "log_every": "log_step_count_steps",
 }  # fmt: skip
 
@@ -38,6 +39,7 @@ def test_a_value_is_refused_from_python_exactly_where_the_flag_refuses_it(field,
         ({"seed": -1}, "setting seed=-1: it is at least 0; Seed of weights, order of examples and dropout."),
         ({"seed": 2**32}, "setting seed=4294967296: it is at most 4294967295; Seed of"),
         ({"seed": "1"}, "setting seed='1': it is of type int; Seed of"),
+        ({"keep_best_checkpoints": 0}, "setting keep_best_checkpoints=0: it is at least 1; Best checkpoints of the"),
         ({"evaluates": 1}, "setting evaluates=1: it is of type bool; Whether"),
         ({"worker_cpu": -1, "worker_gpu": -2}, "setting worker_gpu=-2: it is at least 0; GPUs to train on; 0 = all"),
     ],
@@ -68,3 +70,13 @@ def test_the_size_of_a_vocabulary_is_bounded_from_python_too():
     values = trainer.build_flags()
     values(["t2t-trainer", "--vocab_size=7"])
     assert problem_options(values) == {"vocab_size": 7}
+
+
+@pytest.mark.parametrize("values", [{"eval_steps": 0}, {"evaluates": False}])
+def test_the_best_ones_are_kept_by_runs_that_evaluate(values):
+    with pytest.raises(UserError) as error:
+        Settings(keep_best_checkpoints=2, **values)
+    assert str(error.value) == (
+        "--keep_best_checkpoints=2: this run does not evaluate, so that none is the best; leave it out, or train with "
+        "--schedule=continuous_train_and_eval and --eval_steps above 0"
+    )

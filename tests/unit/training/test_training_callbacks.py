@@ -23,7 +23,7 @@ class Store:
     """Remembers what was saved and which was best."""
 
     def __init__(self):
-        self.saved, self.pruned, self.marked = {}, [], []
+        self.saved, self.pruned, self.marked, self.ranked = {}, [], [], []
 
     def save(self, step, **arrays):
         self.saved[step] = arrays
@@ -39,6 +39,12 @@ class Store:
 
     def best(self, problem):
         return Best(*self.marked[-1]) if self.marked else None
+
+    def ranking(self):
+        return self.ranked
+
+    def rank_best(self, ranking):
+        self.ranked = ranking
 
 
 @pytest.fixture(autouse=True)
@@ -115,6 +121,37 @@ def test_of_equals_the_earliest_is_the_best():
     callback, _, store = evaluated([3.0, 3.0])
     assert callback.best() == (1, 3.0)
     assert len(store.marked) == 1
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3])
+@pytest.mark.parametrize("metric", ["bleu", "teacher_forced/loss"])
+def test_as_many_of_the_best_are_ranked_as_are_kept(keep, metric):
+    store, scores = Store(), [3.0, 5.0, math.nan, 4.0, 5.0, 1.0]
+    store.saved = dict.fromkeys(range(1, 7))
+    tracker = BestTracker(store, metric, metric == "bleu", keep_best=keep)
+    for update, score in enumerate(scores, 1):
+        tracker.note(update, {metric: score})
+        known = [entry for entry in enumerate(scores[:update], 1) if not math.isnan(entry[1])]
+        known.sort(key=lambda entry: entry[1] if metric != "bleu" else -entry[1])  # stable: the earlier first
+        wanted = [Best(step, metric, value) for step, value in known[:keep]]
+        assert store.ranked == (wanted if keep > 1 else [])
+
+
+def test_a_checkpoint_that_is_gone_is_not_ranked_and_of_one_update_the_later_value_counts():
+    store = Store()
+    store.saved = dict.fromkeys((1, 2, 4))
+    history = [(1, 3.0), (2, 9.0), (3, 8.0), (2, 1.0), (4, 2.0), (5, 99.0)]
+    tracker = BestTracker(store, "bleu", True, history, keep_best=2)
+    tracker.forget_after(4)
+    tracker.mark()
+    assert [(one.step, one.value) for one in store.ranked] == [(1, 3.0), (4, 2.0)]
+
+
+def test_a_run_that_keeps_one_from_now_on_lets_the_others_go():
+    store = Store()
+    store.saved, store.ranked = dict.fromkeys((1, 2)), [Best(1, "bleu", 3.0), Best(2, "bleu", 2.0)]
+    BestTracker(store, "bleu", True, [(1, 3.0), (2, 2.0)]).mark()
+    assert store.ranked == [Best(1, "bleu", 3.0)]
 
 
 def test_without_an_evaluation_there_is_no_best():

@@ -78,15 +78,20 @@ def test_padding_is_never_written_and_counts_in_the_probabilities(tmp_path):
     check_same(hidden, fast_of(translator, tmp_path).translate(TEXTS))
 
 
+def _like_the_end(model):
+    """Makes a model of random weights end some outputs."""
+    table = numpy(model.target_embedding.table)
+    table[EOS_ID] = table[5]  # the piece that it likes best
+    model.target_embedding.table.assign(table)
+
+
 @pytest.mark.parametrize(("name", "penalty"), [("gnmt", gnmt), ("power", power)])
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_each_hypothesis_of_a_beam_has_the_probability_that_the_model_gives_it(name, penalty, alpha, tmp_path):
     """As TensorFlow scores it, given; ranked by the penalty asked for."""
     decoding = {"beam_size": 4, "length_penalty": name, "alpha": alpha, "extra_length": 2}
     translator = translator_of(letters(), decoding=decoding)
-    table = numpy(translator.model.target_embedding.table)
-    table[EOS_ID] = table[5]  # the piece that it likes best: outputs end
-    translator.model.target_embedding.table.assign(table)
+    _like_the_end(translator.model)
     found = fast_of(translator, tmp_path).translate(TEXTS, n_best=4)
     ids = translator.encode(TEXTS)
     ended = 0
@@ -115,6 +120,19 @@ def test_given_outputs_have_the_same_probabilities(tmp_path):
     translator = translator_of(letters())
     pairs = [("a b c", "a"), ("d", "h g f e d c"), ("e f", ""), ("a", "never seen")]
     np.testing.assert_allclose(fast_of(translator, tmp_path).score(pairs), translator.score(pairs), rtol=1e-4)
+
+
+def test_tokens_of_outputs_have_the_same_log_probabilities(tmp_path):
+    translator = translator_of(letters(), decoding={"beam_size": 8, "extra_length": 1, "token_scores": True})
+    _like_the_end(translator.model)
+    fast = fast_of(translator, tmp_path)
+    same = {one.ids: one.tokens for one in translator.translate(["b c"], n_best=8)[0]}
+    found = [one for one in fast.translate(["b c"], n_best=8)[0] if one.ids in same]
+    assert {one.ids[-1] == EOS_ID for one in found} == {True, False}  # some are cut before their end
+    for one in found:
+        assert [piece for piece, _ in one.tokens] == [piece for piece, _ in same[one.ids]]
+        values, expected = ([value for _, value in tokens] for tokens in (one.tokens, same[one.ids]))
+        np.testing.assert_allclose(values, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_many_lines_come_back_in_their_order(tmp_path):

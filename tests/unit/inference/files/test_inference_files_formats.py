@@ -78,3 +78,9 @@ def test_an_unknown_format():
         UnknownNameError, match=r"'json' does not exist; did you mean jsonl.*one of text, tsv, jsonl, pharaoh"
     ):
         renderer("json")
+
+
+def test_jsonl_has_the_scores_of_tokens():
+    one = Hypothesis("a b", (5, 6, 1), -0.5, -1.5, tokens=(("a", -0.25), ("b", -1.25), ("</s>", -0.0000001)))
+    found = json.loads(renderer("jsonl")(1, [one], 1)[0])["hypotheses"]
+    assert found[0]["tokens"] == [["a", -0.25], ["b", -1.25], ["</s>", 0.0]]

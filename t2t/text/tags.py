@@ -1,0 +1,51 @@
+"""Language tags: a piece such as `<2de>` in front of an input names the language of the output.
+
+Johnson et al. 2017 (arXiv:1611.04558), section 3: one model translates between many languages, and writes the one whose
+tag it reads, also for pairs of languages that it was never trained on.
+"""
+
+import re
+
+from t2t.errors import UserError
+from t2t.text.encoder import TextEncoder
+
+_LANGUAGE = r"[A-Za-z0-9][A-Za-z0-9_-]*"
+_TAG = re.compile(f"<2({_LANGUAGE})>")
+
+
+def tag_of(language: str) -> str:
+    """Returns the tag of a language: `<2de>` for `de`."""
+    return f"<2{language}>"
+
+
+def parse_languages(text: str) -> list[str]:
+    """Returns the languages of a list such as `en,de`; raises UserError for anything else."""
+    languages = [language.strip() for language in text.split(",")]
+    if not all(re.fullmatch(_LANGUAGE, language) for language in languages) or len(set(languages)) < len(languages):
+        raise UserError(f"--language_tags={text}: give codes of languages, each once, with commas between: en,de,fr")
+    return languages
+
+
+def tagged_languages(encoder: TextEncoder) -> dict[str, int]:
+    """Returns the languages whose tags a vocabulary has as pieces of their own, with the ids of these."""
+    found = {}
+    for token_id in range(encoder.vocab_size):
+        if match := _TAG.fullmatch(encoder.piece(token_id)):
+            found[match[1]] = token_id
+    return found
+
+
+def find_tag(encoder: TextEncoder, language: str, asked: str) -> int:
+    """Returns the id of the tag of a language.
+
+    Raises:
+        UserError: the vocabulary has no such tag; `asked` begins the message, and says for what it is looked up.
+    """
+    known = tagged_languages(encoder)
+    if language not in known:
+        has = f"it has {', '.join(map(tag_of, known))}" if known else "it has none"
+        raise UserError(
+            f"{asked}: the vocabulary, of kind {encoder.kind}, has no tag {tag_of(language)}; {has}; name a language "
+            f"with a tag, or learn the vocabulary with --language_tags that include {language}"
+        )
+    return known[language]

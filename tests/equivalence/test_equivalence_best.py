@@ -1,0 +1,132 @@
+"""The best checkpoints that a run keeps, and their mean at its end."""
+
+import json
+import os
+import re
+import shutil
+import signal
+
+import numpy as np
+import pytest
+
+from t2t.checkpoints.store import CheckpointStore
+from t2t.runs import training
+from t2t.runs.run_evaluator import RunEvaluator
+from t2t.training.weights import assign_model
+
+SETTINGS = {"eval_every": 1, "eval_steps": 1, "keep_checkpoint_max": 1, "keep_best_checkpoints": 3}
+LOSS = "teacher_forced/loss"
+
+pytestmark = pytest.mark.usefixtures("no_rehearsal")
+
+
+def make(make_run, folder, problems="forwards", **settings):
+    # A rate so large that losses go up and down.
+    return make_run(folder, SETTINGS | settings, problems, make_run.tiny, train_steps=6, learning_rate=3.0)
+
+
+def losses(run, name=LOSS):
+    lines = map(json.loads, (run.folder / "metrics.jsonl").read_text().splitlines())
+    return {line["step"]: line[f"dev/{name}"] for line in lines if f"dev/{name}" in line}
+
+
+def store_of(run):
+    return CheckpointStore(run.folder / "checkpoints")
+
+
+def mean_of(run, steps):
+    read = [store_of(run).load(step).model for step in steps]
+    return {path: np.mean([one[path].astype(float) for one in read], axis=0).astype("float32") for path in read[0]}
+
+
+@pytest.fixture(scope="module")
+def whole(make_run, tmp_path_factory):
+    """Six updates without a break, and a copy of what was on the disk after three."""
+    folder = tmp_path_factory.mktemp("best")
+    run = make(make_run, folder / "run")
+    run.copy_after(3, folder / "copy")
+    assert run.fit() == 0
+    run.copy = folder / "copy"
+    return run
+
+
+def test_the_best_are_kept_and_averaged(whole):
+    found, store = losses(whole), store_of(whole)
+    best = sorted(found, key=found.get)[:3]
+    assert list(found) == [1, 2, 3, 4, 5, 6]
+    assert [one.step for one in store.ranking()] == best
+    assert store.steps() == sorted({*best, 6})
+    loaded = store.load("averaged-best")
+    assert loaded.state["averaged_steps"] == best
+    for path, array in mean_of(whole, best).items():
+        np.testing.assert_array_equal(loaded.model[path], array)
+
+
+def test_the_mean_is_compared_with_the_best_on_the_dev_split(make_run, tmp_path, caplog):
+    caplog.set_level("INFO", logger="t2t")
+    run = make(make_run, tmp_path / "run")
+    assert run.fit() == 0
+    said = re.search(
+        r"averaged-best: the mean of the 3 best checkpoints has (\S+) (\S+) on dev, the best one \(step (\d)\) (\S+): "
+        r"it is (better|worse|as good); decode with --checkpoint=(\S+)",
+        caplog.text,
+    )
+    assert said, caplog.text
+    best = store_of(run).ranking()
+    assign_model(run.model, mean_of(run, [one.step for one in best]))
+    own = RunEvaluator(run.parts, 1, "")()[LOSS]
+    name, value, step, its_value, verdict, which = said.groups()
+    assert (name, int(step)) == (LOSS, best[0].step)
+    assert float(value) == pytest.approx(own, abs=2e-4)
+    assert float(its_value) == pytest.approx(best[0].value, abs=1e-4)
+    assert verdict == ("better" if own < best[0].value else "worse")
+    assert which == ("averaged-best" if own < best[0].value else "best")
+
+
+def test_a_resumed_run_keeps_the_same_and_the_mean_changes_no_bit_of_training(make_run, whole, tmp_path):
+    shutil.copytree(whole.copy, tmp_path / "copy")
+    resumed = make(make_run, tmp_path / "copy")
+    assert resumed.checkpoint().step == 3
+    assert resumed.fit() == 0
+    assert store_of(resumed).ranking() == store_of(whole).ranking()
+    plain = make(make_run, tmp_path / "plain", keep_best_checkpoints=1)
+    assert plain.fit() == 0
+    assert not (plain.folder / "checkpoints" / "ranking.json").exists()
+    for which in ("latest", "averaged-best"):
+        one, other = store_of(whole).load(which), store_of(resumed).load(which)
+        assert {path: array.tobytes() for path, array in one.model.items()} == {
+            path: array.tobytes() for path, array in other.model.items()
+        }
+    own, kept = plain.checkpoint().model, {v.path: np.asarray(v) for v in whole.model.variables}
+    assert all(own[path].tobytes() == array.tobytes() for path, array in kept.items())
+
+
+def test_a_finished_run_makes_a_mean_that_is_missing_and_keeps_one_that_is_there(make_run, whole, tmp_path):
+    shutil.copytree(whole.folder, tmp_path / "run")
+    file = tmp_path / "run" / "checkpoints" / "averaged-best" / "model.safetensors"
+    content, before = file.read_bytes(), file.stat().st_ino
+    assert make(make_run, tmp_path / "run").fit() == 0
+    assert file.stat().st_ino == before
+    shutil.rmtree(file.parent)
+    assert make(make_run, tmp_path / "run").fit() == 0
+    assert file.read_bytes() == content
+
+
+def test_a_signal_breaks_the_mean_off_and_the_same_command_makes_up_for_it(make_run, whole, tmp_path, monkeypatch):
+    shutil.copytree(whole.folder, tmp_path / "run")
+    folder = tmp_path / "run" / "checkpoints" / "averaged-best"
+    shutil.rmtree(folder)
+    with monkeypatch.context() as patched:
+        patched.setattr(training, "average_best", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        assert make(make_run, tmp_path / "run").fit() == signal.SIGTERM
+    assert not folder.exists()
+    assert make(make_run, tmp_path / "run").fit() == 0
+    assert folder.exists()
+
+
+def test_of_several_problems_the_mean_of_their_losses_ranks(make_run, tmp_path):
+    run = make(make_run, tmp_path / "run", "forwards-one_word")
+    assert run.fit() == 0
+    found = losses(run, f"mean/{LOSS}")
+    assert [one.step for one in store_of(run).ranking()] == sorted(found, key=found.get)[:3]
+    assert store_of(run).load("averaged-best").state["averaged_steps"] == sorted(found, key=found.get)[:3]

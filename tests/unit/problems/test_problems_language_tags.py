@@ -1,0 +1,173 @@
+"""Which tag the inputs of a problem begin with; one vocabulary of several problems."""
+
+import contextlib
+
+import numpy as np
+import pytest
+
+from t2t.data.generate import generate
+from t2t.errors import UserError
+from t2t.problems.array_inputs import Image2Class
+from t2t.problems.text_problems import Text2Text
+from t2t.problems.translation import TranslationFiles
+from t2t.problems.variants import VariantProblem
+from t2t.registry import PROBLEMS
+from t2t.runs.data import learn_shared_vocabulary, open_data
+from t2t.runs.names import Request, get_problem
+from t2t.text.tags import tagged_languages
+from t2t.text.vocabulary_files import read_vocabulary
+from tests.registrations import registered
+
+WORDS = {"en": "one two three four", "de": "eins zwei drei vier", "fr": "un deux trois quatre"}
+TAGS = {"language_tags": "en,de,fr"}
+
+
+class TagEnde(TranslationFiles):
+    """English to German."""
+
+    name = "tag_ende"
+    source_language, target_language, vocab_size = "en", "de", 300
+    split_files = {"train": ("train.en", "train.de"), "dev": ("dev.en", "dev.de")}
+
+
+class TagEnfr(TagEnde):
+    """English to French."""
+
+    name = "tag_enfr"
+    source_language, target_language, vocab_size = "en", "fr", 400
+    split_files = {"train": ("train.en", "train.fr"), "dev": ("dev.en", "dev.fr")}
+
+
+class NoLanguage(Text2Text):
+    """Text to text in no language that is named."""
+
+    name = "no_language"
+
+    def generate_samples(self, split, source):
+        for n in range(20):
+            yield {"inputs": f"a {n}", "targets": f"b {n}"}
+
+
+class Images(Image2Class):
+    """Images to classes."""
+
+    name = "tag_images"
+
+    def generate_samples(self, split, source):
+        yield from ()
+
+
+@pytest.fixture
+def raw(tmp_path):
+    for split, size in (("train", 40), ("dev", 5)):
+        for language, words in WORDS.items():
+            lines = [" ".join(words.split()[: 1 + n % 4]) + f" {n}\n" for n in range(size)]
+            (tmp_path / f"{split}.{language}").write_text("".join(lines))
+    return tmp_path
+
+
+@pytest.fixture
+def names(monkeypatch):
+    """Registers the problems by name for a test."""
+    with contextlib.ExitStack() as stack:
+        for problem in (TagEnde, TagEnfr, NoLanguage, Images):
+            stack.enter_context(registered(PROBLEMS, problem.name, problem))
+        yield
+
+
+def opened(folder, problem, **options):
+    return open_data(Request(problem=problem.name, problem_options=options, data_dir=str(folder)), problem)
+
+
+def rows(reader, feature):
+    values, lengths = reader.read(np.arange(len(reader)), feature)
+    assert lengths.tolist() == reader.lengths(feature).tolist()
+    return [row.tolist() for row in np.split(values, np.cumsum(lengths)[:-1])]
+
+
+def test_inputs_begin_with_the_tag_of_the_target_language_in_both_directions(raw, names):
+    generate(TagEnde(**TAGS), raw / "data", raw, workers=1)
+    forth = opened(raw / "data", get_problem("tag_ende", TAGS), **TAGS)
+    back = opened(raw / "data", VariantProblem(get_problem("tag_ende", TAGS), "_rev"), **TAGS)
+    tags = tagged_languages(forth.problem.encoders["inputs"])
+    sides = {"en": rows(back.readers["train"], "inputs"), "de": rows(forth.readers["train"], "targets")}
+    assert rows(forth.readers["train"], "inputs") == [[tags["de"], *row] for row in sides["en"]]
+    assert rows(back.readers["train"], "targets") == [[tags["en"], *row] for row in sides["de"]]
+    assert forth.readers["train"].longest["inputs"] == max(len(row) + 1 for row in sides["en"])
+    assert forth.readers["train"].longest["targets"] == max(map(len, sides["de"]))
+    indices = np.array([7, 3, 3])
+    assert [len(row) for row in np.array(rows(forth.readers["train"], "inputs"), object)[indices]] == (
+        forth.readers["train"].lengths("inputs", indices).tolist()
+    )
+
+
+def test_another_language_is_asked_for_by_its_tag(raw, names):
+    generate(TagEnde(**TAGS), raw / "data", raw, workers=1)
+    problem = opened(raw / "data", get_problem("tag_ende", TAGS), **TAGS).problem
+    tags = tagged_languages(problem.encoders["inputs"])
+    assert problem.input_tag() == tags["de"]
+    problem.write_language("fr")
+    assert problem.input_tag() == tags["fr"]
+    with pytest.raises(UserError, match=r"--target_language=it: the vocabulary, .* has no tag <2it>; it has <2en>"):
+        problem.write_language("it")
+    plain = get_problem("tag_ende")
+    with pytest.raises(UserError) as error:
+        plain.write_language("fr")
+    assert str(error.value) == (
+        "--target_language=fr: inputs of tag_ende have no language tags; leave it out, or train a run with "
+        "--language_tags"
+    )
+
+
+@pytest.mark.parametrize(
+    ("problem", "options", "said"),
+    [
+        (NoLanguage, TAGS, "problem no_language does not say its target language; leave the tags out, or name"),
+        (TagEnde, {"language_tags": "en,fr"}, "problem tag_ende: the vocabulary, .* has no tag <2de>; it has <2en>"),
+        (TagEnde, TAGS | {"vocab_kind": "word_list"}, "is of kind word_list, which reserves no tags; choose"),
+        (TagEnde, TAGS | {"vocab_kind": "byte"}, "of kind byte, has no tag <2de>; it has none"),
+    ],
+)
+def test_what_has_no_tags_is_refused_by_name(raw, names, problem, options, said):
+    with pytest.raises(UserError, match=said):
+        generate(problem(**options), raw / "data", raw, workers=1)
+    assert not (raw / "data" / problem.name).exists()
+
+
+def test_tags_do_not_go_with_what_would_change_them(names):
+    with pytest.raises(UserError, match=r"--language_tags=en,de,fr and --subword_sampling=0.1: a tag would be written"):
+        TagEnde(**TAGS, subword_sampling=0.1)
+    for suffix in ("_copy", "_masked"):
+        with pytest.raises(UserError, match=f"tag_ende{suffix}: with --language_tags=en,de,fr inputs begin with"):
+            VariantProblem(get_problem("tag_ende", TAGS), suffix)
+
+
+def test_one_vocabulary_is_learned_from_all_problems_and_kept(raw, names):
+    asked = Request(
+        problem="tag_ende-tag_ende_rev-tag_enfr", data_dir=str(raw / "data"), tmp_dir=str(raw),
+        problem_options=TAGS | {"vocab_size": 350},
+    )  # fmt: skip
+    file = raw / "deep" / "shared.spm"
+    request = learn_shared_vocabulary(asked, str(file))
+    assert request.problem_options == TAGS | {"vocab_file": str(file)}
+    encoder = read_vocabulary(file)
+    assert encoder.vocab_size <= 350
+    assert list(tagged_languages(encoder)) == ["en", "de", "fr"]
+    for word in ("one", "eins", "un"):
+        assert len(encoder.encode(word)) == 1, word
+    content = file.read_bytes()
+    file.unlink()
+    assert learn_shared_vocabulary(asked, str(file)) == request
+    assert file.read_bytes() == content
+    (raw / "train.de").write_text("anders\n")
+    assert learn_shared_vocabulary(asked, str(file)) == request
+    assert file.read_bytes() == content
+
+
+def test_a_vocabulary_is_named_once_and_of_text(raw, names):
+    asked = Request(problem="tag_ende", data_dir=str(raw), problem_options={"vocab_file": "x.spm"})
+    with pytest.raises(UserError, match=r"--shared_vocab_file=y.spm and --vocab_file: each names the vocabulary"):
+        learn_shared_vocabulary(asked, "y.spm")
+    asked = Request(problem="tag_images", data_dir=str(raw))
+    with pytest.raises(UserError, match=r"--shared_vocab_file=.*: problem tag_images is no problem of text"):
+        learn_shared_vocabulary(asked, str(raw / "y.spm"))

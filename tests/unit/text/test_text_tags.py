@@ -1,0 +1,62 @@
+"""Language tags: pieces of their own, whose presence changes nothing else of a vocabulary."""
+
+import numpy as np
+import pytest
+
+from t2t.errors import UserError
+from t2t.specs.constants import EOS_ID
+from t2t.text.byte import ByteEncoder
+from t2t.text.encoder import TextEncoder
+from t2t.text.sentencepiece import SentencePieceEncoder
+from t2t.text.tags import find_tag, parse_languages, tag_of, tagged_languages
+
+LINES = [f"the {word} of {n} <3 things" for n in range(30) for word in ("house", "houses", "mouse")]
+TAGS = [tag_of(language) for language in ("de", "fr", "pt-BR")]
+
+
+@pytest.fixture(scope="module")
+def tagged():
+    return SentencePieceEncoder.build(LINES, 320, TAGS)
+
+
+def test_each_tag_is_one_piece_by_its_language(tagged):
+    ids = tagged_languages(tagged)
+    assert list(ids) == ["de", "fr", "pt-BR"]
+    assert [tagged.piece(number) for number in ids.values()] == TAGS == ["<2de>", "<2fr>", "<2pt-BR>"]
+    assert find_tag(tagged, "fr", "") == ids["fr"]
+    assert tagged_languages(SentencePieceEncoder.build(LINES, 320)) == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "the houses", "a<2de>b", "<2de> <2fr>", "<2d", "  x  ", "\u2581\u2585 \x00 🎉", "ß<2pt-BR>"]
+)
+def test_no_text_is_lost(tagged, text):
+    assert tagged.decode(tagged.encode(text)) == text
+    (ended,) = tagged.encode_ended([text])
+    np.testing.assert_array_equal(ended, [*tagged.encode(text), EOS_ID])
+    np.testing.assert_array_equal(ended, TextEncoder.encode_ended(tagged, [text])[0])
+
+
+def test_a_text_without_tags_has_the_pieces_of_a_vocabulary_without_them(tagged):
+    plain = SentencePieceEncoder.build(LINES, 320 - len(TAGS))
+    for text in ("the houses of mice", "7 things", "é"):
+        pieces = [[one.piece(number) for number in one.encode(text)] for one in (plain, tagged)]
+        assert pieces[0] == pieces[1]
+
+
+def test_what_is_no_tag_of_the_vocabulary_is_refused(tagged):
+    with pytest.raises(UserError) as error:
+        find_tag(tagged, "it", "--target_language=it")
+    assert str(error.value) == (
+        "--target_language=it: the vocabulary, of kind sentencepiece, has no tag <2it>; it has <2de>, <2fr>, <2pt-BR>; "
+        "name a language with a tag, or learn the vocabulary with --language_tags that include it"
+    )
+    with pytest.raises(UserError, match="of kind byte, has no tag <2de>; it has none; name a language"):
+        find_tag(ByteEncoder(), "de", "")
+
+
+def test_lists_of_languages():
+    assert parse_languages("en, de,pt-BR") == ["en", "de", "pt-BR"]
+    for wrong in ("en,,de", "en,en", "<2de>", "en;de", ","):
+        with pytest.raises(UserError, match=r"--language_tags=.*: give codes of languages, each once, with commas"):
+            parse_languages(wrong)
