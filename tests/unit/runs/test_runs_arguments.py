@@ -15,7 +15,8 @@ from t2t.runs.arguments import as_overrides, format_for_python
 from tests.readme import ROOT
 
 COMMANDS_ALONE = {
-    "compare_engine", "decode_from_file", "decode_to_file", "dry_run", "exclude_problems", "generate_data", "merge", "output_format",
+    "compare_engine", "decode_from_file", "decode_to_file", "dry_run", "exclude_problems", "generate_data", "merge",
+    "output_format",
     "plot", "registry_help", "schedule", "shard", "step", "t2t_dir", "target_prefix_file", "target_space_id",
     "train_language", "unknown_dictionary",
 }  # fmt: skip
