@@ -133,6 +133,14 @@ class OptimizerHParams:
         "", "Regular expression: weights whose path holds a match stay as they begin, e.g. /encoder/|embedding; empty "
         "= all are trained."
     )  # fmt: skip
+    lora_rank: int = param(
+        0, "Rank R of the adapters that are trained in place of the weights of --warm_start_from (LoRA): a weight W becomes "
+        "W + A B lora_alpha / R; 0 = no adapters.", minimum=0,
+    )  # fmt: skip
+    lora_targets: str = param(
+        "query_kernel|value_kernel", "Regular expression: with lora_rank, weights whose path holds a match get an adapter."
+    )
+    lora_alpha: float = param(16.0, "Factor of the adapters times lora_rank.", minimum=1e-6)
     ema_decay: float = param(
         0.0, "Decay per update of the moving average of the weights that is evaluated and decoded; 0 = none.",
         minimum=0.0, maximum=_BELOW_1,
