@@ -134,11 +134,12 @@ class OptimizerHParams:
         "= all are trained."
     )  # fmt: skip
     lora_rank: int = param(
-        0, "Rank R of the adapters that are trained in place of the weights of --warm_start_from (LoRA): a weight W becomes "
+        0, "Rank R of adapters (LoRA), which are trained in place of the weights of --warm_start_from: a weight W is "
         "W + A B lora_alpha / R; 0 = no adapters.", minimum=0,
     )  # fmt: skip
     lora_targets: str = param(
-        "query_kernel|value_kernel", "Regular expression: with lora_rank, weights whose path holds a match get an adapter."
+        "query_kernel|value_kernel",
+        "Regular expression: weights whose path holds a match have adapters, with lora_rank.",
     )
     lora_alpha: float = param(16.0, "Factor of the adapters times lora_rank.", minimum=1e-6)
     ema_decay: float = param(

@@ -16,9 +16,9 @@ from t2t.specs.constants import ADAPTER_FACTORS
 class Adapters:
     """Changes some weights W of a model to W + s A B, s = alpha / R (section 4.1, equation 3).
 
-    Vectors are rows here, so that the paper's B A is A B. A, (..., D, R), is normal with variance 1 / D; B, (..., R, O),
-    is zero, so that the model is unchanged at first. Every weight of the model is frozen. What layer reads a changed
-    weight does not matter, see `adapted`.
+    Vectors are rows here, so that the paper's B A is A B. A, (..., D, R), is normal with variance 1 / D; B,
+    (..., R, O), is zero, so that the model is unchanged at first. Every weight of the model is frozen. It does not
+    matter what layer reads a weight that is changed, see `adapted`.
 
     Args:
         model: built under the scope of a strategy or none, as the adapters are.

@@ -208,8 +208,8 @@ def _nominal_lines(resolved: Resolved, settings: Settings, missing: Sequence[str
     strategy = build_strategy(settings.worker_gpu, settings.worker_cpu)
     keras.utils.set_random_seed(settings.seed)
     model = resolved.model_class(hparams, joined_spec(specs), dtype=hparams.precision)
-    adapters = build_adapters(model, hparams)
     freeze_weights(model, hparams.frozen_weights)
+    adapters = build_adapters(model, hparams)
     optimizer = build_optimizer(hparams)
     added = adapters.variables if adapters else []
     optimizer.build(added or model.trainable_variables)

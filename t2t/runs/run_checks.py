@@ -54,7 +54,7 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
                     raise UserError(f"--{name}={path}: there is no such file; check the path")
     if settings.warm_start_from and not RunDir.exists(request.output_folder):
         find_source(settings.warm_start_from)
-    if not CheckpointStore(request.output_folder / "checkpoints").steps():
+    if hparams.lora_rank and not CheckpointStore(request.output_folder / "checkpoints").steps():
         check_adapters(hparams, settings)
 
 
@@ -69,7 +69,7 @@ def check_adapters(hparams: HParams, settings: Settings) -> None:
     asked = f"hparam lora_rank={hparams.lora_rank}"
     if not settings.warm_start_from:
         raise UserError(
-            f"{asked}: adapters change the weights of a trained model; name its run or checkpoint with --warm_start_from"
+            f"{asked}: adapters change the weights of a trained model; name its run or checkpoint by --warm_start_from"
         )
     conflicts = {
         f"frozen_weights={hparams.frozen_weights}": bool(hparams.frozen_weights),

@@ -76,8 +76,8 @@ class TrainingRun:
         with self.strategy.scope():
             policy = apply_precision(hparams.precision)
             self.model = resolved.model_class(hparams, spec_of(data), dtype=policy)
-            adapters = build_adapters(self.model, hparams)
             freeze_weights(self.model, hparams.frozen_weights)
+            adapters = build_adapters(self.model, hparams)
             optimizer = build_optimizer(hparams)
         self.step = self._build_step(optimizer, adapters)
         self.base: AdapterBase | None = None

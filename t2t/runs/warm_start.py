@@ -82,7 +82,8 @@ def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, Text
     """
     asked = f"--warm_start_from={settings.warm_start_from}"
     store, which = find_source(settings.warm_start_from)
-    checkpoint = merge_base(store.load(which, (MODEL, EMA, OPTIMIZER) if settings.warm_start_optimizer else (MODEL, EMA)))
+    optimizer = (OPTIMIZER,) if settings.warm_start_optimizer else ()
+    checkpoint = merge_base(store.load(which, (MODEL, EMA, *optimizer)))
     vocabularies = describe_encoders(encoders)
     reinitialized_features: tuple[str, ...] = ()
     if settings.warm_start_other_vocabulary:
@@ -124,8 +125,9 @@ def _base_of(step: UpdateStep, checkpoint: Checkpoint, report: TransferReport, a
     ours.pop("model")  # the weights tell
     if wrong := [*report.differences(), *architectures.differences(checkpoint, ours)]:
         raise UserError(
-            f"{asked}: adapters (lora_rank={step.adapters.rank}) need all weights of checkpoint {checkpoint.name} as they "
-            f"are: {'; '.join(wrong)}; use the model, hparams and vocabulary it was trained with"
+            f"{asked}: adapters (lora_rank={step.adapters.rank}) are added to all weights of a model, and checkpoint "
+            f"{checkpoint.name} is of another: {'; '.join(wrong)}; use the model, hparams and vocabulary that it was "
+            f"trained with"
         )
     return AdapterBase.of(checkpoint, step.adapters.scale)
 

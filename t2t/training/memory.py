@@ -43,7 +43,7 @@ def estimate(
     """Returns the estimate for a model and its largest batch, of which only shapes and dtypes matter.
 
     The optimizer keeps `slots` variables as large as the weights, the moving average included; `accumulates` says
-    whether gradients are summed over micro-batches. `adapters` are trained in place of the weights, where there are some.
+    whether gradients are summed over micro-batches; `adapters` are what is trained in place of the weights.
     """
     added = adapters.variables if adapters else []
     trained_variables = added or model.trainable_variables

@@ -16,7 +16,7 @@ from t2t.training.memory import estimate
 from t2t.training.optimizers import build_optimizer
 from t2t.training.seeds import dropout_seed
 from t2t.training.step import UpdateStep
-from t2t.training.weights import evaluated_weights, ema_arrays, model_arrays, optimizer_arrays, restore
+from t2t.training.weights import ema_arrays, evaluated_weights, model_arrays, optimizer_arrays, restore
 from tests.builders import batch, tiny_hparams, tokens_spec
 
 # === Seeds ===
