@@ -68,38 +68,35 @@ def merge_base(checkpoint: Checkpoint) -> Checkpoint:
     base = AdapterBase.from_state(checkpoint.state)
     if base is None:
         return checkpoint
-    whole, changes = base.load(checkpoint.folder), checkpoint.weights
-    _check_fits(checkpoint, whole, changes)
-    return dataclasses.replace(checkpoint, model=merge_adapters(whole, changes, base.scale), ema=None)
+    weights, factors = base.load(checkpoint.folder), checkpoint.weights
+    _check_fits(checkpoint, weights, factors)
+    return dataclasses.replace(checkpoint, model=merge_adapters(weights, factors, base.scale), ema=None)
 
 
-def merge_adapters(weights: Mapping[str, np.ndarray], changes: Mapping[str, np.ndarray], scale: float) -> Arrays:
-    """Returns weights by variable path, W + s A B where `changes` has the factors A and B of a weight W.
+def merge_adapters(weights: Mapping[str, np.ndarray], factors: Mapping[str, np.ndarray], scale: float) -> Arrays:
+    """Returns weights by variable path, W + s A B where there are factors A and B of a weight W.
 
     Args:
         weights: those of the base.
-        changes: factors by the path of their weight with `ADAPTER_FACTORS`, and other variables that have changed.
+        factors: by the path of their weight with one of `ADAPTER_FACTORS`.
         scale: s.
     """
     a, b = ADAPTER_FACTORS
     merged = dict(weights)
-    for path, array in changes.items():
-        weight, _, last = path.rpartition("/")
-        if last == a:
-            merged[weight] = weights[weight] + np.matmul(array, changes[f"{weight}/{b}"]) * np.float32(scale)
-        elif last != b:
-            merged[path] = array
+    for path in sorted({path.rpartition("/")[0] for path in factors}):
+        product = np.matmul(factors[f"{path}/{a}"], factors[f"{path}/{b}"])
+        merged[path] = weights[path] + product * np.float32(scale)
     return merged
 
 
-def _check_fits(checkpoint: Checkpoint, weights: Arrays, changes: Arrays) -> None:
+def _check_fits(checkpoint: Checkpoint, weights: Arrays, factors: Arrays) -> None:
     """Raises UserError where a factor has no weight, no other factor, or not their shapes."""
     a, b = ADAPTER_FACTORS
-    for weight in sorted({path.rpartition("/")[0] for path in changes if path.endswith((f"/{a}", f"/{b}"))}):
-        found = {weight: weights, f"{weight}/{a}": changes, f"{weight}/{b}": changes}
-        whole, left, right = (arrays[path].shape if path in arrays else () for path, arrays in found.items())
+    for path in sorted({path.rpartition("/")[0] for path in factors}):
+        places = {path: weights, f"{path}/{a}": factors, f"{path}/{b}": factors}
+        whole, left, right = (arrays[name].shape if name in arrays else () for name, arrays in places.items())
         if len(whole) < 2 or left[:-1] != whole[:-1] or right != (*whole[:-2], *left[-1:], whole[-1]):
             raise UserError(
-                f"checkpoint {checkpoint.folder}: its adapter of {weight} does not fit the base (shapes: {whole}, {a} "
-                f"{left}, {b} {right}); restore the checkpoint from a copy"
+                f"checkpoint {checkpoint.folder}: its adapter of {path or 'nothing'} does not fit the base (shapes "
+                f"{whole}, {a} {left}, {b} {right}); restore the checkpoint from a copy"
             )

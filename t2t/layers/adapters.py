@@ -17,8 +17,8 @@ class Adapters:
     """Changes some weights W of a model to W + s A B, s = alpha / R (section 4.1, equation 3).
 
     Vectors are rows here, so that the paper's B A is A B. A, (..., D, R), is normal with variance 1 / D; B,
-    (..., R, O), is zero, so that the model is unchanged at first. Every weight of the model is frozen. It does not
-    matter what layer reads a weight that is changed, see `adapted`.
+    (..., R, O), is zero, so that the model is unchanged at first. Every weight of the model is frozen; its batch norms
+    use their moving statistics. It does not matter what layer reads a weight that is changed, see `adapted`.
 
     Args:
         model: built under the scope of a strategy or none, as the adapters are.
@@ -29,8 +29,6 @@ class Adapters:
 
     def __init__(self, model: keras.Model, weights: Sequence[keras.Variable], rank: int, alpha: float):
         self.weights, self.rank, self.scale = list(weights), rank, alpha / rank
-        self.statistics = list(model.non_trainable_variables)
-        """Variables that training changes beside the adapters, such as the moving means of batch norms."""
         for variable in model.trainable_variables:
             variable.trainable = False
         self._factors = [self._build_factors(weight) for weight in self.weights]

@@ -127,8 +127,8 @@ class UpdateStep:
 
     @property
     def saved(self) -> list[keras.Variable]:
-        """Variables that a checkpoint holds: all of the model, or what changes beside a base that is adapted."""
-        return self.model.variables if self.adapters is None else self.adapters.variables + self.adapters.statistics
+        """Variables that a checkpoint holds: those of the model, or of its adapters alone."""
+        return self.model.variables if self.adapters is None else self.adapters.variables
 
     @property
     def replicas(self) -> int:
