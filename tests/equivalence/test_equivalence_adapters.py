@@ -5,7 +5,6 @@ import shutil
 import numpy as np
 import pytest
 
-from t2t.checkpoints.averaging import average_checkpoints
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.store import CheckpointStore
 from t2t.errors import UserError
@@ -118,17 +117,6 @@ def test_a_run_of_adapters_resumes_exactly(make_run, base, adapted, tmp_path):
         assert_same(getattr(resumed.checkpoint(), part), getattr(adapted.checkpoint(), part))
     assert resumed.checkpoint().state["adapters"] == adapted.checkpoint().state["adapters"]
     assert_same(variables_of(resumed), base.checkpoint().model)
-
-
-def test_an_average_is_the_mean_of_the_merged_weights(adapted, tmp_path):
-    shutil.copytree(adapted.folder, tmp_path / "run")
-    store = CheckpointStore(tmp_path / "run/checkpoints")
-    merged = [store.load_model(step).weights for step in (2, 4)]
-    average_checkpoints(store, [2, 4])
-    found = store.load_model("averaged")
-    assert "adapters" not in found.state
-    for path, array in found.weights.items():
-        np.testing.assert_allclose(array, (merged[0][path] + merged[1][path]) / 2, rtol=1e-6, atol=1e-7)
 
 
 def test_a_run_of_adapters_can_be_adapted_and_trained_on(make_run, adapted, tmp_path):
