@@ -127,6 +127,36 @@ def test_a_run_of_adapters_can_be_adapted_and_trained_on(make_run, adapted, tmp_
         assert_same(variables_of(run), merged)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"effective_batch_size": 120},
+        {"xla": "on", "fixed_shapes": 2},
+        {"precision": "mixed_bfloat16"},
+        {"precision": "mixed_float16"},
+        {"optimizer": "adafactor"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_every_way_to_train_leaves_the_base_bit_for_bit(make_run, base, tmp_path, changes):
+    run = adapt(make_run, base, tmp_path / "run", **changes)
+    run.fit()
+    assert_same(variables_of(run), base.checkpoint().model)
+    assert all(array.any() for array in run.checkpoint().model.values())
+
+
+@pytest.mark.slow
+def test_a_model_of_several_problems_can_be_adapted(make_run, tmp_path):
+    problems = "backwards-forwards"
+    base = make_run(tmp_path / "base", {}, problems, train_steps=2)
+    base.fit()
+    run = make_run(tmp_path / "run", {"warm_start_from": str(base.folder)}, problems, train_steps=4, **LORA)
+    run.fit()
+    assert_same(variables_of(run), base.checkpoint().model)
+    assert all(array.any() for array in run.checkpoint().model.values())
+
+
 # === What is refused ===
 
 
