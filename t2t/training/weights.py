@@ -114,6 +114,9 @@ def evaluated_weights(step: UpdateStep) -> Iterator[None]:
         base = {v.path: np.asarray(v) for v in step.adapters.weights}
         factors = {v.path: np.asarray(v) for v in step.adapters.variables}
         evaluated = merge_adapters(base, factors | evaluated, step.adapters.scale)
+    if not evaluated:
+        yield
+        return
     own = {v.path: np.asarray(v) for v in step.model.variables if v.path in evaluated}
     assign_model(step.model, evaluated)
     try:
