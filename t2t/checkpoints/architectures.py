@@ -23,18 +23,22 @@ def check_same_architecture(checkpoint: Checkpoint, model: str, hparams: HParams
     Raises:
         UserError: it is another model; the message names `record`, the file that says which it is.
     """
-    theirs = checkpoint.state.get(ARCHITECTURE, {})
-    ours = to_state(model, hparams)[ARCHITECTURE]
-    differing = [
-        f"{name}={_plain(theirs[name])} there, {name}={_plain(value)} here"
-        for name, value in ours.items()
-        if name in theirs and _plain(theirs[name]) != _plain(value)
-    ]
+    differing = differences(checkpoint, to_state(model, hparams)[ARCHITECTURE])
     if differing:
         raise UserError(
             f"checkpoint {checkpoint.folder} was not trained as {record} says: {'; '.join(differing)}; its weights "
             f"would answer wrongly; put the {record.name} back that belongs to it, or take another checkpoint"
         )
+
+
+def differences(checkpoint: Checkpoint, architecture: dict[str, Any]) -> list[str]:
+    """Returns what decides the answers of a checkpoint's weights and differs from an entry of `to_state`."""
+    theirs = checkpoint.state.get(ARCHITECTURE, {})
+    return [
+        f"{name}={_plain(theirs[name])} there, {name}={_plain(value)} here"
+        for name, value in architecture.items()
+        if name in theirs and _plain(theirs[name]) != _plain(value)
+    ]
 
 
 def _plain(value: Any) -> Any:

@@ -33,8 +33,11 @@ MODEL, OPTIMIZER, EMA = "model", "optimizer", "ema"
 PARTS = (MODEL, OPTIMIZER, EMA)
 STATE_FILE, CHECKSUM_FILE = "state.json", "checksums.json"
 
-VOCABULARIES, ARCHITECTURE = "vocabularies", "architecture"
-"""Entries of a checkpoint's state, and of an average's: which vocabularies and which model its weights belong to."""
+VOCABULARIES, ARCHITECTURE, ADAPTERS = "vocabularies", "architecture", "adapters"
+"""Entries of a checkpoint's state: which vocabularies and which model its weights belong to, as an average's; and what
+its adapters change, see `t2t.checkpoints.adapters`."""
+
+_ADAPTER_TYPES = {"path": str, "fingerprint": str, "scale": float}
 
 
 class DamagedCheckpointError(UserError):
@@ -165,8 +168,11 @@ def _read_header(folder: Path, checksums: dict[str, str]) -> dict[str, Any]:
 def _is_state(state: dict[str, Any]) -> bool:
     """Returns whether the entries that are not the trainer's own are of the kinds that are written."""
     vocabularies, architecture = state.get(VOCABULARIES, {}), state.get(ARCHITECTURE, {})
+    adapters = state.get(ADAPTERS, {})
     return (
-        isinstance(architecture, dict)
+        isinstance(adapters, dict)
+        and {name: type(value) for name, value in adapters.items()} in ({}, _ADAPTER_TYPES)
+        and isinstance(architecture, dict)
         and isinstance(vocabularies, dict)
         and all(
             isinstance(entry, list) and list(map(type, entry)) == [str, int, str] for entry in vocabularies.values()

@@ -8,8 +8,8 @@
     shortlist/      see `t2t.inference.shortlist`
     lock            held by the process that trains here
 
-A run directory may come from a stranger: opening one reads no path outside it and imports nothing it names. Only
-`t2t-trainer`, resuming it, reads the data that the record names.
+A run directory may come from a stranger: opening one imports nothing it names, and reads no path outside it but the
+checkpoint that adapters change. Only `t2t-trainer`, resuming it, reads the data that the record names.
 """
 
 import contextlib

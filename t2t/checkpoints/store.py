@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t.checkpoints.adapters import merge_base
 from t2t.checkpoints.checkpoint import (
     CHECKSUM_FILE,
     EMA,
@@ -325,8 +326,11 @@ class CheckpointStore:
             raise type(error)(f"{error}; {self._have()}") from error
 
     def load_model(self, which: int | str = LATEST) -> Checkpoint:
-        """Reads only what decoding needs, the weights and their moving average; see `load`."""
-        return self.load(which, (MODEL, EMA))
+        """Reads only what decoding needs, the weights and their moving average; see `load`.
+
+        Of a checkpoint of adapters, the base's weights with the adapters merged into them.
+        """
+        return merge_base(self.load(which, (MODEL, EMA)))
 
     def _load_latest(self, parts: Collection[str]) -> Checkpoint:
         tried = self._latest_first()

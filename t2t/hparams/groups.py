@@ -133,6 +133,15 @@ class OptimizerHParams:
         "", "Regular expression: weights whose path holds a match stay as they begin, e.g. /encoder/|embedding; empty "
         "= all are trained."
     )  # fmt: skip
+    lora_rank: int = param(
+        0, "Rank R of adapters (LoRA), which are trained in place of the weights of --warm_start_from: a weight W is "
+        "W + A B lora_alpha / R; 0 = no adapters.", minimum=0,
+    )  # fmt: skip
+    lora_targets: str = param(
+        "query_kernel|value_kernel",
+        "Regular expression: weights whose path holds a match have adapters, with lora_rank.",
+    )
+    lora_alpha: float = param(16.0, "Factor of the adapters times lora_rank.", minimum=1e-6)
     ema_decay: float = param(
         0.0, "Decay per update of the moving average of the weights that is evaluated and decoded; 0 = none.",
         minimum=0.0, maximum=_BELOW_1,

@@ -13,6 +13,8 @@ from t2t.data.lengths import BLOCK, lengths_of_all
 from t2t.data.reader import checked_columns, sequences_of
 from t2t.hparams.base import HParams
 from t2t.hparams.override import assigned_names
+from t2t.layers.adapters import Adapters
+from t2t.models.base import SequenceModel
 from t2t.problems.base import Problem
 from t2t.runs.data import find_missing_data, nominal_specs
 from t2t.runs.decisions import DECIDED, decide_precision
@@ -24,6 +26,7 @@ from t2t.runs.settings import Settings
 from t2t.runs.training import TrainingRun
 from t2t.specs.constants import TRAIN
 from t2t.specs.features import FeatureKind, ProblemSpec
+from t2t.training.adapting import adapters_line, build_adapters
 from t2t.training.cost import update_cost
 from t2t.training.distribute import build_strategy
 from t2t.training.freezing import freeze_weights, frozen_line
@@ -36,12 +39,12 @@ from t2t.training.schedules import learning_rate
 def memory(run: TrainingRun) -> MemoryEstimate:
     """Returns the memory of an update, of several problems the largest."""
     hparams = run.resolved.hparams
-    slots = len(run.step.optimizer.variables) // max(len(run.model.trainable_variables), 1) + bool(hparams.ema_decay)
+    slots = len(run.step.optimizer.variables) // max(len(run.step.trained), 1) + bool(hparams.ema_decay)
     estimates = []
     for part in run.parts:
         batches = [widest_rows(batch, part.model, hparams) for batch in part.largest_batches()]
         largest = max(batches, key=lambda batch: sum(array.nbytes for array in batch.values()))
-        estimates.append(estimate(part.model, largest, slots, run.plan.micro_batches > 1))
+        estimates.append(estimate(part.model, largest, slots, run.plan.micro_batches > 1, run.step.adapters))
     return max(estimates, key=lambda found: found.total)
 
 
@@ -102,7 +105,7 @@ def describe(run: TrainingRun) -> list[str]:
         f"data_dir {request.data_folder}, output_dir {request.output_folder}, random_seed {run.settings.seed}",
         *(_data_line(run, part) for part in run.parts),
         f"parameters: {run.model.count_params():,}; {hparams.precision} on {_devices_of(run.strategy)}",
-        *([frozen_line(run.model, hparams.frozen_weights)] if hparams.frozen_weights else []),
+        *_untrained_lines(run.model, run.step.adapters, hparams),
         f"{_updates_line(hparams)}; best checkpoint by {best}",
         *(_batch_line(run, part) for part in run.parts),
         *([_xla_line(hparams)] if run.step.xla else []),
@@ -125,6 +128,13 @@ def _changes_line(resolved: Resolved) -> str:
         if name in named or name not in DECIDED
     }
     return "changed hparams: " + (", ".join(_change(name, *values) for name, values in changed.items()) or "none")
+
+
+def _untrained_lines(model: SequenceModel, adapters: Adapters | None, hparams: HParams) -> list[str]:
+    """Describes what is trained where not all weights are."""
+    if adapters is not None:
+        return [adapters_line(model, adapters, hparams.lora_targets)]
+    return [frozen_line(model, hparams.frozen_weights)] if hparams.frozen_weights else []
 
 
 def _updates_line(hparams: HParams) -> str:
@@ -199,15 +209,17 @@ def _nominal_lines(resolved: Resolved, settings: Settings, missing: Sequence[str
     keras.utils.set_random_seed(settings.seed)
     model = resolved.model_class(hparams, joined_spec(specs), dtype=hparams.precision)
     freeze_weights(model, hparams.frozen_weights)
+    adapters = build_adapters(model, hparams)
     optimizer = build_optimizer(hparams)
-    optimizer.build(model.trainable_variables)
-    weights = sum(math.prod(v.shape) * 4 for v in [*model.variables, *optimizer.variables])
+    added = adapters.variables if adapters else []
+    optimizer.build(added or model.trainable_variables)
+    weights = sum(math.prod(v.shape) * 4 for v in [*model.variables, *added, *optimizer.variables])
     return [
         _names_line(request),
         _changes_line(resolved),
         *(_vocabulary_line(request, *one, one[0].name in missing) for one in zip(problems, specs, strict=True)),
         f"parameters: {model.count_params():,}; {hparams.precision} on {_devices_of(strategy)}",
-        *([frozen_line(model, hparams.frozen_weights)] if hparams.frozen_weights else []),
+        *_untrained_lines(model, adapters, hparams),
         _updates_line(hparams),
         f"memory: about {weights / 2**20:,.0f} MiB on each replica for weights and optimizer; that of activations, and "
         f"what training costs, depend on the lengths of the data: make them with t2t-datagen "

@@ -38,7 +38,8 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
     Raises:
         UserError: no data or other data, no file to make them of, or no checkpoint to begin with.
     """
-    if build_hparams(request)[0].shortlist:
+    hparams = build_hparams(request)[0]
+    if hparams.shortlist:
         raise UserError(
             "hparam shortlist=True: a shortlist is learned for a trained run, and evaluations while it trains search "
             "all pieces; leave it out, and decode the run with --shortlist"
@@ -54,6 +55,34 @@ def check_training(request: Request, settings: Settings, *, needs_data: bool, ge
                     raise UserError(f"--{name}={path}: there is no such file; check the path")
     if settings.warm_start_from and not RunDir.exists(request.output_folder):
         find_source(settings.warm_start_from)
+    if hparams.lora_rank and not CheckpointStore(request.output_folder / "checkpoints").steps():
+        check_adapters(hparams, settings)
+
+
+def check_adapters(hparams: HParams, settings: Settings) -> None:
+    """Checks that a new run can train adapters, if it does.
+
+    Raises:
+        UserError: it has no base, or is asked for what goes with training all weights alone.
+    """
+    if not hparams.lora_rank:
+        return
+    asked = f"hparam lora_rank={hparams.lora_rank}"
+    if not settings.warm_start_from:
+        raise UserError(
+            f"{asked}: adapters change the weights of a trained model; name its run or checkpoint by --warm_start_from"
+        )
+    conflicts = {
+        f"frozen_weights={hparams.frozen_weights}": bool(hparams.frozen_weights),
+        f"objective={hparams.objective}": hparams.objective != "likelihood",
+        "--warm_start_other_vocabulary": settings.warm_start_other_vocabulary,
+        "--warm_start_optimizer": settings.warm_start_optimizer,
+    }
+    if found := [name for name, is_given in conflicts.items() if is_given]:
+        raise UserError(
+            f"{asked}: {' and '.join(found)} cannot be used with adapters, which are trained by the likelihood on all "
+            f"weights of another run as they are; leave out one or the other"
+        )
 
 
 def check_loadable(run: RunDir, plugins: list[Plugin], checkpoint: str = LATEST, decode_overrides: str = "") -> None:

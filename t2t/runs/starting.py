@@ -4,30 +4,39 @@ import contextlib
 import logging
 from typing import Any
 
+from t2t.checkpoints.adapters import AdapterBase
 from t2t.checkpoints.architectures import check_same_architecture
 from t2t.checkpoints.checkpoint import fingerprint_of
 from t2t.checkpoints.run_dir import RECORD_FILE, RunDir
 from t2t.checkpoints.store import CheckpointStore
+from t2t.checkpoints.transfer import require_exact
 from t2t.errors import UserError
 from t2t.files.paths import local_path, to_record
 from t2t.hparams.base import HParams
 from t2t.runs.resuming import check_same_seed
 from t2t.runs.run_checks import find_source
 from t2t.training.step import UpdateStep
-from t2t.training.weights import restore
+from t2t.training.weights import assign_model, restore
 
 log = logging.getLogger("t2t")
 
 
-def restore_latest(step: UpdateStep, store: CheckpointStore, seed: int, model: str) -> tuple[int, dict[str, Any]]:
-    """Restores the latest checkpoint; returns its update and the state of the data.
+def restore_latest(
+    step: UpdateStep, store: CheckpointStore, seed: int, model: str
+) -> tuple[int, dict[str, Any], AdapterBase | None]:
+    """Restores the latest checkpoint; returns its update, the state of the data and the base of its adapters, if any.
 
     Raises:
-        UserError: the run was begun with another seed or `model` name, or the checkpoint does not fit.
+        UserError: the run was begun with another seed or `model` name, or the checkpoint or its base does not fit.
     """
     checkpoint = store.load()
     check_same_seed(store, checkpoint.state.get("seed"), seed)
     check_same_architecture(checkpoint, model, step.model.hparams, store.folder.parent / RECORD_FILE)
+    base = AdapterBase.from_state(checkpoint.state)
+    if base is not None:
+        weights = base.load(checkpoint.folder)
+        require_exact(weights, {v.path: tuple(v.shape) for v in step.model.variables}, f"checkpoint {base.path}")
+        assign_model(step.model, weights)
     restore(step, checkpoint.model, checkpoint.optimizer, checkpoint.ema, f"checkpoint {checkpoint.folder}")
     place = checkpoint.state.get("data")
     if not isinstance(place, dict):
@@ -35,7 +44,7 @@ def restore_latest(step: UpdateStep, store: CheckpointStore, seed: int, model: s
             f"checkpoint {checkpoint.folder} tells no place in the data to go on from (found {place!r:.60}); begin a "
             f"new run with its weights by --warm_start_from"
         )
-    return checkpoint.step, place
+    return checkpoint.step, place, base
 
 
 def check_same_start(run: RunDir, asked: str) -> None:

@@ -12,11 +12,13 @@ from typing import Any, Self
 import keras
 
 from t2t.checkpoints import architectures, vocabularies
+from t2t.checkpoints.adapters import AdapterBase
 from t2t.checkpoints.run_dir import RunDir, RunRecord, lock_run
 from t2t.checkpoints.store import CheckpointStore
 from t2t.data.prefetch import Prefetch
 from t2t.data.worker_batches import WorkerBatches
 from t2t.inference.parallel import Sharing
+from t2t.layers.adapters import Adapters
 from t2t.runs.best_average import average_best
 from t2t.runs.data import OpenData, open_all
 from t2t.runs.decisions import begun_run, compilation_line, decide
@@ -25,11 +27,13 @@ from t2t.runs.objectives import build_objective
 from t2t.runs.parts import batches_of, build_parts, schedule_of
 from t2t.runs.recording import changeable_fields, encoders_of, record_of, spec_of
 from t2t.runs.resuming import recorded_data_fingerprint
+from t2t.runs.run_checks import check_adapters
 from t2t.runs.run_evaluator import RunEvaluator
 from t2t.runs.settings import Settings
 from t2t.runs.starting import check_same_start, restore_latest, warn_changed_train_steps
 from t2t.runs.warm_start import warm_start
 from t2t.specs.constants import DEV, TRAIN
+from t2t.training.adapting import build_adapters
 from t2t.training.callbacks.agreement import AgreeToStop
 from t2t.training.callbacks.best import BestTracker
 from t2t.training.callbacks.checkpoints import SaveCheckpoints
@@ -74,9 +78,10 @@ class TrainingRun:
             policy = apply_precision(hparams.precision)
             self.model = resolved.model_class(hparams, spec_of(data), dtype=policy)
             freeze_weights(self.model, hparams.frozen_weights)
+            adapters = build_adapters(self.model, hparams)
             optimizer = build_optimizer(hparams)
-            optimizer.build(self.model.trainable_variables)
-        self.step = self._build_step(optimizer)
+        self.step = self._build_step(optimizer, adapters)
+        self.base: AdapterBase | None = None
         micro_batches = self._micro_batches()
         per_update = micro_batches * self.step.replicas
         is_new = not RunDir.exists(resolved.request.output_folder)
@@ -103,7 +108,7 @@ class TrainingRun:
         data = open_all(request, known=recorded_data_fingerprint(request.output_folder), splits=(TRAIN, DEV))
         return cls(resolved, data, settings, cluster)
 
-    def _build_step(self, optimizer: keras.optimizers.Optimizer) -> UpdateStep:
+    def _build_step(self, optimizer: keras.optimizers.Optimizer, adapters: Adapters | None) -> UpdateStep:
         hparams = self.resolved.hparams
         return UpdateStep(
             self.model,
@@ -118,6 +123,7 @@ class TrainingRun:
             reduction_dtype=hparams.gradient_reduction,
             xla=hparams.xla == "on",
             objective=build_objective(self.model, self.data, hparams, self.settings.seed),
+            adapters=adapters,
         )
 
     def _micro_batches(self) -> int:
@@ -253,10 +259,13 @@ class TrainingRun:
     def _begin(self, store: CheckpointStore) -> tuple[int, dict]:
         """Returns the last update and the state of the data; 0 and nothing for a new run."""
         if store.latest() is not None:
-            return restore_latest(self.step, store, self.settings.seed, self.resolved.request.model)
+            update, state, self.base = restore_latest(self.step, store, self.settings.seed, self.resolved.request.model)
+            return update, state
+        check_adapters(self.resolved.hparams, self.settings)
         if self.settings.warm_start_from:
             folder = self.resolved.request.output_folder
             begun = warm_start(self.step, self.settings, encoders_of(self.data), folder)
+            self.base = begun.base
             self.warm_start = begun.record(self.settings.warm_start_from)
             for line in begun.lines():
                 log.info(line)
@@ -300,6 +309,7 @@ class TrainingRun:
             "seed": settings.seed,
             **vocabularies.to_state(run.record.vocabularies),
             **architectures.to_state(run.record.model, self.model.hparams),
+            **(self.base.to_state() if self.base else {}),
         }
         keep_max = settings.keep_checkpoint_max
         saving = SaveCheckpoints(trainer, store, settings.eval_every, keep_max, state, run.publish_figures)

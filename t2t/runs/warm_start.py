@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from t2t.checkpoints.checkpoint import EMA, MODEL, OPTIMIZER, Checkpoint
+from t2t.checkpoints import architectures
+from t2t.checkpoints.adapters import AdapterBase, merge_base
+from t2t.checkpoints.checkpoint import ARCHITECTURE, EMA, MODEL, OPTIMIZER, Checkpoint
 from t2t.checkpoints.rows import RowTransfer
 from t2t.checkpoints.run_dir import RunDir
 from t2t.checkpoints.transfer import TransferReport, require_some
@@ -41,6 +43,8 @@ class WarmStart:
     """Paths of the weights that took no row of the source."""
     optimizer_updates: int
     """Updates of the optimizer's state; 0 for empty slots."""
+    base: AdapterBase | None = None
+    """The checkpoint as the base of the run's adapters; None where the weights themselves are trained."""
 
     def lines(self) -> list[str]:
         """Describes what was taken, left and reinitialized."""
@@ -78,7 +82,8 @@ def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, Text
     """
     asked = f"--warm_start_from={settings.warm_start_from}"
     store, which = find_source(settings.warm_start_from)
-    checkpoint = store.load(which, (MODEL, EMA, OPTIMIZER) if settings.warm_start_optimizer else (MODEL, EMA))
+    optimizer = (OPTIMIZER,) if settings.warm_start_optimizer else ()
+    checkpoint = merge_base(store.load(which, (MODEL, EMA, *optimizer)))
     vocabularies = describe_encoders(encoders)
     reinitialized_features: tuple[str, ...] = ()
     if settings.warm_start_other_vocabulary:
@@ -91,20 +96,40 @@ def warm_start(step: UpdateStep, settings: Settings, encoders: Mapping[str, Text
     weights = {path: array for path, array in theirs.items() if path not in left}
     places = {v.path: tuple(v.shape) for v in step.model.variables if v.path not in left}
     report = require_some(weights, places, f"{asked}: checkpoint {checkpoint.name}")
+    base = _base_of(step, checkpoint, report, asked) if step.adapters else None
     rows, carried = _select_rows(step, theirs, _row_transfers(step, checkpoint, encoders, reinitialized_features))
     slots: dict[str, tuple[Any, np.ndarray]] = {}
     updates = 0
     if settings.warm_start_optimizer:
         slots, updates = _slots_of(step, checkpoint, report, rows, asked)
     assign_model(step.model, {path: weights[path] for path in report.taken} | carried)
-    for mean, variable in zip(step.ema, step.model.trainable_variables, strict=False):
+    for mean, variable in zip(step.ema, step.trained, strict=False):
         mean.assign(variable.value)
     for variable, value in slots.values():
         variable.assign(value)
     if updates:
         step.optimizer.iterations.assign(updates)
         step.updates_before = updates
-    return WarmStart(checkpoint, report, reinitialized_features, rows, tuple(sorted(left - set(rows))), updates)
+    reinitialized = tuple(sorted(left - set(rows)))
+    return WarmStart(checkpoint, report, reinitialized_features, rows, reinitialized, updates, base)
+
+
+def _base_of(step: UpdateStep, checkpoint: Checkpoint, report: TransferReport, asked: str) -> AdapterBase:
+    """Returns a checkpoint as the base of a run's adapters.
+
+    Raises:
+        UserError: a weight of the model is not in it, or it was trained in a model that computes something else.
+    """
+    assert step.adapters is not None, "the run trains adapters"
+    ours = architectures.to_state("", step.model.hparams)[ARCHITECTURE]
+    ours.pop("model")  # the weights tell
+    if wrong := [*report.differences(), *architectures.differences(checkpoint, ours)]:
+        raise UserError(
+            f"{asked}: adapters (lora_rank={step.adapters.rank}) are added to all weights of a model, and checkpoint "
+            f"{checkpoint.name} is of another: {'; '.join(wrong)}; use the model, hparams and vocabulary that it was "
+            f"trained with"
+        )
+    return AdapterBase.of(checkpoint, step.adapters.scale)
 
 
 def _row_transfers(

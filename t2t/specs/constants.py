@@ -22,3 +22,6 @@ DEFAULT_TRAIN_DIR = "~/t2t_train"
 
 DATA_SEED = 429459
 """Seed of generated data, Tensor2Tensor's; apart from a run's seed, so that runs with other seeds share their data."""
+
+ADAPTER_FACTORS = ("lora_a", "lora_b")
+"""Last part of the paths of the factors A and B of an adapter, after the path of the weight that it changes."""

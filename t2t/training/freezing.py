@@ -2,6 +2,9 @@
 
 import math
 import re
+from collections.abc import Sequence
+
+import keras
 
 from t2t.errors import UserError
 from t2t.models.base import SequenceModel
@@ -17,13 +20,9 @@ def freeze_weights(model: SequenceModel, pattern: str) -> None:
     """
     if not pattern:
         return
-    asked = f"hparam frozen_weights={pattern}"
-    try:
-        wanted = re.compile(pattern)
-    except re.error as error:
-        raise UserError(f"{asked}: it is no regular expression ({error}); write e.g. /encoder/|embedding") from None
     trained = model.trainable_variables
-    frozen = [variable for variable in trained if wanted.search(variable.path)]
+    asked = f"hparam frozen_weights={pattern}"
+    frozen = match_paths(trained, pattern, asked, "/encoder/|embedding")
     if len(frozen) in (0, len(trained)):
         some = ", ".join(variable.path for variable in trained[:5])
         raise UserError(
@@ -32,6 +31,19 @@ def freeze_weights(model: SequenceModel, pattern: str) -> None:
         )
     for variable in frozen:
         variable.trainable = False
+
+
+def match_paths(variables: Sequence[keras.Variable], pattern: str, asked: str, example: str) -> list[keras.Variable]:
+    """Returns the variables whose path holds a match of a regular expression.
+
+    Raises:
+        UserError: the pattern is malformed; `asked` says where it was given, `example` is one.
+    """
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        raise UserError(f"{asked}: it is no regular expression ({error}); write e.g. {example}") from None
+    return [variable for variable in variables if wanted.search(variable.path)]
 
 
 def frozen_line(model: SequenceModel, pattern: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel
 from t2t.training.objectives import Likelihood
 from t2t.training.replica_function import ReplicaFunction
@@ -27,6 +28,7 @@ class LocalGradient:
         objective: what is minimized.
         scales_loss: whether the gradient must fit float16 on its way.
         xla: whether XLA compiles it, one program for each shape of batches; nothing in it waits for the host.
+        adapters: what is trained in place of the weights of the model; None for these.
     """
 
     def __init__(
@@ -35,10 +37,13 @@ class LocalGradient:
         objective: Likelihood,
         scales_loss: bool = False,
         xla: bool = False,
+        adapters: Adapters | None = None,
     ):
         self._model, self._objective, self._scales_loss, self._xla = model, objective, scales_loss, xla
-        self._trained = len(model.trainable_variables)
-        self._variables = [*model.trainable_variables, *model.non_trainable_variables]
+        self._adapters = adapters
+        trained = model.trainable_variables if adapters is None else adapters.variables
+        self._trained = len(trained)
+        self._variables = [*trained, *model.non_trainable_variables]
         self._functions: dict[str, ReplicaFunction] = {}
         self._reached: dict[str, list[int]] = {}
         self._assigned: dict[str, list[int]] = {}
@@ -85,18 +90,18 @@ class LocalGradient:
     def _compute(self, problem: str, variables, features, seed, scale=1.0):
         model = self._model.for_problem(problem) if problem else self._model
         weights = [variable.read_value() for variable in variables]
-        mapping = list(zip(self._variables, weights, strict=True))
         # In float16 a sum over thousands of tokens would overflow at any useful scale; their mean does not.
         padded = tf.cast(tf.size(features["targets"]), tf.float32) if self._scales_loss else tf.constant(1.0)
         trained = weights[: self._trained]
-        # At its end Keras would give values to every variable of the process that waits for one.
-        scope = keras.StatelessScope(state_mapping=mapping, initialize_variables=False)
         fixed = self._variables[self._trained :]
-        before = [scope.get_current_value(variable) for variable in fixed]
-        with scope, tf.GradientTape() as tape:
+        with tf.GradientTape() as tape:
             tape.watch(trained)
-            loss = self._objective.loss(model, features, seed)
-            scaled = loss.minimized * (scale / padded)
+            # At its end Keras would give values to every variable of the process that waits for one.
+            scope = keras.StatelessScope(state_mapping=self._mapping(weights), initialize_variables=False)
+            before = [scope.get_current_value(variable) for variable in fixed]
+            with scope:
+                loss = self._objective.loss(model, features, seed)
+                scaled = loss.minimized * (scale / padded)
         gradients = tape.gradient(scaled, trained)
         self._reached[problem] = [number for number, gradient in enumerate(gradients) if gradient is not None]
         after = [scope.get_current_value(variable) for variable in fixed]
@@ -108,3 +113,10 @@ class LocalGradient:
         ]
         changes = [tf.concat(changes, axis=0) * loss.tokens] if changes else []
         return tf.concat(flat, axis=0) * padded, loss.loss_sum, loss.tokens, changes
+
+    def _mapping(self, values: list[tf.Tensor]) -> list[tuple[keras.Variable, tf.Tensor]]:
+        """Returns the value of each variable, of those that have an adapter with it."""
+        mapping = list(zip(self._variables, values, strict=True))
+        if self._adapters is None:
+            return mapping
+        return mapping + self._adapters.adapted({variable.path: value for variable, value in mapping})

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 
+from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel
 from t2t.training.forward_graph import loss_graph
 
@@ -32,14 +33,22 @@ class MemoryEstimate:
         return f"about {self.total / 2**20:,.0f} MiB on each replica ({listed})"
 
 
-def estimate(model: SequenceModel, batch: dict[str, np.ndarray], slots: int, accumulates: bool) -> MemoryEstimate:
+def estimate(
+    model: SequenceModel,
+    batch: dict[str, np.ndarray],
+    slots: int,
+    accumulates: bool,
+    adapters: Adapters | None = None,
+) -> MemoryEstimate:
     """Returns the estimate for a model and its largest batch, of which only shapes and dtypes matter.
 
     The optimizer keeps `slots` variables as large as the weights, the moving average included; `accumulates` says
-    whether gradients are summed over micro-batches.
+    whether gradients are summed over micro-batches; `adapters` are what is trained in place of the weights.
     """
+    added = adapters.variables if adapters else []
+    trained_variables = added or model.trainable_variables
     weights, trained = (
-        sum(math.prod(v.shape) * 4 for v in some) for some in (model.variables, model.trainable_variables)
+        sum(math.prod(v.shape) * 4 for v in some) for some in ([*model.variables, *added], trained_variables)
     )
     gradients = trained * (3 if accumulates else 2)  # of each weight, and as the vector that is reduced
     return MemoryEstimate(weights, trained * slots, gradients, _forward_bytes(model, batch))

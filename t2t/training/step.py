@@ -24,6 +24,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from t2t.layers.adapters import Adapters
 from t2t.models.base import SequenceModel
 from t2t.specs.constants import TARGETS
 from t2t.training.local_gradient import LocalGradient
@@ -76,6 +77,7 @@ class UpdateStep:
         reduction_dtype: in which several replicas add up their gradients.
         xla: whether XLA compiles the gradient of a batch, see `LocalGradient`.
         objective: what is minimized; None for the likelihood of targets.
+        adapters: what is trained in place of the weights of the model, made under its scope; None for these.
     """
 
     def __init__(
@@ -93,20 +95,21 @@ class UpdateStep:
         reduction_dtype: str = "float32",
         xla: bool = False,
         objective: Likelihood | None = None,
+        adapters: Adapters | None = None,
     ):
-        self.model, self.optimizer, self.strategy = model, optimizer, strategy
+        self.model, self.optimizer, self.strategy, self.adapters = model, optimizer, strategy, adapters
         self.objective = objective or Likelihood()
         self._run_seed, self._clip, self._noise = run_seed, clip_grad_norm, gradient_noise
         self._reduction_dtype = reduction_dtype if self.replicas > 1 else "float32"
-        self._weights = [variable.value for variable in model.trainable_variables]
+        self._weights = [variable.value for variable in self.trained]
         self._fixed = [variable.value for variable in model.non_trainable_variables]
         self._sizes = [weight.shape.num_elements() for weight in self._weights]
         self.updates_before = 0
         """Updates that the optimizer had done before the run's first, where it goes on from another run's state."""
         self.xla = xla
-        self._gradient = LocalGradient(model, self.objective, scale_loss, xla)
+        self._gradient = LocalGradient(model, self.objective, scale_loss, xla, adapters)
         with strategy.scope():
-            optimizer.build(model.trainable_variables)
+            optimizer.build(self.trained)
             self.ema = [
                 tf.Variable(w.read_value(), trainable=False, name=w.name.split(":")[0] + "_ema")
                 for w in (self._weights if ema_decay else ())
@@ -116,6 +119,16 @@ class UpdateStep:
         self._statistics = StatisticsUpdate(strategy, self._fixed)
         self._sums = MicroBatchSums(strategy, sum(self._sizes))
         self._compiled: dict[tuple[str, str], Any] = {}
+
+    @property
+    def trained(self) -> list[keras.Variable]:
+        """Variables that updates change by a gradient."""
+        return self.model.trainable_variables if self.adapters is None else self.adapters.variables
+
+    @property
+    def saved(self) -> list[keras.Variable]:
+        """Variables that a checkpoint holds: those of the model, or of its adapters alone."""
+        return self.model.variables if self.adapters is None else self.adapters.variables
 
     @property
     def replicas(self) -> int:

@@ -3,11 +3,12 @@
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
 
+from t2t.checkpoints.adapters import merge_adapters
 from t2t.checkpoints.transfer import require_exact
 from t2t.errors import UserError
 from t2t.training.step import UpdateStep
@@ -16,8 +17,8 @@ Arrays = dict[str, np.ndarray]
 
 
 def model_arrays(step: UpdateStep) -> Arrays:
-    """Returns the model's weights by variable path."""
-    return {v.path: np.asarray(v) for v in step.model.variables}
+    """Returns what a checkpoint holds of the model's weights and adapters, by variable path."""
+    return {v.path: np.asarray(v) for v in step.saved}
 
 
 def optimizer_arrays(step: UpdateStep) -> Arrays:
@@ -41,7 +42,7 @@ def ema_arrays(step: UpdateStep) -> Arrays | None:
     """Returns the moving average of the trained weights by variable path; None where there is none."""
     if not step.ema:
         return None
-    return {v.path: mean.numpy() for v, mean in zip(step.model.trainable_variables, step.ema, strict=True)}
+    return {v.path: mean.numpy() for v, mean in zip(step.trained, step.ema, strict=True)}
 
 
 def restore(
@@ -56,17 +57,17 @@ def restore(
     Raises:
         UserError: a variable is missing, unexpected or of another shape; all are named and nothing has changed.
     """
-    require_exact(model, {v.path: tuple(v.shape) for v in step.model.variables}, source)
+    require_exact(model, {v.path: tuple(v.shape) for v in step.saved}, source)
     if optimizer is not None:
         current = optimizer_arrays(step)
         require_exact(optimizer, {name: value.shape for name, value in current.items()}, f"{source} (optimizer)")
-    assign_model(step.model, model)
+    _assign(step.saved, model)
     if optimizer is not None:
         for name, variable in _slots(step.optimizer).items():
             variable.assign(optimizer[name])
         for variable in step.loss_scale.variables:
             variable.assign(optimizer[variable.name.split(":")[0]])
-    for mean, variable in zip(step.ema, step.model.trainable_variables, strict=False):
+    for mean, variable in zip(step.ema, step.trained, strict=False):
         mean.assign((ema or model)[variable.path])
 
 
@@ -76,7 +77,7 @@ def slots_of_weights(step: UpdateStep) -> dict[str, dict[str, keras.Variable]]:
     Raises:
         UserError: an optimizer one of whose slots is of no weight by its name.
     """
-    weights = {v.path.replace("/", "_"): v for v in step.model.trainable_variables}
+    weights = {v.path.replace("/", "_"): v for v in step.trained}
     found: dict[str, dict[str, keras.Variable]] = {v.path: {} for v in weights.values()}
     for name, slot in _slots(step.optimizer).items():
         if slot is step.optimizer.iterations:
@@ -93,20 +94,31 @@ def slots_of_weights(step: UpdateStep) -> dict[str, dict[str, keras.Variable]]:
 
 def assign_model(model, arrays: Mapping[str, np.ndarray]) -> None:
     """Assigns the variables of a model that `arrays` names."""
-    for variable in model.variables:
+    _assign(model.variables, arrays)
+
+
+def _assign(variables: Sequence[keras.Variable], arrays: Mapping[str, np.ndarray]) -> None:
+    for variable in variables:
         if variable.path in arrays:
             variable.assign(arrays[variable.path])
 
 
 @contextlib.contextmanager
-def averaged_weights(step: UpdateStep) -> Iterator[None]:
-    """Gives the model its moving average, where it keeps one, within a `with` block."""
-    averages = ema_arrays(step)
-    if averages is None:
+def evaluated_weights(step: UpdateStep) -> Iterator[None]:
+    """Gives the model the weights that its checkpoints decode with, within a `with` block.
+
+    These are the moving averages, where it keeps them, and those of a base with the adapters merged into them.
+    """
+    evaluated = ema_arrays(step) or {}
+    if step.adapters is not None:
+        base = {v.path: np.asarray(v) for v in step.adapters.weights}
+        factors = {v.path: np.asarray(v) for v in step.adapters.variables}
+        evaluated = merge_adapters(base, factors | evaluated, step.adapters.scale)
+    if not evaluated:
         yield
         return
-    own = model_arrays(step)
-    assign_model(step.model, averages)
+    own = {v.path: np.asarray(v) for v in step.model.variables if v.path in evaluated}
+    assign_model(step.model, evaluated)
     try:
         yield
     finally:

@@ -75,7 +75,8 @@ class Workers:
         """Gives everyone the chief's weights, optimizer and averages; returns its `begin`, of JSON, to everyone."""
         if not self.are_several:
             return begin
-        variables = [v.value for v in (*step.model.variables, *step.optimizer.variables)]
+        adapters = step.adapters.variables if step.adapters else []
+        variables = [v.value for v in (*step.model.variables, *adapters, *step.optimizer.variables)]
         self._send_variables([*variables, *step.ema, *step.loss_scale.variables])
         update, state = json.loads(self.exchange(json.dumps(begin).encode())[0])
         return update, state

@@ -152,6 +152,11 @@ def test_own_files(folder):
     ]  # fmt: skip
     assert "serving_default: 12 of 12 outputs are those of the run" in printed[0]
     run(folder, "fine-tuning", short=True)
+    run(folder, "adapters", short=True)
+    assert len(lines_of(folder / "adapted.out")) == 12
+    adapted, whole = (folder / name / "checkpoints/step-00000006/model.safetensors" for name in ("adapted", "mine"))
+    assert adapted.stat().st_size < whole.stat().st_size / 4
+    assert (folder / "adapted_ct2/model.bin").is_file()
     run(folder, "rewards", short=True)
     figures = [json.loads(line) for line in lines_of(folder / "rewarded/metrics.jsonl")]
     rewards = [line["train/reward"] for line in figures if "train/loss" in line]

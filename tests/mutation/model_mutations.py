@@ -13,6 +13,14 @@ MODEL_MUTATIONS = (
         tests=("tests/unit/layers/test_layers_losses.py::test_others_by_hand",),
     ),
     Mutation(
+        name="adapters without their scale",
+        file="t2t/layers/adapters.py",
+        original="values[b.path]) * self.scale)",
+        broken="values[b.path]))",
+        breaks="What adapters add does not depend on lora_alpha.",
+        tests=("tests/unit/layers/test_layers_adapters.py::test_a_layer_by_hand",),
+    ),
+    Mutation(
         name="causal mask off by one",
         file="t2t/layers/masks.py",
         original="EVERYTHING, CAUSAL = Span(), Span(after=0)",

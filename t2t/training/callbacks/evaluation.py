@@ -10,7 +10,7 @@ import keras
 from t2t.training.callbacks.best import BestTracker
 from t2t.training.callbacks.signals import StopRequestedError
 from t2t.training.trainer import Trainer
-from t2t.training.weights import averaged_weights
+from t2t.training.weights import evaluated_weights
 
 log = logging.getLogger("t2t")
 
@@ -78,7 +78,7 @@ class Evaluate(keras.callbacks.Callback):
             self._stop_early()
             return
         try:
-            with averaged_weights(self._trainer.step), self._interruptible():
+            with evaluated_weights(self._trainer.step), self._interruptible():
                 figures = self._evaluate()
         except StopRequestedError:  # the checkpoint is on the disk; a resumed run makes up for the evaluation
             self.model.stop_training = True

@@ -16,7 +16,7 @@ from t2t.training.memory import estimate
 from t2t.training.optimizers import build_optimizer
 from t2t.training.seeds import dropout_seed
 from t2t.training.step import UpdateStep
-from t2t.training.weights import averaged_weights, ema_arrays, model_arrays, optimizer_arrays, restore
+from t2t.training.weights import ema_arrays, evaluated_weights, model_arrays, optimizer_arrays, restore
 from tests.builders import batch, tiny_hparams, tokens_spec
 
 # === Seeds ===
@@ -143,7 +143,7 @@ def test_averaged_weights_are_lent_and_given_back_also_after_an_error(step):
     restore(step, own, None, averages, "test")
 
     def evaluate():
-        with averaged_weights(step):
+        with evaluated_weights(step):
             for name, value in averages.items():
                 np.testing.assert_array_equal(model_arrays(step)[name], value)
             raise ZeroDivisionError

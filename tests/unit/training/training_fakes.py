@@ -18,7 +18,7 @@ class Model:
 class Step:
     """Remembers what it was given; every update has loss 6 over 3 tokens, unless `bad` or `empty` name it."""
 
-    xla, objective = False, Likelihood()
+    xla, objective, adapters = False, Likelihood(), None
 
     def __init__(self, replicas=1, bad=(), empty=(), scale=None):
         self.model, self.replicas, self.ema, self.given, self._bad = Model(), replicas, [], [], (*bad, *empty)

@@ -1,0 +1,94 @@
+"""Adapters of every registered model have the loss and gradients of merged weights, whatever layer reads them."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t.checkpoints.adapters import merge_adapters
+from t2t.errors import UserError
+from t2t.hparams.groups import OptimizerHParams
+from t2t.registry import MODELS
+from t2t.specs.features import ProblemSpec
+from t2t.training.adapting import build_adapters
+from t2t.training.local_gradient import LocalGradient
+from t2t.training.objectives import Likelihood
+from t2t.training.weights import assign_model
+from tests.builders import randomise
+from tests.conformance.test_conformance_kinds import SPECS, column
+from tests.conformance.test_conformance_models import small_hparams
+
+QUICK = ("transformer", "transformer_moe", "resnet", "lstm_seq2seq_attention")
+"""Models that the default tests have: attention, experts in one weight, convolutions with statistics, cells."""
+MODELS_TO_TEST = [pytest.param(name, marks=() if name in QUICK else pytest.mark.exhaustive) for name in MODELS.names()]
+
+
+def build(name):
+    model_class = MODELS.get(name)
+    kinds = {"targets": model_class.accepts_targets[0]}
+    if inputs := next((kind for kind in model_class.accepts_inputs if kind), None):
+        kinds["inputs"] = inputs
+    spec = ProblemSpec(name="kinds", features={feature: SPECS[kind] for feature, kind in kinds.items()})
+    model = randomise(model_class(small_hparams(model_class, {}), spec), seed=3)
+    return model, {feature: tf.constant(column(kind, 1)) for feature, kind in kinds.items()}
+
+
+def gradient_function(model, features, adapters=None):
+    """Returns a function that gives the summed loss of a batch and its gradient by the path of what is trained."""
+    gradient = LocalGradient(model, Likelihood(), adapters=adapters)
+    trained = adapters.variables if adapters else model.trainable_variables
+    variables = [v.value for v in (*trained, *model.non_trainable_variables)]
+    gradient.trace("", variables, features)
+    seed = tf.constant([1, 2], tf.int64)
+    compiled = tf.function(lambda: gradient("", variables, features, seed, 1.0)[:2], autograph=False)
+
+    def call():
+        flat, loss = compiled()
+        pieces = np.split(flat.numpy(), np.cumsum([np.prod(v.shape) for v in trained])[:-1])
+        return float(loss), {v.path: piece.reshape(v.shape) for v, piece in zip(trained, pieces, strict=True)}
+
+    return call
+
+
+@pytest.mark.parametrize("name", MODELS_TO_TEST)
+def test_adapters_of_all_weights_are_those_of_merged_weights(name):
+    model, features = build(name)
+    for variable in model.trainable_variables:
+        variable.trainable = "gamma" not in variable.path  # as of a frozen model: batch norms use moving statistics
+    of_weights = gradient_function(model, features)
+    weights = {v.path: np.asarray(v) for v in model.variables}
+    adapters = build_adapters(model, OptimizerHParams(lora_rank=2, lora_alpha=3.0, lora_targets="."))
+    of_adapters = gradient_function(model, features, adapters)
+    loss = of_weights()[0]
+    assert of_adapters()[0] == loss
+    rng = np.random.default_rng(5)
+    for factor in adapters.variables:
+        factor.assign(rng.normal(0.0, 0.2, factor.shape))
+    factors = {v.path: np.asarray(v) for v in adapters.variables}
+    found_loss, found = of_adapters()
+    assign_model(model, merge_adapters(weights, factors, 1.5))
+    merged_loss, slopes = of_weights()
+    np.testing.assert_allclose(found_loss, merged_loss, rtol=1e-4)
+    assert abs(found_loss - loss) > 0.01
+    largest = max(np.abs(slope).max() for slope in slopes.values())
+    for weight in adapters.weights:
+        a, b = (factors[f"{weight.path}/{part}"] for part in ("lora_a", "lora_b"))
+        slope = slopes[weight.path]
+        wanted = {"lora_a": 1.5 * slope @ b.swapaxes(-1, -2), "lora_b": 1.5 * a.swapaxes(-1, -2) @ slope}
+        for part, array in wanted.items():
+            np.testing.assert_allclose(found[f"{weight.path}/{part}"], array, rtol=0.01, atol=1e-4 * largest)
+
+
+@pytest.mark.parametrize("name", MODELS.names())
+def test_by_default_queries_and_values_of_attention_have_adapters_and_other_models_are_refused(name):
+    model, _ = build(name)
+    targets = [v.path for v in model.variables if re.search("/(query|value)_kernel$", v.path)]
+    if targets:
+        assert [weight.path for weight in build_adapters(model, OptimizerHParams(lora_rank=2)).weights] == targets
+        assert not model.trainable_variables
+        return
+    with pytest.raises(UserError) as error:
+        build_adapters(model, OptimizerHParams(lora_rank=2))
+    said = r"hparam lora_targets=query_kernel\|value_kernel: it matches none of the \d+ weights of "
+    assert re.match(rf"{said}{type(model).__name__} that can be adapted: .*kernel.*; match some", str(error.value))

@@ -1,0 +1,97 @@
+"""Checkpoints of adapters: merged by hand, and those that are not what was written."""
+
+import numpy as np
+import pytest
+
+from t2t.checkpoints.adapters import AdapterBase, merge_adapters
+from t2t.checkpoints.checkpoint import DamagedCheckpointError
+from t2t.checkpoints.store import CheckpointStore
+from t2t.errors import UserError
+
+WEIGHTS = {"m/kernel": np.array([[1, 2], [3, 4]], np.float32), "m/bias": np.array([5, 6], np.float32)}
+A, B = np.array([[1], [2]], np.float32), np.array([[10, 100]], np.float32)
+MERGED = [[1 + 0.5 * 10, 2 + 0.5 * 100], [3 + 0.5 * 20, 4 + 0.5 * 200]]
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Checkpoints of adapters of the weights above, which are in `base`."""
+    store = CheckpointStore(tmp_path / "run/checkpoints")
+    save(store, {"m/kernel/lora_a": A, "m/kernel/lora_b": B}, base_in(tmp_path / "base").to_state())
+    return store
+
+
+def base_in(folder):
+    store = CheckpointStore(folder)
+    store.save(7, model=WEIGHTS)
+    return AdapterBase.of(store.load(), 0.5)
+
+
+def save(store, factors, state, step=3, **parts):
+    store.save(step, model=factors, state={"seed": 1, **state}, **parts)
+
+
+def test_factors_are_multiplied_and_added_by_hand(store):
+    found = store.load_model()
+    assert found.step == 3
+    assert found.weights.keys() == WEIGHTS.keys()
+    assert found.weights["m/kernel"].tolist() == MERGED
+    assert found.weights["m/kernel"].dtype == np.float32
+    assert found.weights["m/bias"].tolist() == [5, 6]
+
+
+def test_axes_before_the_last_two_are_matrices_of_their_own():
+    weights = {"experts": np.zeros((2, 2, 2), np.float32)}
+    found = merge_adapters(weights, {"experts/lora_a": np.stack([A, -A]), "experts/lora_b": np.stack([B, 2 * B])}, 1.0)
+    assert found["experts"].tolist() == [[[10, 100], [20, 200]], [[-20, -200], [-40, -400]]]
+
+
+def test_averages_of_the_factors_are_what_is_merged(store, tmp_path):
+    state = store.load().state
+    save(store, {"m/kernel/lora_a": A, "m/kernel/lora_b": B}, state, 4, ema={"m/kernel/lora_b": 2 * B})
+    found = store.load_model()
+    assert found.weights["m/kernel"].tolist() == [[11, 102], [23, 204]]
+    assert found.ema is None
+
+
+def test_adapters_of_adapters_are_merged_one_after_the_other(store, tmp_path):
+    again = CheckpointStore(tmp_path / "again")
+    save(again, {"m/kernel/lora_a": -A, "m/kernel/lora_b": B}, AdapterBase.of(store.load(), 0.5).to_state())
+    assert again.load_model().weights["m/kernel"].tolist() == WEIGHTS["m/kernel"].tolist()
+
+
+@pytest.mark.parametrize(
+    "factors",
+    [
+        {"m/kernel/lora_a": A},
+        {"m/kernel/lora_b": B},
+        {"m/other/lora_a": A, "m/other/lora_b": B},
+        {"m/bias/lora_a": A, "m/bias/lora_b": B},
+        {"m/kernel/lora_a": A, "m/kernel/lora_b": B[:, :1]},
+        {"m/kernel/lora_a": A[:1], "m/kernel/lora_b": B},
+        {"m/kernel": WEIGHTS["m/kernel"]},
+    ],
+)
+def test_factors_that_do_not_fit_are_named(store, factors):
+    save(store, factors, store.load().state, 4)
+    path = next(iter(factors)).rpartition("/")[0]
+    with pytest.raises(UserError) as error:
+        store.load_model()
+    assert str(error.value).startswith(
+        f"checkpoint {store.folder}/step-00000004: its adapter of {path} does not fit the base (shapes ("
+    )
+    assert str(error.value).endswith("; restore the checkpoint from a copy")
+
+
+@pytest.mark.parametrize("entry", [None, [], {"path": "x"}, {"path": "x", "fingerprint": "y", "scale": "z"}])
+def test_a_base_that_is_not_named_as_it_is_written_is_damage(store, entry):
+    save(store, {}, {"adapters": entry}, 4)
+    with pytest.raises(DamagedCheckpointError, match=r"state\.json holds other kinds of entries than a state"):
+        store.load(4)
+
+
+def test_a_damaged_base_is_named(store, tmp_path):
+    path = tmp_path / "base/step-00000007/model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"\0")
+    with pytest.raises(DamagedCheckpointError, match=f"checkpoint {path.parent} is damaged: model.safetensors is not "):
+        store.load_model()
