@@ -46,6 +46,10 @@ VARIANTS = {
         "norm_type": "rms",
         "norm_position": "pre",
     },
+    "relative biases, no biases of maps": {
+        "positions": "relative_bias", "relative_bias_buckets": 8, "relative_bias_max_distance": 5,
+        "feed_forward_bias": False, "activation": "gelu_tanh", "target_start": "pad",
+    },
     "both directions": {"encoder_direction": "bidirectional"},
     "gated units": {"cell": "gru"},
     "multiplicative attention": {"attention_mechanism": "luong"},
@@ -56,7 +60,8 @@ VARIANTS = {
 }
 CACHES = (
     "default", "a window", "a recurrent decoder", "relative positions",
-    "rotary positions, shared keys, gates, other norms", "several rows and steps", "adaptive computation time",
+    "rotary positions, shared keys, gates, other norms", "relative biases, no biases of maps",
+    "several rows and steps", "adaptive computation time",
     "projected cells, experts in two levels",
 )  # fmt: skip
 """Variants whose caches differ in what they hold."""

@@ -38,12 +38,14 @@ class TokenEmbedding(Bottom):
     """Tokens: a table of vectors, read scaled by sqrt(D).
 
     In training, a fraction `symbol_dropout` of the tokens has vectors of zeros, and the others are not scaled for it.
+    `target_start` says what stands before the first target: `zero`, a vector of zeros, or `pad`, that of padding.
     """
 
     kinds = frozenset({FeatureKind.TOKENS})
 
-    def __init__(self, spec, width: int, symbol_dropout: float = 0.0, **kwargs):
+    def __init__(self, spec, width: int, symbol_dropout: float = 0.0, target_start: str = "zero", **kwargs):
         super().__init__(spec, width, **kwargs)
+        self.target_start = target_start
         # One for each side: a table that both share would drop the same places of both.
         self.source_dropout, self.target_dropout = (
             SymbolDropout(symbol_dropout, dtype=self.dtype_policy, name=f"{side}_symbol_dropout")
@@ -70,10 +72,12 @@ class TokenEmbedding(Bottom):
     def before(self, ids, seed=None):
         """Returns (..., D) of the token before each position, (...) int32, where PAD_ID says that none came before.
 
-        There the vector is zero, as in Tensor2Tensor, and not that of padding.
+        There the vector is what `target_start` says.
         """
         x = self._vectors(ids)
-        return self.target_dropout(x * ops.cast(padding_keep(ids), x.dtype)[..., None], seed=seed)
+        if self.target_start == "zero":
+            x = x * ops.cast(padding_keep(ids), x.dtype)[..., None]
+        return self.target_dropout(x, seed=seed)
 
 
 @register_modality

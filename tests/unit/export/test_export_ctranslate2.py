@@ -38,6 +38,16 @@ FORMS = {
     "rotary positions, a target space": {"positions": "rotary", "target_space_embedding": True},
     "rms norms, another epsilon": {"norm_type": "rms", "norm_epsilon": 0.1},
     "rms norms before": {"norm_type": "rms", "norm_position": "pre"},
+    "T5": {
+        "positions": "relative_bias", "norm_type": "rms", "norm_position": "pre", "feed_forward_bias": False,
+        "target_start": "pad",
+    },
+    "T5, version 1.1": {
+        "positions": "relative_bias", "relative_bias_buckets": 8, "relative_bias_max_distance": 5, "norm_type": "rms",
+        "norm_position": "pre", "feed_forward_bias": False, "gated_feed_forward": True, "activation": "gelu_tanh",
+        "target_start": "pad", "shared_embedding_and_softmax_weights": False,
+        "attention_key_channels": 32, "attention_value_channels": 32,
+    },
     "ReGLU": {"gated_feed_forward": True},
     "GEGLU": {"gated_feed_forward": True, "activation": "gelu", "norm_position": "pre"},
     "SwiGLU": {"gated_feed_forward": True, "activation": "silu"},
