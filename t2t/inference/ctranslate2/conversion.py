@@ -61,7 +61,7 @@ def _positions(model: Transformer, weights: Mapping[str, np.ndarray], longest: i
     hparams = model.hparams
     if hparams.positions == "learned":
         return weights["positions/table"]
-    if hparams.positions in ("relative", "rotary", "none"):
+    if hparams.positions in ("relative", "relative_bias", "rotary", "none"):
         return np.zeros((longest, hparams.hidden_size), np.float32)
     return sinusoids(longest, hparams.hidden_size, hparams.sinusoid_layout)
 

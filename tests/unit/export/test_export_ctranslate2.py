@@ -48,6 +48,9 @@ FORMS = {
         "target_start": "pad", "shared_embedding_and_softmax_weights": False,
         "attention_key_channels": 32, "attention_value_channels": 32,
     },
+    "shared keys of more channels": {
+        "num_heads": 4, "num_kv_heads": 2, "attention_key_channels": 32, "attention_value_channels": 32,
+    },
     "ReGLU": {"gated_feed_forward": True},
     "GEGLU": {"gated_feed_forward": True, "activation": "gelu", "norm_position": "pre"},
     "SwiGLU": {"gated_feed_forward": True, "activation": "silu"},
@@ -144,8 +147,10 @@ def test_a_single_line_that_int8_finds_otherwise_is_found_out(tmp_path, monkeypa
     [
         ({"self_attention_window": 4}, "self_attention_window=4: its attention sees every position; use saved_model"),
         ({"decoder_layer": "ssru"}, "decoder_layer=ssru: its decoders are of self-attention"),
-        ({"attention_key_channels": 4}, "attention_key_channels=4: its heads share the hidden_size channels"),
-        ({"attention_value_channels": 16}, "attention_value_channels=16: its heads share the hidden_size channels"),
+        (
+            {"attention_key_channels": 4},
+            "attention_key_channels=4, attention_value_channels=8: its heads have one size",
+        ),
     ],
 )
 def test_what_it_cannot_hold_is_said(changes, said, tmp_path):

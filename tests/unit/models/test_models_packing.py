@@ -25,7 +25,9 @@ VARIANTS = {
     "learned": {"positions": "learned"},
     "relative": {"positions": "relative", "max_relative_position": 2},
     "relative biases": {
-        "positions": "relative_bias", "relative_bias_buckets": 8, "relative_bias_max_distance": 5,
+        "positions": "relative_bias",
+        "relative_bias_buckets": 8,
+        "relative_bias_max_distance": 5,
         "target_start": "pad",
     },
     "rotary": {"positions": "rotary", "num_kv_heads": 1, "norm_position": "pre"},
