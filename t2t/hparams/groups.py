@@ -49,6 +49,7 @@ class EveryModelHParams:
     shared_embedding_and_softmax_weights: bool = param(
         True, "Whether the output layer is the transposed table of the targets."
     )
+    output_bias: bool = param(False, "Whether the logits of tokens have a bias each; the paper's have none.")
     input_modality: str = param(
         "", "Name of the modality that turns inputs into vectors; empty = the usual one of their kind."
     )

@@ -57,7 +57,10 @@ def buckets_of_offsets(buckets: int, max_distance: int, causal: bool) -> np.ndar
 
 
 def _bucket(distance: int, side: int, exact: int, max_distance: int) -> int:
-    """Returns the bucket of a distance d: from E, `exact`, on E + floor((side - E) log(d / E) / log(max_distance / E))."""
+    """Returns the bucket of a distance d; from E = `exact` on, with N = `side` buckets and M = `max_distance`, it is
+
+    E + floor((N - E) log(d / E) / log(M / E)).
+    """
     if distance < exact:
         return distance
     ranges = side - exact

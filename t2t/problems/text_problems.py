@@ -233,7 +233,7 @@ class TextProblem(Problem):
                 name: FeatureSpec(kind=FeatureKind.TOKENS, vocab_size=self.encoders[name].vocab_size)
                 for name in self.text_features
             },
-            shared_vocabulary=len({self.encoders[name].fingerprint for name in self.text_features}) == 1,
+            shared_vocabulary=len({self.encoders[name].ids_fingerprint for name in self.text_features}) == 1,
         )
 
     def encode_samples(self, samples: list[Sample]) -> list[dict[str, np.ndarray]]:

@@ -23,7 +23,10 @@ def test_from_their_files_to_training_on(tmp_path, tiny_run, capsys):
     assert importer.main(["t2t-import", f"--t2t_dir={tmp_path / 'theirs'}", *flags]) == 0
     printed = capsys.readouterr().out
     assert "problem text2text_files, model transformer, update 1234, with Adam's moments" in printed
-    assert "not needed: beta1_power, beta2_power, global_step, losses_avg/problem_0/total_loss" in printed
+    assert (
+        "not needed: beta1_power, beta2_power, global_step, losses_avg/problem_0/total_loss (counters and slots)"
+        in printed
+    )
 
     (tmp_path / "in").write_text("1 2 3\n\n9\n")
     run = f"--output_dir={tmp_path / 'run'}"
@@ -43,7 +46,7 @@ def test_from_their_files_to_training_on(tmp_path, tiny_run, capsys):
 
 def test_flags_that_are_missing_or_lead_nowhere(tmp_path, capsys):
     assert importer.main(["t2t-import", "--output_dir=x"]) == 2
-    assert "--t2t_dir, --vocab_file: not given" in capsys.readouterr().err
+    assert "--model_dir, --vocab_file: not given" in capsys.readouterr().err
     asked = [f"--t2t_dir={tmp_path}", f"--vocab_file={tmp_path}/v", "--output_dir=x", "--problem=text2text_files"]
     assert importer.main(["t2t-import", *asked]) == 2
     assert f"vocabulary {tmp_path}/v: there is no such file" in capsys.readouterr().err
@@ -52,4 +55,4 @@ def test_flags_that_are_missing_or_lead_nowhere(tmp_path, capsys):
     assert importer.main(["t2t-import", *asked]) == 2
     assert "no hparams.json there; name the output_dir of a Tensor2Tensor run" in capsys.readouterr().err
     assert importer.main(["t2t-import", f"--t2t_dir={tmp_path}/none", *asked[1:]]) == 2
-    assert f"--t2t_dir={tmp_path}/none: no such folder" in capsys.readouterr().err
+    assert f"--model_dir={tmp_path}/none: no such folder" in capsys.readouterr().err

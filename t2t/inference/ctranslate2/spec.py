@@ -93,6 +93,8 @@ def _fill_modalities(spec: Any, weights: Mapping[str, np.ndarray], positions_LD:
     source.weight = weights.get("source_embedding/table", target_VD)
     spec.decoder.embeddings.weight = target_VD
     spec.decoder.projection.weight = weights.get("output_embedding/table", target_VD)
+    if "output_embedding/bias" in weights:
+        spec.decoder.projection.bias = weights["output_embedding/bias"]
     # What names the target is added to every source position, as positions are; else to every vector of the table.
     target_space = weights.get("target_space", np.float32(0.0))
     if hasattr(spec.decoder, "position_encodings"):

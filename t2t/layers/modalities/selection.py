@@ -99,8 +99,10 @@ def build_modalities(
         source = target if shared else bottom(spec.inputs, width, name="source_embedding", dtype=dtype_policy, **own)
     top = _modality(Top, hparams.target_modality, spec.targets)
     settings = {"label_smoothing": hparams.label_smoothing, "label_smoothing_kind": hparams.label_smoothing_kind}
-    if issubclass(top, TokenSoftmax) and hparams.shared_embedding_and_softmax_weights:
-        settings["embedding"] = target
+    if issubclass(top, TokenSoftmax):
+        settings["has_bias"] = hparams.output_bias
+        if hparams.shared_embedding_and_softmax_weights:
+            settings["embedding"] = target
     if not reads_targets and target is not source and "embedding" not in settings:
         target = None
     top = top(spec.targets, hparams.output_size, **settings, dtype=dtype_policy)
