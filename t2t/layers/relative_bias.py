@@ -57,9 +57,10 @@ def buckets_of_offsets(buckets: int, max_distance: int, causal: bool) -> np.ndar
 
 
 def _bucket(distance: int, side: int, exact: int, max_distance: int) -> int:
-    """Returns the bucket of a distance d; from E = `exact` on, with N = `side` buckets and M = `max_distance`, it is
+    """Returns the bucket of a distance d from 0 to `max_distance`.
 
-    E + floor((N - E) log(d / E) / log(M / E)).
+    That is d below E, `exact`, and from there on E + floor((N - E) log(d / E) / log(M / E)), at most N - 1; N is `side`
+    and M `max_distance`.
     """
     if distance < exact:
         return distance

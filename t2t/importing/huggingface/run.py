@@ -4,11 +4,15 @@ from collections.abc import Callable
 
 from t2t.errors import UserError
 from t2t.importing.formats import ImportRequest
-from t2t.importing.huggingface import marian
+from t2t.importing.huggingface import marian, t5
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.run import ForeignRun
 
-MODEL_TYPES: dict[str, Callable[[ModelFolder, ImportRequest], ForeignRun]] = {"marian": marian.read}
+MODEL_TYPES: dict[str, Callable[[ModelFolder, ImportRequest], ForeignRun]] = {
+    "marian": marian.read,
+    "t5": t5.read,
+    "mt5": t5.read,
+}
 """By `model_type` of config.json."""
 
 
