@@ -1,8 +1,8 @@
 """Marian's Transformer in plain numpy, float64, under the names of transformers, and folders of such models.
 
 Written from the architecture (Vaswani et al. 2017 with biases in attention, norms after sub-layers, swish, sines before
-cosines, one table for everything and a bias on every logit), one sentence at a time and without masks, so that it shares
-nothing with the library.
+cosines, one table for everything and a bias on every logit), one sentence at a time and without masks, so that it
+shares nothing with the library.
 
 Legend: S source length, T target length, D width, F inner width, H heads, V vocabulary.
 """
@@ -103,7 +103,7 @@ class Network:
         heads = self.values["encoder_attention_heads"]
         query, key, value = (
             np.split(self._map(f"{name}.{part}_proj", of), heads, axis=-1)
-            for part, of in zip("qkv", (x, memory, memory))
+            for part, of in zip("qkv", (x, memory, memory), strict=True)
         )
         rows = []
         for place in range(len(x)):
@@ -237,12 +237,12 @@ def pytorch_file(state, monkeypatch, *, stream=False):
     if stream:
         content.write(pickle.dumps(list(keys.values()), protocol=2))
         for name in arrays:
-            content.write(struct.pack("<q", arrays[name].size) + arrays[name].tobytes())
+            content.write(struct.pack("<q", arrays[name].size) + arrays[name].tobytes("A"))
         return content.getvalue()
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("archive/data.pkl", content.getvalue())
         archive.writestr("archive/byteorder", b"little")
         for name in arrays:
-            archive.writestr(f"archive/data/{keys[name]}", arrays[name].tobytes())
+            archive.writestr(f"archive/data/{keys[name]}", arrays[name].tobytes("A"))
     return packed.getvalue()
