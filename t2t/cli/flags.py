@@ -31,7 +31,8 @@ from t2t.training.cluster import ALONE, find_cluster
 
 _OPTION_FLAGS = {
     "vocab_kind": "Kind of vocabulary: sentencepiece, subword, byte, token or word_list; empty for the problem's own.",
-    "vocab_file": "Vocabulary of any kind to use as it is, instead of learning one.",
+    "vocab_file": "Vocabulary of any kind to use as it is, instead of learning one; or one for each text feature, with "
+    "commas between them.",
     "train_source": "Training source text, one sentence a line, plain or .gz (problem text2text_files). Several have "
     "commas between them or are a pattern: 'part-*.en'.",
     "train_target": "Training target text, line by line with --train_source.",

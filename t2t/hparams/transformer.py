@@ -78,8 +78,9 @@ class TransformerHParams(HParams):
     )  # fmt: skip
     sinusoid_layout: str = param(
         "interleaved",
-        "Order of sines and cosines: in turn, the paper's (interleaved), sines first, Marian's (halves), or sines first "
-        "and longer waves, Tensor2Tensor's (split).", choices=("interleaved", "halves", "split"), used_when=UsedWhen("positions", ("sinusoidal",)),
+        "Order of sines and cosines: in turn, the paper's (interleaved), or sines first: of the same waves, Marian's "
+        "(halves), or of slightly longer ones, Tensor2Tensor's (split).",
+        choices=("interleaved", "halves", "split"), used_when=UsedWhen("positions", ("sinusoidal",)),
     )  # fmt: skip
     target_space_embedding: bool = param(
         False, "Whether a learned vector is added to every source position, as Tensor2Tensor does to name the target."

@@ -17,8 +17,9 @@ def sinusoids(length: int, width: int, layout: str = "interleaved") -> np.ndarra
         length: number of positions, from 0.
         width: number of channels D, even.
         layout: `interleaved`, section 3.5 of the paper: PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) the cosine
-            of the same. `halves`, Marian's: the same waves, all sines before all cosines. `split`, Tensor2Tensor's: PE(pos, i) = sin(pos / 10000^(i/(D/2-1))) for i < D/2, PE(pos, D/2+i)
-            the cosine, whose slowest waves are 10000 times as long as the fastest; the paper's are a little shorter.
+            of the same. `halves`, Marian's: the same waves, all sines before all cosines. `split`, Tensor2Tensor's:
+            PE(pos, i) = sin(pos / 10000^(i/(D/2-1))) for i < D/2, PE(pos, D/2+i) the cosine, whose slowest waves are
+            10000 times as long as the fastest; the paper's are a little shorter.
     """
     angles = np.arange(length, dtype=np.float64)[:, None] * wave_frequencies(width, layout)[None, :]
     waves = [np.sin(angles), np.cos(angles)]

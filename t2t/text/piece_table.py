@@ -14,7 +14,7 @@ import sentencepiece
 
 from t2t.errors import UserError, one_line
 from t2t.specs.constants import EOS_ID, PAD_ID, UNK_ID
-from t2t.text.encoder import TextEncoder
+from t2t.text.encoder import TextEncoder, fingerprint_of
 from t2t.text.sentencepiece import PIECE_MARKER
 
 HEADER = b'{"pieces": ['
@@ -66,7 +66,7 @@ class PieceTableEncoder(TextEncoder):
     @property
     def ids_fingerprint(self) -> str:
         """That of the table alone, which several models may share."""
-        return "\n".join(self._pieces)
+        return fingerprint_of(self.kind, json.dumps(self._pieces).encode())
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of the tag or the sentinels of a text, and of the pieces of the rest."""
@@ -89,9 +89,8 @@ class PieceTableEncoder(TextEncoder):
 
     def decode_ids(self, ids: list[int]) -> str:
         """Returns the text of the pieces; white space at both ends is none of it."""
-        pieces = [
-            self._processor.id_to_piece(self._processor.unk_id()) if i == UNK_ID else self._pieces[i] for i in ids
-        ]
+        unknown = self._processor.id_to_piece(self._processor.unk_id())
+        pieces = [unknown if token_id == UNK_ID else self._pieces[token_id] for token_id in ids]
         return self._processor.decode_pieces(pieces).replace(PIECE_MARKER, " ").strip()
 
     def piece(self, token_id: int) -> str:

@@ -23,7 +23,10 @@ def test_from_their_files_to_training_on(tmp_path, tiny_run, capsys):
     assert importer.main(["t2t-import", f"--t2t_dir={tmp_path / 'theirs'}", *flags]) == 0
     printed = capsys.readouterr().out
     assert "problem text2text_files, model transformer, update 1234, with Adam's moments" in printed
-    assert "not needed: beta1_power, beta2_power, global_step, losses_avg/problem_0/total_loss (counters and slots)" in printed
+    assert (
+        "not needed: beta1_power, beta2_power, global_step, losses_avg/problem_0/total_loss (counters and slots)"
+        in printed
+    )
 
     (tmp_path / "in").write_text("1 2 3\n\n9\n")
     run = f"--output_dir={tmp_path / 'run'}"

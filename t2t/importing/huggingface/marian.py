@@ -100,7 +100,9 @@ def _vocabulary(folder: ModelFolder) -> tuple[np.ndarray, list[str]]:
     pieces = pieces_by_id(folder.read_json("vocab.json"), str(folder.path / "vocab.json"))
     size, pad, eos = (need(folder, name) for name in ("vocab_size", "pad_token_id", "eos_token_id"))
     if len(pieces) != size:
-        raise UserError(f"{folder.path}: vocab.json has {len(pieces)} ids, config.json vocab_size={size}; get both again")
+        raise UserError(
+            f"{folder.path}: vocab.json has {len(pieces)} ids, config.json vocab_size={size}; get both again"
+        )
     if need(folder, "decoder_start_token_id") != pad:
         raise UserError(
             f"{folder.path / 'config.json'} has decoder_start_token_id={folder.config['decoder_start_token_id']} and "

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from t2t.errors import UserError
 from t2t.importing.formats import ImportRequest
 from t2t.importing.run import ForeignRun
 from t2t.importing.tensor2tensor import files
 from t2t.importing.tensor2tensor.hparams import translate
 from t2t.importing.tensor2tensor.names import network_name
 from t2t.importing.tensor2tensor.weights import convert
-from t2t.errors import UserError
 from t2t.problems.base import Problem
 from t2t.problems.text_problems import TextProblem
 from t2t.runs.names import get_text_problem

@@ -1,0 +1,142 @@
+"""Imports models that other programs made, and compares ids, log-probabilities and outputs with theirs."""
+
+import argparse
+import io
+import json
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sentencepiece
+
+from benchmarks.harness.environments import interpreter_of
+from benchmarks.harness.flags import peers_home
+from benchmarks.harness.processes import Conditions, Side, run
+from benchmarks.known_answers import Row, print_table
+from benchmarks.peers import ENVIRONMENTS
+from t2t.importing.formats import ImportRequest
+from t2t.importing.run import import_run
+from t2t.problems.source import Source
+from t2t.runs.loading import LoadedRun, load
+from t2t.runs.names import get_problem
+
+TAG = ">>deu<<"
+SIZES = {"layers": 3, "width": 64, "ffn_dim": 128, "heads": 4, "deviation": 0.2, "seed": 1}
+SEARCH = {"beam_size": 4, "extra_length": 10}
+TOLERANCE = 1e-5
+"""Largest difference of log-probabilities, nats."""
+_PIECES = 300
+_SECONDS = 1800
+
+
+def main(argv: list[str]) -> int:
+    """Prints a table of the comparisons; returns 1 where any fails, else 0."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks imports", description=__doc__)
+    parser.add_argument("--lines", type=int, default=200, help="inputs that are encoded, scored and decoded")
+    parser.add_argument("--peers_home", type=Path, default=peers_home(), help="folder of the peers' environments")
+    arguments = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = list(compare(Path(folder), arguments.peers_home.expanduser().absolute(), arguments.lines))
+    print_table(rows)
+    return 0 if all(row["ok"] for row in rows) else 1
+
+
+def compare(folder: Path, home: Path, lines: int) -> Iterator[Row]:
+    """Yields the comparisons with transformers' MarianMTModel and its tokenizer."""
+    (model_dir := folder / "model").mkdir()
+    pairs = _pairs(lines)
+    learn_vocabulary(model_dir, pairs)
+    job = {
+        "folder": str(model_dir),
+        **SIZES,
+        **SEARCH,
+        "sources": [s for s, _ in pairs],
+        "targets": [t for _, t in pairs],
+    }
+    side = Side("hf_import", interpreter_of(ENVIRONMENTS["huggingface_text"], home), "benchmarks.peers.hf_import")
+    theirs = run(side, job, folder / "job", Conditions(threads=1, timeout=_SECONDS))
+    import_run(ImportRequest(format="huggingface", model_dir=model_dir, output_dir=folder / "run"))
+    loaded = load(str(folder / "run"))
+    yield from compare_answers(loaded, theirs, pairs, str(folder / "run"))
+    for name in ("zip", "stream"):
+        yield _same_weights(folder, model_dir, name, loaded)
+
+
+def compare_answers(loaded: LoadedRun, theirs: dict[str, Any], pairs: Sequence[tuple[str, str]], run_dir: str):
+    """Yields the comparisons of what a run and the other program answer."""
+    pad, eos = theirs["special"]
+    ours = _renumbered(loaded.problem.encoders["inputs"].vocab_size, pad, eos)
+    encoders = [loaded.problem.encoders[name] for name in ("inputs", "targets")]
+    found = [[[*encoder.encode(text), 1] for encoder, text in zip(encoders, pair, strict=True)] for pair in pairs]
+    wanted = [[[ours[n] for n in ids] for ids in both] for both in theirs["ids"]]
+    yield _agreement("ids of inputs and targets", wanted, found)
+    scores = [_log_probs(loaded, source, target) for source, target in found]
+    worst = max(np.abs(np.array(a) - b).max() for a, b in zip(theirs["log_probs"], scores, strict=True))
+    said = f"{worst:.1e} at most"
+    yield Row(
+        check="difference of log-probabilities", expected=f"{TOLERANCE:.0e}", found=said, ok=bool(worst < TOLERANCE)
+    )
+    for name, beams in (("greedy", 1), ("beam", SEARCH["beam_size"])):
+        settings = f"beam_size={beams},alpha=0,extra_length={SEARCH['extra_length']}"
+        translator = load(run_dir, decode_overrides=settings).translator()
+        outputs = [list(best[0].ids) for best in translator.translate([source for source, _ in pairs])]
+        yield _agreement(f"outputs of {name} search", [[ours[n] for n in ids] for ids in theirs[name]], outputs)
+
+
+def _pairs(lines: int) -> list[tuple[str, str]]:
+    """Returns sentences, half of them with a tag and some with characters that no vocabulary has."""
+    problem = get_problem("translate_ende_numbers")
+    samples = problem.generate_samples("train", Source(tmp_dir=Path("."), rng=random.Random(1)))
+    found = []
+    for number, sample in zip(range(lines), samples, strict=False):
+        source = f"{TAG} {sample['inputs']}" if number % 2 else sample["inputs"]
+        found.append((f"{source} 数" if number % 5 == 0 else source, sample["targets"]))
+    return found
+
+
+def learn_vocabulary(folder: Path, pairs: Sequence[tuple[str, str]]) -> None:
+    """Writes `source.spm`, `target.spm` and `vocab.json` as OPUS-MT has them."""
+    pieces: dict[str, None] = {}
+    for side, texts in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+        content = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter([text.removeprefix(TAG).removesuffix("数") for text in texts]),
+            model_writer=content, vocab_size=_PIECES, hard_vocab_limit=False, minloglevel=2,
+        )  # fmt: skip
+        (folder / f"{side}.spm").write_bytes(content.getvalue())
+        model = sentencepiece.SentencePieceProcessor(model_proto=content.getvalue())
+        pieces |= dict.fromkeys(model.id_to_piece(number) for number in range(3, len(model)))
+    table = ["</s>", "<unk>", *pieces, TAG, "<pad>"]
+    (folder / "vocab.json").write_text(json.dumps({piece: number for number, piece in enumerate(table)}))
+
+
+def _renumbered(size: int, pad: int, eos: int) -> dict[int, int]:
+    """Returns our id of each foreign one, of which 1 is unknown."""
+    first = [pad, eos, 1]
+    return {number: place for place, number in enumerate([*first, *(n for n in range(size) if n not in first)])}
+
+
+def _log_probs(loaded: LoadedRun, source: list[int], target: list[int]) -> np.ndarray:
+    batch = {"inputs": np.array([source], np.int32), "targets": np.array([target], np.int32)}
+    return np.asarray(loaded.model.score_targets(batch).log_probs)[0]
+
+
+def _agreement(check: str, expected: Sequence[Any], found: Sequence[Any]) -> Row:
+    same = sum(a == b for a, b in zip(expected, found, strict=True))
+    total = len(expected)
+    return Row(check=check, expected=f"{total} the same", found=f"{same} of {total}", ok=same == total)
+
+
+def _same_weights(folder: Path, model_dir: Path, name: str, loaded: LoadedRun) -> Row:
+    """Imports PyTorch's file of a kind and compares every weight."""
+    other = folder / name
+    shutil.copytree(model_dir, other, ignore=shutil.ignore_patterns("*.safetensors", "*.bin"))
+    shutil.copy(model_dir / f"{name}.bin", other / "pytorch_model.bin")
+    import_run(ImportRequest(format="huggingface", model_dir=other, output_dir=folder / f"run_{name}"))
+    pairs = zip(loaded.model.variables, load(str(folder / f"run_{name}")).model.variables, strict=True)
+    return _agreement(f"weights of pytorch_model.bin ({name})", [True] * len(loaded.model.variables),
+                      [bool(np.array_equal(np.asarray(a), np.asarray(b))) for a, b in pairs])  # fmt: skip
