@@ -62,9 +62,8 @@ def main():
     job = read_job()
     torch.set_num_threads(job["threads"])
     folder = pathlib.Path(job["folder"])
-    tokenizer = transformers.MarianTokenizer(
-        *(str(folder / name) for name in ("source.spm", "target.spm", "vocab.json"))
-    )
+    files = [str(folder / name) for name in ("source.spm", "target.spm", "vocab.json")]
+    tokenizer = transformers.MarianTokenizer(*files)
     model = build(job, tokenizer)
     model.save_pretrained(folder)
     for name, zipped in (("zip", True), ("stream", False)):

@@ -1,10 +1,12 @@
-"""`t2t-import`: a run that Tensor2Tensor left, decoded and trained on by the commands a user types."""
+"""`t2t-import`: models that other toolkits left, decoded and trained on by the commands a user types."""
 
 import pytest
 
 from t2t.checkpoints.store import CheckpointStore
-from t2t.cli import datagen, decoder, importer, trainer
+from t2t.cli import datagen, decoder, exporter, importer, trainer
 from t2t.text.subword import SubwordEncoder
+from tests.readme import block, execute
+from tests.reference import marian
 from tests.reference import tensor2tensor as theirs
 
 pytestmark = pytest.mark.slow
@@ -56,3 +58,32 @@ def test_flags_that_are_missing_or_lead_nowhere(tmp_path, capsys):
     assert "no hparams.json there; name the output_dir of a Tensor2Tensor run" in capsys.readouterr().err
     assert importer.main(["t2t-import", f"--t2t_dir={tmp_path}/none", *asked[1:]]) == 2
     assert f"--model_dir={tmp_path}/none: no such folder" in capsys.readouterr().err
+
+
+def test_the_walk_through_of_a_marian_translator(tmp_path):
+    """The commands of docs/importing.md, with few updates of a small model."""
+    marian.write_model(tmp_path / "opus-mt-en-de")
+    for split in ("train", "dev"):
+        for side, suffix in (("source", "src"), ("target", "tgt")):
+            (tmp_path / f"{split}.{suffix}").write_text("\n".join(marian.CORPUS[side] * 4) + "\n")
+    pairs = zip(marian.CORPUS["source"], marian.CORPUS["target"], strict=True)
+    (tmp_path / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    commands = block("import-marian").replace("--train_steps=2000", "--train_steps=6 --local_eval_frequency=3")
+    done = execute("bash", commands, tmp_path)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert CheckpointStore(tmp_path / "imported/checkpoints").load().step == 6
+    before, after = ((tmp_path / f"{name}.tgt").read_text().splitlines() for name in ("before", "after"))
+    assert len(before) == len(after) == len(marian.CORPUS["source"]) * 4
+    assert len((tmp_path / "scores.txt").read_text().splitlines()) == len(marian.CORPUS["source"])
+    assert (tmp_path / "exported/1/model.bin").is_file() or (tmp_path / "exported/model.bin").is_file()
+    asked = ["t2t-exporter", f"--output_dir={tmp_path / 'imported'}", f"--export_dir={tmp_path / 'served'}"]
+    assert exporter.main(asked) == 2
+    assert not (tmp_path / "served").exists()
+
+
+def test_flags_of_another_format_are_refused(tmp_path, capsys):
+    asked = ["t2t-import", "--from=huggingface", f"--model_dir={tmp_path}", f"--output_dir={tmp_path}/run"]
+    assert importer.main([*asked, "--step=3"]) == 2
+    assert "--step: --from=huggingface does not read it; leave it out" in capsys.readouterr().err
+    assert importer.main([*asked[:2], *asked[3:]]) == 2
+    assert "--model_dir: not given; see --help" in capsys.readouterr().err

@@ -13,7 +13,7 @@ import numpy as np
 from t2t.checkpoints.arrays import Arrays
 from t2t.errors import UserError
 from t2t.hparams.base import HParams
-from t2t.hparams.transformer import transformer_base
+from t2t.hparams.transformer_marian import transformer_marian
 from t2t.importing.formats import ImportRequest
 from t2t.importing.huggingface.folder import ModelFolder
 from t2t.importing.huggingface.settings import check_equal, check_settings, need
@@ -58,6 +58,7 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
     return ForeignRun(
         problem=problem,
         hparams=hparams,
+        hparams_set="transformer_marian",
         weights=weights,
         unused=tensors.finish(),
         tensors=tensors.taken,
@@ -68,29 +69,23 @@ def read(folder: ModelFolder, request: ImportRequest) -> ForeignRun:
 
 
 def _hparams(folder: ModelFolder) -> HParams:
-    """Returns the hparams of the network; those of training are the paper's."""
+    """Returns the hparams of the network; those of training are of `transformer_marian`."""
     check_settings(folder, _ALLOWED)
     check_equal(folder, "encoder_attention_heads", "decoder_attention_heads")
     check_equal(folder, "encoder_ffn_dim", "decoder_ffn_dim")
     config, search = folder.config, folder.generation_config
-    return transformer_base().replace(
+    return transformer_marian().replace(
         hidden_size=need(folder, "d_model"),
         num_encoder_layers=need(folder, "encoder_layers"),
         num_decoder_layers=need(folder, "decoder_layers"),
         num_heads=need(folder, "encoder_attention_heads"),
         filter_size=need(folder, "encoder_ffn_dim"),
         activation=_ACTIVATIONS[need(folder, "activation_function", str)],
-        attention_bias=True,
-        output_bias=True,
-        norm_epsilon=1e-5,
-        sinusoid_layout="halves",
         max_length=need(folder, "max_position_embeddings"),
         layer_prepostprocess_dropout=float(config.get("dropout", 0.1)),
         attention_dropout=float(config.get("attention_dropout", 0.0)),
         relu_dropout=float(config.get("activation_dropout", 0.0)),
         beam_size=int(search.get("num_beams") or 1),
-        # The divisor of scores is the length to this power.
-        length_penalty="power",
         alpha=float(search.get("length_penalty", 1.0)),
     )
 
